@@ -23,8 +23,7 @@ class Adapter:
     """A checkpoint that is an adapter of another one.
 
     Args:
-        start: the arguments that name the adapter.
-        base: the arguments that name the adapted checkpoint.
+        start, base: the arguments that name the adapter, and those that name the adapted checkpoint.
     """
 
     start: ModelArguments
@@ -47,10 +46,7 @@ class Adapter:
         return None if file is None else GenerationConfig.from_pretrained(Path(file).parent)
 
     def load(self, model: PreTrainedModel, is_trainable: bool) -> Any:
-        """The base model with the adapter on it.
-
-        Args:
-            is_trainable: whether training continues with the adapter.
+        """The base model with the adapter on it, whose training may continue.
 
         Raises:
             ValueError: the adapter belongs to another model, or PEFT cannot read it.

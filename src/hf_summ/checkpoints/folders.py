@@ -78,7 +78,7 @@ def model_problem(folder: str | os.PathLike) -> str | None:
         return problem
     # other checkpoints may have their weights in another format
     has_safetensors = any((folder / name).exists() for name in (*WEIGHTS, INDEX))
-    return None if not has_safetensors and any(folder.glob("*_model*.bin")) else weights_problem(folder)
+    return weights_problem(folder) if has_safetensors or not any(folder.glob("*_model*.bin")) else None
 
 
 def settings_problem(folder: str | os.PathLike) -> str | None:
@@ -99,7 +99,8 @@ def weights_problem(folder: str | os.PathLike) -> str | None:
         files = weight_files(Path(folder))
     except ValueError as error:
         return str(error)
-    is_quantized = _is_quantized(Path(folder))
+    config = Path(folder) / "config.json"
+    is_quantized = config.is_file() and '"quantization_config"' in config.read_text(encoding="utf-8", errors="replace")
     for file in files:
         try:
             with safe_open(file, framework="pt") as tensors:
@@ -114,14 +115,6 @@ def weights_problem(folder: str | os.PathLike) -> str | None:
         except (SafetensorError, OSError) as error:
             return f"{file.name} cannot be read ({error})"
     return None
-
-
-def _is_quantized(folder: Path) -> bool:
-    """Whether the config declares quantized weights."""
-    try:
-        return "quantization_config" in json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, TypeError):
-        return False
 
 
 def is_finite(tensor: torch.Tensor) -> bool:
@@ -157,10 +150,7 @@ def check_fits(folder: str | os.PathLike, model: PreTrainedModel) -> None:
 
 def checkpoint_folders(run_folder: str | os.PathLike) -> list[tuple[int, Path]]:
     """The checkpoint folders in an output folder, ordered by step: complete or not, of this run or an earlier one."""
-    run_folder = Path(run_folder)
-    if not run_folder.is_dir():
-        return []
-    matches = [(_FOLDER.match(path.name), path) for path in run_folder.iterdir() if path.is_dir()]
+    matches = [(_FOLDER.match(path.name), path) for path in Path(run_folder).glob("checkpoint-*/")]
     return sorted((int(match[1]), path) for match, path in matches if match)
 
 
@@ -174,11 +164,7 @@ def _is_whole(file: Path) -> bool:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The safetensors of a folder.
-
-    Raises:
-        ValueError: there are none, or their index cannot be read.
-    """
+    """The safetensors of a folder; a ValueError if there are none, or their index cannot be read."""
     index = folder / INDEX
     if index.exists():
         try:

@@ -127,6 +127,7 @@ def _overrides_of_a_checkpoint(config: PreTrainedConfig, arguments: ModelArgumen
     }
     shapes = _shapes(config, arguments) if changed else {}
     for number, (name, value) in enumerate(changed.items(), 1):
+        old = before[name]
         # with those before it, on which it may depend
         try:
             now = _shapes(apply_overrides(config, dict(list(changed.items())[:number])), arguments)
@@ -134,13 +135,9 @@ def _overrides_of_a_checkpoint(config: PreTrainedConfig, arguments: ModelArgumen
             # it also depends on one of those after it
             continue
         if not shapes.items() <= now.items():
-            raise ValueError(
-                f"--config_overrides {override_item(name, value)}: the checkpoint's weights are for "
-                f"{override_item(name, before[name])}: leave it out"
-            )
-        logger.warning(
-            f"--config_overrides: {name} is {before[name]!r:.80} in the checkpoint and becomes {value!r:.80}"
-        )
+            item, own = override_item(name, value), override_item(name, old)
+            raise ValueError(f"--config_overrides {item}: the checkpoint's weights are for {own}")
+        logger.warning(f"--config_overrides: {name} is {old!r:.80} in the checkpoint and becomes {value!r:.80}")
     return changed
 
 

@@ -32,8 +32,7 @@ def convert_mass(checkpoint: str | os.PathLike, dictionary: str | os.PathLike, f
         folder: an empty or new folder.
 
     Raises:
-        ValueError: a file cannot be read or contains code, the checkpoint has another architecture, or the dictionary
-            belongs to another checkpoint.
+        ValueError: a file cannot be read or contains code, or the two do not fit together.
         OSError: the folder is not empty.
     """
     pieces = read_dictionary(dictionary)
@@ -45,11 +44,7 @@ def convert_mass(checkpoint: str | os.PathLike, dictionary: str | os.PathLike, f
 
 
 def read_dictionary(path: str | os.PathLike) -> list[str]:
-    """The pieces of a dict.txt in order, with the special ones.
-
-    Raises:
-        ValueError: a line is not a piece and its count, or its piece has occurred before.
-    """
+    """The pieces of a dict.txt in order, with the special ones; a ValueError for a malformed or repeated line."""
     pieces: dict[str, int] = {}
     for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
         piece, *count = line.split() or [""]
@@ -62,11 +57,7 @@ def read_dictionary(path: str | os.PathLike) -> list[str]:
 
 
 def read_fairseq(path: str | os.PathLike) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    """The weights of a fairseq checkpoint, and its training settings, if it has them.
-
-    Raises:
-        ValueError: it cannot be read as weights only.
-    """
+    """The weights of a fairseq checkpoint, and its training settings, if it has them; a ValueError if it is none."""
     try:
         with torch.serialization.safe_globals([argparse.Namespace]):
             loaded = torch.load(path, map_location="cpu", weights_only=True)
@@ -85,22 +76,11 @@ def read_fairseq(path: str | os.PathLike) -> tuple[dict[str, torch.Tensor], dict
 
 
 def bart_of_mass(
-    weights: Mapping[str, torch.Tensor],
-    settings: Mapping[str, Any],
-    pieces: list[str],
-    source: str = "the checkpoint",
-    dictionary: str = "the dictionary",
+    weights: Mapping[str, torch.Tensor], settings: Mapping[str, Any], pieces: list[str], source: str, dictionary: str
 ) -> BartForConditionalGeneration:
-    """The BART that computes the same as a MASS.
+    """The BART that computes the same as a MASS with fairseq's weights and settings; a ValueError if there is none.
 
-    Args:
-        weights: by fairseq's names.
-        settings: its training settings, by fairseq's names; defaults are those of MASS base.
-        pieces: its dictionary.
-        source, dictionary: their names in error messages.
-
-    Raises:
-        ValueError: the weights have another architecture, or belong to another dictionary.
+    `source` and `dictionary` name the files in error messages.
     """
     renamed = {f"model.{new}": value for name, value in weights.items() for new, value in _renamed(name, value)}
     names = ("embed_tokens.weight", "embed_positions.weight", "layernorm_embedding.weight", "layers.0.fc1.weight")
@@ -109,9 +89,7 @@ def bart_of_mass(
             raise ValueError(f"{source} is not a MASS: it lacks {name}")
     embedding = renamed["model.encoder.embed_tokens.weight"]
     if len(embedding) != len(pieces):
-        raise ValueError(
-            f"{source} has {len(embedding)} pieces, but {dictionary} {len(pieces)}: they do not belong together"
-        )
+        raise ValueError(f"{source} has {len(embedding)} pieces, but {dictionary} {len(pieces)}")
     for name in ("model.decoder.embed_tokens.weight", "model.decoder.embed_out"):
         if not torch.equal(renamed.pop(name, embedding), embedding):
             raise ValueError(f"{source} has separate embeddings for the decoder ({name}), but BART shares them")
@@ -125,10 +103,8 @@ def bart_of_mass(
     renamed["model.shared.weight"] = embedding
     missing, unknown = model.load_state_dict(renamed, strict=False)
     missing = [name for name in missing if not name.endswith(("embed_tokens.weight", "lm_head.weight", "logits_bias"))]
-    if missing or unknown:
-        raise ValueError(
-            f"{source} is not a MASS: {f'it lacks {missing[0]}' if missing else f'{unknown[0]} is unknown'}"
-        )
+    for problem in (*(f"it lacks {name}" for name in missing), *(f"{name} is unknown" for name in unknown)):
+        raise ValueError(f"{source} is not a MASS: {problem}")
     return model
 
 
@@ -179,10 +155,6 @@ def word_piece_tokenizer(pieces: list[str], max_length: int) -> PreTrainedTokeni
     words.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     words.decoder = decoders.WordPiece()
     special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "eos_token": "[SEP]", "sep_token": "[SEP]"}
-    return PreTrainedTokenizerFast(
-        tokenizer_object=words,
-        **special,
-        model_max_length=max_length,
-        # "it's" would be decoded as "it ' s"
-        clean_up_tokenization_spaces=True,
-    )
+    # "it's" would be decoded as "it ' s"
+    settings = {"model_max_length": max_length, "clean_up_tokenization_spaces": True}
+    return PreTrainedTokenizerFast(tokenizer_object=words, **special, **settings)

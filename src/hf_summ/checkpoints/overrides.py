@@ -20,10 +20,7 @@ BOOKKEEPING = ("model_type", "transformers_version", "architectures", "auto_map"
 def parse_overrides(items: Iterable[str]) -> dict[str, Any]:
     """Parse `["key=JSON", ...]` into a mapping; other values are strings, and the last of equal keys applies.
 
-    `.5` and `5.` are numbers too.
-
-    Raises:
-        ValueError: an item without `=` or without a key, or incomplete JSON.
+    `.5` and `5.` are numbers too. An item without a key or with incomplete JSON raises a ValueError.
     """
     overrides = {}
     for item in items:
@@ -85,11 +82,7 @@ def refusal(error: Exception) -> str:
 
 
 def value_of(config: PreTrainedConfig, key: str) -> Any:
-    """The value of a key, which may be dotted, in a config's dictionary.
-
-    Raises:
-        ValueError: an unknown key; the message suggests the most similar.
-    """
+    """The value of a key, which may be dotted, in a config's dictionary; a ValueError suggests the most similar key."""
     node, index = _entry(config.to_dict(), key, config)
     return node[index]
 

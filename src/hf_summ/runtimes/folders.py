@@ -40,12 +40,12 @@ def export(model: PreTrainedModel, processor: Any, output: Path, int8: bool) -> 
     record = {"runtime": ONNX, "layout": _LAYOUT, "int8": int8, "weights": _weights(folder)}
     from hf_summ.runtimes.onnx_graphs import write_graphs
 
-    with moved_into_place(output) as part:
-        part.mkdir()
-        write_graphs(model, part, int8)
+    with moved_into_place(output) as temporary:
+        temporary.mkdir()
+        write_graphs(model, temporary, int8)
         for settings in (model.config, model.generation_config, processor):
-            settings.save_pretrained(part)
-        write_atomically(part / RUNTIME_FILE, f"{json.dumps(record, indent=2)}\n")
+            settings.save_pretrained(temporary)
+        write_atomically(temporary / RUNTIME_FILE, f"{json.dumps(record, indent=2)}\n")
 
 
 def load(name: str) -> PreTrainedModel:
@@ -69,7 +69,7 @@ def find(name: str) -> Path:
         ValueError: there is none, it was exported from other weights than the checkpoint's, or by another version.
     """
     folder = Path(name)
-    exported = next((place for place in (folder, folder / ONNX) if (place / RUNTIME_FILE).is_file()), None)
+    exported = next((path for path in (folder, folder / ONNX) if (path / RUNTIME_FILE).is_file()), None)
     if exported is None:
         raise ValueError(
             f"{name} has no graphs for ONNX Runtime: run `hf-summ export {name} --to {ONNX} --output {folder / ONNX}`"

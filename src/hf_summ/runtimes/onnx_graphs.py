@@ -31,7 +31,7 @@ SOURCE, STATE, NEXT = "source.", "state.", "next."
 LAST = f"{SOURCE}last"
 
 _OPSET = 20
-# columns of GDLF's fusion in a part
+# columns of GDLF's fusion per product
 _FUSION_COLUMNS = 960
 _KEYS_AND_VALUES = ("keys", "values")
 # sizes of the example for tracing: documents, their tokens and phrases, rows, and decoded tokens
@@ -139,11 +139,11 @@ def _cache_of(inputs: Mapping[str, torch.Tensor]) -> SharedSourceCache:
     states, source = defaultdict(dict), defaultdict(dict)
     for name, value in inputs.items():
         if name.startswith(STATE):
-            _, kind, index = name.split(".")
-            states[int(index)][kind] = value.index_select(0, inputs["rows"])
+            _, state, index = name.split(".")
+            states[int(index)][state] = value.index_select(0, inputs["rows"])
         elif name.startswith(SOURCE) and name != LAST:
-            _, kind, index = name.split(".")
-            source[int(index)][kind] = value
+            _, state, index = name.split(".")
+            source[int(index)][state] = value
     layers = [DynamicLayer() if "keys" in states[index] else DecoderStateLayer() for index in sorted(states)]
     cache = make_decoder_cache(layers)
     for index, layer in enumerate(layers):
@@ -199,7 +199,7 @@ def _eager_attention(model: PreTrainedModel) -> Generator[None]:
 def _layers_for_export(model: PreTrainedModel) -> Generator[None]:
     """Use forms of GRUs and fusions in this context whose graphs are fast."""
     forms = {
-        layer: partial(_gru, layer) if isinstance(layer, nn.GRU) else partial(_fused, layer, _fusion_parts(layer))
+        layer: partial(_gru, layer) if isinstance(layer, nn.GRU) else partial(_fused, layer, _fusion_chunks(layer))
         for layer in model.modules()
         if isinstance(layer, (nn.GRU, DeepLayerFusion))
     }
@@ -212,17 +212,17 @@ def _layers_for_export(model: PreTrainedModel) -> Generator[None]:
             del layer.forward
 
 
-def _fusion_parts(layer: DeepLayerFusion) -> list[tuple[torch.Tensor, ...]]:
+def _fusion_chunks(layer: DeepLayerFusion) -> list[tuple[torch.Tensor, ...]]:
     """Copies of columns of the inner weights, their bias, and the outer weights; a graph would contain slices."""
     weights = layer.inner.weight, layer.inner.bias, layer.outer.weight.T
     columns = zip(*(weight.split(_FUSION_COLUMNS) for weight in weights), strict=True)
     return [(inner.clone(), bias.clone(), outer.clone()) for inner, bias, outer in columns]
 
 
-def _fused(layer: DeepLayerFusion, parts: list[tuple[torch.Tensor, ...]], layers: list[torch.Tensor]) -> torch.Tensor:
-    """A fusion as a sum over parts of its inner width, which fit in a processor's cache."""
+def _fused(layer: DeepLayerFusion, chunks: list[tuple[torch.Tensor, ...]], layers: list[torch.Tensor]) -> torch.Tensor:
+    """A fusion as a sum over chunks of its inner width, which fit in a processor's cache."""
     total = sum(layers[1:], start=layers[0])
-    products = (gelu(linear(total, inner, bias)) @ outer for inner, bias, outer in parts)
+    products = (gelu(linear(total, inner, bias)) @ outer for inner, bias, outer in chunks)
     return layer.layer_norm(sum(products) + layer.outer.bias)
 
 

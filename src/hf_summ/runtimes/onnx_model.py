@@ -93,8 +93,8 @@ class Graph:
         self._outputs = [value.name for value in self._session.get_outputs()]
 
     def __call__(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
-        given = {name: np.asarray(tensors[name]) for name in self.inputs}
-        return dict(zip(self._outputs, self._session.run(None, given), strict=True))
+        arrays = {name: np.asarray(tensors[name]) for name in self.inputs}
+        return dict(zip(self._outputs, self._session.run(None, arrays), strict=True))
 
 
 class _Reader(nn.Module):
@@ -116,15 +116,15 @@ class _Reader(nn.Module):
         """
         if attention_mask is None and input_ids is not None:
             attention_mask = torch.ones_like(input_ids)
-        given = {"input_ids": input_ids, "attention_mask": attention_mask, **kwargs}
-        inputs: dict[str, Any] = {name: given.get(name) for name in self.graph.inputs}
+        tensors = {"input_ids": input_ids, "attention_mask": attention_mask, **kwargs}
+        inputs: dict[str, Any] = {name: tensors.get(name) for name in self.graph.inputs}
         for name, value in inputs.items():
             if value is None:
                 raise ValueError(f"the model needs `{name}`: use its processor (`AutoProcessor`)")
         size = max(1, self._positions // inputs["input_ids"].shape[1])
-        parts = zip(*(value.split(size) for value in inputs.values()), strict=True)
-        groups = [self.graph(dict(zip(inputs, part, strict=True))) for part in parts]
-        read = {name: torch.from_numpy(_joined([group[name] for group in groups], 0)) for name in groups[0]}
+        batches = zip(*(value.split(size) for value in inputs.values()), strict=True)
+        outputs = [self.graph(dict(zip(inputs, batch, strict=True))) for batch in batches]
+        read = {name: torch.from_numpy(_joined([output[name] for output in outputs], 0)) for name in outputs[0]}
         return OnnxSource(read[LAST], {"input_ids": input_ids, **read})
 
 
@@ -213,17 +213,16 @@ class OnnxGeneration(PreTrainedModel):
     def _write(self, tokens: torch.Tensor, tensors: Mapping[str, Any], cache: OnnxCache) -> dict[str, np.ndarray]:
         """The outputs of a step without its states, which go to the cache."""
         written = np.empty(cache.written, np.float32)
-        given = {**tensors, **cache.states, "tokens": tokens, "rows": cache.rows, "written": written}
-        outputs = self._step(given)
+        outputs = self._step({**tensors, **cache.states, "tokens": tokens, "rows": cache.rows, "written": written})
         cache.states = {name.removeprefix(NEXT): outputs.pop(name) for name in list(outputs) if name.startswith(NEXT)}
         cache.rows = torch.arange(len(tokens))
         cache.written += 1
         return outputs
 
 
-def _joined(parts: list[np.ndarray], axis: int) -> np.ndarray:
-    # a single part, as in decoding, needs no copy
-    return np.concatenate(parts, axis) if len(parts) > 1 else parts[0]
+def _joined(arrays: list[np.ndarray], axis: int) -> np.ndarray:
+    # a single array, as in decoding, needs no copy
+    return np.concatenate(arrays, axis) if len(arrays) > 1 else arrays[0]
 
 
 def load_graphs(folder: Path) -> PreTrainedModel:

@@ -11,7 +11,7 @@ from hf_summ.models.quantization_int8 import quantize_weight
 # the domain of ONNX Runtime's own operators
 _MICROSOFT = "com.microsoft"
 # operator -> the input that may be a matrix
-_PLACES = {"MatMul": 1, "Gemm": 1, "Gather": 0, "Transpose": 0, "Slice": 0}
+_MATRIX_INPUTS = {"MatMul": 1, "Gemm": 1, "Gather": 0, "Transpose": 0, "Slice": 0}
 
 
 def quantize(model: ModelProto, least_weights: int = 2**15) -> None:
@@ -27,11 +27,11 @@ def quantize(model: ModelProto, least_weights: int = 2**15) -> None:
     quantizer = _Quantizer({tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}, least_weights)
     nodes = list(quantizer.nodes(graph.node))
     used = {name for node in nodes for name in _inputs(node)}
-    kept = [tensor for tensor in graph.initializer if tensor.name in used]
+    unchanged = [tensor for tensor in graph.initializer if tensor.name in used]
     added = [numpy_helper.from_array(value, name) for name, value in quantizer.constants.items()]
     del graph.node[:], graph.initializer[:]
     graph.node.extend(nodes)
-    graph.initializer.extend(kept + added)
+    graph.initializer.extend(unchanged + added)
     model.opset_import.append(helper.make_opsetid(_MICROSOFT, 1))
 
 
@@ -47,15 +47,15 @@ class _Quantizer:
     """Creates replacement nodes, and collects their constants.
 
     Args:
-        given: the graph's constants by name.
+        initial: the graph's constants by name.
         least_weights: see `quantize`.
     """
 
-    def __init__(self, given: Mapping[str, np.ndarray], least_weights: int):
-        self._given = given
+    def __init__(self, initial: Mapping[str, np.ndarray], least_weights: int):
+        self._initial = initial
         # those that nodes compute are added
         self._matrices = {
-            name: value for name, value in given.items() if value.ndim == 2 and value.size >= least_weights
+            name: value for name, value in initial.items() if value.ndim == 2 and value.size >= least_weights
         }
         self.constants = {
             "int8.last": np.array([-1]),
@@ -73,17 +73,19 @@ class _Quantizer:
                 replaced = list(self.nodes(loop))
                 del loop[:]
                 loop.extend(replaced)
-            matrix = self._matrices.get(node.input[_PLACES[node.op_type]]) if node.op_type in _PLACES else None
+            matrix = (
+                self._matrices.get(node.input[_MATRIX_INPUTS[node.op_type]]) if node.op_type in _MATRIX_INPUTS else None
+            )
             if matrix is None:
                 yield node
             elif node.op_type == "Transpose":
                 # the transpose of a matrix that another node may look up
                 self._matrices[node.output[0]] = matrix.T
             elif node.op_type == "Slice":
-                part = [slice(None), slice(None)]
-                for start, end, axis in zip(*(self._given[name] for name in node.input[1:4]), strict=True):
-                    part[axis] = slice(start, end)
-                self._matrices[node.output[0]] = matrix[tuple(part)]
+                ranges = [slice(None), slice(None)]
+                for start, end, axis in zip(*(self._initial[name] for name in node.input[1:4]), strict=True):
+                    ranges[axis] = slice(start, end)
+                self._matrices[node.output[0]] = matrix[tuple(ranges)]
             else:
                 yield from (self.embedding if node.op_type == "Gather" else self.product)(node, matrix)
 
@@ -120,6 +122,6 @@ class _Quantizer:
         key = np.ascontiguousarray(matrix).tobytes()
         if key not in self._names:
             self._names[key] = names = f"int8.matrix.{len(self._names)}", f"int8.scales.{len(self._names)}"
-            parts = quantize_weight(torch.tensor(matrix))
-            self.constants |= {name: part.numpy() for name, part in zip(names, parts, strict=True)}
+            values = quantize_weight(torch.tensor(matrix))
+            self.constants |= {name: value.numpy() for name, value in zip(names, values, strict=True)}
         return self._names[key]
