@@ -24,7 +24,7 @@ from .layers_transformer import CACHE, cache_argument
 
 # the score of a missing beam
 _ABSENT = -1e9
-# number of scores in a block, of which `_top` compares the maxima first
+# block size of `_top`, which compares block maxima first
 _BLOCK = 128
 # settings and outputs that only transformers' own search has
 _OMITTED = ("output_scores", "output_logits", "output_attentions", "output_hidden_states", "do_sample", "low_memory")

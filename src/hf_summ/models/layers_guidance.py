@@ -128,25 +128,26 @@ class _AttentionWithMean(torch.autograd.Function):
     def backward(context, gradient, mean_gradient):
         queries, keys, values = context.saved_tensors
         scaling = context.settings[1]
-        of_queries, of_keys, of_values = (tensor.new_zeros(tensor.shape) for tensor in (queries, keys, values))
+        gradients = [tensor.new_zeros(tensor.shape) for tensor in (queries, keys, values)]
+        query_gradient, key_gradient, value_gradient = gradients
         for weights, keep, documents, rows in _chunks(queries, keys, context.settings):
             outer = gradient[documents, :, rows]
             dropped = weights if keep is None else weights * keep
-            _add_product(of_values[documents], dropped.to(outer.dtype).transpose(2, 3), outer)
-            of_weights = (outer @ values[documents].transpose(2, 3)).to(weights.dtype)
+            _add_product(value_gradient[documents], dropped.to(outer.dtype).transpose(2, 3), outer)
+            weight_gradient = (outer @ values[documents].transpose(2, 3)).to(weights.dtype)
             if keep is not None:
-                of_weights *= keep
-            of_weights += mean_gradient[documents, None, rows] / weights.shape[1]
-            of_scores = _of_scores(of_weights, weights).to(queries.dtype)
-            of_queries[documents, :, rows] = (of_scores @ keys[documents]).mul_(scaling)
-            _add_product(of_keys[documents], of_scores.transpose(2, 3), queries[documents, :, rows] * scaling)
-        return of_queries, of_keys, of_values, None
+                weight_gradient *= keep
+            weight_gradient += mean_gradient[documents, None, rows] / weights.shape[1]
+            score_gradient = _softmax_gradient(weight_gradient, weights).to(queries.dtype)
+            query_gradient[documents, :, rows] = (score_gradient @ keys[documents]).mul_(scaling)
+            _add_product(key_gradient[documents], score_gradient.transpose(2, 3), queries[documents, :, rows] * scaling)
+        return query_gradient, key_gradient, value_gradient, None
 
 
-def _of_scores(of_weights: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+def _softmax_gradient(weight_gradient: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
     """The gradient of a softmax's scores, over the last dimension; it overwrites the weights' gradient."""
     backward = torch.ops.aten._softmax_backward_data.out
-    return backward(of_weights, weights, -1, weights.dtype, grad_input=of_weights)
+    return backward(weight_gradient, weights, -1, weights.dtype, grad_input=weight_gradient)
 
 
 def _add_product(total: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -> None:

@@ -148,30 +148,30 @@ class _Settings(NamedTuple):
     grad_enabled: bool
 
 
-def _unrolled(*inputs) -> tuple[torch.Tensor, ...]:
+def _unrolled(*arguments) -> tuple[torch.Tensor, ...]:
     """As `_AttentiveGrus`, in one graph; autograd computes the gradients, and determines the memory."""
-    *tensors, settings = inputs
-    of = _Inputs(*tensors)
-    first, second, outputs = of.first, of.second, []
+    *tensors, settings = arguments
+    inputs = _Inputs(*tensors)
+    first, second, outputs = inputs.first, inputs.second, []
     padding = None if settings.source_mask is None else ~settings.source_mask[:, None]
-    channels = _CHANNELS if torch.compiler.is_exporting() else of.keys.shape[-1]
-    for position, words in enumerate(of.first_words):
+    channels = _CHANNELS if torch.compiler.is_exporting() else inputs.keys.shape[-1]
+    for position, words in enumerate(inputs.first_words):
         before = second if settings.shares_state else first
-        first = next_state(words, before, of.first_recurrent, of.first_recurrent_bias, settings.reset_after)
-        queries = linear(first, of.query_weight).unflatten(0, (of.source.shape[0], -1))
-        columns = (tensor.split(channels, -2) for tensor in (of.keys.mT[:, None], queries[..., None]))
-        chunks = zip(of.score_weight.split(channels, -1), *columns, strict=True)
+        first = next_state(words, before, inputs.first_recurrent, inputs.first_recurrent_bias, settings.reset_after)
+        queries = linear(first, inputs.query_weight).unflatten(0, (inputs.source.shape[0], -1))
+        columns = (tensor.split(channels, -2) for tensor in (inputs.keys.mT[:, None], queries[..., None]))
+        chunks = zip(inputs.score_weight.split(channels, -1), *columns, strict=True)
         # in ONNX Runtime, a product with a column of weights takes ten times as long
         scores = sum(weight @ (keys + query).tanh() for weight, keys, query in chunks).squeeze(-2)
         if padding is not None:
             scores = scores.masked_fill(padding, torch.finfo(scores.dtype).min)
         weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
-        contexts = (weights.to(of.source.dtype) @ of.source).flatten(0, 1)
-        words = linear(contexts, of.context_weight, of.context_bias)
-        if of.second_words is not None:
-            words = words + of.second_words[position]
+        contexts = (weights.to(inputs.source.dtype) @ inputs.source).flatten(0, 1)
+        words = linear(contexts, inputs.context_weight, inputs.context_bias)
+        if inputs.second_words is not None:
+            words = words + inputs.second_words[position]
         before = first if settings.shares_state else second
-        second = next_state(words, before, of.second_recurrent, of.second_recurrent_bias, settings.reset_after)
+        second = next_state(words, before, inputs.second_recurrent, inputs.second_recurrent_bias, settings.reset_after)
         outputs.append((first, second, contexts, weights.flatten(0, 1)))
     return tuple(torch.stack(states) for states in zip(*outputs, strict=True))
 
@@ -203,31 +203,31 @@ class _AttentiveGrus(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(context, *inputs):
-        *tensors, settings = inputs
-        of = _Inputs(*tensors)
+    def forward(context, *arguments):
+        *tensors, settings = arguments
+        inputs = _Inputs(*tensors)
         keeps = settings.grad_enabled and any(context.needs_input_grad)
-        length, rows, width = *of.first_words.shape[:2], of.first.shape[1]
+        length, rows, width = *inputs.first_words.shape[:2], inputs.first.shape[1]
         # states have one more position, the initial state
-        first, second = (start.new_empty(length + 1, rows, width) for start in (of.first, of.second))
-        first[0], second[0] = of.first, of.second
-        contexts = of.source.new_empty(length, rows, of.source.shape[2])
-        attention = of.source.new_empty(
-            length, rows, of.source.shape[1], dtype=torch.promote_types(of.source.dtype, torch.float32)
+        first, second = (start.new_empty(length + 1, rows, width) for start in (inputs.first, inputs.second))
+        first[0], second[0] = inputs.first, inputs.second
+        contexts = inputs.source.new_empty(length, rows, inputs.source.shape[2])
+        attention = inputs.source.new_empty(
+            length, rows, inputs.source.shape[1], dtype=torch.promote_types(inputs.source.dtype, torch.float32)
         )
         first_gates, second_gates = (first.new_empty(length if keeps else 1, rows, 4 * width) for _ in range(2))
-        first_weights = of.first_recurrent, of.first_recurrent_bias
-        second_weights = of.second_recurrent, of.second_recurrent_bias
-        attend = _Attention(of.source, of.keys, of.query_weight, of.score_weight, settings.source_mask)
+        first_weights = inputs.first_recurrent, inputs.first_recurrent_bias
+        second_weights = inputs.second_recurrent, inputs.second_recurrent_bias
+        attend = _Attention(inputs.source, inputs.keys, inputs.query_weight, inputs.score_weight, settings.source_mask)
         for position in range(length):
             slot = position if keeps else 0
             before = second[position] if settings.shares_state else first[position]
-            words, gates = of.first_words[position], first_gates[slot]
+            words, gates = inputs.first_words[position], first_gates[slot]
             _step(words, before, *first_weights, settings.reset_after, gates, first[position + 1])
             attend.forward(first[position + 1], attention[position], contexts[position])
-            words = torch.addmm(of.context_bias, contexts[position], of.context_weight.T)
-            if of.second_words is not None:
-                words += of.second_words[position]
+            words = torch.addmm(inputs.context_bias, contexts[position], inputs.context_weight.T)
+            if inputs.second_words is not None:
+                words += inputs.second_words[position]
             before = first[position + 1] if settings.shares_state else second[position]
             _step(words, before, *second_weights, settings.reset_after, second_gates[slot], second[position + 1])
         context.settings = settings
@@ -240,8 +240,8 @@ class _AttentiveGrus(torch.autograd.Function):
     def backward(context, first_gradients, second_gradients, context_gradients, attention_gradients):
         settings = context.settings
         *tensors, first, second, contexts, attention, first_gates, second_gates = context.saved_tensors
-        of = _Inputs(*tensors)
-        attend = _Attention(of.source, of.keys, of.query_weight, of.score_weight, settings.source_mask)
+        inputs = _Inputs(*tensors)
+        attend = _Attention(inputs.source, inputs.keys, inputs.query_weight, inputs.score_weight, settings.source_mask)
         length, rows, width = first_gradients.shape
         # gradients of the gates' inputs: the projections of input and state
         first_inputs, second_inputs = (first.new_empty(length, rows, 3 * width) for _ in range(2))
@@ -257,12 +257,12 @@ class _AttentiveGrus(torch.autograd.Function):
                 to_second,
                 before,
                 second_gates[position],
-                of.second_recurrent,
+                inputs.second_recurrent,
                 settings.reset_after,
                 second_inputs[position],
                 second_recurrent[position],
             )
-            to_contexts[position].addmm_(second_inputs[position], of.context_weight)
+            to_contexts[position].addmm_(second_inputs[position], inputs.context_weight)
             to_first = to_first + first_gradients[position]
             to_first += attend.backward(
                 first[position + 1], attention[position], to_contexts[position], attention_gradients[position]
@@ -276,7 +276,7 @@ class _AttentiveGrus(torch.autograd.Function):
                 to_first,
                 before,
                 first_gates[position],
-                of.first_recurrent,
+                inputs.first_recurrent,
                 settings.reset_after,
                 first_inputs[position],
                 first_recurrent[position],
@@ -293,7 +293,7 @@ class _AttentiveGrus(torch.autograd.Function):
         queries, keys, score = attend.gradients(first[1:])
         return (
             first_inputs,
-            None if of.second_words is None else second_inputs,
+            None if inputs.second_words is None else second_inputs,
             source_gradient,
             keys,
             to_first,

@@ -244,8 +244,8 @@ class _Sums:
             self.gradient_rows.gate_logits[rows] = (gate_logits.sigmoid() - copied_share)[:, 0]
         if self.gradient_rows.copy_attention is not None:
             # not `copied_targets` divided by the attention, which may be zero
-            of_first = targets * (logsigmoid(gate_logits) - mixed).exp_()
-            self.gradient_rows.copy_attention[rows] = of_first.gather(1, first).neg_()
+            first_gradient = targets * (logsigmoid(gate_logits) - mixed).exp_()
+            self.gradient_rows.copy_attention[rows] = first_gradient.gather(1, first).neg_()
 
     def _project(self, states: torch.Tensor) -> torch.Tensor:
         scores, products = (tensor[: states.shape[0]] for tensor in (self.buffer, self.products))
@@ -257,19 +257,19 @@ class _Sums:
 
     def _add_gradients(self, rows: torch.Tensor, states: torch.Tensor, gradient: torch.Tensor) -> None:
         """Add the gradients that flow through the projection's output."""
-        of = self.gradient_rows
-        if of.bias is not None:
-            of.bias.add_(gradient.sum(0))
+        gradients = self.gradient_rows
+        if gradients.bias is not None:
+            gradients.bias.add_(gradient.sum(0))
         if self.products is not self.buffer:
             gradient = self.products[: rows.shape[0]].copy_(gradient)
-        if of.hidden is not None:
-            of.hidden[rows] = (gradient @ self.weight).to(of.hidden.dtype)
-        if of.weight is None:
+        if gradients.hidden is not None:
+            gradients.hidden[rows] = (gradient @ self.weight).to(gradients.hidden.dtype)
+        if gradients.weight is None:
             return
-        if of.weight.dtype == gradient.dtype:
-            of.weight.addmm_(gradient.T, states)
+        if gradients.weight.dtype == gradient.dtype:
+            gradients.weight.addmm_(gradient.T, states)
         else:
-            of.weight.add_(gradient.T @ states)
+            gradients.weight.add_(gradient.T @ states)
 
 
 def _softmax_in_place(scores: torch.Tensor) -> torch.Tensor:

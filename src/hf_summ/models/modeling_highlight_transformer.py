@@ -52,8 +52,8 @@ class HighlightTransformerEncoder(HighlightTransformerPreTrainedModel, CopyingEn
         lit = None
         if phrases and self.config.layers_that_highlight:
             lit = lit_rows(*phrases, self.config.alpha, words.shape[1], attention_mask, words.dtype)
-        of_layers = {index: {"lit": lit} for index in self.config.layers_that_highlight}
-        hidden_states, _ = self.encode(words, attention_mask, of_layers, **kwargs)
+        layer_arguments = {index: {"lit": lit} for index in self.config.layers_that_highlight}
+        hidden_states, _ = self.encode(words, attention_mask, layer_arguments, **kwargs)
         return CopyEncoderOutput(last_hidden_state=hidden_states, source_ids=input_ids)
 
 

@@ -65,13 +65,13 @@ class CopyingEncoder(SummarizationPreTrainedModel):
         self,
         words: torch.Tensor,
         attention_mask: torch.Tensor | None,
-        of_layers: Mapping[int, Mapping[str, Any]] = MappingProxyType({}),
+        layer_arguments: Mapping[int, Mapping[str, Any]] = MappingProxyType({}),
         **kwargs,
     ) -> tuple[torch.Tensor, list]:
         """Embeddings (B, S, C) -> the output (B, S, C), and further outputs of the last layer's self-attention.
 
         Args:
-            of_layers: index of a layer -> further arguments of its self-attention, without gradients.
+            layer_arguments: index of a layer -> further arguments of its self-attention, without gradients.
         """
         if self.token_shift is not None:
             words = words + self.token_shift(words, attention_mask)
@@ -79,7 +79,7 @@ class CopyingEncoder(SummarizationPreTrainedModel):
         source_mask = source_padding_mask(attention_mask)
         further: list = []
         for index, layer in enumerate(self.layers):
-            hidden_states, *further = layer(hidden_states, source_mask, **of_layers.get(index, {}), **kwargs)
+            hidden_states, *further = layer(hidden_states, source_mask, **layer_arguments.get(index, {}), **kwargs)
         return self.layer_norm(hidden_states), further
 
 
@@ -159,7 +159,7 @@ class CopyingDecoder(SummarizationPreTrainedModel):
         source_mask = source_padding_mask(encoder_attention_mask)
         # without copying, only decoding needs the coverage
         has_coverage = self.config.copy or not self.training
-        of_last_layer = has_coverage and not (self.config.copy and self.config.copy_attention == "separate")
+        reads_last_layer = has_coverage and not (self.config.copy and self.config.copy_attention == "separate")
         context = weights = None
         for index, layer in enumerate(self.layers, start=1):
             hidden_states, context, weights = layer(
@@ -169,7 +169,7 @@ class CopyingDecoder(SummarizationPreTrainedModel):
                 causal_mask=causal_mask,
                 source_mask=source_mask,
                 cache=cache,
-                needs_weights=of_last_layer and index == len(self.layers),
+                needs_weights=reads_last_layer and index == len(self.layers),
                 **kwargs,
             )
         hidden_states = self.layer_norm(hidden_states)
