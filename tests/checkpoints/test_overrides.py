@@ -31,11 +31,7 @@ def test_items_are_read_back_as_their_values(value):
 
 @pytest.mark.parametrize(
     ("item", "message"),
-    [
-        ("d_model", "write key=JSON"),
-        ("=3", "write key=JSON"),
-        ("encoder_kernel_sizes=[3,5", r"'\[3,5' is not JSON"),
-    ],
+    [("d_model", "write key=JSON"), ("=3", "write key=JSON"), ("encoder_kernel_sizes=[3,5", r"'\[3,5' is not JSON")],
 )
 def test_items_that_are_none(item, message):
     with pytest.raises(ValueError, match=message):

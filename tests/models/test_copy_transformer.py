@@ -5,13 +5,7 @@ import math
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import (
-    AutoModel,
-    AutoModelForSeq2SeqLM,
-    BertModel,
-    DynamicCache,
-    EncoderDecoderCache,
-)
+from transformers import AutoModel, AutoModelForSeq2SeqLM, BertModel, DynamicCache, EncoderDecoderCache
 
 from benchmarks.measuring import peak_mebibytes
 from hf_summ import CopyTransformerConfig, CopyTransformerForConditionalGeneration, CopyTransformerModel
@@ -157,75 +151,40 @@ class NaiveCopyTransformer(NaiveModel):
         return (gate * copied + (1 - gate) * generated).log()
 
 
+PLAIN = {"convolutional_attention": "none"}
+ON_PLAIN_BERT = {**ON_BERT, **PLAIN}
+BERT_ALONE = {**ON_PLAIN_BERT, "encoder_type": "bert"}
+BERT_IN_DECODER = {**PLAIN, "decoder_embedding": "bert", "bert_config": TINY_BERT}
 VARIANTS = {
-    "first head": {"convolutional_attention": "none"},
-    "mean of the heads": {"convolutional_attention": "none", "copy_attention": "mean"},
-    "copy attention of its own": {"convolutional_attention": "none", "copy_attention": "separate"},
-    "smoothed": {"convolutional_attention": "none", "label_smoothing": 0.1},
-    "Transformer": {"convolutional_attention": "none", "copy": False},
-    "post-norm": {"convolutional_attention": "none", "norm": "post"},
-    "post-norm, 1d, copy attention of its own": {
-        "convolutional_attention": "1d",
-        "norm": "post",
-        "copy_attention": "separate",
-    },
+    "first head": PLAIN,
+    "mean of the heads": {**PLAIN, "copy_attention": "mean"},
+    "copy attention of its own": {**PLAIN, "copy_attention": "separate"},
+    "smoothed": {**PLAIN, "label_smoothing": 0.1},
+    "Transformer": {**PLAIN, "copy": False},
+    "post-norm": {**PLAIN, "norm": "post"},
+    "post-norm, 1d, separate": {"convolutional_attention": "1d", "norm": "post", "copy_attention": "separate"},
     "1d": {"convolutional_attention": "1d"},
     "2d": {"convolutional_attention": "2d"},
     "2d circular": {"convolutional_attention": "2d_circular", "convolutional_layers": 2, "window_size": 3},
-    "BERT alone": {**ON_BERT, "encoder_type": "bert", "convolutional_attention": "none", "copy": False},
-    "BERT with ReLU": {**ON_BERT, "encoder_type": "bert", "convolutional_attention": "none", "bert_reduction": "relu"},
-    "BERT in both": {**ON_BERT, "convolutional_attention": "none", "decoder_embedding": "bert"},
-    "trained BERT": {**ON_BERT, "convolutional_attention": "none", "train_bert": True, "decoder_embedding": "bert"},
+    "BERT alone": {**BERT_ALONE, "copy": False},
+    "BERT with ReLU": {**BERT_ALONE, "bert_reduction": "relu"},
+    "BERT in both": {**ON_PLAIN_BERT, "decoder_embedding": "bert"},
+    "trained BERT": {**ON_PLAIN_BERT, "train_bert": True, "decoder_embedding": "bert"},
     "stacking": {**ON_BERT, "convolutional_attention": "2d"},
     "post-norm concatenation": {**ON_BERT, "convolutional_attention": "2d", "side_layers": 1, "norm": "post"},
     "concatenation": {**ON_BERT, "convolutional_attention": "2d", "side_layers": 1},
-    "plain concatenation": {
-        **ON_BERT,
-        "convolutional_attention": "none",
-        "side_layers": 1,
-        "decoder_embedding": "bert",
-    },
-    "token shift": {"token_shift": True, "convolutional_attention": "none"},
-    "token shift on BERT": {**ON_BERT, "encoder_type": "bert", "convolutional_attention": "none", "token_shift": True},
+    "plain concatenation": {**ON_PLAIN_BERT, "side_layers": 1, "decoder_embedding": "bert"},
+    "token shift": {**PLAIN, "token_shift": True},
+    "token shift on BERT": {**BERT_ALONE, "token_shift": True},
     "token shift on trained BERT": {
-        **ON_BERT,
-        "convolutional_attention": "none",
-        "train_bert": True,
-        "bert_reduction": "relu",
-        "side_layers": 1,
-        "token_shift": True,
+        **ON_PLAIN_BERT,
+        **{"train_bert": True, "bert_reduction": "relu", "side_layers": 1, "token_shift": True},
     },
-    "BERT in the decoder": {
-        "convolutional_attention": "none",
-        "decoder_embedding": "bert",
-        "bert_config": TINY_BERT,
-    },
-    "BERT's words in the output": {
-        **ON_BERT,
-        "encoder_type": "bert",
-        "convolutional_attention": "none",
-        "output_embedding": "bert",
-    },
-    "trained words in the output": {
-        **ON_BERT,
-        "convolutional_attention": "none",
-        "output_embedding": "bert",
-        "train_bert": True,
-    },
-    "BERT in decoder and output, no copying": {
-        "convolutional_attention": "none",
-        "decoder_embedding": "bert",
-        "bert_config": TINY_BERT,
-        "output_embedding": "bert",
-        "copy": False,
-    },
-    "trained words in decoder and output": {
-        "convolutional_attention": "none",
-        "decoder_embedding": "bert",
-        "bert_config": TINY_BERT,
-        "output_embedding": "bert",
-        "train_bert": True,
-    },
+    "BERT in the decoder": BERT_IN_DECODER,
+    "BERT's words in the output": {**BERT_ALONE, "output_embedding": "bert"},
+    "trained words in the output": {**ON_PLAIN_BERT, "output_embedding": "bert", "train_bert": True},
+    "BERT in decoder and output, no copying": {**BERT_IN_DECODER, "output_embedding": "bert", "copy": False},
+    "trained words in decoder and output": {**BERT_IN_DECODER, "output_embedding": "bert", "train_bert": True},
 }
 
 

@@ -2,12 +2,7 @@
 
 import pytest
 import torch
-from transformers import (
-    AutoModelForSeq2SeqLM,
-    BertConfig,
-    BertForPreTraining,
-    BertModel,
-)
+from transformers import AutoModelForSeq2SeqLM, BertConfig, BertForPreTraining, BertModel
 
 from hf_summ import CopyTransformerForConditionalGeneration
 from tests.models.architectures import COPY_TRANSFORMER, TINY_BERT, VOCAB_SIZE

@@ -324,8 +324,5 @@ def test_padding_needs_a_length_and_room(tiny_tokenizer):
         processor.pad(rows, padding="left")
     assert processor.pad([*rows, rows[0] | {"input_ids": [2]}], padding="do_not_pad", return_tensors=None)[
         "input_ids"
-    ] == [
-        [5, 6, 2],
-        [2],
-    ]
+    ] == [[5, 6, 2], [2]]
     assert torch.equal(processor.pad(rows)["input_ids"], torch.tensor([[5, 6, 2]]))
