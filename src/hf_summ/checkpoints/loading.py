@@ -157,7 +157,7 @@ def load_processor(arguments: ModelArguments, config: PreTrainedConfig) -> Proce
     # a new model that starts from a whole model uses that model's tokenizer
     source = source or getattr(config, "start_name", None)
     if source is None:
-        raise ValueError("no tokenizer: give --tokenizer_name FOLDER, which `hf-summ vocabulary` creates from a corpus")
+        raise ValueError("no processor or tokenizer: give --tokenizer_name FOLDER, which `hf-summ vocabulary` creates")
     check_hub_reachable(source, arguments.model_revision, arguments.cache_dir)
     flags = [name for name in ("tokenizer_name", "model_name_or_path", "config_name") if getattr(arguments, name)]
     with naming(flags[0] if flags else "config_overrides start_name", source):

@@ -133,8 +133,8 @@ def check_ranges(settings: Mapping[str, Any], flags: Mapping[str, Flag]) -> None
     """Raise a ValueError for a number that is neither the default of its flag nor in its range."""
     for name, value in settings.items():
         flag = flags[name]
-        if flag.range is not None and value != flag.default and value not in flag.range:
-            raise ValueError(f"{_as_text(name, value)}: must be {flag.range}")
+        if flag.range is not None and value != flag.default and (problem := flag.range.problem(value)):
+            raise ValueError(f"{_as_text(name, value)}: must be {problem}")
 
 
 def without_effect(
