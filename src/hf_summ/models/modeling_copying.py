@@ -233,9 +233,9 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
             ValueError: a label is outside the vocabulary, or copying lacks the source's subwords.
         """
         return self._forward(
-            labels,
-            num_items_in_batch,
-            skip_logits,
+            labels=labels,
+            num_items_in_batch=num_items_in_batch,
+            skip_logits=skip_logits,
             input_ids=input_ids,
             attention_mask=attention_mask,
             decoder_input_ids=decoder_input_ids,
