@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from hf_summ.evaluation.significance import Scored, examples_to_decide
-from hf_summ.experiments.claims import claims, markdown_of_claims
-from hf_summ.experiments.scoring import Outcome
+from hf_summ.experiments.report import markdown_of_claims
+from hf_summ.experiments.scoring import Outcome, claims
 from tests.experiments.made_up import table
 
 NOISE = np.random.default_rng(3).normal(0, 5, 200)

@@ -92,7 +92,7 @@ def test_table_without_votes_says_what_it_needs(tmp_path):
         ),
         (
             {"pairs": [{"first": "GDLF", "second": "DC"}]},
-            "is not a report of votes: name a report written by `hf-summ votes",
+            "is not a report of votes \\(.*\\): name one written by `hf-summ votes",
         ),
         ({"voters": "two"}, "is not a report of votes"),
         ({"pairs": 3}, "is not a report of votes"),
@@ -113,5 +113,5 @@ def test_file_that_is_no_report_is_told(tmp_path, content):
 
 
 def test_missing_report_is_told(tmp_path):
-    with pytest.raises(ValueError, match=r"nowhere\.json does not exist: name a report written by `hf-summ"):
+    with pytest.raises(ValueError, match=r"nowhere\.json is not a report of votes"):
         run_table(table_of_votes(tmp_path), "small", {"xsum": "nowhere.json"}, [], str(tmp_path))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from hf_summ.experiments.relations import rank_correlation, relation
 from hf_summ.experiments.run import run_table
+from hf_summ.experiments.scoring import rank_correlation, relation
 
 
 def test_correlation_is_spearmans():

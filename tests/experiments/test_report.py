@@ -8,9 +8,9 @@ import pytest
 from PIL import Image
 
 from hf_summ import __version__
-from hf_summ.experiments.claims import claims
-from hf_summ.experiments.report import block_of_scores, block_of_values, make_report, markdown, title_of, write_plot
-from hf_summ.experiments.scoring import Outcome
+from hf_summ.experiments.plots import write_plot
+from hf_summ.experiments.report import block_of_scores, block_of_values, make_report, markdown, title_of
+from hf_summ.experiments.scoring import Outcome, claims
 from tests.experiments.made_up import equal_scores, table
 
 FACTS = {"run": "0123456789abcdef", "parameters": 2_345_678, "updates": 900, "epochs": 1.5, "seed": 42}

@@ -365,7 +365,7 @@ def test_language_model_that_is_not_there_is_told_in_its_rows(tmp_path):
 
 def test_missing_text_is_told_at_the_door(tmp_path):
     (tmp_path / "1.txt").write_text(SENTENCES[0], encoding="utf-8")
-    with pytest.raises(ValueError, match=r"2\.txt cannot be read: No such file"):
+    with pytest.raises(FileNotFoundError, match=r"2\.txt"):
         run_table(judgements(tmp_path, "nowhere"), "small", {"texts": str(tmp_path)}, [], str(tmp_path / "out"))
 
 
@@ -374,7 +374,7 @@ def test_missing_text_is_told_at_the_door(tmp_path):
     [
         ({"name": "gdlf_44"}, r"unknown table gdlf_44; did you mean gdlf_4\?"),
         ({"data": {"xsun": "news"}}, r"--data xsun: made_up has no such data set; did you mean xsum\?; it has xsum"),
-        ({"data": {"xsum": "nowhere"}}, "nowhere is not a folder: name one with train, validation and test"),
+        ({"data": {"xsum": "nowhere"}}, "nowhere: there is no train.jsonl, but there must be exactly one file"),
         ({"flags": ["--learning_rat", "1"]}, r"unknown flag --learning_rat; did you mean --learning_rate\?"),
     ],
 )

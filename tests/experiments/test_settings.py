@@ -145,7 +145,7 @@ def test_splits_may_be_links_to_files_of_other_names(tmp_path):
 
 
 def test_folders_that_hold_no_splits_are_told(tmp_path):
-    with pytest.raises(ValueError, match="nowhere is not a folder: name one with train, validation and test"):
+    with pytest.raises(ValueError, match=r"nowhere: there is no train\.jsonl, but there must be exactly one file"):
         split_files(tmp_path / "nowhere")
     (tmp_path / "train.jsonl").touch()
     with pytest.raises(
@@ -206,7 +206,7 @@ def test_flags_are_read_as_their_values(tokens, flags):
 @pytest.mark.parametrize(
     ("tokens", "message"),
     [
-        (["--extract_idf", "no.json"], "^--extract_idf no.json does not exist: name a file that `hf-summ idf` has"),
+        (["--extract_idf", "no.json"], "^no.json is not a file written by `hf-summ idf`"),
         (["5", "--seed", "1"], "5: does not belong to a flag"),
         (["--max_step", "5"], r"unknown flag --max_step; did you mean --max_steps\?"),
         (["--scal", "tiny"], r"unknown flag --scal; did you mean --scale\?"),

@@ -3,9 +3,9 @@
 import pytest
 from PIL import Image
 
-from hf_summ.experiments.report import block_of_scores, make_report, markdown, write_plot
+from hf_summ.experiments.plots import write_plot
+from hf_summ.experiments.report import block_of_scores, make_report, markdown, markdown_of_trainings
 from hf_summ.experiments.scoring import Outcome
-from hf_summ.experiments.trainings import markdown_of_trainings
 from tests.experiments.made_up import equal_scores, table
 
 # of 20 entries, of which two are a tenth

@@ -46,30 +46,27 @@ def count_votes(table: Table, dataset: str, file: str | None) -> dict[str, Any]:
     if file is None:
         return _without_data(table, dataset, f"no votes: give --data {dataset}=REPORT.json of `hf-summ votes collect`")
     counts, pairs = _read_votes(file, table.unit)
-    wanted, rows = [system.lower() for system in table.systems], [row.row for row in table.rows]
-    found = [(systems, aspects) for systems, aspects in pairs if sorted(map(str.lower, systems)) == sorted(wanted)]
-    if len(found) != 1:
+    names, rows = [system.lower() for system in table.systems], [row.row for row in table.rows]
+    matching = [(systems, aspects) for systems, aspects in pairs if sorted(map(str.lower, systems)) == sorted(names)]
+    if len(matching) != 1:
         compared = one_line(", ".join(" with ".join(systems) for systems, _ in pairs))
         raise ValueError(
             f"{file} compares {compared}, but {table.name} {' with '.join(table.systems)}: name the files of "
             "predictions like these systems when you make the sheets"
         )
-    ((first, _), aspects) = found[0]
+    ((first, _), aspects) = matching[0]
     if not aspects.keys() >= set(rows):
         raise ValueError(
             f"{file} has votes on {one_line(', '.join(aspects))}, but {table.name} on {', '.join(rows)}: make the "
             "sheets with the paper's `--preset`"
         )
-    measures = VOTES if first.lower() == wanted[0] else ("lose", "win", *VOTES[2:])
+    measures = VOTES if first.lower() == names[0] else ("lose", "win", *VOTES[2:])
     outcomes = [Outcome(row, measures=dict(zip(measures, aspects[row.row], strict=True))) for row in table.rows]
     return block_of_values(table, dataset, file, outcomes) | counts
 
 
 def _read_votes(file: str, unit: str) -> tuple[dict[str, int], list[tuple[list[str], dict[str, Any]]]]:
     """The numbers of documents and voters, and each pair's systems with the wins, losses, ties and κ by aspect."""
-    hint = "name a report written by `hf-summ votes collect --json`"
-    if not Path(file).is_file():
-        raise ValueError(f"{file} does not exist: {hint}")
     try:
         report = parse_json(Path(file).read_text(encoding="utf-8"))
         counts = {name: report[name] for name in ("documents", "voters")}
@@ -78,22 +75,22 @@ def _read_votes(file: str, unit: str) -> tuple[dict[str, int], list[tuple[list[s
         pairs = []
         for pair in report["pairs"]:
             # paths, with folders and extensions such as .jsonl.gz
-            systems = [Path(pair[place]).name.split(".")[0] for place in ("first", "second")]
+            systems = [Path(pair[name]).name.split(".")[0] for name in ("first", "second")]
             aspects = pair["aspects"].items()
-            pairs.append((systems, {aspect: _shares(found, counts["voters"], unit) for aspect, found in aspects}))
+            pairs.append((systems, {aspect: _shares(figures, counts["voters"], unit) for aspect, figures in aspects}))
         return counts, pairs
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
-        raise ValueError(f"{file} is not a report of votes: {hint}") from None
+    except (OSError, AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{file} is not a report of votes ({one_line(error)}): name one written by `hf-summ votes collect --json`"
+        ) from error
 
 
 def _shares(figures: Mapping[str, Any], voters: int, unit: str) -> list[float | None]:
     numbers, kappa = [figures[name] for name in ("wins", "losses", "ties")], figures["kappa"]
     for number in numbers:
         check_integer("votes", number, 0)
-    if kappa is not None and not -1 <= kappa <= 1:
-        raise ValueError(kappa)
-    whole = voters if unit == "documents" else sum(numbers) / 100
-    return [*(number / whole if whole else None for number in numbers), kappa]
+    total = voters if unit == "documents" else sum(numbers) / 100
+    return [*(number / total if total else None for number in numbers), None if kappa is None else float(kappa)]
 
 
 def _without_data(table: Table, dataset: str, needed: str) -> dict[str, Any]:
@@ -111,10 +108,10 @@ def _judge(name: str, rows: list[Row], texts: dict[str, str]) -> dict[str, Outco
     except (ValueError, OSError) as error:
         return {row.row: Outcome(row, one_line(error)) for row in rows}
     # the row of random words is the last one of each percentile
-    found = {(line["percentile"], line["text"]): line for line in compared["models"][0]["rows"]}
+    lines = {(line["percentile"], line["text"]): line for line in compared["models"][0]["rows"]}
     outcomes = {}
     for row in rows:
-        line = found[row.percentile, row.text if row.text != random else "random words"]
+        line = lines[row.percentile, row.text if row.text != random else "random words"]
         outcomes[row.row] = Outcome(row, measures={name: line[name] for name in JUDGEMENTS})
     return outcomes
 

@@ -1,25 +1,30 @@
-"""The report of a table: our figures beside the published ones, as data, Markdown and plots."""
+"""The report of a table: our figures beside the published ones, as data and Markdown."""
 
 import math
-import textwrap
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from hf_summ import __version__
-from hf_summ.common.files import moved_into_place
 from hf_summ.common.pages import markdown_table
 from hf_summ.evaluation import measures
+from hf_summ.evaluation.report import shown_interval
 from hf_summ.evaluation.significance import Scored
-from hf_summ.experiments.claims import markdown_of_claims
-from hf_summ.experiments.relations import markdown_of_relation
 from hf_summ.experiments.scoring import Outcome, compare, verdict
-from hf_summ.experiments.tables import Row, Table
-from hf_summ.experiments.trainings import draw_curves, markdown_of_trainings
+from hf_summ.experiments.tables import ROUGE_MEASURES, Row, Table
 
-_OURS, _PUBLISHED = "#1b5e9b", "#c8553d"
-# for the 8-point font of a figure's caption
-_CHARACTERS_PER_INCH = 16
+_CLAIMS = (
+    "The papers' claims, as differences in ROUGE with 95% intervals by paired bootstrap over test documents. "
+    "A claim holds or fails if the interval excludes zero and the ranges over seeds do not overlap. Otherwise it is "
+    "undecided: if the difference is the true one, the given total number of documents would decide it with a "
+    "probability of 80%, or more seeds are needed."
+)
+_TRAININGS = (
+    "Tokens trained per second (source and target, without padding; CPU seconds where the device is a CPU), documents "
+    "summarized per second of wall time, the mean negative log-likelihood per training token in the last tenth of the "
+    "updates, and its fall from the tenth before:"
+)
 
 
 def title_of(measure: str) -> str:
@@ -56,12 +61,13 @@ def make_report(table: Table, scale: str, blocks: Sequence[dict[str, Any]]) -> d
 
 
 def _without_verdicts(block: dict[str, Any]) -> dict[str, Any]:
-    def kept(cells: dict[str, Any]) -> dict[str, Any]:
+    def unjudged(cells: dict[str, Any]) -> dict[str, Any]:
         return {name: {**cell, "verdict": None} if "verdict" in cell else cell for name, cell in cells.items()}
 
-    parts = {part: block[part] for part in ("rows", "claims") if part in block}
-    judged = {part: [{**row, "measures": kept(row["measures"])} for row in rows] for part, rows in parts.items()}
-    return {**block, **judged}
+    lists = {name: block[name] for name in ("rows", "claims") if name in block}
+    return block | {
+        name: [row | {"measures": unjudged(row["measures"])} for row in rows] for name, rows in lists.items()
+    }
 
 
 def block_of_scores(
@@ -99,8 +105,8 @@ def block_of_values(table: Table, dataset: str, data: str, outcomes: Sequence[Ou
     rows = []
     for outcome in outcomes:
         published = _published(table, outcome.row, dataset)
-        found = outcome.measures
-        cells = {name: {"value": found.get(name), "published": published.get(name)} for name in table.measures}
+        ours = outcome.measures
+        cells = {name: {"value": ours.get(name), "published": published.get(name)} for name in table.measures}
         rows.append(_row(outcome, cells))
     return {"dataset": dataset, "data": data, "documents": None, "rows": rows}
 
@@ -134,10 +140,10 @@ def _published(table: Table, row: Row, dataset: str) -> dict[str, float | None]:
 def _difference(published: float | None, published_baseline: float | None, ours) -> dict[str, Any]:
     is_known = published is not None and published_baseline is not None
     theirs = round(float(published - published_baseline), 6) if is_known else None
-    found = {"published_difference": theirs, "verdict": verdict(theirs, ours)}
+    cell = {"published_difference": theirs, "verdict": verdict(theirs, ours)}
     if ours is not None:
-        found["difference"] = {"value": ours.mean, "low": ours.low, "high": ours.high, "p_value": ours.p_value}
-    return found
+        cell["difference"] = {"value": ours.mean, "low": ours.low, "high": ours.high, "p_value": ours.p_value}
+    return cell
 
 
 def markdown(report: dict[str, Any]) -> str:
@@ -163,8 +169,8 @@ def markdown(report: dict[str, Any]) -> str:
         titles = {measure: title_of(measure) for measure in report["measures"]}
         if block.get("claims"):
             lines += ["", *markdown_of_claims(block["claims"], titles, block["documents"])]
-        for row, found in block.get("relations", {}).items():
-            lines += ["", *markdown_of_relation(report["against"], row, found, titles)]
+        for row, relation in block.get("relations", {}).items():
+            lines += ["", *markdown_of_relation(report["against"], row, relation, titles)]
         for title, failed in (("Failed", True), ("Not run", False)):
             missing = [row for row in block["rows"] if row["problem"] and row["failed"] is failed]
             problems = [f"- {row['row']}: {row['problem']}" for row in missing]
@@ -176,15 +182,15 @@ def markdown(report: dict[str, Any]) -> str:
 
 
 def _settings_line(report: dict[str, Any]) -> str:
-    parts = [f"Scale {report['scale']}", f"hf_summ {report['hf_summ']}"]
+    facts = [f"Scale {report['scale']}", f"hf_summ {report['hf_summ']}"]
     if any(measure.startswith("rouge") for measure in report["measures"]):
         options = [f"{name.replace('_', ' ')} {value}" for name, value in report["rouge"].items()]
-        parts.append(", ".join([f"ROUGE-1.5.5 of {report['unit']}", *options]))
+        facts.append(", ".join([f"ROUGE-1.5.5 of {report['unit']}", *options]))
     if report["kind"] == "votes":
-        parts.append("votes in percent" if report["unit"] == "percent" else "documents per voter")
+        facts.append("votes in percent" if report["unit"] == "percent" else "documents per voter")
     if report["count_punctuation"]:
-        parts.append("novelty counts punctuation marks as words")
-    return "; ".join(parts) + "."
+        facts.append("novelty counts punctuation marks as words")
+    return "; ".join(facts) + "."
 
 
 def data_line(report: dict[str, Any], block: dict[str, Any]) -> str:
@@ -192,16 +198,16 @@ def data_line(report: dict[str, Any], block: dict[str, Any]) -> str:
     trained = [row for row in block["rows"] if "updates" in row]
     seeds = sorted({seed for row in trained for seed in row.get("seeds", [row["seed"]])})
     updates = sorted({row["updates"] for row in trained})
-    parts = [f"Ours: {block['data']}"]
+    facts = [f"Ours: {block['data']}"]
     if block["documents"] is not None:
-        parts.append(f"{block['documents']} test documents")
+        facts.append(f"{block['documents']} test documents")
     if "voters" in block:
-        parts.append(f"{block['voters']} voters")
+        facts.append(f"{block['voters']} voters")
     if trained:
         # different numbers are shown in the rows
-        parts += [f"updates {updates[0]}"] if len(updates) == 1 else []
-        parts.append(f"seed {', '.join(map(str, seeds))}")
-    line = ", ".join(parts) + "."
+        facts += [f"updates {updates[0]}"] if len(updates) == 1 else []
+        facts.append(f"seed {', '.join(map(str, seeds))}")
+    line = ", ".join(facts) + "."
     if not _has_published(block):
         return f"{line} No figures are published for these rows."
     line += f" Published: {block['dataset']}."
@@ -221,13 +227,13 @@ def _scores(report: dict[str, Any], block: dict[str, Any]) -> str:
     facts = {"parameters": lambda size: f"{size / 1e6:.2f}M", "updates": str}
     if len({row["updates"] for row in block["rows"] if "updates" in row}) < 2:
         del facts["updates"]
-    facts = {name: shown for name, shown in facts.items() if any(name in row for row in block["rows"])}
+    facts = {name: form for name, form in facts.items() if any(name in row for row in block["rows"])}
     published = _has_published(block)
     head = ["row", *facts, *titles, *(f"published {title}" for title in titles if published)]
     rows = []
     for row in block["rows"]:
         cells = [row["measures"][measure] for measure in measures]
-        of_run = [shown(row[name]) if name in row else "" for name, shown in facts.items()]
+        of_run = [form(row[name]) if name in row else "" for name, form in facts.items()]
         theirs = [number(cell["published"]) for cell in cells if published]
         rows.append([row["row"], *of_run, *(_value(cell, block["documents"]) for cell in cells), *theirs])
     return markdown_table(head, rows)
@@ -238,7 +244,7 @@ def _differences(report: dict[str, Any], block: dict[str, Any]) -> str:
     published = _has_published(block)
     judges = published and report["scale"] != "tiny"
     theirs = (["published"] if published else []) + ([""] if judges else [])
-    head = ["row", *(part for name in measures for part in (title_of(name), *theirs))]
+    head = ["row", *(title for name in measures for title in (title_of(name), *theirs))]
     rows = []
     for row in block["rows"]:
         if row["row"] == report["baseline"]:
@@ -246,21 +252,18 @@ def _differences(report: dict[str, Any], block: dict[str, Any]) -> str:
         cells = []
         for measure in measures:
             cell = row["measures"][measure]
-            ours = cell.get("difference")
-            shown = f"{ours['value']:+.2f} [{ours['low']:+.2f}, {ours['high']:+.2f}]" if ours else "–"
-            cells += [shown, *([number(cell["published_difference"], "+")] if published else [])]
+            cells.append(_interval(cell.get("difference"), "+.2f"))
+            cells += [number(cell["published_difference"], "+")] if published else []
             cells += [cell["verdict"] or "–"] if judges else []
         rows.append([row["row"], *cells])
     return markdown_table(head, rows)
 
 
 def _value(cell: dict[str, Any], documents: int | None) -> str:
-    shown = number(cell["value"])
-    if "low" in cell:
-        shown = f"{cell['value']:.2f} [{cell['low']:.2f}, {cell['high']:.2f}]"
+    value = _interval(cell, ".2f") if "low" in cell else number(cell["value"])
     if "low" in cell and cell.get("seeds"):
-        shown += f" {min(cell['seeds']):.2f} to {max(cell['seeds']):.2f}"
-    return f"{shown} ({cell['rows']} of {documents})" if cell.get("rows") else shown
+        value += f" {min(cell['seeds']):.2f} to {max(cell['seeds']):.2f}"
+    return f"{value} ({cell['rows']} of {documents})" if cell.get("rows") else value
 
 
 def number(value: float | None, sign: str = "") -> str:
@@ -272,123 +275,75 @@ def number(value: float | None, sign: str = "") -> str:
     return f"{value:{sign},.0f}" if is_whole else f"{value:{sign}.2f}"
 
 
-def write_plot(report: dict[str, Any], path: Path) -> None:
-    """Write a PNG with a panel for each data set and measure, of differences from the baseline or, without one, scores.
+def markdown_of_claims(tested: Sequence[Mapping[str, Any]], titles: Mapping[str, str], documents: int) -> list[str]:
+    """The claims as lines of Markdown, with their verdicts where they have one.
 
-    Beside it, `<stem>_curves.png` shows the training losses.
-
-    Raises:
-        ImportError: matplotlib is not installed.
+    Args:
+        tested: from `claims` of `hf_summ.experiments.scoring`.
+        titles: measure -> its title.
+        documents: number of summarized documents.
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("plots need matplotlib: pip install 'hf-summ[tables]'") from error
-    blocks, measures = [_drawn(block) for block in report["datasets"]], report["measures"]
-    trained = [block for block in blocks if any(row.get("curve") for row in block["rows"])]
-    if trained:
-        figure = Figure(figsize=(8, 4.5 * len(trained)), layout="constrained")
-        for panel, block in zip(figure.subplots(len(trained), squeeze=False).flat, trained, strict=True):
-            draw_curves(panel, [row for row in block["rows"] if row.get("curve")])
-            panel.set_title(_data_names(block), fontsize=9)
-        _save(figure, report, trained, path.with_name(f"{path.stem}_curves.png"), FigureCanvasAgg)
-    blocks = [block for block in blocks if block["rows"]]
-    if report["against"] is not None:
-        blocks = [block for block in blocks if block.get("relations")]
-    if not blocks:
-        # there are no results to draw
-        return
-    if report["against"] is not None:
-        _save(_relations(report, blocks, Figure), report, blocks, path, FigureCanvasAgg)
-        return
-    rows = max(len(block["rows"]) for block in blocks)
-    # a figure outside pyplot needs no window system
-    figure = Figure(figsize=(2 + 2.6 * len(measures), (1.2 + 0.32 * rows) * len(blocks)), layout="constrained")
-    panels = figure.subplots(len(blocks), len(measures), squeeze=False)
-    for line, block in zip(panels, blocks, strict=True):
-        for place, (panel, measure) in enumerate(zip(line, measures, strict=True)):
-            _draw(panel, report["baseline"], block["rows"], measure)
-            panel.set_title(f"{title_of(measure)}, {_data_names(block)}", fontsize=9)
-            if place:
-                panel.set_yticklabels([])
-    drawn = (panel.get_legend_handles_labels() for panel in panels.flat)
-    handles = {label: handle for pairs in drawn for handle, label in zip(*pairs, strict=True)}
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=2, fontsize=8, frameon=False)
-    _save(figure, report, blocks, path, FigureCanvasAgg)
-
-
-def _drawn(block: dict[str, Any]) -> dict[str, Any]:
-    """The block without rows that were not run."""
-    return {**block, "rows": [row for row in block["rows"] if not row["problem"]]}
-
-
-def _save(figure, report: dict[str, Any], blocks: Sequence[dict[str, Any]], path: Path, canvas: type) -> None:
-    """Write the figure, with captions above its panels."""
-    captions = [
-        f"{report['paper']}: {report['title']} (scale {report['scale']})",
-        *(data_line(report, b) for b in blocks),
+    measures = [name for name in titles if name in ROUGE_MEASURES]
+    rows = [
+        [claim["row"], claim["above"], *(_claim(claim["measures"].get(name), documents) for name in measures)]
+        for claim in tested
     ]
-    width = int(figure.get_figwidth() * _CHARACTERS_PER_INCH)
-    lines = [part for line in captions for part in textwrap.wrap(line, width)]
-    # the figure has room for long captions, unlike a panel's title
-    figure.set_figheight(figure.get_figheight() + 0.17 * len(lines))
-    figure.suptitle("\n".join(lines), fontsize=8)
-    canvas(figure)
-    with moved_into_place(path) as part:
-        figure.savefig(part, format="png", dpi=150)
+    return [_CLAIMS, "", markdown_table(["row", "above", *(titles[name] for name in measures)], rows, left=2)]
 
 
-def _relations(report: dict[str, Any], blocks: Sequence[dict[str, Any]], figure_class):
-    """For each system and measure, a panel with a point per summary, and below it one with the means of the spans."""
-    measures = report["measures"]
-    systems = [(f"{row}, {_data_names(block)}", found) for block in blocks for row, found in block["relations"].items()]
-    figure = figure_class(figsize=(3.2 * len(measures), 4.4 * len(systems)), layout="constrained")
-    panels = figure.subplots(2 * len(systems), len(measures), squeeze=False)
-    for place, (name, found) in enumerate(systems):
-        for column, measure in enumerate(measures):
-            above, below = panels[2 * place][column], panels[2 * place + 1][column]
-            values, scores = [point[0] for point in found["points"]], [point[1 + column] for point in found["points"]]
-            above.plot(values, scores, ".", ms=2, color=_OURS, alpha=0.4)
-            above.set_title(name, fontsize=8)
-            middles = [(span["low"] + span["high"]) / 2 for span in found["spans"]]
-            below.plot(middles, [span["scores"][measure] for span in found["spans"]], "o-", ms=4, color=_OURS)
-            for panel in (above, below):
-                panel.set_ylabel(title_of(measure), fontsize=8)
-                panel.set_xlim(min(values), max(values))
-                panel.tick_params(labelsize=8)
-            below.set_xlabel(f"{report['against']}, means of spans", fontsize=8)
-    return figure
+def _claim(cell: Mapping[str, Any] | None, documents: int) -> str:
+    if cell is None:
+        return "–"
+    difference = _interval(cell["difference"], "+.2f")
+    if cell["verdict"] is None:
+        return difference
+    if cell["verdict"] != "undecided":
+        return f"{difference} {cell['verdict']}"
+    needed = cell["documents"]
+    if needed is None:
+        return f"{difference} undecided: –"
+    return f"{difference} undecided: {'more seeds' if needed <= documents else f'{needed:,} documents'}"
 
 
-def _data_names(block: dict[str, Any]) -> str:
-    """The published data set and, if it differs, the data of our figures."""
-    dataset, data = block["dataset"], Path(block["data"]).name
-    return dataset if data == dataset else f"{dataset}\n(ours: {data})"
+def _interval(figures: Mapping[str, float] | None, form: str) -> str:
+    if figures is None:
+        return "–"
+    return f"{figures['value']:{form}} {shown_interval([figures['low'], figures['high']], form)}"
 
 
-def _draw(panel, baseline: str | None, rows: list[dict[str, Any]], measure: str) -> None:
-    for height, row in enumerate(reversed(rows)):
-        cell = row["measures"][measure]
-        if baseline is None:
-            ours, published = (cell if "low" in cell else None), cell["published"]
-        else:
-            ours, published = cell.get("difference"), cell.get("published_difference")
-        if ours is not None:
-            # rounding errors in the mean of equal scores must not give a negative length
-            reach = [[max(ours["value"] - ours["low"], 0)], [max(ours["high"] - ours["value"], 0)]]
-            panel.errorbar(
-                ours["value"], height, xerr=reach, fmt="o", ms=4, capsize=2, color=_OURS, label="ours, 95% interval"
-            )
-        elif baseline is None and cell["value"] is not None:
-            panel.plot(cell["value"], height, "o", ms=4, color=_OURS, label="ours")
-        if published is not None:
-            panel.plot(published, height, "D", ms=4, mfc="none", color=_PUBLISHED, label="published")
-    if baseline is not None:
-        panel.axvline(0, lw=0.8, color="grey")
-        panel.set_xlabel(f"difference from {baseline}", fontsize=8)
-    panel.set_yticks(range(len(rows)), [row["row"] for row in reversed(rows)], fontsize=8)
-    panel.tick_params(axis="x", labelsize=8)
-    # more labels would overlap
-    panel.locator_params(axis="x", nbins=4)
-    panel.set_ylim(-0.6, len(rows) - 0.4)
+def markdown_of_relation(value: str, row: str, relation: Mapping[str, Any], titles: Mapping[str, str]) -> list[str]:
+    """The correlations and the spans as lines of Markdown.
+
+    Args:
+        value, row: names of the value and of the system.
+        relation: from `relation` of `hf_summ.experiments.scoring`.
+        titles: measure -> its title.
+    """
+    correlations = {titles[measure]: figures for measure, figures in relation["correlations"].items()}
+    listed = ", ".join(f"{title} {_interval(figures, '+.3f')}" for title, figures in correlations.items())
+    head = f"{row}: Spearman's correlation of each summary's {value} with its {listed}. By {value}:"
+    rows = [
+        [
+            f"{span['low']:.3f} to {span['high']:.3f}",
+            str(span["documents"]),
+            *(f"{score:.2f}" for score in span["scores"].values()),
+        ]
+        for span in relation["spans"]
+    ]
+    return [head, "", markdown_table([value, "documents", *correlations], rows)]
+
+
+def markdown_of_trainings(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The recorded speeds and losses of a report's rows, as lines of Markdown; none if nothing was recorded."""
+    cells = [_training(row) for row in rows if row.get("curve")]
+    table = markdown_table(["row", "tokens/s", "documents/s", "nll", "fall"], cells)
+    return ["", _TRAININGS, "", table] if cells else []
+
+
+def _training(row: Mapping[str, Any]) -> list[str]:
+    # a tenth of the entries, which are evenly spaced
+    losses, tenth = [loss for _, loss in row["curve"]], max(1, len(row["curve"]) // 10)
+    last, before = np.mean(losses[-tenth:]), losses[-2 * tenth : -tenth]
+    fall = f"{np.mean(before) - last:+.3f}" if before else "–"
+    tokens = f"{row['tokens'] / row['seconds']:,.0f}" if {"tokens", "seconds"} <= row.keys() else "–"
+    return [row["row"], tokens, f"{row['documents_per_second']:.1f}", f"{last:.3f}", fall]

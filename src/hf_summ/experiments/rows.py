@@ -27,7 +27,7 @@ def fill(text: str) -> str:
 
     The markers are `<!-- rows of PREFIX: ... -->` and `<!-- end of rows -->`, with the prefix of the tables' names.
     """
-    return _MARKED.sub(lambda found: f"{found[1]}{rows_of(found[2])}\n{found[3]}", text)
+    return _MARKED.sub(lambda match: f"{match[1]}{rows_of(match[2])}\n{match[3]}", text)
 
 
 def rows_of(prefix: str) -> str:

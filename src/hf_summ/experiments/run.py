@@ -13,13 +13,12 @@ from filelock import FileLock
 from transformers import AutoProcessor
 
 from hf_summ.common.files import write_atomically
-from hf_summ.common.messages import nearest, one_line
+from hf_summ.common.messages import check_choice, nearest, one_line
 from hf_summ.evaluation.novelty import corpus_statistics
-from hf_summ.experiments.claims import claims
 from hf_summ.experiments.judgements import count_votes, judge_texts
-from hf_summ.experiments.relations import relation
-from hf_summ.experiments.report import block_of_scores, block_of_values, make_report, markdown, write_plot
-from hf_summ.experiments.scoring import WAITING, Outcome, Pieces, over_seeds, score, why_not_run
+from hf_summ.experiments.plots import write_plot
+from hf_summ.experiments.report import block_of_scores, block_of_values, make_report, markdown
+from hf_summ.experiments.scoring import WAITING, Outcome, Pieces, claims, over_seeds, relation, score, why_not_run
 from hf_summ.experiments.settings import flags_of_all_rows, split_files
 from hf_summ.experiments.systems import (
     Plan,
@@ -32,9 +31,9 @@ from hf_summ.experiments.systems import (
     run_all,
     summaries_without_training,
 )
-from hf_summ.experiments.tables import Row, Table, check_scale, load_table
+from hf_summ.experiments.tables import SCALES, Row, Table, load_table
 
-# kinds of tables that read no corpora -> the function that computes their blocks
+# kind of table that reads no corpora -> the function that computes its blocks
 _JUDGED = {"language_models": judge_texts, "votes": count_votes}
 
 
@@ -71,7 +70,7 @@ def run_table(
             another table.
     """
     table = load_table(name)
-    check_scale(scale)
+    check_choice("`scale`", scale, SCALES)
     datasets = _datasets(table, scale, data)
     judge = _JUDGED.get(table.kind)
     extra = flags_of_all_rows(flags)
@@ -80,8 +79,8 @@ def run_table(
     folder = Path(output_dir)
     folder.mkdir(parents=True, exist_ok=True)
     workplace = Workplace(table, scale, folder, files, extra, announce, data)
-    part = "" if len(datasets) == len(table.datasets) else f" on {', '.join(datasets)}"
-    announce(f"{table.paper}: {table.title}, scale {scale}{part}, in {folder}")
+    on = "" if len(datasets) == len(table.datasets) else f" on {', '.join(datasets)}"
+    announce(f"{table.paper}: {table.title}, scale {scale}{on}, in {folder}")
     if judge:
         return _written(workplace, [judge(table, dataset, data.get(dataset)) for dataset in datasets])
     if table.kind == "statistics":
@@ -111,9 +110,8 @@ def _datasets(table: Table, scale: str, data: Mapping[str, str]) -> list[str]:
     """The data sets to run: those given, otherwise all; at the scale tiny only the first, replaced by made-up news."""
     for dataset in data:
         if dataset not in table.datasets:
-            hint = nearest(dataset, table.datasets)
-            known = ", ".join(table.datasets)
-            raise ValueError(f"--data {dataset}: {table.name} has no such data set{hint}; it has {known}")
+            hint = f"{nearest(dataset, table.datasets)}; it has {', '.join(table.datasets)}"
+            raise ValueError(f"--data {dataset}: {table.name} has no such data set{hint}")
     if data:
         return [dataset for dataset in table.datasets if dataset in data]
     return list(table.datasets)[: 1 if scale == "tiny" else None]
@@ -127,17 +125,17 @@ def _rows(table: Table, dataset: str) -> list[Row]:
 def _scores(workplace: Workplace, datasets: Sequence[str]) -> Iterator[list[dict[str, Any]]]:
     """The blocks of all data sets, yielded again after each trained row."""
     plans = [plan(workplace, _rows(workplace.table, dataset), dataset) for dataset in datasets]
-    # (data set, place in its plan) -> the scored outcome
-    known: dict[tuple[str, int], Outcome] = {}
+    # (data set, number in its plan) -> the scored outcome
+    scored: dict[tuple[str, int], Outcome] = {}
     for outcomes in run_all(workplace, [system for planned in plans for system in planned.systems]):
-        rest = iter(outcomes)
+        of_systems = iter(outcomes)
         blocks = []
         for planned in plans:
-            found = enumerate(islice(rest, len(planned.systems)))
-            of_data = [known.get((planned.dataset, place), outcome) for place, outcome in found]
-            block, scored = _block(workplace, planned, of_data)
+            numbered = enumerate(islice(of_systems, len(planned.systems)))
+            of_data = [scored.get((planned.dataset, number), outcome) for number, outcome in numbered]
+            block, of_data = _block(workplace, planned, of_data)
             blocks.append(block)
-            known |= {(planned.dataset, place): outcome for place, outcome in enumerate(scored) if outcome.measures}
+            scored |= {(planned.dataset, number): outcome for number, outcome in enumerate(of_data) if outcome.measures}
         yield blocks
 
 

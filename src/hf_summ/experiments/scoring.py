@@ -1,5 +1,6 @@
-"""The outcomes of a table's rows, their measures, and verdicts on the published differences."""
+"""The outcomes of a table's rows, their measures, and verdicts on published differences and claims."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,9 +11,18 @@ import numpy as np
 from hf_summ.data import split_sentences
 from hf_summ.data.columns import reference_texts
 from hf_summ.evaluation.measures import Settings, measure_of
-from hf_summ.evaluation.significance import Comparison, Scored, paired_bootstrap, perplexity
+from hf_summ.evaluation.significance import (
+    Comparison,
+    Scored,
+    bootstrap_interval,
+    examples_to_decide,
+    paired_bootstrap,
+    perplexity,
+)
 from hf_summ.experiments.tables import ROUGE_MEASURES, Row, Table
 
+# relations: spans with about equal numbers of documents, so that their means have similar errors
+_SPANS = 8
 # the problem of a row that is not trained yet
 WAITING = "not run yet"
 # text -> its subwords, for scores that count subwords
@@ -45,7 +55,7 @@ class Outcome:
 
 
 def over_seeds(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """One outcome for each row, over its seeds with measures; if a seed failed, the row has failed."""
+    """Merge the outcomes of each row's seeds; a row fails if any of its seeds did."""
     rows: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         rows.setdefault(outcome.row.row, []).append(outcome)
@@ -141,6 +151,84 @@ def verdict(published: float | None, ours: Comparison | None) -> str | None:
     return "holds" if (ours.mean > 0) == (published > 0) else "fails"
 
 
+def claims(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+    """The claims: for each `row` and a row that it should be `above`, the `measures` of ROUGE that both have.
+
+    Each measure has its `difference` with `low` and `high`, a `verdict` as `verdict`, and
+    the number of `documents` that would decide the claim, or None if no number would.
+    """
+    measures = {outcome.row.row: outcome.measures for outcome in outcomes}
+    tested = []
+    for outcome in outcomes:
+        for other in outcome.row.above:
+            ours, theirs = outcome.measures, measures.get(other, {})
+            both = [name for name in ROUGE_MEASURES if name in ours and name in theirs]
+            cells = {name: _claim(ours[name], theirs[name]) for name in both}
+            tested.append({"row": outcome.row.row, "above": other, "measures": cells})
+    return tested
+
+
+def _claim(ours: Scored, theirs: Scored) -> dict[str, Any]:
+    difference = compare(ours, theirs)
+    assert difference is not None, "ROUGE has a value for every document"
+    judged = verdict(1.0, difference)
+    # if the ranges over seeds overlap, another seed might reverse the verdict
+    if (
+        ours.seeds
+        and theirs.seeds
+        and max(min(ours.seeds), min(theirs.seeds)) <= min(max(ours.seeds), max(theirs.seeds))
+    ):
+        judged = "undecided"
+    (a, count), (b, other_count) = ours.statistics.T, theirs.statistics.T
+    documents = examples_to_decide(a / count - b / other_count) if len(a) > 1 else math.inf
+    return {
+        "difference": {"value": difference.mean, "low": difference.low, "high": difference.high},
+        "verdict": judged,
+        "documents": None if math.isinf(documents) else documents,
+    }
+
+
+def relation(values: np.ndarray, scores: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """The points, Spearman's rank correlation of each score with the value, and mean scores by spans of the value.
+
+    Args:
+        values: (N,).
+        scores: measure -> (N,).
+
+    Returns:
+        `points`: (value, scores…) of each document; `correlations`: measure -> `value`, `low` and `high`, by bootstrap
+        over documents with fixed ranks, or None if all values or scores are equal; `spans`: each from `low` to `high`,
+        with its number of `documents` and mean `scores`.
+    """
+    order = np.argsort(values, kind="stable")
+    spans = [
+        {
+            "low": float(values[span[0]]),
+            "high": float(values[span[-1]]),
+            "documents": len(span),
+            "scores": {measure: float(score[span].mean()) for measure, score in scores.items()},
+        }
+        for span in np.array_split(order, min(_SPANS, len(order)))
+    ]
+    points = np.column_stack([values, *scores.values()]).tolist()
+    correlations = {measure: rank_correlation(values, score) for measure, score in scores.items()}
+    return {"points": points, "correlations": correlations, "spans": spans}
+
+
+def rank_correlation(one: np.ndarray, other: np.ndarray) -> dict[str, float] | None:
+    """Spearman's ρ with its 95% bootstrap interval; None if it is undefined."""
+    if min(len(np.unique(one)), len(np.unique(other))) < 2:
+        return None
+    x, y = (_ranks(values) / len(values) - 0.5 for values in (one, other))
+    statistics = np.column_stack([np.ones_like(x), x, y, x * x, y * y, x * y])
+    try:
+        with np.errstate(all="ignore"):
+            interval = bootstrap_interval(statistics, measure=_correlation)
+    except ValueError:
+        return None
+    return {"value": interval.mean, "low": interval.low, "high": interval.high}
+
+
 def _pooled(scored: Sequence[Scored]) -> Scored:
     """A measure over several seeds."""
     values = [one.value() for one in scored]
@@ -158,3 +246,14 @@ def _in_pieces(texts: Sequence[str | Sequence[str]], language: str, pieces: Piec
         else _in_pieces(text, language, pieces)
         for text in texts
     ]
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    """Ranks from 1; equal values have their mean rank."""
+    _, numbers, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts - 1) / 2)[numbers]
+
+
+def _correlation(sums: np.ndarray) -> np.ndarray:
+    number, x, y, xx, yy, xy = np.moveaxis(sums, -1, 0)
+    return (number * xy - x * y) / np.sqrt((number * xx - x * x) * (number * yy - y * y))

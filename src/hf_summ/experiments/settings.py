@@ -70,30 +70,24 @@ def split_files(folder: str | Path, data_format: str | None = None) -> dict[str,
         data_format: a format of `Corpus`, which finds its splits in the folder.
 
     Raises:
-        ValueError: the folder does not exist, or a split is missing or occurs twice.
+        ValueError: a split is missing or occurs twice.
     """
     folder = Path(folder)
-    if not folder.is_dir():
-        raise ValueError(
-            f"{folder} is not a folder: name one with train, validation and test as .jsonl or similar files"
-        )
     if data_format is not None:
         for split in SPLITS:
             format_of(data_format).locate(str(folder), split)
         return {file_flag(split): str(folder.absolute()) for split in SPLITS}
     files = {}
     for split, stems in _SPLIT_NAMES.items():
-        candidates = [f"{stem}{ending}{packed}" for stem in stems for ending in _ENDINGS for packed in ("", ".gz")]
-        paths = [folder / name for name in candidates if (folder / name).is_file()]
-        if len(paths) != 1:
-            problem = (
-                f"there are {' and '.join(path.name for path in paths)}" if paths else f"there is no {candidates[0]}"
-            )
+        names = [f"{stem}{ending}{packed}" for stem in stems for ending in _ENDINGS for packed in ("", ".gz")]
+        present = [name for name in names if (folder / name).is_file()]
+        if len(present) != 1:
+            problem = f"there are {' and '.join(present)}" if present else f"there is no {names[0]}"
             raise ValueError(
                 f"{folder}: {problem}, but there must be exactly one file for {split} ({', '.join(_ENDINGS)}; also .gz)"
             )
         # links are not resolved, as the extension is in the link's name
-        files[file_flag(split)] = str(paths[0].absolute())
+        files[file_flag(split)] = str((folder / present[0]).absolute())
     return files
 
 
@@ -110,10 +104,7 @@ def flags_of_all_rows(tokens: Sequence[str]) -> dict[str, Any]:
     """
     settings = parse_flags(tokens, _OF_TABLE)
     if "extract_idf" in settings:
-        try:
-            DocumentFrequencies.load(settings["extract_idf"])
-        except ValueError as error:
-            raise ValueError(f"--extract_idf {error}") from error
+        DocumentFrequencies.load(settings["extract_idf"])
     for name in settings:
         if name in flags_of("single"):
             raise ValueError(f"--{name}: cannot be shared by the rows of a table, whose runs are separate; omit it")
@@ -140,10 +131,8 @@ def data_fingerprint(settings: Mapping[str, Any], splits: Sequence[str] = SPLITS
         ValueError: a file does not exist.
     """
     corpus = Corpus.among(settings)
-    contents = {
-        split: [content_hash(path) for path in corpus.paths(split)] for split in splits if split in corpus.files
-    }
-    return corpus.only(()).given() | contents
+    hashes = {split: [content_hash(path) for path in corpus.paths(split)] for split in splits if split in corpus.files}
+    return corpus.only(()).given() | hashes
 
 
 def fingerprint(*values: Any) -> str:

@@ -1,19 +1,19 @@
 """The content of a paper's table: its rows with their settings and published figures, and the scales of a run."""
 
-import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import yaml
 
 from hf_summ.common.files import bundled_folder
-from hf_summ.common.messages import nearest, unknown_choice
+from hf_summ.common.messages import check_choice, nearest, one_line
 from hf_summ.common.records import parse_yaml
 from hf_summ.evaluation import measures
 from hf_summ.evaluation.rouge import ROUGE155_TYPES
 from hf_summ.extractive.extraction import METHODS
+from hf_summ.models.checks import check_list
 
 # measures of a row, named as in `hf_summ.evaluation`
 ROUGE_MEASURES = ROUGE155_TYPES
@@ -45,7 +45,7 @@ _UNITS_OF_VOTES = ("documents", "percent")
 SUMMARY_VALUES = ("divergence",)
 _ROUGE_OPTIONS = ("score", "byte_limit", "word_limit")
 _ROUGE_SCORES = ("fmeasure", "precision", "recall")
-# fields of rows that are not trained; a row has at most one of them
+# fields of rows that are not trained; each excludes the others
 _UNTRAINED = ("extractive", "gold", "literature", "language_model", "unavailable")
 SCALES = ("tiny", "small", "full")
 
@@ -184,145 +184,90 @@ def load_table(name: str) -> Table:
     """
     path = Path(name) if name.endswith((".yaml", ".yml")) else configs_folder() / "tables" / f"{name}.yaml"
     try:
-        content = parse_yaml(path.read_text(encoding="utf-8"))
+        return _table(path.stem, parse_yaml(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         hint = nearest(name, table_names())
         raise ValueError(f"unknown table {name}{hint}; the tables are {', '.join(table_names())}") from None
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise ValueError(f"{path} cannot be read as YAML: {error}") from None
-    if not isinstance(content, dict):
-        raise ValueError(f"{path} must contain `key: value` lines")
-    try:
-        return _table(path.stem, content)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, yaml.YAMLError) as error:
+        raise ValueError(f"{path}: {one_line(error)}") from error
 
 
 def _table(name: str, content: dict[str, Any]) -> Table:
-    _check_keys(content, Table, "table", left_out=("name",))
-    lists = ("measures", "notes", "systems", "seeds")
-    for key, kind in (*((key, list) for key in ("rows", *lists)), ("datasets", dict)):
-        if key in content and not isinstance(content[key], kind):
-            needed = "a list" if kind is list else "a mapping of data sets"
-            raise ValueError(f"`{key}` is {content[key]!r:.80}, but must be {needed}")
-    content = content | {key: tuple(content[key]) for key in lists if key in content}
-    rows = [_row(entry, content) for entry in content["rows"]]
-    values: dict[str, Any] = {**content, "name": name, "rows": tuple(rows)}
-    table = Table(**values)
-    known = _MEASURES_OF.get(table.kind)
-    if known is None:
-        raise ValueError(unknown_choice("`kind`", table.kind, _MEASURES_OF))
+    lists = {key: content[key] for key in ("rows", "measures", "notes", "systems", "seeds") if key in content}
+    for key, values in lists.items():
+        check_list(key, values)
+    rows = tuple(_row(entry, content) for entry in content["rows"])
+    fields: dict[str, Any] = {key: tuple(values) for key, values in lists.items()} | {"name": name, "rows": rows}
+    table = Table(**content | fields)
+    check_choice("`kind`", table.kind, _MEASURES_OF)
     for measure in table.measures:
-        if measure not in known:
-            raise ValueError(unknown_choice("measure", measure, known))
-    units = _UNITS_OF_VOTES if table.kind == "votes" else _UNITS
-    if table.unit not in units:
-        raise ValueError(unknown_choice("`unit`", table.unit, units))
-    if len(table.systems) != (2 if table.kind == "votes" else 0):
-        raise ValueError(f"`systems` is {list(table.systems)}, but only votes have them, between two")
+        check_choice("measure", measure, _MEASURES_OF[table.kind])
+    check_choice("`unit`", table.unit, _UNITS_OF_VOTES if table.kind == "votes" else _UNITS)
     if table.against is not None:
-        if table.against not in SUMMARY_VALUES:
-            raise ValueError(unknown_choice("`against`", table.against, SUMMARY_VALUES))
+        check_choice("`against`", table.against, SUMMARY_VALUES)
         if not all(measure in ROUGE_MEASURES for measure in table.measures):
             raise ValueError("`against` needs measures of single summaries: only ROUGE")
         if table.seeds:
             raise ValueError("`against` and `seeds` exclude each other: summaries of several runs have several values")
     names = [row.row for row in rows]
-    for row in names:
-        if names.count(row) > 1:
-            raise ValueError(f"row '{row}' occurs twice: rows need unique names")
     for row in rows:
+        if names.count(row.row) > 1:
+            raise ValueError(f"row '{row.row}' occurs twice: rows need unique names")
         for other in row.above:
-            if other not in names or other == row.row:
-                raise ValueError(f"row '{row.row}': above: '{other}' is not another row{nearest(other, names)}")
-    if table.baseline is not None and table.baseline not in names:
-        raise ValueError(f"`baseline` is '{table.baseline}', but must be a row{nearest(table.baseline, names)}")
+            check_choice(f"row '{row.row}': `above`", other, [name for name in names if name != row.row])
+    check_choice("`baseline`", table.baseline, [*names, None])
     for option in table.rouge:
-        if option not in _ROUGE_OPTIONS:
-            raise ValueError(unknown_choice("rouge: option", option, _ROUGE_OPTIONS))
-    if table.rouge.get("score", "fmeasure") not in _ROUGE_SCORES:
-        raise ValueError(unknown_choice("rouge: score", table.rouge["score"], _ROUGE_SCORES))
+        check_choice("rouge: option", option, _ROUGE_OPTIONS)
+    check_choice("rouge: score", table.rouge.get("score", "fmeasure"), _ROUGE_SCORES)
     return table
 
 
-def _row(entry: Any, table: dict[str, Any]) -> Row:
-    if not isinstance(entry, dict) or "row" not in entry:
-        raise ValueError(f"rows: {entry!r:.80} is not a row: it needs `row` with its name")
-    name, datasets = entry["row"], table["datasets"]
+def _row(entry: dict[str, Any], table: dict[str, Any]) -> Row:
+    # imported here: the recipe's flags take seconds to import
+    from hf_summ.training.parsing import settings_of
+
+    datasets, published = table["datasets"], entry.get("published", {})
     try:
-        _check_keys(entry, Row, "row")
-        published = entry.get("published", {})
         if isinstance(published, list):
             if len(datasets) != 1:
                 raise ValueError(f"published: name the data set, which is one of {', '.join(datasets)}")
-            published = {next(iter(datasets)): published}
-        if not isinstance(published, dict):
-            raise ValueError(f"published: {published!r:.80} must be a list of figures, or one for each data set")
+            published = dict.fromkeys(datasets, published)
         for dataset, figures in published.items():
-            if dataset not in datasets:
-                raise ValueError(f"published: {dataset} is not a data set of the table{nearest(dataset, datasets)}")
-            wrong = [figure for figure in figures if not isinstance(figure, int | float | None)]
-            if wrong:
-                raise ValueError(
-                    f"published: {dataset} has {wrong[0]!r:.80}, but figures must be numbers, or null for none"
-                )
-            if len(figures) != len(table["measures"]):
-                raise ValueError(
-                    f"published: {len(figures)} figures of {dataset} but {len(table['measures'])} measures"
-                )
-        sentences = entry.get("sentences", 0)
-        numbers = sentences if isinstance(sentences, dict) else dict.fromkeys(datasets, sentences)
-        if numbers.keys() != datasets.keys() or not all(
-            isinstance(number, int) or number == "reference" for number in numbers.values()
-        ):
-            raise ValueError(f'sentences: give one number or "reference", or one for each of {", ".join(datasets)}')
-        settings = {group: _settings(entry, group) for group in ("flags", "full", "decoding")}
-        figures_of = {dataset: tuple(figures) for dataset, figures in published.items()}
-        row = Row(**entry | settings | {"published": figures_of})
+            check_choice("published: data set", dataset, datasets)
+            are_numbers = all(isinstance(figure, int | float | None) for figure in figures)
+            if len(figures) != len(table["measures"]) or not are_numbers:
+                raise ValueError(f"published: {dataset} needs a number or null for each measure, but has {figures}")
+        values: dict[str, Any] = {
+            **entry,
+            **{group: settings_of(entry.get(group, {})) for group in ("flags", "full", "decoding")},
+            "published": {dataset: tuple(figures) for dataset, figures in published.items()},
+        }
+        row = Row(**values)
+        if isinstance(row.sentences, dict) and row.sentences.keys() != datasets.keys():
+            raise ValueError(f"sentences: give one number, or one for each of {', '.join(datasets)}")
         _check_row(row)
-    except ValueError as error:
-        raise ValueError(f"row '{name}': {error}") from None
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"row '{entry.get('row')}': {error}") from error
     return row
 
 
 def _check_row(row: Row) -> None:
-    # imported here: the recipe's flags take seconds to import
     from hf_summ.training.arguments import flags_of
 
-    kinds = [name for name in _UNTRAINED if getattr(row, name)]
-    if len(kinds) > 1:
-        raise ValueError(f"`{'` and `'.join(kinds)}` exclude each other: set only one")
+    untrained = [name for name in _UNTRAINED if getattr(row, name)]
+    if len(untrained) > 1:
+        raise ValueError(f"`{'` and `'.join(untrained)}` exclude each other: set only one")
     trained = [
         name for name in ("config_overrides", "flags", "full", "decoding", "decoding_overrides") if getattr(row, name)
     ]
-    if kinds and kinds[0] != "unavailable" and trained:
-        raise ValueError(f"`{trained[0]}` needs training, but a row with `{kinds[0]}` has none")
-    if row.extractive is not None and row.extractive not in METHODS:
-        raise ValueError(unknown_choice("`extractive`", row.extractive, METHODS))
+    if untrained and untrained[0] != "unavailable" and trained:
+        raise ValueError(f"`{trained[0]}` needs training, but a row with `{untrained[0]}` has none")
+    check_choice("`extractive`", row.extractive, [*METHODS, None])
     if row.language_model is not None and not (row.text and row.percentile):
         raise ValueError("`language_model` needs `text` and `percentile`")
     for name in row.decoding:
         if name not in flags_of("decoding"):
             raise ValueError(f"decoding: {name} is not a decoding flag{nearest(name, flags_of('decoding'))}")
-
-
-def _settings(entry: Mapping[str, Any], group: str) -> dict[str, Any]:
-    from hf_summ.training.parsing import settings_of
-
-    try:
-        return settings_of(entry.get(group, {}))
-    except ValueError as error:
-        raise ValueError(f"{group}: {error}") from None
-
-
-def _check_keys(entry: Mapping[str, Any], kind: Any, what: str, left_out: Iterable[str] = ()) -> None:
-    fields = {item.name: item for item in dataclasses.fields(kind) if item.name not in left_out}
-    for key in entry:
-        if key not in fields:
-            raise ValueError(f"unknown key {key!r:.80} of a {what}{nearest(str(key), fields)}")
-    for name, item in fields.items():
-        if item.default is item.default_factory is dataclasses.MISSING and name not in entry:
-            raise ValueError(f"a {what} needs `{name}`")
 
 
 @dataclass(frozen=True)
@@ -349,34 +294,16 @@ class Scale:
         return {**self.flags, "config_overrides": self.config_overrides}
 
 
-def check_scale(name: str) -> None:
-    """Check that there is a scale of that name.
-
-    Raises:
-        ValueError: there is none.
-    """
-    if name not in SCALES:
-        raise ValueError(unknown_choice("`scale`", name, SCALES))
-
-
 def load_scale(architecture: str, name: str) -> Scale:
-    """Load the scale of that name for an architecture, named by its `model_type`.
+    """Load the scale of that name, one of `SCALES`, for an architecture, named by its `model_type`.
 
     Raises:
-        ValueError: an unknown scale, an architecture without scales, or an unknown entry of the scale.
+        ValueError: an architecture without scales.
     """
     from hf_summ.training.parsing import settings_of
 
-    check_scale(name)
     path = configs_folder() / "scales" / f"{architecture}.yaml"
     if not path.exists():
         raise ValueError(f"{path} does not exist: {architecture} has no scales, so its rows cannot be run")
     entry = parse_yaml(path.read_text(encoding="utf-8"))[name]
-    known = [item.name for item in fields(Scale) if item.name != "name"]
-    for key in entry:
-        if key not in known:
-            raise ValueError(f"{path}: {name}: unknown key {key!r:.80}{nearest(key, known)}")
-    try:
-        return Scale(name, **{**entry, "flags": settings_of(entry.get("flags", {}))})
-    except ValueError as error:
-        raise ValueError(f"{path}: {name}: flags: {error}") from None
+    return Scale(name, **{**entry, "flags": settings_of(entry.get("flags", {}))})
