@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
 from hf_summ.evaluation import rouge, rouge_scores
-from hf_summ.evaluation.rouge import ROUGE_TYPES, rouge_scores_in_mode
+from hf_summ.evaluation.rouge import ROUGE_MODES, ROUGE_TYPES, rouge_scores_in_mode
 from tests.shared_data import SHARED_DATA, reads_shared_data
 
 PREDICTIONS = ["The mayor opened a bridge. It cost 12 million.", "Nothing in common"]
@@ -102,6 +102,8 @@ def test_what_counts_of_several_references_is_a_setting(mode, several, points):
 def test_rouge_is_the_rounded_mean_of_examples():
     scores = rouge(PREDICTIONS, REFERENCES)
     assert scores == {"rouge1": 44.4444, "rouge2": 31.25, "rougeL": 22.2222, "rougeLsum": 44.4444}
+    scores = rouge(["a b c", "d"], ["a b d", "e"], rouge_mode="rouge155", rouge_types=["rouge1", "rouge2"])
+    assert scores == {"rouge1": 33.3333, "rouge2": 25}
 
 
 def test_stemmer_makes_forms_of_a_word_equal():
@@ -129,8 +131,9 @@ def test_line_ends_part_sentences_for_rougelsum():
         ("ru", "Мир дому", "мир", 66.6667),
     ],
 )
-def test_other_scripts_are_read_in_their_language(language, prediction, reference, points):
-    assert rouge([prediction], [reference], language=language)["rouge1"] == points
+@pytest.mark.parametrize("mode", ROUGE_MODES)
+def test_other_scripts_are_read_in_their_language(mode, language, prediction, reference, points):
+    assert rouge([prediction], [reference], language=language, rouge_mode=mode)["rouge1"] == points
 
 
 @pytest.mark.parametrize("language", ["en-GB", "en_US", "EN"])
@@ -144,30 +147,46 @@ def test_languages_that_are_no_codes_are_an_error(language):
         rouge(["he opens"], ["he opened"], language=language)
 
 
-def test_different_lengths_are_an_error():
-    with pytest.raises(ValueError, match="2 predictions but 1 references"):
-        rouge(["a", "b"], ["a"])
-
-
-def test_nothing_to_score_is_an_error():
-    with pytest.raises(ValueError, match="nothing to score: there are no predictions"):
-        rouge([], [])
-
-
 @pytest.mark.filterwarnings("ignore:the references have")
-@pytest.mark.parametrize("references", [["", " "], ["你好"]])
-def test_references_without_words_are_an_error(references):
-    with pytest.raises(ValueError, match="no reference has any words"):
-        rouge(references, references)
+@pytest.mark.parametrize("mode", ROUGE_MODES)
+@pytest.mark.parametrize(
+    ("predictions", "references", "message"),
+    [
+        (["a", "b"], ["a"], "2 predictions but 1 references"),
+        ([], [], "nothing to score: there are no predictions"),
+        (["a"], [[]], "row 0 has no reference"),
+        (["a", None], ["a", "b"], "row 1 holds NoneType: None"),
+        (["a", "b"], ["", " ."], "no reference has any words"),
+        (["你好"], ["你好"], "no reference has any words"),
+    ],
+)
+def test_what_cannot_be_scored_is_an_error(mode, predictions, references, message):
+    with pytest.raises(ValueError, match=message):
+        rouge_scores_in_mode(mode, predictions, references)
 
 
-def test_other_alphabets_in_english_mode_are_warned_of():
+@pytest.mark.parametrize("mode", ROUGE_MODES)
+def test_other_alphabets_in_english_mode_are_warned_of(mode):
     with pytest.warns(UserWarning, match="have 2 letters outside a to z"):
-        rouge_scores(["Müller kam"], ["Müller kam spät"])
+        rouge_scores_in_mode(mode, ["Müller kam"], ["Müller kam spät"])
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        rouge_scores(["Müller kam"], ["Müller kam spät"], language="de")
-        rouge_scores(["the cafe"], ["“the café” " + "is open " * 30])
+        warnings.filterwarnings("error", "the references have")
+        rouge_scores_in_mode(mode, ["Müller kam"], ["Müller kam spät"], language="de")
+        rouge_scores_in_mode(mode, ["the cafe"], ["“the café” " + "is open " * 30])
+
+
+@pytest.mark.parametrize("mode", ROUGE_MODES)
+@pytest.mark.parametrize(
+    ("option", "value", "choices"),
+    [
+        ("sentences", "words", "split, lines"),
+        ("splitter", "nltk", "sentencex, spacy"),
+        ("several", "jackknife", "best, mean, pooled"),
+    ],
+)
+def test_options_of_both_are_checked(mode, option, value, choices):
+    with pytest.raises(ValueError, match=f"`{option}` is '{value}', but must be one of {choices}"):
+        rouge_scores_in_mode(mode, ["a"], ["a"], **{option: value})
 
 
 @pytest.mark.parametrize(
@@ -177,9 +196,6 @@ def test_other_alphabets_in_english_mode_are_warned_of():
             {"rouge_types": ["rougeSU4"]},
             "ROUGE type is 'rougeSU4', but must be one of rouge1, rouge2, rougeL, rougeLsum",
         ),
-        ({"sentences": "words"}, "`sentences` is 'words'"),
-        ({"splitter": "nltk"}, "`splitter` is 'nltk', but must be one of sentencex, spacy"),
-        ({"several": "jackknife"}, "`several` is 'jackknife', but must be one of best, mean, pooled"),
         ({"rouge_mode": "perl"}, "`rouge_mode` is 'perl', but must be one of rouge_score, rouge155"),
         ({"byte_limit": 75}, "`rouge_mode` is 'rouge_score', which has no byte_limit: set it to 'rouge155'"),
         ({"word_limit": 10}, "`rouge_mode` is 'rouge_score', which has no word_limit"),

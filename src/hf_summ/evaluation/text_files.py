@@ -79,20 +79,12 @@ def read_predictions(file: str) -> TextFile:
 
 
 def read_references(file: str, column: str | None = None) -> TextFile:
-    """Read one or several texts per row from `column`, by default the first of `REFERENCE_COLUMNS` that exists.
-
-    Raises:
-        OSError, ValueError: as `read_predictions`.
-    """
+    """Read one or several texts per row from `column`, by default the first of `REFERENCE_COLUMNS` that exists."""
     return _read(file, REFERENCE_COLUMNS, _several, column, "with `summary_column`")
 
 
 def read_sources(file: str, column: str | None = None) -> TextFile:
-    """Read one text per row from `column`, by default the first of `DOCUMENT_COLUMNS`; lists are joined by blank lines.
-
-    Raises:
-        OSError, ValueError: as `read_predictions`.
-    """
+    """Read one text per row from `column`, by default the first of `DOCUMENT_COLUMNS`; blank lines join lists."""
     return _read(file, DOCUMENT_COLUMNS, _joined, column, "with `text_column`")
 
 

@@ -19,9 +19,6 @@ def judge_texts(table: Table, dataset: str, folder: str | None) -> dict[str, Any
 
     Args:
         folder: folder with the texts as `<text>.txt`, for each `text` of the rows; the last one has random words.
-
-    Raises:
-        ValueError: the folder or a text in it cannot be read, or is not UTF-8.
     """
     if folder is None:
         files = ", ".join(f"{name}.txt" for name in _texts(table))
@@ -39,9 +36,6 @@ def count_votes(table: Table, dataset: str, file: str | None) -> dict[str, Any]:
 
     Args:
         file: report of `hf-summ votes collect --json`, whose files of predictions have the systems' names.
-
-    Raises:
-        ValueError: the file is no such report, or has other systems or aspects.
     """
     if file is None:
         return _without_data(table, dataset, f"no votes: give --data {dataset}=REPORT.json of `hf-summ votes collect`")

@@ -18,9 +18,6 @@ def write_plot(report: dict[str, Any], path: Path) -> None:
     """Write a PNG with a panel for each data set and measure, of differences from the baseline or, without one, scores.
 
     Beside it, `<stem>_curves.png` shows the training losses.
-
-    Raises:
-        ImportError: matplotlib is not installed.
     """
     figure_class = import_extra("matplotlib.figure", "plots need matplotlib", "tables").Figure
     blocks, measures = [_drawn(block) for block in report["datasets"]], report["measures"]

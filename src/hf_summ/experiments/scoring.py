@@ -102,10 +102,6 @@ def score(
         corpus: the test documents with their summaries, and `references` if they have several.
         losses: (N, 2), negative log-likelihood and number of tokens of each reference.
         pieces: splits texts into subwords, for tables that count subwords.
-
-    Raises:
-        ValueError: different numbers of predictions and documents, or texts that cannot be scored.
-        ImportError: a library that a measure needs is not installed.
     """
     references, scored = reference_texts(corpus), {}
     rouge: dict[str, Any] = {"score": "fmeasure", **table.rouge}

@@ -96,12 +96,7 @@ _OF_TABLE = ("list", "scale", "data", "output_dir")
 
 
 def flags_of_all_rows(tokens: Sequence[str]) -> dict[str, Any]:
-    """Settings of the training recipe for every row, from the command line.
-
-    Raises:
-        ValueError: as `parse_flags`; or unreadable document frequencies, a flag for single runs, or a flag whose value
-            must not be stored.
-    """
+    """Settings of the training recipe for every row, from the command line."""
     settings = parse_flags(tokens, _OF_TABLE)
     if "extract_idf" in settings:
         DocumentFrequencies.load(settings["extract_idf"])
@@ -114,22 +109,14 @@ def flags_of_all_rows(tokens: Sequence[str]) -> dict[str, Any]:
 
 
 def resolved_config(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """All values of the model's configuration except those that the vocabulary determines.
-
-    Raises:
-        ValueError: the configuration rejects a value.
-    """
+    """All values of the model's configuration except those that the vocabulary determines."""
     config = AutoConfig.for_model(settings["model_type"])
     resolved = apply_overrides(config, settings["config_overrides"]).to_dict()
     return {key: value for key, value in resolved.items() if key not in (*BOOKKEEPING, "vocab_size")}
 
 
 def data_fingerprint(settings: Mapping[str, Any], splits: Sequence[str] = SPLITS) -> dict[str, Any]:
-    """What identifies the rows that a run reads: the files' contents or the data set's name, and how they are read.
-
-    Raises:
-        ValueError: a file does not exist.
-    """
+    """What identifies the rows that a run reads: the files' contents or the data set's name, and how they are read."""
     corpus = Corpus.among(settings)
     hashes = {split: [content_hash(path) for path in corpus.paths(split)] for split in splits if split in corpus.files}
     return corpus.only(()).given() | hashes
@@ -144,9 +131,6 @@ def training_fingerprint(settings: Mapping[str, Any]) -> str:
     """A hash of a training run: the model's values, given or default, flags, data and vocabulary.
 
     An initial checkpoint or a pre-trained part is identified by its name.
-
-    Raises:
-        ValueError: a file does not exist, or the configuration rejects a value.
     """
     # these two are represented by the values of the configuration and the contents of the processor
     counted = flags_of("model", "training") - flags_of("reporting") - {"config_overrides", "tokenizer_name"}

@@ -115,9 +115,9 @@ def plan(workplace: Workplace, rows: Sequence[Row], dataset: str) -> Plan:
     """The systems of rows with their training jobs, one for each of the table's seeds; fits their vocabularies."""
     systems, unreachable = [], None
     seeds = () if "seed" in workplace.extra else workplace.table.seeds
-    first, *others = [{"seed": seed} for seed in seeds] or [{}]
+    first, *more = [{"seed": seed} for seed in seeds] or [{}]
     # all rows with the first seed come first, so that a report has every row soon
-    runs = [(row, first) for row in rows] + [(row, seed) for seed in others for row in rows if row.is_trained]
+    runs = [(row, first) for row in rows] + [(row, seed) for seed in more for row in rows if row.is_trained]
     for row in (replace(row, flags={**row.flags, **seed}) for row, seed in runs):
         training, decoding, problem = None, {}, why_not_run(row)
         if row.is_trained and unreachable is not None:
@@ -248,10 +248,10 @@ def _extraction(settings: Mapping[str, Any]) -> dict[str, str]:
     if not extracts(settings):
         return {}
     share = settings.get("extract_share")
-    kept = f"{share:.0%} of the sentences" if share is not None else f"{settings['extract_tokens']} tokens"
+    size = f"{share:.0%} of the sentences" if share is not None else f"{settings['extract_tokens']} tokens"
     model = settings.get("next_sentence_model")
     judge = "without a next-sentence model, so unchecked" if model is None else f"checked by {model}"
-    return {"extraction": f"{kept}, {judge}"}
+    return {"extraction": f"{size}, {judge}"}
 
 
 def summaries_without_training(table: Table, system: System, corpus: datasets.Dataset) -> list[str]:
@@ -293,9 +293,9 @@ def read_corpus(
     missing = [split for split in splits if split not in loaded]
     if missing:
         raise ValueError(f"the corpus has no {missing[0]} split, but only {', '.join(loaded)}")
-    kept = {split: loaded[split] for split in splits}
+    chosen = {split: loaded[split] for split in splits}
     return datasets.DatasetDict(
-        {split: rows if limit is None else rows.select(range(min(limit, len(rows)))) for split, rows in kept.items()}
+        {split: rows if limit is None else rows.select(range(min(limit, len(rows)))) for split, rows in chosen.items()}
     )
 
 
@@ -308,19 +308,19 @@ def dataset_settings(workplace: Workplace, dataset: str) -> dict[str, Any]:
 
 def settle_data(workplace: Workplace, dataset: str, settings: dict[str, Any], scale: Scale) -> dict[str, Any]:
     """The settings with the data to read: the user's, made-up data, or the configuration's."""
-    given = Corpus.among(workplace.extra)
+    corpus = Corpus.among(workplace.extra)
     if dataset in workplace.data:
-        return with_data(settings, {**given.given(), **workplace.data[dataset]})
-    if given.dataset_name is not None or given.files:
-        return with_data(settings, given.given())
+        return with_data(settings, {**corpus.given(), **workplace.data[dataset]})
+    if corpus.dataset_name is not None or corpus.files:
+        return with_data(settings, corpus.given())
     if scale.toy_news is None:
         return settings
     folder = workplace.folder / "toy_news" / "-".join(str(scale.toy_news[split]) for split in SPLITS)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):
         if not folder.is_dir():
-            with moved_into_place(folder) as part:
-                make_corpus(part, **scale.toy_news)
+            with moved_into_place(folder) as draft:
+                make_corpus(draft, **scale.toy_news)
     return with_data(settings, {file_flag(split): str(folder / f"{split}.jsonl") for split in SPLITS})
 
 
@@ -354,14 +354,14 @@ def _vocabulary(workplace: Workplace, settings: dict[str, Any], fitted: dict[str
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):
         if not folder.is_dir():
-            shown = ", ".join(f"{name} {value}" for name, value in fitted.items() if name != "units")
+            sizes = ", ".join(f"{name} {value}" for name, value in fitted.items() if name != "units")
             workplace.announce(
-                f"fitting {fitted.get('units', 'subwords')} to the training documents: {shown}, tags {tags}"
+                f"fitting {fitted.get('units', 'subwords')} to the training documents: {sizes}, tags {tags}"
             )
             rows = read_corpus(settings, ("train",))["train"]
             texts = (text for row in rows for text in (row["document"], row["summary"]))
-            with moved_into_place(folder) as part:
-                fit_processor(texts, tags=tags, **fitted).save_pretrained(part)
+            with moved_into_place(folder) as draft:
+                fit_processor(texts, tags=tags, **fitted).save_pretrained(draft)
     return folder
 
 
@@ -380,8 +380,8 @@ def _with_phrases(workplace: Workplace, settings: dict[str, Any]) -> str:
             workplace.announce(f"fitting key phrases to the training documents, truncated to {length} tokens")
             rows = read_corpus(settings, ("train",))["train"]
             examples = rows[source_column(rows.column_names)]
-            with moved_into_place(folder) as part:
-                fit_phrases(examples, processor, max_source_length=length).save_pretrained(part)
+            with moved_into_place(folder) as draft:
+                fit_phrases(examples, processor, max_source_length=length).save_pretrained(draft)
     return str(folder)
 
 

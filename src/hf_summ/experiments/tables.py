@@ -22,19 +22,9 @@ MEASURES = (
     "perplexity",
 )
 # measures of a corpus: the sizes of its splits, and `corpus_statistics` over all splits
-STATISTICS = (
-    "train_pairs",
-    "validation_pairs",
-    "test_pairs",
-    "pairs",
-    "document_words",
-    "document_sentences",
-    "summary_words",
-    "summary_sentences",
-    "document_vocabulary",
-    "summary_vocabulary",
-    "vocabulary",
-    "source_target_ratio",
+STATISTICS = tuple(
+    "train_pairs validation_pairs test_pairs pairs document_words document_sentences summary_words summary_sentences "
+    "document_vocabulary summary_vocabulary vocabulary source_target_ratio".split()
 )
 JUDGEMENTS = ("recall", "detection", "accuracy")
 VOTES = ("win", "lose", "tie", "kappa")
