@@ -62,7 +62,7 @@ _WIDTHS = (16, 32, 64)
 _CELLS = 1 << 17
 # up to this many pairs, a Python loop beats NumPy
 _FEW = 8
-# stands between the lines of a text that was split into words
+# separates the lines of a text that was split into words
 END = b"|"
 # one pass lowercases A to Z and blanks all bytes but ASCII letters, digits and line ends
 _READ = bytes(code if code == 10 or (code < 128 and chr(code).isalnum()) else 32 for code in range(256)).lower()

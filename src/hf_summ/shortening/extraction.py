@@ -16,7 +16,7 @@ def extract(examples: Sequence[Example], reader: ModelReader, language: str) -> 
         language: ISO 639 code.
 
     Raises:
-        ValueError: `language` is no such code, even if no example is too long.
+        ValueError: `language` is not such a code, even if no example is too long.
     """
     language_code(language)
     return [_shortened(example, reader, language) for example in examples]

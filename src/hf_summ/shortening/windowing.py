@@ -23,7 +23,7 @@ def windows(examples: Sequence[Example], reader: ModelReader, language: str) -> 
         language: ISO 639 code.
 
     Raises:
-        ValueError: `language` is no such code, even if no example is too long.
+        ValueError: `language` is not such a code, even if no example is too long.
     """
     language_code(language)
     states = [_Shortening(example, reader.length(example)) for example in examples]
