@@ -5,7 +5,7 @@ from math import ceil
 import pytest
 
 from hf_summ.serving import Limits
-from hf_summ.serving.cost import check_cost, check_defaults
+from hf_summ.serving.service import check_cost, check_defaults
 from tests.conftest import SENTENCES
 
 LONG = " ".join(SENTENCES) * 50
@@ -35,7 +35,7 @@ def test_too_much_work_is_refused_with_what_to_lower(summarizer):
         work(summarizer, "word " * 20_000, long_documents="windows", num_beams=16, max_new_tokens=1024)
     assert str(refusal.value).startswith("the request is about ")
     assert (
-        "windows × 16 beams × 1024 new tokens × 1072 tokens that each reads, but the service takes at most 1e+07: "
+        "windows × 16 beams × 1024 new tokens × 1072 tokens attended to by each, but the service takes at most 1e+07: "
         in (str(refusal.value))
     )
     assert str(refusal.value).endswith(

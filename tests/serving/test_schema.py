@@ -48,7 +48,10 @@ def test_nested_and_flat_settings_are_one(summarizer):
         ({"custom_generate": "someone/code"}, "unknown parameter 'custom_generate'"),
         ({"generate_parameters": {"assistant_model": "x"}}, "unknown parameter 'assistant_model'"),
         ({"replace_unk": True}, "unknown parameter 'replace_unk'"),
-        ({"num_beams": 2, "generate_parameters": {"num_beams": 3}}, "`num_beams` stands in `generate_parameters` and "),
+        (
+            {"num_beams": 2, "generate_parameters": {"num_beams": 3}},
+            "`num_beams` is set both in `generate_parameters` and ",
+        ),
     ],
 )
 def test_what_is_wrong_is_named(client, body, message):

@@ -5,8 +5,11 @@ import hmac
 import logging
 import os
 import signal
+import time
+import zlib
 from collections.abc import Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,14 +20,17 @@ from fastapi.responses import PlainTextResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.exceptions import HTTPException as AnyHTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse
 
 from hf_summ import __version__
 from hf_summ.common.messages import error_line, nearest, one_line
+from hf_summ.models.text_documents import readable
 from hf_summ.serving.batching import Closed, Unavailable
-from hf_summ.serving.middleware import DISCONNECTED, BodyMiddleware, refusal
 from hf_summ.serving.rdf import FORMATS, as_rdf
 from hf_summ.serving.schema import Problem, Summary, read_settings, request_schema
-from hf_summ.serving.service import READY, Panic, Service
+from hf_summ.serving.service import READY, Metrics, Service
+from hf_summ.serving.settings import Limits
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +46,14 @@ _PAGE_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }
-_REFUSALS = (400, 401, 403, 408, 413, 415, 422, 500, 503)
+_RESPONSES: dict[int | str, dict[str, Any]] = {
+    200: {"content": {media_type: {"schema": {"type": "string"}} for media_type in FORMATS}},
+    **{status: {"model": Problem} for status in (400, 401, 403, 408, 413, 415, 422, 500, 503)},
+}
+# accepted content types; clients such as curl send the other two by default
+_JSON = ("application/json", "", "application/x-www-form-urlencoded")
+# for a client that has disconnected; only the metrics show it
+_DISCONNECTED = 499, "the client has disconnected"
 # what to do about a document that is too long
 _OF_CALLS = "or call the pipeline with `truncation=True`"
 _OF_REQUESTS = "leave `truncation` out, or set `long_documents` to extract or windows"
@@ -59,46 +72,28 @@ def create_app(service: Service) -> FastAPI:
         service: a started service.
 
     Raises:
-        ValueError: the API key cannot be read.
+        OSError: the file of the API key cannot be read.
+        ValueError: the API key is blank.
     """
     limits, metrics, key = service.limits, service.metrics, read_key(service.limits.api_key_file)
     hosts = [name.strip() for name in limits.allowed_hosts.split(",") if name.strip()]
     schema = request_schema(limits, service.generation_keys)
-
-    @asynccontextmanager
-    async def lifespan(app):
-        watching = asyncio.create_task(_watch(service))
-        yield
-        watching.cancel()
-        await asyncio.to_thread(service.stop)
-
-    app = FastAPI(title="hf-summ", version=__version__, lifespan=lifespan, redoc_url=None)
+    parameters = {*schema.model_fields, *schema.model_json_schema()["$defs"]["Parameters"]["properties"]}
+    app = FastAPI(title="hf-summ", version=__version__, lifespan=partial(_lifespan, service), redoc_url=None)
     app.add_middleware(BodyMiddleware, limits=limits, metrics=metrics)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=hosts or ["*"], www_redirect=False)
-
-    def check_key(sent: Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]) -> None:
-        if not hmac.compare_digest((sent.credentials if sent else "").encode("latin-1"), key):
-            problem = "the API key is wrong" if sent else "an API key is needed"
-            raise HTTPException(401, f"{problem}: send `Authorization: Bearer KEY`", {"WWW-Authenticate": "Bearer"})
-
-    keyed = [Depends(check_key)] if key else []
+    keyed = [Depends(_key_check(key))] if key else []
 
     @app.exception_handler(AnyHTTPException)
     async def refuse(request, error):
-        return refusal(error)
+        return _refusal(error)
 
     @app.exception_handler(RequestValidationError)
     async def refuse_body(request, error):
-        names = {*schema.model_fields, *schema.model_json_schema()["$defs"]["Parameters"]["properties"]}
-        return refusal(_body_problem(error.errors(), names))
+        return _refusal(_body_problem(error.errors(), parameters))
 
     @app.post(
-        "/",
-        dependencies=keyed,
-        response_model=list[Summary],
-        response_model_exclude_none=True,
-        responses={200: {"content": {media_type: {"schema": {"type": "string"}} for media_type in FORMATS}}}
-        | {status: {"model": Problem} for status in _REFUSALS},
+        "/", dependencies=keyed, response_model=list[Summary], response_model_exclude_none=True, responses=_RESPONSES
     )
     async def summarize(order: schema, request: Request):  # ty: ignore[invalid-type-form]
         """Summarize a document, or each of a list."""
@@ -109,17 +104,8 @@ def create_app(service: Service) -> FastAPI:
             results = await _results(service, documents, settings, request)
         except HTTPException:
             raise
-        except Unavailable as error:
-            seconds = min(max(round(error.seconds), 1), 60)
-            raise HTTPException(503, str(error), {"Retry-After": str(seconds), "Connection": "close"}) from error
-        except (ValueError, TypeError) as error:
-            # a client sets parameters instead of calling the pipeline
-            raise HTTPException(422, error_line(error).replace(_OF_CALLS, _OF_REQUESTS)) from error
         except Exception as error:
-            # the Rust code has printed where it panicked
-            traceback = None if isinstance(error, Panic) else error
-            logger.error("a document could not be summarized: %s", one_line(error), exc_info=traceback)
-            raise HTTPException(500, f"the document could not be summarized: {type(error).__name__}") from error
+            raise _http_error(error) from error
         accepted = ",".join(request.headers.getlist("accept")).lower()
         media_type = next((name for name in FORMATS if name in accepted), None)
         if media_type is not None:
@@ -154,11 +140,12 @@ def create_app(service: Service) -> FastAPI:
     return app
 
 
-async def _page(request: Request) -> Response:
-    """The response with a file of the page."""
-    name, media_type = _PAGE[request.url.path]
-    content = (files("hf_summ.serving") / name).read_bytes()
-    return Response(content, media_type=media_type, headers=_PAGE_HEADERS)
+@asynccontextmanager
+async def _lifespan(service: Service, app: FastAPI):
+    watching = asyncio.create_task(_watch(service))
+    yield
+    watching.cancel()
+    await asyncio.to_thread(service.stop)
 
 
 async def _watch(service: Service) -> None:
@@ -168,6 +155,37 @@ async def _watch(service: Service) -> None:
         await asyncio.sleep(_INTERVAL)
     logger.error("the decoding thread has ended, and the process with it: %s", one_line(service.problem))
     os.kill(os.getpid(), signal.SIGTERM)
+
+
+async def _page(request: Request) -> Response:
+    """The response with a file of the page."""
+    name, media_type = _PAGE[request.url.path]
+    content = (files("hf_summ.serving") / name).read_bytes()
+    return Response(content, media_type=media_type, headers=_PAGE_HEADERS)
+
+
+def read_key(file: str) -> bytes:
+    """The API key in a file, stripped of surrounding whitespace; blank if no file is set.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it is blank.
+    """
+    key = Path(file).read_bytes().strip() if file else b""
+    if file and not key:
+        raise ValueError(f"--api_key_file {file}: is blank; write a key into it")
+    return key
+
+
+def _key_check(key: bytes):
+    """A dependency that refuses requests without the key."""
+
+    def check_key(sent: Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]) -> None:
+        if not hmac.compare_digest((sent.credentials if sent else "").encode("latin-1"), key):
+            problem = "the API key is wrong" if sent else "an API key is needed"
+            raise HTTPException(401, f"{problem}: send `Authorization: Bearer KEY`", {"WWW-Authenticate": "Bearer"})
+
+    return check_key
 
 
 async def _results(
@@ -187,7 +205,7 @@ async def _results(
         for future in (*futures, disconnecting):
             future.cancel()
     if not decoding.done():
-        raise HTTPException(DISCONNECTED, "the client has disconnected")
+        raise HTTPException(*_DISCONNECTED)
     for row, future in enumerate(futures):
         if isinstance(error := future.exception(), ValueError) and len(documents) > 1:
             raise ValueError(f"document {row} of `inputs`: {error}") from error
@@ -200,22 +218,32 @@ async def _disconnected(request: Request) -> None:
         pass
 
 
-def _body_problem(problems: Sequence[dict[str, Any]], names: set[str]) -> HTTPException:
+def _http_error(error: Exception) -> HTTPException:
+    """The response to an error at summarizing."""
+    if isinstance(error, Unavailable):
+        seconds = min(max(round(error.seconds), 1), 60)
+        return HTTPException(503, str(error), {"Retry-After": str(seconds), "Connection": "close"})
+    if isinstance(error, ValueError | TypeError):
+        # a client sets parameters instead of calling the pipeline
+        return HTTPException(422, error_line(error).replace(_OF_CALLS, _OF_REQUESTS))
+    logger.error("a document could not be summarized: %s", one_line(error), exc_info=error)
+    return HTTPException(500, f"the document could not be summarized: {type(error).__name__}")
+
+
+def _body_problem(problems: Sequence[dict[str, Any]], parameters: set[str]) -> HTTPException:
     """The refusal of a body for pydantic's description of its problems."""
     # a list that is too long is also no string
     problem = problems[-1] if problems[-1]["type"] == "too_long" else problems[0]
     location, value, reason = problem["loc"][1:], problem["input"], problem["msg"]
     if problem["type"] == "json_invalid":
         return HTTPException(400, f"the body cannot be read: not JSON ({problem['ctx']['error']} at {location[0]})")
-    name = next((str(name) for name in reversed(location) if name in names), "")
+    name = next((str(name) for name in reversed(location) if name in parameters), "")
     if problem["type"] == "extra_forbidden":
-        message = f"unknown parameter '{location[-1]:.80}'{nearest(location[-1][:80], names)}"
+        message = f"unknown parameter '{location[-1]:.80}'{nearest(location[-1][:80], parameters)}"
     elif problem["type"] == "missing" or not name:
         message = f"the body must be an object with `inputs`, but is {value!r:.80}"
     elif problem["type"] == "too_long":
-        message = (
-            f"`inputs` has {len(value)} documents, but must have at most {problem['ctx']['max_length']}: send fewer"
-        )
+        message = f"`inputs` has {len(value)} documents, but must have at most {problem['ctx']['max_length']}"
     elif name == "inputs":
         message = f"`inputs` must be a string or a list of strings, but is {value!r:.80}"
     else:
@@ -223,18 +251,101 @@ def _body_problem(problems: Sequence[dict[str, Any]], names: set[str]) -> HTTPEx
     return HTTPException(422, error_line(message))
 
 
-def read_key(file: str) -> bytes:
-    """The API key in a file, stripped of surrounding whitespace; blank if no file is set.
+def _refusal(error: HTTPException) -> JSONResponse:
+    """The response `{"error": message}`; lone surrogates, which a quoted value may contain, are replaced."""
+    return JSONResponse({"error": readable(error.detail)}, error.status_code, error.headers)
+
+
+class BodyMiddleware:
+    """ASGI middleware that reads the body of `POST /` and counts the responses.
+
+    Args:
+        app: the wrapped ASGI application, which gets the whole body at once, as uncompressed JSON.
+        limits: for `limit_body` and `limit_seconds`.
+        metrics: for the requests and their seconds.
+    """
+
+    def __init__(self, app, limits: Limits, metrics: Metrics):
+        self._app, self._limits, self._metrics = app, limits, metrics
+
+    async def __call__(self, scope, receive, send) -> None:
+        if scope["type"] == "http" and scope["method"] == "HEAD":
+            # the server omits the body
+            scope = {**scope, "method": "GET"}
+        if scope["type"] != "http" or (scope["method"], scope["path"]) != ("POST", "/"):
+            await self._app(scope, receive, send)
+            return
+        began = time.perf_counter()
+
+        async def send_counted(message) -> None:
+            if message["type"] == "http.response.start":
+                self._metrics.requests.labels(message["status"]).inc()
+                self._metrics.seconds.observe(time.perf_counter() - began)
+            await send(message)
+
+        request = Request(scope, receive)
+        try:
+            _check_origin(request)
+            messages = [{"type": "http.request", "body": await _read_body(request, self._limits), "more_body": False}]
+        except HTTPException as error:
+            await _refusal(error)(scope, receive, send_counted)
+            return
+
+        async def receive_body():
+            return messages.pop() if messages else await receive()
+
+        other = [header for header in scope["headers"] if header[0] not in (b"content-type", b"content-length")]
+        await self._app(
+            {**scope, "headers": [*other, (b"content-type", b"application/json")]}, receive_body, send_counted
+        )
+
+
+def _check_origin(request: Request) -> None:
+    """Raise an HTTPException for a request from a page of another site, such as one open beside a local service."""
+    # browsers set these headers, and pages cannot change them
+    origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
+    host = request.headers.get("host", "")
+    is_own = site in ("same-origin", "none") if site else origin is None or origin.partition("://")[2] == host
+    if not is_own:
+        raise HTTPException(403, "pages of other sites may not use the service: call it from a program or its own page")
+
+
+async def _read_body(request: Request, limits: Limits) -> bytes:
+    """The body of a request, decompressed.
 
     Raises:
-        ValueError: the file cannot be read, or is blank.
+        HTTPException: 408 or 413 if it exceeds a limit, 415 if it is not JSON or compressed in another way than by
+            gzip, 400 if it cannot be decompressed.
     """
-    if not file:
-        return b""
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content_type not in _JSON:
+        raise HTTPException(415, "the body must be JSON: send it with `Content-Type: application/json`")
+    encoding = request.headers.get("content-encoding", "identity").lower()
+    if encoding not in ("identity", "gzip"):
+        message = f"`Content-Encoding` is '{encoding:.80}', but must be gzip or identity"
+        raise HTTPException(415, message, {"Accept-Encoding": "gzip"})
+    too_long = HTTPException(413, f"the body has more than {limits.limit_body} bytes: shorten it")
+    body = bytearray()
     try:
-        key = Path(file).read_bytes().strip()
-    except OSError as error:
-        raise ValueError(f"--api_key_file {file}: cannot be read: {error.strerror}") from error
-    if not key:
-        raise ValueError(f"--api_key_file {file}: is blank; write a key into it")
-    return key
+        async with asyncio.timeout(limits.limit_seconds):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > limits.limit_body:
+                    raise too_long
+    except TimeoutError:
+        message = f"the body took longer than {limits.limit_seconds:g} s: send it faster"
+        raise HTTPException(408, message, {"Connection": "close"}) from None
+    except ClientDisconnect:
+        raise HTTPException(*_DISCONNECTED) from None
+    if encoding == "identity":
+        return bytes(body)
+    decompressor = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    try:
+        content = decompressor.decompress(body, limits.limit_body + 1)
+    except zlib.error as error:
+        raise HTTPException(400, f"the body cannot be read: not gzip ({error})") from None
+    if len(content) > limits.limit_body:
+        raise too_long
+    if not decompressor.eof:
+        raise HTTPException(400, "the body cannot be read: the gzip is truncated: send all of it")
+    return content

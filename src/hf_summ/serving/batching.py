@@ -65,12 +65,12 @@ class _Batch:
 
     jobs: Sequence[_Job]
     began: float = field(default_factory=time.monotonic)
-    stood: float = 0.0
+    paused_seconds: float = 0.0
 
     @property
     def seconds(self) -> float:
         """Decoding time so far, without pauses."""
-        return time.monotonic() - self.began - self.stood
+        return time.monotonic() - self.began - self.paused_seconds
 
 
 class Batcher:
@@ -175,9 +175,9 @@ class Batcher:
                 first = max(waiting, key=lambda job: (now - job.arrived) / job.work)
                 number = max(1, int(min(self._limits.batch_size, self._most_work() / first.work)))
                 jobs = sorted(filter(first.is_like, waiting), key=first.difference)[:number]
-                left = first.arrived + self._limits.batch_wait / 1000 - now
-                if len(jobs) < number and left > 0 and most is None:
-                    self._changed.wait(left)
+                patience = first.arrived + self._limits.batch_wait / 1000 - now
+                if len(jobs) < number and patience > 0 and most is None:
+                    self._changed.wait(patience)
                     continue
                 self._waiting = [job for job in self._waiting if job not in jobs]
                 self._on_change(len(self._waiting))
@@ -209,14 +209,14 @@ class Batcher:
     def _proceed(self, batch: _Batch) -> None:
         """Called between steps: decode much cheaper requests, and raise if the batch must end."""
         self.last_step = time.monotonic()
-        if self._waiting and not self._is_between_steps and batch.stood <= batch.seconds:
+        if self._waiting and not self._is_between_steps and batch.paused_seconds <= batch.seconds:
             self._is_between_steps, began = True, time.monotonic()
             if jobs := self._next_batch(sum(job.work for job in batch.jobs) / _CHEAPER):
                 self._answer(jobs)
                 with self._changed:
                     self._begun.difference_update(jobs)
             self._is_between_steps = False
-            batch.stood += time.monotonic() - began
+            batch.paused_seconds += time.monotonic() - began
         if all(job.future.done() for job in batch.jobs):
             raise Closed
         if batch.seconds > self._limits.limit_decode_seconds:

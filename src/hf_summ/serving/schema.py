@@ -76,11 +76,11 @@ def read_settings(parameters: BaseModel | None) -> dict[str, Any]:
     Raises:
         ValueError: a setting is given twice.
     """
-    given = parameters.model_dump(exclude_none=True) if parameters else {}
-    nested = given.pop("generate_parameters", {})
-    if twice := given.keys() & nested.keys():
-        raise ValueError(f"`{min(twice)}` stands in `generate_parameters` and beside it: set only one")
-    settings = given | nested
+    settings = parameters.model_dump(exclude_none=True) if parameters else {}
+    nested = settings.pop("generate_parameters", {})
+    if twice := settings.keys() & nested.keys():
+        raise ValueError(f"`{min(twice)}` is set both in `generate_parameters` and beside it: set it once")
+    settings |= nested
     # equal settings are decoded together, and all other values mean the default
     if settings.get("truncation") != "do_not_truncate":
         settings.pop("truncation", None)

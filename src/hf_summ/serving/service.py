@@ -2,9 +2,9 @@
 
 import os
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from math import ceil
 from threading import Thread
 from typing import Any
 
@@ -12,9 +12,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from hf_summ.common.files import shared_name
+from hf_summ.common.messages import panics_as_errors
+from hf_summ.models.checks import SETTINGS
 from hf_summ.serving.batching import Batcher, Unavailable
-from hf_summ.serving.cost import check_cost, check_defaults
-from hf_summ.serving.settings import Limits
+from hf_summ.serving.settings import Limits, request_range
 
 # upper bounds of the histograms' buckets
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -23,6 +24,10 @@ READY, STUCK = "ready", "stuck"
 _FIRST_DOCUMENT = "The mayor opened the new bridge on Monday."
 # `Retry-After` while a step of decoding does not end
 _STUCK_SECONDS = 5.0
+# samples of a long text that estimate its number of tokens, and characters of each
+_SAMPLES, _CHARACTERS = 8, 512
+# settings of minimum and maximum length, which can contradict each other
+_LEAST, _MOST = ("min_new_tokens", "min_length", "min_new_words"), ("max_new_tokens", "max_length")
 # seconds to wait for the decoding thread: a batch without clients ends with its next step
 _JOIN_SECONDS = 0.05
 
@@ -37,8 +42,8 @@ class Metrics:
     def __init__(self):
         self._registry = registry = CollectorRegistry()
 
-        def make(kind, name: str, help: str, *labels: str, **settings):
-            return kind(f"hf_summ_{name}", help, labels, registry=registry, **settings)
+        def make(metric, name: str, help: str, *labels: str, **settings):
+            return metric(f"hf_summ_{name}", help, labels, registry=registry, **settings)
 
         summed = {"multiprocess_mode": "livesum"}
         self.requests = make(Counter, "requests", "Requests for summaries by the status of their answer", "status")
@@ -63,10 +68,6 @@ class Metrics:
         summed = CollectorRegistry()
         MultiProcessCollector(summed)
         return generate_latest(summed)
-
-
-class Panic(Exception):
-    """Rust code, such as a tokenizer's, has panicked on a document."""
 
 
 class Service:
@@ -121,7 +122,7 @@ class Service:
         """
         if self.state == STUCK:
             raise Unavailable("a decoding step is stuck", _STUCK_SECONDS)
-        with _panics_as_errors():
+        with panics_as_errors():
             works = [check_cost(document, settings, self._summarizer, self.limits) for document in documents]
         if sum(works) > self.limits.limit_work:
             raise ValueError(
@@ -197,7 +198,7 @@ class Service:
         self, documents: Sequence[str], settings: dict[str, Any], proceed: Callable[[], None]
     ) -> list[dict[str, Any]]:
         began = time.perf_counter()
-        with _panics_as_errors():
+        with panics_as_errors():
             for document in documents:
                 self._check_length(document)
             results = self._summarize(documents, {**settings, "logits_processor": [_Steps(proceed)]})
@@ -238,12 +239,59 @@ class _Steps:
         return scores
 
 
-@contextmanager
-def _panics_as_errors() -> Generator[None]:
-    """Within, a panic of Rust code, which is no Exception and would end the thread, becomes one."""
-    try:
-        yield
-    except Exception:
-        raise
-    except BaseException as error:
-        raise Panic(f"{type(error).__name__}: {error}") from error
+def check_cost(document: str, settings: Mapping[str, Any], summarizer: Any, limits: Limits) -> int:
+    """The work of a document: windows × beams × new tokens × tokens that each new token attends to.
+
+    The latter are the source's tokens, estimated from a few samples if the text is long, and the previous new tokens.
+
+    Args:
+        summarizer: the pipeline; unset settings of the request fall back to its own.
+
+    Raises:
+        ValueError: the work exceeds `limit_work`, a setting is out of range for the model, or two contradict.
+    """
+    beams, new_tokens = _beams_and_tokens(summarizer, {name: settings[name] for name in settings if name in SETTINGS})
+    in_windows = settings.get("long_documents", summarizer.long_documents) == "windows"
+    length, limit = _length(document, summarizer, in_windows), summarizer.source_limit or 10**9
+    windows = max(ceil(length / limit), 1) if in_windows else 1
+    read = min(length, limit) + new_tokens
+    work = windows * beams * new_tokens * read
+    if work > limits.limit_work:
+        raise ValueError(
+            f"the request is about {work:.2g} units of work, of {windows} windows × {beams} beams × {new_tokens} new "
+            f"tokens × {read} tokens attended to by each, but the service takes at most {limits.limit_work:.2g}: lower "
+            f"`num_beams` or `max_new_tokens`, {'set `long_documents` to extract, ' if windows > 1 else ''}or shorten "
+            "the document"
+        )
+    return work
+
+
+def check_defaults(summarizer: Any, limits: Limits) -> None:
+    """Raise a ValueError if a request that sets no parameters would exceed a limit."""
+    for name, value in zip(("num_beams", "max_new_tokens"), _beams_and_tokens(summarizer, {}), strict=True):
+        limit, most = SETTINGS[name].asked, request_range(SETTINGS[name], limits).most
+        if value > most:
+            raise ValueError(f"--{limit} {most}: `{name}` is {value} by default: raise the limit, or lower --{name}")
+
+
+def _beams_and_tokens(summarizer: Any, requested: Mapping[str, Any]) -> tuple[int, int]:
+    """Number of beams, and maximum number of new tokens of a summary."""
+    settings = summarizer.model.generation_config.to_diff_dict() | summarizer.generation_settings(**requested)
+    most = next(name for name in _MOST if settings.get(name) is not None)
+    # `max_length` includes the decoder's start token
+    number = settings[most] - (most == "max_length")
+    for least in _LEAST:
+        if requested.get(least, 0) - (least == "min_length") > number:
+            raise ValueError(f"`{least}` is {requested[least]}, but `{most}` is {settings[most]}: set the former lower")
+    return settings.get("num_beams") or 1, number
+
+
+def _length(document: str, summarizer: Any, is_read_whole: bool) -> int:
+    """Estimated number of tokens of a document; an upper bound if it is truncated."""
+    if not is_read_whole and summarizer.source_limit is not None:
+        # almost every token has at least one byte
+        return len(document.encode())
+    step = max(_CHARACTERS, len(document) // _SAMPLES)
+    samples = [document[start : start + _CHARACTERS] for start in range(0, len(document), step)]
+    rows = summarizer.tokenizer(samples, add_special_tokens=False, verbose=False)["input_ids"] if samples else []
+    return sum(map(len, rows)) * len(document) // max(sum(map(len, samples)), 1)
