@@ -169,7 +169,10 @@ def test_presets_are_the_protocols():
             ("--systems", "ours.txt", *MAKE[3:]),
             "--systems has only 'ours.txt', but votes compare at least two",
         ),
-        (("--systems", "ours.txt", "ours.txt", *MAKE[3:]), "--systems ours.txt: named twice"),
+        (
+            ("--systems", "ours.txt", "ours.txt", *MAKE[3:]),
+            "--systems ours.txt ours.txt: the names are equal in the key: rename a file",
+        ),
         (
             ("--systems", "ours.txt", "short.txt", *MAKE[3:]),
             "s.txt has 8 texts and short.txt has 2: line 3 of s.txt has no counterpart",

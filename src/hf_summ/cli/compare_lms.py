@@ -50,9 +50,6 @@ def run(arguments: argparse.Namespace) -> None:
     from hf_summ.checkpoints.folders import model_problem
     from hf_summ.evaluation.text_files import read_text
 
-    for percentile in arguments.percentiles:
-        if not 0 <= percentile <= 100:
-            raise ValueError(f"--percentiles {percentile:g}: must be from 0 to 100")
     for name in arguments.models:
         if Path(name).is_dir() and (problem := model_problem(name)):
             raise ValueError(f"--models {name}: {problem}; give a folder whose files are complete")

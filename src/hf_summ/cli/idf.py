@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from hf_summ.cli.summarizers import check_output_file
 from hf_summ.common.flags import add_flags
 from hf_summ.data.corpora import Reading
 
@@ -31,8 +32,7 @@ def run(arguments: argparse.Namespace) -> None:
     from hf_summ.extractive.frequencies import DocumentFrequencies
 
     output = Path(arguments.output)
-    if output.suffix != ".json" or output.is_dir() or not output.parent.is_dir():
-        raise ValueError(f"--output {output}: must be a .json file in an existing folder")
+    check_output_file(arguments)
     if output.resolve() in [Path(file).resolve() for file in arguments.files]:
         raise ValueError(f"--output {output}: would replace the corpus; give the frequencies another name")
     language_code(arguments.language)

@@ -90,7 +90,7 @@ def run_rows(arguments: argparse.Namespace) -> None:
         if getattr(arguments, name) is None:
             setattr(arguments, name, value)
     check_flags(arguments, batch_size=1, rows_per_shard=1, num_processes=1)
-    _check_output(arguments)
+    _check_needs(arguments)
     from hf_summ.data.streams import FileRows, HubRows, streamed_files
     from hf_summ.offline.engines import Work
     from hf_summ.offline.run import model_identity, run_plan
@@ -148,14 +148,15 @@ def _engine(arguments: argparse.Namespace, work: Any, plan: Any):
     return partial(in_processes, work, plan, number=number)
 
 
-def _check_output(arguments: argparse.Namespace) -> None:
-    if arguments.output is None:
-        raise ValueError("--text_column needs --output, the folder for the summaries")
-    for name in ("dataset_config_name", "split"):
-        if arguments.dataset_name is None and getattr(arguments, name) != _DEFAULTS[name]:
-            raise ValueError(f"--{name} needs --dataset_name: it applies to data sets on the Hub")
-    if arguments.ray_address is not None and arguments.engine != "ray":
-        raise ValueError("--ray_address needs --engine ray")
+def _check_needs(arguments: argparse.Namespace) -> None:
+    for name, need, is_met in (
+        ("text_column", "--output, the folder for the summaries", arguments.output is not None),
+        ("dataset_config_name", "--dataset_name", arguments.dataset_name is not None),
+        ("split", "--dataset_name", arguments.dataset_name is not None),
+        ("ray_address", "--engine ray", arguments.engine == "ray"),
+    ):
+        if not is_met and getattr(arguments, name) != _DEFAULTS.get(name):
+            raise ValueError(f"--{name} needs {need}")
 
 
 def _notes(outcome: Any, folder: str) -> Iterator[str]:

@@ -209,9 +209,6 @@ def _aspects(items: list[str] | None) -> dict[str, str] | None:
 
 
 def _check_make(arguments: argparse.Namespace) -> None:
-    systems = arguments.systems
-    if twice := next((name for name in systems if systems.count(name) > 1), None):
-        raise ValueError(f"--systems {twice}: named twice")
     folder, key = Path(arguments.output), Path(arguments.key)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ValueError(f"--output {folder}: must be a new or empty folder")

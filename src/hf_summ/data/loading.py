@@ -158,7 +158,7 @@ class Survey:
                 self._chosen = self._chosen or _choose_columns(corpus, split, row, position)
                 self._look_at(position, row)
         if not total:
-            raise ValueError(f"{self._name} has no rows: it must contain at least one document and its summary")
+            raise ValueError(f"{self._name} has no rows: it must have at least one document and its summary")
         _check_some_pass(self._name, rows, total, corpus)
         if rows < total:
             logger.info(f"{self._name}: {rows} of {total} rows are used, those {_passing(corpus)}")

@@ -29,11 +29,8 @@ _SEPARATOR, _OLDER_SEPARATOR = "|||||", "story_separator_special_tag"
 # possible names of each split's file in a distributed folder; the first that exists is used
 _GIGAWORD = {
     "train": ("train.article.txt", "train/train.article.txt"),
-    "validation": (
-        "valid.article.filter.txt",
-        "train/valid.article.filter.txt",
-        "valid.article.txt",
-        "train/valid.article.txt",
+    "validation": tuple(
+        f"{folder}valid.article{ending}.txt" for ending in (".filter", "") for folder in ("", "train/")
     ),
     "test": ("input.txt", "Giga/input.txt"),
 }
@@ -41,17 +38,12 @@ _LCSTS = {
     split: (f"PART_{number}.txt", f"DATA/PART_{number}.txt")
     for split, number in (("train", "I"), ("validation", "II"), ("test", "III"))
 }
-_MULTI_NEWS = {
-    split: (f"{stem}.src.cleaned", f"{stem}.src", f"{stem}.txt.src")
-    for split, stem in (("train", "train"), ("validation", "val"), ("test", "test"))
-}
-_DUC = dict.fromkeys(("train", "validation", "test"), ("input.txt",))
+_STEMS = {"train": "train", "validation": "val", "test": "test"}
+_MULTI_NEWS = {split: (f"{stem}.src.cleaned", f"{stem}.src", f"{stem}.txt.src") for split, stem in _STEMS.items()}
+_DUC = dict.fromkeys(_STEMS, ("input.txt",))
 _NEWSROOM = {"train": ("train.jsonl",), "validation": ("dev.jsonl",), "test": ("test.jsonl",)}
 # lists of addresses; a story's file name is the SHA-1 of its address
-_ADDRESSES = {
-    split: (f"all_{stem}.txt", f"url_lists/all_{stem}.txt")
-    for split, stem in (("train", "train"), ("validation", "val"), ("test", "test"))
-}
+_ADDRESSES = {split: (f"all_{stem}.txt", f"url_lists/all_{stem}.txt") for split, stem in _STEMS.items()}
 _STORIES = ("cnn/stories", "dailymail/stories")
 _XSUM_SPLITS, _XSUM_TEXTS = "XSum-TRAINING-DEV-TEST-SPLIT-90-5-5.json", "bbc-summary-data"
 _XSUM_HEADING = re.compile(r"\[SN\]([A-Z-]+)\[SN\]")

@@ -57,12 +57,14 @@ def existing(path: Path) -> Path:
     """
     # os.path, as Path's methods fail on names that are too long
     if os.path.isdir(path):
-        raise ValueError(f"{path} is a folder: name a file in it, or set the `data_format` of the corpus")
-    if not os.path.isfile(path):
-        raise ValueError(f"{path} does not exist: name a file")
-    if not path.stat().st_size:
-        raise ValueError(f"{path} is empty: it must have at least one row")
-    return path
+        problem = "is a folder: name a file in it, or set the `data_format` of the corpus"
+    elif not os.path.isfile(path):
+        problem = "does not exist: name a file"
+    elif not path.stat().st_size:
+        problem = "is empty: it must have at least one row"
+    else:
+        return path
+    raise ValueError(f"{path} {problem}")
 
 
 def beside(path: Path, names: Sequence[str], content: str) -> Path:

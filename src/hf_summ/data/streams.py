@@ -19,9 +19,6 @@ from hf_summ.data.rows import STREAMED_FILES, UnreadRows, existing, kind_of_file
 # rows of a Parquet file that are decoded at a time
 _DECODED = 256
 
-# a file's size in bytes, and the time of its last change in nanoseconds
-_State = tuple[int, int]
-
 
 def streamed_files(names: Sequence[str]) -> list[Path]:
     """The files of these names, which may be patterns such as `news/*.jsonl.gz`; a pattern's files are sorted.
@@ -65,9 +62,9 @@ class FileRows:
         self._paths = {str(path): path for path in paths}
 
     @cached_property
-    def _survey(self) -> tuple[dict[str, tuple[int, _State]], pa.Schema]:
+    def _survey(self) -> tuple[dict[str, tuple[int, tuple[int, int]]], pa.Schema]:
         """Each file's number of rows and state, and the columns of all files."""
-        numbers: dict[str, tuple[int, _State]] = {}
+        numbers: dict[str, tuple[int, tuple[int, int]]] = {}
         types: dict[str, set[str]] = {}
         schemas = []
         for name, path in self._paths.items():
@@ -183,7 +180,8 @@ def stored(row: dict[str, Any], schema: pa.Schema) -> dict[str, Any]:
     }
 
 
-def _state(path: Path) -> _State:
+def _state(path: Path) -> tuple[int, int]:
+    """Size in bytes, and time of the last change in nanoseconds."""
     status = path.stat()
     return status.st_size, status.st_mtime_ns
 

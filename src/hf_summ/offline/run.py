@@ -162,9 +162,9 @@ def run_plan(
         "rows_per_shard": plan.rows_per_shard,
         "format": plan.format,
     }
-    before = {} if record is None else record["summaries"]
+    before = record["summaries"] if record else {}
     # settings that are no longer set differ too
-    differences = changed(before, {**dict.fromkeys(before), **now}) if before else []
+    differences = changed(before, dict.fromkeys(before) | now) if before else []
     # a run that ended before its first shard, for example because of a wrong setting, restricts no other run
     if differences and any(folder.glob("shard-*")):
         raise ValueError(f"--output {folder}: has summaries of another run ({shown(differences)}): name another folder")
