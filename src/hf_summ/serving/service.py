@@ -269,7 +269,7 @@ def check_cost(document: str, settings: Mapping[str, Any], summarizer: Any, limi
 def check_defaults(summarizer: Any, limits: Limits) -> None:
     """Raise a ValueError if a request that sets no parameters would exceed a limit."""
     for name, value in zip(("num_beams", "max_new_tokens"), _beams_and_tokens(summarizer, {}), strict=True):
-        limit, most = SETTINGS[name].asked, request_range(SETTINGS[name], limits).most
+        limit, most = SETTINGS[name].request_limit, request_range(SETTINGS[name], limits).most
         if value > most:
             raise ValueError(f"--{limit} {most}: `{name}` is {value} by default: raise the limit, or lower --{name}")
 
