@@ -2,7 +2,7 @@
 
 import pytest
 
-from hf_summ.training.folder.ledger import FolderInUse, Ledger, locked
+from hf_summ.training.folder.ledger import Ledger
 
 RUN = {"settings": {"seed": 1}, "data": {}, "updates": {"seed": 1}}
 OTHER = {**RUN, "settings": {"seed": 2}}
@@ -33,16 +33,6 @@ def test_another_command_replaces_the_results_of_its_steps(tmp_path):
     ledger.begin(["train"], OTHER)
     assert Ledger(tmp_path).steps == {"train": OTHER}
     assert not list(tmp_path.glob("*_results.json"))
-
-
-def test_folder_has_one_run_at_a_time(tmp_path):
-    out = tmp_path / "new"
-    with locked(out):
-        with pytest.raises(FolderInUse, match="another run uses it: wait for its end") as error, locked(out):
-            pass
-        assert error.value.lock == out / ".run.lock"
-    with locked(out):
-        pass
 
 
 @pytest.mark.parametrize("content", ["commands: 3", "train: 3", "train: {settings: {}}", "- a"])

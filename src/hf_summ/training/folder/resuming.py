@@ -135,16 +135,13 @@ def _check_optimizer(checkpoint: str, training: SummarizationTrainingArguments) 
     """Raise a ValueError if a checkpoint was written with another type of optimizer."""
     path = Path(checkpoint) / "training_args.json"
     settings = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    before, now = settings.get("optimizer") or settings.get("optim"), _optimizer(training)
+    before = settings.get("optimizer") or settings.get("optim")
+    now = training.optimizer or str(getattr(training.optim, "value", training.optim))
     if before not in (None, now):
         raise ValueError(
             f"{checkpoint}: its optimizer is {before}, whose state {now} cannot load: keep --optimizer and --optim "
             "unchanged, or start over with --resume_from_checkpoint no"
         )
-
-
-def _optimizer(training: SummarizationTrainingArguments) -> str:
-    return training.optimizer or str(getattr(training.optim, "value", training.optim))
 
 
 def last_complete_checkpoint(folder: str | os.PathLike) -> str | None:
