@@ -56,7 +56,7 @@ class Built(NamedTuple):
 
 
 def build(
-    source: ModelArguments,
+    start: ModelArguments,
     lora: LoraArguments,
     data: DataArguments,
     generation: GenerationArguments,
@@ -68,13 +68,13 @@ def build(
         ValueError: no model or processor is named, an unknown name or override, an unreadable checkpoint, or
             inconsistent settings.
     """
-    source = _with_folders(source)
-    with naming("model_name_or_path", source.model_name_or_path):
-        adapter = find_adapter(source)
-    _check_lora(lora, source, adapter)
-    base = source if adapter is None else adapter.base
+    start = _with_folders(start)
+    with naming("model_name_or_path", start.model_name_or_path):
+        adapter = find_adapter(start)
+    _check_lora(lora, start, adapter)
+    base = start if adapter is None else adapter.base
     config = load_config(base)
-    processor = load_processor(source if adapter is None else adapter.with_tokenizer, config)
+    processor = load_processor(start if adapter is None else adapter.with_tokenizer, config)
     if getattr(processor, "tags", "none") != "none":
         # here, as an error would otherwise appear at the first document, or in another process
         load_tagger(processor.tagger, processor.tags)
@@ -107,10 +107,10 @@ def build(
     return Built(model, processor, lengths)
 
 
-def trained(source: ModelArguments, folder: str) -> ModelArguments:
+def trained_model(start: ModelArguments, folder: str) -> ModelArguments:
     """The arguments that name the trained model in a complete output folder."""
     return replace(
-        source,
+        start,
         model_name_or_path=folder,
         config_name=None,
         tokenizer_name=None,
@@ -119,7 +119,7 @@ def trained(source: ModelArguments, folder: str) -> ModelArguments:
     )
 
 
-def _with_folders(source: ModelArguments) -> ModelArguments:
+def _with_folders(start: ModelArguments) -> ModelArguments:
     """The arguments with folders in place of the names of bundled models.
 
     Raises:
@@ -127,24 +127,24 @@ def _with_folders(source: ModelArguments) -> ModelArguments:
     """
     folders = {}
     for flag in ("model_name_or_path", "config_name", "tokenizer_name"):
-        if (name := getattr(source, flag)) is None:
+        if (name := getattr(start, flag)) is None:
             continue
         folders[flag] = folder = model_folder(name)
         check = model_problem if flag == "model_name_or_path" else settings_problem
         problem = check(folder) if Path(folder).is_dir() else None
         if problem is not None:
             raise ValueError(f"--{flag} {folder}: {problem}")
-    return replace(source, **folders)
+    return replace(start, **folders)
 
 
-def _check_lora(lora: LoraArguments, source: ModelArguments, adapter: Adapter | None) -> None:
+def _check_lora(lora: LoraArguments, start: ModelArguments, adapter: Adapter | None) -> None:
     """Raise a ValueError if new LoRA matrices cannot be added to the model."""
     if lora.lora_r is not None and adapter is not None:
         raise ValueError(
             f"--lora_r {lora.lora_r}: {adapter.name} is an adapter already: omit the flag to continue its training, or "
             f"name its base model {adapter.base.model_name_or_path} for a new one"
         )
-    if lora.lora_r is not None and source.model_name_or_path is None:
+    if lora.lora_r is not None and start.model_name_or_path is None:
         raise ValueError(
             f"--lora_r {lora.lora_r}: a new model has nothing to adapt: give a checkpoint as --model_name_or_path"
         )
@@ -213,7 +213,7 @@ def generation_config(
 
 
 def _new_model(
-    config: PreTrainedConfig, processor: Processor, source: ModelArguments, hub: dict[str, str | None]
+    config: PreTrainedConfig, processor: Processor, start: ModelArguments, hub: dict[str, str | None]
 ) -> PreTrainedModel:
     """A model with new weights, for the processor's vocabulary."""
     if hasattr(processor, "align"):
@@ -224,7 +224,7 @@ def _new_model(
         if getattr(config, "forced_eos_token_id", None) is not None:
             config.forced_eos_token_id = tokenizer.eos_token_id
     try:
-        model = AutoModelForSeq2SeqLM.from_config(config, trust_remote_code=source.trust_remote_code)
+        model = AutoModelForSeq2SeqLM.from_config(config, trust_remote_code=start.trust_remote_code)
     except (RuntimeError, ZeroDivisionError, MemoryError, OverflowError) as error:
         # the configuration does not check every size, or memory is too small
         reason = textwrap.shorten(one_line(error), 200, placeholder=" ...")
@@ -236,15 +236,15 @@ def _new_model(
     return model
 
 
-def _load_model(config: PreTrainedConfig, source: ModelArguments, hub: dict[str, str | None]) -> PreTrainedModel:
+def _load_model(config: PreTrainedConfig, start: ModelArguments, hub: dict[str, str | None]) -> PreTrainedModel:
     """The model of a checkpoint, which must have all of its weights."""
     # transformers' error does not name the weights whose shapes differ
     model, loaded = AutoModelForSeq2SeqLM.from_pretrained(
-        source.model_name_or_path,
+        start.model_name_or_path,
         config=config,
         ignore_mismatched_sizes=True,
         output_loading_info=True,
-        **hub_settings(source),
+        **hub_settings(start),
     )
     missing = loaded["missing_keys"]
     if hasattr(model, "load_pretrained_parts"):
@@ -258,13 +258,13 @@ def _load_model(config: PreTrainedConfig, source: ModelArguments, hub: dict[str,
             f"{name} has shape {list(saved)} in its weights, but {list(configured)} in its configuration: give the "
             "configuration of its training"
         )
-    elif missing and source.config_overrides:
+    elif missing and start.config_overrides:
         problem = (
             f"it has no weights for {min(missing)} ({len(missing)} are missing), which these --config_overrides need; "
             "give the overrides of its training"
         )
     if problem is not None:
-        raise ValueError(f"--model_name_or_path {source.model_name_or_path}: {problem}")
+        raise ValueError(f"--model_name_or_path {start.model_name_or_path}: {problem}")
     return model
 
 

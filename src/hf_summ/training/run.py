@@ -24,7 +24,7 @@ from hf_summ.training.folder.describing import describe
 from hf_summ.training.folder.ledger import Ledger, locked
 from hf_summ.training.folder.resuming import Resumption, find_resumption, named_checkpoint
 from hf_summ.training.loop.trainer import SummarizationTrainer, make_trainer
-from hf_summ.training.model import build, trained
+from hf_summ.training.model import build, trained_model
 from hf_summ.training.optimization import check_optimization
 from hf_summ.training.parsing import as_flag, parse_arguments
 from hf_summ.training.results import reports
@@ -73,20 +73,20 @@ def run(arguments: RunArguments, argv: Sequence[str] = (), on_start: Callable = 
         ValueError: an invalid corpus, checkpoint or setting; the message says what to do.
         FloatingPointError: the loss is no longer finite.
     """
-    training, data, source = arguments.training, arguments.data, arguments.model
+    training, data, start = arguments.training, arguments.data, arguments.model
     _set_up_logging(training)
     _check_steps(arguments)
     scorer = None
     if training.do_eval or training.do_predict:
         scorer = Scorer(training.metrics, training.rouge_mode, data.language, training.several_references)
     with training.main_process_first(desc="loading the corpus"):
-        corpus = load(arguments.corpus, source.cache_dir, source.token, source.trust_remote_code)
+        corpus = load(arguments.corpus, start.cache_dir, start.token, start.trust_remote_code)
         corpus = choose_splits(corpus, data, training)
     set_seed(training.seed)
-    built = build(source, arguments.lora, data, arguments.generation, training.do_train)
+    built = build(start, arguments.lora, data, arguments.generation, training.do_train)
     if training.do_train:
         check_optimization(built.model, training)
-    extraction = load_extraction(data, source, built.processor, corpus)
+    extraction = load_extraction(data, start, built.processor, corpus)
     description = describe(arguments, argv, corpus, built, extraction)
     writes = training.has_output_dir and training.process_index == 0
     with locked(training.output_dir) if writes else nullcontext():
@@ -101,16 +101,16 @@ def run(arguments: RunArguments, argv: Sequence[str] = (), on_start: Callable = 
             if not training.push_to_hub:
                 return metrics
         if resumption.is_trained:
-            saved = trained(source, training.output_dir)
+            saved = trained_model(start, training.output_dir)
             built = build(saved, LoraArguments(), data, arguments.generation, training.do_train)
         with training.main_process_first(desc="preparing the corpus"):
             if extraction is not None:
                 # all later steps use the documents that the model reads
                 for split, rows in list(corpus.items()):
-                    corpus[split] = extraction.apply(rows, split, built.processor, data, source.cache_dir)
+                    corpus[split] = extraction.apply(rows, split, built.processor, data, start.cache_dir)
             replaces_unknown = bool(getattr(built.model.generation_config, "replace_unk", None))
             with_documents = scorer is not None and (scorer.needs_documents or replaces_unknown)
-            prepared = prepare_splits(corpus, built, data, source.cache_dir, with_documents)
+            prepared = prepare_splits(corpus, built, data, start.cache_dir, with_documents)
         trainer = make_trainer(built, data, training, scorer, prepared)
         if writes and not is_finished:
             for folder in resumption.discarded:
