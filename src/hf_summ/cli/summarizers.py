@@ -251,21 +251,11 @@ def loading(model: str) -> Generator[None]:
 
 
 def read_phrases(items: list[str] | None) -> dict[str, float] | None:
-    """Phrase -> value, from `TEXT=VALUE` or `TEXT`.
-
-    Raises:
-        ValueError: a value is not a number.
-    """
+    """Phrase -> value, from `TEXT=VALUE` or `TEXT`; raises a ValueError if a value is not a number."""
     if items is None:
         return None
-    phrases = {}
-    for item in items:
-        text, separator, value = item.rpartition("=")
-        try:
-            phrases[text if separator else item] = float(value) if separator else 1.0
-        except ValueError:
-            raise ValueError(f"--phrase {item!r:.80}: {value!r:.80} is not a number; write TEXT=VALUE") from None
-    return phrases
+    pairs = (item.rpartition("=") if "=" in item else (item, "=", "1") for item in items)
+    return {text: float(value) for text, _, value in pairs}
 
 
 def check_is_text(file: str, remedy: str) -> None:

@@ -342,25 +342,25 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         Raises:
             ValueError: an unknown metric, or a score that the run does not compute.
         """
-        metrics = [MEASURES[name] for name in check_metrics(self.metrics)] if self.predict_with_generate else []
+        metrics = check_metrics(self.metrics) if self.predict_with_generate else {}
         if self.early_stopping_patience is not None:
             self.load_best_model_at_end = True
         if self.load_best_model_at_end and self.metric_for_best_model is None:
-            best = {MEASURES["rouge"]: "rouge2", MEASURES["bleu"]: "bleu"}
+            best = {"rouge": "rouge2", "bleu": "bleu"}
             self.metric_for_best_model = next((best[metric] for metric in best if metric in metrics), "loss")
         if self.metric_for_best_model is None:
             return
         name = self.metric_for_best_model.removeprefix("eval_")
-        scores = {score for mode in ROUGE_MODES for measure in MEASURES.values() for score in measure.scores(mode)}
-        computed = [score for metric in metrics for score in metric.scores(self.rouge_mode)]
-        if name in scores and name not in computed:
+        computed = ["loss", *(score for metric in metrics for score in MEASURES[metric].scores(self.rouge_mode))]
+        others = {score for measure in MEASURES.values() for mode in ROUGE_MODES for score in measure.scores(mode)}
+        if name in others.difference(computed):
             raise ValueError(
                 f"--metric_for_best_model {self.metric_for_best_model}: not computed with these --metrics, "
-                f"--rouge_mode and --predict_with_generate: choose from {', '.join(['loss', *computed])}"
+                f"--rouge_mode and --predict_with_generate: choose from {', '.join(computed)}"
             )
         # any other name may be a component of the model's loss
-        names = {"loss", "gen_len", *FALLING, *scores}
-        if name not in names and (hint := nearest(name, sorted(names), cutoff=0.8)):
+        names = ["gen_len", *FALLING, *computed]
+        if name not in names and (hint := nearest(name, names, cutoff=0.8)):
             raise ValueError(f"--metric_for_best_model {self.metric_for_best_model}: unknown metric{hint}")
         # transformers assumes that higher is better for every metric except the loss
         if self.greater_is_better is None and name in FALLING:
