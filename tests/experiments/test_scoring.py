@@ -1,19 +1,37 @@
-"""A table's measures against the functions that compute them."""
+"""A table's measures against the functions that compute them, its claims, and correlations with divergence."""
+
+import json
 
 import datasets
 import numpy as np
 import pytest
+from scipy.stats import spearmanr
 
 from hf_summ.data import split_sentences
 from hf_summ.evaluation import novelty_scores, paired_bootstrap, perplexity, rouge155_scores, support_scores
 from hf_summ.evaluation.bleu import bleu
 from hf_summ.evaluation.report import Evaluation, Settings
-from hf_summ.evaluation.significance import Comparison, Scored
-from hf_summ.experiments.scoring import WAITING, Outcome, compare, over_seeds, score, verdict
+from hf_summ.evaluation.significance import Comparison, Scored, examples_to_decide
+from hf_summ.experiments.report import markdown_of_claims
+from hf_summ.experiments.run import run_table
+from hf_summ.experiments.scoring import (
+    WAITING,
+    Outcome,
+    claims,
+    compare,
+    over_seeds,
+    rank_correlation,
+    relation,
+    score,
+    verdict,
+)
 from tests.experiments.made_up import table
 from tests.training import tiny
 
 ROUGE = ["rouge1", "rouge2", "rougeL", "rougeSU4"]
+NOISE = np.random.default_rng(3).normal(0, 5, 200)
+SPREAD = np.linspace(-4, 4, 200)
+TITLES = {"rouge1": "R-1", "novel1": "novel 1-grams"}
 
 
 @pytest.fixture
@@ -240,3 +258,124 @@ def test_verdict_is_on_the_published_direction(published, low, high, expected):
 def test_verdict_needs_a_run_and_more_than_one_document():
     assert verdict(0.3, None) is None
     assert verdict(0.3, Comparison(0.5, 0.5, 0.5, pairs=1)) == "undecided"
+
+
+@pytest.fixture
+def judge(tmp_path):
+    """The claim that GDLF is above DC, by the scores of each of 200 documents and the values of the seeds."""
+    lower, higher = table(tmp_path, rows=[{"row": "DC"}, {"row": "GDLF", "above": ["DC"]}]).rows
+
+    def of(row, scores, seeds):
+        counts = np.full(len(scores), len(seeds) or 1)
+        rouge = Scored(np.column_stack([scores * counts, counts]), lambda sums: sums[..., 0] / sums[..., 1], seeds)
+        return Outcome(row, measures={"rouge1": rouge, "novel1": rouge})
+
+    def found(ours, theirs, our_seeds=(), their_seeds=()):
+        return claims([of(lower, theirs, their_seeds), of(higher, ours, our_seeds)])
+
+    return found
+
+
+@pytest.mark.parametrize(
+    ("gain", "our_seeds", "their_seeds", "expected"),
+    [
+        (2, (), (), "holds"),
+        (-2, (), (), "fails"),
+        (0.1, (), (), "undecided"),
+        (2, (31, 32), (29, 30), "holds"),
+        (-2, (29, 30), (31, 32), "fails"),
+        # one training of the other was better
+        (2, (30, 34), (29, 31), "undecided"),
+        # a row whose second seed is still to come
+        (2, (30, 34), (), "holds"),
+        (0.1, (31, 32), (29, 30), "undecided"),
+    ],
+)
+def test_claim_needs_the_documents_and_the_seeds(judge, gain, our_seeds, their_seeds, expected):
+    ours = 30 + NOISE + gain + SPREAD
+    (claim,) = judge(ours, 30 + NOISE, our_seeds, their_seeds)
+    assert (claim["row"], claim["above"], list(claim["measures"])) == ("GDLF", "DC", ["rouge1"])
+    cell = claim["measures"]["rouge1"]
+    assert cell["difference"]["value"] == pytest.approx(gain)
+    assert cell["documents"] == examples_to_decide(ours - 30 - NOISE)
+    assert cell["verdict"] == expected
+
+
+def shown(claim):
+    """The cells of a claim in Markdown."""
+    head, empty, table = markdown_of_claims([claim], TITLES, 200)
+    assert head.startswith("The papers' claims")
+    assert empty == ""
+    titles, _, row = ([cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines())
+    assert titles == ["row", "above", "R-1"]
+    assert row[:2] == ["GDLF", "DC"]
+    return row[2]
+
+
+def test_undecided_claim_says_what_would_decide(judge):
+    (claim,) = judge(30 + NOISE + 0.1 + SPREAD, 30 + NOISE)
+    documents = claim["measures"]["rouge1"]["documents"]
+    assert documents > 200
+    assert shown(claim).startswith("+0.10 [")
+    assert shown(claim).endswith(f"] undecided: {documents:,} documents")
+    (claim,) = judge(30 + NOISE + 2 + SPREAD, 30 + NOISE, (30, 34), (29, 31))
+    assert shown(claim).endswith("] undecided: more seeds")
+    (claim,) = judge(30 + NOISE + 2 + SPREAD, 30 + NOISE)
+    assert shown(claim).endswith("] holds")
+
+
+def test_equal_systems_are_decided_by_nothing(judge):
+    (claim,) = judge(30 + NOISE, 30 + NOISE)
+    assert claim["measures"]["rouge1"]["documents"] is None
+    assert shown(claim) == "+0.00 [+0.00, +0.00] undecided: –"
+
+
+def test_single_document_decides_nothing(judge):
+    (claim,) = judge(np.array([31.0]), np.array([30.0]))
+    assert {name: claim["measures"]["rouge1"][name] for name in ("verdict", "documents")} == {
+        "verdict": "undecided",
+        "documents": None,
+    }
+
+
+def test_claim_on_a_row_that_is_still_to_come_is_empty(tmp_path):
+    lower, higher = table(tmp_path, rows=[{"row": "DC"}, {"row": "GDLF", "above": ["DC"]}]).rows
+    (claim,) = claims([Outcome(lower, "not run yet"), Outcome(higher, "not run yet")])
+    assert claim["measures"] == {}
+    assert shown(claim) == "–"
+
+
+def test_correlation_is_spearmans():
+    generator = np.random.default_rng(0)
+    values = generator.normal(size=200)
+    # with ties
+    scores = np.round(values + generator.normal(size=200), 0)
+    found = rank_correlation(values, scores)
+    assert found["value"] == pytest.approx(spearmanr(values, scores).statistic)
+    assert found["low"] < found["value"] < found["high"]
+    assert rank_correlation(values, -scores)["value"] == pytest.approx(-found["value"])
+    assert rank_correlation(values, np.zeros(200)) is None
+
+
+def test_spans_have_as_many_documents_and_their_means():
+    values = np.array([5.0, 1.0, 2.0, 8.0, 3.0, 4.0, 6.0, 7.0, 9.0])
+    found = relation(values, {"rouge1": 10 * values})
+    assert [span["documents"] for span in found["spans"]] == [2, 1, 1, 1, 1, 1, 1, 1]
+    assert found["spans"][0] == {"low": 1.0, "high": 2.0, "documents": 2, "scores": {"rouge1": 15.0}}
+    assert found["points"][0] == [5.0, 50.0]
+    assert relation(values[:3], {"rouge1": values[:3]})["spans"][-1]["high"] == 5.0
+
+
+@pytest.mark.thorough
+def test_figure_of_the_paper_is_run(tmp_path):
+    report = run_table("sagcopy_figure_2", "tiny", {}, [], str(tmp_path), announce=lambda message: None)
+    (block,) = report["datasets"]
+    found = block["relations"]["SAGCopy Indegree-1"]
+    assert len(found["points"]) == block["documents"] == 40
+    assert sum(span["documents"] for span in found["spans"]) == 40
+    assert all(point[0] >= 0 for point in found["points"])
+    assert json.loads((tmp_path / "sagcopy_figure_2_tiny.json").read_text(encoding="utf-8")) == report
+    text = (tmp_path / "sagcopy_figure_2_tiny.md").read_text(encoding="utf-8")
+    assert "SAGCopy Indegree-1: Spearman's correlation of each summary's divergence with its R-1" in text
+    assert "| divergence " in text
+    assert (tmp_path / "sagcopy_figure_2_tiny.png").read_bytes().startswith(b"\x89PNG")

@@ -28,15 +28,6 @@ UNCHECKED = "no `next_sentence_model` is given, so the coherence of neighboring 
 _DOCUMENTS_AT_ONCE = 256
 
 
-@dataclass(frozen=True)
-class _Gap:
-    """Two neighbors among the kept sentences that are not neighbors in their document."""
-
-    document: int
-    start: int
-    end: int
-
-
 def close_gaps(sentences: Sequence[Sequence[str]], chosen: Sequence[Sequence[int]], judge: Judge) -> list[list[int]]:
     """The indices of the chosen sentences, and of sentences that link incoherent neighbors.
 
@@ -52,39 +43,28 @@ def close_gaps(sentences: Sequence[Sequence[str]], chosen: Sequence[Sequence[int
     Raises:
         ValueError: the judge does not return one probability per pair.
     """
-    neighbors = [
-        _Gap(document, start, end)
-        for document, indices in enumerate(chosen)
-        for start, end in pairwise(indices)
-        # adjacent sentences have nothing between them
-        if end > start + 1
-    ]
-    pairs = {gap: (sentences[gap.document][gap.start], sentences[gap.document][gap.end]) for gap in neighbors}
-    judged = _judged(pairs.values(), judge)
-    rejected = [gap for gap in neighbors if judged[pairs[gap]] <= _ACCEPTED]
-    trials = [(gap, middle) for gap in rejected for middle in range(gap.start + 1, gap.end)]
 
-    def before(trial: tuple[_Gap, int]) -> Pair:
-        gap, middle = trial
-        return sentences[gap.document][gap.start], sentences[gap.document][middle]
+    def pair(document: int, first: int, second: int) -> Pair:
+        return sentences[document][first], sentences[document][second]
 
-    def after(trial: tuple[_Gap, int]) -> Pair:
-        gap, middle = trial
-        return sentences[gap.document][middle], sentences[gap.document][gap.end]
-
-    first = _judged(map(before, trials), judge)
-    trials = [trial for trial in trials if first[before(trial)] > _ACCEPTED]
-    second = _judged(map(after, trials), judge)
-    best: dict[_Gap, tuple[float, int]] = {}
-    for trial in trials:
-        gap, middle = trial
-        score = first[before(trial)] * second[after(trial)]
-        if second[after(trial)] > _ACCEPTED and score > best.get(gap, (0.0, 0))[0]:
-            best[gap] = score, middle
-    added: list[list[int]] = [[] for _ in chosen]
-    for gap, (_, middle) in best.items():
-        added[gap.document].append(middle)
-    return [sorted([*indices, *more]) for indices, more in zip(chosen, added, strict=True)]
+    # adjacent sentences have nothing between them
+    gaps = [(document, *gap) for document, own in enumerate(chosen) for gap in pairwise(own) if gap[1] > gap[0] + 1]
+    judged = _judged((pair(*gap) for gap in gaps), judge)
+    rejected = [gap for gap in gaps if judged[pair(*gap)] <= _ACCEPTED]
+    trials = [(document, start, middle, end) for document, start, end in rejected for middle in range(start + 1, end)]
+    before = _judged((pair(document, start, middle) for document, start, middle, _ in trials), judge)
+    trials = [trial for trial in trials if before[pair(*trial[:3])] > _ACCEPTED]
+    after = _judged((pair(document, middle, end) for document, _, middle, end in trials), judge)
+    best: dict[tuple[int, int], tuple[float, int]] = {}
+    for document, start, middle, end in trials:
+        follows = after[pair(document, middle, end)]
+        score = before[pair(document, start, middle)] * follows
+        if follows > _ACCEPTED and score > best.get((document, start), (0.0, 0))[0]:
+            best[document, start] = score, middle
+    closed = [list(own) for own in chosen]
+    for (document, _), (_, middle) in best.items():
+        closed[document].append(middle)
+    return list(map(sorted, closed))
 
 
 def _judged(pairs: Iterable[Pair], judge: Judge) -> Mapping[Pair, float]:
