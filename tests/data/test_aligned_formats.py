@@ -68,20 +68,25 @@ def test_a_named_gigaword_pair(load, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    ("data_format", "name", "message"),
     [
-        ("", r"has no train.article.txt and no train/train.article.txt \(or .gz\), the train split: name"),
-        ("x.article.txt", r"has no headlines beside it: .*x.title.txt \(or .gz\) does not exist"),
-        ("input.txt", r"has no headlines beside it: .*task1_ref0.txt"),
-        ("other.txt", r"other.txt has no headlines beside it"),
-        ("nowhere", r"nowhere does not exist"),
-        ("empty.article.txt", r"empty.article.txt is empty"),
+        ("gigaword", "", r"has no train.article.txt and no train/train.article.txt \(or .gz\), the train split: name"),
+        ("gigaword", "x.article.txt", r"has no headlines beside it: .*x.title.txt \(or .gz\) does not exist"),
+        ("gigaword", "input.txt", r"has no headlines beside it: .*task1_ref0.txt"),
+        ("gigaword", "other.txt", r"other.txt has no headlines beside it"),
+        ("gigaword", "nowhere", r"nowhere does not exist"),
+        ("gigaword", "empty.article.txt", r"empty.article.txt is empty"),
+        ("multi_news", "", r"has no train.src.cleaned and no train.src and no train.txt.src \(or .gz\)"),
+        ("multi_news", "a.src", r"a.src has no summaries beside it: .*a.tgt \(or .gz\) does not exist"),
+        ("multi_news", "other.txt", r"other.txt has no summaries beside it"),
+        ("multi_news", "nowhere", r"nowhere does not exist"),
     ],
 )
-def test_gigaword_that_is_not_there(load, tmp_path, name, message):
-    write_all(tmp_path, {"x.article.txt": ["a"], "input.txt": ["a"], "other.txt": ["a"], "empty.article.txt": []})
+def test_files_that_are_not_there(load, tmp_path, data_format, name, message):
+    files = {"x.article.txt": ["a"], "input.txt": ["a"], "other.txt": ["a"], "a.src": ["a"], "empty.article.txt": []}
+    write_all(tmp_path, files)
     with pytest.raises(ValueError, match=message):
-        load(train_file=tmp_path / name, data_format="gigaword")
+        load(train_file=tmp_path / name, data_format=data_format)
 
 
 def test_gigaword_of_different_length(load, tmp_path):
@@ -158,21 +163,6 @@ def test_multi_news_joined_and_separated_again(load, tmp_path):
     clusters = [[f"x {text} x" for text in cluster] for cluster in clusters]
     write_all(tmp_path, {"a.src": [" ||||| ".join(cluster) for cluster in clusters], "a.tgt": ["s"] * 50})
     assert load(train_file=tmp_path / "a.src", data_format="multi_news")["train"]["documents"][:] == clusters
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("", r"has no train.src.cleaned and no train.src and no train.txt.src \(or .gz\)"),
-        ("a.src", r"a.src has no summaries beside it: .*a.tgt \(or .gz\) does not exist"),
-        ("other.txt", r"other.txt has no summaries beside it"),
-        ("nowhere", r"nowhere does not exist"),
-    ],
-)
-def test_multi_news_that_is_not_there(load, tmp_path, name, message):
-    write_all(tmp_path, {"a.src": ["a"], "other.txt": ["a"]})
-    with pytest.raises(ValueError, match=message):
-        load(train_file=tmp_path / name, data_format="multi_news")
 
 
 # duc

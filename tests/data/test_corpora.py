@@ -111,29 +111,28 @@ def test_csv_fields_stay_strings(load, tmp_path):
     assert load(train_file=file)["train"].to_list() == [{"document": "NA", "summary": "null", "id": "007"}]
 
 
-def test_column_that_is_not_there(load, tmp_path):
-    file = write(tmp_path / "rows.jsonl", json_lines(ROWS))
-    with pytest.raises(
-        ValueError, match=r"no column 'documnt'; the columns are document, summary.*did you mean document"
-    ):
-        load(train_file=file, text_column="documnt")
-
-
-@pytest.mark.parametrize("kind", ["jsonl", "csv"])
-def test_columns_that_cannot_be_guessed(load, tmp_path, kind):
-    rows = [{"document": "a", "sumary": "b", "other": "c"}]
-    file = str(tmp_path / f"rows.{kind}")
-    write_csv(file, rows) if kind == "csv" else write(tmp_path / "rows.jsonl", json_lines(rows))
-    with pytest.raises(ValueError, match=r"no summary column.* document, sumary, other.*did you mean sumary"):
-        load(train_file=file)
-
-
-def test_columns_must_differ(load, tmp_path):
-    file = write(tmp_path / "rows.jsonl", json_lines(ROWS))
-    with pytest.raises(
-        ValueError, match="each column must be another one, but they are document: 'summary', summary: 'summary'"
-    ):
-        load(train_file=file, text_column="summary", summary_column="summary")
+@pytest.mark.parametrize(
+    ("ending", "columns", "message"),
+    [
+        (
+            "jsonl",
+            {"text_column": "documnt"},
+            r"no column 'documnt'; the columns are document, sumary.*did you mean docu",
+        ),
+        ("jsonl", {}, "no summary column.* document, sumary, other.*did you mean sumary"),
+        ("csv", {}, "no summary column.* document, sumary, other.*did you mean sumary"),
+        (
+            "csv",
+            {"text_column": "other", "summary_column": "other"},
+            "each column must be another one, but they are docum",
+        ),
+    ],
+)
+def test_columns_that_cannot_be_used(load, tmp_path, ending, columns, message):
+    rows, path = [{"document": "a", "sumary": "b", "other": "c"}], tmp_path / f"rows.{ending}"
+    file = write_csv(path, rows) if ending == "csv" else write(path, json_lines(rows))
+    with pytest.raises(ValueError, match=message):
+        load(train_file=file, **columns)
 
 
 def test_row_without_the_column(load, tmp_path):
@@ -358,19 +357,21 @@ def test_corpus_by_name_with_a_column_in_the_way(load, named):
     assert load(dataset_name=name, text_column="body")["train"].to_list() == [{"document": "long", "summary": "s"}]
 
 
-def test_corpus_by_name_without_the_columns(load, named):
-    with pytest.raises(ValueError, match=r"train: no document column; the columns are id"):
-        load(dataset_name=named(train=[{"id": "1"}]))
-
-
-def test_corpus_by_name_whose_documents_are_no_text(load, named):
-    with pytest.raises(ValueError, match=r"train: 'pages' must be text, but is Value.*int64.*: name another column"):
-        load(dataset_name=named(train=[{"pages": 7, "summary": "s"}]), text_column="pages")
-
-
-def test_corpus_by_name_with_blank_rows_only(load, named):
-    with pytest.raises(ValueError, match=r"train: all 1 rows have a blank"):
-        load(dataset_name=named(train=[{"document": " ", "summary": "s"}]))
+@pytest.mark.parametrize(
+    ("row", "columns", "message"),
+    [
+        ({"id": "1"}, {}, "train: no document column; the columns are id"),
+        (
+            {"pages": 7, "summary": "s"},
+            {"text_column": "pages"},
+            "train: 'pages' must be text, but is Value.*int64.*: name",
+        ),
+        ({"document": " ", "summary": "s"}, {}, "train: all 1 rows have a blank"),
+    ],
+)
+def test_corpus_by_name_that_cannot_be_used(load, named, row, columns, message):
+    with pytest.raises(ValueError, match=message):
+        load(dataset_name=named(train=[row]), **columns)
 
 
 def test_corpus_by_name_without_a_usual_split(load, tmp_path):
