@@ -53,9 +53,12 @@ FOREIGN_FLAGS = {
     "rounds",
     "rows",
     "settings",
+    "steered",
     "stop",
     "systems",
+    "test",
     "use_fsdp",
+    "validation",
 }
 
 

@@ -49,7 +49,7 @@ def test_an_explanation_warns_of_a_document_unlike_those_of_the_training(run, sh
     (shipped / "config.json").write_text(json.dumps({**config, "source_ranges": ranges}), encoding="utf-8")
     _, errors = run("explain", "a.txt", "--output", "page.html")
     assert errors.splitlines()[-1] == (
-        "hf-summ: the text is unlike those that the model was trained on: it has 63 characters (training: 100 to 200)"
+        "hf-summ: the text differs from the training data: it has 63 characters (training: 100 to 200)"
     )
 
 

@@ -135,7 +135,7 @@ def test_files_that_are_cut_or_unlike_the_training_are_named_with_the_flag(run, 
     way = ": set --long_documents to windows to read all, or to extract to read the most important sentences\n"
     characters = len(" ".join(SENTENCES * len("long.txt")))
     unlike = (
-        "hf-summ: long.txt; longer.txt: unlike those that the model was trained on: "
+        "hf-summ: long.txt; longer.txt: differ from the training data: "
         f"the first has {characters:,} characters (training: 1 to 100)\n"
     )
     shares = re.search(cut + way + unlike, errors)

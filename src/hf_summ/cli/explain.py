@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> None:
         write_atomically(page.with_suffix(".json"), f"{text}\n")
     unlike = summarizer.preprocess(documents, source_prefix=arguments.source_prefix)["note"].get("unlike")
     if unlike is not None:
-        print(f"hf-summ: the text is unlike those that the model was trained on: it has {unlike}", file=sys.stderr)
+        print(f"hf-summ: the text differs from the training data: it has {unlike}", file=sys.stderr)
     unread = sum(not word.is_read for word in explanation.source_words)
     if unread:
         print(f"hf-summ: the last {unread} words did not fit into the model's input", file=sys.stderr)

@@ -107,16 +107,17 @@ def _notes(read: list[tuple[str | list[str], dict[str, Any]]], long_documents: s
     """Notes on truncated documents, and on documents unlike the training data."""
     cut = [(name, details) for name, details in read if details["cut_tokens"]]
     if cut:
-        shares = [
+        shares = (
             f"{details['read_tokens'] / details['source_tokens']:.0%} of {_shown([name])}" for name, details in cut
-        ]
+        )
         hint = ": set --long_documents to windows to read all, or to extract to read the most important sentences"
-        yield f"too long for the model, which read {shown(shares)}{hint if long_documents == 'truncate' else ''}"
+        yield f"too long for the model, which read {shown([*shares])}{hint if long_documents == 'truncate' else ''}"
     unlike = [(name, details["unlike"]) for name, details in read if "unlike" in details]
     if unlike:
-        which = "it" if len(unlike) == 1 else "the first"
-        names = _shown(name for name, _ in unlike)
-        yield f"{names}: unlike those that the model was trained on: {which} has {unlike[0][1]}"
+        differ = (
+            "differs from the training data: it" if len(unlike) == 1 else "differ from the training data: the first"
+        )
+        yield f"{_shown(name for name, _ in unlike)}: {differ} has {unlike[0][1]}"
 
 
 def _shown(names: Iterable[str | list[str]]) -> str:

@@ -169,7 +169,7 @@ def _notes(outcome: Any, folder: str) -> Iterator[str]:
         read = 1 - outcome.cut_tokens / outcome.source_tokens
         yield f"{outcome.cut:,} of them are longer than the model reads: {read:.0%} of their tokens were read"
     if outcome.unlike:
-        yield f"{outcome.unlike:,} of them are unlike those that the model was trained on: one has {outcome.difference}"
+        yield f"{outcome.unlike:,} of them differ from the training data: one has {outcome.difference}"
 
 
 def _print_note(message: str) -> None:

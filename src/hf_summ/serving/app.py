@@ -55,8 +55,8 @@ _JSON = ("application/json", "", "application/x-www-form-urlencoded")
 # for a client that has disconnected; only the metrics show it
 _DISCONNECTED = 499, "the client has disconnected"
 # what to do about a document that is too long
-_OF_CALLS = "or call the pipeline with `truncation=True`"
-_OF_REQUESTS = "leave `truncation` out, or set `long_documents` to extract or windows"
+_CALL_HINT = "or call the pipeline with `truncation=True`"
+_REQUEST_HINT = "leave `truncation` out, or set `long_documents` to extract or windows"
 # seconds between updates of the gauges
 _INTERVAL = 0.1
 
@@ -95,11 +95,11 @@ def create_app(service: Service) -> FastAPI:
     @app.post(
         "/", dependencies=keyed, response_model=list[Summary], response_model_exclude_none=True, responses=_RESPONSES
     )
-    async def summarize(order: schema, request: Request):  # ty: ignore[invalid-type-form]
+    async def summarize(body: schema, request: Request):  # ty: ignore[invalid-type-form]
         """Summarize a document, or each of a list."""
-        documents = [order.inputs] if isinstance(order.inputs, str) else order.inputs
+        documents = [body.inputs] if isinstance(body.inputs, str) else body.inputs
         try:
-            settings = read_settings(order.parameters)
+            settings = read_settings(body.parameters)
             with_details = settings.pop("return_details", False)
             results = await _results(service, documents, settings, request)
         except HTTPException:
@@ -225,7 +225,7 @@ def _http_error(error: Exception) -> HTTPException:
         return HTTPException(503, str(error), {"Retry-After": str(seconds), "Connection": "close"})
     if isinstance(error, ValueError | TypeError):
         # a client sets parameters instead of calling the pipeline
-        return HTTPException(422, error_line(error).replace(_OF_CALLS, _OF_REQUESTS))
+        return HTTPException(422, error_line(error).replace(_CALL_HINT, _REQUEST_HINT))
     logger.error("a document could not be summarized: %s", one_line(error), exc_info=error)
     return HTTPException(500, f"the document could not be summarized: {type(error).__name__}")
 

@@ -13,7 +13,7 @@ from hf_summ.models.text_documents import readable
 from hf_summ.serving.settings import Limits, request_range
 
 # settings of the pipeline itself
-_OF_PIPELINE = {
+_PIPELINE_SETTINGS = {
     # as in transformers' `TruncationStrategy`
     "truncation": Setting(
         Literal["do_not_truncate", "longest_first", "only_first", "only_second"],
@@ -57,7 +57,9 @@ def request_schema(limits: Limits, generation_keys: Collection[str]) -> type[Bas
         for name, setting in SETTINGS.items()
         if setting.request_limit and (not setting.architecture or name in generation_keys)
     }
-    fields: dict[str, Any] = {name: _field(setting, limits) for name, setting in (generation | _OF_PIPELINE).items()}
+    fields: dict[str, Any] = {
+        name: _field(setting, limits) for name, setting in (generation | _PIPELINE_SETTINGS).items()
+    }
     settings: Any = create_model("Settings", __config__=strict, **fields)
     parameters: Any = create_model("Parameters", __base__=settings, generate_parameters=(settings | None, None))
     inputs = _Document | Annotated[list[_Document], Field(max_length=limits.limit_queue)]
