@@ -107,7 +107,7 @@ def test_what_was_read_is_marked_on_a_narrow_screen(opened, scheme):
     assert tab.text_content("#summary") == HOSTILE
     assert tab.text_content("#caption") == (
         "The model read 20 of 50 tokens, marked below. "
-        "The text is unlike those that the model was trained on: it has 9 characters, theirs 10 to 20."
+        "The text differs from the training data: it has 9 characters (training: 10 to 20)."
     )
     assert tab.locator("#result img").count() == 0
     assert tab.evaluate("document.documentElement.scrollWidth") <= 400

@@ -38,7 +38,7 @@ function show(source, { summary_text: summary, details }) {
   if (details) {
     const { source_tokens: all, read_tokens: read, windows, unlike } = details;
     const pieces = windows ? `, in ${windows.length} pieces` : "";
-    const warning = unlike ? ` The text is unlike those that the model was trained on: it has ${unlike}.` : "";
+    const warning = unlike ? ` The text differs from the training data: it has ${unlike}.` : "";
     element("caption").textContent = `The model read ${read} of ${all} tokens${pieces}, marked below.${warning}`;
     showRead(source, details.read);
   }
