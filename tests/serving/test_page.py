@@ -100,7 +100,7 @@ def test_what_was_read_is_marked_on_a_narrow_screen(opened, scheme):
     text = f"{HOSTILE} " + "long" * 200
     start = HOSTILE.index("<b>")
     details = {"source_tokens": 50, "read_tokens": 20, "cut_tokens": 30, "read": [[0, 3], [start, start + 3]]}
-    details["unlike"] = "9 characters, theirs 10 to 20"
+    details["unlike"] = "9 characters (training: 10 to 20)"
     tab.evaluate("([source, result]) => show(source, result)", [text, {"summary_text": HOSTILE, "details": details}])
     assert tab.locator("#read mark").all_text_contents() == [text[:3], "<b>"]
     assert tab.text_content("#read") == text
