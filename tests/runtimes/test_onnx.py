@@ -18,8 +18,8 @@ from hf_summ.models import layers_recurrent
 from hf_summ.models.modeling_base import RUNTIME_FILE
 from hf_summ.runtimes import onnx_graphs, onnx_model
 from hf_summ.runtimes.folders import export, find
-from hf_summ.runtimes.onnx_graphs import READ, WRITE
 from hf_summ.runtimes.onnx_quantization import quantize
+from hf_summ.runtimes.onnx_search import READ, WRITE
 from tests.conftest import SENTENCES
 from tests.models.architectures import (
     COPY_TRANSFORMER,
@@ -105,7 +105,7 @@ def test_tokens_are_those_of_pytorch(checkpoint):
 
 def test_scores_are_those_of_pytorch(checkpoint, in_8_bits, monkeypatch):
     # two documents at once, then the third
-    monkeypatch.setattr(onnx_model, "_POSITIONS", 2 * inputs(checkpoint, DOCUMENTS)["input_ids"].shape[1])
+    monkeypatch.setattr(onnx_model, "POSITIONS", 2 * inputs(checkpoint, DOCUMENTS)["input_ids"].shape[1])
     model, read = load(checkpoint), inputs(checkpoint, DOCUMENTS)
     written = torch.randint(4, model.config.vocab_size, (6, 5))
     with torch.no_grad():

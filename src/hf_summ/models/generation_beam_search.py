@@ -104,7 +104,7 @@ def search(
         unfinished = np.flatnonzero(~beams.is_done)
         cache = model_kwargs[CACHE]
         if not len(unfinished) or beams.length == config.max_length:
-            return _output(beams.output(), config, cache, device)
+            return output_of(beams.output(), config, cache, device)
         ids = torch.tensor(beams.ids, device=device)
         if not inputs:
             inputs = model.prepare_inputs_for_generation(ids, next_sequence_length=1, **model_kwargs)
@@ -136,7 +136,10 @@ def _candidates(scores: torch.Tensor, beams: Beams | Texts) -> tuple[np.ndarray,
     return totals, *np.divmod(indices, vocab_size)
 
 
-def _output(best: Sequences, config, cache, device) -> GenerateBeamEncoderDecoderOutput | GenerateEncoderDecoderOutput:
+def output_of(
+    best: Sequences, config, cache, device
+) -> GenerateBeamEncoderDecoderOutput | GenerateEncoderDecoderOutput:
+    """What `generate()` returns of the texts of a search."""
     sequences = torch.tensor(best.sequences, device=device)
     if best.beams is None:
         return GenerateEncoderDecoderOutput(sequences=sequences, **cache_argument(cache))

@@ -224,8 +224,11 @@ class SummarizationGenerationMixin(GenerationMixin):
             return search_of_transformers(
                 input_ids, logits_processor, stopping_criteria, generation_config, synced_gpus, **model_kwargs
             )
-        output = search(self, input_ids, logits_processor, generation_config, model_kwargs)
+        output = self._search_by_rules(input_ids, logits_processor, generation_config, model_kwargs)
         return output if generation_config.return_dict_in_generate else output.sequences
+
+    def _search_by_rules(self, input_ids, logits_processor, generation_config, model_kwargs):
+        return search(self, input_ids, logits_processor, generation_config, model_kwargs)
 
     def generate_batch(self, *args, **kwargs):
         """Raise a NotImplementedError, as continuous batching cannot cache the state of these decoders."""

@@ -14,7 +14,7 @@ from hf_summ.models.modeling_base import RUNTIME_FILE
 
 # name of the runtime, and of its folder inside a checkpoint
 ONNX = "onnx"
-_LAYOUT = 2
+_LAYOUT = 3
 _MODEL_TYPES = ("gdlf", "drgd", "copy_transformer", "highlight_transformer", "sagcopy")
 
 

@@ -22,13 +22,9 @@ from hf_summ.models.layers_gdlf import DeepLayerFusion
 from hf_summ.models.layers_recurrent import next_state
 from hf_summ.models.layers_transformer import CACHE
 from hf_summ.models.modeling_base import DecoderStateLayer, SharedSourceCache, make_decoder_cache
+from hf_summ.runtimes.onnx_candidates import add_candidates
 from hf_summ.runtimes.onnx_quantization import quantize
-
-READ, WRITE = "read.onnx", "write.onnx"
-# name prefixes of tensors that all steps read, of a step's input states, and of its output states
-SOURCE, STATE, NEXT = "source.", "state.", "next."
-# the encoder's output
-LAST = f"{SOURCE}last"
+from hf_summ.runtimes.onnx_search import LAST, NEXT, READ, SOURCE, STATE, WRITE
 
 _OPSET = 20
 # columns of GDLF's fusion per product
@@ -60,7 +56,7 @@ def write_graphs(model: PreTrainedModel, folder: Path, int8: bool = False) -> No
             states = {name: outputs[name] for name in states}
         # names of tensors in a graph must differ
         names = [f"{NEXT}{name}" if name in states else name for name in outputs]
-        _write(write, {**step, **states}, names, folder / WRITE, int8)
+        _write(write, {**step, **states}, names, folder / WRITE, int8, model.config.vocab_size)
         bar.update()
 
 
@@ -168,7 +164,15 @@ def _example(model: PreTrainedModel) -> dict[str, torch.Tensor]:
     return inputs
 
 
-def _write(module: nn.Module, inputs: dict[str, torch.Tensor], outputs: list[str], file: Path, int8: bool) -> None:
+def _write(
+    module: nn.Module,
+    inputs: dict[str, torch.Tensor],
+    outputs: list[str],
+    file: Path,
+    int8: bool,
+    vocab_size: int | None = None,
+) -> None:
+    """Write a module's graph; with `vocab_size`, the graph returns the best continuations too."""
     auto = torch.export.Dim.AUTO
     shapes = {
         name: {index: auto for index, size in enumerate(value.shape) if size in _SIZES}
@@ -181,6 +185,8 @@ def _write(module: nn.Module, inputs: dict[str, torch.Tensor], outputs: list[str
     graph = exported.model_proto
     if int8:
         quantize(graph)
+    if vocab_size is not None:
+        add_candidates(graph, vocab_size)
     onnx.save(graph, file)
 
 

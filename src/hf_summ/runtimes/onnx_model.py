@@ -1,25 +1,33 @@
 """Our models in ONNX Runtime, with the `generate()` of their architecture."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
-from transformers import MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING, AutoConfig, GenerationConfig, PreTrainedModel
+from transformers import (
+    MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
+    AutoConfig,
+    GenerationConfig,
+    MinLengthLogitsProcessor,
+    MinNewTokensLengthLogitsProcessor,
+    NoRepeatNGramLogitsProcessor,
+    PreTrainedModel,
+)
 from transformers.utils import ModelOutput
 
 from hf_summ.models.configuration_drgd import DrgdConfig
+from hf_summ.models.generation_beam_search import output_of
 from hf_summ.models.layers_transformer import cache_argument
 from hf_summ.models.modeling_copying import CopySummarizationOutput
-from hf_summ.models.quantization_int8 import has_exact_products
-from hf_summ.runtimes.onnx_graphs import LAST, NEXT, READ, STATE, WRITE
+from hf_summ.runtimes.onnx_candidates import BEST_TOKENS, BEST_TOTALS, FORBIDDEN, NUMBER, TOTALS
+from hf_summ.runtimes.onnx_search import LAST, NEXT, POSITIONS, READ, STATE, WRITE, Graph, encode, joined, search
 
-# positions, over all documents, that are encoded at once
-_POSITIONS = 512
 _INPUTS = ("attention_mask", "decoder_input_ids", "encoder_outputs", "cache")
 # inputs that the graphs do not support
 _NOT_READ = (
@@ -75,28 +83,6 @@ class OnnxCache:
         """Do nothing: this cache does not contain the documents' tensors."""
 
 
-class Graph:
-    """A graph, with the names of its inputs and outputs."""
-
-    def __init__(self, file: Path):
-        from onnxruntime import InferenceSession, SessionOptions
-
-        options = SessionOptions()
-        options.intra_op_num_threads = torch.get_num_threads()
-        if not has_exact_products():
-            # exact sums of 8-bit products, with slower instructions
-            options.add_session_config_entry("session.x64quantprecision", "1")
-        # the fused sum and LayerNorm take several times the time of the two
-        disabled = ["SkipLayerNormFusion"]
-        self._session = InferenceSession(file, options, ["CPUExecutionProvider"], disabled_optimizers=disabled)
-        self.inputs = [value.name for value in self._session.get_inputs()]
-        self._outputs = [value.name for value in self._session.get_outputs()]
-
-    def __call__(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
-        arrays = {name: np.asarray(tensors[name]) for name in self.inputs}
-        return dict(zip(self._outputs, self._session.run(None, arrays), strict=True))
-
-
 class _Reader(nn.Module):
     """Encodes documents.
 
@@ -106,7 +92,7 @@ class _Reader(nn.Module):
 
     def __init__(self, file: Path, positions: int):
         super().__init__()
-        self.graph, self._positions = Graph(file), positions
+        self.graph, self._positions = Graph(file, torch.get_num_threads()), positions
 
     def forward(self, input_ids: Any = None, attention_mask: Any = None, **kwargs: Any) -> OnnxSource:
         """The inputs of the architecture's encoder -> the encoded documents.
@@ -121,10 +107,9 @@ class _Reader(nn.Module):
         for name, value in inputs.items():
             if value is None:
                 raise ValueError(f"the model needs `{name}`: use its processor (`AutoProcessor`)")
-        size = max(1, self._positions // inputs["input_ids"].shape[1])
-        batches = zip(*(value.split(size) for value in inputs.values()), strict=True)
-        outputs = [self.graph(dict(zip(inputs, batch, strict=True))) for batch in batches]
-        read = {name: torch.from_numpy(_joined([output[name] for output in outputs], 0)) for name in outputs[0]}
+        arrays = {name: value.numpy() for name, value in inputs.items()}
+        tensors = encode(self.graph, arrays, self._positions)
+        read = {name: torch.from_numpy(value) for name, value in tensors.items()}
         return OnnxSource(read[LAST], {"input_ids": input_ids, **read})
 
 
@@ -144,8 +129,10 @@ class OnnxGeneration(PreTrainedModel):
         # skip the architecture's constructor, which creates weights
         PreTrainedModel.__init__(self, config)
         # activations of few positions fit in a processor's cache, but each step of a GRU multiplies all its weights
-        positions = sys.maxsize if isinstance(config, DrgdConfig) else _POSITIONS
-        self._reader, self._step = _Reader(folder / READ, positions), Graph(folder / WRITE)
+        positions = sys.maxsize if isinstance(config, DrgdConfig) else POSITIONS
+        self._reader = _Reader(folder / READ, positions)
+        self._step = Graph(folder / WRITE, torch.get_num_threads())
+        self._outputs = [name for name in self._step.outputs if name not in (BEST_TOTALS, BEST_TOKENS)]
 
     @property
     def model(self) -> "OnnxGeneration":
@@ -181,6 +168,25 @@ class OnnxGeneration(PreTrainedModel):
             raise ValueError(f"ONNX graphs are for CPUs, but the model's device is {device}: load it on the CPU")
         return super()._apply(fn, recurse)
 
+    def _search_by_rules(self, input_ids, logits_processor, generation_config, model_kwargs):
+        """Search with the candidates of the graph if all processors only forbid tokens, otherwise with its scores."""
+        rules = [_rule(processor) for processor in logits_processor]
+        if None in rules or input_ids.shape[1] > 1 or getattr(generation_config, "replace_unk", None):
+            return super()._search_by_rules(input_ids, logits_processor, generation_config, model_kwargs)
+        tensors = {**model_kwargs["encoder_outputs"].tensors, "attention_mask": model_kwargs["attention_mask"]}
+        arrays = {name: value.numpy() for name, value in tensors.items()}
+        ends, padding = (
+            None if ids is None else ids.tolist()
+            for ids in (generation_config._eos_token_tensor, generation_config._pad_token_tensor)
+        )
+
+        def forbid(ids: np.ndarray) -> np.ndarray:
+            pairs = [rule(ids) for rule in rules]
+            return np.concatenate([np.empty((0, 2), np.int64), *pairs])
+
+        best = search(self._step, arrays, generation_config, input_ids.numpy(), ends or [], padding, forbid)
+        return output_of(best, generation_config, None, input_ids.device)
+
     def _forward(self, **inputs) -> OnnxOutput:
         """The scores of the next subword after each one of `decoder_input_ids`, step by step."""
         for name in _NOT_READ:
@@ -198,7 +204,7 @@ class OnnxGeneration(PreTrainedModel):
             cache = OnnxCache({name: value for name, value in tensors.items() if name.startswith(STATE)}, rows)
         steps = [self._write(column, tensors, cache) for column in tokens.unbind(1)]
         logits, copied = (
-            torch.from_numpy(_joined([step[name] for step in steps], 1)) if name in steps[0] else None
+            torch.from_numpy(joined([step[name] for step in steps], 1)) if name in steps[0] else None
             for name in ("logits", "copy_attentions")
         )
         coverage = next((torch.from_numpy(cache.states[name]) for name in cache.states if ".coverage." in name), None)
@@ -213,16 +219,48 @@ class OnnxGeneration(PreTrainedModel):
     def _write(self, tokens: torch.Tensor, tensors: Mapping[str, Any], cache: OnnxCache) -> dict[str, np.ndarray]:
         """The outputs of a step without its states, which go to the cache."""
         written = np.empty(cache.written, np.float32)
-        outputs = self._step({**tensors, **cache.states, "tokens": tokens, "rows": cache.rows, "written": written})
+        inputs = {**tensors, **cache.states, "tokens": tokens, "rows": cache.rows, "written": written, **_no_candidates}
+        arrays = {name: np.asarray(inputs[name]) for name in self._step.inputs}
+        outputs = self._step(arrays, self._outputs)
         cache.states = {name.removeprefix(NEXT): outputs.pop(name) for name in list(outputs) if name.startswith(NEXT)}
         cache.rows = torch.arange(len(tokens))
         cache.written += 1
         return outputs
 
 
-def _joined(arrays: list[np.ndarray], axis: int) -> np.ndarray:
-    # a single array, as in decoding, needs no copy
-    return np.concatenate(arrays, axis) if len(arrays) > 1 else arrays[0]
+def _rule(processor) -> Callable[[np.ndarray], np.ndarray] | None:
+    """A function from the ids of all rows to pairs of a row and a forbidden token; None if a processor does more."""
+    if type(processor) in (MinLengthLogitsProcessor, MinNewTokensLengthLogitsProcessor):
+        shortest = getattr(processor, "min_length", None)
+        if shortest is None:
+            shortest = processor.prompt_length_to_skip + processor.min_new_tokens
+        return partial(_ends, shortest, processor.eos_token_id.tolist())
+    if type(processor) is NoRepeatNGramLogitsProcessor:
+        return partial(_ngrams, processor.ngram_size)
+    return None
+
+
+def _ends(shortest: int, ends: list[int], ids: np.ndarray) -> np.ndarray:
+    rows = range(len(ids) if ids.shape[1] < shortest else 0)
+    return np.array([(row, end) for row in rows for end in ends], np.int64).reshape(-1, 2)
+
+
+def _ngrams(size: int, ids: np.ndarray) -> np.ndarray:
+    pairs = []
+    for row, tokens in enumerate(ids.tolist()):
+        last = tokens[len(tokens) + 1 - size :]
+        for end in range(size - 1, len(tokens)):
+            if tokens[end + 1 - size : end] == last:
+                pairs.append((row, tokens[end]))
+    return np.array(pairs, np.int64).reshape(-1, 2)
+
+
+# inputs of a step whose candidates are not read
+_no_candidates = {
+    TOTALS: np.zeros((1, 1), np.float32),
+    FORBIDDEN: np.empty((0, 2), np.int64),
+    NUMBER: np.array([1]),
+}
 
 
 def load_graphs(folder: Path) -> PreTrainedModel:

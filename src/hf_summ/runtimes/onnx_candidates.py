@@ -1,0 +1,81 @@
+"""The end of a decoding graph: the best continuations of each row, so that a step returns few numbers."""
+
+import numpy as np
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+# names of the graph's further inputs and outputs
+FORBIDDEN, TOTALS, NUMBER = "forbidden", "totals", "number"
+BEST_TOTALS, BEST_TOKENS = "best.totals", "best.tokens"
+
+# sizes of a block of the vocabulary, of which the maxima are compared first
+_BLOCKS = range(256, 63, -1)
+
+
+def add_candidates(model: ModelProto, vocab_size: int) -> None:
+    """Add the best continuations to a graph with `logits` (R, 1, V), in place.
+
+    Further inputs are `forbidden` (P, 2), pairs of a row and a token; `totals` (R, 1), the rows' scores so far; and
+    `number` (1,), the number of continuations of a row. Further outputs are their totals and tokens, (R, number), best
+    first.
+    """
+    # whole blocks need no padding, which copies the scores
+    block = next((size for size in _BLOCKS if vocab_size % size == 0), 128)
+    blocks = -(-vocab_size // block)
+    constants = {
+        "last": np.array([-1]),
+        "first": np.array([0]),
+        "one": np.array([1]),
+        "matrix": np.array([-1, vocab_size]),
+        "padding": np.array([0, 0, 0, blocks * block - vocab_size]),
+        "lowest": np.array(-np.inf, np.float32),
+        "cells": np.array([0, blocks, block]),
+        "row": np.array([0, -1]),
+        "blocks": np.array([blocks]),
+        "width": np.array([vocab_size]),
+        "block": np.array(block),
+        "offsets": np.arange(block),
+    }
+    nodes: list = []
+
+    def node(operator: str, *inputs: str, name: str = "", outputs: int = 1, **attributes) -> str:
+        names = [name or f"candidates.{len(nodes)}.{index}" for index in range(outputs)]
+        nodes.append(helper.make_node(operator, [_name(value) for value in inputs], names, **attributes))
+        return names[-1]
+
+    def _name(value: str) -> str:
+        return f"candidates.{value}" if value in constants else value
+
+    # the norm by LogSoftmax, as ReduceLogSumExp takes ten times as long
+    scores = node("LogSoftmax", node("Reshape", "logits", "matrix"), axis=-1)
+    pairs = node("Gather", node("Shape", FORBIDDEN), "first")
+    forbidding = helper.make_tensor("value", TensorProto.FLOAT, [1], [-np.inf])
+    scores = node("ScatterND", scores, FORBIDDEN, node("ConstantOfShape", pairs, value=forbidding))
+    if blocks * block > vocab_size:
+        scores = node("Pad", scores, "padding", "lowest")
+    cells = node("Reshape", scores, "cells")
+    maxima = node("ReduceMax", cells, "last", keepdims=0)
+    # the best are in the blocks with the highest maxima
+    chosen = node("Unsqueeze", node("TopK", maxima, node("Min", NUMBER, "blocks"), outputs=2), "last")
+    within = node("Reshape", node("GatherND", cells, chosen, batch_dims=1), "row")
+    tokens = node("Reshape", node("Add", node("Mul", chosen, "block"), "offsets"), "row")
+    order = node("TopK", within, node("Min", NUMBER, "width"), outputs=2)
+    node("Add", nodes[-1].output[0], TOTALS, name=BEST_TOTALS)
+    node("GatherElements", tokens, order, axis=1, name=BEST_TOKENS)
+
+    graph = model.graph
+    graph.node.extend(nodes)
+    graph.initializer.extend(numpy_helper.from_array(value, f"candidates.{name}") for name, value in constants.items())
+    make = helper.make_tensor_value_info
+    graph.input.extend(
+        [
+            make(FORBIDDEN, TensorProto.INT64, ["pairs", 2]),
+            make(TOTALS, TensorProto.FLOAT, ["rows_", 1]),
+            make(NUMBER, TensorProto.INT64, [1]),
+        ]
+    )
+    graph.output.extend(
+        [
+            make(BEST_TOTALS, TensorProto.FLOAT, ["rows_", "number_"]),
+            make(BEST_TOKENS, TensorProto.INT64, ["rows_", "number_"]),
+        ]
+    )

@@ -1,0 +1,114 @@
+"""Greedy and beam search around ONNX graphs that return the best continuations; without PyTorch."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hf_summ.models.generation_beams import Beams, Sequences, Texts
+from hf_summ.runtimes.onnx_candidates import BEST_TOKENS, BEST_TOTALS, FORBIDDEN, NUMBER, TOTALS
+
+# the files of a folder's graphs
+READ, WRITE = "read.onnx", "write.onnx"
+# name prefixes of tensors that all steps read, of a step's input states, and of its output states
+SOURCE, STATE, NEXT = "source.", "state.", "next."
+# the encoder's output
+LAST = f"{SOURCE}last"
+_COPIED = "copy_attentions"
+
+
+# positions, over all documents, that are encoded at once: their activations fit in a processor's cache
+POSITIONS = 512
+
+# the ids of all rows -> pairs (P, 2) of a row and a token that it must not continue with
+Forbid = Callable[[np.ndarray], np.ndarray]
+
+
+class Graph:
+    """A graph, with the names of its inputs and outputs."""
+
+    def __init__(self, file: Path, threads: int):
+        from onnxruntime import InferenceSession, SessionOptions
+
+        options = SessionOptions()
+        options.intra_op_num_threads = threads
+        # exact sums of 8-bit products where the processor's fast instructions saturate
+        options.add_session_config_entry("session.x64quantprecision", "1")
+        # the fused sum and LayerNorm take several times the time of the two
+        disabled = ["SkipLayerNormFusion"]
+        self._session = InferenceSession(file, options, ["CPUExecutionProvider"], disabled_optimizers=disabled)
+        self.inputs = [value.name for value in self._session.get_inputs()]
+        self.outputs = [value.name for value in self._session.get_outputs()]
+
+    def __call__(self, tensors: Mapping[str, Any], outputs: Sequence[str] | None = None) -> dict[str, np.ndarray]:
+        """Name -> output; by default all outputs."""
+        outputs = self.outputs if outputs is None else outputs
+        return dict(
+            zip(outputs, self._session.run(outputs, {name: tensors[name] for name in self.inputs}), strict=True)
+        )
+
+
+def encode(read: Graph, inputs: Mapping[str, np.ndarray], positions: int = POSITIONS) -> dict[str, np.ndarray]:
+    """Encode documents, few at once -> the source's tensors and the initial states, a row for each document."""
+    size = max(1, positions // inputs["input_ids"].shape[1])
+    starts = range(0, len(inputs["input_ids"]), size)
+    groups = [read({name: inputs[name][start : start + size] for name in read.inputs}) for start in starts]
+    return {name: joined([group[name] for group in groups]) for name in read.outputs}
+
+
+def joined(arrays: list[np.ndarray], axis: int = 0) -> np.ndarray:
+    """The arrays as one; a single one, as in decoding, is not copied."""
+    return np.concatenate(arrays, axis) if len(arrays) > 1 else arrays[0]
+
+
+def search(
+    step: Graph,
+    source: Mapping[str, np.ndarray],
+    config: Any,
+    prompts: np.ndarray,
+    ends: Sequence[int],
+    padding: int | None,
+    forbid: Forbid,
+) -> Sequences:
+    """Search the best summaries by the rules of `generate()`.
+
+    Args:
+        step: the graph of a step.
+        source: the documents' ids and mask, and what `encode` returns.
+        config: the generation config.
+        prompts: (R, 1), the ids that summaries start with, R = B · beams.
+        forbid: the rules that forbid tokens.
+    """
+    documents, number = len(source["input_ids"]), config.num_beams
+    beams = (Beams if number > 1 else Texts)(prompts, config, ends, padding)
+    rows = np.arange(documents).repeat(number)
+    tensors = {name: value for name, value in source.items() if name in step.inputs}
+    outputs = [BEST_TOTALS, BEST_TOKENS, *(name for name in step.outputs if name.startswith(NEXT))]
+    tensors[NUMBER] = np.array([beams.candidates])
+    while True:
+        totals = np.zeros((len(rows), 1), np.float32) if beams.totals is None else beams.totals.reshape(-1, 1)
+        ids = beams.ids
+        tensors |= {"tokens": ids[:, -1], "rows": rows, "written": np.empty(beams.length - 1, np.float32)}
+        results = step({**tensors, TOTALS: totals, FORBIDDEN: forbid(ids)}, outputs)
+        rows = beams.advance(*_merged(results[BEST_TOTALS], results[BEST_TOKENS], beams))
+        unfinished = np.flatnonzero(~beams.is_done)
+        if not len(unfinished) or beams.length == config.max_length:
+            return beams.output()
+        tensors |= {name.removeprefix(NEXT): value for name, value in results.items() if name.startswith(NEXT)}
+        if len(unfinished) < len(beams.is_done):
+            rows = beams.select(unfinished, rows)
+            tensors |= {name: tensors[name][unfinished] for name in source if name in tensors and _is_of_source(name)}
+
+
+def _is_of_source(name: str) -> bool:
+    # the states have a row for each beam
+    return not name.startswith(STATE)
+
+
+def _merged(totals: np.ndarray, tokens: np.ndarray, beams: Beams | Texts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The best continuations of each document, from those of its rows: totals, beams and tokens."""
+    documents, width = len(beams.is_done), totals.shape[1]
+    totals, tokens = totals.reshape(documents, -1), tokens.reshape(documents, -1)
+    order = np.argsort(-totals, axis=1, kind="stable")[:, : beams.candidates]
+    return np.take_along_axis(totals, order, 1), order // width, np.take_along_axis(tokens, order, 1)
