@@ -9,7 +9,7 @@ from hf_summ import DrgdConfig, DrgdForConditionalGeneration, DrgdProcessor, Sum
 from hf_summ.data.vocabulary import fit_processor
 from hf_summ.inspection import explain
 from hf_summ.inspection.explanation import grouped, words_of_source, words_of_summary
-from hf_summ.models.generation_words import word_table
+from hf_summ.models.text_words import word_table
 from tests.conftest import SENTENCES, word_piece_tokenizer
 from tests.models.architectures import (
     COPY_TRANSFORMER,
@@ -244,7 +244,7 @@ def test_blank_texts_are_refused(built):
 
 def words_of(tokenizer, text: str) -> list[str]:
     encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
-    table = word_table(tokenizer, len(tokenizer), torch.device("cpu"))
+    table = word_table(tokenizer, len(tokenizer))
     words = words_of_source(text, encoded["input_ids"], encoded["offset_mapping"], table)
     ends = [0, *(word.end for word in words)]
     assert all(end <= word.start < word.end for end, word in zip(ends, words, strict=False))
@@ -271,7 +271,7 @@ def test_words_of_a_vocabulary_of_characters():
 
 def test_no_text_has_no_words(tiny_tokenizer):
     assert words_of(tiny_tokenizer, "") == []
-    table = word_table(tiny_tokenizer, len(tiny_tokenizer), torch.device("cpu"))
+    table = word_table(tiny_tokenizer, len(tiny_tokenizer))
     assert grouped([], table) == []
 
 

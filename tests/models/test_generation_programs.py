@@ -12,7 +12,9 @@ import torch
 from transformers import LogitsProcessor
 
 from hf_summ.data import fit_vocabulary
-from hf_summ.models.generation_words import EndRepetitionsLogitsProcessor, word_table
+from hf_summ.models.generation_rules import EndRepetitions
+from hf_summ.models.generation_words import ForbiddingLogitsProcessor
+from hf_summ.models.text_words import word_table
 from tests.conftest import SENTENCES
 from tests.models.architectures import GDLF, VOCAB_SIZE, build_with_processor
 
@@ -178,8 +180,8 @@ def test_beams_end_after_words_that_repeat():
 
 
 def test_word_that_is_begun_counts_as_it_stands(tiny_tokenizer):
-    table = word_table(tiny_tokenizer, len(tiny_tokenizer), torch.device("cpu"))
-    processor = EndRepetitionsLogitsProcessor(2, table.words, 1)
+    table = word_table(tiny_tokenizer, len(tiny_tokenizer))
+    processor = ForbiddingLogitsProcessor(EndRepetitions(2, table.words, 1))
     ids = tiny_tokenizer(SENTENCES[0] * 2, add_special_tokens=False).input_ids
     ends = [
         bool(processor(torch.tensor([[START, *ids[:length]]]), torch.zeros(1, 9)).isneginf().all())

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from hf_summ.data import fit_vocabulary
-from hf_summ.models.generation_words import SupportInSource
+from hf_summ.models.text_words import SupportInSource
 from tests.conftest import SENTENCES
 from tests.models.architectures import COPY_TRANSFORMER, DRGD, GDLF, build_with_processor
 

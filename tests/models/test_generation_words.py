@@ -8,12 +8,9 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from hf_summ.data import fit_vocabulary
-from hf_summ.models.generation_words import (
-    EnglishArticlesLogitsProcessor,
-    MinNewWordsLogitsProcessor,
-    NoRepeatWordNGramLogitsProcessor,
-    word_table,
-)
+from hf_summ.models.generation_rules import EnglishArticles, MinNewWords, NoRepeatWordNGram
+from hf_summ.models.generation_words import ForbiddingLogitsProcessor
+from hf_summ.models.text_words import word_table
 from tests.models.architectures import GDLF, build_with_processor
 from tests.models.naive_words import byte_level_words, whole_words, word_piece_words
 
@@ -59,11 +56,11 @@ def test_scripts_without_spaces_are_counted_by_characters(text, vocab_size):
     """Whether characters are several tokens, as with few merges, or tokens several characters."""
     tokenizer = fit_vocabulary([f"{text} {text}" for text in UNSPACED] * 3, vocab_size=vocab_size, show_progress=False)
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
-    table = word_table(tokenizer, len(tokenizer), torch.device("cpu"))
+    table = word_table(tokenizer, len(tokenizer))
     words = re.findall(r"[\u0e00-\u0eff\u4e00-\u9fff]|[A-Za-z]+|\d+", text)
     prompt = [tokenizer.bos_token_id]
     for least in (len(words), len(words) + 1):
-        processor = MinNewWordsLogitsProcessor(least, table, 1, [tokenizer.eos_token_id])
+        processor = ForbiddingLogitsProcessor(MinNewWords(least, table, 1, [tokenizer.eos_token_id]))
         scores = processor(torch.tensor([[*prompt, *ids]]), torch.zeros(1, len(tokenizer)))
         assert bool(scores[0, tokenizer.eos_token_id].isinf()) == (least > len(words))
 
@@ -86,8 +83,8 @@ def repeats(words, size):
 def test_forbids_just_the_tokens_after_which_words_repeat(make, spell, size):
     tokenizer = make()
     vocab_size = len(tokenizer) + 2
-    table = word_table(tokenizer, vocab_size, torch.device("cpu"))
-    processor = NoRepeatWordNGramLogitsProcessor(size, table, prompt_length=1)
+    table = word_table(tokenizer, vocab_size)
+    processor = ForbiddingLogitsProcessor(NoRepeatWordNGram(size, table, prompt_length=1))
     ordinary = list(range(len(SPECIAL), len(tokenizer)))
     forbidden = 0
     for length, motif in ((1, 1), (4, 4), (9, 9), (20, 20), (40, 6), (40, 7)):
@@ -112,8 +109,8 @@ def test_forbids_just_the_tokens_after_which_words_repeat(make, spell, size):
 
 def test_finished_texts_hold_no_word_trigram_twice():
     tokenizer = byte_level_tokenizer()
-    table = word_table(tokenizer, len(tokenizer), torch.device("cpu"))
-    processor = NoRepeatWordNGramLogitsProcessor(3, table, prompt_length=1)
+    table = word_table(tokenizer, len(tokenizer))
+    processor = ForbiddingLogitsProcessor(NoRepeatWordNGram(3, table, prompt_length=1))
     # few words that mostly go on: without the limit, trigrams repeat at once
     input_ids = torch.ones(8, 1, dtype=torch.long)
     for _ in range(40):
@@ -130,8 +127,8 @@ def test_finished_texts_hold_no_word_trigram_twice():
 @pytest.mark.parametrize("least", [1, 3])
 def test_end_waits_for_the_words(least):
     tokenizer = byte_level_tokenizer()
-    table = word_table(tokenizer, len(tokenizer), torch.device("cpu"))
-    processor = MinNewWordsLogitsProcessor(least, table, prompt_length=1, eos_token_ids=[2])
+    table = word_table(tokenizer, len(tokenizer))
+    processor = ForbiddingLogitsProcessor(MinNewWords(least, table, 1, [2]))
     tokens = ["Ġa", "b", "Ġa", ",", "1", "2", "Ġb"]
     tokens = [token if token in tokenizer.get_vocab() else "12" for token in tokens]
     for length in range(len(tokens) + 1):
@@ -143,16 +140,22 @@ def test_end_waits_for_the_words(least):
 
 def test_prompt_does_not_count():
     tokenizer = byte_level_tokenizer()
-    table = word_table(tokenizer, len(tokenizer), torch.device("cpu"))
+    table = word_table(tokenizer, len(tokenizer))
     prompt = torch.tensor([[1, *tokenizer.convert_tokens_to_ids(["Ġa", "Ġb", "Ġa"])]])
-    assert MinNewWordsLogitsProcessor(1, table, 4, [2])(prompt, torch.zeros(1, len(tokenizer)))[0, 2].isinf()
-    assert not NoRepeatWordNGramLogitsProcessor(1, table, 4)(prompt, torch.zeros(1, len(tokenizer))).isinf().any()
+    assert ForbiddingLogitsProcessor(MinNewWords(1, table, 4, [2]))(prompt, torch.zeros(1, len(tokenizer)))[
+        0, 2
+    ].isinf()
+    assert (
+        not ForbiddingLogitsProcessor(NoRepeatWordNGram(1, table, 4))(prompt, torch.zeros(1, len(tokenizer)))
+        .isinf()
+        .any()
+    )
 
 
 def test_real_tokenizer_counts_words_as_its_pre_tokenizer_does(tiny_tokenizer):
     text = "The bridge, opened in 2009, cost 12.5 million euros."
     ids = tiny_tokenizer(text, add_special_tokens=False)["input_ids"]
-    table = word_table(tiny_tokenizer, len(tiny_tokenizer), torch.device("cpu"))
+    table = word_table(tiny_tokenizer, len(tiny_tokenizer))
     assert sum(table.words_opened(ids)) == len(re.findall(r"[A-Za-z]+|[0-9]+|[^\sA-Za-z0-9]+", text))
 
 
@@ -163,11 +166,11 @@ def test_real_tokenizer_counts_words_as_its_pre_tokenizer_does(tiny_tokenizer):
 def test_words_and_characters_count_as_they_are_split(units, text, words):
     known = text.replace("quay", "").replace("龘", "")
     tokenizer = fit_vocabulary([known], units=units, min_frequency=1, show_progress=False)
-    table = word_table(tokenizer, len(tokenizer), torch.device("cpu"))
+    table = word_table(tokenizer, len(tokenizer))
     ids = tokenizer(text)["input_ids"]
     assert sum(table.words_opened(ids[:-1])) == words
     for least in (words, words + 1):
-        processor = MinNewWordsLogitsProcessor(least, table, prompt_length=1, eos_token_ids=[2])
+        processor = ForbiddingLogitsProcessor(MinNewWords(least, table, 1, [2]))
         scores = processor(torch.tensor([[1, *ids[:-1]]]), torch.zeros(1, len(tokenizer)))
         # an unknown word counts too
         assert scores[0, 2].isinf() == (least > words)
@@ -175,9 +178,9 @@ def test_words_and_characters_count_as_they_are_split(units, text, words):
 
 def test_unknown_words_count_as_one_word_again_and_again():
     tokenizer = words_tokenizer()
-    table = word_table(tokenizer, len(tokenizer), torch.device("cpu"))
+    table = word_table(tokenizer, len(tokenizer))
     first, unknown = tokenizer.convert_tokens_to_ids(["▁ab", "<unk>"])
-    scores = NoRepeatWordNGramLogitsProcessor(2, table, 1)(
+    scores = ForbiddingLogitsProcessor(NoRepeatWordNGram(2, table, 1))(
         torch.tensor([[1, first, unknown, first]]), torch.zeros(1, len(tokenizer))
     )
     assert scores[0].isinf().nonzero().tolist() == [[unknown]]
@@ -186,15 +189,15 @@ def test_unknown_words_count_as_one_word_again_and_again():
 def test_end_that_also_stands_for_unknown_words_is_none():
     tokenizer = byte_level_tokenizer()
     tokenizer.unk_token = tokenizer.eos_token
-    table = word_table(tokenizer, len(tokenizer), torch.device("cpu"))
+    table = word_table(tokenizer, len(tokenizer))
     ended = torch.tensor([[1, 2, 2]])
-    assert MinNewWordsLogitsProcessor(1, table, 1, [2])(ended, torch.zeros(1, len(tokenizer)))[0, 2].isinf()
+    assert ForbiddingLogitsProcessor(MinNewWords(1, table, 1, [2]))(ended, torch.zeros(1, len(tokenizer)))[0, 2].isinf()
 
 
 def test_tokenizer_without_word_marks_is_refused():
     tokenizer = _tokenizer([*SPECIAL, "a"], decoders.Fuse())
     with pytest.raises(ValueError, match="does not show where words start"):
-        word_table(tokenizer, 5, torch.device("cpu"))
+        word_table(tokenizer, 5)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +216,7 @@ def test_articles_are_as_the_sound_of_the_next_word(begun, forbidden, possible):
     words = f"{forbidden} {possible}".split()
     texts = [f"An {' an A '.join(words)}"] * 50
     tokenizer = fit_vocabulary(texts, vocab_size=2000, show_progress=False)
-    spelled = EnglishArticlesLogitsProcessor(word_table(tokenizer, len(tokenizer), torch.device("cpu")), 1)
+    spelled = ForbiddingLogitsProcessor(EnglishArticles(word_table(tokenizer, len(tokenizer)), 1))
     ids = tokenizer.convert_tokens_to_ids(["<s>", *begun])
     assert tokenizer.unk_token_id not in ids
     scores = spelled(torch.tensor([ids]), torch.zeros(1, len(tokenizer)))[0]

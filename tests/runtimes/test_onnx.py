@@ -47,6 +47,10 @@ SETTINGS = [
     {"num_beams": 3, "use_cache": False},
     {"num_beams": 4, "early_stopping": True, "length_penalty": 2.0, "repetition_penalty": 1.5},
     {"num_beams": 4, "support_weight": 2.0},
+    {"num_beams": 4, "no_repeat_word_ngram_size": 2, "min_new_words": 6, "english_articles": True},
+    {"num_beams": 4, "no_repeat_ngram_size": 2, "ngram_blocking": "beam", "beam_stopping": "opennmt"},
+    {"num_beams": 3, "beam_stopping": "drgd", "min_new_tokens": 4, "gnmt_length_penalty": 0.9},
+    {"num_beams": 1, "no_repeat_ngram_size": 2, "min_new_tokens": 6},
     {"num_beams": 1},
     {"num_beams": 1, "do_sample": True, "num_return_sequences": 3},
 ]

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import torch
 
 from hf_summ.common.files import shared_name
-from hf_summ.models.generation_words import WordTable, replace_unknown, word_table
+from hf_summ.models.generation_words import replace_unknown
 from hf_summ.models.text_documents import prefix_of, with_prefix
+from hf_summ.models.text_words import WordTable, word_table
 
 # most source words listed for a summary word, and their least probability
 _ORIGINS, _LEAST = 8, 0.005
@@ -175,7 +176,7 @@ def explain(
         ValueError: the model does not copy, or a text is blank.
     """
     _check(model, document, summary)
-    table = word_table(processor.tokenizer, model.config.vocab_size, torch.device("cpu"))
+    table = word_table(processor.tokenizer, model.config.vocab_size)
     source = {} if phrases is None else {"phrases": phrases}
     prefix = prefix_of(model.config) if source_prefix is None else source_prefix
     document = with_prefix(document if isinstance(document, str) else list(document), prefix)

@@ -19,9 +19,6 @@ _PIPELINES = {
 
 SIZE, PROBABILITY = Range(1), Range(0, 1, below=True)
 
-# embeddings of padded checkpoints have a few more rows than the tokenizer has tokens
-PADDING_ROWS = 127
-
 
 class SummarizationConfig(PreTrainedConfig):
     """Base of the architectures' configurations.

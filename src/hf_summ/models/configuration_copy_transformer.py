@@ -6,8 +6,8 @@ from huggingface_hub.dataclasses import strict
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 from transformers.utils import logging
 
-from .checks import SETTINGS, Range
-from .configuration_base import PADDING_ROWS, SummarizationConfig
+from .checks import PADDING_ROWS, SETTINGS, Range
+from .configuration_base import SummarizationConfig
 from .pretrained_parts import HIDDEN_STATES, check_encoder, read_config
 
 logger = logging.get_logger(__name__)

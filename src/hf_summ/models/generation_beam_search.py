@@ -6,7 +6,6 @@ those of transformers to the last digit; the order of candidates with equal scor
 """
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from transformers.generation import (
 )
 
 from .generation_beams import Beams, Sequences, Texts
-from .generation_words import ForbiddingLogitsProcessor
+from .generation_words import ForbiddingLogitsProcessor, rule_of
 from .layers_transformer import CACHE, cache_argument
 
 # block size of `_top`, which compares block maxima first
@@ -153,29 +152,9 @@ def output_of(
 
 def _by_row(processor: LogitsProcessor) -> _Process | None:
     """A function that applies a processor, in place if possible; None if a row's position in the batch may matter."""
-    if isinstance(processor, ForbiddingLogitsProcessor):
-        return processor.forbid
-    if type(processor) is logits_process.MinLengthLogitsProcessor:
-        return partial(_forbid_ends, processor.min_length, processor.eos_token_id)
-    if type(processor) is logits_process.MinNewTokensLengthLogitsProcessor:
-        shortest = processor.prompt_length_to_skip + processor.min_new_tokens
-        return partial(_forbid_ends, shortest, processor.eos_token_id)
-    if type(processor) is logits_process.NoRepeatNGramLogitsProcessor:
-        return partial(_forbid_ngrams, processor.ngram_size)
+    if (rule := rule_of(processor)) is not None:
+        return ForbiddingLogitsProcessor(rule).forbid
     return processor if type(processor) in _BY_ROW or getattr(processor, "is_by_row", False) else None
-
-
-def _forbid_ends(shortest: int, ends: torch.Tensor, ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-    return scores.index_fill_(1, ends, -torch.inf) if ids.shape[1] < shortest else scores
-
-
-def _forbid_ngrams(size: int, ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-    length = ids.shape[1]
-    if length >= size:
-        windows = ids.unfold(1, size, 1)
-        matches = (windows[..., :-1] == ids[:, None, length + 1 - size :]).all(-1)
-        scores.scatter_add_(1, windows[..., -1], scores.new_zeros(matches.shape).masked_fill_(matches, -torch.inf))
-    return scores
 
 
 def _top(scores: torch.Tensor, number: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -12,15 +12,9 @@ from transformers.utils import logging
 
 from .checks import check_generation_config, check_generation_settings, check_own_settings, in_floats, own_settings
 from .generation_beam_search import search, unsupported_setting
-from .generation_words import (
-    EndRepetitionsLogitsProcessor,
-    EnglishArticlesLogitsProcessor,
-    MinNewWordsLogitsProcessor,
-    NoRepeatWordNGramLogitsProcessor,
-    SupportInSource,
-    own_tokenizer,
-    word_table,
-)
+from .generation_rules import word_rules
+from .generation_words import ForbiddingLogitsProcessor, own_tokenizer
+from .text_words import SupportInSource, word_table
 
 logger = logging.get_logger(__name__)
 
@@ -313,23 +307,14 @@ class SummarizationGenerationMixin(GenerationMixin):
 
     def _own_processors(self, generation_config, prompt_length, device) -> list:
         """The processors for settings that transformers lacks."""
-        min_new_words, ngram_size = generation_config.min_new_words, generation_config.no_repeat_word_ngram_size
-        ends_beams, size = generation_config.ngram_blocking == "beam", generation_config.no_repeat_ngram_size
-        processors: list = []
-        if ends_beams and size:
-            processors.append(EndRepetitionsLogitsProcessor(size, list, prompt_length))
-        if min_new_words or ngram_size or generation_config.english_articles:
-            table = word_table(self._word_tokenizer(), self.config.vocab_size, device)
-        if min_new_words:
-            ends = generation_config._eos_token_tensor
-            eos_token_ids = [] if ends is None else ends.tolist()
-            processors.append(MinNewWordsLogitsProcessor(min_new_words, table, prompt_length, eos_token_ids))
-        if ngram_size and ends_beams:
-            processors.append(EndRepetitionsLogitsProcessor(ngram_size, table.words, prompt_length))
-        elif ngram_size:
-            processors.append(NoRepeatWordNGramLogitsProcessor(ngram_size, table, prompt_length))
-        if generation_config.english_articles:
-            processors.append(EnglishArticlesLogitsProcessor(table, prompt_length))
+        ends = generation_config._eos_token_tensor
+        rules = word_rules(
+            generation_config,
+            lambda: word_table(self._word_tokenizer(), self.config.vocab_size),
+            prompt_length,
+            [] if ends is None else ends.tolist(),
+        )
+        processors: list = list(map(ForbiddingLogitsProcessor, rules))
         if generation_config.coverage_penalty:
             processors.append(CoveragePenaltyLogitsProcessor(generation_config.coverage_penalty))
             if (running := _running.get()) is not None:

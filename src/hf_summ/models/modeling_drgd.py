@@ -11,7 +11,7 @@ from transformers.utils.generic import merge_with_config_defaults
 from .checks import own_settings
 from .configuration_drgd import DrgdConfig
 from .generation_mixin import running_generation
-from .generation_words import check_vocabulary, replace_unknown
+from .generation_words import replace_unknown
 from .layers_copying import keys_once
 from .layers_drgd import GatedOutput, LatentChain, SummedOutput, draw_noise, gaussian_kl, seeded_noise
 from .layers_recurrent import AttentiveGrus, BidirectionalGru
@@ -27,6 +27,7 @@ from .modeling_copying import (
     CopySummarizationOutput,
     summed_coverage,
 )
+from .text_words import check_vocabulary
 
 
 @dataclass

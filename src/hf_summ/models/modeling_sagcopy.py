@@ -12,7 +12,7 @@ from transformers.utils import logging
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
-from .configuration_base import PADDING_ROWS
+from .checks import PADDING_ROWS
 from .configuration_sagcopy import SagCopyConfig
 from .layers_guidance import GraphSelfAttention, GuidedCrossAttention, centrality, guidance_divergence
 from .layers_transformer import CrossAttention, SelfAttention

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from .generation_words import FIRST_POINTER, decode_pointed, pointed_words
 from .processing_base import SummarizationProcessor
 from .text_documents import WASHINGS, washed
+from .text_words import FIRST_POINTER, decode_pointed, pointed_words
 
 
 class DrgdProcessor(SummarizationProcessor):

@@ -1,28 +1,20 @@
 """Our models in ONNX Runtime, with the `generate()` of their architecture."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
-from transformers import (
-    MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
-    AutoConfig,
-    GenerationConfig,
-    MinLengthLogitsProcessor,
-    MinNewTokensLengthLogitsProcessor,
-    NoRepeatNGramLogitsProcessor,
-    PreTrainedModel,
-)
+from transformers import MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING, AutoConfig, GenerationConfig, PreTrainedModel
 from transformers.utils import ModelOutput
 
 from hf_summ.models.configuration_drgd import DrgdConfig
 from hf_summ.models.generation_beam_search import output_of
+from hf_summ.models.generation_words import rule_of
 from hf_summ.models.layers_transformer import cache_argument
 from hf_summ.models.modeling_copying import CopySummarizationOutput
 from hf_summ.runtimes.onnx_candidates import BEST_TOKENS, BEST_TOTALS, FORBIDDEN, NUMBER, TOTALS
@@ -170,8 +162,12 @@ class OnnxGeneration(PreTrainedModel):
 
     def _search_by_rules(self, input_ids, logits_processor, generation_config, model_kwargs):
         """Search with the candidates of the graph if all processors only forbid tokens, otherwise with its scores."""
-        rules = [_rule(processor) for processor in logits_processor]
-        if None in rules or input_ids.shape[1] > 1 or getattr(generation_config, "replace_unk", None):
+        rules = [rule for rule in map(rule_of, logits_processor) if rule is not None]
+        if (
+            len(rules) < len(logits_processor)
+            or input_ids.shape[1] > 1
+            or getattr(generation_config, "replace_unk", None)
+        ):
             return super()._search_by_rules(input_ids, logits_processor, generation_config, model_kwargs)
         tensors = {**model_kwargs["encoder_outputs"].tensors, "attention_mask": model_kwargs["attention_mask"]}
         arrays = {name: value.numpy() for name, value in tensors.items()}
@@ -179,12 +175,7 @@ class OnnxGeneration(PreTrainedModel):
             None if ids is None else ids.tolist()
             for ids in (generation_config._eos_token_tensor, generation_config._pad_token_tensor)
         )
-
-        def forbid(ids: np.ndarray) -> np.ndarray:
-            pairs = [rule(ids) for rule in rules]
-            return np.concatenate([np.empty((0, 2), np.int64), *pairs])
-
-        best = search(self._step, arrays, generation_config, input_ids.numpy(), ends or [], padding, forbid)
+        best = search(self._step, arrays, generation_config, input_ids.numpy(), ends or [], padding, rules)
         return output_of(best, generation_config, None, input_ids.device)
 
     def _forward(self, **inputs) -> OnnxOutput:
@@ -226,33 +217,6 @@ class OnnxGeneration(PreTrainedModel):
         cache.rows = torch.arange(len(tokens))
         cache.written += 1
         return outputs
-
-
-def _rule(processor) -> Callable[[np.ndarray], np.ndarray] | None:
-    """A function from the ids of all rows to pairs of a row and a forbidden token; None if a processor does more."""
-    if type(processor) in (MinLengthLogitsProcessor, MinNewTokensLengthLogitsProcessor):
-        shortest = getattr(processor, "min_length", None)
-        if shortest is None:
-            shortest = processor.prompt_length_to_skip + processor.min_new_tokens
-        return partial(_ends, shortest, processor.eos_token_id.tolist())
-    if type(processor) is NoRepeatNGramLogitsProcessor:
-        return partial(_ngrams, processor.ngram_size)
-    return None
-
-
-def _ends(shortest: int, ends: list[int], ids: np.ndarray) -> np.ndarray:
-    rows = range(len(ids) if ids.shape[1] < shortest else 0)
-    return np.array([(row, end) for row in rows for end in ends], np.int64).reshape(-1, 2)
-
-
-def _ngrams(size: int, ids: np.ndarray) -> np.ndarray:
-    pairs = []
-    for row, tokens in enumerate(ids.tolist()):
-        last = tokens[len(tokens) + 1 - size :]
-        for end in range(size - 1, len(tokens)):
-            if tokens[end + 1 - size : end] == last:
-                pairs.append((row, tokens[end]))
-    return np.array(pairs, np.int64).reshape(-1, 2)
 
 
 # inputs of a step whose candidates are not read

@@ -1,12 +1,13 @@
 """Greedy and beam search around ONNX graphs that return the best continuations; without PyTorch."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hf_summ.models.generation_beams import Beams, Sequences, Texts
+from hf_summ.models.generation_rules import Rule
 from hf_summ.runtimes.onnx_candidates import BEST_TOKENS, BEST_TOTALS, FORBIDDEN, NUMBER, TOTALS
 
 # the files of a folder's graphs
@@ -20,9 +21,6 @@ _COPIED = "copy_attentions"
 
 # positions, over all documents, that are encoded at once: their activations fit in a processor's cache
 POSITIONS = 512
-
-# the ids of all rows -> pairs (P, 2) of a row and a token that it must not continue with
-Forbid = Callable[[np.ndarray], np.ndarray]
 
 
 class Graph:
@@ -41,7 +39,7 @@ class Graph:
         self.inputs = [value.name for value in self._session.get_inputs()]
         self.outputs = [value.name for value in self._session.get_outputs()]
 
-    def __call__(self, tensors: Mapping[str, Any], outputs: Sequence[str] | None = None) -> dict[str, np.ndarray]:
+    def __call__(self, tensors: Mapping[str, Any], outputs: Sequence[str] | None = None) -> dict[str, Any]:
         """Name -> output; by default all outputs."""
         outputs = self.outputs if outputs is None else outputs
         return dict(
@@ -69,7 +67,7 @@ def search(
     prompts: np.ndarray,
     ends: Sequence[int],
     padding: int | None,
-    forbid: Forbid,
+    rules: Sequence[Rule],
 ) -> Sequences:
     """Search the best summaries by the rules of `generate()`.
 
@@ -78,7 +76,7 @@ def search(
         source: the documents' ids and mask, and what `encode` returns.
         config: the generation config.
         prompts: (R, 1), the ids that summaries start with, R = B · beams.
-        forbid: the rules that forbid tokens.
+        rules: the rules that forbid tokens.
     """
     documents, number = len(source["input_ids"]), config.num_beams
     beams = (Beams if number > 1 else Texts)(prompts, config, ends, padding)
@@ -87,10 +85,11 @@ def search(
     outputs = [BEST_TOTALS, BEST_TOKENS, *(name for name in step.outputs if name.startswith(NEXT))]
     tensors[NUMBER] = np.array([beams.candidates])
     while True:
-        totals = np.zeros((len(rows), 1), np.float32) if beams.totals is None else beams.totals.reshape(-1, 1)
-        ids = beams.ids
-        tensors |= {"tokens": ids[:, -1], "rows": rows, "written": np.empty(beams.length - 1, np.float32)}
-        results = step({**tensors, TOTALS: totals, FORBIDDEN: forbid(ids)}, outputs)
+        totals = np.zeros((len(rows), 1), np.float32) if beams.totals is None else beams.totals.reshape(-1, 1).copy()
+        tensors |= {"tokens": beams.ids[:, -1], "rows": rows, "written": np.empty(beams.length - 1, np.float32)}
+        pairs, ended = _forbidden(beams.ids.tolist(), rules)
+        totals[ended] = -np.inf
+        results = step({**tensors, TOTALS: totals, FORBIDDEN: pairs}, outputs)
         rows = beams.advance(*_merged(results[BEST_TOTALS], results[BEST_TOKENS], beams))
         unfinished = np.flatnonzero(~beams.is_done)
         if not len(unfinished) or beams.length == config.max_length:
@@ -99,6 +98,19 @@ def search(
         if len(unfinished) < len(beams.is_done):
             rows = beams.select(unfinished, rows)
             tensors |= {name: tensors[name][unfinished] for name in source if name in tensors and _is_of_source(name)}
+
+
+def _forbidden(texts: list[list[int]], rules: Sequence[Rule]) -> tuple[np.ndarray, list[int]]:
+    """Pairs (P, 2) of a row and a token that it must not continue with, and the rows that end."""
+    pairs, ended = [], []
+    for row, ids in enumerate(texts):
+        for rule in rules:
+            tokens = rule.forbidden(ids)
+            if rule.ends:
+                ended += [row] * len(tokens)
+            else:
+                pairs += [(row, token) for token in tokens]
+    return np.array(pairs, np.int64).reshape(-1, 2), ended
 
 
 def _is_of_source(name: str) -> bool:
