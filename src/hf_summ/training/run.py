@@ -20,9 +20,8 @@ from hf_summ.common.records import shown
 from hf_summ.data.columns import reference_texts, source_column
 from hf_summ.data.loading import load
 from hf_summ.training.arguments import LoraArguments, RunArguments, SummarizationTrainingArguments
-from hf_summ.training.folder.describing import describe
 from hf_summ.training.folder.ledger import Ledger, locked
-from hf_summ.training.folder.resuming import Resumption, find_resumption, named_checkpoint
+from hf_summ.training.folder.resuming import Resumption, describe, find_resumption, named_checkpoint
 from hf_summ.training.loop.trainer import SummarizationTrainer, make_trainer
 from hf_summ.training.model import build, trained_model
 from hf_summ.training.optimization import check_optimization

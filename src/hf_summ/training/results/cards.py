@@ -23,8 +23,8 @@ from hf_summ.data.corpora import Corpus
 from hf_summ.models.text_documents import readable
 from hf_summ.pretrained import model_folder
 from hf_summ.training.arguments import DataArguments, RunArguments, SummarizationTrainingArguments
-from hf_summ.training.folder.describing import LIBRARIES, command_line
 from hf_summ.training.folder.ledger import LOCK, RUN_FILE
+from hf_summ.training.folder.resuming import LIBRARIES, command_line
 from hf_summ.training.results.card_results import Results
 from hf_summ.training.results.scores import Scorer
 from hf_summ.training.rows.extraction import SPLITS_OF
