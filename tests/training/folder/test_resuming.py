@@ -12,6 +12,8 @@ import pytest
 import yaml
 from safetensors.torch import load_file
 
+from hf_summ.training.__main__ import IN_USE
+from hf_summ.training.__main__ import main as run_recipe
 from hf_summ.training.folder.ledger import Ledger
 from hf_summ.training.folder.resuming import last_complete_checkpoint
 from hf_summ.training.loop.callbacks import RunProgress
@@ -142,14 +144,14 @@ def test_train_loss_covers_the_whole_run_after_resuming(settings, out):
         assert main([path])["train_loss"] == pytest.approx(whole, rel=1e-6)
 
 
-def test_second_run_in_a_folder_waits_for_the_first(settings):
+def test_second_run_in_a_folder_waits_for_the_first(settings, capsys):
     path = settings()
 
     def start_second() -> None:
-        with pytest.raises(ValueError, match=r"^--output_dir \S+: another run uses it: wait for its end, or"):
-            tiny.check([path])
+        assert run_recipe([path]) == IN_USE
 
     run(parse_arguments([path]), [path], start_second)
+    assert re.search(r"error: --output_dir \S+: another run uses it: wait for its end, or", capsys.readouterr().err)
     main([path, "--no_do_train", "--do_eval", "--model_name_or_path", str(Path(path).with_name("out"))])
 
 
