@@ -155,7 +155,8 @@ class Survey:
             total += 1
             if corpus.format.passes(row, option):
                 rows += 1
-                self._chosen = self._chosen or _choose_columns(corpus, split, row, position)
+                where = f"{self._name}, {position}"
+                self._chosen = self._chosen or _choose_columns(corpus, self._paths, row, where)
                 self._look_at(position, row)
         if not total:
             raise ValueError(f"{self._name} has no rows: it must have at least one document and its summary")
@@ -223,14 +224,13 @@ def columns_of(corpus: Corpus, split: str) -> tuple[str, str] | None:
     if not _has_column_names(paths):
         return None
     position, row = next(iter(corpus.format.read(paths, True)))
-    chosen = _choose_columns(corpus, split, row, position)
+    chosen = _choose_columns(corpus, paths, row, f"{corpus.files[split]}, {position}")
     return chosen["document"], chosen["summary"]
 
 
-def _choose_columns(corpus: Corpus, split: str, row: dict[str, Any], position: str) -> dict[str, str]:
-    has_names = _has_column_names(corpus.paths(split))
-    names = (corpus.text_column, corpus.summary_column) if has_names else (None, None)
-    return choose_columns(list(row), *names, f"{corpus.files[split]}, {position}", corpus.prefix_column)
+def _choose_columns(corpus: Corpus, paths: Sequence[Path], row: dict[str, Any], where: str) -> dict[str, str]:
+    names = (corpus.text_column, corpus.summary_column) if _has_column_names(paths) else (None, None)
+    return choose_columns(list(row), *names, where, corpus.prefix_column)
 
 
 def _has_column_names(paths: Sequence[Path]) -> bool:
