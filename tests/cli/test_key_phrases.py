@@ -102,7 +102,7 @@ def test_summaries_are_about_the_phrases_given(run, highlighter):
     assert summarizer(SENTENCES[:2], phrases=[given, None], batch_size=2) == [expected, found[1]]
     together = summarizer([SENTENCES[:2]], phrases=[given])[0]["summary_text"]
     assert run("summarize", "a.txt", "b.txt", "--together", "--model", highlighter, *flags)[0] == together + "\n"
-    with pytest.raises(ValueError, match=r"^1 `phrases` but 2 documents: give each its own$"):
+    with pytest.raises(ValueError, match=r"^`phrases` must be a list, with an entry for each of 2 documents: "):
         summarizer(SENTENCES[:2], phrases=[given])
 
 

@@ -45,7 +45,10 @@ def test_new_process_reads_standard_input(run, workplace):
         ["evaluate", "--predictions", "a.txt", "--references", "a.txt", "--output"],
         ["evaluate", "--predictions", "a.txt", "--references", "a.txt", "--scores"],
         ["idf", "rows.jsonl", "--output"],
-        ["train", "--do_train", "--model_type", "gdlf", "--train_file", "rows.jsonl", "--output_dir"],
+        [
+            *("train", "--do_train", "--model_type", "drgd", "--train_file", "rows.jsonl"),
+            *("--tokenizer_name", str(bundled_model()), "--output_dir"),
+        ],
         ["table", "gdlf_4", "--scale", "tiny", "--output_dir"],
         ["vocabulary", "rows.jsonl", "--tags", "none", "--output"],
         ["average", str(bundled_model()), str(bundled_model()), "--output"],

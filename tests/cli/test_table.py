@@ -86,7 +86,7 @@ def test_flags_of_training_are_taken_before_and_after(run, workplace):
             "--data news: name the data set that it replaces: cnn_dailymail, xsum",
         ),
         (["two.yaml", "--data", "xsun=news"], "--data xsun: two has no such data set; did you mean xsum?"),
-        (["made_up.yaml", "--data", "nowhere"], "nowhere is not a folder"),
+        (["made_up.yaml", "--data", "nowhere"], "nowhere: there is no train.jsonl, but there must be exactly one file"),
         (
             ["made_up.yaml", "--data", "out"],
             "out: there is no train.jsonl, but there must be exactly one file for train",

@@ -245,7 +245,7 @@ def test_data_set_that_is_a_script_is_told(place, monkeypatch):
 
     monkeypatch.setattr("datasets.load_dataset", refuse)
     system = planned(replaced(place, scale="full"), DC)
-    assert system.problem.startswith("EdinburghNLP/xsum is a script, which `datasets` does not run: name a data set")
+    assert system.problem.startswith("EdinburghNLP/xsum: cannot be loaded: Dataset scripts are no longer supported")
 
 
 def leave_run(job, row):

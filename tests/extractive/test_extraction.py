@@ -54,7 +54,7 @@ def test_spacy_is_needed_only_when_it_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "spacy", None)
     assert extract([QUOTED], "tail", 1) == ["Rain fell."]
     assert extract([QUOTED], "oracle", 1, ["Rain"]) == ["Rain fell."]
-    with pytest.raises(ImportError, match=r"pip install 'hf-summ\[extractive\]'; 'sentencex' does not"):
+    with pytest.raises(ImportError, match=r"^`splitter` 'spacy' needs spaCy: pip install 'hf-summ\[extractive\]'$"):
         extract([QUOTED], "lead", 1, splitter="spacy")
 
 

@@ -125,7 +125,7 @@ def test_bad_documents_fail_alone(client, summarizer):
         (
             b'{"inputs": "x", "parameters": {"coverage_penalty": 1}}',
             422,
-            "`coverage_penalty` is 1.0, but a gdlf that does not copy computes no coverage of the source",
+            "`coverage_penalty` is 1.0, which needs a model that copies: set it to 0",
         ),
     ],
 )

@@ -26,7 +26,7 @@ def test_data_set_that_is_a_script_is_reported_in_one_line(settings, tmp_path):
     (tmp_path / "news").mkdir()
     (tmp_path / "news" / "news.py").write_text("raise SystemExit")
     files = dict.fromkeys(("train_file", "validation_file", "test_file"))
-    with pytest.raises(ValueError, match="news is a script, which `datasets` does not run: name a data set of files"):
+    with pytest.raises(ValueError, match="news: cannot be loaded: Dataset scripts are no longer supported"):
         tiny.check([settings(**files, dataset_name=str(tmp_path / "news"))])
 
 

@@ -379,7 +379,6 @@ def test_two_processes_give_the_losses_of_one(settings, tmp_path):
             {"config_overrides": tiny.MODEL | {"ffn_dim": 10**12}},
             "no gdlf of these sizes can be created .*memory.*: correct",
         ),
-        ({"license": "apache2"}, "--license apache2: not a license identifier of the Hub; did you mean apache-2.0?"),
     ],
 )
 def test_wrong_settings_are_reported_before_anything_starts(settings, tmp_path, changes, message):

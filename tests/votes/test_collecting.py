@@ -156,7 +156,7 @@ def test_files_that_are_no_votes_are_told(asked, tmp_path):
         read_votes([empty], key)
     whole = json.dumps(rows_of(sheets[0], for_one), indent=1)
     (tmp_path / "cut.json").write_text(whole[:-20], encoding="utf-8")
-    with pytest.raises(ValueError, match=r"cut.json, line \d+: the list of rows is not valid JSON"):
+    with pytest.raises(ValueError, match=r"cut.json, line \d+: not a JSON row"):
         read_votes([tmp_path / "cut.json"], key)
 
 

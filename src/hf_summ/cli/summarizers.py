@@ -254,8 +254,14 @@ def read_phrases(items: list[str] | None) -> dict[str, float] | None:
     """Phrase -> value, from `TEXT=VALUE` or `TEXT`; raises a ValueError if a value is not a number."""
     if items is None:
         return None
-    pairs = (item.rpartition("=") if "=" in item else (item, "=", "1") for item in items)
-    return {text: float(value) for text, _, value in pairs}
+    phrases = {}
+    for item in items:
+        text, _, value = item.rpartition("=") if "=" in item else (item, "=", "1")
+        try:
+            phrases[text] = float(value)
+        except ValueError:
+            raise ValueError(f"--phrase {item!r}: must be TEXT=VALUE with a number") from None
+    return phrases
 
 
 def check_is_text(file: str, remedy: str) -> None:

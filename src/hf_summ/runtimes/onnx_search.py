@@ -26,7 +26,7 @@ POSITIONS = 512
 class Graph:
     """A graph, with the names of its inputs and outputs."""
 
-    def __init__(self, file: Path, threads: int):
+    def __init__(self, file: Path, threads: int = 1):
         from onnxruntime import InferenceSession, SessionOptions
 
         options = SessionOptions()

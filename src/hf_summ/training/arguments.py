@@ -142,6 +142,7 @@ class DataArguments:
         "Number of tokens that the stage keeps, instead of extract_share",
         unset="all",
         range=Range(1, 10**7),
+        unless=("extract_share",),
     )
     extract_idf: str | None = flag(
         "training decoding updates",

@@ -251,8 +251,10 @@ def make_sheets(
         seed: random seed of documents, sides and orders.
 
     Raises:
-        ValueError: texts without a counterpart, or too few documents that are not blank.
+        ValueError: fewer than two systems, texts without a counterpart, or too few documents that are not blank.
     """
+    if len(systems) < 2:
+        raise ValueError(f"`systems` has only {', '.join(map(repr, systems))}, but votes compare at least two")
     labels = list(map(str, range(len(documents)))) if labels is None else labels
     references = [""] * len(documents) if references is None else references
     for name, texts in {**systems, "references": references}.items():
