@@ -185,7 +185,7 @@ def test_presets_are_the_protocols():
         ((*MAKE, "--aspect", "a=b", "--aspect", "a=c"), "--aspect 'a=c': must be a new name and a question"),
         ((*MAKE, "--aspect", "item=Which?"), "an aspect is named 'item', like another column of the sheets"),
         ((*MAKE, "--summary_column", "tldr"), "--summary_column: needs --references"),
-        ((*MAKE, "--sources", "none.txt"), "none.txt: no such file or directory: name another path"),
+        ((*MAKE, "--sources", "none.txt"), "none.txt is not a file: name one"),
         ((*MAKE, "--output", "full"), "--output full: must be a new or empty folder"),
         ((*MAKE, "--output", "s.txt"), "--output s.txt: must be a new or empty folder"),
         ((*MAKE, "--key", "sheets/key.json"), "--key sheets/key.json: must not be in the folder sheets, which the"),

@@ -125,6 +125,14 @@ def test_files_that_cannot_be_read_are_named(write, tmp_path, name, content, mes
         read_predictions(name)
 
 
+@pytest.mark.parametrize("read", [read_predictions, read_references, read_sources])
+def test_folders_and_missing_files_are_named(write, tmp_path, read):
+    (tmp_path / "folder").mkdir()
+    for name in ("folder", "nowhere"):
+        with pytest.raises(ValueError, match=f"^{name} is not a file: name one with a text per line, or with rows$"):
+            read(name)
+
+
 @pytest.mark.parametrize("value", [[], ["a", None], [3]])
 def test_lists_that_are_no_references_are_an_error(write, value):
     with pytest.raises(ValueError, match="'references' must be text, but is list"):

@@ -1,5 +1,6 @@
 """Files of predictions, references and sources: reading lines or rows, sentence tags, alignment."""
 
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -71,8 +72,7 @@ def read_predictions(file: str) -> TextFile:
     with named columns. All but the last may be compressed as .gz.
 
     Raises:
-        OSError: there is no such file.
-        ValueError: a file that is empty or not UTF-8; a broken row, a missing column, a value that is not a string, or
+        ValueError: a file that does not exist, is empty or not UTF-8; a broken row, a missing column, a value that is not a string, or
             NUL characters. Messages name the file and the line.
     """
     return _read(file, PREDICTION_COLUMNS, _one, None, "'prediction'")
@@ -156,6 +156,9 @@ def _read(
     hint: str,
 ) -> TextFile:
     path = Path(file)
+    # os.path, as Path's methods fail on names that are too long
+    if not os.path.isfile(path):
+        raise ValueError(f"{path!s:.255} is not a file: name one with a text per line, or with rows")
     rows, places, ids = [], [], []
     chosen = None
     for place, chosen, value, key in _values(path, columns, column, hint):
