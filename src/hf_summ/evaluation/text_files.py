@@ -72,8 +72,8 @@ def read_predictions(file: str) -> TextFile:
     with named columns. All but the last may be compressed as .gz.
 
     Raises:
-        ValueError: a file that does not exist, is empty or not UTF-8; a broken row, a missing column, a value that is not a string, or
-            NUL characters. Messages name the file and the line.
+        ValueError: a file that does not exist, is empty or not UTF-8; a broken row, a missing column, a value that is
+            not a string, or NUL characters. Messages name the file and the line.
     """
     return _read(file, PREDICTION_COLUMNS, _one, None, "'prediction'")
 
