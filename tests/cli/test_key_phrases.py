@@ -109,7 +109,7 @@ def test_summaries_are_about_the_phrases_given(run, highlighter):
 def test_phrases_that_cannot_be_read_are_refused(refusal, highlighter):
     Path("a.txt").write_text(SENTENCES[0], encoding="utf-8")
     told = refusal("summarize", "a.txt", "--model", highlighter, "--phrase", "Ana=much")
-    assert told == "could not convert string to float: 'much'"
+    assert told == "--phrase 'Ana=much': must be TEXT=VALUE with a number"
     told = refusal("summarize", "a.txt", "--model", "model", "--phrase", "Ana")
     assert told == "--phrase: model does not read key phrases, but a highlight_transformer does"
 

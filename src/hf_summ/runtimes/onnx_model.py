@@ -27,6 +27,13 @@ _NOT_READ = (
     *("latent_seed", "zero_latent", "output_attentions", "output_hidden_states"),
 )
 
+# inputs of a step whose candidates are not read
+_NO_CANDIDATES = {
+    TOTALS: np.zeros((1, 1), np.float32),
+    FORBIDDEN: np.empty((0, 2), np.int64),
+    NUMBER: np.array([1]),
+}
+
 
 @dataclass
 class OnnxSource(ModelOutput):
@@ -99,9 +106,8 @@ class _Reader(nn.Module):
         for name, value in inputs.items():
             if value is None:
                 raise ValueError(f"the model needs `{name}`: use its processor (`AutoProcessor`)")
-        arrays = {name: value.numpy() for name, value in inputs.items()}
-        tensors = encode(self.graph, arrays, self._positions)
-        read = {name: torch.from_numpy(value) for name, value in tensors.items()}
+        arrays = encode(self.graph, inputs, self._positions)
+        read = {name: torch.from_numpy(array) for name, array in arrays.items()}
         return OnnxSource(read[LAST], {"input_ids": input_ids, **read})
 
 
@@ -210,21 +216,12 @@ class OnnxGeneration(PreTrainedModel):
     def _write(self, tokens: torch.Tensor, tensors: Mapping[str, Any], cache: OnnxCache) -> dict[str, np.ndarray]:
         """The outputs of a step without its states, which go to the cache."""
         written = np.empty(cache.written, np.float32)
-        inputs = {**tensors, **cache.states, "tokens": tokens, "rows": cache.rows, "written": written, **_no_candidates}
-        arrays = {name: np.asarray(inputs[name]) for name in self._step.inputs}
-        outputs = self._step(arrays, self._outputs)
+        inputs = {**tensors, **cache.states, "tokens": tokens, "rows": cache.rows, "written": written, **_NO_CANDIDATES}
+        outputs = self._step(inputs, self._outputs)
         cache.states = {name.removeprefix(NEXT): outputs.pop(name) for name in list(outputs) if name.startswith(NEXT)}
         cache.rows = torch.arange(len(tokens))
         cache.written += 1
         return outputs
-
-
-# inputs of a step whose candidates are not read
-_no_candidates = {
-    TOTALS: np.zeros((1, 1), np.float32),
-    FORBIDDEN: np.empty((0, 2), np.int64),
-    NUMBER: np.array([1]),
-}
 
 
 def load_graphs(folder: Path) -> PreTrainedModel:

@@ -42,12 +42,11 @@ class Graph:
     def __call__(self, tensors: Mapping[str, Any], outputs: Sequence[str] | None = None) -> dict[str, Any]:
         """Name -> output; by default all outputs."""
         outputs = self.outputs if outputs is None else outputs
-        return dict(
-            zip(outputs, self._session.run(outputs, {name: tensors[name] for name in self.inputs}), strict=True)
-        )
+        arrays = {name: np.asarray(tensors[name]) for name in self.inputs}
+        return dict(zip(outputs, self._session.run(outputs, arrays), strict=True))
 
 
-def encode(read: Graph, inputs: Mapping[str, np.ndarray], positions: int = POSITIONS) -> dict[str, np.ndarray]:
+def encode(read: Graph, inputs: Mapping[str, Any], positions: int = POSITIONS) -> dict[str, np.ndarray]:
     """Encode documents, few at once -> the source's tensors and the initial states, a row for each document."""
     size = max(1, positions // inputs["input_ids"].shape[1])
     starts = range(0, len(inputs["input_ids"]), size)
