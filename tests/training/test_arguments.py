@@ -139,6 +139,7 @@ def test_wrong_file_is_named_with_what_is_wrong(yaml_file, text, message):
         (["--max_steps", "0"], "--max_steps 0: must be at least 1$"),
         (["--num_train_epochs", "1e300"], "--num_train_epochs 1e[+]300: must be at most 1000000"),
         (["--num_train_epochs", "0"], "--num_train_epochs 0.0: must be above 0"),
+        (["--max_grad_value", "0"], "--max_grad_value 0.0: must be above 0"),
         (["--learning_rate", "nan"], "--learning_rate nan: must be finite"),
         (["--num_beams", "100000"], "--num_beams 100000: must be at most 1000"),
         (

@@ -136,13 +136,13 @@ class DataArguments:
         "Share of each document's sentences that the consistent extractive stage keeps",
         unset="all",
         range=_SHARE,
+        unless=("extract_tokens",),
     )
     extract_tokens: int | None = flag(
         "training decoding updates",
         "Number of tokens that the stage keeps, instead of extract_share",
         unset="all",
         range=Range(1, 10**7),
-        unless=("extract_share",),
     )
     extract_idf: str | None = flag(
         "training decoding updates",
