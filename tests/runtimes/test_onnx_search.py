@@ -1,0 +1,45 @@
+"""The best continuations that a graph returns, and what the search around it imports."""
+
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from hf_summ.runtimes.onnx_candidates import BEST_TOKENS, BEST_TOTALS, FORBIDDEN, NUMBER, TOTALS, add_candidates
+from hf_summ.runtimes.onnx_search import Graph
+
+
+# with fewer tokens than a block has, with whole blocks, and with padding
+@pytest.mark.parametrize("vocab_size", [7, 130, 997, 8000])
+def test_candidates_are_the_best_tokens_that_are_not_forbidden(vocab_size, tmp_path):
+    rows, number = 3, 5
+    shape = ["rows", 1, vocab_size]
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in ("scores", "logits")]
+    graph = helper.make_graph([helper.make_node("Identity", ["scores"], ["logits"])], "step", values[:1], values[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    add_candidates(model, vocab_size)
+    onnx.save(model, tmp_path / "step.onnx")
+
+    generator = np.random.default_rng(0)
+    scores = generator.normal(size=(rows, 1, vocab_size)).astype(np.float32)
+    totals = generator.normal(size=(rows, 1)).astype(np.float32)
+    log_probabilities = scores[:, 0] - np.log(np.exp(scores[:, 0]).sum(1, keepdims=True))
+    # the best two of the first row
+    forbidden = np.array([(0, token) for token in np.argsort(-log_probabilities[0])[:2]])
+    log_probabilities[forbidden[:, 0], forbidden[:, 1]] = -np.inf
+    expected = np.argsort(-log_probabilities, axis=1)[:, :number]
+
+    inputs = {"scores": scores, FORBIDDEN: forbidden, TOTALS: totals, NUMBER: np.array([number])}
+    outputs = Graph(tmp_path / "step.onnx")(inputs)
+    assert outputs[BEST_TOKENS].tolist() == expected.tolist()
+    best = np.take_along_axis(log_probabilities, expected, 1) + totals
+    np.testing.assert_allclose(outputs[BEST_TOTALS], best, rtol=1e-5)
+
+
+def test_the_search_imports_no_torch_and_no_transformers():
+    code = "import sys, hf_summ.runtimes.onnx_search; print(*sys.modules)"
+    modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"torch", "transformers", "huggingface_hub"} & set(modules)
