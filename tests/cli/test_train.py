@@ -54,7 +54,9 @@ def test_mistake_inside_another_library_keeps_its_traceback(settings, capsys):
 
 
 def test_help_explains_every_flag_of_ours_and_names_the_others(capsys):
-    assert main(["train", "--help"]) == 0
+    with pytest.raises(SystemExit) as end:
+        main(["train", "--help"])
+    assert end.value.code == 0
     text = capsys.readouterr().out
     groups = [group for group in re.findall(r"^(\w+):", text, re.MULTILINE) if group != "usage"]
     assert groups == [field.name for field in dataclasses.fields(RunArguments)]

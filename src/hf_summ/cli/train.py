@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the recipe and return its exit status; see `hf_summ.training.__main__.main`."""
     if {"-h", "--help"} & set(arguments.more):
         print(_help(), end="")
-        return 0
+        raise SystemExit(0)
     try:
         return main(arguments.more, "hf-summ: ")
     except BrokenPipeError:
