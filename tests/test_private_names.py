@@ -47,7 +47,7 @@ USED = {
     "_update_model_kwargs_for_generation",
     Pipeline: "_batch_size _default_generation_config _forward _generation_defaults _get_set_generation_params "
     "_load_feature_extractor _load_image_processor _load_processor _load_tokenizer _load_video_processor "
-    "_pipeline_calls_generate _prepare_generate_kwargs _preprocess_params _sanitize_parameters",
+    "_pipeline_calls_generate _prepare_generate_kwargs _sanitize_parameters",
     type(CONFIG_MAPPING): "_extra_content",
     type(MODEL_MAPPING): "_extra_content",
     HfQuantizer: "_process_model_after_weight_loading _process_model_before_weight_loading",

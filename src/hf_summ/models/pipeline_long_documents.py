@@ -39,7 +39,7 @@ class ModelReader:
         pipeline: the pipeline.
         limit: maximum number of tokens in the model's input, including special ones; None if it has no limit.
         summarize: summarizes texts with the settings of the call.
-        prefix: the text before each document; by default the config's.
+        prefix: the text before each document; by default the pipeline's `source_prefix`, then the config's.
     """
 
     def __init__(
@@ -47,7 +47,9 @@ class ModelReader:
     ):
         self._processor = pipeline.processor if hasattr(pipeline.processor, "read_source") else None
         self._tokenizer = pipeline.tokenizer
-        self.prefix = prefix_of(pipeline.model.config) if prefix is None else prefix
+        prefixes = (prefix, pipeline.source_prefix, prefix_of(pipeline.model.config))
+        self.prefix = next(text for text in prefixes if text is not None)
+        check_text("source_prefix", self.prefix)
         self.limit = limit
         self.summarize = summarize
 

@@ -17,7 +17,6 @@ from .checks import (
     check_generation_settings,
     check_integer,
     check_own_settings,
-    check_text,
     check_texts,
     check_tokenizer,
     in_floats,
@@ -84,7 +83,16 @@ class SummarizationPipeline(Pipeline):
     _default_generation_config = GenerationConfig(max_new_tokens=256, num_beams=4)
 
     def __init__(
-        self, model, tokenizer=None, processor=None, *, long_documents=TRUNCATE, language="en", runtime=None, **kwargs
+        self,
+        model,
+        tokenizer=None,
+        processor=None,
+        *,
+        long_documents=TRUNCATE,
+        language="en",
+        source_prefix=None,
+        runtime=None,
+        **kwargs,
     ):
         check_long_documents(long_documents)
         if runtime is not None:
@@ -96,6 +104,7 @@ class SummarizationPipeline(Pipeline):
             kwargs.setdefault("device", "cpu")
         self.long_documents = long_documents
         self.language = language
+        self.source_prefix = source_prefix
         self._source_ranges = checked_ranges(getattr(model.config, "source_ranges", None))
         # our architectures only
         problem = model.weights_problem() if hasattr(model, "weights_problem") else None
@@ -147,7 +156,6 @@ class SummarizationPipeline(Pipeline):
         if return_details is not None:
             preprocess["return_details"] = return_details
         if source_prefix is not None:
-            check_text("source_prefix", source_prefix)
             preprocess["source_prefix"] = source_prefix
         if stop_sequence is not None:
             stops = [stop_sequence] if isinstance(stop_sequence, str) else stop_sequence
@@ -207,9 +215,8 @@ class SummarizationPipeline(Pipeline):
             return iter
         if phrases is not None and name == "windows":
             raise ValueError("`phrases` cannot be located in windows: set `long_documents` to 'extract' or 'truncate'")
-        prefix = settings.get("source_prefix")
-        prefix = self._preprocess_params.get("source_prefix") if prefix is None else prefix
-        reader = ModelReader(self, self.source_limit, lambda texts: self._summaries(texts, settings), prefix)
+        prefix, limit = settings.get("source_prefix"), self.source_limit
+        reader = ModelReader(self, limit, lambda texts: self._summaries(texts, settings), prefix)
 
         def shorten(examples: Iterator) -> Iterator[_Example]:
             for chunk in in_chunks(map(_Example.of, examples), settings.get("batch_size") or self._batch_size or 1):
