@@ -6,6 +6,7 @@ from typing import Any
 
 from transformers.utils import logging
 
+from .checks import check_text
 from .text_documents import DOCUMENT_SEPARATOR, prefix_of, readable, with_prefix
 
 logger = logging.get_logger(__name__)
