@@ -125,6 +125,7 @@ def test_wrong_file_is_named_with_what_is_wrong(yaml_file, text, message):
         (["--max-source-lenght=3"], "unknown flag --max-source-lenght; did you mean --max_source_length?"),
         (["--output_dir", "caf\udce9"], "--output_dir caf\ufffd: its name is not UTF-8; give another one"),
         (["--num_beams", "two"], "invalid int value: 'two'"),
+        (["nothing.yaml"], "nothing.yaml: cannot be read .No such file"),
         (["train.jsonl"], "train.jsonl: the first argument must be a .yaml or .json file"),
         (["gdlf/xsumm"], r"as gdlf/xsum; did you mean gdlf/xsum\?; flags"),
         (["tables/gdlf_1"], "tables/gdlf_1: the first argument must be"),

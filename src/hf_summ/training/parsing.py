@@ -44,7 +44,6 @@ def parse_arguments(argv: Sequence[str]) -> RunArguments:
 
     Raises:
         ValueError: an unknown flag (the message suggests the most similar), a wrong value, or as `read_settings`.
-        OSError: as `read_settings`.
     """
     if not argv or argv[0].startswith("-"):
         return make_arguments(parse_flags(argv))
@@ -79,9 +78,8 @@ def read_settings(path: str) -> dict[str, Any]:
     """Read a YAML or JSON file of flags, or a bundled one, into settings, converted like a command line.
 
     Raises:
-        ValueError: the file has another extension, is not valid YAML or JSON or not a mapping, or has an unknown key or
-            a wrong value.
-        OSError: it cannot be read.
+        ValueError: the file cannot be read, has another extension, is not valid YAML or JSON or not a mapping, or has
+            an unknown key or a wrong value.
     """
     file = bundled_configs().get(path) or Path(path)
     if file.suffix not in (".yaml", ".yml", ".json"):
@@ -93,6 +91,8 @@ def read_settings(path: str) -> dict[str, Any]:
     try:
         text = file.read_text(encoding="utf-8")
         content = parse_json(text) if file.suffix == ".json" else parse_yaml(text)
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
     except (yaml.YAMLError, ValueError) as error:
         raise ValueError(f"{path}: cannot be read as {file.suffix[1:]}: {one_line(error)}") from None
     if not isinstance(content, dict) or not content:
