@@ -3,9 +3,11 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from .text_words import WordTable
 
-Tokens = Sequence[int]
+Tokens = Sequence[int] | np.ndarray
 
 
 class Rule:
@@ -18,18 +20,23 @@ class Rule:
 
     yields = ends = False
 
-    def forbidden(self, ids: Tokens) -> Tokens:
+    def forbidden(self, ids: list[int]) -> Tokens:
         """The tokens that must not follow; for a rule that ends texts, any token if it does."""
         raise NotImplementedError
+
+    def pairs(self, texts: Sequence[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+        """The rows of texts, and the tokens that must not follow there, both (P,)."""
+        tokens = [np.asarray(self.forbidden(ids), np.int64) for ids in texts]
+        return np.repeat(np.arange(len(texts)), list(map(len, tokens))), np.concatenate(tokens)
 
 
 class MinLength(Rule):
     """Forbids the end of a text before `length` tokens, prompt included."""
 
-    def __init__(self, length: int, end_token_ids: Tokens):
+    def __init__(self, length: int, end_token_ids: Sequence[int]):
         self.length, self.end_token_ids = length, end_token_ids
 
-    def forbidden(self, ids: Tokens) -> Tokens:
+    def forbidden(self, ids: list[int]) -> Tokens:
         return self.end_token_ids if len(ids) < self.length else ()
 
 
@@ -39,7 +46,7 @@ class NoRepeatNGram(Rule):
     def __init__(self, size: int):
         self.size = size
 
-    def forbidden(self, ids: Tokens) -> Tokens:
+    def forbidden(self, ids: list[int]) -> Tokens:
         start, width = len(ids) + 1 - self.size, self.size - 1
         last = ids[max(start, 0) :]
         return [ids[index + width] for index in range(start) if ids[index : index + width] == last]
@@ -54,10 +61,10 @@ class MinNewWords(Rule):
     # if only the end is possible, for example when forced at the last step, it is allowed
     yields = True
 
-    def __init__(self, number: int, table: WordTable, prompt_length: int, end_token_ids: Tokens):
+    def __init__(self, number: int, table: WordTable, prompt_length: int, end_token_ids: Sequence[int]):
         self.number, self.table, self.prompt_length, self.end_token_ids = number, table, prompt_length, end_token_ids
 
-    def forbidden(self, ids: Tokens) -> Tokens:
+    def forbidden(self, ids: list[int]) -> Tokens:
         return self.end_token_ids if self.table.count(ids, self.prompt_length) < self.number else ()
 
 
@@ -71,7 +78,7 @@ class NoRepeatWordNGram(Rule):
     def __init__(self, size: int, table: WordTable, prompt_length: int):
         self.size, self.table, self.prompt_length = size, table, prompt_length
 
-    def forbidden(self, ids: Tokens) -> Tokens:
+    def forbidden(self, ids: list[int]) -> Tokens:
         ids = ids[self.prompt_length :]
         if not ids:
             return ()
@@ -103,10 +110,10 @@ class EndRepetitions(Rule):
 
     ends = True
 
-    def __init__(self, size: int, units: Callable[[Tokens], list], prompt_length: int):
+    def __init__(self, size: int, units: Callable[[list[int]], list], prompt_length: int):
         self.size, self.units, self.prompt_length = size, units, prompt_length
 
-    def forbidden(self, ids: Tokens) -> Tokens:
+    def forbidden(self, ids: list[int]) -> Tokens:
         units, size = self.units(ids[self.prompt_length :]), self.size
         return (
             ids[:1] if any(units[start : start + size] == units[-size:] for start in range(len(units) - size)) else ()
@@ -122,7 +129,7 @@ class EnglishArticles(Rule):
     def __init__(self, table: WordTable, prompt_length: int):
         self.table, self.prompt_length = table, prompt_length
 
-    def forbidden(self, ids: Tokens) -> Tokens:
+    def forbidden(self, ids: list[int]) -> Tokens:
         for articles, following in self.table.articles:
             # the first word of a text has no mark
             if ids[-1] in articles and (len(ids) == self.prompt_length + 1 or self.table.opens[ids[-1]]):
@@ -131,7 +138,7 @@ class EnglishArticles(Rule):
 
 
 def word_rules(
-    config: Any, table: Callable[[], WordTable], prompt_length: int, end_token_ids: Tokens
+    config: Any, table: Callable[[], WordTable], prompt_length: int, end_token_ids: Sequence[int]
 ) -> Iterator[Rule]:
     """The rules of a generation config's own settings.
 

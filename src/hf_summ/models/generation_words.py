@@ -21,13 +21,10 @@ class ForbiddingLogitsProcessor(LogitsProcessor):
 
     def forbid(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """Write -inf into the scores (R, V), and return them."""
-        tokens_of_rows = list(map(self.rule.forbidden, input_ids.tolist()))
-        rows = [row for row, tokens in enumerate(tokens_of_rows) for _ in tokens]
+        rows, tokens = (torch.tensor(indices, device=scores.device) for indices in self.rule.pairs(input_ids.tolist()))
         if self.rule.ends:
             scores[rows] = -torch.inf
-        elif rows:
-            tokens = [token for tokens in tokens_of_rows for token in tokens]
-            rows, tokens = torch.tensor([rows, tokens], device=scores.device)
+        elif len(rows):
             before = scores[rows, tokens]
             scores[rows, tokens] = -torch.inf
             if self.rule.yields:

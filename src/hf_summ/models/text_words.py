@@ -13,6 +13,8 @@ from functools import cached_property
 from unicodedata import combining
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from .checks import PADDING_ROWS
 from .text_documents import IDEOGRAPHS, RUNNING
 
@@ -71,14 +73,14 @@ class WordTable:
             self.tokens.setdefault(self.texts[-1], []).append(index)
 
     @cached_property
-    def articles(self) -> list[tuple[set[int], list[int]]]:
+    def articles(self) -> list[tuple[set[int], np.ndarray]]:
         """`a` and `an`: their tokens, and the tokens that start a word which they cannot precede."""
 
         def tokens_of(pattern: str) -> list[int]:
             return [token for token, text in enumerate(self.texts) if re.fullmatch(pattern, text)]
 
         return [
-            (set(tokens_of(article)), [token for token in tokens_of(word) if self.opens[token]])
+            (set(tokens_of(article)), np.array([token for token in tokens_of(word) if self.opens[token]], np.int64))
             for article, word in _ARTICLES
         ]
 

@@ -22,6 +22,8 @@ _COPIED = "copy_attentions"
 # positions, over all documents, that are encoded at once: their activations fit in a processor's cache
 POSITIONS = 512
 
+_NO_PAIRS = np.empty((0, 2), np.int64)
+
 
 class Graph:
     """A graph, with the names of its inputs and outputs."""
@@ -99,17 +101,11 @@ def search(
             tensors |= {name: tensors[name][unfinished] for name in source if name in tensors and _is_of_source(name)}
 
 
-def _forbidden(texts: list[list[int]], rules: Sequence[Rule]) -> tuple[np.ndarray, list[int]]:
+def _forbidden(texts: list[list[int]], rules: Sequence[Rule]) -> tuple[np.ndarray, np.ndarray]:
     """Pairs (P, 2) of a row and a token that it must not continue with, and the rows that end."""
-    pairs, ended = [], []
-    for row, ids in enumerate(texts):
-        for rule in rules:
-            tokens = rule.forbidden(ids)
-            if rule.ends:
-                ended += [row] * len(tokens)
-            else:
-                pairs += [(row, token) for token in tokens]
-    return np.array(pairs, np.int64).reshape(-1, 2), ended
+    ended = [rule.pairs(texts)[0] for rule in rules if rule.ends]
+    pairs = [np.stack(rule.pairs(texts), axis=1) for rule in rules if not rule.ends]
+    return np.concatenate([_NO_PAIRS, *pairs]), np.concatenate([_NO_PAIRS[:, 0], *ended])
 
 
 def _is_of_source(name: str) -> bool:
