@@ -133,6 +133,7 @@ def check_fits(folder: str | os.PathLike, model: PreTrainedModel) -> None:
     saved = {}
     for file in weight_files(Path(folder)):
         with safe_open(file, framework="pt") as tensors:
+            # safe_open is not a mapping
             saved |= {name: list(tensors.get_slice(name).get_shape()) for name in tensors.keys()}  # noqa: SIM118
     # tied weights are saved once, under any of their names
     aliases: dict[int, list[str]] = {}

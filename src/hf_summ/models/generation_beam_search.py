@@ -80,11 +80,7 @@ def search(
         input_ids: (R, T), R = B · beams, the prompts.
         model_kwargs: the model's inputs, without a cache.
     """
-    ends, padding = (
-        None if ids is None else ids.tolist() for ids in (config._eos_token_tensor, config._pad_token_tensor)
-    )
-    beams = (Beams if config.num_beams > 1 else Texts)(input_ids.numpy(force=True), config, ends or [], padding)
-    device = input_ids.device
+    beams, device = start_of(input_ids, config), input_ids.device
     processes = [process for process in map(_by_row, processors) if process is not None]
     rows_may_leave = len(processes) == len(processors)
     outputs = model._prefill(input_ids, config, model_kwargs)
@@ -100,10 +96,10 @@ def search(
         for process in processes if rows_may_leave else processors:
             scores = process(ids, scores)
         rows = beams.advance(*_candidates(scores if rows_may_leave else scores.clone(), beams))
-        unfinished = np.flatnonzero(~beams.is_done)
         cache = model_kwargs[CACHE]
-        if not len(unfinished) or beams.length == config.max_length:
+        if beams.is_over:
             return output_of(beams.output(), config, cache, device)
+        unfinished = np.flatnonzero(~beams.is_done)
         ids = torch.tensor(beams.ids, device=device)
         if not inputs:
             inputs = model.prepare_inputs_for_generation(ids, next_sequence_length=1, **model_kwargs)
@@ -117,6 +113,14 @@ def search(
             cache.reorder_cache(torch.tensor(rows, device=device))
         inputs["decoder_input_ids"] = ids[:, -1:]
         outputs = model(**inputs, return_dict=True)
+
+
+def start_of(input_ids: torch.Tensor, config) -> Beams | Texts:
+    """The texts of a search that has written nothing after these prompts (R, T)."""
+    ends, padding = (
+        None if ids is None else ids.tolist() for ids in (config._eos_token_tensor, config._pad_token_tensor)
+    )
+    return (Beams if config.num_beams > 1 else Texts)(input_ids.numpy(force=True), config, ends or [], padding)
 
 
 def _candidates(scores: torch.Tensor, beams: Beams | Texts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -39,11 +39,17 @@ class Texts:
 
     def __init__(self, prompts: np.ndarray, config: Any, ends: Sequence[int], padding: int | None):
         self.ids, self.length, self._ends = prompts, prompts.shape[1], ends
+        self._max_length = config.max_length
         self._padding = padding or 0
         self._written = np.full((len(prompts), config.max_length), self._padding)
         self._written[:, : self.length] = prompts
         self._documents = np.arange(len(prompts))
         self.is_done = np.zeros(len(prompts), bool)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all texts are final."""
+        return self.length == self._max_length or bool(self.is_done.all())
 
     def advance(self, totals: np.ndarray, beams: np.ndarray, tokens: np.ndarray) -> np.ndarray:
         """Append the best tokens (R, 1) -> the rows (R,) to continue, in unchanged order."""
@@ -107,6 +113,11 @@ class Beams:
         """(R, T)."""
         return self._written[:, 0, : self.length]
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the finished beams of all documents are final."""
+        return self.length == self._config.max_length or bool(self.is_done.all())
+
     def advance(self, totals: np.ndarray, beams: np.ndarray, tokens: np.ndarray) -> np.ndarray:
         """Append the best tokens -> the rows (R,) that they continue.
 
@@ -134,7 +145,7 @@ class Beams:
         self._written = self._written[rows]
         self._written[:, 0, self.length], self._written[:, 1, self.length] = tokens, beams
         self.length += 1
-        self.is_done |= self._is_over()
+        self.is_done |= self._ended()
         return rows
 
     def _finish(self, totals, rows, beams, tokens, is_finished) -> None:
@@ -165,7 +176,7 @@ class Beams:
         """(B)."""
         return (self._finished[self._documents, :, 0, self._prompt_length] >= 0).sum(1)
 
-    def _is_over(self) -> np.ndarray:
+    def _ended(self) -> np.ndarray:
         """Whether the search for each document (B,) ends."""
         if not self._config.beam_stopping:
             return self._cannot_improve()

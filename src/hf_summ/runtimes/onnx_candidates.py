@@ -24,7 +24,6 @@ def add_candidates(model: ModelProto, vocab_size: int) -> None:
     constants = {
         "last": np.array([-1]),
         "first": np.array([0]),
-        "one": np.array([1]),
         "matrix": np.array([-1, vocab_size]),
         "padding": np.array([0, 0, 0, blocks * block - vocab_size]),
         "lowest": np.array(-np.inf, np.float32),

@@ -13,7 +13,7 @@ from transformers import MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING, AutoConfig, Gen
 from transformers.utils import ModelOutput
 
 from hf_summ.models.configuration_drgd import DrgdConfig
-from hf_summ.models.generation_beam_search import output_of
+from hf_summ.models.generation_beam_search import output_of, start_of
 from hf_summ.models.generation_words import rule_of
 from hf_summ.models.layers_transformer import cache_argument
 from hf_summ.models.modeling_copying import CopySummarizationOutput
@@ -177,11 +177,7 @@ class OnnxGeneration(PreTrainedModel):
             return super()._search_by_rules(input_ids, logits_processor, generation_config, model_kwargs)
         tensors = {**model_kwargs["encoder_outputs"].tensors, "attention_mask": model_kwargs["attention_mask"]}
         arrays = {name: value.numpy() for name, value in tensors.items()}
-        ends, padding = (
-            None if ids is None else ids.tolist()
-            for ids in (generation_config._eos_token_tensor, generation_config._pad_token_tensor)
-        )
-        best = search(self._step, arrays, generation_config, input_ids.numpy(), ends or [], padding, rules)
+        best = search(self._step, arrays, start_of(input_ids, generation_config), rules)
         return output_of(best, generation_config, None, input_ids.device)
 
     def _forward(self, **inputs) -> OnnxOutput:

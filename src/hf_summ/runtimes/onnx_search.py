@@ -16,9 +16,6 @@ READ, WRITE = "read.onnx", "write.onnx"
 SOURCE, STATE, NEXT = "source.", "state.", "next."
 # the encoder's output
 LAST = f"{SOURCE}last"
-_COPIED = "copy_attentions"
-
-
 # positions, over all documents, that are encoded at once: their activations fit in a processor's cache
 POSITIONS = 512
 
@@ -61,27 +58,16 @@ def joined(arrays: list[np.ndarray], axis: int = 0) -> np.ndarray:
     return np.concatenate(arrays, axis) if len(arrays) > 1 else arrays[0]
 
 
-def search(
-    step: Graph,
-    source: Mapping[str, np.ndarray],
-    config: Any,
-    prompts: np.ndarray,
-    ends: Sequence[int],
-    padding: int | None,
-    rules: Sequence[Rule],
-) -> Sequences:
+def search(step: Graph, source: Mapping[str, np.ndarray], beams: Beams | Texts, rules: Sequence[Rule]) -> Sequences:
     """Search the best summaries by the rules of `generate()`.
 
     Args:
         step: the graph of a step.
         source: the documents' ids and mask, and what `encode` returns.
-        config: the generation config.
-        prompts: (R, 1), the ids that summaries start with, R = B · beams.
-        rules: the rules that forbid tokens.
+        beams: the texts, each with one token.
+        rules: the rules that forbid tokens; `Rule.yields` has no effect, as these rules leave other tokens.
     """
-    documents, number = len(source["input_ids"]), config.num_beams
-    beams = (Beams if number > 1 else Texts)(prompts, config, ends, padding)
-    rows = np.arange(documents).repeat(number)
+    rows = np.arange(len(beams.is_done)).repeat(beams.number)
     tensors = {name: value for name, value in source.items() if name in step.inputs}
     outputs = [BEST_TOTALS, BEST_TOKENS, *(name for name in step.outputs if name.startswith(NEXT))]
     tensors[NUMBER] = np.array([beams.candidates])
@@ -92,13 +78,15 @@ def search(
         totals[ended] = -np.inf
         results = step({**tensors, TOTALS: totals, FORBIDDEN: pairs}, outputs)
         rows = beams.advance(*_merged(results[BEST_TOTALS], results[BEST_TOKENS], beams))
-        unfinished = np.flatnonzero(~beams.is_done)
-        if not len(unfinished) or beams.length == config.max_length:
+        if beams.is_over:
             return beams.output()
         tensors |= {name.removeprefix(NEXT): value for name, value in results.items() if name.startswith(NEXT)}
-        if len(unfinished) < len(beams.is_done):
+        if beams.is_done.any():
+            unfinished = np.flatnonzero(~beams.is_done)
             rows = beams.select(unfinished, rows)
-            tensors |= {name: tensors[name][unfinished] for name in source if name in tensors and _is_of_source(name)}
+            # the states have a row for each beam
+            names = [name for name in source if name in tensors and not name.startswith(STATE)]
+            tensors |= {name: tensors[name][unfinished] for name in names}
 
 
 def _forbidden(texts: list[list[int]], rules: Sequence[Rule]) -> tuple[np.ndarray, np.ndarray]:
@@ -106,11 +94,6 @@ def _forbidden(texts: list[list[int]], rules: Sequence[Rule]) -> tuple[np.ndarra
     ended = [rule.pairs(texts)[0] for rule in rules if rule.ends]
     pairs = [np.stack(rule.pairs(texts), axis=1) for rule in rules if not rule.ends]
     return np.concatenate([_NO_PAIRS, *pairs]), np.concatenate([_NO_PAIRS[:, 0], *ended])
-
-
-def _is_of_source(name: str) -> bool:
-    # the states have a row for each beam
-    return not name.startswith(STATE)
 
 
 def _merged(totals: np.ndarray, tokens: np.ndarray, beams: Beams | Texts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
