@@ -1,24 +1,15 @@
-"""The base of all architectures' processors, and that of processors which also accept BERT's tokenizer."""
+"""The base of all architectures' processors."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
-from unicodedata import normalize
 
-import torch
-from transformers import BatchEncoding, BatchFeature, ProcessorMixin
+from transformers import BatchFeature, ProcessorMixin
 
-from .checks import check_integer, check_texts, check_tokenizer, is_list
 from .losses import IGNORED_LABEL
-from .text_case import restored
-from .text_documents import JoinedRow, join, readable
-
-# why case cannot be restored
-CASED = "the vocabulary is not in lower case: make one with `hf-summ vocabulary --lowercase`"
-# longer than any row, and short enough for memory
-_LONGEST = 10**6
+from .text_processing_base import LENGTHS, TextProcessor, check_lengths
 
 
-class SummarizationProcessor(ProcessorMixin):
+class SummarizationProcessor(TextProcessor, ProcessorMixin):
     """Converts texts to the model's inputs, and its outputs to texts.
 
     Subclasses list their settings as parameters of `__init__`, and extend `source_features` by their model's further
@@ -45,7 +36,6 @@ class SummarizationProcessor(ProcessorMixin):
             at least to length one, as an empty row has no type.
     """
 
-    unaligned_fields: tuple[str, ...] = ()
     # of `pad`, for `DataCollatorForSeq2Seq`
     padding_side = "right"
 
@@ -58,24 +48,8 @@ class SummarizationProcessor(ProcessorMixin):
         restore_case=False,
         chat_template=None,
     ):
-        self._set_special_tokens(tokenizer)
-        _check_lengths(max_source_length=max_source_length, max_target_length=max_target_length)
-        for name in ("pad_token", "eos_token"):
-            if getattr(tokenizer, name) is None:
-                raise ValueError(f"the tokenizer has no `{name}`: set one, or make one with `hf-summ vocabulary`")
-        is_token = isinstance(document_separator, str) and document_separator in tokenizer.get_vocab()
-        if document_separator is not None and not is_token:
-            raise ValueError(f"`document_separator` is {document_separator!r:.80}, but must be a token")
-        check_tokenizer(tokenizer)
-        # positions count from the left, and `pad` pads on the right
-        tokenizer.padding_side = "right"
-        self.max_source_length = max_source_length
-        self.max_target_length = max_target_length
-        self.document_separator = document_separator
-        self.restore_case = restore_case
-        super().__init__(tokenizer, chat_template=chat_template)
-        if restore_case and not self.is_uncased:
-            raise ValueError(f"`restore_case` is {restore_case}, but {CASED}")
+        super().__init__(tokenizer, max_source_length, max_target_length, document_separator, restore_case)
+        ProcessorMixin.__init__(self, tokenizer, chat_template=chat_template)
 
     def save_pretrained(self, save_directory, push_to_hub=False, **kwargs):
         """transformers' `save_pretrained`, without its side effect of storing the processor's name in the tokenizer.
@@ -89,33 +63,8 @@ class SummarizationProcessor(ProcessorMixin):
             self.tokenizer._processor_class = before
 
     @property
-    def model_input_names(self) -> list[str]:
-        return ["input_ids", "attention_mask"]
-
-    @property
-    def pad_token_id(self) -> int:
-        return self.tokenizer.pad_token_id
-
-    @property
-    def eos_token_id(self) -> int:
-        return self.tokenizer.eos_token_id
-
-    @property
-    def is_uncased(self) -> bool:
-        """Whether texts are read in lower case."""
-        return "A" not in self._normalized("A")
-
-    @property
-    def separator_token_id(self) -> int:
-        """The id between the documents of an example."""
-        token = self.document_separator or self.tokenizer.sep_token or self.tokenizer.eos_token
-        return self.tokenizer.convert_tokens_to_ids(token)
-
-    @property
     def padding_values(self) -> dict[str, Any]:
-        """Field -> padding value."""
-        ids = dict.fromkeys(("input_ids", "decoder_input_ids"), self.pad_token_id)
-        return {**ids, "attention_mask": 0, "labels": IGNORED_LABEL}
+        return {**super().padding_values, "decoder_input_ids": self.pad_token_id, "labels": IGNORED_LABEL}
 
     def __call__(
         self,
@@ -154,15 +103,14 @@ class SummarizationProcessor(ProcessorMixin):
                 no integer.
             ValueError: neither text nor text_target is given, a list is empty, or a length is below 2.
         """
-        _check_lengths(max_length=max_length, max_target_length=max_target_length)
+        check_lengths(max_length=max_length, max_target_length=max_target_length)
         if text is None and text_target is None:
             raise ValueError("nothing to process: give `text` (documents), `text_target` (summaries), or both")
         features: dict[str, Any] = {}
         lengths: dict[str, list] = {}
         if text is not None:
-            length = (max_length or self.max_source_length) if truncation else None
-            features.update(self.source_features(self._examples(text), length, show_progress, **source))
-            lengths = {name: features.pop(name) for name in ("lengths", "document_lengths", "kept_lengths")}
+            features = super().__call__(text, truncation, max_length, True, show_progress, **source)
+            lengths = {name: features.pop(name) for name in LENGTHS}
         if text_target is not None:
             length = (max_target_length or self.max_target_length) if truncation else None
             labels = self._tokenize(self._texts(text_target, "text_target"))["input_ids"]
@@ -170,29 +118,13 @@ class SummarizationProcessor(ProcessorMixin):
         single = isinstance(text if text is not None else text_target, str)
         if padding or (padding is None and return_tensors is not None):
             fixed = (max_length or self.max_source_length) if padding == "max_length" else None
-            features = self.pad(features, padding or True, fixed, pad_to_multiple_of, return_tensors=None).data
+            features = self.padded(features, padding or True, fixed, pad_to_multiple_of)
         lengths = lengths if return_lengths else {}
         if "lengths" in lengths:
             features["lengths"] = lengths.pop("lengths")
         if single and return_tensors is None:
             features, lengths = ({name: rows[0] for name, rows in fields.items()} for fields in (features, lengths))
         return BatchFeature({**BatchFeature(features, tensor_type=return_tensors), **lengths})
-
-    def clean(self, text: str, is_document: bool = False) -> str:
-        """Clean `text`, a document (`is_document`) or a summary; the base only replaces lone surrogates by U+FFFD."""
-        return readable(text)
-
-    def source_features(self, examples: list[list[str]], length: int | None, show_progress: bool) -> dict[str, list]:
-        """The model's inputs for each example, truncated to `length` ids, and the fields of `return_lengths`.
-
-        The base returns rows of `input_ids` and `attention_mask`.
-
-        Args:
-            examples: the documents of each example.
-            length: maximum number of ids; None does not truncate.
-            show_progress: whether to show a progress bar for slow steps.
-        """
-        return self._features(self._source_rows(examples, length)[0])
 
     def pad(
         self, features, padding=True, max_length=None, pad_to_multiple_of=None, return_tensors="pt", **kwargs
@@ -210,202 +142,15 @@ class SummarizationProcessor(ProcessorMixin):
             ValueError: `padding` is unknown, `max_length` lacks a length, the multiple is below 1, or a row is too
                 long.
         """
-        if padding not in (True, False, "longest", "max_length", "do_not_pad"):
-            choices = "True, 'longest', 'max_length', False, 'do_not_pad'"
-            raise ValueError(f"`padding` is {padding!r:.80}, but must be one of {choices}")
-        if pad_to_multiple_of is not None:
-            check_integer("pad_to_multiple_of", pad_to_multiple_of, 1, _LONGEST)
-        if max_length is not None and padding == "max_length":
-            check_integer("max_length", max_length, 1, _LONGEST)
-        if padding == "max_length" and max_length is None:
-            raise ValueError('`padding="max_length"` needs `max_length`, the length to pad to')
-        if not isinstance(features, Mapping):
-            features = {name: [row[name] for row in features] for name in features[0]}
-        values, multiple, padded = self.padding_values, pad_to_multiple_of or 1, {}
-        for name, rows in features.items():
-            if name not in values:
-                continue
-            rows = [row.tolist() if isinstance(row, torch.Tensor) else list(row) for row in rows]
-            if padding not in (False, "do_not_pad"):
-                longest = max(map(len, rows), default=0)
-                if name in self.unaligned_fields:
-                    length = max(longest, 1)
-                else:
-                    fixed = max_length if padding == "max_length" and name != "labels" else None
-                    length = longest if fixed is None else fixed
-                    if longest > length:
-                        raise ValueError(
-                            f"`{name}` has a row of {longest}, but must be at most `max_length` ({length}): truncate it"
-                        )
-                    length = -(-length // multiple) * multiple
-                rows = [row + [values[name]] * (length - len(row)) for row in rows]
-            padded[name] = rows
+        padded = self.padded(features, padding, max_length, pad_to_multiple_of)
         return BatchFeature(padded, tensor_type=return_tensors)
 
     def align(self, config) -> None:
         """Set the vocabulary size and special tokens of a new config to this processor's."""
         align_config(config, self.tokenizer)
 
-    def batch_decode(
-        self,
-        sequences,
-        skip_special_tokens: bool = False,
-        documents: Sequence[str] | Sequence[Sequence[str]] | None = None,
-        **kwargs,
-    ) -> list[str]:
-        """Decode token ids to texts.
-
-        Args:
-            sequences: rows of ids.
-            skip_special_tokens: whether to omit special tokens.
-            documents: the summarized texts, or lists of several, each with the same number of rows; for architectures
-                whose rows may point to source words.
-            kwargs: as for the tokenizer's `batch_decode`.
-
-        Raises:
-            ValueError: the rows are not a multiple of the documents.
-        """
-        if self.restore_case and kwargs.get("clean_up_tokenization_spaces") is None:
-            # leaves it to `restore` to tell apostrophes from quotation marks
-            kwargs["clean_up_tokenization_spaces"] = False
-        texts = self.tokenizer.batch_decode(sequences, skip_special_tokens=skip_special_tokens, **kwargs)
-        if documents is not None:
-            _per_document(texts, documents)
-        return texts
-
-    def restore(self, summaries: Sequence[str], documents: Sequence[str] | Sequence[Sequence[str]]) -> list[str]:
-        """Restore the case and spacing of decoded summaries from their documents, if `restore_case` is set.
-
-        Args:
-            summaries: the texts of `batch_decode`.
-            documents: as for `batch_decode`; the spellings of an example are counted over all its documents.
-
-        Raises:
-            ValueError: the summaries are not a multiple of the documents.
-        """
-        number = _per_document(summaries, documents)
-        if not self.restore_case:
-            return list(summaries)
-        strips_accents = "\u0301" not in normalize("NFD", self._normalized("é"))
-        # its decoder puts a space before each token that starts a word or a punctuation mark
-        is_split = type(self.tokenizer.backend_tokenizer.decoder).__name__ == "WordPiece"
-        texts: list[str] = []
-        for document in documents:
-            own = summaries[len(texts) : len(texts) + number]
-            texts += restored(own, [document] if isinstance(document, str) else document, strips_accents, is_split)
-        return texts
-
-    def read_source(
-        self, document: str | Sequence[str], length: int | None = None
-    ) -> tuple[list[str], JoinedRow, BatchEncoding]:
-        """The model's view of an example: its cleaned documents, its row, and their full `input_ids` and offsets.
-
-        Args:
-            document: a text, or the documents of the example.
-            length: maximum number of ids of the row; None does not truncate.
-        """
-        (example,) = self._examples([document])
-        (row,), encoded = self._source_rows([example], length, return_offsets_mapping=True)
-        return example, row, encoded
-
-    def _examples(self, text: str | Sequence[str] | Sequence[Sequence[str]]) -> list[list[str]]:
-        """The cleaned documents of each example; blank ones become empty."""
-        if not is_list(text) or not any(isinstance(value, (list, tuple)) for value in text):
-            return [[document] for document in self._texts(text, "text", is_document=True)]
-        examples = []
-        for row, value in enumerate(text):
-            if not isinstance(value, (list, tuple)):
-                raise TypeError(f"`text` has lists of texts, but row {row} is {type(value).__name__}: make each a list")
-            documents = self._texts(value, f"text[{row}]", is_document=True)
-            examples.append([document if document.strip() else "" for document in documents])
-        return examples
-
-    def _texts(self, text: str | Sequence[Any], name: str, is_document: bool = False) -> list[str]:
-        texts = [text] if isinstance(text, str) else text
-        check_texts(name, texts)
-        if not len(texts):
-            raise ValueError(f"`{name}` is an empty list: give at least one text")
-        return [self.clean(value, is_document) for value in texts]
-
-    def _tokenize(self, texts: list[str], **settings) -> BatchEncoding:
-        """The tokenizer's `input_ids` of full texts, without special tokens."""
-        # the processor has its own limits: suppress the tokenizer's warnings of long texts
-        return self.tokenizer(texts, add_special_tokens=False, return_attention_mask=False, verbose=False, **settings)
-
-    def _source_rows(
-        self, examples: list[list[str]], length: int | None, **settings
-    ) -> tuple[list[JoinedRow], BatchEncoding]:
-        """Each example's row, truncated to `length`, and the tokenizer's output for all documents in order.
-
-        Args:
-            settings: for the tokenizer.
-        """
-        encoded = self._tokenize([document for example in examples for document in example], **settings)
-        tokens, special = iter(encoded["input_ids"]), self._special_ids()
-        rows = [
-            join([next(tokens) for _ in example], length, *special, self.separator_token_id) for example in examples
-        ]
-        return rows, encoded
-
-    def _normalized(self, text: str) -> str:
-        """A text as the vocabulary reads it."""
-        normalizer, text = self.tokenizer.backend_tokenizer.normalizer, self.clean(text)
-        return text if normalizer is None else normalizer.normalize_str(text)
-
-    def _set_special_tokens(self, tokenizer) -> None:
-        """Set tokens that the tokenizer has under another name."""
-
-    def _special_ids(self) -> tuple[list[int], list[int]]:
-        """The special ids before and after an example's documents."""
-        return [], [self.eos_token_id]
-
-    @staticmethod
-    def _features(rows: list[JoinedRow]) -> dict[str, list]:
-        return {
-            "input_ids": [row.input_ids for row in rows],
-            "attention_mask": [[1] * len(row.input_ids) for row in rows],
-            "lengths": [row.length for row in rows],
-            "document_lengths": [row.lengths for row in rows],
-            "kept_lengths": [[number for _, number in row.spans] for row in rows],
-        }
-
     def _end(self, row: list[int], length: int | None) -> list[int]:
         return [*row[: None if length is None else length - 1], self.eos_token_id]
-
-
-class CopyingProcessor(SummarizationProcessor):
-    """A `SummarizationProcessor` that also accepts BERT's tokenizer.
-
-    With `[CLS]`, documents begin with it and have no end token (Aksenov 2020, section 5.1); summaries begin with
-    `[CLS]` and end with `[SEP]`. Without it, as in the tokenizers of `hf-summ vocabulary`, both get an end token.
-    """
-
-    def _set_special_tokens(self, tokenizer) -> None:
-        for special, substitute in (("bos_token", "cls_token"), ("eos_token", "sep_token")):
-            if getattr(tokenizer, special) is None and getattr(tokenizer, substitute) is not None:
-                setattr(tokenizer, special, getattr(tokenizer, substitute))
-        if tokenizer.cls_token is not None:
-            # WordPiece separates words from punctuation: "it's" would be decoded as "it ' s"
-            tokenizer.clean_up_tokenization_spaces = True
-        # the name of a special token in a text is plain text
-        tokenizer.split_special_tokens = True
-
-    def _special_ids(self) -> tuple[list[int], list[int]]:
-        first = self.tokenizer.cls_token_id
-        return super()._special_ids() if first is None else ([first], [])
-
-
-def _per_document(texts: Sequence[str], documents: Sequence) -> int:
-    """The number of texts for each document."""
-    if not len(documents) or len(texts) % len(documents):
-        raise ValueError(f"{len(texts)} sequences but {len(documents)} documents: each document needs the same number")
-    return len(texts) // len(documents)
-
-
-def _check_lengths(**lengths: int | None) -> None:
-    for name, value in lengths.items():
-        if value is not None:
-            check_integer(name, value, 2, why=", for a subword and the end token")
 
 
 def align_config(config, tokenizer) -> None:

@@ -1,10 +1,13 @@
 """Processor of CopyTransformer: BERT's subwords, with `[CLS]` before the source."""
 
-from .processing_base import CopyingProcessor
+from .processing_base import SummarizationProcessor
+from .text_processing_copy_transformer import CopyTransformerTextProcessor
 
 
-class CopyTransformerProcessor(CopyingProcessor):
-    """Converts documents to `input_ids` and `attention_mask`, and summaries to `labels`; see `CopyingProcessor`.
+class CopyTransformerProcessor(CopyTransformerTextProcessor, SummarizationProcessor):
+    """Converts documents to `input_ids` and `attention_mask`, and summaries to `labels`.
+
+    With `[CLS]`, documents begin with it and have no end token; see `CopyingTextProcessor`.
 
     Args:
         tokenizer: a fast tokenizer; BERT's if the model is built on BERT.
@@ -12,19 +15,6 @@ class CopyTransformerProcessor(CopyingProcessor):
         max_target_length: the same for summaries, including the end token.
         document_separator, restore_case, chat_template: as for `SummarizationProcessor`.
     """
-
-    def __init__(
-        self,
-        tokenizer,
-        max_source_length=512,
-        max_target_length=512,
-        document_separator=None,
-        restore_case=False,
-        chat_template=None,
-    ):
-        super().__init__(
-            tokenizer, max_source_length, max_target_length, document_separator, restore_case, chat_template
-        )
 
     def align(self, config) -> None:
         """Set the vocabulary size, special tokens and mask token of a new config to this processor's.

@@ -1,9 +1,10 @@
 """Processor of SAGCopy, with special tokens as in BART and MASS."""
 
-from .processing_base import CopyingProcessor
+from .processing_base import SummarizationProcessor
+from .text_processing_sagcopy import SagCopyTextProcessor
 
 
-class SagCopyProcessor(CopyingProcessor):
+class SagCopyProcessor(SagCopyTextProcessor, SummarizationProcessor):
     """Converts documents to `input_ids` and `attention_mask`, and summaries to `labels`.
 
     Both end with the end token, and begin with `cls_token` if the tokenizer has one, as BART's does. Decoding starts
@@ -27,10 +28,6 @@ class SagCopyProcessor(CopyingProcessor):
         for name in ("max_source_length", "max_target_length"):
             if config.positions == "learned" and getattr(self, name) > config.max_positions:
                 raise ValueError(f"`{name}` is {getattr(self, name)}, but `max_positions` is {config.max_positions}")
-
-    def _special_ids(self) -> tuple[list[int], list[int]]:
-        first = self.tokenizer.cls_token_id
-        return [] if first is None else [first], [self.eos_token_id]
 
     def _end(self, row: list[int], length: int | None) -> list[int]:
         first, _ = self._special_ids()

@@ -19,9 +19,10 @@ from hf_summ.checkpoints.folders import model_problem, settings_problem
 from hf_summ.checkpoints.loading import ModelArguments, Processor, hub_settings, load_config, load_processor, naming
 from hf_summ.common.messages import one_line
 from hf_summ.models.checks import SETTINGS
-from hf_summ.models.processing_base import CASED, align_config
+from hf_summ.models.processing_base import align_config
 from hf_summ.models.quantization_int8 import INT8
 from hf_summ.models.text_documents import prefix_of, task_parameters
+from hf_summ.models.text_processing_base import CASED
 from hf_summ.models.text_tagging import load_tagger
 from hf_summ.pretrained import model_folder
 from hf_summ.training.arguments import (

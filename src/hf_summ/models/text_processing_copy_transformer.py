@@ -1,0 +1,20 @@
+"""The text side of CopyTransformer's processor."""
+
+from .text_processing_base import CopyingTextProcessor
+
+
+class CopyTransformerTextProcessor(CopyingTextProcessor):
+    """The `TextProcessor` of CopyTransformer; see `CopyTransformerProcessor`."""
+
+    def __init__(
+        self,
+        tokenizer,
+        max_source_length=512,
+        max_target_length=512,
+        document_separator=None,
+        restore_case=False,
+        chat_template=None,
+    ):
+        super().__init__(
+            tokenizer, max_source_length, max_target_length, document_separator, restore_case, chat_template
+        )
