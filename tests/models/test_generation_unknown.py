@@ -2,14 +2,14 @@
 
 import copy
 
+import numpy as np
 import pytest
 import torch
 from transformers import AutoModelForSeq2SeqLM, AutoProcessor, pipeline
 
 from hf_summ import DrgdProcessor
 from hf_summ.data import fit_vocabulary
-from hf_summ.models.generation_words import replace_unknown
-from hf_summ.models.text_words import FIRST_POINTER
+from hf_summ.models.text_words import FIRST_POINTER, replace_unknown
 from tests.conftest import SENTENCES, word_piece_tokenizer
 from tests.models.architectures import DRGD, DRGD_PRINTED, build_with_processor
 
@@ -104,14 +104,14 @@ def test_model_that_knows_all_words_says_what_it_said(tokenizer):
 
 
 def test_padding_the_end_and_words_of_no_weight_are_not_chosen():
-    sequences = torch.tensor([[0, 3, 3, 2], [0, 7, 3, 3]])
-    source_ids = torch.tensor([[5, 3, 2, 0]])
+    sequences = np.array([[0, 3, 3, 2], [0, 7, 3, 3]])
+    source_ids = np.array([[5, 3, 2, 0]])
     # most of the attention is on the end and on padding
-    attentions = torch.tensor([[[0.1, 0.2, 0.3, 0.4], [0.2, 0.1, 0.7, 0.0], [0.4, 0.6, 0.0, 0.0]]]).expand(2, -1, -1)
+    attentions = np.array([[[0.1, 0.2, 0.3, 0.4], [0.2, 0.1, 0.7, 0.0], [0.4, 0.6, 0.0, 0.0]]]).repeat(2, axis=0)
     replaced = replace_unknown(sequences, attentions, source_ids, 3, [0, 1, 2])
     pointer = FIRST_POINTER + 1
     assert replaced.tolist() == [[0, pointer, 5, 2], [0, 7, 5, pointer]]
-    empty = replace_unknown(sequences, attentions, torch.tensor([[2, 0, 0, 0]]), 3, [0, 1, 2])
+    empty = replace_unknown(sequences, attentions, np.array([[2, 0, 0, 0]]), 3, [0, 1, 2])
     assert empty.tolist() == sequences.tolist()
 
 

@@ -94,7 +94,7 @@ def test_hub_round_trip_with_and_without_the_package(architectures, local_hub, t
         files = local_hub.files(f"org/{architecture.name}")
         assert "model.safetensors" in files
         assert "pipeline_summarization.py" in files
-        assert architecture.model_type != "gdlf" or sum(path.endswith(".py") for path in files) <= 25
+        assert architecture.model_type != "gdlf" or sum(path.endswith(".py") for path in files) <= 27
         # what another architecture alone needs stays behind
         others = {other.model_type for other in ARCHITECTURES} - {architecture.model_type}
         assert not any(other in path for other in others for path in files)

@@ -1,6 +1,5 @@
 """`hf-summ export` and what ONNX Runtime computes of it: the summaries are those of PyTorch."""
 
-import dataclasses
 import json
 import shutil
 import sys
@@ -14,33 +13,14 @@ from transformers import AutoModelForSeq2SeqLM, AutoProcessor, BartConfig, BartF
 
 from hf_summ import Int8Config
 from hf_summ.cli import main
-from hf_summ.models import layers_recurrent
-from hf_summ.models.modeling_base import RUNTIME_FILE
-from hf_summ.runtimes import onnx_graphs, onnx_model
+from hf_summ.models.checks import RUNTIME_FILE
+from hf_summ.runtimes import onnx_model
 from hf_summ.runtimes.folders import export, find
 from hf_summ.runtimes.onnx_quantization import quantize
 from hf_summ.runtimes.onnx_search import READ, WRITE
-from tests.conftest import SENTENCES
-from tests.models.architectures import (
-    COPY_TRANSFORMER,
-    COPY_TRANSFORMER_BERT,
-    DRGD,
-    DRGD_PRINTED,
-    GDLF,
-    GDLF_COPY,
-    HIGHLIGHT_TRANSFORMER,
-    SAGCOPY,
-    TINY_BERT,
-    build_with_processor,
-)
+from tests.models.architectures import COPY_TRANSFORMER, COPY_TRANSFORMER_BERT, DRGD, GDLF
+from tests.runtimes.conftest import DOCUMENTS
 
-BERT_WORDS = {"decoder_embedding": "bert", "output_embedding": "bert", "bert_config": TINY_BERT}
-PLAIN = dataclasses.replace(
-    COPY_TRANSFORMER,
-    settings={**COPY_TRANSFORMER.settings, "convolutional_attention": "none", **BERT_WORDS},
-    variant="plain",
-)
-CHECKPOINTS = [DRGD_PRINTED, DRGD, GDLF, GDLF_COPY, PLAIN, HIGHLIGHT_TRANSFORMER, SAGCOPY]
 SETTINGS = [
     {"num_beams": 4},
     {"num_beams": 3, "no_repeat_ngram_size": 2, "min_new_tokens": 5, "num_return_sequences": 2},
@@ -54,25 +34,6 @@ SETTINGS = [
     {"num_beams": 1},
     {"num_beams": 1, "do_sample": True, "num_return_sequences": 3},
 ]
-DOCUMENTS = [" ".join(SENTENCES), SENTENCES[2], " ".join(SENTENCES[:2])]
-
-
-@pytest.fixture(
-    scope="module",
-    params=[pytest.param(other, marks=pytest.mark.thorough) for other in CHECKPOINTS],
-    ids=lambda architecture: architecture.name,
-)
-def checkpoint(request, tiny_tokenizer, tmp_path_factory) -> Path:
-    """A saved model, with its graphs in float32 in the folder `onnx`."""
-    folder = tmp_path_factory.mktemp("checkpoint")
-    for part in build_with_processor(request.param, tiny_tokenizer):
-        part.save_pretrained(folder)
-    with pytest.MonkeyPatch.context() as patch:
-        # in parts
-        patch.setattr(onnx_graphs, "_FUSION_COLUMNS", 10)
-        patch.setattr(layers_recurrent, "_CHANNELS", 10)
-        assert main(["export", str(folder), "--to", "onnx", "--output", str(folder / "onnx")]) == 0
-    return folder
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub.utils import tqdm
-
 from hf_summ.cli import end_on_sigterm
 from hf_summ.cli.summarizers import (
     LengthFlags,
@@ -118,7 +116,7 @@ def run_rows(arguments: argparse.Namespace) -> None:
     end_on_sigterm()
     find_model(arguments)
     with loading(arguments.model):
-        checkpoint = arguments.model if arguments.runtime is None else str(find(arguments.model))
+        checkpoint = str(find(arguments.model)) if arguments.runtime == "onnx" else arguments.model
         settings = {**model_identity(checkpoint, arguments.revision), "int8": arguments.int8, **decoding}
         settings |= {"dtype": arguments.dtype, "seed": arguments.seed}
     optional = {"phrases": phrases, "source_prefix": arguments.source_prefix}
@@ -127,7 +125,8 @@ def run_rows(arguments: argparse.Namespace) -> None:
         # other processes may have another working directory
         arguments.model = os.path.realpath(arguments.model)
     load, seed = partial(_load, arguments), arguments.seed or 0
-    work = Work(load, decoding, arguments.batch_size, arguments.output_column, phrases, seed)
+    uses_torch = arguments.runtime != "onnx"
+    work = Work(load, decoding, arguments.batch_size, arguments.output_column, phrases, seed, uses_torch)
     outcome = run_plan(plan, settings, _engine(arguments, work, plan), _print_note)
     for message in _notes(outcome, arguments.output):
         _print_note(message)
@@ -173,5 +172,7 @@ def _notes(outcome: Any, folder: str) -> Iterator[str]:
 
 
 def _print_note(message: str) -> None:
+    from huggingface_hub.utils import tqdm
+
     # above the progress bar
     tqdm.write(f"hf-summ: {message}", file=sys.stderr)

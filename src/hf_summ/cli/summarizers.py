@@ -5,6 +5,7 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,8 +15,9 @@ from hf_summ.common.flags import Flag, flag, flags_in, values_of
 from hf_summ.common.messages import nearest, one_line
 from hf_summ.data.columns import DOCUMENT_COLUMNS, REFERENCE_COLUMNS
 from hf_summ.data.rows import STREAMED_FILES, kind_of_file
-from hf_summ.models.checks import Range, check_own_settings
-from hf_summ.pretrained import DEFAULT_MODEL, bundled_model, bundled_models, model_folder, purpose
+from hf_summ.models.checks import RUNTIME_FILE, Range, check_own_settings
+from hf_summ.pretrained import DEFAULT_MODEL, FOLDER, bundled_model, bundled_models, has_graphs, model_folder, purpose
+from hf_summ.runtimes.settings import lacking
 
 STANDARD_INPUT = "-"
 
@@ -32,7 +34,7 @@ class ModelFlags:
     revision: str | None = flag("model", "Branch, tag or commit of the repository", unset="main")
     device: str | None = flag("reporting", "cpu, cuda, cuda:1, mps, ...", unset="the best available")
     dtype: Literal["float32", "bfloat16", "float16"] | None = flag(
-        "decoding", "Precision of the model's computation", unset="its config's", unless=("runtime", "int8")
+        "decoding", "Precision of the model's computation", unset="its config's", unless=("runtime=onnx", "int8")
     )
     source_prefix: str | None = flag(
         "decoding",
@@ -74,11 +76,12 @@ class ColumnFlags:
 class RuntimeFlags:
     """The runtime."""
 
-    runtime: Literal["onnx"] | None = flag(
+    runtime: Literal["onnx", "pytorch"] | None = flag(
         "decoding",
-        "Decode on the CPU with a model that `hf-summ export` wrote; --model is the exported folder, or the "
-        "checkpoint's folder that contains it",
-        unset="PyTorch",
+        "onnx decodes on the CPU with graphs that `hf-summ export` wrote; --model is their folder, or the checkpoint's "
+        "folder that contains it",
+        unset="onnx for a folder of graphs, and for the bundled model if no --model, --device, --dtype, --int8 or "
+        "setting needs PyTorch",
     )
 
 
@@ -91,7 +94,7 @@ class Int8Flags:
         "Decode on the CPU with linear layers in 8 bits, about twice as fast",
         False,
         "do not",
-        unless=("runtime",),
+        unless=("runtime=onnx",),
     )
 
 
@@ -141,22 +144,22 @@ def check_flags(arguments: argparse.Namespace, **least: int) -> None:
     Raises:
         ValueError: a number is out of range, the device does not exist, or a flag has no effect with the others.
     """
-    import torch
-
     flags.check_flags(arguments, {**_FLAGS, **{name: Flag(range=Range(number)) for name, number in least.items()}})
     most = arguments.max_new_tokens
     for name in ("min_new_tokens", "min_new_words"):
         value = getattr(arguments, name)
         if None not in (value, most) and value > most:
             raise ValueError(f"--{name} {value}: must be at most {most}, which is --max_new_tokens")
-    if arguments.device is None:
+    if arguments.device in (None, "cpu"):
         return
+    import torch
+
     try:
         device = torch.empty(0, device=arguments.device).device
     except (RuntimeError, AssertionError) as error:
         raise ValueError(f"--device {arguments.device:.80}: {str(error).splitlines()[0]:.150}") from error
     for name in ("runtime", "int8"):
-        if getattr(arguments, name, None) and device.type != "cpu":
+        if getattr(arguments, name, None) not in (None, False, "pytorch") and device.type != "cpu":
             raise ValueError(f"--{name}: needs --device cpu")
 
 
@@ -167,9 +170,22 @@ def find_model(arguments: argparse.Namespace) -> None:
         ValueError: the folder is missing or damaged.
     """
     if arguments.model is None:
-        arguments.model = str(bundled_model())
-        print(f"hf-summ: no --model: {DEFAULT_MODEL}, which writes {purpose(DEFAULT_MODEL)}", file=sys.stderr)
-    arguments.model = model_folder(arguments.model)
+        if uses_graphs := has_graphs() and _leaves_runtime(arguments):
+            arguments.runtime = "onnx"
+        arguments.model = str(FOLDER / DEFAULT_MODEL if uses_graphs else bundled_model())
+        by = ", in 8 bits by ONNX Runtime (--runtime pytorch: in 32 bits by PyTorch)" if uses_graphs else ""
+        print(f"hf-summ: no --model: {DEFAULT_MODEL}, which writes {purpose(DEFAULT_MODEL)}{by}", file=sys.stderr)
+    else:
+        arguments.model = model_folder(arguments.model)
+    if getattr(arguments, "runtime", "") is None and (Path(arguments.model) / RUNTIME_FILE).is_file():
+        arguments.runtime = "onnx"
+
+
+def _leaves_runtime(arguments: argparse.Namespace) -> bool:
+    """Whether a command's flags leave the choice of a runtime, and graphs support all of them."""
+    if getattr(arguments, "runtime", "") is not None or getattr(arguments, "int8", False):
+        return False
+    return arguments.device in (None, "cpu") and not (arguments.dtype or lacking(decoding_settings(arguments)))
 
 
 def check_output_file(arguments: argparse.Namespace) -> None:
@@ -193,6 +209,30 @@ def load_summarizer(arguments: argparse.Namespace, **settings):
     Raises:
         ValueError: the checkpoint cannot be loaded, or does not support the given phrases or settings.
     """
+    values = vars(arguments)
+    load = _load_graphs if values.get("runtime") == "onnx" else _load_pipeline
+    summarizer = load(arguments, settings)
+    check_own_settings(values, summarizer.model)
+    inputs = getattr(summarizer.processor, "model_input_names", ())
+    if values.get("phrase") is not None and "phrase_starts" not in inputs:
+        raise ValueError(f"--phrase: {arguments.model} does not read key phrases, but a highlight_transformer does")
+    return summarizer
+
+
+def _load_graphs(arguments: argparse.Namespace, settings: dict[str, Any]) -> Any:
+    """The summarizer of exported graphs: without PyTorch, unless a setting needs it."""
+    if lacking({**settings, **decoding_settings(arguments)}) and find_spec("torch") is not None:
+        return _load_pipeline(arguments, settings)
+    from hf_summ.runtimes.onnx_summarizer import OnnxSummarizer
+
+    with loading(arguments.model):
+        own = {name: value for name, value in settings.items() if name != "device"}
+        seed = vars(arguments).get("seed") or 0
+        return OnnxSummarizer(arguments.model, source_prefix=arguments.source_prefix, seed=seed, **own)
+
+
+def _load_pipeline(arguments: argparse.Namespace, settings: dict[str, Any]) -> Any:
+    """The pipeline of a checkpoint."""
     import torch
     from transformers import pipeline
 
@@ -210,7 +250,7 @@ def load_summarizer(arguments: argparse.Namespace, **settings):
     options["model_kwargs"] = {"dtype": arguments.dtype or "auto"}
     if values.get("source_prefix") is not None:
         settings["source_prefix"] = arguments.source_prefix
-    if values.get("runtime") is not None:
+    if values.get("runtime") == "onnx":
         settings |= {"device": "cpu", "runtime": arguments.runtime}
     if values.get("int8"):
         settings |= {"device": "cpu", "model_kwargs": {"quantization_config": Int8Config()}}
@@ -226,10 +266,6 @@ def load_summarizer(arguments: argparse.Namespace, **settings):
             summarizer.model.generation_config = own
     # building a model draws random numbers
     torch.manual_seed(values.get("seed") or 0)
-    check_own_settings(values, summarizer.model)
-    inputs = getattr(summarizer.processor, "model_input_names", ())
-    if values.get("phrase") is not None and "phrase_starts" not in inputs:
-        raise ValueError(f"--phrase: {model} does not read key phrases, but a highlight_transformer does")
     return summarizer
 
 

@@ -124,8 +124,8 @@ def panics_as_errors() -> Generator[None]:
 @contextmanager
 def no_warnings(summarizer: Any) -> Generator[None]:
     """Silence the pipeline's warnings about truncated or unusual documents, which its caller reports."""
-    # the logger of all its modules
-    logger = logging.getLogger(type(summarizer).__module__.rpartition(".")[0])
+    # the logger of all modules beside the one that reads documents
+    logger = logging.getLogger(type(summarizer).read.__module__.rpartition(".")[0])
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:

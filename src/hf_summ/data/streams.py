@@ -5,17 +5,24 @@ from functools import cached_property
 from glob import glob, has_magic
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hf_summ.common.files import content_hash
 from hf_summ.common.messages import one_line
-from hf_summ.data.columns import column_type, feature_of, storable, value_type
+from hf_summ.data.columns import column_type, storable, value_type
 from hf_summ.data.rows import STREAMED_FILES, UnreadRows, existing, kind_of_file, unread_rows
 
+if TYPE_CHECKING:
+    import datasets
+
+# as in `columns.column_type`
+_ARROW = {
+    **{"bool": pa.bool_(), "int64": pa.int64(), "float64": pa.float64(), "string": pa.string(), "json": pa.string()},
+    "strings": pa.list_(pa.string()),
+}
 # rows of a Parquet file that are decoded at a time
 _DECODED = 256
 
@@ -75,9 +82,9 @@ class FileRows:
                     schemas.append(file.schema_arrow.remove_metadata())
             else:
                 numbers[name] = _look_through(path, types), state
-        features = datasets.Features({name: feature_of(column_type(types[name])) for name in types})
+        own = pa.schema([(name, _ARROW[column_type(types[name])]) for name in types])
         try:
-            schemas = [features.arrow_schema.remove_metadata(), *schemas]
+            schemas = [own, *schemas]
             return numbers, pa.unify_schemas(schemas, promote_options="permissive")
         except pa.ArrowException as error:
             raise ValueError(f"{', '.join(self._paths)}: columns are incompatible: {one_line(error)}") from error
@@ -135,12 +142,14 @@ class HubRows:
     @cached_property
     def _builder(self):
         try:
-            return datasets.load_dataset_builder(self._name, self._config_name)
+            from datasets import load_dataset_builder
+
+            return load_dataset_builder(self._name, self._config_name)
         except (ValueError, FileNotFoundError, RuntimeError) as error:
             raise ValueError(f"--dataset_name {self._name}: {one_line(error)}") from error
 
     @cached_property
-    def _stream(self) -> datasets.IterableDataset:
+    def _stream(self) -> "datasets.IterableDataset":
         splits = self._builder.as_streaming_dataset()
         if self._split not in splits:
             raise ValueError(f"--split {self._split}: {self._name} has the splits {', '.join(splits)}")

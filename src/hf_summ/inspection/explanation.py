@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 import torch
 
 from hf_summ.common.files import shared_name
-from hf_summ.models.generation_words import replace_unknown
 from hf_summ.models.text_documents import prefix_of, with_prefix
-from hf_summ.models.text_words import WordTable, word_table
+from hf_summ.models.text_words import WordTable, replace_unknown, word_table
 
 # most source words listed for a summary word, and their least probability
 _ORIGINS, _LEAST = 8, 0.005
@@ -291,8 +290,8 @@ class _Trace:
         special = set(tokenizer.all_special_ids) - {unknown}
         ids = self.written
         if replaces_unknown:
-            attention = self.copy_attention[None]
-            ids = replace_unknown(self.ids, attention, self.source_ids, unknown, sorted(special))[0, 1:].tolist()
+            read = (tensor.numpy(force=True) for tensor in (self.ids, self.copy_attention[None], self.source_ids))
+            ids = replace_unknown(*read, unknown, sorted(special))[0, 1:].tolist()
         groups = [
             [index for index in group if self.written[index] not in special]
             for group in grouped(self.written, self.table)

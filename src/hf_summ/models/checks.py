@@ -14,6 +14,8 @@ from typing import Any, Literal, get_args
 
 # upper bound of a range that excludes infinity
 FINITE = sys.float_info.max
+# file in an exported folder that names the runtime
+RUNTIME_FILE = "runtime.json"
 # embeddings of padded checkpoints have a few more rows than the tokenizer has tokens
 PADDING_ROWS = 127
 

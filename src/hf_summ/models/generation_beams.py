@@ -12,6 +12,27 @@ import numpy as np
 _ABSENT = np.float32(-1e9)
 
 
+class GnmtLengthPenalty(float):
+    """The exponent α of the GNMT length penalty, ((k + n) / (k + 1))^α, with k = 5 (Wu et al. 2016, equation 14).
+
+    Beam search divides a hypothesis's score by `length ** length_penalty`. This exponent makes that power the GNMT
+    penalty.
+    """
+
+    offset: float
+
+    def __new__(cls, exponent: float, offset: float = 5.0):
+        penalty = super().__new__(cls, exponent)
+        penalty.offset = offset
+        return penalty
+
+    def __rpow__(self, length):
+        try:
+            return ((self.offset + length) / (self.offset + 1.0)) ** float(self)
+        except OverflowError as error:
+            raise ValueError(f"`gnmt_length_penalty` is {float(self)}, too large for {length} tokens") from error
+
+
 class Sequences(NamedTuple):
     """The texts of a search.
 

@@ -12,9 +12,10 @@ from transformers.utils import logging
 
 from .checks import check_generation_config, check_generation_settings, check_own_settings, in_floats, own_settings
 from .generation_beam_search import search, unsupported_setting
-from .generation_rules import word_rules
+from .generation_beams import GnmtLengthPenalty
+from .generation_rules import coverage_growth, word_rules
 from .generation_words import ForbiddingLogitsProcessor, own_tokenizer
-from .text_words import SupportInSource, word_table
+from .text_words import best_supported, word_table
 
 logger = logging.get_logger(__name__)
 
@@ -41,8 +42,7 @@ class CoveragePenaltyLogitsProcessor(LogitsProcessor):
 
     def observe(self, coverage: torch.Tensor, step: torch.Tensor) -> None:
         """Record the coverage (R, S) including the step to be scored, and that step's copy distribution (R, S)."""
-        overlap, before = ((total.clamp(min=1.0) - 1.0).sum(-1) for total in (coverage, coverage - step))
-        self._growth = overlap - before
+        self._growth = coverage_growth(coverage, step)
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         return scores - self.penalty * self._growth[:, None].to(scores.device, scores.dtype)
@@ -76,27 +76,6 @@ _running: ContextVar[RunningGeneration | None] = ContextVar("running_generation"
 def running_generation() -> RunningGeneration | None:
     """The state of the running `generate()`; None in a caller's own decoding loop."""
     return _running.get()
-
-
-class GnmtLengthPenalty(float):
-    """The exponent α of the GNMT length penalty, ((k + n) / (k + 1))^α, with k = 5 (Wu et al. 2016, equation 14).
-
-    Beam search divides a hypothesis's score by `length ** length_penalty`. This exponent makes that power the GNMT
-    penalty.
-    """
-
-    offset: float
-
-    def __new__(cls, exponent: float, offset: float = 5.0):
-        penalty = super().__new__(cls, exponent)
-        penalty.offset = offset
-        return penalty
-
-    def __rpow__(self, length):
-        try:
-            return ((self.offset + length) / (self.offset + 1.0)) ** float(self)
-        except OverflowError as error:
-            raise ValueError(f"`gnmt_length_penalty` is {float(self)}, too large for {length} tokens") from error
 
 
 class SummarizationGenerationMixin(GenerationMixin):
@@ -162,18 +141,21 @@ class SummarizationGenerationMixin(GenerationMixin):
         tokenizer, settings = self._word_tokenizer(), running.caller_config
         documents = tokenizer.batch_decode(running.source_ids, skip_special_tokens=True)
         summaries = tokenizer.batch_decode(output.sequences, skip_special_tokens=True)
-        supports = [SupportInSource(document) for document in documents]
-        support = [supports[row // settings.num_beams](summary) for row, summary in enumerate(summaries)]
-        scores = output.sequences_scores + settings.support_weight * output.sequences_scores.new_tensor(support)
-        best = scores.view(-1, settings.num_beams).topk(settings.num_return_sequences or 1).indices
-        best = (best + torch.arange(0, len(scores), settings.num_beams, device=best.device)[:, None]).view(-1)
+        best, scores = best_supported(
+            output.sequences_scores.numpy(force=True),
+            summaries,
+            documents,
+            settings.support_weight,
+            settings.num_return_sequences or 1,
+        )
+        best = torch.tensor(best, device=output.sequences.device)
         indices = output.beam_indices[best]
         # the longest beam may be one of those dropped
         unused = indices.shape[1] - int((indices >= 0).sum(-1).max())
         sequences = output.sequences[best][:, : output.sequences.shape[1] - unused]
         if not settings.return_dict_in_generate:
             return sequences
-        output.sequences, output.sequences_scores = sequences, scores[best]
+        output.sequences, output.sequences_scores = sequences, output.sequences_scores.new_tensor(scores)
         output.beam_indices = indices[:, : indices.shape[1] - unused]
         if not settings.output_scores:
             output.scores = output.sequences_scores = None

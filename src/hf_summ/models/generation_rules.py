@@ -157,3 +157,14 @@ def word_rules(
             yield NoRepeatWordNGram(size, table(), prompt_length)
     if config.english_articles:
         yield EnglishArticles(table(), prompt_length)
+
+
+def coverage_growth(coverage: Any, step: Any) -> Any:
+    """The growth (R,) of the penalty Σ_i max(coverage_i, 1) - S for repeated copying (Aksenov 2020, section 6.3).
+
+    Args:
+        coverage: (R, S), an array or a tensor, the sum of the copy distributions of all steps, including the last.
+        step: (R, S), the copy distribution of the last step.
+    """
+    overlap, before = ((total.clip(min=1.0) - 1.0).sum(-1) for total in (coverage, coverage - step))
+    return overlap - before

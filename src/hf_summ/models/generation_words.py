@@ -1,13 +1,10 @@
-"""Decoding by words in PyTorch: forbidden tokens, unknown words, and a model's own tokenizer."""
-
-from collections.abc import Sequence
+"""Decoding by words in PyTorch: forbidden tokens, and a model's own tokenizer."""
 
 import torch
 from transformers import LogitsProcessor, PreTrainedTokenizerFast
 from transformers.generation import logits_process
 
 from .generation_rules import MinLength, NoRepeatNGram, Rule
-from .text_words import FIRST_POINTER
 
 
 class ForbiddingLogitsProcessor(LogitsProcessor):
@@ -45,29 +42,6 @@ def rule_of(processor: LogitsProcessor) -> Rule | None:
     if type(processor) is logits_process.NoRepeatNGramLogitsProcessor:
         return NoRepeatNGram(processor.ngram_size)
     return None
-
-
-def replace_unknown(
-    sequences: torch.Tensor, attentions: torch.Tensor, source_ids: torch.Tensor, unknown: int, special: Sequence[int]
-) -> torch.Tensor:
-    """Replace unknown words by the source words with the most attention (Luong et al. 2015).
-
-    A source word that is unknown as well has a text, but no id: `FIRST_POINTER` plus its position replaces it, which
-    processors look up in the document and plain tokenizers omit. If the source has no words, `unknown` stays.
-
-    Args:
-        sequences: (R, L), R = B · n.
-        attentions: (R, L - 1, S), the attention of each token after the first.
-        source_ids: (B, S).
-        unknown, special: the id of unknown words, and ids that are not words, such as padding and the end.
-    """
-    source_ids = source_ids.repeat_interleave(len(sequences) // len(source_ids), dim=0)
-    is_word = ~torch.isin(source_ids, torch.tensor(special, device=source_ids.device))
-    positions = attentions.masked_fill(~is_word[:, None], -1.0).argmax(-1)
-    words = source_ids.gather(1, positions)
-    words = torch.where(words == unknown, FIRST_POINTER + positions, words)
-    is_replaced = (sequences[:, 1:] == unknown) & is_word.any(-1, keepdim=True)
-    return torch.cat((sequences[:, :1], torch.where(is_replaced, words, sequences[:, 1:])), dim=1)
 
 
 def own_tokenizer(model) -> PreTrainedTokenizerFast:

@@ -14,6 +14,7 @@ from transformers import PreTrainedModel
 from transformers import initialization as init
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache, EncoderDecoderCache
 
+from .checks import RUNTIME_FILE
 from .losses import IGNORED_LABEL
 from .quantization_int8 import Int8Config  # noqa: F401 registers the method named in saved checkpoints
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 # runtime name -> function that loads an exported model from a folder; hf_summ adds its own runtimes
 RUNTIMES: dict[str, Callable[[str], PreTrainedModel]] = {}
-# file in an exported folder that names the runtime
-RUNTIME_FILE = "runtime.json"
 
 _HUB_SETTINGS = ("cache_dir", "force_download", "local_files_only", "revision", "subfolder", "token")
 

@@ -11,7 +11,6 @@ from transformers.utils.generic import merge_with_config_defaults
 from .checks import own_settings
 from .configuration_drgd import DrgdConfig
 from .generation_mixin import running_generation
-from .generation_words import replace_unknown
 from .layers_copying import keys_once
 from .layers_drgd import GatedOutput, LatentChain, SummedOutput, draw_noise, gaussian_kl, seeded_noise
 from .layers_recurrent import AttentiveGrus, BidirectionalGru
@@ -27,7 +26,7 @@ from .modeling_copying import (
     CopySummarizationOutput,
     summed_coverage,
 )
-from .text_words import check_vocabulary
+from .text_words import check_vocabulary, replace_unknown
 
 
 @dataclass
@@ -298,7 +297,10 @@ class DrgdForConditionalGeneration(DrgdPreTrainedModel, CopyingForConditionalGen
         if written.source_ids is None:
             raise ValueError("`replace_unk` needs the source's words: give `input_ids`")
         special = [token for token in self._word_tokenizer().all_special_ids if token != unknown]
-        replaced = replace_unknown(sequences, written.copy_attentions, written.source_ids, unknown, special)
+        read = (
+            tensor.numpy(force=True) for tensor in (sequences, written.copy_attentions.double(), written.source_ids)
+        )
+        replaced = torch.tensor(replace_unknown(*read, unknown, special), device=sequences.device)
         if isinstance(output, torch.Tensor):
             return replaced
         output.sequences = replaced

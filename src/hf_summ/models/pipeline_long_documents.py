@@ -1,15 +1,14 @@
 """How `pipeline("summarization")` reads documents that exceed the model's input length."""
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from transformers.utils import logging
-
 from .checks import check_text
 from .text_documents import DOCUMENT_SEPARATOR, prefix_of, readable, with_prefix
 
-logger = logging.get_logger(__name__)
+logger = logging.getLogger(__name__)
 
 # a document, or several of one example
 Example = str | list[str]

@@ -167,6 +167,25 @@ class SupportInSource:
         )
 
 
+def best_supported(
+    scores: np.ndarray, summaries: Sequence[str], documents: Sequence[str], weight: float, number: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The rows (B · number) of each document's best summaries by score and support, and their sums of both.
+
+    Args:
+        scores: (R), R = B · beams.
+        summaries, documents: R and B texts.
+        weight: of the support.
+    """
+    beams = len(scores) // len(documents)
+    supports = [SupportInSource(document) for document in documents]
+    support = [supports[row // beams](summary) for row, summary in enumerate(summaries)]
+    scores = scores + np.float32(weight) * np.array(support, scores.dtype)
+    order = np.argsort(-scores.reshape(-1, beams), axis=1, kind="stable")[:, :number]
+    rows = (order + beams * np.arange(len(documents))[:, None]).ravel()
+    return rows, scores[rows]
+
+
 def _content_words(text: str) -> list[str]:
     return _CONTENT_WORD.findall(text.lower())
 
@@ -250,6 +269,29 @@ def word_marks(tokenizer) -> WordMarks:
         f"the tokenizer's decoder ({', '.join(map(str, types))}) does not show where words start, so words cannot be "
         "counted: use `no_repeat_ngram_size` and `min_new_tokens`, which count tokens"
     )
+
+
+def replace_unknown(
+    sequences: np.ndarray, attentions: np.ndarray, source_ids: np.ndarray, unknown: int, special: Sequence[int]
+) -> np.ndarray:
+    """Replace unknown words by the source words with the most attention (Luong et al. 2015).
+
+    A source word that is unknown as well has a text, but no id: `FIRST_POINTER` plus its position replaces it, which
+    processors look up in the document and plain tokenizers omit. If the source has no words, `unknown` stays.
+
+    Args:
+        sequences: (R, L), R = B · n.
+        attentions: (R, L - 1, S), the attention of each token after the first.
+        source_ids: (B, S).
+        unknown, special: the id of unknown words, and ids that are not words, such as padding and the end.
+    """
+    source_ids = source_ids.repeat(len(sequences) // len(source_ids), axis=0)
+    is_word = ~np.isin(source_ids, special)
+    positions = np.where(is_word[:, None], attentions, -1.0).argmax(-1)
+    words = np.take_along_axis(source_ids, positions, 1)
+    words = np.where(words == unknown, FIRST_POINTER + positions, words)
+    is_replaced = (sequences[:, 1:] == unknown) & is_word.any(-1, keepdims=True)
+    return np.concatenate((sequences[:, :1], np.where(is_replaced, words, sequences[:, 1:])), axis=1)
 
 
 def pointed_words(

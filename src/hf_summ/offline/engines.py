@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import pickle
 import signal
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -17,10 +18,6 @@ from itertools import islice
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
-
-import torch
-from torch.utils.data import Dataset
-from tqdm import tqdm
 
 from hf_summ.common.messages import no_warnings, one_line, panics_as_errors
 from hf_summ.common.processes import threads_for
@@ -48,6 +45,7 @@ class Work:
         output_column: the column for the summaries.
         phrases: key phrases for every document, for models that read them.
         seed: seed of summaries that are sampled.
+        uses_torch: whether the model is one of PyTorch, and not of graphs.
     """
 
     load: Callable[..., Any]
@@ -56,6 +54,7 @@ class Work:
     output_column: str
     phrases: dict[str, float] | None = None
     seed: int = 0
+    uses_torch: bool = True
 
     def begin(self, **where: Any) -> "ShardSummarizer":
         """Load the model; `where` may contain its `device`."""
@@ -86,7 +85,8 @@ class ShardSummarizer:
             ValueError: the model cannot summarize a plain sentence either.
         """
         # sampled texts must not depend on the process that generates them
-        torch.manual_seed((self._work.seed * _STRIDE + shard.number) % 2**32)
+        if torch := sys.modules.get("torch"):
+            torch.manual_seed((self._work.seed * _STRIDE + shard.number) % 2**32)
         texts = {index: row.text for index, row in enumerate(shard.rows) if row.text is not None}
         # longest first: if memory is too small, this appears early
         order = sorted(texts, key=lambda index: -_length(texts[index]))
@@ -148,8 +148,8 @@ class ShardSummarizer:
         }
 
 
-class _Texts(Dataset):
-    """A list that the pipeline reads lazily, so that summaries before an error are not lost."""
+class _Texts:
+    """A list that the summarizer reads lazily, so that summaries before an error are not lost."""
 
     def __init__(self, texts: Sequence[Any]):
         self._texts = texts
@@ -227,14 +227,23 @@ def _start(work: Work, started: Any, threads: int | None, end: Connection) -> No
     """Prepare a process, which ends when the other end of this connection is closed."""
     global _begin
     threading.Thread(target=_end_with, args=(end,), daemon=True).start()
+    from tqdm import tqdm
+
     # tqdm's default lock is a semaphore, which a process that is stopped would leak
     tqdm.set_lock(threading.RLock())
     if threads is not None:
-        torch.set_num_threads(threads)
+        # graphs are loaded with this number
+        os.environ["OMP_NUM_THREADS"] = str(threads)
     with started:
         index = started.value
         started.value += 1
-    gpus = torch.cuda.device_count()
+    gpus = 0
+    if work.uses_torch:
+        import torch
+
+        gpus = torch.cuda.device_count()
+        if threads is not None:
+            torch.set_num_threads(threads)
     _begin = cache(partial(work.begin, **({"device": f"cuda:{index % gpus}"} if gpus else {})))
 
 

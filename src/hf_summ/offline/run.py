@@ -4,6 +4,7 @@ import importlib.metadata
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,9 @@ logger = logging.getLogger(__name__)
 
 # libraries that read a folder of Parquet files leave out names that begin with these characters
 RECORD, LOCK = "_summaries.yaml", ".lock"
+
+# what determines summaries, as far as it is installed
+_LIBRARIES = ("hf-summ", "transformers", "torch", "onnxruntime")
 
 # summarizes shards that are not finished, and reports progress in rows
 Engine = Callable[[set[int], Progress], Iterator[Summarized]]
@@ -170,7 +174,7 @@ def run_plan(
         raise ValueError(f"--output {folder}: has summaries of another run ({shown(differences)}): name another folder")
     with _locked(folder):
         if not before or differences:
-            versions = {name: importlib.metadata.version(name) for name in ("hf-summ", "transformers", "torch")}
+            versions = {name: version for name in _LIBRARIES if (version := _version(name)) is not None}
             write_record(folder / RECORD, {"summaries": now, "versions": versions})
         return _summarize(plan, engine, announce)
 
@@ -200,6 +204,13 @@ def _summarize(plan: Plan, engine: Engine, announce: Callable[[str], None]) -> O
             plan.write(shard)
             outcome.add(shard)
     return outcome
+
+
+def _version(library: str) -> str | None:
+    """The version of a library; None if it is not installed."""
+    with suppress(importlib.metadata.PackageNotFoundError):
+        return importlib.metadata.version(library)
+    return None
 
 
 def model_identity(model: str, revision: str | None) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The bundled models: folders in this one, each with a phrase in `purpose.txt` that says what the model writes."""
 
+from importlib.util import find_spec
 from pathlib import Path
 
 from hf_summ.common.messages import unknown_choice
@@ -30,6 +31,11 @@ def bundled_model(name: str = DEFAULT_MODEL) -> Path:
     if problem is not None:
         raise ValueError(f"{folder}: {problem}: install the package again")
     return folder
+
+
+def has_graphs(name: str = DEFAULT_MODEL) -> bool:
+    """Whether a bundled model has graphs for ONNX Runtime, and onnxruntime is installed."""
+    return (FOLDER / name / "onnx").is_dir() and find_spec("onnxruntime") is not None
 
 
 # the former name

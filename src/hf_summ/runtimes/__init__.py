@@ -1,1 +1,12 @@
 """Other runtimes for our models: ONNX Runtime on CPUs."""
+
+from typing import TYPE_CHECKING
+
+from hf_summ.common.lazy import lazily
+
+if TYPE_CHECKING:
+    from hf_summ.runtimes.onnx_summarizer import OnnxSummarizer
+
+__all__ = ["OnnxSummarizer"]
+
+__getattr__, __dir__ = lazily(__name__, {"OnnxSummarizer": ".onnx_summarizer"})

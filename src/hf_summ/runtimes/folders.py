@@ -3,14 +3,14 @@
 import json
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
-
-from transformers import PreTrainedModel
-from transformers.utils import cached_file
+from typing import TYPE_CHECKING, Any
 
 from hf_summ.common.files import content_hash, moved_into_place, write_atomically
 from hf_summ.common.records import parse_json
-from hf_summ.models.modeling_base import RUNTIME_FILE
+from hf_summ.models.checks import RUNTIME_FILE
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 # name of the runtime, and of its folder inside a checkpoint
 ONNX = "onnx"
@@ -18,7 +18,7 @@ _LAYOUT = 3
 _MODEL_TYPES = ("gdlf", "drgd", "copy_transformer", "highlight_transformer", "sagcopy")
 
 
-def export(model: PreTrainedModel, processor: Any, output: Path, int8: bool) -> None:
+def export(model: "PreTrainedModel", processor: Any, output: Path, int8: bool) -> None:
     """Export a loaded checkpoint to a folder for ONNX Runtime, with config and processor.
 
     Args:
@@ -36,6 +36,8 @@ def export(model: PreTrainedModel, processor: Any, output: Path, int8: bool) -> 
     if problem is not None:
         raise ValueError(f"{model.name_or_path} {problem}")
     check_libraries("onnx", "onnxscript")
+    from transformers.utils import cached_file
+
     folder = Path(cached_file(model.name_or_path, "config.json", **model.hub_settings)).parent
     record = {"runtime": ONNX, "layout": _LAYOUT, "int8": int8, "weights": _weights(folder)}
     from hf_summ.runtimes.onnx_graphs import write_graphs
@@ -48,7 +50,7 @@ def export(model: PreTrainedModel, processor: Any, output: Path, int8: bool) -> 
         write_atomically(temporary / RUNTIME_FILE, f"{json.dumps(record, indent=2)}\n")
 
 
-def load(name: str) -> PreTrainedModel:
+def load(name: str) -> "PreTrainedModel":
     """Load the model of an exported folder.
 
     Raises:
@@ -82,7 +84,7 @@ def find(name: str) -> Path:
     return exported
 
 
-def _problem(model: PreTrainedModel) -> str | None:
+def _problem(model: "PreTrainedModel") -> str | None:
     """Why a model cannot be exported, or None."""
     config = model.config
     if config.model_type not in _MODEL_TYPES:

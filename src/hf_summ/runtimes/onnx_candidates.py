@@ -3,9 +3,7 @@
 import numpy as np
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
-# names of the graph's further inputs and outputs
-FORBIDDEN, TOTALS, NUMBER = "forbidden", "totals", "number"
-BEST_TOTALS, BEST_TOKENS = "best.totals", "best.tokens"
+from hf_summ.runtimes.onnx_search import BEST_TOKENS, BEST_TOTALS, FORBIDDEN, NUMBER, TOTALS
 
 # sizes of a block of the vocabulary, of which the maxima are compared first
 _BLOCKS = range(256, 63, -1)
@@ -63,7 +61,11 @@ def add_candidates(model: ModelProto, vocab_size: int) -> None:
 
     graph = model.graph
     graph.node.extend(nodes)
-    graph.initializer.extend(numpy_helper.from_array(value, f"candidates.{name}") for name, value in constants.items())
+    # ONNX Runtime warns of those that no node reads
+    used = {name for added in nodes for name in added.input}
+    graph.initializer.extend(
+        numpy_helper.from_array(value, _name(name)) for name, value in constants.items() if _name(name) in used
+    )
     make = helper.make_tensor_value_info
     graph.input.extend(
         [

@@ -17,8 +17,21 @@ from hf_summ.models.generation_beam_search import output_of, start_of
 from hf_summ.models.generation_words import rule_of
 from hf_summ.models.layers_transformer import cache_argument
 from hf_summ.models.modeling_copying import CopySummarizationOutput
-from hf_summ.runtimes.onnx_candidates import BEST_TOKENS, BEST_TOTALS, FORBIDDEN, NUMBER, TOTALS
-from hf_summ.runtimes.onnx_search import LAST, NEXT, POSITIONS, READ, STATE, WRITE, Graph, encode, joined, search
+from hf_summ.runtimes.onnx_search import (
+    BEST_TOKENS,
+    BEST_TOTALS,
+    LAST,
+    NEXT,
+    NO_CANDIDATES,
+    POSITIONS,
+    READ,
+    STATE,
+    WRITE,
+    Graph,
+    encode,
+    joined,
+    search,
+)
 
 _INPUTS = ("attention_mask", "decoder_input_ids", "encoder_outputs", "cache")
 # inputs that the graphs do not support
@@ -26,13 +39,6 @@ _NOT_READ = (
     *("inputs_embeds", "decoder_inputs_embeds", "decoder_attention_mask", "labels"),
     *("latent_seed", "zero_latent", "output_attentions", "output_hidden_states"),
 )
-
-# inputs of a step whose candidates are not read
-_NO_CANDIDATES = {
-    TOTALS: np.zeros((1, 1), np.float32),
-    FORBIDDEN: np.empty((0, 2), np.int64),
-    NUMBER: np.array([1]),
-}
 
 
 @dataclass
@@ -212,7 +218,7 @@ class OnnxGeneration(PreTrainedModel):
     def _write(self, tokens: torch.Tensor, tensors: Mapping[str, Any], cache: OnnxCache) -> dict[str, np.ndarray]:
         """The outputs of a step without its states, which go to the cache."""
         written = np.empty(cache.written, np.float32)
-        inputs = {**tensors, **cache.states, "tokens": tokens, "rows": cache.rows, "written": written, **_NO_CANDIDATES}
+        inputs = {**tensors, **cache.states, "tokens": tokens, "rows": cache.rows, "written": written, **NO_CANDIDATES}
         outputs = self._step(inputs, self._outputs)
         cache.states = {name.removeprefix(NEXT): outputs.pop(name) for name in list(outputs) if name.startswith(NEXT)}
         cache.rows = torch.arange(len(tokens))

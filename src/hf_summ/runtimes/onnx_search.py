@@ -1,14 +1,14 @@
 """Greedy and beam search around ONNX graphs that return the best continuations; without PyTorch."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hf_summ.models.generation_beams import Beams, Sequences, Texts
-from hf_summ.models.generation_rules import Rule
-from hf_summ.runtimes.onnx_candidates import BEST_TOKENS, BEST_TOTALS, FORBIDDEN, NUMBER, TOTALS
+from hf_summ.models.generation_rules import Rule, coverage_growth
+from hf_summ.runtimes.onnx_scores import Process, best, log_softmax
 
 # the files of a folder's graphs
 READ, WRITE = "read.onnx", "write.onnx"
@@ -16,10 +16,18 @@ READ, WRITE = "read.onnx", "write.onnx"
 SOURCE, STATE, NEXT = "source.", "state.", "next."
 # the encoder's output
 LAST = f"{SOURCE}last"
+LOGITS = "logits"
+# a step's copy distributions, or the attention of a model that does not copy
+COPIED = "copy_attentions"
+# inputs and outputs of `onnx_candidates`
+FORBIDDEN, TOTALS, NUMBER = "forbidden", "totals", "number"
+BEST_TOTALS, BEST_TOKENS = "best.totals", "best.tokens"
 # positions, over all documents, that are encoded at once: their activations fit in a processor's cache
 POSITIONS = 512
 
 _NO_PAIRS = np.empty((0, 2), np.int64)
+# inputs of a step whose candidates are not read
+NO_CANDIDATES = {TOTALS: np.zeros((1, 1), np.float32), FORBIDDEN: _NO_PAIRS, NUMBER: np.array([1])}
 
 
 class Graph:
@@ -58,7 +66,16 @@ def joined(arrays: list[np.ndarray], axis: int = 0) -> np.ndarray:
     return np.concatenate(arrays, axis) if len(arrays) > 1 else arrays[0]
 
 
-def search(step: Graph, source: Mapping[str, np.ndarray], beams: Beams | Texts, rules: Sequence[Rule]) -> Sequences:
+def search(
+    step: Graph,
+    source: Mapping[str, np.ndarray],
+    beams: Beams | Texts,
+    rules: Sequence[Rule],
+    coverage_penalty: float = 0.0,
+    processors: Sequence[Process] = (),
+    noise: np.random.Generator | None = None,
+    proceed: Callable[[], object] = lambda: None,
+) -> Sequences:
     """Search the best summaries by the rules of `generate()`.
 
     Args:
@@ -66,18 +83,36 @@ def search(step: Graph, source: Mapping[str, np.ndarray], beams: Beams | Texts, 
         source: the documents' ids and mask, and what `encode` returns.
         beams: the texts, each with one token.
         rules: the rules that forbid tokens; `Rule.yields` has no effect, as these rules leave other tokens.
+        coverage_penalty: factor of the penalty for repeated copying; see `generation_rules.coverage_growth`.
+        processors: change the scores, which the graph's candidates do not allow.
+        noise: for sampling instead of searching.
+        proceed: called before each step; what it raises ends the search.
     """
     rows = np.arange(len(beams.is_done)).repeat(beams.number)
     tensors = {name: value for name, value in source.items() if name in step.inputs}
-    outputs = [BEST_TOTALS, BEST_TOKENS, *(name for name in step.outputs if name.startswith(NEXT))]
+    changes_scores = bool(processors) or noise is not None
+    outputs = [LOGITS] if changes_scores else [BEST_TOTALS, BEST_TOKENS]
+    outputs += [name for name in step.outputs if name.startswith(NEXT)]
+    coverage = next((name for name in outputs if ".coverage." in name), "") if coverage_penalty else ""
+    outputs += [COPIED] if coverage else []
     tensors[NUMBER] = np.array([beams.candidates])
     while True:
+        proceed()
         totals = np.zeros((len(rows), 1), np.float32) if beams.totals is None else beams.totals.reshape(-1, 1).copy()
         tensors |= {"tokens": beams.ids[:, -1], "rows": rows, "written": np.empty(beams.length - 1, np.float32)}
         pairs, ended = _forbidden(beams.ids.tolist(), rules)
         totals[ended] = -np.inf
         results = step({**tensors, TOTALS: totals, FORBIDDEN: pairs}, outputs)
-        rows = beams.advance(*_merged(results[BEST_TOTALS], results[BEST_TOKENS], beams))
+        if coverage:
+            lost = coverage_penalty * coverage_growth(results[coverage], results[COPIED][:, 0])[:, None]
+            totals -= lost
+            if not changes_scores:
+                results[BEST_TOTALS] -= lost
+        if changes_scores:
+            candidates = _chosen(results[LOGITS][:, -1], pairs, totals, beams, processors, noise)
+        else:
+            candidates = _merged(results[BEST_TOTALS], results[BEST_TOKENS], beams)
+        rows = beams.advance(*candidates)
         if beams.is_over:
             return beams.output()
         tensors |= {name.removeprefix(NEXT): value for name, value in results.items() if name.startswith(NEXT)}
@@ -87,6 +122,37 @@ def search(step: Graph, source: Mapping[str, np.ndarray], beams: Beams | Texts, 
             # the states have a row for each beam
             names = [name for name in source if name in tensors and not name.startswith(STATE)]
             tensors |= {name: tensors[name][unfinished] for name in names}
+
+
+def attentions(step: Graph, source: Mapping[str, np.ndarray], sequences: np.ndarray) -> np.ndarray:
+    """The attention to the source, (R, L - 1, S), when each token after the first of sequences (R, L) was decoded."""
+    rows = np.arange(len(source["input_ids"])).repeat(len(sequences) // len(source["input_ids"]))
+    tensors = {name: value for name, value in source.items() if name in step.inputs}
+    outputs, steps = [COPIED, *(name for name in step.outputs if name.startswith(NEXT))], []
+    for length, tokens in enumerate(sequences[:, :-1].T):
+        inputs = {**tensors, **NO_CANDIDATES, "tokens": tokens, "rows": rows, "written": np.empty(length, np.float32)}
+        results = step(inputs, outputs)
+        steps.append(results.pop(COPIED))
+        tensors |= {name.removeprefix(NEXT): value for name, value in results.items()}
+        rows = np.arange(len(sequences))
+    return joined(steps, 1)
+
+
+def _chosen(
+    logits: np.ndarray,
+    pairs: np.ndarray,
+    totals: np.ndarray,
+    beams: Beams | Texts,
+    processors: Sequence[Process],
+    noise: np.random.Generator | None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The best or sampled continuations of each document: totals, beams and tokens."""
+    scores = logits if beams.totals is None else log_softmax(logits)
+    scores[pairs[:, 0], pairs[:, 1]] = -np.inf
+    for process in processors:
+        scores = process(beams.ids, scores)
+    found, indices = best((scores + totals).reshape(len(beams.is_done), -1), beams.candidates, noise)
+    return found, *np.divmod(indices, logits.shape[1])
 
 
 def _forbidden(texts: list[list[int]], rules: Sequence[Rule]) -> tuple[np.ndarray, np.ndarray]:

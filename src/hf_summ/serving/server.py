@@ -16,6 +16,7 @@ from prometheus_client.multiprocess import mark_process_dead
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
+from hf_summ.common.lazy import after_import
 from hf_summ.common.messages import error_line
 from hf_summ.common.processes import end_with_parent, threads_for
 from hf_summ.serving.app import create_app
@@ -137,16 +138,19 @@ def _create_worker_app(start: Callable[[], Service]) -> FastAPI:
 
 def _start(load: Callable[[], Any], limits: Limits, threads: int | None, address: str) -> Service:
     """The started service of this process."""
-    from transformers.utils.logging import disable_progress_bar, set_verbosity_error
-
     # transformers and the pipeline, which have separate loggers, would warn for every document
-    set_verbosity_error()
-    if not sys.stderr.isatty():
-        disable_progress_bar()
+    after_import({"transformers.utils.logging": _silence})
     logging.getLogger("hf_summ").setLevel(logging.ERROR)
     service = Service(load, limits, threads).start()
     print(f"hf-summ: ready: {address}", file=sys.stderr, flush=True)
     return service
+
+
+def _silence(library: Any) -> None:
+    """Let transformers neither warn nor, without a terminal, show progress bars."""
+    library.set_verbosity_error()
+    if not sys.stderr.isatty():
+        library.disable_progress_bar()
 
 
 def _log_to_stderr() -> None:

@@ -1,6 +1,7 @@
 """The service without HTTP: one thread loads a model, tests it and decodes requests in batches."""
 
 import os
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -176,11 +177,12 @@ class Service:
     def _run(self) -> None:
         try:
             if self._threads is not None:
-                import torch
-
+                # graphs are loaded with this number
+                os.environ["OMP_NUM_THREADS"] = str(self._threads)
+            self._summarizer = self._load()
+            if self._threads is not None and (torch := sys.modules.get("torch")):
                 # torch's setting is per calling thread
                 torch.set_num_threads(self._threads)
-            self._summarizer = self._load()
             check_defaults(self._summarizer, self.limits)
             self.generation_keys = tuple(getattr(self._summarizer.model, "generation_keys", ()))
             self._summarize([_FIRST_DOCUMENT], {})
@@ -201,7 +203,7 @@ class Service:
         with panics_as_errors():
             for document in documents:
                 self._check_length(document)
-            results = self._summarize(documents, {**settings, "logits_processor": [_Steps(proceed)]})
+            results = self._summarize(documents, {**settings, **self._summarizer.before_steps(proceed)})
         self.metrics.batch_seconds.observe(time.perf_counter() - began)
         self.metrics.batch_size.observe(len(documents))
         for result in results:
@@ -223,20 +225,6 @@ class Service:
         length = len(self._summarizer.tokenizer(document, verbose=False)["input_ids"])
         if length > most:
             raise ValueError(f"the document has {length} tokens, but the service takes at most {most}: shorten it")
-
-
-class _Steps:
-    """A logits processor that calls `proceed` at each step; all decoding methods of `generate()` call it."""
-
-    # the result does not depend on a row's place in the batch
-    is_by_row = True
-
-    def __init__(self, proceed: Callable[[], None]):
-        self._proceed = proceed
-
-    def __call__(self, input_ids, scores):
-        self._proceed()
-        return scores
 
 
 def check_cost(document: str, settings: Mapping[str, Any], summarizer: Any, limits: Limits) -> int:
@@ -276,7 +264,7 @@ def check_defaults(summarizer: Any, limits: Limits) -> None:
 
 def _beams_and_tokens(summarizer: Any, requested: Mapping[str, Any]) -> tuple[int, int]:
     """Number of beams, and maximum number of new tokens of a summary."""
-    settings = summarizer.model.generation_config.to_diff_dict() | summarizer.generation_settings(**requested)
+    settings = summarizer.search_settings(**requested)
     most = next(name for name in _MOST if settings.get(name) is not None)
     # `max_length` includes the decoder's start token
     number = settings[most] - (most == "max_length")

@@ -1,0 +1,368 @@
+"""What summarizers do around their model, in PyTorch or in another runtime: read documents, and write records."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import dataclass
+from typing import Any
+
+from .checks import check_integer, check_texts, is_list
+from .pipeline_long_documents import (
+    SHORTENERS,
+    TRUNCATE,
+    ModelReader,
+    Reading,
+    check_long_documents,
+    cut_of,
+    details_of,
+    in_chunks,
+    with_warnings,
+)
+from .text_documents import DOCUMENT_SEPARATOR, checked_ranges, difference, readable, task_parameters, with_prefix
+
+# two names of one limit; `generate()` always prefers the second
+_LIMITS = (("max_length", "max_new_tokens"), ("min_length", "min_new_tokens"))
+# the end of a warning of a truncated document
+_HINT = "; set `long_documents` to 'windows' to read all of it, or to 'extract' to read its most important sentences"
+# values of `truncation`, as in transformers' tokenizers
+_NO_TRUNCATION = "do_not_truncate"
+_STRATEGIES = ("only_first", "only_second", "longest_first", _NO_TRUNCATION)
+
+
+@dataclass(frozen=True)
+class Example:
+    """A document, or several to summarize together.
+
+    Args:
+        document: the user's document.
+        phrases: its key phrases, if given.
+        reading: the shortened document, if the model reads that instead.
+    """
+
+    document: Any
+    phrases: Any = None
+    reading: Reading | None = None
+
+    @classmethod
+    def of(cls, item: Any) -> "Example":
+        """Wrap an item, unless it is an example already."""
+        return item if isinstance(item, cls) else cls(item)
+
+
+class Examples(Sequence):
+    """Documents as examples, each with its phrases if given."""
+
+    def __init__(self, documents, phrases=None):
+        self.documents = documents
+        self.phrases = phrases
+
+    def __len__(self):
+        return len(self.documents)
+
+    def __getitem__(self, index):
+        return Example(self.documents[index], None if self.phrases is None else self.phrases[index])
+
+
+class DocumentSummarizer:
+    """The part of a summarizer that needs no model.
+
+    A subclass has `_run`, `search_settings` and `before_steps`, and the attributes:
+
+    Attributes:
+        model: has the `config`, and the settings that the architecture adds as `generation_keys`.
+        processor: the architecture's, or None.
+        tokenizer: the processor's, or the model's own.
+    """
+
+    model: Any
+    processor: Any
+    tokenizer: Any
+    _batch_size: int | None = None
+
+    def _set_reading(self, long_documents: str, language: str, source_prefix: str | None) -> None:
+        """Set the defaults of reading documents."""
+        check_long_documents(long_documents)
+        self.long_documents = long_documents
+        self.language = language
+        self.source_prefix = source_prefix
+        self._source_ranges = checked_ranges(getattr(self.model.config, "source_ranges", None))
+
+    def _run(self, examples, *args, **settings) -> Any:
+        """The records and the note of an example, or an iterator of those of several examples."""
+        raise NotImplementedError
+
+    def search_settings(self, **settings: Any) -> dict[str, Any]:
+        """All settings of a call's search for summaries: the call's, and those that replace unset ones."""
+        raise NotImplementedError
+
+    def before_steps(self, proceed: Callable[[], object]) -> dict[str, Any]:
+        """The settings of a call that calls `proceed` before each step; what it raises ends the search."""
+        raise NotImplementedError
+
+    def __call__(
+        self, documents, *args, show_progress: bool = False, phrases=None, long_documents=None, language=None, **kwargs
+    ):
+        """Summarize `documents`; see `SummarizationPipeline`."""
+        if kwargs.get("batch_size") is not None:
+            check_integer("batch_size", kwargs["batch_size"], 1)
+        columns = getattr(documents, "column_names", getattr(documents, "columns", None))
+        if columns is not None:
+            raise TypeError(f"`documents` has the columns {', '.join(map(str, columns))}: give one of them")
+        shorten = self._shortener(long_documents or self.long_documents, language or self.language, phrases, kwargs)
+        is_lazy = _is_data_set(documents) or (hasattr(documents, "__getitem__") and not isinstance(documents, Iterable))
+        if isinstance(documents, (str, bytes, Mapping)) or not (is_lazy or isinstance(documents, Iterable)):
+            (example,) = shorten(iter([Example(documents, phrases)]))
+            return next(with_warnings(iter([self._run(example, *args, **kwargs)])))
+        is_eager = isinstance(documents, Sized) and not is_lazy
+        documents = list(documents) if is_eager else documents
+        length = len(documents) if isinstance(documents, Sized) else None
+        if phrases is not None and (length is None or not is_list(phrases) or len(phrases) != length):
+            number = "a list of" if length is None else length
+            raise ValueError(f"`phrases` must be a list, with an entry for each of {number} documents: {phrases!r:.80}")
+        if length is not None:
+            documents = Examples(documents, phrases)
+        if shorten is not iter:
+            # a generator, as the shortener needs the model of this process
+            documents = generated(shorten(generated(documents)))
+        results = self._run(documents, *args, **kwargs)
+        if show_progress:
+            from huggingface_hub.utils import tqdm
+
+            results = tqdm(results, total=length, desc="summarizing")
+        summaries = with_warnings(iter(results))
+        if not is_eager:
+            return summaries if length is None else _SizedIterator(summaries, length)
+        summaries = list(summaries)
+        return [records[0] for records in summaries] if all(len(records) == 1 for records in summaries) else summaries
+
+    def _sanitize_parameters(
+        self,
+        truncation=None,
+        return_tensors=None,
+        return_text=None,
+        return_details=None,
+        source_prefix=None,
+        clean_up_tokenization_spaces=None,
+        stop_sequence=None,
+        framework=None,
+        **generate,
+    ):
+        # `framework` is of transformers 4; now all models are of PyTorch
+        preprocess = {} if truncation is None else {"truncation": _truncates(truncation)}
+        if return_details is not None:
+            preprocess["return_details"] = return_details
+        if source_prefix is not None:
+            preprocess["source_prefix"] = source_prefix
+        if stop_sequence is not None:
+            stops = [stop_sequence] if isinstance(stop_sequence, str) else stop_sequence
+            check_texts("stop_sequence", stops)
+            if not all(stops):
+                raise ValueError("`stop_sequence` is empty: give a text that ends summaries")
+            generate["stop_strings"] = stop_sequence
+        postprocess = {
+            name: value
+            for name, value in (
+                ("return_tensors", return_tensors),
+                ("return_text", return_text),
+                ("clean_up_tokenization_spaces", clean_up_tokenization_spaces),
+            )
+            if value is not None
+        }
+        return preprocess, generate, postprocess
+
+    def _shortener(self, name: str, language: str, phrases, settings: dict[str, Any]) -> Callable:
+        """A function from an iterator of examples to one of shortened examples; `iter` if nothing shortens them."""
+        check_long_documents(name)
+        if name == TRUNCATE:
+            return iter
+        if phrases is not None and name == "windows":
+            raise ValueError("`phrases` cannot be located in windows: set `long_documents` to 'extract' or 'truncate'")
+        prefix, limit = settings.get("source_prefix"), self.source_limit
+        reader = ModelReader(self, limit, lambda texts: self._summaries(texts, settings), prefix)
+
+        def shorten(examples: Iterator) -> Iterator[Example]:
+            for chunk in in_chunks(map(Example.of, examples), settings.get("batch_size") or self._batch_size or 1):
+                for example in chunk:
+                    _check_document(example.document)
+                readings = SHORTENERS[name]([example.document for example in chunk], reader, language)
+                for example, reading in zip(chunk, readings, strict=True):
+                    yield Example(example.document, example.phrases, reading)
+
+        return shorten
+
+    def _summaries(self, texts: Sequence[str], settings: dict[str, Any]) -> list[str]:
+        """Summarize parts of documents with the settings of the call."""
+        own = {"num_return_sequences": 1, "return_tensors": False, "return_text": True, "return_details": False}
+        results = self._run(Examples(texts), **{**settings, **own})
+        return [records[0]["summary_text"] for records, _ in results]
+
+    def read(
+        self, example: Any, truncation: bool = True, return_details: bool = False, source_prefix: str | None = None
+    ) -> tuple[dict[str, list], dict[str, Any], dict[str, Any]]:
+        """The model's inputs for an example, each a list of one row.
+
+        Returns:
+            Also what `to_records` needs: the document to which ids may point, and the note of the example: whether it
+            is blank, truncated or unlike the training documents, and its `details`.
+
+        Raises:
+            ValueError: the document is too long and `truncation` is False, the tokenizer is another model's, or the
+                model does not read the phrases.
+        """
+        example = Example.of(example)
+        source = {} if example.phrases is None else {"phrases": example.phrases}
+        if source and "phrase_starts" not in getattr(self.processor, "model_input_names", ()):
+            raise ValueError("`phrases` are given, but the model does not read key phrases: leave them out")
+        _check_document(example.document)
+        document = example.document if example.reading is None else example.reading.example
+        limit = self.source_limit
+        reader = ModelReader(self, limit, lambda texts: [], source_prefix)
+        inputs, length, counts = self._encoded(with_prefix(document, reader.prefix), limit, source)
+        self._check_ids(inputs["input_ids"][0])
+        texts = [document] if isinstance(document, str) else document
+        note: dict[str, Any] = {"blank": not any(text.strip() for text in texts)}
+        if limit is not None and length > limit:
+            who = "the document has" if isinstance(document, str) else f"the {len(document)} documents have"
+            message = f"{who} {length} tokens, but the model reads at most {limit}"
+            if not truncation:
+                raise ValueError(f"{message}: shorten it, or call the pipeline with `truncation=True`")
+            hint = _HINT if example.reading is None and SHORTENERS else ""
+            note["cut"] = f"{message}: {cut_of(document, length, limit, counts)}{hint}"
+            note |= {"length": length, "limit": limit, "hint": hint}
+        tokens = length if example.reading is None else example.reading.source_tokens
+        reason = None if note["blank"] else difference(example.document, tokens, self._source_ranges)
+        unlike = {} if reason is None else {"unlike": reason}
+        note |= unlike
+        if getattr(self.processor, "restore_case", False):
+            note["restored_from"] = example.document
+        if return_details:
+            note["details"] = details_of(example.document, reader, length, counts, example.reading) | unlike
+        # summaries may point to its words
+        pointed = {} if counts is None else {"document": with_prefix(document, reader.prefix)}
+        return inputs, pointed, note
+
+    def _check_ids(self, token_ids: Sequence[int]) -> None:
+        number, largest = self._number_of_tokens(), max(token_ids, default=0)
+        if largest >= number:
+            token = self.tokenizer.convert_ids_to_tokens(largest)
+            raise ValueError(f"the tokenizer gives the id {largest} ({token!r}), but the model has {number} tokens")
+
+    def _number_of_tokens(self) -> int:
+        """The number of tokens that the model can read."""
+        return self.model.config.vocab_size
+
+    def _task_settings(self, names: Iterable[str]) -> dict[str, Any]:
+        """The settings of these names in the config's `task_specific_params`, which transformers 4 read."""
+        names = {*names, *getattr(self.model, "generation_keys", ())}
+        return {name: value for name, value in task_parameters(self.model.config).items() if name in names}
+
+    def _encoded(
+        self, document: str | list[str], limit: int | None, source: dict
+    ) -> tuple[dict[str, list], int, list[tuple[int, int]] | None]:
+        """The model's inputs, truncated to `limit` tokens, their full length, and each document's read and full length.
+
+        The last is None if documents are joined into one text.
+        """
+        if hasattr(self.processor, "source_features"):
+            inputs = dict(self.processor([document], max_length=limit, return_lengths=True, **source))
+            (length,) = inputs.pop("lengths")
+            lengths = inputs.pop("kept_lengths")[0], inputs.pop("document_lengths")[0]
+            return inputs, length, list(zip(*lengths, strict=True))
+        text = readable(document if isinstance(document, str) else DOCUMENT_SEPARATOR.join(document))
+        cuts = limit is not None
+        # return the truncated tokens as well, to count them without tokenizing twice
+        encoded = self.tokenizer(
+            [text], truncation=cuts, max_length=limit, return_overflowing_tokens=cuts, verbose=False
+        )
+        ids, *overflow = encoded["input_ids"]
+        special = self.tokenizer.num_special_tokens_to_add()
+        # Python tokenizers count the truncated tokens; fast ones return them as further rows
+        length = len(ids) + sum(encoded.get("num_truncated_tokens", ())) + sum(len(row) - special for row in overflow)
+        return {name: encoded[name][:1] for name in self.tokenizer.model_input_names if name in encoded}, length, None
+
+    @property
+    def source_limit(self) -> int | None:
+        """The number of tokens that the model reads, special ones included; None if it has no limit."""
+        limits = [
+            # the processor's limit first: its tokenizer may come from a model with fewer positions
+            getattr(self.processor, "max_source_length", self.tokenizer.model_max_length),
+            getattr(self.model.config, "max_position_embeddings", None),
+        ]
+        return min((limit for limit in limits if limit is not None and limit < 10**9), default=None)
+
+    def to_records(
+        self,
+        sequences,
+        note: dict[str, Any],
+        pointed: Mapping[str, Any],
+        return_tensors=False,
+        return_text=None,
+        clean_up_tokenization_spaces=None,
+    ) -> list[dict[str, Any]]:
+        """The records of an example's sequences of ids.
+
+        Args:
+            note, pointed: as `read` returns them.
+        """
+        document = note.pop("restored_from", None)
+        if note["blank"]:
+            sequences = sequences[:, :0]
+        records: list[dict[str, Any]] = [{} for _ in sequences]
+        if return_tensors:
+            records = [{"summary_token_ids": token_ids} for token_ids in sequences]
+        if return_text or not return_tensors:
+            source = {"documents": [pointed["document"]]} if pointed else {}
+            texts = (self.processor or self.tokenizer).batch_decode(
+                sequences, skip_special_tokens=True, clean_up_tokenization_spaces=clean_up_tokenization_spaces, **source
+            )
+            if document is not None:
+                texts = self.processor.restore(texts, [document])
+            for record, text in zip(records, texts, strict=True):
+                record["summary_text"] = text.strip()
+        if "details" in note:
+            for record in records:
+                record["details"] = note["details"]
+        return records
+
+
+def _is_data_set(documents: Any) -> bool:
+    """Whether documents are a data set of PyTorch, which is read lazily."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(documents, torch.utils.data.Dataset)
+
+
+def generated(documents: Any) -> Iterator:
+    """Generate the documents of an iterable or a data set, which need only be indexable."""
+    yield from documents if isinstance(documents, Iterable) else map(documents.__getitem__, range(len(documents)))
+
+
+class _SizedIterator(Iterator):
+    """An iterator whose length is known."""
+
+    def __init__(self, items: Iterator, length: int):
+        self._items, self._length = items, length
+
+    def __next__(self):
+        return next(self._items)
+
+    def __len__(self):
+        return self._length
+
+
+def clear_aliases(settings: dict[str, Any]) -> dict[str, Any]:
+    """For each limit that is set under one name, unset its other name, so that the checkpoint's value does not win."""
+    aliases = {alias: name for pair in _LIMITS for name, alias in (pair, pair[::-1])}
+    return {**{alias: None for alias, name in aliases.items() if settings.get(name) is not None}, **settings}
+
+
+def _truncates(truncation) -> bool:
+    """Whether to truncate, from a `truncation` value of transformers' tokenizers."""
+    # transformers' enumeration is one of texts
+    if not isinstance(truncation, bool) and truncation not in _STRATEGIES:
+        raise ValueError(f"`truncation` is {truncation!r:.80}, but must be a bool or one of {', '.join(_STRATEGIES)}")
+    return truncation not in (False, _NO_TRUNCATION)
+
+
+def _check_document(document: Any) -> None:
+    for text in document if isinstance(document, list) else [document]:
+        if not isinstance(text, str):
+            raise TypeError(f"a document must be a string, but is {type(text).__name__}: {text!r:.80}")

@@ -1,0 +1,49 @@
+"""A tiny checkpoint of each architecture, with its graphs."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from hf_summ.cli import main
+from hf_summ.models import layers_recurrent
+from hf_summ.runtimes import onnx_graphs
+from tests.conftest import SENTENCES
+from tests.models.architectures import (
+    COPY_TRANSFORMER,
+    DRGD,
+    DRGD_PRINTED,
+    GDLF,
+    GDLF_COPY,
+    HIGHLIGHT_TRANSFORMER,
+    SAGCOPY,
+    TINY_BERT,
+    build_with_processor,
+)
+
+BERT_WORDS = {"decoder_embedding": "bert", "output_embedding": "bert", "bert_config": TINY_BERT}
+PLAIN = dataclasses.replace(
+    COPY_TRANSFORMER,
+    settings={**COPY_TRANSFORMER.settings, "convolutional_attention": "none", **BERT_WORDS},
+    variant="plain",
+)
+CHECKPOINTS = [DRGD_PRINTED, DRGD, GDLF, GDLF_COPY, PLAIN, HIGHLIGHT_TRANSFORMER, SAGCOPY]
+DOCUMENTS = [" ".join(SENTENCES), SENTENCES[2], " ".join(SENTENCES[:2])]
+
+
+@pytest.fixture(
+    scope="session",
+    params=[pytest.param(other, marks=pytest.mark.thorough) for other in CHECKPOINTS],
+    ids=lambda architecture: architecture.name,
+)
+def checkpoint(request, tiny_tokenizer, tmp_path_factory) -> Path:
+    """A saved model, with its graphs in float32 in the folder `onnx`."""
+    folder = tmp_path_factory.mktemp("checkpoint")
+    for part in build_with_processor(request.param, tiny_tokenizer):
+        part.save_pretrained(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        # in parts
+        patch.setattr(onnx_graphs, "_FUSION_COLUMNS", 10)
+        patch.setattr(layers_recurrent, "_CHANNELS", 10)
+        assert main(["export", str(folder), "--to", "onnx", "--output", str(folder / "onnx")]) == 0
+    return folder

@@ -1,0 +1,88 @@
+"""Summaries without PyTorch: those of the pipeline."""
+
+import subprocess
+import sys
+
+import pytest
+from transformers import pipeline
+
+from hf_summ.runtimes import OnnxSummarizer
+from tests.runtimes.conftest import DOCUMENTS
+
+SETTINGS = [
+    {},
+    {"num_beams": 3, "no_repeat_ngram_size": 2, "min_new_tokens": 5, "num_return_sequences": 2},
+    {"num_beams": 4, "early_stopping": True, "length_penalty": 2.0, "max_length": 7},
+    {"support_weight": 2.0, "num_return_sequences": 2},
+    {"no_repeat_word_ngram_size": 2, "min_new_words": 6, "english_articles": True},
+    {"no_repeat_ngram_size": 2, "ngram_blocking": "beam", "beam_stopping": "opennmt"},
+    {"num_beams": 3, "beam_stopping": "drgd", "min_new_tokens": 4, "gnmt_length_penalty": 0.9, "gnmt_length_offset": 9},
+    {"num_beams": 1, "min_length": 6},
+    {"num_beams": 1, "repetition_penalty": 1.5, "no_repeat_ngram_size": 2},
+    {"num_beams": 3, "repetition_penalty": 1.5, "forced_eos_token_id": 2},
+    {"num_beams": 1, "do_sample": True, "top_k": 1, "num_return_sequences": 2},
+]
+# with a blank one, and several of one example
+EXAMPLES = [*DOCUMENTS, "", [DOCUMENTS[1], "", DOCUMENTS[2]], "Unfit wörds 新桥 </s> <unk>"]
+WARNINGS = "hf_summ.models.pipeline_long_documents"
+
+
+def plain(result):
+    """A result without arrays and tensors."""
+    if isinstance(result, dict):
+        return {name: plain(value) for name, value in result.items()}
+    return [plain(item) for item in result] if hasattr(result, "__len__") and not isinstance(result, str) else result
+
+
+def test_summaries_and_details_are_those_of_the_pipeline(checkpoint, caplog):
+    wanted, lean = pipeline("summarization", model=str(checkpoint)), OnnxSummarizer(checkpoint)
+    model = wanted.model
+    more = [{"coverage_penalty": 1.5}] if model.has_coverage else []
+    more += [{"replace_unk": True}] if "replace_unk" in model.generation_keys else []
+    reads_phrases = "phrase_starts" in wanted.processor.model_input_names
+    more += [{"phrases": [{"bridge": 2.0}] * len(EXAMPLES)}] if reads_phrases else []
+    more += [{"long_documents": "windows"}, {"long_documents": "extract"}]
+    for summarizer in (wanted, lean):
+        # shorter than some
+        summarizer.processor.max_source_length = 30
+    for settings in [*SETTINGS, *more]:
+        results, warnings = [], []
+        for summarizer in (wanted, lean):
+            caplog.clear()
+            results.append(summarizer(EXAMPLES, batch_size=3, return_details=True, **settings))
+            warnings.append([record.message for record in caplog.records if "documents" in record.message])
+        assert plain(results[0]) == plain(results[1]), settings
+        assert warnings[0] == warnings[1]
+
+
+def test_every_way_to_call_it(checkpoint):
+    wanted, lean = pipeline("summarization", model=str(checkpoint)), OnnxSummarizer(checkpoint / "onnx", num_beams=2)
+    texts = wanted(DOCUMENTS, num_beams=2)
+    assert lean(DOCUMENTS) == lean(tuple(DOCUMENTS), batch_size=2) == texts
+    assert lean(DOCUMENTS[0]) == texts[:1]
+    assert list(lean(iter(DOCUMENTS))) == [[record] for record in texts]
+    (record,) = lean(DOCUMENTS[0], return_tensors=True)
+    (expected,) = wanted(DOCUMENTS[0], num_beams=2, return_tensors=True)
+    assert record["summary_token_ids"].tolist() == expected["summary_token_ids"].tolist()
+    assert lean([]) == []
+
+
+def test_what_the_search_lacks_is_named(checkpoint):
+    lean = OnnxSummarizer(checkpoint)
+    for settings in ({"typical_p": 0.5, "do_sample": True}, {"max_time": 1.2}, {"stop_sequence": "."}):
+        with pytest.raises(ValueError, match="ONNX Runtime's search lacks: leave it out, or load the checkpoint"):
+            lean(DOCUMENTS, **settings)
+    with pytest.raises(ValueError, match="`num_return_sequences` is 3, but must be at most `num_beams`"):
+        lean(DOCUMENTS, num_beams=2, num_return_sequences=3)
+    with pytest.raises(ValueError, match="`num_beams` is 0, but must be an integer of at least 1"):
+        lean(DOCUMENTS, num_beams=0)
+
+
+def test_neither_torch_nor_transformers_are_imported(checkpoint):
+    code = (
+        "import sys; from hf_summ.runtimes import OnnxSummarizer; "
+        f"print(OnnxSummarizer({str(checkpoint)!r})({DOCUMENTS!r})); "
+        "assert not {'torch', 'transformers', 'huggingface_hub'} & set(sys.modules)"
+    )
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert output.strip() == str(OnnxSummarizer(checkpoint)(DOCUMENTS))
