@@ -16,7 +16,7 @@ def libraries() -> list[str]:
 
 
 def link_libraries(folder: Path, *further: str) -> dict[str, str]:
-    """Link these installed libraries, and further ones, into a folder -> the environment of a process that has no others.
+    """Link these libraries and further ones into a folder -> the environment of a process that has no others.
 
     The process is started as `[*PYTHON, ...]`.
     """

@@ -82,7 +82,9 @@ def test_neither_torch_nor_transformers_are_imported(checkpoint):
     code = (
         "import sys; from hf_summ.runtimes import OnnxSummarizer; "
         f"print(OnnxSummarizer({str(checkpoint)!r})({DOCUMENTS!r})); "
-        "assert not {'torch', 'transformers', 'huggingface_hub'} & set(sys.modules)"
+        # spaCy imports torch if it is installed
+        "assert 'torch' not in sys.modules or 'spacy' in sys.modules; "
+        "assert not {'transformers', 'huggingface_hub'} & set(sys.modules)"
     )
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert output.strip() == str(OnnxSummarizer(checkpoint)(DOCUMENTS))

@@ -8,21 +8,21 @@ from collections.abc import Iterable, Sequence
 from hf_summ.common.messages import check_choice
 from hf_summ.data.sentences import language_code
 from hf_summ.models.checks import check_list, check_text, check_texts, is_list
-from hf_summ.models.text_documents import IDEOGRAPHS, MARKS, RUNNING, washed
+from hf_summ.models.text_documents import IDEOGRAPHS, RUNNING, marks, washed
 
 _ENGLISH_WORD = re.compile("[a-z0-9]+")
 _LETTERS = rf"[^\W_{IDEOGRAPHS}]"
 # each ideograph counts as a word
-_WORD = re.compile(rf"{_LETTERS}++(?:[{MARKS}]+{_LETTERS}*+)*+|[{IDEOGRAPHS}]")
+_WORD = re.compile(rf"{_LETTERS}++(?:[{marks()}]+{_LETTERS}*+)*+|[{IDEOGRAPHS}]")
 _RUN = re.compile(f"[{RUNNING}]+")
 # scripts without spaces: words have some five characters, and stretches between spaces often thirty
 _LONG_RUN = 12
 # units of languages other than English; the names are papers' conventions for Chinese
 UNITS = ("words", "characters", "lcsts", "spaced")
-_CHARACTER = re.compile(rf"\S[{MARKS}]*")
+_CHARACTER = re.compile(rf"\S[{marks()}]*")
 _SOFT_HYPHEN = "\xad"
 # neither in a word of any script nor space; combining marks such as accents belong to words
-_MARK = re.compile(rf"([^\w\s{MARKS}])")
+_MARK = re.compile(rf"([^\w\s{marks()}])")
 _FOREIGN_LETTER = re.compile(r"[^\W\d_a-zA-Z]")
 # names and loan words keep English news below this share of the characters; German and French texts exceed it
 _FOREIGN_SHARE = 0.005

@@ -7,10 +7,10 @@ from functools import lru_cache
 from itertools import accumulate
 from unicodedata import category, normalize
 
-from .text_documents import IDEOGRAPHS, MARKS
+from .text_documents import IDEOGRAPHS, marks
 
 # the space before a token, and the token: an ideograph, a run of letters and digits, or another character
-_TOKEN = re.compile(rf"(\s*)([{IDEOGRAPHS}]|(?:[^\W_{IDEOGRAPHS}]+[{MARKS}]*)+|\S)")
+_TOKEN = re.compile(rf"(\s*)([{IDEOGRAPHS}]|(?:[^\W_{IDEOGRAPHS}]+[{marks()}]*)+|\S)")
 _Tokens = Sequence[tuple[str, str]]
 # their periods do not end sentences; nor do those of initials
 _ABBREVIATIONS = frozenset("al cf dr eq fig figs gen gov jr lt mr mrs ms no prof rep rev sen sgt sr st vs".split())

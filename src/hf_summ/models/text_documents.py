@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from .checks import is_list, is_number
@@ -24,7 +25,12 @@ _LCSTS = r"\s!-@\[-`{-~·…‘’“”《》「」『』【】、（）：￥"
 WASHINGS = {"lcsts": (re.compile(f"[{_LCSTS}]+"), re.compile(f"[{_LCSTS}。！？，；]+"))}
 
 
-def _mark_ranges() -> str:
+@cache
+def marks() -> str:
+    """Vowel signs, accents and joiners of Persian and Indian scripts, as ranges for a character class.
+
+    They belong to the preceding letter, but `\\w` does not match them.
+    """
     ranges: list[list[int]] = []
     # no mark has a smaller code; from 0x20000 on there are ideographs, then variation selectors
     for code in (*range(0x300, 0x20000), *range(0xE0100, 0xE01F0)):
@@ -33,12 +39,7 @@ def _mark_ranges() -> str:
                 ranges[-1][1] = code
             else:
                 ranges.append([code, code])
-    return "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)
-
-
-# vowel signs, accents and the like, which belong to the preceding letter but which `\w` does not match, and the joiners
-# of Persian and Indian scripts
-MARKS = f"{_mark_ranges()}\u200c\u200d"
+    return "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges) + "\u200c\u200d"
 
 
 def readable(text: str) -> str:

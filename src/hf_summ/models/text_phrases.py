@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from .checks import check_texts, is_number
-from .text_documents import MARKS
+from .text_documents import marks
 
 # words and stop words as in scikit-learn's TfidfVectorizer, except that marks do not split words
-_WORD = re.compile(rf"\w[\w{MARKS}]+")
+_WORD = re.compile(rf"\w[\w{marks()}]+")
 STOP_WORDS = frozenset(
     """
     a about above across after afterwards again against all almost alone along already also although always am among
@@ -38,8 +38,8 @@ _SIZES = (2, 3)
 # separators between the words of a phrase
 _GAP = re.compile(r"\s+|-")
 # characters inside words, except ideographs, which have no spaces around them
-_IN_WORD = re.compile(rf"[^\W\u2e80-\u9fff\uf900-\ufaff]|[{MARKS}]")
-_ENDS_WORD = re.compile(rf"[^\W_]|[{MARKS}]")
+_IN_WORD = re.compile(rf"[^\W\u2e80-\u9fff\uf900-\ufaff]|[{marks()}]")
+_ENDS_WORD = re.compile(rf"[^\W_]|[{marks()}]")
 
 
 @dataclass(frozen=True)

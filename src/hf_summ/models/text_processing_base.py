@@ -5,7 +5,6 @@ from typing import Any
 from unicodedata import normalize
 
 from .checks import check_integer, check_texts, check_tokenizer, is_list
-from .text_case import restored
 from .text_documents import JoinedRow, join, readable
 
 # why case cannot be restored
@@ -195,6 +194,9 @@ class TextProcessor:
         number = _per_document(summaries, documents)
         if not self.restore_case:
             return list(summaries)
+        # imported late, as its patterns take long to compile
+        from .text_case import restored
+
         strips_accents = "\u0301" not in normalize("NFD", self._normalized("é"))
         # its decoder puts a space before each token that starts a word or a punctuation mark
         is_split = type(self.tokenizer.backend_tokenizer.decoder).__name__ == "WordPiece"

@@ -76,8 +76,11 @@ class WordTable:
     def articles(self) -> list[tuple[set[int], np.ndarray]]:
         """`a` and `an`: their tokens, and the tokens that start a word which they cannot precede."""
 
+        words = [(token, text) for token, text in enumerate(self.texts) if text.isascii() and text.isalpha()]
+
         def tokens_of(pattern: str) -> list[int]:
-            return [token for token, text in enumerate(self.texts) if re.fullmatch(pattern, text)]
+            matches = re.compile(pattern).fullmatch
+            return [token for token, text in words if matches(text)]
 
         return [
             (set(tokens_of(article)), np.array([token for token in tokens_of(word) if self.opens[token]], np.int64))
@@ -227,11 +230,11 @@ class WordMarks:
 
     def continues(self, text: str) -> bool:
         """Whether the text begins inside a character, whose first bytes are in the previous token."""
-        return self.is_byte_level and bool(text) and self._bytes(text)[0] in _CONTINUATION_BYTES
+        return self.is_byte_level and bool(text) and self._bytes(text[0])[0] in _CONTINUATION_BYTES
 
     def unspaced(self, text: str) -> int:
         """The number of characters of scripts without spaces that begin in a token; 0 if every token is a word."""
-        if self.is_whole:
+        if self.is_whole or text.isascii():
             return 0
         if not self.is_byte_level:
             return len(_UNSPACED_CHARACTER.findall(text))
@@ -241,14 +244,14 @@ class WordMarks:
 
     @staticmethod
     def _bytes(text: str) -> bytes:
-        return bytes(_BYTES.get(character, 63) for character in text)
+        return text.translate(_BYTES).encode("latin-1", "replace")
 
 
-def _byte_alphabet() -> dict[str, int]:
-    """The characters that represent bytes in byte-level tokenizers (Radford et al. 2019)."""
+def _byte_alphabet() -> dict[int, int]:
+    """The characters that represent bytes in byte-level tokenizers (Radford et al. 2019); others are question marks."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     hidden = [byte for byte in range(256) if byte not in printable]
-    return {chr(byte): byte for byte in printable} | {chr(256 + index): byte for index, byte in enumerate(hidden)}
+    return dict.fromkeys(hidden, ord("?")) | {256 + index: byte for index, byte in enumerate(hidden)}
 
 
 _BYTES = _byte_alphabet()

@@ -35,7 +35,7 @@ def log_softmax(scores: np.ndarray) -> np.ndarray:
     return scores - np.log(np.exp(scores).sum(-1, keepdims=True))
 
 
-def best(scores: np.ndarray, number: int, noise: np.random.Generator | None) -> tuple[np.ndarray, np.ndarray]:
+def best(scores: np.ndarray, number: int, noise: "np.random.Generator | None") -> tuple[np.ndarray, np.ndarray]:
     """The highest of scores (B, M) and their indices, (B, number), in descending order.
 
     Args:

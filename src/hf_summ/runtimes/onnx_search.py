@@ -73,7 +73,7 @@ def search(
     rules: Sequence[Rule],
     coverage_penalty: float = 0.0,
     processors: Sequence[Process] = (),
-    noise: np.random.Generator | None = None,
+    noise: "np.random.Generator | None" = None,
     proceed: Callable[[], object] = lambda: None,
 ) -> Sequences:
     """Search the best summaries by the rules of `generate()`.
@@ -144,7 +144,7 @@ def _chosen(
     totals: np.ndarray,
     beams: Beams | Texts,
     processors: Sequence[Process],
-    noise: np.random.Generator | None,
+    noise: "np.random.Generator | None",
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The best or sampled continuations of each document: totals, beams and tokens."""
     scores = logits if beams.totals is None else log_softmax(logits)

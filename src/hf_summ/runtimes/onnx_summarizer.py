@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -77,7 +78,7 @@ class OnnxSummarizer(DocumentSummarizer):
         self.processor = _processor(settings_folder, self.tokenizer)
         self._set_reading(long_documents, language, source_prefix)
         self._batch_size = batch_size
-        self._noise = np.random.default_rng(seed)
+        self._seed = seed
         self._preprocess, generate, self._postprocess = self._sanitize_parameters(**settings)
         task = clear_aliases(self._task_settings(SETTINGS))
         self._settings = {**task, **clear_aliases(generate)}
@@ -86,6 +87,11 @@ class OnnxSummarizer(DocumentSummarizer):
         self._read, self._step = Graph(path / READ, threads), Graph(path / WRITE, threads)
         # each step of a GRU multiplies all its weights
         self._positions = sys.maxsize if model_type == "drgd" else POSITIONS
+
+    @cached_property
+    def _noise(self) -> "np.random.Generator":
+        # created late, as importing numpy.random takes time
+        return np.random.default_rng(self._seed)
 
     def search_settings(self, **settings: Any) -> dict[str, Any]:
         """The settings of a call's search: the call's, the constructor's, the checkpoint's, then the pipeline's.
