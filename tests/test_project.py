@@ -28,6 +28,7 @@ PUBLIC_NAMES = {
     "hf_summ": [*ARCHITECTURES, "SummarizationCollator", "bundled_model"],
     "hf_summ.data": ["Corpus", "SummarizationCollator", "fit_vocabulary", "lead", "load", "split_sentences"],
     "hf_summ.offline": ["Outcome", "summarize_rows"],
+    "hf_summ.runtimes": ["OnnxSummarizer"],
     "hf_summ.training": ["train"],
     "hf_summ.evaluation": [
         "bleu",

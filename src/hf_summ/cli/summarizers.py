@@ -16,7 +16,15 @@ from hf_summ.common.messages import nearest, one_line
 from hf_summ.data.columns import DOCUMENT_COLUMNS, REFERENCE_COLUMNS
 from hf_summ.data.rows import STREAMED_FILES, kind_of_file
 from hf_summ.models.checks import RUNTIME_FILE, Range, check_own_settings
-from hf_summ.pretrained import DEFAULT_MODEL, FOLDER, bundled_model, bundled_models, has_graphs, model_folder, purpose
+from hf_summ.pretrained import (
+    DEFAULT_MODEL,
+    bundled_model,
+    bundled_models,
+    is_bundled,
+    model_folder,
+    model_with_graphs,
+    purpose,
+)
 from hf_summ.runtimes.settings import lacking
 
 STANDARD_INPUT = "-"
@@ -169,15 +177,18 @@ def find_model(arguments: argparse.Namespace) -> None:
     Raises:
         ValueError: the folder is missing or damaged.
     """
+    name = arguments.model or DEFAULT_MODEL
+    graphs = None
+    if (arguments.model is None or is_bundled(name)) and _leaves_runtime(arguments):
+        graphs = model_with_graphs(name)
     if arguments.model is None:
-        if uses_graphs := has_graphs() and _leaves_runtime(arguments):
-            arguments.runtime = "onnx"
-        arguments.model = str(FOLDER / DEFAULT_MODEL if uses_graphs else bundled_model())
-        by = ", in 8 bits by ONNX Runtime (--runtime pytorch: in 32 bits by PyTorch)" if uses_graphs else ""
-        print(f"hf-summ: no --model: {DEFAULT_MODEL}, which writes {purpose(DEFAULT_MODEL)}{by}", file=sys.stderr)
+        arguments.model = str(graphs or bundled_model())
+        print(f"hf-summ: no --model: {DEFAULT_MODEL}, which writes {purpose(DEFAULT_MODEL)}", file=sys.stderr)
     else:
-        arguments.model = model_folder(arguments.model)
-    if getattr(arguments, "runtime", "") is None and (Path(arguments.model) / RUNTIME_FILE).is_file():
+        arguments.model = str(graphs or model_folder(name))
+    if graphs is not None:
+        print("hf-summ: no --runtime: onnx, in 8 bits; pytorch has 32", file=sys.stderr)
+    if getattr(arguments, "runtime", "") is None and (graphs or (Path(arguments.model) / RUNTIME_FILE).is_file()):
         arguments.runtime = "onnx"
 
 

@@ -33,9 +33,10 @@ def bundled_model(name: str = DEFAULT_MODEL) -> Path:
     return folder
 
 
-def has_graphs(name: str = DEFAULT_MODEL) -> bool:
-    """Whether a bundled model has graphs for ONNX Runtime, and onnxruntime is installed."""
-    return (FOLDER / name / "onnx").is_dir() and find_spec("onnxruntime") is not None
+def model_with_graphs(name: str) -> Path | None:
+    """The folder of a bundled model that contains graphs; None without them, or without onnxruntime."""
+    folder = FOLDER / name
+    return folder if (folder / "onnx").is_dir() and find_spec("onnxruntime") is not None else None
 
 
 # the former name
@@ -48,7 +49,12 @@ def model_folder(name: str) -> str:
     Raises:
         ValueError: as `bundled_model`.
     """
-    return str(bundled_model(name)) if name in bundled_models() and not Path(name).is_dir() else name
+    return str(bundled_model(name)) if is_bundled(name) else name
+
+
+def is_bundled(name: str) -> bool:
+    """Whether a name is that of a bundled model, and not of a folder here."""
+    return name in bundled_models() and not Path(name).is_dir()
 
 
 def bundled_models() -> list[str]:

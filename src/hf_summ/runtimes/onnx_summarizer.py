@@ -19,13 +19,20 @@ from hf_summ.models.generation_rules import MinLength, NoRepeatNGram, Rule, word
 from hf_summ.models.pipeline_documents import DocumentSummarizer, Example, clear_aliases, generated
 from hf_summ.models.pipeline_long_documents import in_chunks
 from hf_summ.models.text_words import best_supported, check_vocabulary, replace_unknown, word_table
-from hf_summ.registration import ARCHITECTURES
 from hf_summ.runtimes.folder_tokenizer import FolderTokenizer
 from hf_summ.runtimes.folders import find
 from hf_summ.runtimes.onnx_scores import processors
 from hf_summ.runtimes.onnx_search import POSITIONS, READ, WRITE, Graph, attentions, encode, search
 from hf_summ.runtimes.settings import SUPPORTED, lacking
 
+# processor -> its architecture
+_PROCESSORS = {
+    "CopyTransformerProcessor": "copy_transformer",
+    "DrgdProcessor": "drgd",
+    "GdlfProcessor": "gdlf",
+    "HighlightTransformerProcessor": "highlight_transformer",
+    "SagCopyProcessor": "sagcopy",
+}
 # as of the pipeline
 _DEFAULTS = {"max_new_tokens": 256, "num_beams": 4}
 
@@ -71,7 +78,7 @@ class OnnxSummarizer(DocumentSummarizer):
         self.model = SimpleNamespace(
             config=SimpleNamespace(**{"task_specific_params": None, "prefix": None, **config}),
             generation_config=_read_json(settings_folder / "generation_config.json"),
-            generation_keys=own_settings(model_type) if model_type in ARCHITECTURES else (),
+            generation_keys=own_settings(model_type) if model_type in _PROCESSORS.values() else (),
             name_or_path=str(folder),
         )
         self.tokenizer = FolderTokenizer(settings_folder)
@@ -242,12 +249,11 @@ def _processor(folder: Path, tokenizer: FolderTokenizer) -> Any:
         return None
     settings = _read_json(file)
     name = settings.pop("processor_class", None)
-    architecture = next((key for key, prefix in ARCHITECTURES.items() if f"{prefix}Processor" == name), None)
-    if architecture is None:
-        raise ValueError(f"{file}: `processor_class` is {name!r:.80}, but must be one of this package's")
-    module = import_module(f"hf_summ.models.text_processing_{architecture}")
+    if name not in _PROCESSORS:
+        raise ValueError(f"{file}: `processor_class` is {name!r:.80}, but must be one of {', '.join(_PROCESSORS)}")
+    module = import_module(f"hf_summ.models.text_processing_{_PROCESSORS[name]}")
     settings.pop("auto_map", None)
-    return getattr(module, f"{ARCHITECTURES[architecture]}TextProcessor")(tokenizer, **settings)
+    return getattr(module, name.replace("Processor", "TextProcessor"))(tokenizer, **settings)
 
 
 def _ids(value: int | Sequence[int] | None) -> list[int]:
