@@ -1,9 +1,9 @@
 """`generate()` of the five architectures in 32, 16 and 8 bits, each compared with a BART of equal parameter count.
 
-PyTorch and ONNX Runtime decode ours; transformers and CTranslate2, which the extra dev installs, decode the BART.
-Measures time, torch's memory, and whether the tokens equal those of uncached decoding.
+PyTorch and ONNX Runtime decode ours; transformers, ONNX Runtime and CTranslate2, which the extra dev installs, decode
+the BART. Measures time, torch's memory, and whether the tokens equal those of uncached decoding.
 
-Run: python benchmarks/generation.py
+Run: python benchmarks/generation.py, or with --runtimes_only, without PyTorch's candidates but the BART in float32
 """
 
 import argparse
@@ -18,6 +18,7 @@ fix_allocator()
 import torch
 from peers import (
     bart,
+    bart_base,
     batch,
     copy_transformer,
     count,
@@ -38,6 +39,7 @@ MODELS = {
     "Highlight-Transformer": highlight_transformer,
     "DRGD": drgd,
     "SAGCopy": sagcopy,
+    "BART-base": bart_base,
 }
 
 
@@ -77,14 +79,22 @@ def report(
 def compare(name: str, arguments: argparse.Namespace) -> None:
     """Measure one of our models and its peers for all numbers of documents and beams."""
     ours = MODELS[name]().eval()
-    peer = bart(ours).eval()
-    models = {"BART": peer, name: ours, f"{name}, int8": in_8_bits(ours)}
-    models |= {f"{label}, bfloat16": copy.deepcopy(models[label]).bfloat16() for label in ("BART", name)}
+    is_bart = ours.config.model_type == "bart"
+    peer = ours if is_bart else bart(ours).eval()
+    models = {"BART": peer}
+    if not arguments.runtimes_only:
+        models |= {} if is_bart else {name: ours, f"{name}, int8": in_8_bits(ours)}
+        models |= {f"{label}, bfloat16": copy.deepcopy(model).bfloat16() for label, model in [*models.items()][:2]}
     translators = {
         f"BART, CTranslate2, {compute_type}": ctranslate2_bart(peer, compute_type)
         for compute_type in ("float32", "int8")
     }
-    runtimes = {f"{name}, ONNX Runtime, {kind}": in_onnx(ours, kind == "int8") for kind in ("float32", "int8")}
+    exported = {"BART": peer} if is_bart else {name: ours, "BART": peer}
+    runtimes = {
+        f"{label}, ONNX Runtime, {kind}": in_onnx(model, kind == "int8")
+        for label, model in exported.items()
+        for kind in ("float32", "int8")
+    }
     labels = {name: f"{name} ({count(model) / 1e6:.1f}M)" for name, model in models.items() if model in (peer, ours)}
     for setting in arguments.settings:
         documents, beams = map(int, setting.split("x"))
@@ -112,6 +122,8 @@ def compare(name: str, arguments: argparse.Namespace) -> None:
         others |= {label: lambda other=other: translate(other) for label, other in translators.items()}
         times = seconds_of_rounds({**candidates, **others}, arguments.rounds)
         report(setting, times, candidates, labels)
+        if is_bart or arguments.runtimes_only:
+            continue
         # float64, as rounding may decide between tied beams in float32
         ours.double()
         same = torch.equal(generate(ours), generate(ours, use_cache=False))
@@ -127,6 +139,7 @@ def main() -> None:
     parser.add_argument(
         "--settings", nargs="+", default=["1x4", "8x4"], help="Numbers of documents x beams (default: 1x4 8x4)"
     )
+    parser.add_argument("--runtimes_only", action="store_true", help="Of PyTorch, measure the BART in float32 alone")
     parser.add_argument("--models", nargs="+", default=[*MODELS], choices=[*MODELS])
     arguments = parser.parse_args()
     torch.manual_seed(0)

@@ -25,6 +25,7 @@ from hf_summ.runtimes.onnx_graphs import write_graphs
 from hf_summ.runtimes.onnx_model import load_graphs
 
 VOCABULARY = 30000
+_BASE = {"layers": 6, "attention_heads": 12, "ffn_dim": 3072}
 
 
 def gdlf(**overrides) -> PreTrainedModel:
@@ -68,6 +69,13 @@ def sagcopy(**overrides) -> PreTrainedModel:
 def drgd(**overrides) -> PreTrainedModel:
     """The paper's model for Gigaword."""
     return DrgdForConditionalGeneration(DrgdConfig(**{"vocab_size": VOCABULARY, **overrides}))
+
+
+def bart_base() -> PreTrainedModel:
+    """A BART of base size, without ends that are forced."""
+    special = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
+    sizes = {f"{side}_{name}": size for side in ("encoder", "decoder") for name, size in _BASE.items()}
+    return BartForConditionalGeneration(BartConfig(d_model=768, forced_eos_token_id=None, **sizes, **special))
 
 
 def bart(ours: PreTrainedModel, attention_dropout: float = 0.0) -> PreTrainedModel:
@@ -124,7 +132,7 @@ def in_8_bits(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def in_onnx(model: PreTrainedModel, int8: bool) -> PreTrainedModel:
-    """One of our models in ONNX Runtime, with one thread."""
+    """A model in ONNX Runtime, with one thread."""
     with tempfile.TemporaryDirectory() as folder:
         write_graphs(model, Path(folder), int8)
         for settings in (model.config, model.generation_config):

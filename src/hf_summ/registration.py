@@ -150,7 +150,7 @@ def _pipeline(pipelines: ModuleType) -> None:
         registry.register_pipeline(
             "summarization",
             pipeline_class=_class("SummarizationPipeline"),
-            pt_model=import_module("transformers").AutoModelForSeq2SeqLM,
+            pt_model=import_module("hf_summ.runtimes.auto_model").AutoModelForSummarization,
             # that of transformers 4
             default={"model": ("sshleifer/distilbart-cnn-12-6", "a4f8f3e")},
             type="text",

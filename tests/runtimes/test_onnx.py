@@ -9,11 +9,12 @@ import onnx
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
-from transformers import AutoModelForSeq2SeqLM, AutoProcessor, BartConfig, BartForConditionalGeneration, pipeline
+from transformers import AutoModelForSeq2SeqLM, AutoProcessor, pipeline
 
 from hf_summ import Int8Config
 from hf_summ.cli import main
 from hf_summ.models.checks import RUNTIME_FILE
+from hf_summ.models.modeling_base import load_with_runtime
 from hf_summ.runtimes import onnx_model
 from hf_summ.runtimes.folders import export, find
 from hf_summ.runtimes.onnx_quantization import quantize
@@ -126,7 +127,7 @@ def test_other_weights_are_refused(checkpoint, tmp_path):
     model.get_input_embeddings().weight.data.add_(1)
     model.save_pretrained(folder)
     with pytest.raises(ValueError, match="was exported from other weights than those of "):
-        model.with_runtime("onnx")
+        load_with_runtime("onnx", model.name_or_path)
 
 
 def test_a_folder_of_another_version_is_refused(checkpoint, tmp_path):
@@ -168,17 +169,6 @@ def test_architectures_without_graphs_are_refused(architecture, problem, tmp_pat
     assert not (tmp_path / "onnx").exists()
 
 
-def test_other_models_have_no_runtime(tiny_tokenizer, tmp_path, monkeypatch):
-    # also where the extra is missing
-    monkeypatch.setitem(sys.modules, "onnxscript", None)
-    sizes = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 8, "decoder_ffn_dim": 8}
-    bart = BartForConditionalGeneration(BartConfig(vocab_size=400, max_position_embeddings=40, **sizes))
-    with pytest.raises(ValueError, match="is a bart, which has no graphs: export one of gdlf, drgd, "):
-        export(save(bart, tmp_path / "bart"), None, tmp_path / "onnx", int8=False)
-    with pytest.raises(ValueError, match="`runtime` is 'onnx', but bart models have none"):
-        pipeline("summarization", model=bart, tokenizer=tiny_tokenizer, runtime="onnx")
-
-
 def test_adapters_are_refused(tmp_path):
     model = get_peft_model(save(GDLF.model().float(), tmp_path / "model"), LoraConfig())
     with pytest.raises(ValueError, match="has an adapter, which graphs do not contain: merge both"):
@@ -195,9 +185,9 @@ def test_a_checkpoint_in_8_bits_is_refused(tmp_path):
 def test_runtimes_that_are_not_there_are_named(tmp_path, monkeypatch):
     model = save(DRGD.model().float(), tmp_path / "model")
     with pytest.raises(ValueError, match="`runtime` is 'openvino', but must be one of onnx"):
-        model.with_runtime("openvino")
+        load_with_runtime("openvino", model.name_or_path)
     with pytest.raises(ValueError, match="has no graphs for ONNX Runtime: run `hf-summ export "):
-        model.with_runtime("onnx")
+        load_with_runtime("onnx", model.name_or_path)
     monkeypatch.setitem(sys.modules, "onnxscript", None)
     with pytest.raises(ImportError, match=r"needs onnxscript: pip install 'hf-summ\[onnx\]'"):
         export(model, None, tmp_path / "onnx", int8=False)

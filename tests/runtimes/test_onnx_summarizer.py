@@ -69,13 +69,20 @@ def test_every_way_to_call_it(checkpoint):
 
 def test_what_the_search_lacks_is_named(checkpoint):
     lean = OnnxSummarizer(checkpoint)
-    for settings in ({"typical_p": 0.5, "do_sample": True}, {"max_time": 1.2}, {"stop_sequence": "."}):
+    for settings in ({"typical_p": 0.5, "do_sample": True}, {"penalty_alpha": 0.6}, {"stop_sequence": "."}):
         with pytest.raises(ValueError, match="ONNX Runtime's search lacks: leave it out, or load the checkpoint"):
             lean(DOCUMENTS, **settings)
     with pytest.raises(ValueError, match="`num_return_sequences` is 3, but must be at most `num_beams`"):
         lean(DOCUMENTS, num_beams=2, num_return_sequences=3)
     with pytest.raises(ValueError, match="`num_beams` is 0, but must be an integer of at least 1"):
         lean(DOCUMENTS, num_beams=0)
+
+
+def test_a_search_ends_when_its_time_is_over(checkpoint):
+    lean = OnnxSummarizer(checkpoint, num_beams=2, min_new_tokens=6, return_tensors=True)
+    for settings in ({}, {"num_beams": 1}):
+        ((whole,), (short,)) = (lean(DOCUMENTS[0], max_time=seconds, **settings) for seconds in (100, 1e-9))
+        assert len(short["summary_token_ids"]) == 2 < len(whole["summary_token_ids"])
 
 
 def test_neither_torch_nor_transformers_are_imported(checkpoint):

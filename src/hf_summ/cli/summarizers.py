@@ -25,7 +25,7 @@ from hf_summ.pretrained import (
     model_with_graphs,
     purpose,
 )
-from hf_summ.runtimes.settings import lacking
+from hf_summ.runtimes.settings import UnsupportedSetting, lacking
 
 STANDARD_INPUT = "-"
 
@@ -232,14 +232,17 @@ def load_summarizer(arguments: argparse.Namespace, **settings):
 
 def _load_graphs(arguments: argparse.Namespace, settings: dict[str, Any]) -> Any:
     """The summarizer of exported graphs: without PyTorch, unless a setting needs it."""
-    if lacking({**settings, **decoding_settings(arguments)}) and find_spec("torch") is not None:
-        return _load_pipeline(arguments, settings)
     from hf_summ.runtimes.onnx_summarizer import OnnxSummarizer
 
+    own = {name: value for name, value in settings.items() if name != "device"} | decoding_settings(arguments)
+    prefix, seed = arguments.source_prefix, arguments.seed or 0
     with loading(arguments.model):
-        own = {name: value for name, value in settings.items() if name != "device"}
-        seed = vars(arguments).get("seed") or 0
-        return OnnxSummarizer(arguments.model, source_prefix=arguments.source_prefix, seed=seed, **own)
+        try:
+            return OnnxSummarizer(arguments.model, source_prefix=prefix, seed=seed, **own)
+        except UnsupportedSetting:
+            if find_spec("torch") is None:
+                raise
+    return _load_pipeline(arguments, settings)
 
 
 def _load_pipeline(arguments: argparse.Namespace, settings: dict[str, Any]) -> Any:

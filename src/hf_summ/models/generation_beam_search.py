@@ -156,9 +156,10 @@ def output_of(
 
 def _by_row(processor: LogitsProcessor) -> _Process | None:
     """A function that applies a processor, in place if possible; None if a row's position in the batch may matter."""
-    if (rule := rule_of(processor)) is not None:
-        return ForbiddingLogitsProcessor(rule).forbid
-    return processor if type(processor) in _BY_ROW or getattr(processor, "is_by_row", False) else None
+    if type(processor) in _BY_ROW or getattr(processor, "is_by_row", False):
+        return processor
+    rule = rule_of(processor)
+    return None if rule is None else ForbiddingLogitsProcessor(rule).forbid
 
 
 def _top(scores: torch.Tensor, number: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -90,6 +90,10 @@ class Texts:
         )
         return rows[documents]
 
+    def end(self) -> None:
+        """End all texts with their next token."""
+        self._max_length = self.length + 1
+
     def output(self) -> Sequences:
         """The texts of all documents."""
         return Sequences(self._written[:, : self.length])
@@ -113,6 +117,7 @@ class Beams:
 
     def __init__(self, prompts: np.ndarray, config: Any, ends: Sequence[int], padding: int | None):
         self._config, self._ends, self._padding = config, ends, padding
+        self._max_length = config.max_length
         self.number, self.length = config.num_beams, prompts.shape[1]
         self._prompt_length = self.length
         # enough candidates to replace all beams that end; the published programs do not replace them
@@ -137,7 +142,7 @@ class Beams:
     @property
     def is_over(self) -> bool:
         """Whether the finished beams of all documents are final."""
-        return self.length == self._config.max_length or bool(self.is_done.all())
+        return self.length == self._max_length or bool(self.is_done.all())
 
     def advance(self, totals: np.ndarray, beams: np.ndarray, tokens: np.ndarray) -> np.ndarray:
         """Append the best tokens -> the rows (R,) that they continue.
@@ -152,7 +157,7 @@ class Beams:
             totals = np.where(np.arange(self.number) < width[:, None], totals, -np.inf)
         if self._config.ngram_blocking == "beam":
             self._keep_repetitions(totals)
-        is_end = np.isin(tokens, self._ends) | (self.length + 1 == self._config.max_length)
+        is_end = np.isin(tokens, self._ends) | (self.length + 1 == self._max_length)
         best = [candidates[:, : self.number] for candidates in (totals, rows, beams, tokens)]
         # further candidates only replace beams that end
         if is_end.any():
@@ -209,7 +214,7 @@ class Beams:
     def _cannot_improve(self) -> np.ndarray:
         """Whether no running beam of a document (B,) is expected to surpass its worst finished one."""
         penalty, stops_early = self._config.length_penalty, self._config.early_stopping
-        length = self._config.max_length if stops_early == "never" and penalty > 0 else self.length
+        length = self._max_length if stops_early == "never" and penalty > 0 else self.length
         best = self.totals[:, 0] / (length - self._prompt_length) ** penalty
         is_worse = ~(best > self._finished_scores[self._documents, -1])
         if stops_early is True:
@@ -223,6 +228,10 @@ class Beams:
         self.totals, self._documents = self.totals[documents], self._documents[documents]
         self.is_done, self._best_has_ended = self.is_done[documents], self._best_has_ended[documents]
         return rows.reshape(-1, self.number)[documents].ravel()
+
+    def end(self) -> None:
+        """End all beams with their next token."""
+        self._max_length = self.length + 1
 
     def output(self) -> Sequences:
         """The best finished beams of all documents."""

@@ -11,7 +11,7 @@ Tokens = Sequence[int] | np.ndarray
 
 
 class Rule:
-    """A rule that forbids the next tokens of a text.
+    """A rule that forbids or forces the next tokens of a text.
 
     Attributes:
         yields: whether a token that is forbidden stays possible where no other is.
@@ -22,12 +22,39 @@ class Rule:
 
     def forbidden(self, ids: list[int]) -> Tokens:
         """The tokens that must not follow; for a rule that ends texts, any token if it does."""
-        raise NotImplementedError
+        return ()
+
+    def forced(self, length: int) -> Sequence[int]:
+        """The only tokens that may follow texts of this length; if there are none, the rule forces nothing."""
+        return ()
 
     def pairs(self, texts: Sequence[list[int]]) -> tuple[np.ndarray, np.ndarray]:
         """The rows of texts, and the tokens that must not follow there, both (P,)."""
         tokens = [np.asarray(self.forbidden(ids), np.int64) for ids in texts]
         return np.repeat(np.arange(len(texts)), list(map(len, tokens))), np.concatenate(tokens)
+
+
+class BadWords(Rule):
+    """Forbids the last token of `bad_words_ids` after the others, as transformers does."""
+
+    def __init__(self, words: Sequence[Sequence[int]]):
+        self.words = [list(word) for word in words]
+
+    def forbidden(self, ids: list[int]) -> Tokens:
+        return [word[-1] for word in self.words if ids[len(ids) + 1 - len(word) :] == word[:-1]]
+
+
+class Force(Rule):
+    """Forces a text of `length` tokens, prompt included, to continue with one of `tokens`, whose scores are zero.
+
+    It overrides other rules, as `forced_bos_token_id` and `forced_eos_token_id` do.
+    """
+
+    def __init__(self, tokens: Sequence[int], length: int):
+        self.tokens, self.length = tokens, length
+
+    def forced(self, length: int) -> Sequence[int]:
+        return self.tokens if length == self.length else ()
 
 
 class MinLength(Rule):

@@ -4,7 +4,7 @@ import torch
 from transformers import LogitsProcessor, PreTrainedTokenizerFast
 from transformers.generation import logits_process
 
-from .generation_rules import MinLength, NoRepeatNGram, Rule
+from .generation_rules import BadWords, Force, MinLength, NoRepeatNGram, Rule
 
 
 class ForbiddingLogitsProcessor(LogitsProcessor):
@@ -31,7 +31,7 @@ class ForbiddingLogitsProcessor(LogitsProcessor):
 
 
 def rule_of(processor: LogitsProcessor) -> Rule | None:
-    """The rule by which one of our processors or of transformers' forbids tokens; None if it does more."""
+    """The rule by which one of our processors or of transformers' forbids or forces tokens; None if it does more."""
     if isinstance(processor, ForbiddingLogitsProcessor):
         return processor.rule
     if type(processor) is logits_process.MinLengthLogitsProcessor:
@@ -41,6 +41,12 @@ def rule_of(processor: LogitsProcessor) -> Rule | None:
         return MinLength(length, processor.eos_token_id.tolist())
     if type(processor) is logits_process.NoRepeatNGramLogitsProcessor:
         return NoRepeatNGram(processor.ngram_size)
+    if type(processor) is logits_process.NoBadWordsLogitsProcessor:
+        return BadWords([*processor.sequence_bias])
+    if type(processor) is logits_process.ForcedBOSTokenLogitsProcessor:
+        return Force([processor.bos_token_id], 1)
+    if type(processor) is logits_process.ForcedEOSTokenLogitsProcessor:
+        return Force(processor.eos_token_id.tolist(), processor.max_length - 1)
     return None
 
 

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from huggingface_hub import snapshot_download
 from torch import nn
 from transformers import PreTrainedModel
 from transformers import initialization as init
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache, EncoderDecoderCache
+from transformers.utils import cached_file
 
 from .checks import RUNTIME_FILE
 from .losses import IGNORED_LABEL
@@ -45,14 +47,14 @@ class SummarizationPreTrainedModel(PreTrainedModel):
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path, *args, output_loading_info=False, **kwargs):
-        """transformers' `from_pretrained`; it also loads a folder written by `hf-summ export`.
+        """transformers' `from_pretrained`; it also loads what `hf-summ export` wrote.
 
         Raises:
             ValueError: shapes of weights differ from the config's, and `ignore_mismatched_sizes` is not set.
         """
         name, load = pretrained_model_name_or_path, super().from_pretrained
-        if name is not None and (file := Path(name) / RUNTIME_FILE).is_file():
-            return load_with_runtime(json.loads(file.read_text(encoding="utf-8"))["runtime"], str(name))
+        if (exported := load_exported(name, kwargs)) is not None:
+            return exported
         try:
             model, loaded = load(name, *args, output_loading_info=True, **kwargs)
         except RuntimeError as error:
@@ -66,10 +68,6 @@ class SummarizationPreTrainedModel(PreTrainedModel):
         model.hub_settings = {name: kwargs[name] for name in _HUB_SETTINGS if name in kwargs}
         model._loading_problem = _loading_problem(loaded)
         return (model, loaded) if output_loading_info else model
-
-    def with_runtime(self, runtime: str) -> PreTrainedModel:
-        """Load the same model with a runtime; see `load_with_runtime`."""
-        return load_with_runtime(runtime, self.name_or_path)
 
     def train(self, mode: bool = True):
         if mode:
@@ -137,6 +135,32 @@ class SummarizationPreTrainedModel(PreTrainedModel):
                 init.zeros_(module.weight[module.padding_idx])
         else:
             super()._init_weights(module)
+
+
+def load_exported(name: str | Path | None, settings: Mapping[str, Any]) -> PreTrainedModel | None:
+    """Load a folder or repository that `hf-summ export` wrote; None for any other.
+
+    Args:
+        settings: arguments of `from_pretrained`, of which those for the Hub are read.
+    """
+    if name is None:
+        return None
+    hub = {key: settings[key] for key in _HUB_SETTINGS if key in settings}
+    # None if there is no such file, or no such repository, of which loading the weights raises the error
+    file = cached_file(
+        name,
+        RUNTIME_FILE,
+        _raise_exceptions_for_missing_entries=False,
+        _raise_exceptions_for_gated_repo=False,
+        _raise_exceptions_for_connection_errors=False,
+        **hub,
+    )
+    if file is None:
+        return None
+    if not Path(name).is_dir():
+        hub.pop("subfolder", None)
+        snapshot_download(str(name), **hub)
+    return load_with_runtime(json.loads(Path(file).read_text(encoding="utf-8"))["runtime"], str(Path(file).parent))
 
 
 def load_with_runtime(runtime: str, name: str) -> PreTrainedModel:

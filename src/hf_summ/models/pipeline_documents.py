@@ -279,6 +279,18 @@ class DocumentSummarizer:
         length = len(ids) + sum(encoded.get("num_truncated_tokens", ())) + sum(len(row) - special for row in overflow)
         return {name: encoded[name][:1] for name in self.tokenizer.model_input_names if name in encoded}, length, None
 
+    def _target_positions(self) -> int | None:
+        """The number of the decoder's positions; None if unlimited."""
+        return positions_of(self.model.config)
+
+    def _check_length(self, settings: Mapping[str, Any]) -> None:
+        positions = self._target_positions()
+        name = "max_length" if settings.get("max_new_tokens") is None else "max_new_tokens"
+        if positions is not None and (settings.get(name) or 0) > positions:
+            raise ValueError(
+                f"`{name}` is {settings[name]}, but the model's decoder has {positions} positions: lower it"
+            )
+
     @property
     def source_limit(self) -> int | None:
         """The number of tokens that the model reads, special ones included; None if it has no limit."""
@@ -346,6 +358,12 @@ class _SizedIterator(Iterator):
 
     def __len__(self):
         return self._length
+
+
+def positions_of(config: Any) -> int | None:
+    """The number of a decoder's positions; None if unlimited."""
+    names = ("max_decoder_position_embeddings", "max_position_embeddings")
+    return next((number for name in names if (number := getattr(config, name, None)) is not None), None)
 
 
 def clear_aliases(settings: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """`pipeline("summarization")`, which transformers 5 removed, for every sequence-to-sequence model."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -16,7 +16,8 @@ from .checks import (
     check_tokenizer,
     in_floats,
 )
-from .pipeline_documents import DocumentSummarizer, Example, Examples, clear_aliases, generated
+from .modeling_base import load_with_runtime
+from .pipeline_documents import DocumentSummarizer, Example, Examples, clear_aliases, generated, positions_of
 from .pipeline_long_documents import TRUNCATE
 
 logger = logging.get_logger(__name__)
@@ -73,11 +74,7 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
         **kwargs,
     ):
         if runtime is not None:
-            if not hasattr(model, "with_runtime"):
-                raise ValueError(
-                    f"`runtime` is {runtime!r:.80}, but {model.config.model_type} models have none: omit it"
-                )
-            model = model.with_runtime(runtime)
+            model = load_with_runtime(runtime, model.name_or_path)
             kwargs.setdefault("device", "cpu")
         self.model = model
         self._set_reading(long_documents, language, source_prefix)
@@ -112,10 +109,7 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
             logger.warning(f"summaries are limited to {positions} tokens, the number of the decoder's positions")
 
     def _target_positions(self) -> int | None:
-        """The number of the decoder's positions; None if unlimited."""
-        config = self.model.config.get_text_config(decoder=True)
-        names = ("max_decoder_position_embeddings", "max_position_embeddings")
-        return next((number for name in names if (number := getattr(config, name, None)) is not None), None)
+        return positions_of(self.model.config.get_text_config(decoder=True))
 
     def _run(self, examples, *args, **settings):
         if isinstance(examples, Examples):
@@ -168,12 +162,6 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
             output_ids = filled
         return {"output_ids": output_ids, **further}
 
-    def _check_length(self, settings: Mapping[str, Any]) -> None:
-        positions, limits = self._target_positions(), self._get_set_generation_params(settings)
-        name = "max_length" if limits.get("max_new_tokens") is None else "max_new_tokens"
-        if positions is not None and (limits.get(name) or 0) > positions:
-            raise ValueError(f"`{name}` is {limits[name]}, but the model's decoder has {positions} positions: lower it")
-
     def generation_settings(self, **settings: Any) -> dict[str, Any]:
         """The settings that the pipeline passes to `generate()`.
 
@@ -192,7 +180,7 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
             del settings["length_penalty"]
         config = settings.get("generation_config")
         check_generation_settings({**({} if config is None else vars(config)), **settings})
-        self._check_length(settings)
+        self._check_length(self._get_set_generation_params(settings))
         return settings | in_floats(settings)
 
     def search_settings(self, **settings: Any) -> dict[str, Any]:

@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 # name of the runtime, and of its folder inside a checkpoint
 ONNX = "onnx"
 _LAYOUT = 3
-_MODEL_TYPES = ("gdlf", "drgd", "copy_transformer", "highlight_transformer", "sagcopy")
+_MODEL_TYPES = (
+    *("gdlf", "drgd", "copy_transformer", "highlight_transformer", "sagcopy"),
+    # of transformers
+    *("bart", "mbart", "pegasus", "marian", "blenderbot", "blenderbot-small", "m2m_100", "plbart"),
+    *("t5", "mt5", "umt5", "longt5"),
+)
 
 
 def export(model: "PreTrainedModel", processor: Any, output: Path, int8: bool) -> None:
@@ -38,7 +43,7 @@ def export(model: "PreTrainedModel", processor: Any, output: Path, int8: bool) -
     check_libraries("onnx", "onnxscript")
     from transformers.utils import cached_file
 
-    folder = Path(cached_file(model.name_or_path, "config.json", **model.hub_settings)).parent
+    folder = Path(cached_file(model.name_or_path, "config.json", **getattr(model, "hub_settings", {}))).parent
     record = {"runtime": ONNX, "layout": _LAYOUT, "int8": int8, "weights": _weights(folder)}
     from hf_summ.runtimes.onnx_graphs import write_graphs
 
@@ -65,12 +70,12 @@ def load(name: str) -> "PreTrainedModel":
 
 
 def find(name: str) -> Path:
-    """Find an exported folder by its own name, or by that of the checkpoint that contains it.
+    """Find an exported folder by its own name, or by that of the checkpoint that contains it; both may be on the Hub.
 
     Raises:
         ValueError: there is none, it was exported from other weights than the checkpoint's, or by another version.
     """
-    folder = Path(name)
+    folder = Path(name) if Path(name).exists() else _downloaded(name)
     exported = next((path for path in (folder, folder / ONNX) if (path / RUNTIME_FILE).is_file()), None)
     if exported is None:
         raise ValueError(
@@ -82,6 +87,16 @@ def find(name: str) -> Path:
     if _weights(folder) not in ("", record["weights"]):
         raise ValueError(f"{exported} was exported from other weights than those of {name}: export it again")
     return exported
+
+
+def _downloaded(name: str) -> Path:
+    """The graphs of a repository, or the path of this name if there is no such repository within reach."""
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(name, ignore_patterns=["*.safetensors", "*.bin", "*.pt", "*.h5", "*.msgpack"]))
+    except (OSError, ValueError):
+        return Path(name)
 
 
 def _problem(model: "PreTrainedModel") -> str | None:

@@ -1,7 +1,7 @@
 """Export of a model as two ONNX graphs: one encodes documents, and the other decodes one token per row."""
 
 from collections import defaultdict
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -15,12 +15,14 @@ from torch._higher_order_ops.scan import scan
 from torch.nn.functional import gelu, linear
 from transformers import PreTrainedModel
 from transformers.cache_utils import DynamicLayer
+from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, bidirectional_mask_function
 from transformers.modeling_outputs import BaseModelOutput
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from hf_summ.common.messages import progress_bar
 from hf_summ.models.layers_gdlf import DeepLayerFusion
 from hf_summ.models.layers_recurrent import next_state
-from hf_summ.models.layers_transformer import CACHE
+from hf_summ.models.layers_transformer import CACHE, eager_attention_forward
 from hf_summ.models.modeling_base import DecoderStateLayer, SharedSourceCache, make_decoder_cache
 from hf_summ.runtimes.onnx_candidates import add_candidates
 from hf_summ.runtimes.onnx_quantization import quantize
@@ -30,15 +32,18 @@ _OPSET = 20
 # columns of GDLF's fusion per product
 _FUSION_COLUMNS = 960
 _KEYS_AND_VALUES = ("keys", "values")
-# sizes of the example for tracing: documents, their tokens and phrases, rows, and decoded tokens
-_SIZES = _DOCUMENTS, _LENGTH, _PHRASES, _ROWS, _WRITTEN = 3, 13, 5, 6, 7
+# the name of `_attend` among transformers' attention functions
+_ATTENTION = "onnx_runtime"
+# sizes of the example for tracing: documents, their tokens (several blocks of LongT5's global attention) and phrases,
+# rows, and decoded tokens; no model has heads or widths of these sizes
+_SIZES = _DOCUMENTS, _LENGTH, _PHRASES, _ROWS, _WRITTEN = 11, 61, 13, 22, 7
 
 
 def write_graphs(model: PreTrainedModel, folder: Path, int8: bool = False) -> None:
     """Write the graphs of a float32 model to a folder; with `int8`, matrices have 8 bits."""
     read, write, documents = _Read(model), _Write(model), _example(model)
     bar = progress_bar(None, "graphs", 2)
-    with torch.no_grad(), _eager_attention(model), _layers_for_export(model), bar:
+    with torch.no_grad(), _attention_for_export(model), _layers_for_export(model), bar:
         tensors = read(documents)
         _write(read, documents, list(tensors), folder / READ, int8)
         bar.update()
@@ -158,7 +163,7 @@ def _example(model: PreTrainedModel) -> dict[str, torch.Tensor]:
     inputs = {name: torch.ones(_DOCUMENTS, _LENGTH, dtype=torch.long) for name in ("input_ids", "attention_mask")}
     if getattr(model.config, "tags", "none") != "none":
         inputs["tag_ids"] = torch.ones_like(inputs["input_ids"])
-    if "phrase_starts" in model.model.source_inputs:
+    if "phrase_starts" in getattr(model.base_model, "source_inputs", ()):
         starts = torch.zeros(_DOCUMENTS, _PHRASES, dtype=torch.long)
         inputs |= {"phrase_starts": starts, "phrase_ends": starts + 1, "phrase_values": torch.ones(starts.shape)}
     return inputs
@@ -183,6 +188,7 @@ def _write(
         program, dynamo=True, verbose=False, opset_version=_OPSET, input_names=list(inputs), output_names=outputs
     )
     graph = exported.model_proto
+    _clear_traces(graph.graph)
     if int8:
         quantize(graph)
     if vocab_size is not None:
@@ -190,20 +196,69 @@ def _write(
     onnx.save(graph, file)
 
 
+def _clear_traces(graph: onnx.GraphProto) -> None:
+    """Remove the exporter's stack traces, which name paths of this machine, from a graph and those inside it."""
+    for node in graph.node:
+        del node.metadata_props[:]
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                _clear_traces(attribute.g)
+
+
 @contextmanager
-def _eager_attention(model: PreTrainedModel) -> Generator[None]:
-    """Use eager attention in this context: ONNX Runtime fuses its products and softmax."""
+def _attention_for_export(model: PreTrainedModel) -> Generator[None]:
+    """Attend by `_attend` in this context."""
     before = model.config._attn_implementation
-    model.set_attn_implementation("eager")
+    model.set_attn_implementation(_ATTENTION)
     try:
         yield
     finally:
         model.set_attn_implementation(before)
 
 
+def _source_mask(mask_function: Callable, attention_mask: torch.Tensor | None = None, **kwargs) -> torch.Tensor | None:
+    """The padding of the source (B, 1, 1, S), true at tokens; None for a step, which reads all previous tokens."""
+    is_step = mask_function is not bidirectional_mask_function or attention_mask is None
+    return None if is_step else attention_mask[:, None, None, :]
+
+
+def _attend(
+    module: nn.Module,
+    queries: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float,
+    position_bias: torch.Tensor | None = None,
+    **kwargs,
+) -> tuple[torch.Tensor, None]:
+    """Attention as one operator of ONNX Runtime, (R, H, Q, D) -> (R, Q, H, D).
+
+    In models of transformers the rows of a document, its beams, become queries of its keys, as in ours.
+    """
+    if attention_mask is not None and attention_mask.dtype != torch.bool:
+        return eager_attention_forward(module, queries, keys, values, attention_mask, scaling)
+    rows, heads, length, width = queries.shape
+    queries = queries.transpose(1, 2).reshape(rows, length, heads * width)
+    if getattr(module, "is_decoder", False) and not module.is_causal:
+        # of T5, where it is zero
+        position_bias = None
+        queries = queries.reshape(keys.shape[0], -1, heads * width)
+    mask = None if attention_mask is None else attention_mask[:, 0, 0].int()
+    context = torch.onnx.ops.symbolic(
+        "com.microsoft::MultiHeadAttention",
+        (queries, keys, values, None, mask, position_bias),
+        {"num_heads": heads, "scale": float(scaling)},
+        dtype=torch.float32,
+        shape=queries.shape,
+        version=1,
+    )
+    return context.reshape(rows, length, heads, width), None
+
+
 @contextmanager
 def _layers_for_export(model: PreTrainedModel) -> Generator[None]:
-    """Use forms of GRUs and fusions in this context whose graphs are fast."""
+    """Use forms of GRUs and fusions in this context whose graphs are fast, and of what LongT5 calls with lengths."""
     forms = {
         layer: partial(_gru, layer) if isinstance(layer, nn.GRU) else partial(_fused, layer, _fusion_chunks(layer))
         for layer in model.modules()
@@ -211,11 +266,19 @@ def _layers_for_export(model: PreTrainedModel) -> Generator[None]:
     }
     for layer, form in forms.items():
         layer.forward = form
+    functions, one_hot = vars(nn.functional), nn.functional.one_hot
+    functions["one_hot"] = _one_hot
     try:
         yield
     finally:
+        functions["one_hot"] = one_hot
         for layer in forms:
             del layer.forward
+
+
+def _one_hot(ids: torch.Tensor, num_classes: int) -> torch.Tensor:
+    """torch's `one_hot`, which would make the example's number of classes a constant of the graph."""
+    return (ids[..., None] == torch.arange(num_classes)).long()
 
 
 def _fusion_chunks(layer: DeepLayerFusion) -> list[tuple[torch.Tensor, ...]]:
@@ -245,3 +308,7 @@ def _gru(layer: nn.GRU, inputs: torch.Tensor) -> tuple[torch.Tensor, None]:
 
     _, outputs = scan(step, inputs.new_zeros(inputs.shape[0], layer.hidden_size), words)
     return outputs.transpose(0, 1), None
+
+
+ALL_ATTENTION_FUNCTIONS.register(_ATTENTION, _attend)
+ALL_MASK_ATTENTION_FUNCTIONS.register(_ATTENTION, _source_mask)

@@ -14,6 +14,7 @@ from transformers.utils import ModelOutput
 
 from hf_summ.models.configuration_drgd import DrgdConfig
 from hf_summ.models.generation_beam_search import output_of, start_of
+from hf_summ.models.generation_mixin import SummarizationGenerationMixin
 from hf_summ.models.generation_words import rule_of
 from hf_summ.models.layers_transformer import cache_argument
 from hf_summ.models.modeling_copying import CopySummarizationOutput
@@ -128,6 +129,9 @@ class OnnxGeneration(PreTrainedModel):
     # graphs do not contain language models
     masked_lm = None
     compiles_steps = False
+    # assisted decoding would have to roll back the states
+    _is_stateful = True
+    hub_settings: Mapping[str, Any] = {}
 
     def __init__(self, config, folder: Path):
         # skip the architecture's constructor, which creates weights
@@ -152,9 +156,6 @@ class OnnxGeneration(PreTrainedModel):
     def dtype(self) -> torch.dtype:
         """float32, the dtype of the scores."""
         return torch.float32
-
-    def with_runtime(self, runtime: str) -> "OnnxGeneration":
-        return self
 
     def get_encoder(self, modality=None) -> nn.Module:
         return self._reader
@@ -226,10 +227,39 @@ class OnnxGeneration(PreTrainedModel):
         return outputs
 
 
+class OnnxTransformersGeneration(OnnxGeneration, SummarizationGenerationMixin):
+    """`OnnxGeneration` for architectures of transformers, with the settings and the search of ours."""
+
+    has_coverage = False
+
+    def forward(
+        self,
+        input_ids=None,
+        attention_mask=None,
+        decoder_input_ids=None,
+        encoder_outputs=None,
+        cache=None,
+        use_cache=None,
+        **kwargs,
+    ) -> OnnxOutput:
+        """As the architectures' `forward`."""
+        return self._forward(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            decoder_input_ids=decoder_input_ids,
+            encoder_outputs=encoder_outputs,
+            cache=cache,
+            use_cache=use_cache,
+            **kwargs,
+        )
+
+
 def load_graphs(folder: Path) -> PreTrainedModel:
     """Load the model from a folder of graphs."""
     config = AutoConfig.from_pretrained(folder)
     architecture = MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING[type(config)]
-    model = type(f"Onnx{architecture.__name__}", (OnnxGeneration, architecture), {})(config, folder)
+    is_ours = issubclass(architecture, SummarizationGenerationMixin)
+    runtime = OnnxGeneration if is_ours else OnnxTransformersGeneration
+    model = type(f"Onnx{architecture.__name__}", (runtime, architecture), {})(config, folder)
     model.generation_config = GenerationConfig.from_pretrained(folder)
     return model.eval()

@@ -32,7 +32,8 @@ def quantize(model: ModelProto, least_weights: int = 2**15) -> None:
     del graph.node[:], graph.initializer[:]
     graph.node.extend(nodes)
     graph.initializer.extend(unchanged + added)
-    model.opset_import.append(helper.make_opsetid(_MICROSOFT, 1))
+    if all(opset.domain != _MICROSOFT for opset in model.opset_import):
+        model.opset_import.append(helper.make_opsetid(_MICROSOFT, 1))
 
 
 def _inputs(node: NodeProto) -> Iterator[str]:

@@ -12,11 +12,6 @@ def processors(config: Any, ends: Sequence[int]) -> Iterator[Process]:
     """The processors of a config, in the order of transformers'."""
     if config.repetition_penalty not in (None, 1.0):
         yield lambda ids, scores: _penalized(ids, scores, config.repetition_penalty)
-    if config.forced_bos_token_id is not None:
-        yield lambda ids, scores: _forced(scores, [config.forced_bos_token_id]) if ids.shape[1] == 1 else scores
-    if config.forced_eos_token_id is not None:
-        forced = np.atleast_1d(config.forced_eos_token_id)
-        yield lambda ids, scores: _forced(scores, forced) if ids.shape[1] == config.max_length - 1 else scores
     if config.do_sample:
         if config.temperature not in (None, 1.0):
             yield lambda ids, scores: scores / np.float32(config.temperature)
@@ -24,7 +19,7 @@ def processors(config: Any, ends: Sequence[int]) -> Iterator[Process]:
         least = 1 + len(ends) if config.num_beams > 1 else 1
         # transformers' default
         if top_k := 50 if config.top_k is None else config.top_k:
-            yield lambda ids, scores: _highest(scores, max(top_k, least))
+            yield lambda ids, scores: _likeliest(scores, max(top_k, least))
         if config.top_p not in (None, 1.0):
             yield lambda ids, scores: _nucleus(scores, config.top_p, least)
 
@@ -35,7 +30,7 @@ def log_softmax(scores: np.ndarray) -> np.ndarray:
     return scores - np.log(np.exp(scores).sum(-1, keepdims=True))
 
 
-def best(scores: np.ndarray, number: int, noise: "np.random.Generator | None") -> tuple[np.ndarray, np.ndarray]:
+def highest(scores: np.ndarray, number: int, noise: "np.random.Generator | None") -> tuple[np.ndarray, np.ndarray]:
     """The highest of scores (B, M) and their indices, (B, number), in descending order.
 
     Args:
@@ -56,13 +51,7 @@ def _penalized(ids: np.ndarray, scores: np.ndarray, penalty: float) -> np.ndarra
     return scores
 
 
-def _forced(scores: np.ndarray, tokens: Sequence[int] | np.ndarray) -> np.ndarray:
-    forced = np.full_like(scores, -np.inf)
-    forced[:, tokens] = 0.0
-    return forced
-
-
-def _highest(scores: np.ndarray, number: int) -> np.ndarray:
+def _likeliest(scores: np.ndarray, number: int) -> np.ndarray:
     """Only the highest scores of each row, and those equal to the last of them."""
     number = min(number, scores.shape[1])
     last = np.partition(scores, -number, axis=1)[:, -number, None]

@@ -8,7 +8,7 @@ import numpy as np
 
 from hf_summ.models.generation_beams import Beams, Sequences, Texts
 from hf_summ.models.generation_rules import Rule, coverage_growth
-from hf_summ.runtimes.onnx_scores import Process, best, log_softmax
+from hf_summ.runtimes.onnx_scores import Process, highest, log_softmax
 
 # the files of a folder's graphs
 READ, WRITE = "read.onnx", "write.onnx"
@@ -112,6 +112,11 @@ def search(
             candidates = _chosen(results[LOGITS][:, -1], pairs, totals, beams, processors, noise)
         else:
             candidates = _merged(results[BEST_TOTALS], results[BEST_TOKENS], beams)
+        for forced in filter(None, (rule.forced(beams.length) for rule in rules)):
+            shape = len(rows), beams.candidates
+            best = np.full(shape, -np.inf, np.float32), np.zeros(shape, np.int64)
+            best[0][:, : len(forced)], best[1][:, : len(forced)] = totals, forced
+            candidates = _merged(*best, beams)
         rows = beams.advance(*candidates)
         if beams.is_over:
             return beams.output()
@@ -151,7 +156,7 @@ def _chosen(
     scores[pairs[:, 0], pairs[:, 1]] = -np.inf
     for process in processors:
         scores = process(beams.ids, scores)
-    found, indices = best((scores + totals).reshape(len(beams.is_done), -1), beams.candidates, noise)
+    found, indices = highest((scores + totals).reshape(len(beams.is_done), -1), beams.candidates, noise)
     return found, *np.divmod(indices, logits.shape[1])
 
 

@@ -1,7 +1,9 @@
 """Summaries by exported graphs, with neither PyTorch nor transformers."""
 
+import math
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
@@ -15,7 +17,7 @@ from hf_summ.common.processes import threads_for
 from hf_summ.common.records import parse_json
 from hf_summ.models.checks import SETTINGS, check_generation_settings, check_own_settings, in_floats, own_settings
 from hf_summ.models.generation_beams import Beams, GnmtLengthPenalty, Texts
-from hf_summ.models.generation_rules import MinLength, NoRepeatNGram, Rule, word_rules
+from hf_summ.models.generation_rules import BadWords, Force, MinLength, NoRepeatNGram, Rule, word_rules
 from hf_summ.models.pipeline_documents import DocumentSummarizer, Example, clear_aliases, generated
 from hf_summ.models.pipeline_long_documents import in_chunks
 from hf_summ.models.text_words import best_supported, check_vocabulary, replace_unknown, word_table
@@ -23,7 +25,7 @@ from hf_summ.runtimes.folder_tokenizer import FolderTokenizer
 from hf_summ.runtimes.folders import find
 from hf_summ.runtimes.onnx_scores import processors
 from hf_summ.runtimes.onnx_search import POSITIONS, READ, WRITE, Graph, attentions, encode, search
-from hf_summ.runtimes.settings import SUPPORTED, lacking
+from hf_summ.runtimes.settings import SUPPORTED, UnsupportedSetting, lacking
 
 # processor -> its architecture
 _PROCESSORS = {
@@ -75,6 +77,9 @@ class OnnxSummarizer(DocumentSummarizer):
         settings_folder = path if (path / "config.json").is_file() else path.parent
         config = _read_json(settings_folder / "config.json")
         model_type = config["model_type"]
+        if config.get("positions") == "learned":
+            # as the property of SAGCopy's configuration
+            config["max_position_embeddings"] = config["max_positions"]
         self.model = SimpleNamespace(
             config=SimpleNamespace(**{"task_specific_params": None, "prefix": None, **config}),
             generation_config=_read_json(settings_folder / "generation_config.json"),
@@ -87,7 +92,7 @@ class OnnxSummarizer(DocumentSummarizer):
         self._batch_size = batch_size
         self._seed = seed
         self._preprocess, generate, self._postprocess = self._sanitize_parameters(**settings)
-        task = clear_aliases(self._task_settings(SETTINGS))
+        task = clear_aliases(self._task_settings((*SETTINGS, *SUPPORTED)))
         self._settings = {**task, **clear_aliases(generate)}
         self.search_settings()
         threads = threads or threads_for(1) or int(os.environ["OMP_NUM_THREADS"])
@@ -117,14 +122,17 @@ class OnnxSummarizer(DocumentSummarizer):
         defaults = {**_DEFAULTS, "pad_token_id": self.tokenizer.pad_token_id}
         if "max_length" in merged:
             del defaults["max_new_tokens"]
+        elif (positions := self._target_positions()) is not None:
+            defaults["max_new_tokens"] = min(positions, defaults["max_new_tokens"])
         merged = {**defaults, **merged}
         # as the pipeline, which does not treat None as unset for this one
         merged["num_beams"] = merged["num_beams"] or 1
         if (name := lacking(merged)) is not None:
-            raise ValueError(
+            raise UnsupportedSetting(
                 f"`{name}` is {merged[name]!r:.80}, which ONNX Runtime's search lacks: leave it out, or load the "
                 "checkpoint itself with `pipeline`"
             )
+        self._check_length(merged)
         beams, returned = merged["num_beams"], merged.get("num_return_sequences") or 1
         if returned > beams and not (merged.get("do_sample") and beams == 1):
             raise ValueError(f"`num_return_sequences` is {returned}, but must be at most `num_beams` ({beams})")
@@ -171,12 +179,24 @@ class OnnxSummarizer(DocumentSummarizer):
             rows = [row for row in rows for _ in range(config.num_return_sequences)]
         inputs = self._padded({name: [row[name][0] for row in rows] for name in rows[0]})
         source = {**inputs, **encode(self._read, inputs, self._positions)}
-        start = np.full((len(inputs["input_ids"]) * config.num_beams, 1), config.decoder_start_token_id)
+        first = config.bos_token_id if config.decoder_start_token_id is None else config.decoder_start_token_id
+        start = np.full((len(inputs["input_ids"]) * config.num_beams, 1), first)
         kept = Beams if config.num_beams > 1 else Texts
         texts = kept(start, config, _ids(config.eos_token_id), config.pad_token_id)
         noise = self._noise if config.do_sample else None
         change = list(processors(config, _ids(config.eos_token_id)))
-        best = search(self._step, source, texts, rules, config.coverage_penalty or 0.0, change, noise, on_step)
+        deadline = math.inf if config.max_time is None else time.monotonic() + config.max_time
+
+        def proceed() -> None:
+            on_step()
+            if time.monotonic() > deadline:
+                texts.end()
+
+        try:
+            best = search(self._step, source, texts, rules, config.coverage_penalty or 0.0, change, noise, proceed)
+        except OverflowError as error:
+            penalty = config.length_penalty
+            raise ValueError(f"`length_penalty` is {penalty}, too large for a summary's length: lower it") from error
         sequences, returned = best.sequences, settings.get("num_return_sequences", 1)
         if config.reranks:
             documents, summaries = (
@@ -211,6 +231,12 @@ class OnnxSummarizer(DocumentSummarizer):
             rules.append(MinLength(least, ends))
         if config.no_repeat_ngram_size and config.ngram_blocking != "beam":
             rules.append(NoRepeatNGram(config.no_repeat_ngram_size))
+        if config.bad_words_ids:
+            rules.append(BadWords(config.bad_words_ids))
+        if config.forced_bos_token_id is not None:
+            rules.append(Force([config.forced_bos_token_id], 1))
+        if config.forced_eos_token_id is not None:
+            rules.append(Force(_ids(config.forced_eos_token_id), config.max_length - 1))
         return config, rules
 
     def _padded(self, features: Mapping[str, list]) -> dict[str, np.ndarray]:

@@ -1,0 +1,183 @@
+"""Models of transformers in ONNX Runtime: the summaries are those of transformers' own `generate()`."""
+
+import random
+import shutil
+import sys
+from pathlib import Path
+
+import onnx
+import pytest
+import torch
+from transformers import (
+    AutoConfig,
+    AutoModelForSeq2SeqLM,
+    LEDConfig,
+    LEDForConditionalGeneration,
+    PreTrainedModel,
+    ProphetNetConfig,
+    ProphetNetForConditionalGeneration,
+    pipeline,
+)
+
+from hf_summ.cli import main
+from hf_summ.runtimes.auto_model import AutoModelForSummarization
+from hf_summ.runtimes.folders import export
+from hf_summ.runtimes.onnx_quantization import quantize
+from hf_summ.runtimes.onnx_search import READ, WRITE
+from tests.conftest import SENTENCES
+from tests.models.test_hub import run
+
+# without ties, as models with random weights would repeat a token
+SIZES = {"vocab_size": 400, "d_model": 24, "tie_word_embeddings": False}
+BART = SIZES | {
+    f"{side}_{name}": size for side in ("encoder", "decoder") for name, size in (("layers", 2), ("ffn_dim", 32))
+}
+BART |= {"encoder_attention_heads": 4, "decoder_attention_heads": 4, "max_position_embeddings": 80, "init_std": 0.25}
+T5 = {**SIZES, "d_kv": 6, "d_ff": 32, "num_layers": 2, "num_heads": 4, "initializer_factor": 1.0}
+FAMILIES = {
+    "bart": BART,
+    "t5": T5,
+    "mbart": BART | {"scale_embedding": True, "forced_eos_token_id": None},
+    "pegasus": BART,
+    "marian": BART | {"share_encoder_decoder_embeddings": True},
+    "blenderbot": BART,
+    "blenderbot-small": BART,
+    "m2m_100": BART,
+    "plbart": BART,
+    "mt5": T5 | {"feed_forward_proj": "gated-gelu"},
+    "umt5": T5 | {"feed_forward_proj": "gated-gelu"},
+    "longt5": T5 | {"local_radius": 4, "encoder_attention_type": "local"},
+    "longt5 global": T5 | {"local_radius": 4, "global_block_size": 3, "encoder_attention_type": "transient-global"},
+}
+DOCUMENTS = [" ".join(SENTENCES[:2]), SENTENCES[3], SENTENCES[0]]
+
+
+def build(family: str, tokenizer) -> PreTrainedModel:
+    special = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id}
+    special |= {"bos_token_id": tokenizer.bos_token_id, "decoder_start_token_id": tokenizer.bos_token_id}
+    settings = {**FAMILIES[family], **special, "vocab_size": len(tokenizer)}
+    return AutoModelForSeq2SeqLM.from_config(AutoConfig.for_model(family.partition(" ")[0], **settings)).eval()
+
+
+@pytest.fixture(
+    scope="module", params=["bart", "t5", *(pytest.param(name, marks=pytest.mark.thorough) for name in [*FAMILIES][2:])]
+)
+def checkpoint(request, tiny_tokenizer, tmp_path_factory) -> Path:
+    """A saved model with random weights, with its graphs in the folder `onnx`."""
+    folder = tmp_path_factory.mktemp("checkpoint")
+    torch.manual_seed(0)
+    for part in (build(request.param, tiny_tokenizer), tiny_tokenizer):
+        part.save_pretrained(folder)
+    assert main(["export", str(folder), "--to", "onnx", "--output", str(folder / "onnx")]) == 0
+    return folder
+
+
+def random_batch(draw: random.Random, vocab_size: int, padding: int) -> dict[str, torch.Tensor]:
+    """Eight documents of up to 30 random tokens, with padding."""
+    lengths = [draw.randint(1, 30) for _ in range(8)]
+    mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    ids = torch.tensor([[draw.randrange(4, vocab_size) for _ in range(max(lengths))] for _ in lengths])
+    return {"input_ids": ids.where(mask, padding), "attention_mask": mask.long()}
+
+
+def random_settings(draw: random.Random) -> dict:
+    beams = draw.choice([1, 2, 4, 5])
+    settings = {
+        "num_beams": beams,
+        "max_new_tokens": draw.randint(2, 14),
+        "no_repeat_ngram_size": draw.choice([0, 1, 2, 3]),
+        "min_new_tokens": draw.choice([0, 1, 6]),
+        "length_penalty": draw.choice([-1.0, 0.0, 0.6, 1.0, 2.0]) if beams > 1 else None,
+        "early_stopping": draw.choice([True, False, "never"]) if beams > 1 else None,
+        "num_return_sequences": draw.choice([1, beams]),
+        "forced_bos_token_id": draw.choice([None, 7]),
+        "forced_eos_token_id": draw.choice([None, 2]),
+        "bad_words_ids": draw.choice([None, [[5], [11, 12], [30, 31, 32]]]),
+        # scored in PyTorch
+        "repetition_penalty": draw.choice([None, None, None, 1.3]),
+    }
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def test_texts_are_those_of_transformers(checkpoint):
+    plain, exported = (
+        AutoModelForSeq2SeqLM.from_pretrained(checkpoint),
+        AutoModelForSummarization.from_pretrained(checkpoint / "onnx"),
+    )
+    draw = random.Random(0)
+    for _ in range(25):
+        inputs = random_batch(draw, plain.config.vocab_size, plain.config.pad_token_id)
+        settings = random_settings(draw)
+        wanted, written = (model.generate(**inputs, **settings).tolist() for model in (plain, exported))
+        assert written == wanted, settings
+
+
+def test_scores_in_8_bits_are_near_those_of_transformers(checkpoint, tmp_path):
+    shutil.copytree(checkpoint / "onnx", tmp_path / "int8")
+    for name in (READ, WRITE):
+        graph = onnx.load(tmp_path / "int8" / name)
+        quantize(graph, least_weights=0)
+        onnx.save(graph, tmp_path / "int8" / name)
+        floats = [tensor for tensor in graph.graph.initializer if tensor.data_type == onnx.TensorProto.FLOAT]
+        assert all(len(tensor.dims) != 2 or min(tensor.dims) == 1 for tensor in floats)
+    plain = AutoModelForSeq2SeqLM.from_pretrained(checkpoint)
+    inputs = random_batch(random.Random(0), plain.config.vocab_size, plain.config.pad_token_id)
+    inputs["decoder_input_ids"] = torch.randint(4, plain.config.vocab_size, (8, 5))
+    with torch.no_grad():
+        wanted = plain(**inputs).logits
+    for folder, tolerance in ((checkpoint / "onnx", 1e-4), (tmp_path / "int8", 0.3)):
+        scored = AutoModelForSummarization.from_pretrained(folder)(**inputs).logits
+        assert (scored - wanted).abs().max() / wanted.std() < tolerance
+
+
+def test_pipeline_and_command_line_take_the_folder_or_the_checkpoint(checkpoint, tmp_path, capsys):
+    settings = {"num_beams": 4, "max_new_tokens": 10, "no_repeat_ngram_size": 2}
+    wanted = pipeline("summarization", model=str(checkpoint), device="cpu")(DOCUMENTS, **settings)
+    for folder, runtime in ((checkpoint, {"runtime": "onnx"}), (checkpoint / "onnx", {})):
+        summarizer = pipeline("summarization", model=str(folder), **runtime)
+        assert type(summarizer.model).__name__.startswith("Onnx")
+        assert summarizer(DOCUMENTS, batch_size=2, **settings) == wanted
+    (tmp_path / "document.txt").write_text(DOCUMENTS[0], encoding="utf-8")
+    flags = [f"--{name}={value}" for name, value in settings.items()]
+    for folder in (checkpoint, checkpoint / "onnx"):
+        assert (
+            main(["summarize", str(tmp_path / "document.txt"), "--model", str(folder), "--runtime=onnx", *flags]) == 0
+        )
+        assert capsys.readouterr().out.strip() == wanted[0]["summary_text"]
+
+
+PUSH_AND_LOAD = """
+import json, sys
+from huggingface_hub import HfApi
+from transformers import pipeline
+import hf_summ
+from hf_summ.runtimes.folders import find
+HfApi().create_repo("org/graphs")
+HfApi().upload_folder(repo_id="org/graphs", folder_path=sys.argv[1])
+assert (find("org/graphs") / "write.onnx").is_file()
+print("RESULT", json.dumps(pipeline("summarization", model="org/graphs")(sys.argv[2], num_beams=2, max_new_tokens=9)))
+"""
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("checkpoint", ["bart"], indirect=True)
+def test_graphs_on_the_hub_are_loaded_by_name(checkpoint, local_hub, tmp_path):
+    wanted = pipeline("summarization", model=str(checkpoint))(DOCUMENTS[0], num_beams=2, max_new_tokens=9)
+    environment = local_hub.environment(tmp_path / "home")
+    (result,) = run(PUSH_AND_LOAD, str(checkpoint / "onnx"), DOCUMENTS[0], environment=environment, folder=tmp_path)
+    assert result == wanted
+
+
+@pytest.mark.parametrize(
+    ("architecture", "config"),
+    [
+        (LEDForConditionalGeneration, LEDConfig(**{**BART, "attention_window": 4})),
+        (ProphetNetForConditionalGeneration, ProphetNetConfig(vocab_size=40, hidden_size=16, num_encoder_layers=1)),
+    ],
+    ids=["led", "prophetnet"],
+)
+def test_architectures_without_graphs_are_named(architecture, config, tmp_path, monkeypatch):
+    # also where the extra is missing
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    with pytest.raises(ValueError, match=f"is a {config.model_type}, which has no graphs: export one of gdlf, "):
+        export(architecture(config), None, tmp_path / "onnx", int8=False)
