@@ -29,6 +29,22 @@ def readme_rows(header: str) -> list[list[str]]:
     return [[cell.strip().strip("`") for cell in row.strip("|").split("|")] for row in rows]
 
 
+def test_variants_in_headers_are_what_they_are_called():
+    """StanD, and DRGD as printed, as a reader runs them; in both no rate is left that the program sets for DRGD."""
+    for name in ("lcsts", "gigaword"):
+        text = (CONFIGS / "drgd" / f"{name}.yaml").read_text(encoding="utf-8")
+        stand, printed = (
+            parse_arguments([str(CONFIGS / "drgd" / f"{name}.yaml"), *line.split()])
+            for line in re.findall(r"^#   \.\.\. (.*)$", text, re.MULTILINE)
+        )
+        assert stand.training.learning_rates is printed.training.learning_rates is None
+        configs = [
+            apply_overrides(AutoConfig.for_model("drgd"), run.model.config_overrides) for run in (stand, printed)
+        ]
+        assert configs[0].latent_size == 0
+        assert (configs[1].variant, configs[1].kl_weight) == ("printed", 1.0)
+
+
 OWN_VOCABULARY = [file for file in FILES if "tokenizer_name: processors/" in file.read_text(encoding="utf-8")]
 
 

@@ -40,7 +40,7 @@ def test_tables_and_report(run, workplace):
     assert report == compare_language_models([load_language_model(kind) for kind in KINDS], texts, seed=3)
     tables = output.split("\n\n")
     assert tables[::2] == [
-        "masked (masked language model)",
+        "masked (masked language model, first tokens not judged)",
         "causal (causal language model)",
         "permutation (permutation language model, first tokens not judged)",
     ]

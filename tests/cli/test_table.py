@@ -105,6 +105,12 @@ def test_what_cannot_work_is_told(refusal, workplace, argv, message):
     assert not list((workplace / "out").iterdir())
 
 
+def test_table_without_a_row_that_ran_ends_in_an_error(capsys, workplace):
+    # its language models need texts
+    assert main(["table", "thesis_4_2"]) == 2
+    assert "hf-summ: error: no row was run, for reasons given in the table" in capsys.readouterr().err
+
+
 def test_help_tells_the_defaults(capsys):
     with pytest.raises(SystemExit):
         main(["table", "--help"])

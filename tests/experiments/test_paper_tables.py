@@ -15,7 +15,8 @@ from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 from hf_summ.checkpoints.overrides import apply_overrides
 from hf_summ.experiments.rows import millions
 from hf_summ.experiments.rows import model_config as counted_config
-from hf_summ.experiments.tables import Row, Table, load_table, table_names
+from hf_summ.experiments.settings import base_settings
+from hf_summ.experiments.tables import SCALES, Row, Table, load_table, table_names
 from hf_summ.training.arguments import RunArguments
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.votes import PROTOCOLS
@@ -223,6 +224,16 @@ def test_trained_rows_have_a_configuration_that_takes_their_values(name):
         assert not covers or decoded.model_type in ("copy_transformer", "highlight_transformer")
         conditions = generation.lm_rejected_factor is not None or generation.lm_accepted_factor is not None
         assert conditions == (getattr(decoded, "masked_lm_name", None) is not None)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("name", NAMES)
+def test_trained_rows_resolve_at_every_scale(name, scale):
+    table = table_of(name)
+    for row, dataset, _ in trained_rows(name):
+        settings, _ = base_settings(table, row, dataset, scale, {})
+        config = AutoConfig.for_model(settings["model_type"])
+        apply_overrides(config, {**settings["config_overrides"], **row.decoding_overrides})
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -355,6 +355,15 @@ def test_language_models_without_texts_say_what_they_need(tmp_path):
     assert [row["problem"] for row in block["rows"]] == [expected] * 3 + ["literature: Somebody 2019"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "flags"), [("language_models", ["--num_beams", "2"]), ("statistics", ["--max_steps", "2"])]
+)
+def test_flags_without_effect_on_a_table_are_told(tmp_path, kind, flags):
+    name = {"language_models": "thesis_4_2", "statistics": "thesis_5_1"}[kind]
+    with pytest.raises(ValueError, match=f"{flags[0]}: has no effect on {name}, which trains and decodes nothing"):
+        run_table(name, "small", {}, flags, str(tmp_path))
+
+
 def test_language_model_that_is_not_there_is_told_in_its_rows(tmp_path):
     for name in ("1", "2", "3"):
         (tmp_path / f"{name}.txt").write_text(SENTENCES[0], encoding="utf-8")

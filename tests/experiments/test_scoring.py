@@ -25,6 +25,7 @@ from hf_summ.experiments.scoring import (
     score,
     verdict,
 )
+from hf_summ.experiments.tables import load_table
 from tests.experiments.made_up import table
 from tests.training import tiny
 
@@ -69,6 +70,21 @@ def test_rouge_is_cut_and_read_as_the_table_says(tmp_path, corpus, predictions, 
     assert found == means(rouge155_scores(predictions, corpus["summary"], rouge_types=ROUGE, **limit), kind)
     plain = table(tmp_path, measures=ROUGE, rows=[{"row": "DC"}])
     assert found != values(score(plain, "en", corpus, predictions, None, None))
+
+
+@pytest.mark.parametrize(
+    ("name", "reference", "prediction", "expected"),
+    [
+        # the program's texts are washed, and so are the references that they are compared with
+        ("drgd_lcsts", "NBA球星：2014年，科比退役？", "nba球星年，科比退役？", 100.0),
+        # the Perl script has no letter ü, and stems English
+        ("thesis_7_11", "Die Häuser brannten.", "die h user brannten", 100.0),
+    ],
+)
+def test_tables_score_as_the_published_figures_were(name, reference, prediction, expected):
+    read, corpus = load_table(name), datasets.Dataset.from_dict({"document": [""], "summary": [reference]})
+    language = read.language_of(next(iter(read.datasets)))
+    assert values(score(read, language, corpus, [prediction], None, None))["rouge2"] == pytest.approx(expected)
 
 
 def test_all_references_of_a_document_count(tmp_path, corpus, predictions):

@@ -49,7 +49,7 @@ def test_tables_of_the_package_are_found_by_name():
             "measure is 'rouge4', but must be one of rouge1, rouge2, .*; did you mean rouge",
         ),
         ({"measures": ["rouge1", "pairs"]}, "measure is 'pairs', but must be one of"),
-        ({"unit": "letters"}, "`unit` is 'letters', but must be one of words, wordpieces"),
+        ({"unit": "letters"}, "`unit` is 'letters', but must be one of words, characters, wordpieces"),
         ({**VOTES, "unit": "words"}, "`unit` is 'words', but must be one of documents, percent"),
         ({"baseline": "DCC"}, r"`baseline` is 'DCC', but must be one of DC, None; did you mean DC\?"),
         ({"rouge": {"stem": True}}, "rouge: option is 'stem', but must be one of score, byte_limit, word_limit"),

@@ -15,8 +15,8 @@ def add_parser(commands) -> None:
         description="Judge each token of the texts, of their shuffles and of random words by its probability given the "
         "previous tokens: a token is accepted if it is above a percentile of the language model's distribution. Print "
         "a table for each model: recall (share accepted in the text), detection (share rejected in its shuffle, and in "
-        "random words) and accuracy (their mean). A model without a start token, such as XLNet, does not judge the "
-        "first token of a text.",
+        "random words) and accuracy (their mean). Only a causal model with a start "
+        "token judges the first token of a text.",
     )
     parser.add_argument("files", nargs="+", metavar="TEXT_FILE", help="Texts in UTF-8, such as a reference summary")
     parser.add_argument(

@@ -63,9 +63,12 @@ def run(arguments: argparse.Namespace) -> None:
     end_on_sigterm()
     report = run_table(arguments.name, arguments.scale, data, arguments.more, arguments.output_dir)
     print(markdown(report), end="")
-    failed = [row["row"] for block in report["datasets"] for row in block["rows"] if row.get("failed")]
+    rows = [row for block in report["datasets"] for row in block["rows"]]
+    failed = [row["row"] for row in rows if row.get("failed")]
     if failed:
         raise ValueError(f"the runs of some rows failed, for reasons given in the table: {', '.join(failed)}")
+    if all(row["problem"] for row in rows):
+        raise ValueError("no row was run, for reasons given in the table")
 
 
 def _data(items: list[str], datasets) -> dict[str, str]:

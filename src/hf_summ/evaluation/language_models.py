@@ -38,8 +38,7 @@ class LanguageModel:
 
     Attributes:
         objective: "masked", "causal" or "permutation": how a token is predicted from those before it.
-        start: id of the token that precedes a text and gives its first token a context. If None, the first token is not
-            judged.
+        start: id of the token that precedes a text, or None.
         context: number of tokens that the model reads at once, including the predicted one.
     """
 
@@ -49,6 +48,14 @@ class LanguageModel:
     tokenizer: Any
     start: int | None
     context: int
+
+    @property
+    def judges_first_token(self) -> bool:
+        """Whether a text's first token is judged, which has the start alone before it.
+
+        A masked model's is not: the percentages of Table 4.2 are of one token less than BERT has.
+        """
+        return self.start is not None and self.objective != MASKED
 
     def tokens(self, text: str) -> list[int]:
         """Ids of the text's tokens, without special tokens.
@@ -128,7 +135,7 @@ def acceptance(
         progress: called with the number of tokens judged since the last call.
 
     Returns:
-        One list per percentile with one value per token; without the first token if the model has no start token.
+        One list per percentile with one value per token, without the first unless the model judges it.
 
     Raises:
         ValueError: the text has no tokens to judge.
@@ -136,7 +143,9 @@ def acceptance(
     tokens = language_model.tokens(text)
     if language_model.start is not None:
         tokens = [language_model.start, *tokens]
-    if len(tokens) < 2:
+    # predictions that are not judged
+    first = int(language_model.start is not None and not language_model.judges_first_token)
+    if len(tokens) < 2 + first:
         raise ValueError(f"{language_model.name}: a text of {len(tokens)} tokens has none to judge: give a longer one")
     sequence = torch.tensor(tokens, device=language_model.model.device)
     accepted: list[list[bool]] = [[] for _ in percentiles]
@@ -149,7 +158,7 @@ def acceptance(
         judged += len(scores)
         if progress is not None:
             progress(len(scores))
-    return accepted
+    return [decisions[first:] for decisions in accepted]
 
 
 def _masked(language_model: LanguageModel, sequence: torch.Tensor) -> Iterator[torch.Tensor]:
@@ -263,7 +272,7 @@ def compare_language_models(
             {
                 "model": language_model.name,
                 "kind": language_model.objective,
-                "judges_first_token": language_model.start is not None,
+                "judges_first_token": language_model.judges_first_token,
                 "context": language_model.context,
                 "rows": _rows(language_model, samples, random_text, percentiles),
             }

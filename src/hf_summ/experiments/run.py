@@ -13,7 +13,9 @@ from filelock import FileLock
 from transformers import AutoProcessor
 
 from hf_summ.common.files import write_atomically
+from hf_summ.common.flags import names
 from hf_summ.common.messages import check_choice, nearest, one_line
+from hf_summ.data.corpora import Corpus
 from hf_summ.evaluation.novelty import corpus_statistics
 from hf_summ.experiments.judgements import count_votes, judge_texts
 from hf_summ.experiments.plots import write_plot
@@ -74,6 +76,11 @@ def run_table(
     datasets = _datasets(table, scale, data)
     judge = _JUDGED.get(table.kind)
     extra = flags_of_all_rows(flags)
+    # tables of models' or people's judgements read texts or votes, those of statistics a corpus
+    effective = {} if judge else names(Corpus) if table.kind == "statistics" else extra
+    for flag in extra:
+        if flag not in effective:
+            raise ValueError(f"--{flag}: has no effect on {table.name}, which trains and decodes nothing")
     reading = extra.get("data_format")
     files = {} if judge else {dataset: split_files(folder, reading) for dataset, folder in data.items()}
     folder = Path(output_dir)

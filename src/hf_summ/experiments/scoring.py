@@ -1,6 +1,7 @@
 """The outcomes of a table's rows, their measures, and verdicts on published differences and claims."""
 
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -104,9 +105,8 @@ def score(
         pieces: splits texts into subwords, for tables that count subwords.
     """
     references, scored = reference_texts(corpus), {}
-    rouge: dict[str, Any] = {"score": "fmeasure", **table.rouge}
+    rouge: dict[str, Any] = {"score": "fmeasure", "language": language, **table.rouge}
     settings = Settings(
-        language=language,
         rouge_types=tuple(name for name in table.measures if name in ROUGE_MEASURES),
         sentences="lines" if table.unit == "wordpieces" else "split",
         count_punctuation=table.count_punctuation,
@@ -119,7 +119,11 @@ def score(
         texts = predictions, (corpus["document"] if measure.reads == "sources" else references)
         if measure.name == "rouge" and table.unit == "wordpieces":
             texts = _in_pieces(predictions, language, pieces), _in_pieces(references, language, pieces)
-        scored |= measure.compute(*texts, settings)
+        with warnings.catch_warnings():
+            if "language" in table.rouge:
+                # a table that reads another language's words means to
+                warnings.simplefilter("ignore", UserWarning)
+            scored |= measure.compute(*texts, settings)
     if losses is not None:
         scored["perplexity"] = Scored(losses, perplexity)
     return {name: scored[name] for name in table.measures if name in scored}

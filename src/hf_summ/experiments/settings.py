@@ -46,11 +46,10 @@ def base_settings(
     if "model_type" in row.flags:
         paper["config_overrides"] = {}
         scale = replace(load_scale(architecture, scale_name), vocabulary=scale.vocabulary)
-    of_full = row.full if scale_name == "full" else {}
     base = merged({"seed": 42}, paper, scale.settings)
     # a scale has settings for all schedules and optimizers; those without effect are dropped
     base = {name: value for name, value in base.items() if name not in without_effect(base)}
-    settings = merged(base, of_full, row.settings, extra)
+    settings = merged(base, getattr(row, scale_name), row.settings, extra)
     return {name: value for name, value in settings.items() if value is not None}, scale
 
 

@@ -12,6 +12,7 @@ from hf_summ.common.messages import check_choice, nearest, one_line
 from hf_summ.common.records import parse_yaml
 from hf_summ.evaluation import measures
 from hf_summ.evaluation.rouge import ROUGE155_TYPES
+from hf_summ.evaluation.words import check_units
 from hf_summ.extractive.extraction import METHODS
 from hf_summ.models.checks import check_list
 
@@ -29,11 +30,11 @@ STATISTICS = tuple(
 JUDGEMENTS = ("recall", "detection", "accuracy")
 VOTES = ("win", "lose", "tie", "kappa")
 _MEASURES_OF = {"scores": MEASURES, "statistics": STATISTICS, "language_models": JUDGEMENTS, "votes": VOTES}
-_UNITS = ("words", "wordpieces")
+_UNITS = ("words", "characters", "wordpieces")
 _UNITS_OF_VOTES = ("documents", "percent")
 # values of each summary in predictions.jsonl
 SUMMARY_VALUES = ("divergence",)
-_ROUGE_OPTIONS = ("score", "byte_limit", "word_limit")
+_ROUGE_OPTIONS = ("score", "byte_limit", "word_limit", "language", "units")
 _ROUGE_SCORES = ("fmeasure", "precision", "recall")
 # fields of rows that are not trained; each excludes the others
 _UNTRAINED = ("extractive", "gold", "literature", "language_model", "unavailable")
@@ -49,7 +50,7 @@ class Row:
         config: file under `configs/` for its training; by default its data set's.
         config_overrides, flags: settings of its training in addition to that file; with another `model_type`, the
             file's `config_overrides` are dropped.
-        full: further settings for the scale full only, including `config_overrides`: sizes, rate and number of updates.
+        tiny, small, full: further settings for one scale, including `config_overrides`: sizes, rate, number of updates.
         decoding, decoding_overrides: generation flags and config values of its decoding only; rows that differ only in
             these share one training run.
         extractive: a method of `hf_summ.extractive` instead of training, with its number of `sentences`, for all data
@@ -67,6 +68,8 @@ class Row:
     config: str | None = None
     config_overrides: Mapping[str, Any] = field(default_factory=dict)
     flags: Mapping[str, Any] = field(default_factory=dict)
+    tiny: Mapping[str, Any] = field(default_factory=dict)
+    small: Mapping[str, Any] = field(default_factory=dict)
     full: Mapping[str, Any] = field(default_factory=dict)
     decoding: Mapping[str, Any] = field(default_factory=dict)
     decoding_overrides: Mapping[str, Any] = field(default_factory=dict)
@@ -106,13 +109,14 @@ class Table:
         paper: authors, year and number of the table.
         kind: "scores" of systems, "statistics" of corpora, "language_models" as judges of text, or people's "votes",
             with an aspect in each row.
-        unit: the unit of the published and our scores: "words" or "wordpieces"; of votes, "documents" per voter or
-            "percent".
+        unit: the unit of the published and our scores: "words", "characters" or "wordpieces"; of votes, "documents" per
+            voter or "percent".
         measures: some of `MEASURES`, `STATISTICS`, `JUDGEMENTS` or `VOTES`, depending on the kind.
         datasets: data set -> file under `configs/` for reading it and training on it; None if nothing is trained.
         baseline: the row with which the others are compared.
         language: language of the texts, for all data sets or for each.
-        rouge: options of ROUGE: `score` (fmeasure, recall or precision), `byte_limit`, `word_limit`.
+        rouge: options of ROUGE: `score` (fmeasure, recall or precision), `byte_limit`, `word_limit`, `units`, and the
+            `language` whose words it compares, if not that of the texts.
         count_punctuation: whether novelty counts punctuation marks as words, as the paper does.
         against: a value that the recipe writes for each summary, against which the measures are plotted.
         notes: notes for readers of the figures.
@@ -209,6 +213,9 @@ def _table(name: str, content: dict[str, Any]) -> Table:
     for option in table.rouge:
         check_choice("rouge: option", option, _ROUGE_OPTIONS)
     check_choice("rouge: score", table.rouge.get("score", "fmeasure"), _ROUGE_SCORES)
+    if "units" in table.rouge:
+        for dataset in table.datasets:
+            check_units(table.rouge["units"], table.rouge.get("language", table.language_of(dataset)))
     return table
 
 
@@ -229,7 +236,7 @@ def _row(entry: dict[str, Any], table: dict[str, Any]) -> Row:
                 raise ValueError(f"published: {dataset} needs a number or null for each measure, but has {figures}")
         values: dict[str, Any] = {
             **entry,
-            **{group: settings_of(entry.get(group, {})) for group in ("flags", "full", "decoding")},
+            **{group: settings_of(entry.get(group, {})) for group in ("flags", *SCALES, "decoding")},
             "published": {dataset: tuple(figures) for dataset, figures in published.items()},
         }
         row = Row(**values)
@@ -248,7 +255,7 @@ def _check_row(row: Row) -> None:
     if len(untrained) > 1:
         raise ValueError(f"`{'` and `'.join(untrained)}` exclude each other: set only one")
     trained = [
-        name for name in ("config_overrides", "flags", "full", "decoding", "decoding_overrides") if getattr(row, name)
+        name for name in ("config_overrides", "flags", *SCALES, "decoding", "decoding_overrides") if getattr(row, name)
     ]
     if untrained and untrained[0] != "unavailable" and trained:
         raise ValueError(f"`{trained[0]}` needs training, but a row with `{untrained[0]}` has none")

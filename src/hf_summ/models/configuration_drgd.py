@@ -5,8 +5,8 @@ from huggingface_hub.dataclasses import strict
 from .checks import Range
 from .configuration_base import PROBABILITY, SIZE, SummarizationConfig
 
-# the program takes different means of NLL and KL: with 300 documents a batch and 27 steps of 500 latent variables, the
-# effective weight of the KL is this
+# the program adds the NLL's mean over documents to the KL's mean over steps and variables, summed over the batch. the
+# weight is that of its run on LCSTS: 300 documents a batch, 27 steps, 500 latent variables
 _RELEASED_KL_WEIGHT = 300 / (27 * 500)
 
 
@@ -25,7 +25,7 @@ class DrgdConfig(SummarizationConfig):
             it after.
         copy: whether words are also copied from the source, by the decoder's own attention.
         kl_weight: weight of the KL divergence of the latent variables from their prior. By default the variant's: 1 in
-            the paper, .0222 in the program.
+            the paper, .0222 in the program's run on LCSTS.
         kl_warmup_steps: number of updates over which the weight rises from 0; the training loop must call
             `set_update`, as ours does.
         free_bits: KL of a target token, in nats, that adds nothing to the loss (Kingma et al. 2016); at most one per

@@ -81,8 +81,8 @@ def running_generation() -> RunningGeneration | None:
 class SummarizationGenerationMixin(GenerationMixin):
     """transformers' `generate()` with the further settings of `own_settings`, whose help is in `SETTINGS`.
 
-    Each document's source is stored once. The papers' trigram blocking and minimum length count words. Support in the
-    document is added to the scores of all finished beams, and the best of them are returned.
+    Each document's source is stored once. Support in the document is added to the scores of all finished beams, and the
+    best of them are returned.
     """
 
     # whether the model's outputs include the coverage of the source

@@ -76,6 +76,7 @@ class SummarizationTrainer(RowwiseTrainer):
         # sums of the loss's components since the last log entry, and its step
         self._components: dict[str, torch.Tensor] = {}
         self._logged_step = 0
+        self._items_per_token: torch.Tensor | float = 1.0
         self._finite = NonFiniteCallback(args)
         self.add_callback(self._finite)
         if hasattr(base_model(model).config, "epochs_trained"):
@@ -223,8 +224,9 @@ class SummarizationTrainer(RowwiseTrainer):
         batches, items = super().get_batch_samples(epoch_iterator, num_batches, device)
         if self.args.loss_reduction == "documents":
             # transformers counts tokens over all processes; with one token per summary, it counts documents
-            firsts = ({"labels": batch["labels"][:, :1]} for batch in batches)
+            firsts, tokens = ({"labels": batch["labels"][:, :1]} for batch in batches), items
             _, items = super().get_batch_samples(firsts, len(batches), device)
+            self._items_per_token = items / tokens
         return batches, items
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
@@ -237,7 +239,8 @@ class SummarizationTrainer(RowwiseTrainer):
             self._finite.watch("loss", loss.detach(), self.state.global_step + 1, components)
             self.progress.since += loss.detach()
             shared = self.args.average_tokens_across_devices and num_items_in_batch is not None
-            scale = self.accelerator.num_processes if shared else 1
+            # log entries are per token, whatever divides the loss
+            scale = self._items_per_token * (self.accelerator.num_processes if shared else 1)
             if not self._components:
                 self._logged_step = self.state.global_step
             for name, component in components.items():
