@@ -198,6 +198,11 @@ def test_no_bins_are_an_error():
         copy_positions(["a"], ["a"], bins=0)
 
 
+def test_words_between_white_space_keep_their_marks():
+    counted = corpus_statistics(["He said: go! - The-end."], ["A b."], unit="spaced")
+    assert (counted["document_words"], counted["summary_words"]) == (5, 2)
+
+
 def test_figures_by_hand():
     assert corpus_statistics(DOCUMENTS, SUMMARIES) == {
         "pairs": 2,

@@ -30,6 +30,7 @@ COMMANDS = {
     "average": "Average the weights of checkpoints",
     "compare-lms": "Compare language models as judges of text",
     "evaluate": "Score predictions against references",
+    "compare": "Show the summaries of several systems side by side",
     "votes": "Make blind voting sheets, and count the votes",
     "table": "Run a table of one of the papers",
 }

@@ -226,6 +226,6 @@ def _counted(workplace: Workplace, row: Row, dataset: str) -> Outcome:
             [text for rows in corpus.values() for text in rows[column]] for column in ("document", "summary")
         )
         language = workplace.table.language_of(dataset)
-        return Outcome(row, measures=sizes | corpus_statistics(documents, summaries, language))
+        return Outcome(row, measures=sizes | corpus_statistics(documents, summaries, language, workplace.table.unit))
     except (ValueError, OSError) as error:
         return Outcome(row, one_line(error))

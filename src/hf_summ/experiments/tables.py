@@ -31,7 +31,7 @@ JUDGEMENTS = ("recall", "detection", "accuracy")
 VOTES = ("win", "lose", "tie", "kappa")
 _MEASURES_OF = {"scores": MEASURES, "statistics": STATISTICS, "language_models": JUDGEMENTS, "votes": VOTES}
 _UNITS = ("words", "characters", "wordpieces")
-_UNITS_OF_VOTES = ("documents", "percent")
+_UNITS_OF = {"votes": ("documents", "percent"), "statistics": ("words", "spaced")}
 # values of each summary in predictions.jsonl
 SUMMARY_VALUES = ("divergence",)
 _ROUGE_OPTIONS = ("score", "byte_limit", "word_limit", "language", "units")
@@ -109,8 +109,8 @@ class Table:
         paper: authors, year and number of the table.
         kind: "scores" of systems, "statistics" of corpora, "language_models" as judges of text, or people's "votes",
             with an aspect in each row.
-        unit: the unit of the published and our scores: "words", "characters" or "wordpieces"; of votes, "documents" per
-            voter or "percent".
+        unit: the unit of the published and our scores: "words", "characters" or "wordpieces"; of statistics,
+            "words" or "spaced", those between white space; of votes, "documents" per voter or "percent".
         measures: some of `MEASURES`, `STATISTICS`, `JUDGEMENTS` or `VOTES`, depending on the kind.
         datasets: data set -> file under `configs/` for reading it and training on it; None if nothing is trained.
         baseline: the row with which the others are compared.
@@ -196,7 +196,7 @@ def _table(name: str, content: dict[str, Any]) -> Table:
     check_choice("`kind`", table.kind, _MEASURES_OF)
     for measure in table.measures:
         check_choice("measure", measure, _MEASURES_OF[table.kind])
-    check_choice("`unit`", table.unit, _UNITS_OF_VOTES if table.kind == "votes" else _UNITS)
+    check_choice("`unit`", table.unit, _UNITS_OF.get(table.kind, _UNITS))
     if table.against is not None:
         check_choice("`against`", table.against, SUMMARY_VALUES)
         if not all(measure in ROUGE_MEASURES for measure in table.measures):

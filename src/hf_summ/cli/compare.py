@@ -1,0 +1,100 @@
+"""`hf-summ compare`: documents, references and several systems' summaries side by side."""
+
+import argparse
+import random
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from hf_summ.cli.summarizers import ColumnFlags
+from hf_summ.common.flags import add_flags, check_flags, flag, flags_in
+from hf_summ.models.checks import Range
+
+
+@dataclass
+class ExampleFlags:
+    """What is shown of which rows."""
+
+    names: list[str] | None = flag(
+        "data", "Names of the systems, in the files' order", unset="the files' names", nargs="+", metavar="NAME"
+    )
+    references: str | None = flag(
+        "data", "Reference summaries", unset="a column of the first file's rows", metavar="FILE"
+    )
+    sources: str | None = flag("data", "Source documents", unset="none", metavar="FILE")
+    rows: list[int] | None = flag(
+        "data", "Rows to show, counted from 1", unset="--samples at random", nargs="+", type=int, metavar="N"
+    )
+    samples: int = flag("data", "Number of rows to show", 5, range=Range(1), unless=("rows",), metavar="N")
+    seed: int = flag("data", "Random seed of the rows", 0, unless=("rows",), range=Range(0))
+    shade: Literal["reference", "document", "none"] = flag(
+        "reporting", "What the shaded words of summaries are shared with", "reference"
+    )
+    language: str = flag("reporting", "ISO 639 code of the texts' language", "en")
+    output: str | None = flag("reporting", "File to write", unset="print Markdown", metavar="PAGE.md|PAGE.html")
+
+
+def add_parser(commands) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser(
+        "compare",
+        description="Show rows with their documents, references and the summaries of several systems, as Markdown or "
+        "as a page of HTML. Words that a summary shares with the reference are shaded, in Markdown bold. Files are as "
+        "for `hf-summ evaluate`.",
+    )
+    parser.add_argument("files", nargs="+", metavar="FILE", help="Predictions, a file for each system")
+    add_flags(parser, ExampleFlags)
+    add_flags(parser, ColumnFlags)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Write the page.
+
+    Raises:
+        ValueError: files cannot be read or do not belong together, a row does not exist, a flag needs another one, or
+            an output has another suffix.
+    """
+    from hf_summ.common.files import write_atomically
+    from hf_summ.evaluation.text_files import check_aligned, read_predictions, read_references, read_sources
+    from hf_summ.inspection.side_by_side import as_html, as_markdown
+
+    check_flags(arguments, flags_in(ExampleFlags))
+    names = arguments.names or [Path(file).name for file in arguments.files]
+    if len(names) != len(arguments.files) or len({*names, "Document", "Reference"}) != len(names) + 2:
+        raise ValueError(
+            f"--names {' '.join(names)}: must be {len(arguments.files)} different names, one for each file"
+        )
+    output = None if arguments.output is None else Path(arguments.output)
+    if output is not None and output.suffix not in (".md", ".html"):
+        raise ValueError(f"--output {output}: must be a .md or .html file")
+    if arguments.shade == "document" and arguments.sources is None:
+        raise ValueError("--shade document: needs --sources")
+    columns = {} if arguments.sources is None else {"Document": read_sources(arguments.sources, arguments.text_column)}
+    columns["Reference"] = read_references(arguments.references or arguments.files[0], arguments.summary_column)
+    columns |= {name: read_predictions(file) for name, file in zip(names, arguments.files, strict=True)}
+    first = columns[names[0]]
+    if arguments.references is None and columns["Reference"].column == first.column:
+        raise ValueError(f"{first.name} has no references beside its predictions: name their file with --references")
+    for column in columns.values():
+        check_aligned(first, column)
+    number = len(first.rows)
+    if outside := [row for row in arguments.rows or () if not 1 <= row <= number]:
+        raise ValueError(f"--rows {outside[0]}: must be from 1 to {number}, the number of rows")
+    rows = arguments.rows or sorted(
+        random.Random(arguments.seed).sample(range(1, number + 1), min(arguments.samples, number))
+    )
+    examples = {
+        f"Row {row}" if first.ids is None else f"Row {row}: {first.ids[row - 1]}": {
+            name: "\n".join(column.rows[row - 1]) for name, column in columns.items()
+        }
+        for row in rows
+    }
+    shade = None if arguments.shade == "none" else arguments.shade.capitalize()
+    page = (as_html if output is not None and output.suffix == ".html" else as_markdown)(
+        examples, shade, arguments.language
+    )
+    if output is None:
+        print(page, end="")
+    else:
+        write_atomically(output, page)
