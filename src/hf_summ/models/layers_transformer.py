@@ -20,6 +20,16 @@ def cache_argument(cache) -> dict[str, Any]:
     return {CACHE: cache}
 
 
+def tied_embedding(embedding: nn.Embedding) -> nn.Embedding:
+    """Another module with the same weight, which PEFT adapts on its own; hooks, such as NEFTune's, run in both."""
+    tied = nn.Embedding.from_pretrained(embedding.weight, freeze=False, padding_idx=embedding.padding_idx)
+    if not embedding.weight.is_meta:
+        # on the meta device, transformers would take the shared parameter for loaded
+        tied.weight = embedding.weight
+    tied._forward_hooks, tied._forward_hooks_with_kwargs = embedding._forward_hooks, embedding._forward_hooks_with_kwargs
+    return tied
+
+
 def source_padding_mask(attention_mask: torch.Tensor | None) -> torch.Tensor | None:
     """(B, S), 1 at tokens -> (B, 1, 1, S), true at tokens; None if a check on a CPU finds no padding.
 

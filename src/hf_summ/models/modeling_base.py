@@ -4,7 +4,7 @@ Besides keys and values, the cache holds other decoder state; beam search reorde
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +66,7 @@ class SummarizationPreTrainedModel(PreTrainedModel):
                 f"{name} {_loading_problem(loaded)}: change its config.json, or copy both again"
             ) from error
         model.hub_settings = {name: kwargs[name] for name in _HUB_SETTINGS if name in kwargs}
-        model._loading_problem = _loading_problem(loaded)
+        model._loading_problem = _loading_problem(loaded, model.all_tied_weights_keys)
         return (model, loaded) if output_loading_info else model
 
     def train(self, mode: bool = True):
@@ -133,6 +133,8 @@ class SummarizationPreTrainedModel(PreTrainedModel):
                 init.normal_(module.weight, mean=0.0, std=std)
             if module.padding_idx is not None and not getattr(module.weight, "_is_hf_initialized", False):
                 init.zeros_(module.weight[module.padding_idx])
+            # only once, where several modules share it
+            module.weight._is_hf_initialized = True
         else:
             super()._init_weights(module)
 
@@ -179,15 +181,18 @@ def load_with_runtime(runtime: str, name: str) -> PreTrainedModel:
     return RUNTIMES[runtime](name)
 
 
-def _loading_problem(loaded: Mapping[str, Any]) -> str | None:
-    """Describe mismatched, missing or unused weights in transformers' loading info; None if there are none."""
+def _loading_problem(loaded: Mapping[str, Any], tied: Collection[str] = ()) -> str | None:
+    """Describe mismatched, missing or unused weights in transformers' loading info; None if there are none.
+
+    Of several names of a weight, those in `tied` are left out.
+    """
     mismatched = sorted(loaded["mismatched_keys"])
     if mismatched:
         name, saved, own = mismatched[0]
         shapes = f"the shape {tuple(saved)}, but its config.json with {tuple(own)}"
         return f"has {name} with {shapes} ({len(mismatched)} differ)"
     for word, names in (("no", loaded["missing_keys"]), ("unused", loaded["unexpected_keys"])):
-        if names:
+        if names := set(names).difference(tied):
             which = "missing" if word == "no" else "unused"
             return f"has {word} weights for {min(names)} ({len(names)} are {which})"
     return None

@@ -19,6 +19,7 @@ from .layers_transformer import (
     TransformerEncoderLayer,
     source_padding_mask,
     stack_norm,
+    tied_embedding,
 )
 from .layers_windowed_attention import ConvolutionalSelfAttention
 from .modeling_base import SummarizationPreTrainedModel
@@ -150,15 +151,16 @@ class CopyTransformerModel(CopyTransformerPreTrainedModel, CopyingModel):
     def _create(self, config: CopyTransformerConfig) -> None:
         if config.uses_bert and config.bert_config is None:
             raise ValueError("the configuration of BERT has not been read: call `config.read_pretrained_parts()` first")
-        # share one embedding object: sharded training cannot tie separate ones
         if config.trains_embedding:
             self.shared = nn.Embedding(config.vocab_size, config.d_model, config.pad_token_id)
-        self.encoder = CopyTransformerEncoder(config, self.shared if config.encoder_reads_words else None)
+        self.encoder = CopyTransformerEncoder(
+            config, tied_embedding(self.shared) if config.encoder_reads_words else None
+        )
         if config.decoder_embedding == "trained":
-            embed_tokens = self.shared
+            embed_tokens = tied_embedding(self.shared)
         else:
             bert = self.encoder.bert.bert if self.encoder.has_bert else None
-            words = bert_words(config.bert_config) if bert is None else bert.get_input_embeddings()
+            words = bert_words(config.bert_config) if bert is None else tied_embedding(bert.get_input_embeddings())
             embed_tokens = BertWordEmbedding(words, config.d_model, config.train_bert)
         self.decoder = CopyTransformerDecoder(config, embed_tokens)
         self._tied_weights_keys = self._find_ties()
@@ -189,9 +191,9 @@ class CopyTransformerModel(CopyTransformerPreTrainedModel, CopyingModel):
             return
         self.shared = value
         if hasattr(self.encoder, "embed_tokens"):
-            self.encoder.embed_tokens = value
+            self.encoder.embed_tokens = tied_embedding(value)
         if self.config.decoder_embedding == "trained":
-            self.decoder.embed_tokens = value
+            self.decoder.embed_tokens = tied_embedding(value)
 
     def load_bert(self, **hub_settings) -> None:
         """Load BERT's weights from the checkpoint named by the config's `bert_name`.

@@ -21,6 +21,7 @@ from transformers.utils import can_return_tuple
 
 from .generation_mixin import SummarizationGenerationMixin
 from .layers_copying import copy_log_probs
+from .layers_transformer import tied_embedding
 from .losses import IGNORED_LABEL, copy_cross_entropy, smoothed_cross_entropy
 from .modeling_base import DecoderStateLayer, SummarizationPreTrainedModel
 
@@ -116,15 +117,20 @@ class CopyingModel(SummarizationPreTrainedModel):
         """Create `shared` (the word embedding), `encoder` and `decoder`."""
         width = getattr(config, "embedding_size", config.d_model)
         self.shared = nn.Embedding(config.vocab_size, width, config.pad_token_id)
-        # share one embedding object: sharded training cannot tie separate ones
-        self.encoder = self.encoder_class(config, self.shared)
-        self.decoder = self.decoder_class(config, self.shared)
+        self.encoder = self.encoder_class(config, tied_embedding(self.shared))
+        self.decoder = self.decoder_class(config, tied_embedding(self.shared))
+
+    def get_expanded_tied_weights_keys(self, all_submodels: bool = False) -> dict[str, str]:
+        # `tie_word_embeddings` concerns only the output layer
+        return self._tied_weights_keys | super().get_expanded_tied_weights_keys(all_submodels)
 
     def get_input_embeddings(self) -> nn.Embedding:
         return self.shared
 
     def set_input_embeddings(self, value: nn.Embedding) -> None:
-        self.shared = self.encoder.embed_tokens = self.decoder.embed_tokens = value
+        self.shared = value
+        for reader in (self.encoder, self.decoder):
+            reader.embed_tokens = tied_embedding(value)
 
     @can_return_tuple
     def forward(
@@ -196,6 +202,8 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
     """
 
     output_class = CopySummarizationOutput
+    # PEFT collects the ties of submodels only if this is a mapping
+    _tied_weights_keys: dict[str, str] = {}
 
     @can_return_tuple
     def forward(

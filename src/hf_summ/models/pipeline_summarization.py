@@ -132,7 +132,7 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
         return BatchEncoding({**inputs, **pointed, "note": note})
 
     def _number_of_tokens(self) -> int:
-        return self.model.get_input_embeddings().num_embeddings
+        return len(self.model.get_input_embeddings().weight)
 
     def _forward(self, inputs, **generate_kwargs):
         # an adapter's forward accepts any argument, but its base model may not

@@ -86,6 +86,7 @@ class SummarizationTrainer(RowwiseTrainer):
         if args.early_stopping_patience is not None:
             self.add_callback(ResumableEarlyStopping(args.early_stopping_patience, args.early_stopping_threshold))
         if self.is_fsdp_enabled:
+            _share_modules(self.model)
             _name_shared_modules_once(self.model)
             # gather weights once per step: BERT on windows, and generation, call layers a different number of times in
             # each process, and processes that gather different layers would deadlock
@@ -423,6 +424,15 @@ def _expect_tied_weights_once(model: nn.Module, result) -> None:
     """Remove tied weights from the missing keys of loading: a checkpoint contains them once."""
     tied = getattr(model, "all_tied_weights_keys", {})
     result.missing_keys[:] = [name for name in result.missing_keys if name not in tied]
+
+
+def _share_modules(model: nn.Module) -> None:
+    """Replace embeddings with one weight by one module: FSDP2 shards no weight that several of its units hold."""
+    first: dict[nn.Parameter, nn.Module] = {}
+    for parent in list(model.modules()):
+        for name, module in list(parent.named_children()):
+            if type(module) is nn.Embedding:
+                setattr(parent, name, first.setdefault(module.weight, module))
 
 
 def _name_shared_modules_once(model: nn.Module) -> None:
