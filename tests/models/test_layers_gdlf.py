@@ -13,6 +13,7 @@ from hf_summ.models.layers_gdlf import (
     dynamic_convolution,
     dynamic_convolution_step,
 )
+from hf_summ.models.modeling_base import DecoderStateLayer
 from tests.models.naive import naive_convolution
 
 
@@ -97,8 +98,8 @@ def test_step_equals_the_last_position():
 def test_windows_kept_in_the_state_equal_the_whole(pieces):
     layer = DynamicConvolution(6, 5, num_heads=2, causal=True).double()
     inputs = torch.randn(2, 11, 6, dtype=torch.float64)
-    states: dict[str, torch.Tensor] = {}
-    parts = [layer(part, states) for part in inputs.split(pieces, dim=1)]
+    cache_layer = DecoderStateLayer()
+    parts = [layer(part, cache_layer) for part in inputs.split(pieces, dim=1)]
     torch.testing.assert_close(torch.cat(parts, dim=1), layer(inputs))
 
 

@@ -1,5 +1,7 @@
 """Contextual embeddings from BERT for documents of any length (Aksenov 2020, sections 4.2.3 to 4.2.5)."""
 
+from collections.abc import Collection
+
 import torch
 from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
@@ -33,6 +35,22 @@ def _lengths(attention_mask: torch.Tensor) -> list[int]:
     return lengths
 
 
+def freeze(module: nn.Module, names: Collection[str]) -> bool:
+    """Freeze a module's parameters of these names, and return whether any others, such as an adapter's, are trained.
+
+    Call it from `train`: loading a checkpoint makes all parameters trainable, and then calls `eval()`.
+    """
+    for name, parameter in module.named_parameters():
+        if name in names:
+            parameter.requires_grad_(False)
+    return any(parameter.requires_grad for parameter in module.parameters())
+
+
+def parameter_names(module: nn.Module) -> frozenset[str]:
+    """The names of a module's parameters; in a module that PEFT wraps they change."""
+    return frozenset(name for name, _ in module.named_parameters())
+
+
 class BertWindows(nn.Module):
     """BERT's last four hidden states, concatenated; long documents are read in overlapping windows.
 
@@ -44,8 +62,8 @@ class BertWindows(nn.Module):
         bert: an encoder from `AutoModel` with at least four layers; its unused pooler is removed.
         window_size: number of tokens in a window; at most the number of BERT's positions.
         stride: number of tokens from one window's start to the next; at most `window_size`.
-        trainable: whether BERT is trained; otherwise it is frozen, without gradients or dropout in any mode of the
-            containing model.
+        trainable: whether BERT is trained; otherwise its own parameters are frozen, and it runs without gradients and
+            dropout in any mode of the containing model, unless it has adapters to train.
 
     Raises:
         ValueError: BERT has too few positions for the window.
@@ -62,15 +80,12 @@ class BertWindows(nn.Module):
         self.bert = bert
         self.window_size = window_size
         self.stride = stride
-        self.trainable = trainable
+        self._frozen = frozenset() if trainable else parameter_names(bert)
         self.train(bert.training)
 
     def train(self, mode: bool = True):
         """Set the mode; a frozen BERT stays in evaluation mode."""
-        if not self.trainable:
-            # loading a checkpoint makes all parameters trainable, and then calls `eval()`, which calls this
-            self.bert.requires_grad_(False)
-        return super().train(mode and self.trainable)
+        return super().train(freeze(self.bert, self._frozen) and mode)
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None) -> torch.Tensor:
         """Token ids and mask, both (B, S) and padded on the right -> (B, S, 4 * BERT's width), zero at padding."""
@@ -157,7 +172,8 @@ class BertWindows(nn.Module):
 
     def _hidden_states(self, input_ids, attention_mask=None):
         """(N, W) -> (N, W, 4 * BERT's width)"""
-        with torch.set_grad_enabled(torch.is_grad_enabled() and self.trainable):
+        is_trained = any(parameter.requires_grad for parameter in self.bert.parameters())
+        with torch.set_grad_enabled(torch.is_grad_enabled() and is_trained):
             output = self.bert(input_ids, attention_mask=attention_mask, output_hidden_states=True, return_dict=True)
             # a containing model that records hidden states also hooks BERT's layers: transformers then records each
             # layer several times
@@ -184,16 +200,13 @@ class BertWordEmbedding(nn.Module):
         super().__init__()
         self.words = words
         self.reduction = nn.Linear(words.embedding_dim, width)
-        self.trainable = trainable
+        self._frozen = frozenset() if trainable else {"words.weight"}
         self.train()
 
     def train(self, mode: bool = True):
-        """Set the mode; embeddings that are not trainable stay frozen and in evaluation mode, like their BERT."""
-        super().train(mode)
-        if not self.trainable:
-            # loading a checkpoint makes all parameters trainable, but ends with `eval()`, which calls this
-            self.words.requires_grad_(False).eval()
-        return self
+        """Set the mode; embeddings that are not trainable stay frozen, like their BERT."""
+        freeze(self, self._frozen)
+        return super().train(mode)
 
     def forward(self, input_ids: torch.Tensor) -> torch.Tensor:
         """(R, T) -> (R, T, C)."""

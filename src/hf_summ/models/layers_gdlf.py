@@ -178,13 +178,15 @@ class DynamicConvolution(nn.Module):
         self.kernel_projection = nn.Linear(width, num_heads * kernel_size, bias=False)
         self.output_projection = nn.Linear(width, width)
 
-    def forward(self, inputs: torch.Tensor, states: dict[str, torch.Tensor] | None = None) -> torch.Tensor:
-        """(B, T, C), zero at padding -> (B, T, C). `states` are those of a cache layer, for a causal convolution."""
+    def forward(self, inputs: torch.Tensor, cache_layer=None) -> torch.Tensor:
+        """(B, T, C), zero at padding -> (B, T, C). `cache_layer` is a `DecoderStateLayer`, for a causal convolution."""
         taps = self.kernel_projection(inputs).unflatten(-1, (self.num_heads, self.kernel_size)).softmax(-1)
         # the kernel is normalized over all its taps, even those beyond the text
         taps = nn.functional.dropout(taps, self.kernel_dropout, self.training)
-        if states is None:
+        if cache_layer is None:
             return self.output_projection(self._convolve(inputs, taps, self.padding))
+        # a layer is the argument, not its states: accelerate copies dicts among arguments, and the window would be lost
+        states = cache_layer.states
         past = states.get(_WINDOW)
         if past is None:
             past = inputs.new_zeros(inputs.shape[0], self.kernel_size - 1, inputs.shape[2])

@@ -13,27 +13,46 @@ _CHUNK_ELEMENTS = 2**19
 _CHANNELS = 100
 
 
+class Gru(nn.GRU):
+    """torch's GRU over rows (B, S, C), also with weights that accelerate offloads."""
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """(B, S, input_size) -> the states (B, S, hidden_size)."""
+        if not torch.compiler.is_compiling():
+            # torch computes with a list of the weights, which accelerate does not update
+            for name, weight in list(self.named_parameters()):
+                setattr(self, name, weight)
+        return super().forward(inputs)[0]
+
+
 class BidirectionalGru(nn.Module):
     """A GRU (Cho et al. 2014) in each direction, starting at the first and the last token; `width` is of either."""
 
     def __init__(self, input_width: int, width: int):
         super().__init__()
-        self.forward_gru = nn.GRU(input_width, width, batch_first=True)
-        self.backward_gru = nn.GRU(input_width, width, batch_first=True)
+        self.forward_gru = Gru(input_width, width, batch_first=True)
+        self.backward_gru = Gru(input_width, width, batch_first=True)
 
     def forward(self, inputs: torch.Tensor, padding_mask: torch.Tensor | None = None) -> torch.Tensor:
         """(B, S, input_width) and (B, S), true at tokens, which come first -> (B, S, 2 width), zero at padding."""
         if padding_mask is None:
-            backward = self.backward_gru(inputs.flip(1))[0].flip(1)
-            return torch.cat((self.forward_gru(inputs)[0], backward), dim=-1)
+            return torch.cat((self.forward_gru(inputs), self.backward_gru(inputs.flip(1)).flip(1)), dim=-1)
         # reverse each row within its length: padding stays after the tokens, and does not affect their states
         positions = torch.arange(inputs.shape[1], device=inputs.device)
         reversed_positions = padding_mask.sum(-1, keepdim=True) - 1 - positions
         order = torch.where(padding_mask, reversed_positions, positions)[..., None]
-        backward = self.backward_gru(inputs.gather(1, order.expand_as(inputs)))[0]
+        backward = self.backward_gru(inputs.gather(1, order.expand_as(inputs)))
         backward = backward.gather(1, order.expand_as(backward))
-        outputs = torch.cat((self.forward_gru(inputs)[0], backward), dim=-1)
+        outputs = torch.cat((self.forward_gru(inputs), backward), dim=-1)
         return outputs * padding_mask[..., None]
+
+
+class GruWeights(nn.GRUCell):
+    """The weights of a GRU, which a call returns: accelerate loads offloaded weights when their module is called."""
+
+    def forward(self) -> tuple[torch.Tensor, ...]:
+        """The weights of the input (3k, input_size) and of the state (3k, k), and the biases (3k) of both."""
+        return self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
 
 
 class AttentiveStates(NamedTuple):
@@ -84,8 +103,8 @@ class AttentiveGrus(nn.Module):
     ):
         super().__init__()
         self.shares_state, self.reset_after = shares_state, reset_after
-        self.first_gru = nn.GRUCell(word_width, width)
-        self.second_gru = nn.GRUCell(source_width + (0 if shares_state else word_width), width)
+        self.first_gru = GruWeights(word_width, width)
+        self.second_gru = GruWeights(source_width + (0 if shares_state else word_width), width)
         self.key_projection = nn.Linear(source_width, attention_width)
         # parameters rather than layers, as only batched products use them
         self.query_weight = nn.Parameter(torch.empty(attention_width, width))
@@ -106,12 +125,14 @@ class AttentiveGrus(nn.Module):
         true at tokens. `first` and `second` (R, k) are the states before the first position; with `shares_state` only
         the second is used.
         """
-        context_weight = self.second_gru.weight_ih[:, -source.shape[-1] :]
+        first_weight, first_recurrent, first_bias, first_recurrent_bias = self.first_gru()
+        second_weight, second_recurrent, second_bias, second_recurrent_bias = self.second_gru()
+        context_weight = second_weight[:, -source.shape[-1] :]
         second_words = None
         if not self.shares_state:
-            second_words = linear(words, self.second_gru.weight_ih[:, : words.shape[-1]]).transpose(0, 1)
+            second_words = linear(words, second_weight[:, : words.shape[-1]]).transpose(0, 1)
         # one product for all positions, as it does not depend on a state
-        first_words = linear(words, self.first_gru.weight_ih, self.first_gru.bias_ih).transpose(0, 1).contiguous()
+        first_words = linear(words, first_weight, first_bias).transpose(0, 1).contiguous()
         inputs = (
             first_words,
             second_words,
@@ -119,12 +140,12 @@ class AttentiveGrus(nn.Module):
             keys,
             first,
             second,
-            self.first_gru.weight_hh,
-            self.first_gru.bias_hh,
+            first_recurrent,
+            first_recurrent_bias,
             context_weight,
-            self.second_gru.bias_ih,
-            self.second_gru.weight_hh,
-            self.second_gru.bias_hh,
+            second_bias,
+            second_recurrent,
+            second_recurrent_bias,
             self.query_weight,
             self.score_weight,
         )

@@ -10,7 +10,14 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .checks import own_settings
 from .configuration_copy_transformer import CopyTransformerConfig
-from .layers_bert import BertWindows, BertWordEmbedding, bert_words, word_embeddings_name
+from .layers_bert import (
+    BertWindows,
+    BertWordEmbedding,
+    bert_words,
+    freeze,
+    parameter_names,
+    word_embeddings_name,
+)
 from .layers_language_model import LanguageModelLogitsProcessor, condition_in_training
 from .layers_transformer import (
     InputLayer,
@@ -235,7 +242,8 @@ class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, Co
             if config.mask_token_id is None or not 0 <= config.mask_token_id < config.vocab_size:
                 tokens = f"one of the {config.vocab_size} tokens, for the language model"
                 raise ValueError(f"`mask_token_id` is {config.mask_token_id}, but must be {tokens}")
-            self.masked_lm = AutoModelForMaskedLM.from_config(config.masked_lm_config).requires_grad_(False)
+            self.masked_lm = AutoModelForMaskedLM.from_config(config.masked_lm_config)
+            self._frozen = parameter_names(self.masked_lm)
         self.post_init()
 
     def get_output_embeddings(self) -> nn.Module | None:
@@ -245,8 +253,9 @@ class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, Co
     def train(self, mode: bool = True):
         super().train(mode)
         if self.masked_lm is not None:
-            # loading a checkpoint makes all parameters trainable, and then calls `eval()`, which calls this
-            self.masked_lm.requires_grad_(False).eval()
+            if freeze(self.masked_lm, self._frozen) and mode:
+                raise ValueError('the language model is not trained: leave it out, with `exclude_modules=".*masked_lm.*"`')
+            self.masked_lm.eval()
         return self
 
     def load_pretrained_parts(self, missing: Collection[str] | None = None, **hub_settings) -> set[str]:

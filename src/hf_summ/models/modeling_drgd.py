@@ -64,6 +64,8 @@ class DrgdPreTrainedModel(SummarizationPreTrainedModel):
     config_class = DrgdConfig
     # the decoder's own backward stores so little that there is nothing to recompute
     supports_gradient_checkpointing = False
+    # their own computations mix what their modules return
+    _no_split_modules = ["DrgdEncoder", "DrgdDecoder"]
 
     @torch.no_grad()
     def _init_weights(self, module):

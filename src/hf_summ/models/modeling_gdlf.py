@@ -59,12 +59,12 @@ class GdlfConvolution(nn.Module):
         )
         self.memory_cell = MemoryCell(config.d_model, memory_cell) if memory_cell else None
 
-    def forward(self, hidden_states, memory=None, padding_mask=None, states=None):
+    def forward(self, hidden_states, memory=None, padding_mask=None, cache_layer=None):
         """Hidden states and memory, both (B, T, C) -> the sub-layer's output, and the updated memory or None."""
         gated = self.gate(self.input_dropout(hidden_states))
         if padding_mask is not None:
             gated = gated * padding_mask
-        outputs = self.convolution(gated, states)
+        outputs = self.convolution(gated, cache_layer)
         if self.memory_cell is None:
             return outputs, None
         memory = self.memory_cell(hidden_states, gated, memory)
@@ -107,11 +107,9 @@ class GdlfDecoderLayer(ResidualLayer):
 
     def forward(self, hidden_states, memory, source, source_mask=None, padding_mask=None, cache=None, **kwargs):
         """Hidden states and memory, both (R, T, C), R = B · beams; source (B, S, C) -> the first two, updated."""
-        states = None
-        if cache is not None:
-            states = cache.self_attention_cache.layers[self.layer_index].states
+        cache_layer = None if cache is None else cache.self_attention_cache.layers[self.layer_index]
         read = self._read(hidden_states, self.convolution_norm)
-        outputs, memory = self.convolution(read, memory, padding_mask, states)
+        outputs, memory = self.convolution(read, memory, padding_mask, cache_layer)
         hidden_states = self._add(hidden_states, outputs, self.convolution_norm)
         read = self._read(hidden_states, self.cross_attention_norm)
         outputs, _ = self.cross_attention(read, source, attention_mask=source_mask, cache=cache, **kwargs)

@@ -87,10 +87,13 @@ class SummarizationTrainer(RowwiseTrainer):
             self.add_callback(ResumableEarlyStopping(args.early_stopping_patience, args.early_stopping_threshold))
         if self.is_fsdp_enabled:
             _share_modules(self.model)
+            plugin = self.accelerator.state.fsdp_plugin
+            if plugin.transformer_cls_names_to_wrap is None:
+                plugin.transformer_cls_names_to_wrap = _units(self.model)
             _name_shared_modules_once(self.model)
             # gather weights once per step: BERT on windows, and generation, call layers a different number of times in
             # each process, and processes that gather different layers would deadlock
-            self.accelerator.state.fsdp_plugin.reshard_after_forward = False
+            plugin.reshard_after_forward = False
 
     # optimizer and schedule
 
@@ -433,6 +436,13 @@ def _share_modules(model: nn.Module) -> None:
         for name, module in list(parent.named_children()):
             if type(module) is nn.Embedding:
                 setattr(parent, name, first.setdefault(module.weight, module))
+
+
+def _units(model: PreTrainedModel) -> list[str]:
+    """The classes of a model's blocks without the words' embedding, which FSDP2 may shard one by one."""
+    words = model.get_input_embeddings()
+    holders = {type(module).__name__ for module in model.modules() if words in module.modules()}
+    return sorted(set(model._no_split_modules or ()) - holders)
 
 
 def _name_shared_modules_once(model: nn.Module) -> None:
