@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .models.configuration_drgd import DrgdConfig
     from .models.configuration_gdlf import GdlfConfig
     from .models.configuration_highlight_transformer import HighlightTransformerConfig
+    from .models.configuration_pointer_generator import PointerGeneratorConfig
     from .models.configuration_sagcopy import SagCopyConfig
     from .models.modeling_copy_transformer import CopyTransformerForConditionalGeneration, CopyTransformerModel
     from .models.modeling_drgd import DrgdForConditionalGeneration, DrgdModel
@@ -22,12 +23,14 @@ if TYPE_CHECKING:
         HighlightTransformerForConditionalGeneration,
         HighlightTransformerModel,
     )
+    from .models.modeling_pointer_generator import PointerGeneratorForConditionalGeneration, PointerGeneratorModel
     from .models.modeling_sagcopy import SagCopyForConditionalGeneration, SagCopyModel
     from .models.pipeline_summarization import SummarizationPipeline
     from .models.processing_copy_transformer import CopyTransformerProcessor
     from .models.processing_drgd import DrgdProcessor
     from .models.processing_gdlf import GdlfProcessor
     from .models.processing_highlight_transformer import HighlightTransformerProcessor
+    from .models.processing_pointer_generator import PointerGeneratorProcessor
     from .models.processing_sagcopy import SagCopyProcessor
     from .models.quantization_int8 import Int8Config
     from .pretrained import bundled_model
@@ -52,6 +55,10 @@ __all__ = [
     "HighlightTransformerModel",
     "HighlightTransformerProcessor",
     "Int8Config",
+    "PointerGeneratorConfig",
+    "PointerGeneratorForConditionalGeneration",
+    "PointerGeneratorModel",
+    "PointerGeneratorProcessor",
     "SagCopyConfig",
     "SagCopyForConditionalGeneration",
     "SagCopyModel",

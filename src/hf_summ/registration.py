@@ -18,6 +18,7 @@ ARCHITECTURES = {
     "copy_transformer": "CopyTransformer",
     "drgd": "Drgd",
     "highlight_transformer": "HighlightTransformer",
+    "pointer_generator": "PointerGenerator",
     "sagcopy": "SagCopy",
 }
 
@@ -47,13 +48,15 @@ LORA_TARGET_MODULES: dict[str, list[str]] = {
     "copy_transformer": ["q_proj", "v_proj", "token_shift.projection"],
     "drgd": ["key_projection", "projection"],
     "highlight_transformer": ["q_proj", "v_proj", "token_shift.projection"],
+    "pointer_generator": ["query_projection", "key_projection"],
     "sagcopy": ["q_proj", "v_proj", "token_shift.projection"],
 }
 
 # what PEFT's IA3 scales: keys, values and the input of the second layer of feed-forward networks (Liu et al. 2022)
-_IA3_FEEDFORWARD_MODULES = {name: [] if name == "drgd" else ["feed_forward.outer"] for name in ARCHITECTURES}
+_RECURRENT = ("drgd", "pointer_generator")
+_IA3_FEEDFORWARD_MODULES = {name: [] if name in _RECURRENT else ["feed_forward.outer"] for name in ARCHITECTURES}
 _IA3_TARGET_MODULES = {
-    name: [*(["key_projection"] if name == "drgd" else ["k_proj", "v_proj"]), *modules]
+    name: [*(["key_projection"] if name in _RECURRENT else ["k_proj", "v_proj"]), *modules]
     for name, modules in _IA3_FEEDFORWARD_MODULES.items()
 }
 

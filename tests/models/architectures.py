@@ -20,6 +20,9 @@ from hf_summ import (
     HighlightTransformerConfig,
     HighlightTransformerForConditionalGeneration,
     HighlightTransformerProcessor,
+    PointerGeneratorConfig,
+    PointerGeneratorForConditionalGeneration,
+    PointerGeneratorProcessor,
     SagCopyConfig,
     SagCopyForConditionalGeneration,
     SagCopyProcessor,
@@ -320,6 +323,24 @@ SAGCOPY_OUTDEGREE = dataclasses.replace(
     variant="outdegree",
 )
 
+POINTER_GENERATOR = Architecture(
+    PointerGeneratorConfig,
+    PointerGeneratorForConditionalGeneration,
+    PointerGeneratorProcessor,
+    settings={
+        "vocab_size": VOCAB_SIZE,
+        "embedding_size": 6,
+        "hidden_size": 8,
+        "coverage": True,
+        "recurrent_range": 0.5,
+        "init_std": 0.5,
+    },
+    lora_modules=("query_projection", "key_projection"),
+    attention_heads=1,
+    word_width=6,
+    not_checkpointed="a step's states are small",
+)
+
 ARCHITECTURES = [
     GDLF,
     GDLF_COPY,
@@ -329,6 +350,7 @@ ARCHITECTURES = [
     DRGD,
     DRGD_PRINTED,
     HIGHLIGHT_TRANSFORMER,
+    POINTER_GENERATOR,
     SAGCOPY,
     SAGCOPY_OUTDEGREE,
 ]

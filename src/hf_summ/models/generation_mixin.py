@@ -15,7 +15,7 @@ from .generation_beam_search import search, unsupported_setting
 from .generation_beams import GnmtLengthPenalty
 from .generation_rules import coverage_growth, word_rules
 from .generation_words import ForbiddingLogitsProcessor, own_tokenizer
-from .text_words import best_supported, word_table
+from .text_words import WordTable, best_supported, word_table
 
 logger = logging.get_logger(__name__)
 
@@ -292,7 +292,7 @@ class SummarizationGenerationMixin(GenerationMixin):
         ends = generation_config._eos_token_tensor
         rules = word_rules(
             generation_config,
-            lambda: word_table(self._word_tokenizer(), self.config.vocab_size),
+            self._word_table,
             prompt_length,
             [] if ends is None else ends.tolist(),
         )
@@ -302,6 +302,10 @@ class SummarizationGenerationMixin(GenerationMixin):
             if (running := _running.get()) is not None:
                 running.coverage_penalty = processors[-1]
         return processors
+
+    def _word_table(self) -> WordTable:
+        """The words of the tokens that have scores."""
+        return word_table(self._word_tokenizer(), self.config.vocab_size)
 
     def _update_model_kwargs_for_generation(self, outputs, *args, **kwargs):
         # transformers calls this between the forward pass and the logits processors

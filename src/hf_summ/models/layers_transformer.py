@@ -26,7 +26,10 @@ def tied_embedding(embedding: nn.Embedding) -> nn.Embedding:
     if not embedding.weight.is_meta:
         # on the meta device, transformers would take the shared parameter for loaded
         tied.weight = embedding.weight
-    tied._forward_hooks, tied._forward_hooks_with_kwargs = embedding._forward_hooks, embedding._forward_hooks_with_kwargs
+    tied._forward_hooks, tied._forward_hooks_with_kwargs = (
+        embedding._forward_hooks,
+        embedding._forward_hooks_with_kwargs,
+    )
     return tied
 
 

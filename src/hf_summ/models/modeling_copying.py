@@ -259,13 +259,18 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
     def _forward(self, labels, num_items_in_batch, skip_logits, **inputs) -> CopySummarizationOutput:
         """As `forward`, with the model's inputs by name."""
         if labels is not None:
-            _check_labels(labels, self.config.vocab_size)
+            labels = self._read_labels(labels, inputs)
             inputs["use_cache"] = False
             if inputs["decoder_input_ids"] is None and inputs["decoder_inputs_embeds"] is None:
                 inputs["decoder_input_ids"] = self.prepare_decoder_input_ids_from_labels(labels)
         outputs = self.model(**inputs)
         scored = self._score(outputs, inputs, labels, num_items_in_batch, skip_logits)
         return _filled(self.output_class, outputs, scored)
+
+    def _read_labels(self, labels: torch.Tensor, inputs) -> torch.Tensor:
+        """The labels as columns of the scores."""
+        _check_labels(labels, self.config.vocab_size)
+        return labels
 
     def _score(self, outputs, inputs, labels, num_items_in_batch, skip_logits) -> dict[str, Any]:
         """Fields of the output: `logits`, and `copy_gates` if the model copies; with labels `loss` and `loss_parts`.

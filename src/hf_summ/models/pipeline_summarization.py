@@ -132,7 +132,8 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
         return BatchEncoding({**inputs, **pointed, "note": note})
 
     def _number_of_tokens(self) -> int:
-        return len(self.model.get_input_embeddings().weight)
+        # a processor may tell unknown words apart by further ids
+        return len(self.model.get_input_embeddings().weight) + getattr(self.processor, "unknown_ids", 0)
 
     def _forward(self, inputs, **generate_kwargs):
         # an adapter's forward accepts any argument, but its base model may not

@@ -1,0 +1,291 @@
+"""The pointer-generator network (See et al. 2017; docs/equations.md, section 7)."""
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import nn
+from transformers import initialization as init
+from transformers.utils.generic import merge_with_config_defaults
+
+from .configuration_pointer_generator import PointerGeneratorConfig
+from .generation_mixin import running_generation
+from .layers_copying import copy_log_probs, keys_once
+from .layers_pointer_generator import BidirectionalLstm, CoverageAttention, extend_scores, pointers
+from .layers_transformer import cache_argument
+from .losses import IGNORED_LABEL
+from .modeling_base import DecoderStateLayer, SummarizationPreTrainedModel, make_decoder_cache
+from .modeling_copying import (
+    CopyDecoderOutput,
+    CopyEncoderOutput,
+    CopyingForConditionalGeneration,
+    CopyingModel,
+    CopyModelOutput,
+    summed_coverage,
+)
+from .text_words import FIRST_POINTER, WordTable
+
+
+@dataclass
+class PointerGeneratorEncoderOutput(CopyEncoderOutput):
+    """`CopyEncoderOutput` with the last states of both directions.
+
+    Attributes:
+        last_states: (B, 4 k), the hidden states and the cells.
+    """
+
+    last_states: torch.Tensor | None = None
+
+
+@dataclass
+class PointerGeneratorDecoderOutput(CopyDecoderOutput):
+    """`CopyDecoderOutput` with the coverage loss.
+
+    Attributes:
+        repetition: (R, T), `Σ_i min(a_i, c_i)` of each position, if the config has `coverage`.
+    """
+
+    repetition: torch.Tensor | None = None
+
+
+@dataclass
+class PointerGeneratorModelOutput(CopyModelOutput):
+    """`CopyModelOutput` with the coverage loss; see `PointerGeneratorDecoderOutput`."""
+
+    repetition: torch.Tensor | None = None
+
+
+class PointerGeneratorPreTrainedModel(SummarizationPreTrainedModel):
+    """Base of the pointer-generator's models."""
+
+    config_class = PointerGeneratorConfig
+    supports_gradient_checkpointing = False
+
+    @torch.no_grad()
+    def _init_weights(self, module):
+        if isinstance(module, (nn.LSTM, nn.LSTMCell)):
+            for parameter in module.parameters():
+                init.uniform_(parameter, -self.config.recurrent_range, self.config.recurrent_range)
+        elif isinstance(module, nn.Linear):
+            init.normal_(module.weight, std=self.config.init_std)
+            if module.bias is not None:
+                init.zeros_(module.bias)
+        else:
+            super()._init_weights(module)
+
+    def embed(self, embed_tokens: nn.Embedding, ids: torch.Tensor) -> torch.Tensor:
+        """The embeddings of words; those that the vocabulary lacks have that of unknown ones."""
+        if not self.config.unknown_ids:
+            return embed_tokens(ids)
+        return embed_tokens(ids.masked_fill(ids >= self.config.vocab_size, self.config.unk_token_id))
+
+
+class PointerGeneratorEncoder(PointerGeneratorPreTrainedModel):
+    """Encodes the source with a bidirectional LSTM."""
+
+    def __init__(self, config: PointerGeneratorConfig, embed_tokens: nn.Embedding):
+        super().__init__(config)
+        self.embed_tokens = embed_tokens
+        self.dropout = nn.Dropout(config.dropout)
+        self.lstm = BidirectionalLstm(config.embedding_size, config.hidden_size)
+        self.post_init()
+
+    def forward(self, input_ids=None, attention_mask=None, inputs_embeds=None, **kwargs):
+        """`input_ids` and `attention_mask` (B, S) -> last_hidden_state (B, S, 2 k) and last_states (B, 4 k)."""
+        words = self.embed(self.embed_tokens, input_ids) if inputs_embeds is None else inputs_embeds
+        padding_mask = None if attention_mask is None else attention_mask.bool()
+        hidden_states, last_hidden, last_cells = self.lstm(self.dropout(words), padding_mask)
+        return PointerGeneratorEncoderOutput(
+            last_hidden_state=hidden_states,
+            source_ids=input_ids,
+            last_states=torch.cat((last_hidden, last_cells), dim=-1),
+        )
+
+
+class PointerGeneratorDecoder(PointerGeneratorPreTrainedModel):
+    """Maps the summary so far to features that score the next word: an LSTM that attends to the source."""
+
+    def __init__(self, config: PointerGeneratorConfig, embed_tokens: nn.Embedding):
+        super().__init__(config)
+        words, width = config.embedding_size, config.hidden_size
+        self.embed_tokens = embed_tokens
+        self.dropout = nn.Dropout(config.dropout)
+        self.hidden_start, self.cell_start = (nn.Linear(2 * width, width) for _ in range(2))
+        self.input_projection = nn.Linear(words + 2 * width, words)
+        self.cell = nn.LSTMCell(words, width)
+        self.attention = CoverageAttention(2 * width, 2 * width, config.coverage)
+        self.output = nn.Linear(3 * width, width)
+        self.copy_gate = nn.Linear(4 * width + words, 1) if config.copy else None
+        self.post_init()
+
+    @merge_with_config_defaults
+    def forward(
+        self,
+        input_ids=None,
+        attention_mask=None,
+        encoder_hidden_states=None,
+        encoder_attention_mask=None,
+        cache=None,
+        inputs_embeds=None,
+        use_cache=None,
+        output_attentions=None,
+        last_states=None,
+        **kwargs,
+    ):
+        """`input_ids` (R, T), R = B · beams; `encoder_hidden_states` (B, S, 2 k) -> last_hidden_state (R, T, k).
+
+        Args:
+            output_attentions: whether to return the attention also as cross_attentions, one layer with one head.
+            last_states: (B, 4 k), of the encoder.
+        """
+        words = self.embed(self.embed_tokens, input_ids) if inputs_embeds is None else inputs_embeds
+        words = self.dropout(words)
+        source, rows = cast(torch.Tensor, encoder_hidden_states), words.shape[0]
+        mask = None if encoder_attention_mask is None else encoder_attention_mask.bool()
+        if use_cache and cache is None:
+            cache = make_decoder_cache([DecoderStateLayer()])
+        layer = None if cache is None else cache.self_attention_cache.layers[0]
+        states = layer.states if layer is not None and layer.states else self.start_states(source, last_states, rows)
+        hidden, cell, context, coverage = (states[name] for name in ("hidden", "cell", "context", "coverage"))
+        keys = keys_once(self.attention.key_projection, source, cache, layer_index=0)
+        steps = []
+        for word in words.unbind(1):
+            inputs = self.input_projection(torch.cat((word, context), dim=-1))
+            hidden, cell = self.cell(inputs, (hidden, cell))
+            weights = self.attention(torch.cat((cell, hidden), dim=-1), keys, coverage, mask)
+            context = (weights.to(source.dtype).unflatten(0, (len(source), -1)) @ source).flatten(0, 1)
+            repetition = torch.minimum(weights, coverage).sum(-1)
+            coverage = coverage + weights
+            steps.append((hidden, cell, context, inputs, weights, repetition))
+        hiddens, cells, contexts, inputs, attention, repetition = (
+            torch.stack(step, 1) for step in zip(*steps, strict=True)
+        )
+        summed = summed_coverage(attention, attention_mask)
+        if layer is not None:
+            summed = layer.accumulate("summed", summed)
+            layer.states |= {"hidden": hidden, "cell": cell, "context": context, "coverage": coverage}
+            layer.advance(words.shape[1])
+        gate_logits = None
+        if self.copy_gate is not None:
+            gate_logits = self.copy_gate(torch.cat((contexts, cells, hiddens, inputs), dim=-1))[..., 0]
+        return PointerGeneratorDecoderOutput(
+            last_hidden_state=self.dropout(self.output(torch.cat((hiddens, contexts), dim=-1))),
+            **cache_argument(cache),
+            cross_attentions=(attention[:, None],) if output_attentions else None,
+            copy_attentions=attention,
+            coverage=summed,
+            copy_gate_logits=gate_logits,
+            repetition=repetition if self.config.coverage else None,
+        )
+
+    def start_states(self, source: torch.Tensor, last_states: torch.Tensor, rows: int) -> dict[str, torch.Tensor]:
+        """The states before the first position, of each row's document; the context and the coverage are zero."""
+        hidden, cell = last_states.repeat_interleave(rows // len(source), dim=0).chunk(2, -1)
+        return {
+            "hidden": self.hidden_start(hidden).relu(),
+            "cell": self.cell_start(cell).relu(),
+            "context": source.new_zeros(rows, source.shape[2]),
+            "coverage": source.new_zeros(rows, source.shape[1], dtype=torch.promote_types(source.dtype, torch.float32)),
+        }
+
+
+class PointerGeneratorModel(PointerGeneratorPreTrainedModel, CopyingModel):
+    """The pointer-generator's encoder and decoder, which share their embedding."""
+
+    encoder_class, decoder_class = PointerGeneratorEncoder, PointerGeneratorDecoder
+    output_class = PointerGeneratorModelOutput
+
+    def _read_encoder_outputs(self, encoder_outputs, input_ids) -> PointerGeneratorEncoderOutput:
+        if isinstance(encoder_outputs, (tuple, list)):
+            # the entries of a tuple vary with what was recorded
+            last_states = next(filter(_is_states, encoder_outputs), None)
+            encoder_outputs = [item for item in encoder_outputs if not _is_states(item)]
+        else:
+            last_states = getattr(encoder_outputs, "last_states", None)
+        read = super()._read_encoder_outputs(encoder_outputs, input_ids)
+        return PointerGeneratorEncoderOutput(**{**read, "last_states": last_states})
+
+    def _decoder_inputs(self, encoder_outputs, attention_mask) -> dict[str, Any]:
+        return {"last_states": encoder_outputs.last_states}
+
+
+class PointerGeneratorForConditionalGeneration(PointerGeneratorPreTrainedModel, CopyingForConditionalGeneration):
+    """The pointer-generator with its output layer.
+
+    With `unknown_ids`, ids from `vocab_size` on tell unknown words of documents and labels apart. Then there are scores
+    for `vocab_size` words and for S pointers, one for each position of the source. An unknown word has the pointer of its
+    first occurrence. `generate()` returns pointers as ids that the processor's `batch_decode` looks up in `documents`.
+
+    The loss is the NLL plus, with `coverage`, λ Σ_i min(a_i, c_i); both are in `loss_parts`.
+    """
+
+    def __init__(self, config: PointerGeneratorConfig):
+        super().__init__(config)
+        self.model = PointerGeneratorModel(config)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size)
+        self.post_init()
+
+    def _read_labels(self, labels, inputs) -> torch.Tensor:
+        size = self.config.vocab_size
+        source = inputs["input_ids"]
+        if source is None and inputs["encoder_outputs"] is not None:
+            source = getattr(inputs["encoder_outputs"], "source_ids", None)
+        if self.config.unknown_ids:
+            pointed = torch.full_like(labels, self.config.unk_token_id)
+            if self.config.copy and source is not None:
+                is_same = labels[:, :, None] == source[:, None]
+                pointed = torch.where(is_same.any(-1), size + is_same.to(torch.uint8).argmax(-1), pointed)
+            is_unknown = (labels >= size) & (labels < size + self.config.unknown_ids)
+            # only ids outside of both ranges are left to be rejected
+            super()._read_labels(labels.masked_fill(is_unknown, 0), inputs)
+            return torch.where(is_unknown, pointed, labels)
+        return super()._read_labels(labels, inputs)
+
+    def _can_skip_logits(self) -> bool:
+        return super()._can_skip_logits() and not self._points
+
+    @property
+    def _points(self) -> bool:
+        return bool(self.config.copy and self.config.unknown_ids)
+
+    def _logits(self, outputs, gates, inputs) -> torch.Tensor:
+        if not self._points:
+            return super()._logits(outputs, gates, inputs)
+        source_ids = pointers(outputs.source_ids, self.config.vocab_size)
+        logits = extend_scores(self._project(outputs.last_hidden_state), source_ids.shape[1])
+        return copy_log_probs(logits, gates, outputs.copy_attentions, source_ids)
+
+    def _score(self, outputs, inputs, labels, num_items_in_batch, skip_logits) -> dict[str, Any]:
+        scored = super()._score(outputs, inputs, labels, num_items_in_batch, skip_logits)
+        if labels is None or outputs.repetition is None:
+            return scored
+        is_target = labels != IGNORED_LABEL
+        items = is_target.sum().clamp(min=1) if num_items_in_batch is None else num_items_in_batch
+        repetition = outputs.repetition.masked_fill(~is_target, 0.0).sum() / items
+        loss = scored["loss"] + self.config.coverage_weight * repetition
+        return {**scored, "loss": loss, "loss_parts": {**scored["loss_parts"], "coverage": repetition.detach()}}
+
+    def _word_table(self) -> WordTable:
+        running = running_generation()
+        if not self._points or running is None or running.source_ids is None:
+            return super()._word_table()
+        # pointers are words of their own
+        return WordTable(self._word_tokenizer(), self.config.vocab_size + running.source_ids.shape[1])
+
+    def _finished(self, output, running):
+        if not self._points:
+            return output
+        sequences = output if isinstance(output, torch.Tensor) else output.sequences
+        size = self.config.vocab_size
+        sequences = torch.where(sequences < size, sequences, FIRST_POINTER + sequences - size)
+        if isinstance(output, torch.Tensor):
+            return sequences
+        output.sequences = sequences
+        return output
+
+
+def _is_states(item) -> bool:
+    return isinstance(item, torch.Tensor) and item.is_floating_point() and item.dim() == 2
+
+
+__all__ = ["PointerGeneratorForConditionalGeneration", "PointerGeneratorModel", "PointerGeneratorPreTrainedModel"]

@@ -1,0 +1,34 @@
+"""The text side of the pointer-generator's processor."""
+
+from collections.abc import Mapping
+from typing import Any
+from zlib import crc32
+
+from .text_processing_drgd import DrgdTextProcessor
+from .text_words import word_marks
+
+# enough that two unknown words of a document rarely have the same
+_UNKNOWN_IDS = 2**16
+
+
+class PointerGeneratorTextProcessor(DrgdTextProcessor):
+    """The `TextProcessor` of the pointer-generator; see `PointerGeneratorProcessor`."""
+
+    @property
+    def unknown_ids(self) -> int:
+        """The number of ids behind the vocabulary that tell unknown words apart; 0 for subwords."""
+        unknown = self.tokenizer.unk_token_id
+        return 0 if unknown is None or not word_marks(self.tokenizer).is_whole else _UNKNOWN_IDS
+
+    def _tokenize(self, texts: list[str], **settings) -> Mapping[str, Any]:
+        if not self.unknown_ids:
+            return super()._tokenize(texts, **settings)
+        encoded = super()._tokenize(texts, **{**settings, "return_offsets_mapping": True})
+        unknown, size = self.tokenizer.unk_token_id, len(self.tokenizer)
+        for text, ids, offsets in zip(texts, encoded["input_ids"], encoded["offset_mapping"], strict=True):
+            for position, token in enumerate(ids):
+                if token == unknown:
+                    start, end = offsets[position]
+                    word = self._normalized(text[start:end]).strip()
+                    ids[position] = size + crc32(word.encode()) % _UNKNOWN_IDS
+        return encoded
