@@ -26,6 +26,7 @@ SHORT = (
 # of a fresh model, by the folder of its configuration
 NARROW = {
     "drgd": ("embedding_size=16", "hidden_size=16"),
+    "pointer_generator": ("embedding_size=16", "hidden_size=16"),
     "gdlf": ("d_model=16", "ffn_dim=16", "fusion_dim=16", "num_heads=2"),
 }
 

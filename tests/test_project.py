@@ -21,7 +21,7 @@ AT_THE_ROOT = [
 ]
 # of a person or of a build; a container's user is one of ours
 PATH_OF_A_MACHINE = re.compile(r"(?<![\w.])/(?:root/|work/|Users/\w|home/(?!service\b)\w|tmp/[\w.-]*\d)")
-PREFIXES = ("CopyTransformer", "Drgd", "Gdlf", "HighlightTransformer", "SagCopy")
+PREFIXES = ("CopyTransformer", "Drgd", "Gdlf", "HighlightTransformer", "PointerGenerator", "SagCopy")
 KINDS = ("Config", "ForConditionalGeneration", "Model", "Processor")
 ARCHITECTURES = [*(prefix + kind for prefix in PREFIXES for kind in KINDS), "Int8Config", "SummarizationPipeline"]
 PUBLIC_NAMES = {

@@ -18,7 +18,7 @@ from transformers.pipelines import check_task
 from peft.utils.constants import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING as lora
 """
 CHECKS = """
-for model_type in ("gdlf", "copy_transformer", "drgd", "highlight_transformer", "sagcopy"):
+for model_type in ("gdlf", "copy_transformer", "drgd", "highlight_transformer", "pointer_generator", "sagcopy"):
     config = AutoConfig.for_model(model_type)
     assert type(pickle.loads(pickle.dumps(config))) is type(config)
     for mapping in (MODEL_MAPPING, MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING, PROCESSOR_MAPPING):

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from hf_summ import PointerGeneratorConfig, PointerGeneratorForConditionalGeneration
 from tests.models.architectures import POINTER_GENERATOR, VOCAB_SIZE
 from tests.models.naive import NaiveModel, assert_equals_naive
 
@@ -74,6 +75,15 @@ class NaivePointerGenerator(NaiveModel):
         nll = super().loss(inputs, labels)
         is_paid = self.config.coverage_weight if self.config.coverage else 0.0
         return nll + is_paid * self.repetition / (labels != -100).sum()
+
+
+def test_parameters_are_as_many_as_in_the_paper():
+    """See et al. 2017, section 5: 21,499,600, and 1,153 to copy and 512 for coverage; torch's LSTMs have two biases."""
+    sizes = [
+        PointerGeneratorForConditionalGeneration(PointerGeneratorConfig(copy=copy, coverage=coverage)).num_parameters()
+        for copy, coverage in ((False, False), (True, False), (True, True))
+    ]
+    assert sizes == [21_499_600 + 3 * 4 * 256 + further for further in (0, 1153, 1153 + 512)]
 
 
 def with_unknown_words():

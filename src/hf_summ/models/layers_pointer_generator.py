@@ -24,13 +24,13 @@ class BidirectionalLstm(nn.Module):
         The last hidden states and cells are those of either direction's last token, (B, 2 width) each.
         """
         start = inputs.new_zeros(2, inputs.shape[0], self.lstm.hidden_size)
-        weights = [self.lstm.get_parameter(name) for name in self.lstm._flat_weights_names]
+        weights = list(self.lstm.parameters())
         if padding_mask is not None:
             # at padding, the input gate is closed and the forget gate is open, so that the cell stays
             gates = inputs.new_tensor([-_SATURATED, _SATURATED, 0.0, 0.0]).repeat_interleave(self.lstm.hidden_size)
             weights = [
                 torch.cat((weight, gates[:, None]), dim=1) if "weight_ih" in name else weight
-                for name, weight in zip(self.lstm._flat_weights_names, weights, strict=True)
+                for name, weight in self.lstm.named_parameters()
             ]
             inputs = torch.cat((inputs, (~padding_mask).to(inputs.dtype)[..., None]), dim=-1)
         outputs, _, cells = torch.lstm(inputs, (start, start), weights, True, 1, 0.0, False, True, True)

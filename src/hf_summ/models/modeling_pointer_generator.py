@@ -213,8 +213,8 @@ class PointerGeneratorForConditionalGeneration(PointerGeneratorPreTrainedModel, 
     """The pointer-generator with its output layer.
 
     With `unknown_ids`, ids from `vocab_size` on tell unknown words of documents and labels apart. Then there are scores
-    for `vocab_size` words and for S pointers, one for each position of the source. An unknown word has the pointer of its
-    first occurrence. `generate()` returns pointers as ids that the processor's `batch_decode` looks up in `documents`.
+    for `vocab_size` words and for S pointers, one for each position of the source. An unknown word has the pointer of
+    its first occurrence. `generate()` returns pointers as ids that the processor's `batch_decode` looks up.
 
     The loss is the NLL plus, with `coverage`, λ Σ_i min(a_i, c_i); both are in `loss_parts`.
     """
@@ -225,28 +225,27 @@ class PointerGeneratorForConditionalGeneration(PointerGeneratorPreTrainedModel, 
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size)
         self.post_init()
 
-    def _read_labels(self, labels, inputs) -> torch.Tensor:
-        size = self.config.vocab_size
-        source = inputs["input_ids"]
-        if source is None and inputs["encoder_outputs"] is not None:
-            source = getattr(inputs["encoder_outputs"], "source_ids", None)
-        if self.config.unknown_ids:
-            pointed = torch.full_like(labels, self.config.unk_token_id)
-            if self.config.copy and source is not None:
-                is_same = labels[:, :, None] == source[:, None]
-                pointed = torch.where(is_same.any(-1), size + is_same.to(torch.uint8).argmax(-1), pointed)
-            is_unknown = (labels >= size) & (labels < size + self.config.unknown_ids)
-            # only ids outside of both ranges are left to be rejected
-            super()._read_labels(labels.masked_fill(is_unknown, 0), inputs)
-            return torch.where(is_unknown, pointed, labels)
-        return super()._read_labels(labels, inputs)
+    def load_pretrained_parts(self, missing=(), **hub) -> list[str]:
+        """The missing weights of a checkpoint; its attention's of `coverage` may be new (See et al., section 5)."""
+        return [name for name in missing if not name.endswith("coverage_projection.weight")]
 
-    def _can_skip_logits(self) -> bool:
-        return super()._can_skip_logits() and not self._points
+    def _read_labels(self, labels, inputs) -> torch.Tensor:
+        size, encoded = self.config.vocab_size, inputs["encoder_outputs"]
+        is_unknown = (labels >= size) & (labels < size + self.config.unknown_ids)
+        words = super()._read_labels(labels.masked_fill(is_unknown, self.config.unk_token_id or 0), inputs)
+        source = inputs["input_ids"] if encoded is None else getattr(encoded, "source_ids", inputs["input_ids"])
+        if not self._points or source is None:
+            return words
+        is_same = (labels[:, :, None] == source[:, None]) & is_unknown[..., None]
+        return torch.where(is_same.any(-1), size + is_same.to(torch.uint8).argmax(-1), words)
 
     @property
     def _points(self) -> bool:
+        """Whether there are scores for pointers."""
         return bool(self.config.copy and self.config.unknown_ids)
+
+    def _can_skip_logits(self) -> bool:
+        return super()._can_skip_logits() and not self._points
 
     def _logits(self, outputs, gates, inputs) -> torch.Tensor:
         if not self._points:

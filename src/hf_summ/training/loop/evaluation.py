@@ -95,7 +95,8 @@ class RowwiseTrainer(Seq2SeqTrainer):
         if "labels" not in inputs:
             return [{} for _ in range(len(inputs["input_ids"]))]
         tokens = inputs["labels"].ne(IGNORED_LABEL).sum(-1).tolist()
-        if takes(self.model, "skip_logits"):
+        skips_logits = takes(self.model, "skip_logits")
+        if skips_logits:
             # the logits of a batch would be the largest tensor in evaluation, and are not read here
             inputs = {**inputs, "skip_logits": True}
         with self.compute_loss_context_manager():
@@ -113,7 +114,7 @@ class RowwiseTrainer(Seq2SeqTrainer):
         if latent_means is not None:
             for record, row in zip(records, document_means(latent_means, inputs["labels"]), strict=True):
                 record["latent"] = row
-        if outputs.get("logits") is not None:
+        if outputs.get("logits") is not None and not skips_logits:
             nll = _row_nll(outputs["logits"], inputs["labels"])
             for record, value in zip(records, nll, strict=True):
                 record["row"] = {"nll": value, "tokens": record["tokens"]}

@@ -1,0 +1,44 @@
+"""The pointer-generator's processor: unknown words have ids behind the vocabulary, and pointers are decoded."""
+
+import pytest
+
+from hf_summ import PointerGeneratorConfig, PointerGeneratorProcessor
+from hf_summ.data import fit_vocabulary
+from hf_summ.models.text_words import FIRST_POINTER
+
+DOCUMENT, SUMMARY = "Zorro met Ana, and Ana met zorro in Quxville.", "Ana met Zorro near Quxville"
+
+
+@pytest.fixture
+def words():
+    texts = ["Ana met Ana, and Ana met Ana in the in the and the."]
+    tokenizer = fit_vocabulary(texts, units="words", lowercase=True, min_frequency=1, show_progress=False)
+    return PointerGeneratorProcessor(tokenizer)
+
+
+def test_unknown_words_have_ids_of_their_own_in_both_texts(words):
+    size, read = len(words.tokenizer), words(DOCUMENT, SUMMARY)
+    unknown = [token for token in read["input_ids"] if token >= size]
+    of_summary = [token for token in read["labels"] if token >= size]
+    # zorro, zorro and quxville; zorro, near and quxville
+    assert unknown == [of_summary[0], of_summary[0], of_summary[2]]
+    assert len({*unknown, *of_summary}) == 3
+    assert max(*unknown, *of_summary) < size + words.unknown_ids
+    config = PointerGeneratorConfig()
+    words.align(config)
+    assert (config.vocab_size, config.unk_token_id) == (size, words.tokenizer.unk_token_id)
+    assert config.unknown_ids == words.unknown_ids > 0
+
+
+def test_pointers_are_the_documents_own_words(words):
+    positions = [place for place, token in enumerate(words(DOCUMENT)["input_ids"]) if token >= len(words.tokenizer)]
+    ana, met = (words.tokenizer.convert_tokens_to_ids(token) for token in words.tokenizer.tokenize("ana met"))
+    ids = [ana, met, FIRST_POINTER + positions[0], FIRST_POINTER + positions[2], words.eos_token_id]
+    assert words.batch_decode([ids], skip_special_tokens=True, documents=[DOCUMENT]) == ["ana met Zorro Quxville"]
+    assert words.batch_decode([ids], skip_special_tokens=True) == ["ana met"]
+
+
+def test_subwords_leave_no_word_out(tiny_tokenizer):
+    processor = PointerGeneratorProcessor(tiny_tokenizer)
+    assert processor.unknown_ids == 0
+    assert max(processor(DOCUMENT)["input_ids"]) < len(tiny_tokenizer)
