@@ -1,6 +1,8 @@
 """Configuration of CopyTransformer, with convolutional self-attention and BERT conditioning."""
 
 import copy
+from collections.abc import Mapping
+from typing import ClassVar
 
 from huggingface_hub.dataclasses import strict
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
@@ -101,6 +103,9 @@ class CopyTransformerConfig(SummarizationConfig):
         "lm_percentile": 95,
         "lm_top_tokens": 50,
     }
+
+    # `attn_implementation` is passed on to them
+    sub_configs: ClassVar[Mapping[str, type]] = {"bert_config": AutoConfig, "masked_lm_config": AutoConfig}
 
     vocab_size: int = 30522
     d_model: int = 512

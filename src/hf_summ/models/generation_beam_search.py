@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 from transformers import LogitsProcessor
 from transformers.generation import (
     EosTokenCriteria,
@@ -82,7 +83,7 @@ def search(
     """
     beams, device = start_of(input_ids, config), input_ids.device
     processes = [process for process in map(_by_row, processors) if process is not None]
-    rows_may_leave = len(processes) == len(processors)
+    rows_may_leave = len(processes) == len(processors) and not hooked_arguments(model)
     outputs = model._prefill(input_ids, config, model_kwargs)
     inputs: dict[str, Any] = {}
     ids = input_ids
@@ -113,6 +114,12 @@ def search(
             cache.reorder_cache(torch.tensor(rows, device=device))
         inputs["decoder_input_ids"] = ids[:, -1:]
         outputs = model(**inputs, return_dict=True)
+
+
+def hooked_arguments(model: nn.Module) -> set[str]:
+    """The arguments that hooks add to calls of a model's modules, as PEFT's adapters of each row."""
+    hooks = (hook for module in model.modules() for hook in module._forward_pre_hooks.values())
+    return {name for hook in hooks for name in getattr(hook, "keywords", ())}
 
 
 def start_of(input_ids: torch.Tensor, config) -> Beams | Texts:

@@ -11,7 +11,7 @@ from transformers.generation import GenerationMixin
 from transformers.utils import logging
 
 from .checks import check_generation_config, check_generation_settings, check_own_settings, in_floats, own_settings
-from .generation_beam_search import search, unsupported_setting
+from .generation_beam_search import hooked_arguments, search, unsupported_setting
 from .generation_beams import GnmtLengthPenalty
 from .generation_rules import coverage_growth, word_rules
 from .generation_words import ForbiddingLogitsProcessor, own_tokenizer
@@ -114,6 +114,9 @@ class SummarizationGenerationMixin(GenerationMixin):
         if tokenizer is not None:
             kwargs["tokenizer"] = tokenizer
         running = RunningGeneration(tokenizer, args[0] if args else kwargs.get("inputs", kwargs.get("input_ids")))
+        if kwargs.get("encoder_outputs") is not None:
+            # transformers leaves `input_ids` out then
+            kwargs["encoder_outputs"] = self.model.read_encoder_outputs(kwargs["encoder_outputs"], running.source_ids)
         outer = _running.set(running)
         try:
             output = super().generate(*args, **kwargs)
@@ -182,6 +185,10 @@ class SummarizationGenerationMixin(GenerationMixin):
         streamer=None,
         **model_kwargs,
     ):
+        if len(input_ids) > len(model_kwargs["encoder_outputs"][0]) and "adapter_names" in hooked_arguments(self):
+            raise ValueError(
+                "`adapter_names` needs one text a document: set `num_beams` and `num_return_sequences` to 1"
+            )
         running = _running.get()
         caller_config = None if running is None else running.caller_config
         setting = unsupported_setting(

@@ -34,9 +34,18 @@ class BidirectionalGru(nn.Module):
         self.backward_gru = Gru(input_width, width, batch_first=True)
 
     def forward(self, inputs: torch.Tensor, padding_mask: torch.Tensor | None = None) -> torch.Tensor:
-        """(B, S, input_width) and (B, S), true at tokens, which come first -> (B, S, 2 width), zero at padding."""
+        """(B, S, input_width) and (B, S), true at tokens -> (B, S, 2 width), zero at padding.
+
+        A compiled graph expects padding behind the tokens.
+        """
         if padding_mask is None:
             return torch.cat((self.forward_gru(inputs), self.backward_gru(inputs.flip(1)).flip(1)), dim=-1)
+        if not torch.compiler.is_compiling() and bool((padding_mask[:, 1:] & ~padding_mask[:, :-1]).any()):
+            # read the tokens first, and return their states to their positions
+            order = padding_mask.long().argsort(dim=1, descending=True, stable=True)
+            index = order[..., None]
+            outputs = self(inputs.gather(1, index.expand_as(inputs)), padding_mask.gather(1, order))
+            return torch.zeros_like(outputs).scatter(1, index.expand_as(outputs), outputs)
         # reverse each row within its length: padding stays after the tokens, and does not affect their states
         positions = torch.arange(inputs.shape[1], device=inputs.device)
         reversed_positions = padding_mask.sum(-1, keepdim=True) - 1 - positions
@@ -118,12 +127,13 @@ class AttentiveGrus(nn.Module):
         source_mask: torch.Tensor | None,
         first: torch.Tensor,
         second: torch.Tensor,
+        attention: torch.Tensor | None = None,
     ) -> AttentiveStates:
         """Words (R, T, word_width), the source (B, S, C) and its keys (B, S, A), R a multiple of B -> the states.
 
         A document's rows are consecutive. `keys` are the `key_projection` of the source, and `source_mask` (B, S) is
         true at tokens. `first` and `second` (R, k) are the states before the first position; with `shares_state` only
-        the second is used.
+        the second is used. The contexts are of `attention` (R, T, S), if given, which may require gradients.
         """
         first_weight, first_recurrent, first_bias, first_recurrent_bias = self.first_gru()
         second_weight, second_recurrent, second_bias, second_recurrent_bias = self.second_gru()
@@ -154,9 +164,12 @@ class AttentiveGrus(nn.Module):
             inputs = tuple(None if tensor is None else tensor.float() for tensor in inputs)
         settings = _Settings(source_mask, self.shares_state, self.reset_after, torch.is_grad_enabled())
         with torch.autocast(words.device.type, enabled=False):
-            # torch.compile fails on writes into parts of the results
-            run = _unrolled if torch.compiler.is_compiling() else _AttentiveGrus.apply
-            outputs = run(*inputs, settings)
+            if attention is not None:
+                outputs = _unrolled(*inputs, settings, attention=attention)
+            else:
+                # torch.compile fails on writes into parts of the results
+                run = _unrolled if torch.compiler.is_compiling() else _AttentiveGrus.apply
+                outputs = run(*inputs, settings)
         first, second, contexts, attention = (output.transpose(0, 1) for output in outputs)
         return AttentiveStates(*(states.to(words.dtype) for states in (first, second, contexts)), attention)
 
@@ -169,7 +182,7 @@ class _Settings(NamedTuple):
     grad_enabled: bool
 
 
-def _unrolled(*arguments) -> tuple[torch.Tensor, ...]:
+def _unrolled(*arguments, attention: torch.Tensor | None = None) -> tuple[torch.Tensor, ...]:
     """As `_AttentiveGrus`, in one graph; autograd computes the gradients, and determines the memory."""
     *tensors, settings = arguments
     inputs = _Inputs(*tensors)
@@ -187,6 +200,8 @@ def _unrolled(*arguments) -> tuple[torch.Tensor, ...]:
         if padding is not None:
             scores = scores.masked_fill(padding, torch.finfo(scores.dtype).min)
         weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
+        if attention is not None:
+            weights = attention[:, position].unflatten(0, weights.shape[:2])
         contexts = (weights.to(inputs.source.dtype) @ inputs.source).flatten(0, 1)
         words = linear(contexts, inputs.context_weight, inputs.context_bias)
         if inputs.second_words is not None:

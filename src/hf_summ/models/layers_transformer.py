@@ -238,7 +238,8 @@ class CrossAttention(MultiHeadAttention):
         queries = self._heads(self.q_proj(hidden_states).view(documents, -1, width))
         keys, values = self._source_keys_and_values(source, scores, cache)
         context, weights = self._attend(queries, keys, values, attention_mask, needs_weights, **kwargs)
-        if weights is not None:
+        # gradients reach only the very tensor
+        if weights is not None and rows > documents:
             weights = weights.unflatten(2, (rows // documents, length)).transpose(1, 2).flatten(0, 1)
         return self.out_proj(context.reshape(rows, length, width)), weights
 

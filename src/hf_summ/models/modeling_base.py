@@ -82,7 +82,11 @@ class SummarizationPreTrainedModel(PreTrainedModel):
         broken = [
             name
             for name, weight in self.named_parameters()
-            if weight.is_floating_point() and not weight.is_meta and not bool(weight.isfinite().all())
+            # a quantized weight, which has another type, cannot be looked at
+            if type(weight) is nn.Parameter
+            and weight.is_floating_point()
+            and not weight.is_meta
+            and not bool(weight.isfinite().all())
         ]
         return f"has weights that are not finite in {broken[0]} ({len(broken)} in all)" if broken else None
 

@@ -159,7 +159,7 @@ class CopyingModel(SummarizationPreTrainedModel):
             encoder_outputs = self.encoder(
                 input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **source, **kwargs
             )
-        encoder_outputs = self._read_encoder_outputs(encoder_outputs, input_ids)
+        encoder_outputs = self.read_encoder_outputs(encoder_outputs, input_ids)
         decoder_outputs = self.decoder(
             input_ids=decoder_input_ids,
             attention_mask=decoder_attention_mask,
@@ -180,7 +180,7 @@ class CopyingModel(SummarizationPreTrainedModel):
         """Further inputs of the decoder from the encoder's output, by name."""
         return {}
 
-    def _read_encoder_outputs(self, encoder_outputs, input_ids) -> CopyEncoderOutput:
+    def read_encoder_outputs(self, encoder_outputs, input_ids) -> CopyEncoderOutput:
         """The encoder's output as a `CopyEncoderOutput`; callers may pass a tuple, or omit the subwords."""
         if isinstance(encoder_outputs, (tuple, list)):
             # the entries of a tuple vary with what was recorded, but only the subwords are integers
@@ -283,7 +283,10 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
         gates = None
         if self.config.copy:
             if outputs.source_ids is None:
-                raise ValueError("copying needs the source's subwords: give `input_ids`, even with `encoder_outputs`")
+                raise ValueError(
+                    "copying needs the source's subwords: give `input_ids`, even with `encoder_outputs`; prompt tuning "
+                    "gives embeddings instead, and is for models without copying"
+                )
             gates = outputs.copy_gate_logits
             if gates is None:
                 gates = self.copy_gate(outputs.last_hidden_state)[..., 0]
@@ -307,9 +310,12 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
         return scored if gates is None else {**scored, "copy_gates": gates.sigmoid()}
 
     def _can_skip_logits(self) -> bool:
-        # an adapter adds to weight and bias, and FSDP2, which derives a class from the layer's, gathers both only when
-        # the layer is called
-        return type(self.lm_head) is nn.Linear
+        return self._has_plain_output()
+
+    def _has_plain_output(self) -> bool:
+        # an adapter adds to weight and bias, FSDP2, which derives a class from the layer's, gathers both only when the
+        # layer is called, and torchao replaces the weight
+        return type(self.lm_head) is nn.Linear and type(self.lm_head.weight) is nn.Parameter
 
     def _logits(self, outputs, gates, inputs) -> torch.Tensor:
         """Scores (R, T, V): log-probabilities if the model copies."""
@@ -325,7 +331,7 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
     def _project(self, hidden_states: torch.Tensor) -> torch.Tensor:
         """Apply the output layer: hidden states (R, T, C) -> scores (R, T, V)."""
         layer, states = self.lm_head, hidden_states.flatten(0, 1)
-        is_plain = type(layer) is nn.Linear and layer.weight.device.type == "cpu" and states.dtype == torch.float32
+        is_plain = self._has_plain_output() and layer.weight.device.type == "cpu" and states.dtype == torch.float32
         # a compiled graph must work for any number of rows
         is_recorded = torch.is_grad_enabled() or torch.compiler.is_compiling()
         if is_recorded or not is_plain or len(states) not in _FEW_ROWS:

@@ -164,7 +164,13 @@ class DrgdDecoder(DrgdPreTrainedModel):
         layer = None if cache is None else cache.self_attention_cache.layers[0]
         start = layer.states if layer is not None and layer.states else self.start_states(source, mask, rows)
         keys = keys_once(self.states.key_projection, source, cache, layer_index=0)
-        states = self.states(words, source, keys, mask, start["first"], start["second"])
+        starts = start["first"], start["second"]
+        states, recorded = self.states(words, source, keys, mask, *starts), None
+        if output_attentions:
+            recorded = states.attention[:, None]
+            if torch.is_grad_enabled():
+                # compute again from what is returned, whose gradient callers may read
+                states = self.states(words, source, keys, mask, *starts, attention=recorded[:, 0])
         latents = means = kl = None
         if self.latent_chain is not None:
             noise, size, variant = None, self.config.latent_size, self.config.variant
@@ -193,7 +199,7 @@ class DrgdDecoder(DrgdPreTrainedModel):
         return DrgdDecoderOutput(
             last_hidden_state=self.dropout(features),
             **cache_argument(cache),
-            cross_attentions=(states.attention[:, None],) if output_attentions else None,
+            cross_attentions=None if recorded is None else (recorded,),
             copy_attentions=states.attention,
             coverage=coverage,
             copy_gate_logits=gate_logits,

@@ -173,6 +173,11 @@ class GdlfEncoder(GdlfPreTrainedModel):
             return math.sqrt(self.config.d_model) * words + positions
         if tag_ids is None:
             raise ValueError(f'a model with `tags="{self.config.tags}"` needs `tag_ids`: use its processor')
+        if tag_ids.shape != words.shape[:2]:
+            raise ValueError(
+                f"`tag_ids` is {tuple(tag_ids.shape)}, but must be {tuple(words.shape[:2])}, a tag for each subword; "
+                'prompt tuning, which adds subwords without tags, needs a model with `tags="none"`'
+            )
         tagged = torch.cat((words, self.embed_tags(tag_ids)), dim=-1)
         return self.tag_norm(self.tag_projection(tagged)) + positions
 

@@ -130,14 +130,14 @@ class SagCopyModel(SagCopyPreTrainedModel, CopyingModel):
     encoder_class, decoder_class = SagCopyEncoder, SagCopyDecoder
     output_class = SagCopyModelOutput
 
-    def _read_encoder_outputs(self, encoder_outputs, input_ids) -> SagCopyEncoderOutput:
+    def read_encoder_outputs(self, encoder_outputs, input_ids) -> SagCopyEncoderOutput:
         if isinstance(encoder_outputs, (tuple, list)):
             # the entries of a tuple vary with what was recorded
             scores = next(filter(_is_centrality, encoder_outputs), None)
             encoder_outputs = [item for item in encoder_outputs if not _is_centrality(item)]
         else:
             scores = getattr(encoder_outputs, "centrality", None)
-        read = super()._read_encoder_outputs(encoder_outputs, input_ids)
+        read = super().read_encoder_outputs(encoder_outputs, input_ids)
         return SagCopyEncoderOutput(**{**read, "centrality": scores})
 
     def _decoder_inputs(self, encoder_outputs, attention_mask) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The base of all architectures' processors."""
 
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -96,13 +97,21 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
                 `document_lengths` and `kept_lengths`, each document's number of subwords before and after it, always as
                 lists.
             show_progress: whether to show a progress bar for slow steps.
-            source: the architecture's further inputs; see its `source_features`.
+            source: the architecture's further inputs; see its `source_features`. As for transformers' processors,
+                arguments may also be in `text_kwargs` or `common_kwargs`.
 
         Raises:
-            TypeError: a text is not a string, some examples are lists of documents and others are not, or a length is
-                no integer.
+            TypeError: an argument is unknown, a text is not a string, some examples are lists of documents and others
+                are not, or a length is no integer.
             ValueError: neither text nor text_target is given, a list is empty, or a length is below 2.
         """
+        if nested := {**source.pop("common_kwargs", {}), **source.pop("text_kwargs", {})}:
+            flat = {"truncation": truncation, "max_length": max_length, "max_target_length": max_target_length}
+            flat |= {"padding": padding, "pad_to_multiple_of": pad_to_multiple_of, "return_tensors": return_tensors}
+            flat |= {"return_lengths": return_lengths, "show_progress": show_progress}
+            return self(text, text_target, **{**flat, **source, **nested})
+        for name in source.keys() - inspect.signature(self.source_features).parameters.keys():
+            raise TypeError(f"{type(self).__name__}.__call__() got an unexpected keyword argument {name!r}")
         check_lengths(max_length=max_length, max_target_length=max_target_length)
         if text is None and text_target is None:
             raise ValueError("nothing to process: give `text` (documents), `text_target` (summaries), or both")

@@ -1,0 +1,55 @@
+"""The tests of other libraries, from the source distribution of the installed version, unpacked in `build/benches`."""
+
+import importlib
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "build" / "benches"
+
+
+def tests_of(library: str) -> Path:
+    """The folder of a library's tests; skips the calling module if the package index is out of reach."""
+    release = f"{library}-{version(library)}"
+    folder = FOLDER / release
+    if not folder.is_dir():
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=FOLDER) as temporary:
+            source = ["--no-deps", "--no-binary", ":all:", "--no-build-isolation", "--retries", "0", "--timeout", "20"]
+            command = [sys.executable, "-m", "pip", "download", "--quiet", "--dest", temporary, *source]
+            done = subprocess.run([*command, release.replace("-", "==")], capture_output=True, text=True, check=False)
+            if done.returncode:
+                reason = next(iter(reversed(done.stderr.strip().splitlines())), "")
+                pytest.skip(f"no source distribution of {release}: {reason}", allow_module_level=True)
+            with tarfile.open(next(Path(temporary).glob("*.tar.gz"))) as archive:
+                archive.extractall(temporary, filter="data")
+            try:
+                os.rename(Path(temporary) / release, folder)
+            except OSError:
+                # another process was faster
+                assert folder.is_dir()
+    return folder / "tests"
+
+
+def load(library: str, name: str, absent: dict[str, dict[str, Any]]) -> ModuleType:
+    """A module of a library's tests.
+
+    Args:
+        absent: modules that it imports but that are missing, with what it takes from them.
+    """
+    package = ModuleType(f"benches_of_{library}")
+    package.__path__ = [str(tests_of(library))]
+    sys.modules[package.__name__] = package
+    for path, content in absent.items():
+        module = ModuleType(path if not path.startswith(".") else package.__name__ + path)
+        vars(module).update(content)
+        sys.modules.setdefault(module.__name__, module)
+    return importlib.import_module(f"{package.__name__}.{name}")
