@@ -42,7 +42,7 @@ def test_variants_in_headers_are_what_they_are_called():
             apply_overrides(AutoConfig.for_model("drgd"), run.model.config_overrides) for run in (stand, printed)
         ]
         assert configs[0].latent_size == 0
-        assert (configs[1].variant, configs[1].kl_weight) == ("printed", 1.0)
+        assert (configs[1].equations, configs[1].kl_weight) == ("printed", 1.0)
 
 
 OWN_VOCABULARY = [file for file in FILES if "tokenizer_name: processors/" in file.read_text(encoding="utf-8")]

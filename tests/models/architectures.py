@@ -246,7 +246,7 @@ DRGD_PRINTED = dataclasses.replace(
     DRGD,
     settings={
         **DRGD.settings,
-        "variant": "printed",
+        "equations": "printed",
         "reset_after": True,
         "embedding_size": 8,
         "tie_output": True,

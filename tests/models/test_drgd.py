@@ -48,7 +48,7 @@ class NaiveDrgd(NaiveModel):
         # a summary starts with padding, whose vector is not learned
         embedding = torch.cat((embedding[:1].detach(), embedding[1:]))
         decoder, states = "model.decoder", "model.decoder.states"
-        released = config.variant == "released"
+        released = config.equations == "released"
         e = self.encode(embedding[input_ids])
         h1 = h2 = torch.tanh(self.linear(f"{decoder}.start", e.mean(0)))
         z = torch.zeros(config.latent_size, dtype=e.dtype)
@@ -86,7 +86,7 @@ class NaiveDrgd(NaiveModel):
     def output(self, h2, z, y, c):
         output = "model.decoder.output"
         d = h2
-        if self.config.variant == "printed":
+        if self.config.equations == "printed":
             if self.config.latent_size:
                 d = torch.tanh(self.linear(f"{output}.projection", torch.cat((z, h2))))
             return d, d
@@ -102,15 +102,15 @@ class NaiveDrgd(NaiveModel):
 
 
 @pytest.mark.parametrize(
-    ("variant", "reset_after", "latent_size", "copy"),
+    ("equations", "reset_after", "latent_size", "copy"),
     list(product(("released", "printed"), (False, True), (0, 5), (False, True))),
 )
-def test_loss_and_gradients_equal_the_equations(variant, reset_after, latent_size, copy):
-    model = DRGD.model(variant=variant, reset_after=reset_after, latent_size=latent_size, copy=copy, kl_weight=0.7)
+def test_loss_and_gradients_equal_the_equations(equations, reset_after, latent_size, copy):
+    model = DRGD.model(equations=equations, reset_after=reset_after, latent_size=latent_size, copy=copy, kl_weight=0.7)
     assert_equals_naive(model, NaiveDrgd(model), DRGD.inputs(), DRGD.labels())
 
 
-@pytest.mark.parametrize("settings", [{}, {"variant": "printed", "embedding_size": 8}], ids=str)
+@pytest.mark.parametrize("settings", [{}, {"equations": "printed", "embedding_size": 8}], ids=str)
 def test_tied_output_scores_words_by_their_embeddings(settings):
     model = DRGD.model(tie_output=True, **settings)
     assert model.lm_head.weight is model.model.shared.weight
@@ -122,7 +122,7 @@ def test_sampled_loss_and_gradients_equal_the_equations(architecture, skip):
     model = architecture.model(free_bits=3.0).train()
     # all of the noise that training draws
     torch.manual_seed(3)
-    noise = draw_noise(torch.zeros(3, 6, dtype=torch.float64), 5, model.config.variant)
+    noise = draw_noise(torch.zeros(3, 6, dtype=torch.float64), 5, model.config.equations)
     naive = NaiveDrgd(model, noise)
 
     def forward(**inputs):
@@ -135,12 +135,12 @@ def test_sampled_loss_and_gradients_equal_the_equations(architecture, skip):
 
 @pytest.mark.parametrize("seed", [None, 1])
 def test_released_noise_is_clipped(seed):
-    def draw(variant):
+    def draw(equations):
         like, size = torch.zeros(1, 4), 10**6
         if seed is not None:
-            return seeded_noise(like, size, variant, seed, seen=3)
+            return seeded_noise(like, size, equations, seed, seen=3)
         torch.manual_seed(0)
-        return draw_noise(like, size, variant)
+        return draw_noise(like, size, equations)
 
     # one number of 1.7 million is beyond 5
     clipped, free = draw("released"), draw("printed")
@@ -267,7 +267,7 @@ def test_variances_beyond_half_precision_stay_finite(dtype):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"variant": "prinetd"}, r"`variant` is 'prinetd', but must be one of released, printed$"),
+        ({"equations": "prinetd"}, r"`equations` is 'prinetd', but must be one of released, printed$"),
         ({"kl_weight": -0.1}, r"`kl_weight` is -0.1, but must be at least 0$"),
         ({"kl_warmup_steps": -1}, r"`kl_warmup_steps` is -1, but must be at least 0$"),
         ({"free_bits": -1.0}, r"`free_bits` is -1.0, but must be at least 0$"),
@@ -275,7 +275,7 @@ def test_variances_beyond_half_precision_stay_finite(dtype):
         ({"latent_size": -1}, r"`latent_size` is -1, but must be at least 0$"),
         ({"embedding_std": -0.1}, r"`embedding_std` is -0.1, but must be at least 0$"),
         (
-            {"tie_output": True, "variant": "printed"},
+            {"tie_output": True, "equations": "printed"},
             r"`tie_output` with .* needs an equal `hidden_size` \(8\) and `embedding_size` \(6\)$",
         ),
         ({"hidden_size": 0}, r"`hidden_size` is 0, but must be at least 1$"),

@@ -50,6 +50,8 @@ class SummarizationConfig(PreTrainedConfig):
 
     # the values of keys that older checkpoints lack
     values_before: ClassVar[Mapping[str, Any]] = {}
+    # the names of keys in older checkpoints -> the present ones
+    renamed: ClassVar[Mapping[str, str]] = {}
 
     use_cache: bool = True
     is_encoder_decoder: bool = True
@@ -61,7 +63,8 @@ class SummarizationConfig(PreTrainedConfig):
     @classmethod
     def from_dict(cls, config_dict, **kwargs):
         """transformers' `from_dict`; keys that an older config.json lacks get the values of that time."""
-        return super().from_dict({**cls.values_before, **config_dict}, **kwargs)
+        present = {cls.renamed.get(name, name): value for name, value in config_dict.items()}
+        return super().from_dict({**cls.values_before, **present}, **kwargs)
 
     def __post_init__(self, **kwargs):
         custom_pipelines = kwargs.pop("custom_pipelines", None)

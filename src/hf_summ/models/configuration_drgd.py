@@ -19,12 +19,12 @@ class DrgdConfig(SummarizationConfig):
         embedding_size: width of the word embeddings.
         hidden_size: width of the recurrent states, in each direction of the encoder.
         latent_size: number of latent variables per position; 0 gives the baseline StanD.
-        variant: `released`, as in the authors' program, or `printed`, as in the paper.
+        equations: `released`, as in the authors' program, or `printed`, as in the paper.
         reset_after: whether the decoder's GRUs apply the reset gate after the product of state and weights, as in
             torch. Program and paper apply it before (docs/equations.md, section 4). Checkpoints without this key apply
             it after.
         copy: whether words are also copied from the source, by the decoder's own attention.
-        kl_weight: weight of the KL divergence of the latent variables from their prior. By default the variant's: 1 in
+        kl_weight: weight of the KL divergence of the latent variables from their prior. By default 1 in
             the paper, .0222 in the program's run on LCSTS.
         kl_warmup_steps: number of updates over which the weight rises from 0; the training loop must call
             `set_update`, as ours does.
@@ -49,15 +49,17 @@ class DrgdConfig(SummarizationConfig):
         **dict.fromkeys(("embedding_size", "hidden_size"), SIZE),
         **dict.fromkeys(("latent_size", "embedding_std", "kl_weight", "kl_warmup_steps", "free_bits"), Range(0)),
         "word_dropout": PROBABILITY,
-        "variant": ("released", "printed"),
+        "equations": ("released", "printed"),
     }
     values_before = {"reset_after": True}
+    # `variant` is an argument of `from_pretrained`
+    renamed = {"variant": "equations"}
 
     vocab_size: int = 30000
     embedding_size: int = 300
     hidden_size: int = 500
     latent_size: int = 500
-    variant: str = "released"
+    equations: str = "released"
     reset_after: bool = False
     copy: bool = False
     tie_output: bool = False
@@ -72,7 +74,7 @@ class DrgdConfig(SummarizationConfig):
 
     def __post_init__(self, **kwargs):
         if self.kl_weight is None:
-            self.kl_weight = 1.0 if self.variant == "printed" else _RELEASED_KL_WEIGHT
+            self.kl_weight = 1.0 if self.equations == "printed" else _RELEASED_KL_WEIGHT
         super().__post_init__(**kwargs)
 
     def validate_free_bits(self):
@@ -82,9 +84,9 @@ class DrgdConfig(SummarizationConfig):
 
     def validate_tie(self):
         """Require a tied output layer's input to be as wide as the embeddings."""
-        if self.tie_output and self.variant == "printed" and self.embedding_size != self.hidden_size:
+        if self.tie_output and self.equations == "printed" and self.embedding_size != self.hidden_size:
             sizes = f"{self.hidden_size}) and `embedding_size` ({self.embedding_size}"
-            raise ValueError(f'`tie_output` with `variant="printed"` needs an equal `hidden_size` ({sizes})')
+            raise ValueError(f'`tie_output` with `equations="printed"` needs an equal `hidden_size` ({sizes})')
 
 
 __all__ = ["DrgdConfig"]

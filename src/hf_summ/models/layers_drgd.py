@@ -48,13 +48,13 @@ class LatentChain(nn.Module):
         return latents, means, log_variances
 
 
-def draw_noise(like: torch.Tensor, size: int, variant: str) -> torch.Tensor:
-    """Draw ε (R, T, size) for the positions of `like` (R, T, …); the `released` variant clips it."""
+def draw_noise(like: torch.Tensor, size: int, equations: str) -> torch.Tensor:
+    """Draw ε (R, T, size) for the positions of `like` (R, T, …); the `released` equations clip it."""
     noise = torch.randn(*like.shape[:2], size, dtype=like.dtype, device=like.device)
-    return noise.clamp_(-_LARGEST_NOISE, _LARGEST_NOISE) if variant == "released" else noise
+    return noise.clamp_(-_LARGEST_NOISE, _LARGEST_NOISE) if equations == "released" else noise
 
 
-def seeded_noise(like: torch.Tensor, size: int, variant: str, seed: int, seen: int) -> torch.Tensor:
+def seeded_noise(like: torch.Tensor, size: int, equations: str, seed: int, seen: int) -> torch.Tensor:
     """As `draw_noise`, from position `seen` on, but equal for all rows and independent of other random numbers.
 
     Reordered beams therefore keep their past, and a document's summary does not depend on its batch.
@@ -64,7 +64,7 @@ def seeded_noise(like: torch.Tensor, size: int, variant: str, seed: int, seen: i
         generator = torch.Generator().manual_seed((seed * 1_000_003 + position) % 2**63)
         positions.append(torch.randn(size, generator=generator, dtype=torch.float64))
     noise = torch.stack(positions).to(like.device, like.dtype).expand(like.shape[0], -1, -1)
-    return noise.clamp(-_LARGEST_NOISE, _LARGEST_NOISE) if variant == "released" else noise
+    return noise.clamp(-_LARGEST_NOISE, _LARGEST_NOISE) if equations == "released" else noise
 
 
 def gaussian_kl(mean: torch.Tensor, log_variance: torch.Tensor) -> torch.Tensor:

@@ -118,7 +118,7 @@ class DrgdDecoder(DrgdPreTrainedModel):
         super().__init__(config)
         words, width, latent = config.embedding_size, config.hidden_size, config.latent_size
         source = 2 * width
-        released = config.variant == "released"
+        released = config.equations == "released"
         self.embed_tokens = embed_tokens
         self.dropout = nn.Dropout(config.dropout)
         self.start = nn.Linear(source, width)
@@ -173,14 +173,14 @@ class DrgdDecoder(DrgdPreTrainedModel):
                 states = self.states(words, source, keys, mask, *starts, attention=recorded[:, 0])
         latents = means = kl = None
         if self.latent_chain is not None:
-            noise, size, variant = None, self.config.latent_size, self.config.variant
+            noise, size, equations = None, self.config.latent_size, self.config.equations
             if latent_seed is not None:
                 seen = 0 if layer is None else layer.seen_positions
-                noise = seeded_noise(words, size, variant, latent_seed, seen)
+                noise = seeded_noise(words, size, equations, latent_seed, seen)
             elif self.training:
-                noise = draw_noise(words, size, variant)
+                noise = draw_noise(words, size, equations)
             before = states.first
-            if variant == "printed":
+            if equations == "printed":
                 before = torch.cat((start["first"][:, None].to(before.dtype), before[:, :-1]), dim=1)
             latents, means, log_variances = self.latent_chain(words, before, start["latent"], noise)
             kl = gaussian_kl(means, log_variances)
