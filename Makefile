@@ -37,6 +37,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 quickstart: install
 	$(VENV)/bin/hf-summ summarize examples/abstract.txt
 	$(VENV)/bin/python -m hf_summ.data.toy_news --output $(QUICKSTART)/data
+	rm -rf $(QUICKSTART)/processor
 	$(VENV)/bin/hf-summ vocabulary $(QUICKSTART)/data/train.jsonl --output $(QUICKSTART)/processor --vocab_size 2000 --tags none
 	$(VENV)/bin/python run_summarization.py configs/quickstart.yaml
 

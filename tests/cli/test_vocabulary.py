@@ -68,9 +68,9 @@ def test_processor_without_tags_in_lower_case(run):
     assert processor(SENTENCES[0]).data == processor(SENTENCES[0].upper()).data
     assert (len(processor(SENTENCES[0])["input_ids"]), processor.max_target_length) == (9, 150)
     assert processor.restore_case is False
-    for more in (["--lowercase"], ["--washing", "lcsts"]):
-        run("vocabulary", "rows.jsonl", *SMALL, *more, "--restore_case", "--output", "restoring")
-        assert AutoProcessor.from_pretrained("restoring").restore_case is True
+    for output, *more in (("lower", "--lowercase"), ("washed", "--washing", "lcsts")):
+        run("vocabulary", "rows.jsonl", *SMALL, *more, "--restore_case", "--output", output)
+        assert AutoProcessor.from_pretrained(output).restore_case is True
 
 
 def test_a_tagger_of_ones_own_is_found_from_everywhere(run, tmp_path, monkeypatch):

@@ -85,7 +85,7 @@ def test_collect(data, folder, systems, preset, is_spoiled):
     protocol = dataclasses.replace(PROTOCOLS[preset], documents=5, voters=data.draw(st.sampled_from((1, 2, 3))))
     texts = {f"system {number}": [f"{number} says {row}." for row in range(5)] for number in range(systems)}
     _, key = make_sheets(texts, SENTENCES, protocol, seed=0)
-    key.write(key_file := folder / "key.json")
+    (key_file := folder / "key.json").write_text(key.to_json(), encoding="utf-8")
     count, files, report = 0, [], folder / "report.json"
     for number, sheet in enumerate(key.sheets):
         votes = data.draw(_votes(key, sheet, is_spoiled))

@@ -109,7 +109,7 @@ def test_a_table_has_all_texts_and_room_for_votes():
 
 def test_a_key_is_read_as_it_was_written(tmp_path):
     _, key = made_sheets(labels=[f"ä, line {number}" for number in range(6)])
-    key.write(tmp_path / "key.json")
+    (tmp_path / "key.json").write_text(key.to_json(), encoding="utf-8")
     assert read_key(tmp_path / "key.json") == key
 
 
@@ -137,7 +137,7 @@ def test_a_key_is_read_as_it_was_written(tmp_path):
 )
 def test_what_is_no_key_is_told(tmp_path, change):
     _, key = made_sheets()
-    key.write(tmp_path / "key.json")
+    (tmp_path / "key.json").write_text(key.to_json(), encoding="utf-8")
     told = json.loads((tmp_path / "key.json").read_text(encoding="utf-8"))
     (tmp_path / "key.json").write_text(json.dumps(change(told)), encoding="utf-8")
     with pytest.raises(

@@ -1,11 +1,11 @@
 """`hf-summ compare-lms`: how well language models distinguish written text from its shuffle and from random words."""
 
 import argparse
-import json
 from pathlib import Path
 
 from hf_summ.cli.summarizers import check_output_file
 from hf_summ.common.pages import markdown_table
+from hf_summ.common.records import to_json
 
 
 def add_parser(commands) -> None:
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.output is not None:
         from hf_summ.common.files import write_atomically
 
-        write_atomically(Path(arguments.output), json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+        write_atomically(Path(arguments.output), to_json(report, indent=2) + "\n")
     print("\n\n".join(_table(compared) for compared in report["models"]))
 
 

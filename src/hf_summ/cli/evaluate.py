@@ -1,7 +1,6 @@
 """`hf-summ evaluate`: ROUGE with intervals, comparison with other systems, novelty and support."""
 
 import argparse
-import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any, Literal
 
 from hf_summ.cli.summarizers import ColumnFlags
 from hf_summ.common.flags import add_flags, check_flags, flag, flags_in, values_of
+from hf_summ.common.records import to_json
 
 
 @dataclass
@@ -112,7 +112,7 @@ def run(arguments: argparse.Namespace) -> None:
     report = {"files": values_of(arguments, TextFlags), **evaluation.report()}
     report["notes"] = [*notes, *report["notes"]]
     if arguments.scores is not None:
-        lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in evaluation.rows())
+        lines = (to_json(row) + "\n" for row in evaluation.rows())
         write_atomically(arguments.scores, "".join(lines))
     if arguments.output is not None:
         write_atomically(arguments.output, _as_json(report))
@@ -168,7 +168,7 @@ def _check_outputs(arguments: argparse.Namespace) -> None:
 
 
 def _as_json(report: dict[str, Any]) -> str:
-    return json.dumps(report, indent=2, ensure_ascii=False) + "\n"
+    return to_json(report, indent=2) + "\n"
 
 
 def _as_markdown(report: dict[str, Any]) -> str:

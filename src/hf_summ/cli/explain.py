@@ -2,7 +2,6 @@
 
 import argparse
 import dataclasses
-import json
 import sys
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from hf_summ.cli.summarizers import (
     read_phrases,
 )
 from hf_summ.common.flags import add_flags
+from hf_summ.common.records import to_json
 
 
 def add_parser(commands) -> None:
@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError(f"{arguments.model}: {error}") from error
     write_atomically(page, as_page(explanation))
     if arguments.json:
-        text = json.dumps(dataclasses.asdict(explanation), ensure_ascii=False, indent=1)
+        text = to_json(dataclasses.asdict(explanation), indent=1)
         write_atomically(page.with_suffix(".json"), f"{text}\n")
     unlike = summarizer.preprocess(documents, source_prefix=arguments.source_prefix)["note"].get("unlike")
     if unlike is not None:

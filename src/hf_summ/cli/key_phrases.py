@@ -1,8 +1,11 @@
 """`hf-summ key-phrases`: a processor with the document frequencies that select key phrases."""
 
 import argparse
+import shutil
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from hf_summ.common.files import check_new_folder, moved_into_place
 from hf_summ.common.flags import add_flags
 from hf_summ.data.corpora import Reading
 
@@ -19,7 +22,9 @@ def add_parser(commands) -> None:
     parser.add_argument(
         "--processor", required=True, help="Processor or tokenizer with the vocabulary: a folder or a Hub repository"
     )
-    parser.add_argument("--output", required=True, help="Folder for the processor, possibly the same as --processor")
+    parser.add_argument(
+        "--output", required=True, help="New or empty folder for the processor, or the same as --processor"
+    )
     parser.add_argument(
         "--max_source_length",
         type=int,
@@ -40,12 +45,16 @@ def add_parser(commands) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Fit the frequencies and write the processor."""
+    from transformers.utils import PROCESSOR_NAME
+
     from hf_summ.data.columns import source_column
     from hf_summ.data.loading import training_rows
     from hf_summ.data.phrases import fit_phrases, load_tokenizer
 
-    if Path(arguments.output).is_file():
-        raise ValueError(f"--output {arguments.output}: must be a folder, but is a file")
+    output = Path(arguments.output)
+    is_own = output.is_dir() and output.resolve() == Path(arguments.processor).resolve()
+    if not is_own:
+        check_new_folder("--output", output)
     processor = fit_phrases(
         (row[source_column(row)] for row in training_rows(arguments.files, vars(arguments))),
         load_tokenizer(arguments.processor),
@@ -53,7 +62,12 @@ def run(arguments: argparse.Namespace) -> None:
         num_phrases=arguments.num_phrases,
         max_source_length=arguments.max_source_length,
     )
-    processor.save_pretrained(arguments.output)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    # the vocabulary's files are there already, and the settings replace the old ones in one step
+    with TemporaryDirectory() as folder, moved_into_place(output / PROCESSOR_NAME if is_own else output) as draft:
+        processor.save_pretrained(folder if is_own else draft)
+        if is_own:
+            shutil.copy(Path(folder, PROCESSOR_NAME), draft)
     print(
         f"{arguments.output}: {len(processor.document_frequencies)} phrases that occur in at least 2 of "
         f"{processor.fitted_examples} examples"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from hf_summ.common.files import check_new_folder, moved_into_place
 from hf_summ.common.flags import add_flags, check_flags, flag, flags_in, values_of
 from hf_summ.data.corpora import Corpus, Reading
 from hf_summ.data.units import UNITS
@@ -72,7 +73,7 @@ def add_parser(commands) -> None:
         "folder in a --data_format, the training split is read.",
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help="Corpus files: json, jsonl, csv or X.source, also .gz")
-    parser.add_argument("--output", required=True, help="Folder for the processor, or for BERT")
+    parser.add_argument("--output", required=True, help="New or empty folder for the processor, or for BERT")
     add_flags(parser, VocabularyFlags)
     add_flags(parser, Reading)
     parser.set_defaults(run=run)
@@ -82,14 +83,13 @@ def run(arguments: argparse.Namespace) -> None:
     """Fit the vocabulary and write the processor.
 
     Raises:
-        ValueError: a number is too small, a flag has no effect beside the others, the output is a file, or as `load`,
-            `fit_processor` and `prune_bert`.
+        ValueError: a number is too small, a flag has no effect beside the others, the output is not a new or empty
+            folder, or as `load`, `fit_processor` and `prune_bert`.
         ImportError: the tagger is not installed.
     """
     flags, settings = flags_in(VocabularyFlags), values_of(arguments, VocabularyFlags)
     check_flags(arguments, flags)
-    if Path(arguments.output).is_file():
-        raise ValueError(f"--output {arguments.output}: must be a folder, but is a file")
+    check_new_folder("--output", arguments.output)
     bert = settings.pop("prune_bert")
     if bert is not None:
         for name, value in settings.items():
@@ -107,7 +107,10 @@ def run(arguments: argparse.Namespace) -> None:
         # a relative path could name a folder of the checkpoint itself
         settings["tagger"] = os.path.abspath(arguments.tagger)
     processor = fit_processor(_texts(arguments), **settings)
-    processor.save_pretrained(arguments.output)
+    output = Path(arguments.output)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with moved_into_place(output) as draft:
+        processor.save_pretrained(draft)
     tags = len(getattr(processor, "word_tags", ())) or "none"
     print(f"{arguments.output}: {len(processor.tokenizer)} {arguments.units}, word tags: {tags}")
 

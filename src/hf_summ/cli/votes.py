@@ -2,14 +2,16 @@
 
 import argparse
 import dataclasses
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
+from hf_summ.cli import end_on_sigterm
 from hf_summ.cli.summarizers import ColumnFlags
+from hf_summ.common.files import check_new_folder
 from hf_summ.common.flags import add_flags
 from hf_summ.common.messages import one_line
+from hf_summ.common.records import to_json
 
 # the names of `hf_summ.votes.PROTOCOLS`, whose import is slow
 _PROTOCOLS = ("gdlf", "highlight_transformer", "sagcopy")
@@ -70,7 +72,7 @@ def _add_make(steps) -> None:
         "--output", required=True, metavar="FOLDER", help="New or empty folder for the pages and tables"
     )
     parser.add_argument("--key", required=True, metavar="KEY.json", help="New file for the key, outside the folder")
-    parser.set_defaults(run=make)
+    parser.set_defaults(run=make, interrupted="the same command starts over")
 
 
 def _add_collect(steps) -> None:
@@ -106,7 +108,7 @@ def make(arguments: argparse.Namespace) -> None:
     """Write sheets and key."""
     _check_make(arguments)
     folder, key_file = Path(arguments.output), Path(arguments.key)
-    from hf_summ.common.files import moved_into_place
+    from hf_summ.common.files import created, moved_into_place
     from hf_summ.models.text_documents import readable
     from hf_summ.votes import PROTOCOLS, as_csv, as_page, make_sheets
 
@@ -130,12 +132,12 @@ def make(arguments: argparse.Namespace) -> None:
         [f"{sources.name}, {position}" for position in sources.places],
         arguments.seed,
     )
-    with moved_into_place(folder) as draft:
+    end_on_sigterm()
+    with created(key_file, key.to_json()), moved_into_place(folder) as draft:
         draft.mkdir()
         for sheet in sheets:
             (draft / f"{sheet.voter}.html").write_text(as_page(sheet), encoding="utf-8")
             (draft / f"{sheet.voter}.csv").write_text(as_csv(sheet), encoding="utf-8", newline="")
-        key.write(key_file)
     equal = sum(one == other for one, other in (item.summaries for item in sheets[0].items))
     if equal:
         notes.append(f"{equal} of {len(key.items)} items have the same summary on both sides")
@@ -159,7 +161,7 @@ def collect(arguments: argparse.Namespace) -> None:
     report = vote_report(votes, arguments.resamples, arguments.seed)
     if arguments.json is not None:
         files = {"votes": arguments.files, "key": arguments.key}
-        content = json.dumps({"files": files, **report}, indent=2, ensure_ascii=False)
+        content = to_json({"files": files, **report}, indent=2)
         write_atomically(arguments.json, readable(content) + "\n")
     for note in report["notes"]:
         print(f"hf-summ: {note}", file=sys.stderr)
@@ -210,8 +212,7 @@ def _aspects(items: list[str] | None) -> dict[str, str] | None:
 
 def _check_make(arguments: argparse.Namespace) -> None:
     folder, key = Path(arguments.output), Path(arguments.key)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ValueError(f"--output {folder}: must be a new or empty folder")
+    check_new_folder("--output", folder)
     if folder.resolve() in key.resolve().parents:
         raise ValueError(f"--key {key}: must not be in the folder {folder}, which the voters receive")
     if key.exists() or not key.parent.is_dir():

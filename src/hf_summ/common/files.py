@@ -1,14 +1,20 @@
 """Files and folders that are written completely or not at all, and names of models."""
 
+import errno
 import functools
+import glob
 import hashlib
 import os
+import platform
+import re
 import secrets
 import shutil
 import stat
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from hf_summ.common.processes import is_running
 
 
 def bundled_folder(name: str) -> Path:
@@ -77,9 +83,16 @@ def moved_into_place(path: str | os.PathLike) -> Generator[Path]:
     """
     path = Path(os.path.realpath(path))
     # writers of the same file must not move each other's partial files; the original name may have the maximum length
-    draft = path.with_name(f".{path.name[:40]}.{os.getpid()}-{secrets.token_hex(4)}.part")
+    start = f".{path.name[:40]}.{platform.node()[:40]}-"
+    draft = path.with_name(f"{start}{os.getpid()}-{secrets.token_hex(4)}.part")
+    for leftover in path.parent.glob(f"{glob.escape(start)}*.part"):
+        process = leftover.name.removeprefix(start).partition("-")[0]
+        # of a process that was killed
+        if process.isdecimal() and not is_running(int(process)):
+            _remove(leftover)
     try:
-        yield draft
+        with _naming(draft):
+            yield draft
         if path.is_file():
             _take_permissions(draft, path)
         for file in [draft, *draft.rglob("*")]:
@@ -89,10 +102,56 @@ def moved_into_place(path: str | os.PathLike) -> Generator[Path]:
         os.replace(draft, path)
         _flush_to_disk(path.parent)
     finally:
-        if draft.is_dir():
-            shutil.rmtree(draft)
-        else:
-            draft.unlink(missing_ok=True)
+        _remove(draft)
+
+
+def _remove(path: Path) -> None:
+    """Remove a file or a folder, if it exists."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+@contextmanager
+def created(path: Path, text: str) -> Generator[None]:
+    """Write a new file, and remove it again after an error in the context.
+
+    Raises:
+        FileExistsError: the file exists, perhaps since another command has begun.
+    """
+    with path.open("x", encoding="utf-8") as file:
+        try:
+            file.write(text)
+            # a full disk is noticed here
+            file.flush()
+            yield
+        except BaseException:
+            path.unlink()
+            raise
+
+
+def check_new_folder(flag: str, folder: str | os.PathLike) -> None:
+    """Raise a ValueError unless a folder is new or empty, as its files may belong to a trained model."""
+    folder = Path(folder)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ValueError(f"{flag} {folder}: must be a new or empty folder")
+
+
+@contextmanager
+def _naming(draft: Path) -> Generator[None]:
+    """Name the file in errors of the operating system that do not, also in those of libraries in Rust."""
+    try:
+        yield
+    except Exception as error:
+        code = error.errno if isinstance(error, OSError) else None
+        if (match := re.search(r"os error (\d+)\)", str(error))) is not None:
+            code = int(match[1])
+        # of a copy, it names the source
+        is_full = code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        if code is None or (getattr(error, "filename", None) is not None and not is_full):
+            raise
+        raise OSError(code, os.strerror(code), str(draft)) from error
 
 
 def share(file: Path) -> None:
@@ -134,10 +193,11 @@ def _flush_to_disk(path: Path) -> None:
 def content_hash(path: str | os.PathLike) -> str:
     """A hash of a file's content: 16 hexadecimal digits of its SHA-256. An unchanged file is read only once."""
     state = os.stat(path)
-    return _hash_of_file(os.fspath(path), state.st_size, state.st_mtime_ns)
+    # archives and copies keep the time of the last change, but only the system sets that of the inode
+    return _hash_of_file(os.fspath(path), state.st_size, state.st_mtime_ns, state.st_ctime_ns)
 
 
 @functools.cache
-def _hash_of_file(path: str, size: int, changed: int) -> str:
+def _hash_of_file(path: str, *state: int) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]

@@ -33,3 +33,15 @@ def end_with_parent() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=wait_and_end, daemon=True).start()
+
+
+def is_running(process: int) -> bool:
+    """Whether a process of this number runs on this machine; always on Windows, where asking would end it."""
+    if os.name == "posix":
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            pass
+    return True

@@ -5,6 +5,7 @@ a run with other settings from continuing a folder's results.
 """
 
 import json
+import math
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
@@ -143,3 +144,24 @@ def shown(differences: Sequence[str]) -> str:
 
 def _short(value: Any) -> str:
     return "not set" if value is None else textwrap.shorten(str(value), 60, placeholder=" ...")
+
+
+def to_json(value: Any, **settings: Any) -> str:
+    """A value as JSON, with null for numbers that JSON lacks, such as NaN, and strings for values of other types.
+
+    Args:
+        settings: settings of `json.dumps`.
+    """
+    settings = {"ensure_ascii": False, "default": str, **settings}
+    try:
+        return json.dumps(value, allow_nan=False, **settings)
+    except ValueError:
+        return json.dumps(_finite(value), **settings)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {name: _finite(member) for name, member in value.items()}
+    return [_finite(member) for member in value] if isinstance(value, list | tuple) else value

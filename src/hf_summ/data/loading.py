@@ -7,6 +7,7 @@ from typing import Any
 
 import datasets
 
+from hf_summ.common.files import content_hash
 from hf_summ.common.messages import one_line
 from hf_summ.data.columns import (
     LIST_COLUMNS,
@@ -142,6 +143,8 @@ class Survey:
 
     def __init__(self, corpus: Corpus, split: str):
         self._corpus, self._split, self._name, self._paths = corpus, split, corpus.files[split], corpus.paths(split)
+        # before they are read: a file that changes afterwards is converted again
+        self._files = tuple((str(path.resolve()), content_hash(path)) for path in self._paths)
         # `document`, `summary` and perhaps `prefix` -> their columns in the file
         self._chosen: dict[str, str] = {}
         # chosen column -> whether its values are lists of texts
@@ -201,10 +204,8 @@ class Survey:
             cache_dir=cache_dir,
             split=datasets.NamedSplit(self._split),
             gen_kwargs={
-                # size and time are in the cache's key, so a changed file is converted again
-                "files": tuple(
-                    (str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in self._paths
-                ),
+                # their content is in the cache's key, as archives and copies keep the time of a change
+                "files": self._files,
                 "columns": tuple(sorted(columns.items())),
                 "lists": lists,
                 "json_columns": tuple(sorted(name for name, type_name in types.items() if type_name == "json")),
@@ -271,7 +272,7 @@ def _rows(
 ) -> Iterator[dict[str, Any]]:
     """The rows of a surveyed file with renamed columns, without blank rows and rows excluded by the option."""
     reader = format_of(data_format)
-    for _, row in reader.read(tuple(Path(path) for path, _, _ in files), False):
+    for _, row in reader.read(tuple(Path(path) for path, _ in files), False):
         if not reader.passes(row, option):
             continue
         row = {new: storable(row.get(old), as_json=new in json_columns) for old, new in columns}

@@ -1,6 +1,5 @@
 """Runs of a paper's table, from its file to its report."""
 
-import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -15,6 +14,7 @@ from transformers import AutoProcessor
 from hf_summ.common.files import write_atomically
 from hf_summ.common.flags import names
 from hf_summ.common.messages import check_choice, nearest, one_line
+from hf_summ.common.records import to_json
 from hf_summ.data.corpora import Corpus
 from hf_summ.evaluation.novelty import corpus_statistics
 from hf_summ.experiments.judgements import count_votes, judge_texts
@@ -104,7 +104,7 @@ def _written(workplace: Workplace, blocks: list[dict[str, Any]]) -> dict[str, An
     report = make_report(workplace.table, workplace.scale, blocks)
     folder, stem = workplace.folder, f"{report['table']}_{report['scale']}"
     with FileLock(folder / f".{stem}.lock"):
-        write_atomically(folder / f"{stem}.json", json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+        write_atomically(folder / f"{stem}.json", to_json(report, indent=2) + "\n")
         write_atomically(folder / f"{stem}.md", markdown(report))
         try:
             write_plot(report, folder / f"{stem}.png")

@@ -1,7 +1,6 @@
 """Shards: equal numbers of consecutive rows, each of which becomes one file."""
 
 import gzip
-import json
 import math
 import zlib
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ import pyarrow.parquet as pq
 
 from hf_summ.common.files import moved_into_place
 from hf_summ.common.messages import nearest, one_line
+from hf_summ.common.records import to_json
 from hf_summ.data.columns import has_text, text_or_texts
 from hf_summ.data.streams import FileRows, HubRows, stored
 
@@ -192,7 +192,7 @@ class Plan:
                     return
                 with open(temporary, "wb") as file, gzip.GzipFile("", "wb", fileobj=file, mtime=0) as lines:
                     for row in shard.rows:
-                        lines.write(f"{_as_json(row)}\n".encode())
+                        lines.write(f"{to_json(row)}\n".encode())
         except OSError as error:
             reason = error.strerror or one_line(error)
             raise OSError(f"{path}: cannot be written ({reason}): the same command resumes once it can") from error
@@ -210,22 +210,6 @@ def _rows_in(path: Path) -> int:
             return sum(1 for _ in lines)
     except (pa.ArrowException, OSError, EOFError, zlib.error) as error:
         raise ValueError(f"{path}: not a complete file ({one_line(error)}): {_WRITE_AGAIN}") from error
-
-
-def _as_json(row: dict[str, Any]) -> str:
-    try:
-        return json.dumps(row, ensure_ascii=False, default=str, allow_nan=False)
-    except ValueError:
-        return json.dumps(_finite(row), ensure_ascii=False, default=str)
-
-
-def _finite(value: Any) -> Any:
-    """The value with None for numbers that are not JSON, such as pandas' NaN for missing values."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {name: _finite(member) for name, member in value.items()}
-    return [_finite(member) for member in value] if isinstance(value, list | tuple) else value
 
 
 def _is_text(column_type: pa.DataType) -> bool:

@@ -2,11 +2,13 @@
 
 import logging
 import os
+import shutil
 import socket
 import sys
 import tempfile
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from signal import SIGTERM, signal
 from typing import Any
 
@@ -18,7 +20,7 @@ from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
 from hf_summ.common.lazy import after_import
 from hf_summ.common.messages import error_line
-from hf_summ.common.processes import end_with_parent, threads_for
+from hf_summ.common.processes import end_with_parent, is_running, threads_for
 from hf_summ.serving.app import create_app
 from hf_summ.serving.service import Service
 from hf_summ.serving.settings import Limits
@@ -33,6 +35,8 @@ _KEEP_ALIVE = 75
 _PATIENCE = 300
 # as after other invalid input
 _INVALID = 2
+# the folder of the workers' metrics, before the number of the supervisor
+_METRICS = "hf_summ_metrics_"
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -73,7 +77,12 @@ def serve(load: Callable[[], Any], limits: Limits, listening: socket.socket, wor
     _log_to_stderr()
     start = partial(_start, load, limits, threads_for(workers), url(listening))
     if workers > 1:
-        with tempfile.TemporaryDirectory(prefix="hf_summ_metrics_") as folder:
+        for leftover in Path(tempfile.gettempdir()).glob(f"{_METRICS}*"):
+            process = leftover.name.removeprefix(_METRICS).partition("_")[0]
+            # of a service that was killed
+            if process.isdecimal() and not is_running(int(process)):
+                shutil.rmtree(leftover, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix=f"{_METRICS}{os.getpid()}_") as folder:
             # the metrics of the workers are summed over files; prometheus_client reads the name on import
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
             config = server_config(partial(_create_worker_app, start), limits, factory=True, workers=workers)

@@ -14,7 +14,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from hf_summ.common.files import write_atomically
 from hf_summ.common.messages import check_choice, one_line
 from hf_summ.common.pages import render_page
 from hf_summ.common.records import parse_json
@@ -147,10 +146,10 @@ class Key:
         """The compared pairs of systems, in their order."""
         return list(dict.fromkeys((item.first, item.second) for item in self.items.values()))
 
-    def write(self, path: str | os.PathLike) -> None:
-        """Write the key to the file `path` as JSON."""
+    def to_json(self) -> str:
+        """The content of the key's file, which `read_key` reads."""
         # names of files may have bytes that are not text
-        write_atomically(path, readable(json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=False)) + "\n")
+        return readable(json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=False)) + "\n"
 
 
 def read_key(path: str | os.PathLike) -> Key:

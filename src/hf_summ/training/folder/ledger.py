@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from hf_summ.common.files import write_atomically
-from hf_summ.common.records import read_record, write_record
+from hf_summ.common.records import read_record, to_json, write_record
 
 logger = logging.getLogger(__name__)
 
@@ -92,12 +93,13 @@ class Ledger:
 
     def finish(self, step: str, metrics: Mapping[str, float]) -> None:
         """Write a step's results, `<step>_results.json`."""
-        write_atomically(self._results(step), json.dumps(metrics, indent=4, sort_keys=True) + "\n")
+        write_atomically(self._results(step), to_json(metrics, indent=4, sort_keys=True) + "\n")
 
     def results(self, *steps: str) -> dict[str, float]:
         """The metrics of finished steps."""
         texts = (self._results(step).read_text(encoding="utf-8") for step in steps)
-        return {name: value for text in texts for name, value in json.loads(text).items()}
+        values = {name: value for text in texts for name, value in json.loads(text).items()}
+        return {name: math.nan if value is None else value for name, value in values.items()}
 
     def _results(self, step: str) -> Path:
         return self.folder / f"{step}_results.json"

@@ -1,6 +1,5 @@
 """The reports of a run: scores of its summaries, files of predictions, and a comparison with LEAD."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from transformers import EvalPrediction
 from hf_summ.checkpoints.loading import Processor
 from hf_summ.common.files import write_atomically
 from hf_summ.common.messages import one_line
+from hf_summ.common.records import to_json
 from hf_summ.data import lead
 from hf_summ.data.columns import has_references, reference_texts, source_column
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
@@ -65,7 +65,7 @@ def write_predictions(
     several = [{"references": row} for row in reference_texts(dataset)] if has_references(dataset.features) else None
     columns = ids, dataset["summary"], several or [{}] * len(dataset), predictions, values
     rows = (
-        json.dumps({"id": key, "summary": summary, **references, "prediction": prediction, **value}, ensure_ascii=False)
+        to_json({"id": key, "summary": summary, **references, "prediction": prediction, **value})
         for key, summary, references, prediction, value in zip(*columns, strict=True)
     )
     write_atomically(Path(folder) / "generated_predictions.txt", "".join(f"{line}\n" for line in lines))
