@@ -25,7 +25,7 @@ PREFIXES = ("CopyTransformer", "Drgd", "Gdlf", "HighlightTransformer", "PointerG
 KINDS = ("Config", "ForConditionalGeneration", "Model", "Processor")
 ARCHITECTURES = [*(prefix + kind for prefix in PREFIXES for kind in KINDS), "Int8Config", "SummarizationPipeline"]
 PUBLIC_NAMES = {
-    "hf_summ": [*ARCHITECTURES, "SummarizationCollator", "bundled_model"],
+    "hf_summ": [*ARCHITECTURES, "SummarizationCollator", "bundled_model", "summarizer"],
     "hf_summ.data": ["Corpus", "SummarizationCollator", "fit_vocabulary", "lead", "load", "split_sentences"],
     "hf_summ.offline": ["Outcome", "summarize_rows"],
     "hf_summ.runtimes": ["OnnxSummarizer"],

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .models.processing_pointer_generator import PointerGeneratorProcessor
     from .models.processing_sagcopy import SagCopyProcessor
     from .models.quantization_int8 import Int8Config
-    from .pretrained import bundled_model
+    from .pretrained import bundled_model, summarizer
 
 __version__ = "0.1.0"
 
@@ -66,6 +66,7 @@ __all__ = [
     "SummarizationCollator",
     "SummarizationPipeline",
     "bundled_model",
+    "summarizer",
 ]
 
 __getattr__, __dir__ = lazily(__name__, PLACES)

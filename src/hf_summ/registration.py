@@ -4,7 +4,7 @@ Registering a class takes its import, and that of torch. So each registry is fil
 """
 
 from collections.abc import Callable, Iterator, MutableMapping
-from functools import partial
+from functools import partial, wraps
 from importlib import import_module
 from threading import RLock
 from types import ModuleType
@@ -37,6 +37,7 @@ PLACES = {
     "SummarizationCollator": ".data.collator",
     "SummarizationPipeline": ".models.pipeline_summarization",
     "bundled_model": ".pretrained",
+    "summarizer": ".pretrained",
     # the former name
     "shipped_model": ".pretrained",
 }
@@ -102,6 +103,7 @@ def register() -> None:
             "transformers.models.auto.modeling_auto": _models,
             "transformers.models.auto.processing_auto": _processors,
             "transformers.pipelines": _pipeline,
+            "transformers.trainer": _trainer,
             "peft.utils.constants": _adapters,
             "hf_summ.models.modeling_base": _runtimes,
             "hf_summ.models.pipeline_long_documents": _shorteners,
@@ -153,7 +155,7 @@ def _pipeline(pipelines: ModuleType) -> None:
         registry.register_pipeline(
             "summarization",
             pipeline_class=_class("SummarizationPipeline"),
-            pt_model=import_module("hf_summ.runtimes.auto_model").AutoModelForSummarization,
+            pt_model=import_module("hf_summ.checkpoints.auto").AutoModelForSummarization,
             # that of transformers 4
             default={"model": ("sshleifer/distilbart-cnn-12-6", "a4f8f3e")},
             type="text",
@@ -163,6 +165,20 @@ def _pipeline(pipelines: ModuleType) -> None:
     pipelines.PIPELINE_REGISTRY.supported_tasks["summarization"] = _FilledWhenRead(task, fill)
     # transformers looks for removed tasks before it looks for registered ones
     pipelines.REMOVED_TASKS.pop("summarization", None)
+
+
+def _trainer(trainer: ModuleType) -> None:
+    init = trainer.Trainer.__init__
+
+    @wraps(init)
+    def with_own_smoothing(self, *arguments, **settings) -> None:
+        init(self, *arguments, **settings)
+        config: Any = getattr(self.model, "config", None)
+        if self.label_smoother is not None and getattr(config, "model_type", None) in ARCHITECTURES:
+            # transformers would compute the loss from the logits, without KL, guidance and the model's other losses
+            config.label_smoothing, self.label_smoother = self.label_smoother.epsilon, None
+
+    trainer.Trainer.__init__ = with_own_smoothing
 
 
 def _adapters(constants: ModuleType) -> None:

@@ -20,7 +20,7 @@ from transformers import (
 )
 
 from hf_summ.cli import main
-from hf_summ.runtimes.auto_model import AutoModelForSummarization
+from hf_summ.checkpoints.auto import AutoModelForSummarization
 from hf_summ.runtimes.folders import export
 from hf_summ.runtimes.onnx_quantization import quantize
 from hf_summ.runtimes.onnx_search import READ, WRITE

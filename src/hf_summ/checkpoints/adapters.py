@@ -1,21 +1,25 @@
 """LoRA adapters, which a run trains and saves in place of a model's weights, and their checkpoints."""
 
 import dataclasses
-import inspect
+import json
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from transformers import GenerationConfig, PreTrainedModel
+from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel
 from transformers.utils import GENERATION_CONFIG_NAME, cached_file, find_adapter_config_file
 
 from hf_summ.checkpoints.loading import ModelArguments
-from hf_summ.common.files import check_hub_reachable
+from hf_summ.common.files import check_hub_reachable, write_atomically
 from hf_summ.common.messages import one_line
 from hf_summ.common.records import parse_json
+from hf_summ.models.checks import input_names
 
 WEIGHTS = "adapter_model.safetensors"
+# file with the values of the adapted model's configuration that training sets
+SETTINGS_FILE = "adapted_config.json"
+_SETTINGS = ("prefix", "task_specific_params", "source_ranges")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +49,14 @@ class Adapter:
         file = _file(self.start, GENERATION_CONFIG_NAME)
         return None if file is None else GenerationConfig.from_pretrained(Path(file).parent)
 
+    def restore_settings(self, config: PreTrainedConfig) -> None:
+        """Set the base's configuration to the values that were saved with the adapter, if any were."""
+        if (file := _file(self.start, SETTINGS_FILE)) is not None:
+            saved = parse_json(Path(file).read_text(encoding="utf-8"))
+            for name in _SETTINGS:
+                vars(config).pop(name, None)
+            vars(config).update({name: saved[name] for name in _SETTINGS if name in saved})
+
     def load(self, model: PreTrainedModel, is_trainable: bool) -> Any:
         """The base model with the adapter on it, whose training may continue.
 
@@ -64,6 +76,13 @@ class Adapter:
         if names := saved ^ trained_weights(adapted).keys():
             raise ValueError(f"{problem}: it has {'an unknown' if min(names) in saved else 'no'} {min(names)}")
         return adapted
+
+
+def save_settings(model: Any, folder: Path) -> None:
+    """Write what an adapter needs besides its weights: the settings of decoding, and what `restore_settings` reads."""
+    model.generation_config.save_pretrained(folder)
+    settings = {name: vars(model.config)[name] for name in _SETTINGS if name in vars(model.config)}
+    write_atomically(folder / SETTINGS_FILE, json.dumps(settings, indent=2, ensure_ascii=False) + "\n")
 
 
 def find_adapter(arguments: ModelArguments) -> Adapter | None:
@@ -104,7 +123,7 @@ def base_model(model: Any) -> Any:
 
 def takes(model: Any, name: str) -> bool:
     """Whether the forward of the model, without its adapter, has an input of that name."""
-    return name in inspect.signature(base_model(model).forward).parameters
+    return name in (input_names(model) or ())
 
 
 def trained_weights(model: Any) -> dict[str, torch.Tensor]:

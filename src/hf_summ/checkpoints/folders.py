@@ -84,8 +84,12 @@ def model_problem(folder: str | os.PathLike) -> str | None:
 def settings_problem(folder: str | os.PathLike) -> str | None:
     """The first of a folder's settings and vocabulary files that cannot be read, with the reason; or None."""
     for name in _SETTINGS:
+        file = Path(folder) / name
+        if file.exists() and not file.is_file():
+            # reading a pipe or a device might never end
+            return f"{name} is not a regular file"
         try:
-            parse_json((Path(folder) / name).read_text(encoding="utf-8"))
+            parse_json(file.read_text(encoding="utf-8"))
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:

@@ -105,6 +105,14 @@ def load_config(arguments: ModelArguments) -> PreTrainedConfig:
         raise ValueError(f"--model_type {arguments.model_type}: unknown architecture{hint}")
     else:
         config = AutoConfig.for_model(arguments.model_type)
+    if source is not None and arguments.model_type not in (None, config.model_type):
+        # its `get` would read only what it has imported already
+        is_known = arguments.model_type in CONFIG_MAPPING
+        starts = is_known and hasattr(CONFIG_MAPPING[arguments.model_type], "start_name")
+        hint = f", or start it with --config_overrides start_name={source}" if starts else ""
+        raise ValueError(
+            f"--model_type {arguments.model_type}: {source} is a {config.model_type}: leave one of the two out{hint}"
+        )
     if not config.is_encoder_decoder:
         raise ValueError(f"{config.model_type} is not an encoder-decoder: choose a model such as bart")
     overrides = arguments.config_overrides

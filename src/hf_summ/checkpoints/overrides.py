@@ -37,13 +37,18 @@ def parse_overrides(items: Iterable[str]) -> dict[str, Any]:
     return overrides
 
 
+# removes what was set before
+NULL = "null"
+
+
 class MergeOverrides(argparse.Action):
-    """Collects the items `key=JSON` of a repeatable flag into one mapping."""
+    """Collects the items `key=JSON` of a repeatable flag into one mapping; `null` becomes a key, see `merged`."""
 
     def __call__(self, parser, namespace, values, option_string=None):
         """Merge the items into the earlier ones; they take precedence."""
-        before = getattr(namespace, self.dest, {})
-        setattr(namespace, self.dest, {**before, **parse_overrides(cast(list[str], values))})
+        items = cast(list[str], values)
+        before = {NULL: None} if NULL in items else getattr(namespace, self.dest, {})
+        setattr(namespace, self.dest, {**before, **parse_overrides(item for item in items if item != NULL)})
 
 
 def override_item(key: str, value: Any) -> str:

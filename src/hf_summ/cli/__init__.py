@@ -1,6 +1,8 @@
 """`hf-summ`: the package's command line, with one file per command."""
 
 import argparse
+import codecs
+import io
 import os
 import re
 import signal
@@ -36,6 +38,9 @@ COMMANDS = {
 }
 # the exit statuses with which a shell reports that these signals ended a command: 128 plus their number
 _INTERRUPTED, _BROKEN_PIPE, _TERMINATED = 130, 141, 143
+_INVALID = 2
+# commands whose result is what they print, unless they write it to --output
+_PRINTING = ("summarize", "extract", "evaluate", "compare-lms")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -45,9 +50,10 @@ def main(argv: list[str] | None = None) -> int:
         0 on success, 2 for invalid input, 130 after Ctrl-C, 141 if the output pipe is closed, as by `| head`, and 143
         after SIGTERM, if the command handles it.
     """
+    is_closed, lost = _open_streams(), _replace_letters()
     try:
         try:
-            return _run(argv)
+            status = _run(argv, is_closed)
         finally:
             # flushing the buffer may raise BrokenPipeError as well
             sys.stdout.flush()
@@ -59,9 +65,47 @@ def main(argv: list[str] | None = None) -> int:
         # on a new line, below the progress bar
         print("\nhf-summ: interrupted: the same command starts over", file=sys.stderr)
         return _INTERRUPTED
+    except OSError as error:
+        print(f"hf-summ: error: standard output: {error_line(error.strerror)}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _INVALID
+    if lost:
+        print(
+            f"hf-summ: {sum(lost)} letters that {sys.stdout.encoding} lacks became ?: set PYTHONIOENCODING=utf-8",
+            file=sys.stderr,
+        )
+    return status
 
 
-def _run(argv: list[str] | None) -> int:
+def _replace_letters() -> list[int]:
+    """From now on, standard output replaces letters that its encoding lacks; the list gets their numbers."""
+    lost: list[int] = []
+
+    def replace(error: UnicodeError) -> tuple[str, int]:
+        assert isinstance(error, UnicodeEncodeError)
+        lost.append(error.end - error.start)
+        return "?" * lost[-1], error.end
+
+    codecs.register_error("hf_summ.replace", replace)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="hf_summ.replace")
+    return lost
+
+
+def _open_streams() -> bool:
+    """Open the null device for each closed standard stream, whose number the next file would get.
+
+    Returns:
+        Whether standard output is closed, as by `>&-`.
+    """
+    is_closed = sys.stdout is None
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 (open until the end)
+    return is_closed
+
+
+def _run(argv: list[str] | None, is_closed: bool) -> int:
     parser = _Parser("hf-summ", description="Abstractive summarization: train, compare, summarize.")
     parser.add_argument("--version", action="version", version=f"hf-summ {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
@@ -74,6 +118,10 @@ def _run(argv: list[str] | None) -> int:
     arguments, more = parser.parse_known_args(argv)
     arguments.more = more
     try:
+        if is_closed and argv[:1] and argv[0] in _PRINTING and getattr(arguments, "output", None) is None:
+            raise ValueError(
+                "standard output is closed: open it, or write to a file with --output if the command has it"
+            )
         return arguments.run(arguments) or 0
     except BrokenPipeError:
         raise
@@ -88,7 +136,7 @@ def _run(argv: list[str] | None) -> int:
         flags = {f"`{name}`": f"--{name}" for name in vars(arguments)}
         line = re.sub(r"`\w+`", lambda name: flags.get(name[0], name[0]), error_line(error, argv))
         print(f"hf-summ: error: {line}", file=sys.stderr)
-        return 2
+        return _INVALID
 
 
 def end_on_sigterm() -> None:

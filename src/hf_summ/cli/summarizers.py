@@ -250,9 +250,7 @@ def _load_pipeline(arguments: argparse.Namespace, settings: dict[str, Any]) -> A
     import torch
     from transformers import pipeline
 
-    from hf_summ.checkpoints.adapters import find_adapter
     from hf_summ.checkpoints.folders import model_problem
-    from hf_summ.checkpoints.loading import ModelArguments, load_config, load_processor
     from hf_summ.models.quantization_int8 import Int8Config
 
     model, values = arguments.model, vars(arguments)
@@ -268,16 +266,8 @@ def _load_pipeline(arguments: argparse.Namespace, settings: dict[str, Any]) -> A
         settings |= {"device": "cpu", "runtime": arguments.runtime}
     if values.get("int8"):
         settings |= {"device": "cpu", "model_kwargs": {"quantization_config": Int8Config()}}
-    revision, trusts = arguments.revision or "main", arguments.trust_remote_code
-    start = ModelArguments(model_name_or_path=model, model_revision=revision, trust_remote_code=trusts)
     with loading(model):
-        adapter = find_adapter(start)
-        if adapter is not None:
-            # `pipeline` takes everything but the adapter's weights from the base model
-            settings["processor"] = load_processor(adapter.with_tokenizer, load_config(adapter.base))
         summarizer = pipeline("summarization", model=model, **{**options, **settings})
-        if adapter is not None and (own := adapter.generation_config()) is not None:
-            summarizer.model.generation_config = own
     # building a model draws random numbers
     torch.manual_seed(values.get("seed") or 0)
     return summarizer
@@ -347,9 +337,7 @@ def name_of(file: str) -> str:
 def write_summaries(text: str, output: str | None) -> None:
     """Write the lines to a file, or to standard output."""
     if output is None:
-        # replaces characters that the terminal's encoding lacks
-        encoding = sys.stdout.encoding or "utf-8"
-        sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+        sys.stdout.write(text)
         return
     from hf_summ.common.files import write_atomically
 

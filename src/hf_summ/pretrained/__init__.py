@@ -1,9 +1,16 @@
 """The bundled models: folders in this one, each with a phrase in `purpose.txt` that says what the model writes."""
 
+import os
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from hf_summ.common.messages import unknown_choice
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from hf_summ.models.pipeline_summarization import SummarizationPipeline
 
 DEFAULT_MODEL = "arxiv-tldr"
 FOLDER = Path(__file__).parent
@@ -55,6 +62,27 @@ def model_folder(name: str) -> str:
 def is_bundled(name: str) -> bool:
     """Whether a name is that of a bundled model, and not of a folder here."""
     return name in bundled_models() and not Path(name).is_dir()
+
+
+def summarizer(model: "str | os.PathLike | PreTrainedModel | None" = None, **settings: Any) -> "SummarizationPipeline":
+    """`pipeline("summarization")` with a type, which transformers does not declare for this task.
+
+    Args:
+        model: a folder, the name of a bundled model or of a Hub repository, or a model; by default the bundled model
+            that writes what a paper does in a sentence.
+        settings: those of `transformers.pipeline` and of `SummarizationPipeline`.
+
+    Raises:
+        ValueError: as `bundled_model`, or the model cannot be used.
+        OSError: there is no such model.
+    """
+    from transformers import pipeline
+
+    if model is None or isinstance(model, str | os.PathLike):
+        model = model_folder(DEFAULT_MODEL if model is None else os.fspath(model))
+    # transformers declares a fixed list of tasks
+    build: Any = pipeline
+    return build("summarization", model=model, **settings)
 
 
 def bundled_models() -> list[str]:

@@ -164,7 +164,8 @@ class Service:
 
     def information(self) -> dict[str, Any]:
         """The model, the state and the limits, for clients."""
-        name = self._summarizer.model.name_or_path
+        model = self._summarizer.model
+        name = getattr(model, "adapter_name", model.name_or_path)
         limits = {name: value for name, value in vars(self.limits).items() if name.startswith("limit_")}
         return {"model_id": name and shared_name(name), "task": "summarization", "state": self.state, **limits}
 
