@@ -82,7 +82,9 @@ def test_each_document_has_its_adapter(architecture):
         adapted.set_adapter(name)
         length = int(inputs["attention_mask"][row].sum())
         size = {field: length if value.shape[1] == 11 else None for field, value in inputs.items()}
-        alone = adapted.generate(**{key: value[row : row + 1, : size[key]] for key, value in inputs.items()}, **settings)
+        alone = adapted.generate(
+            **{key: value[row : row + 1, : size[key]] for key, value in inputs.items()}, **settings
+        )
         assert together[row, : alone.shape[1]].tolist() == alone[0].tolist()
     with pytest.raises(ValueError, match="`adapter_names` needs one text a document: set `num_beams`"):
         adapted.generate(**inputs, adapter_names=names, num_beams=2, **settings)

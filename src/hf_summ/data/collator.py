@@ -7,8 +7,11 @@ import torch
 from torch import nn
 from torch.nn import functional
 from transformers import PreTrainedTokenizerBase, ProcessorMixin
+from transformers.models.bart.modeling_bart import shift_tokens_right
 
+from hf_summ.models.checks import input_names
 from hf_summ.models.losses import IGNORED_LABEL
+from hf_summ.models.pipeline_long_documents import GLOBAL_MASK, global_attention_mask
 
 
 class SummarizationCollator:
@@ -16,7 +19,7 @@ class SummarizationCollator:
 
     Args:
         processor: a processor of this package, whose `pad` is called, or a bare tokenizer.
-        model: a model whose `prepare_decoder_input_ids_from_labels`, if it has one, computes `decoder_input_ids`.
+        model: the model of the rows, for `decoder_input_ids` and, in LED, the global attention of the first token.
         pad_to_multiple_of: lengths are rounded up to a multiple of this number.
         pad_to_max_length: whether to pad to the maximum lengths below instead of the batch's longest row, which makes
             all shapes equal.
@@ -36,7 +39,7 @@ class SummarizationCollator:
         max_target_length: int | None = None,
     ):
         self.processor = processor
-        self.model = model
+        self.model: Any = model
         self.pad_to_multiple_of = pad_to_multiple_of
         self.pad_to_max_length = pad_to_max_length
         self.max_source_length = max_source_length or getattr(processor, "max_source_length", None)
@@ -46,7 +49,7 @@ class SummarizationCollator:
             raise ValueError("`pad_to_max_length` needs `max_source_length` and `max_target_length`")
 
     def __call__(self, features: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
-        """Collate rows; decoder inputs are added if the rows have labels and the model can compute them.
+        """Collate rows; decoder inputs are added if the rows have labels and there is a model.
 
         Raises:
             ValueError: with `pad_to_max_length`, labels are longer than the maximum length.
@@ -61,13 +64,22 @@ class SummarizationCollator:
                 batch["labels"] = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=IGNORED_LABEL)
         else:
             batch = dict(self.processor.pad(features, **padding, return_tensors="pt"))
+        if self.model is not None and GLOBAL_MASK in (input_names(self.model) or ()):
+            batch[GLOBAL_MASK] = global_attention_mask(batch["input_ids"])
         if "labels" not in batch:
             return batch
         batch["labels"] = self._pad_labels(batch["labels"])
+        if self.model is not None:
+            batch["decoder_input_ids"] = self._decoder_inputs(batch["labels"])
+        return batch
+
+    def _decoder_inputs(self, labels: torch.Tensor) -> torch.Tensor:
+        """The labels, shifted by one position; some of transformers' models compute them only in `forward`."""
         prepare = getattr(self.model, "prepare_decoder_input_ids_from_labels", None)
         if prepare is not None:
-            batch["decoder_input_ids"] = prepare(labels=batch["labels"])
-        return batch
+            return prepare(labels=labels)
+        config = self.model.config
+        return shift_tokens_right(labels, config.pad_token_id, config.decoder_start_token_id)
 
     def _pad_labels(self, labels: torch.Tensor) -> torch.Tensor:
         """Pad to the maximum length if set, and to a multiple."""

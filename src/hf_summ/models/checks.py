@@ -3,9 +3,10 @@
 For a fast command line, this module imports neither torch nor transformers.
 """
 
+import inspect
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sized
+from collections.abc import Collection, Iterable, Mapping, Sized
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -102,6 +103,41 @@ def check_tokenizer(tokenizer: Any) -> None:
     for name in ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"):
         if getattr(tokenizer, name, None) == "":
             raise ValueError(f"the tokenizer's `{name}` is empty: name a token, or leave it out")
+
+
+def input_names(model: Any) -> Collection[str] | None:
+    """The names of the inputs of a model's `forward`; None if it is in a wrapper that does not name them."""
+    # the forward of a compiled model and of an adapter accepts anything, but the model's own may not
+    model = getattr(model, "_orig_mod", model)
+    model = model.get_base_model() if hasattr(model, "get_base_model") else model
+    # that of the class: hooks and users replace the object's
+    names = inspect.signature(type(model).forward).parameters
+    return names if "input_ids" in names else None
+
+
+def source_positions(model: Any) -> int | None:
+    """The number of tokens that the positions of a model's encoder suffice for; None if unlimited."""
+    return _positions(model, "encoder")
+
+
+def target_positions(model: Any) -> int | None:
+    """The same for its decoder."""
+    return _positions(model, "decoder")
+
+
+def _positions(model: Any, side: str) -> int | None:
+    # an encoder and a decoder of other models have configurations of their own
+    config = getattr(model.config, side, model.config)
+    config = getattr(config, "text_config", config)
+    names = (f"max_{side}_position_embeddings", "max_position_embeddings")
+    number = next((number for name in names if (number := getattr(config, name, None)) is not None), None)
+    if number is None or not hasattr(model, "named_modules"):
+        return number
+    tables = (module for name, module in model.named_modules() if side in name and "position" in name)
+    padding = next((table.padding_idx for table in tables if getattr(table, "num_embeddings", 0) == number), None)
+    # RoBERTa and ProphetNet count positions from the padding's id + 1, and the latter's decoder predicts one further
+    further = side == "decoder" and hasattr(config, "ngram")
+    return number if padding is None else number - padding - 1 - further
 
 
 def check_integer(name: str, value: Any, least: int, most: int | None = None, why: str = "") -> None:
@@ -358,7 +394,11 @@ def _problem(name: str, value: Any, vocab_size: int | None) -> str | None:
 def _problem_of_ids(name: str, value: Any, vocab_size: int | None) -> str | None:
     many = hasattr(value, "__iter__") and not isinstance(value, (str, bytes))
     ids = [int(token) if hasattr(token, "item") else token for token in value] if many else [value]
-    if (name in _LISTS and not many) or not ids or not all(is_integer(token) and token >= 0 for token in ids):
+    if (
+        (name in _LISTS and not many)
+        or (not ids and name not in _LISTS)
+        or not all(is_integer(token) and token >= 0 for token in ids)
+    ):
         return f"{'a list of ids' if name in _LISTS else 'an id, or a list of ids'} of tokens"
     if vocab_size is not None and any(token >= vocab_size for token in ids):
         return f"an id below {vocab_size}, the number of the model's tokens"

@@ -207,7 +207,12 @@ class SummarizationGenerationMixin(GenerationMixin):
             return search_of_transformers(
                 input_ids, logits_processor, stopping_criteria, generation_config, synced_gpus, **model_kwargs
             )
+        states = getattr(model_kwargs.get("encoder_outputs"), "last_hidden_state", None)
         output = self._search_by_rules(input_ids, logits_processor, generation_config, model_kwargs)
+        for values in (states, getattr(output, "sequences_scores", None)):
+            if values is not None and values.isnan().any():
+                # as of weights whose products exceed float16
+                logger.warning_once("the model computes NaN, and its texts are arbitrary: try `dtype=torch.float32`")
         return output if generation_config.return_dict_in_generate else output.sequences
 
     def _search_by_rules(self, input_ids, logits_processor, generation_config, model_kwargs):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Siz
 from dataclasses import dataclass
 from typing import Any
 
-from .checks import check_integer, check_texts, is_list
+from .checks import check_integer, check_texts, is_list, source_positions, target_positions
 from .pipeline_long_documents import (
     SHORTENERS,
     TRUNCATE,
@@ -17,7 +17,15 @@ from .pipeline_long_documents import (
     in_chunks,
     with_warnings,
 )
-from .text_documents import DOCUMENT_SEPARATOR, checked_ranges, difference, readable, task_parameters, with_prefix
+from .text_documents import (
+    DOCUMENT_SEPARATOR,
+    checked_ranges,
+    difference,
+    readable,
+    task_parameters,
+    tokenize,
+    with_prefix,
+)
 
 # two names of one limit; `generate()` always prefers the second
 _LIMITS = (("max_length", "max_new_tokens"), ("min_length", "min_new_tokens"))
@@ -268,23 +276,21 @@ class DocumentSummarizer:
             lengths = inputs.pop("kept_lengths")[0], inputs.pop("document_lengths")[0]
             return inputs, length, list(zip(*lengths, strict=True))
         text = readable(document if isinstance(document, str) else DOCUMENT_SEPARATOR.join(document))
-        cuts = limit is not None
-        # return the truncated tokens as well, to count them without tokenizing twice
-        encoded = self.tokenizer(
-            [text], truncation=cuts, max_length=limit, return_overflowing_tokens=cuts, verbose=False
-        )
-        ids, *overflow = encoded["input_ids"]
-        special = self.tokenizer.num_special_tokens_to_add()
-        # Python tokenizers count the truncated tokens; fast ones return them as further rows
-        length = len(ids) + sum(encoded.get("num_truncated_tokens", ())) + sum(len(row) - special for row in overflow)
-        return {name: encoded[name][:1] for name in self.tokenizer.model_input_names if name in encoded}, length, None
-
-    def _target_positions(self) -> int | None:
-        """The number of the decoder's positions; None if unlimited."""
-        return positions_of(self.model.config)
+        encoded = tokenize(self.tokenizer, [text], return_special_tokens_mask=True)
+        (special,) = encoded["special_tokens_mask"]
+        own = [position for position, is_special in enumerate(special) if not is_special]
+        # truncated here: the tokenizer's own setting is shared by all threads
+        read = len(special) if limit is None else max(limit - (len(special) - len(own)), 0)
+        cut = set(own[read:])
+        inputs = {
+            name: [[value for position, value in enumerate(encoded[name][0]) if position not in cut]]
+            for name in self.tokenizer.model_input_names
+            if name in encoded
+        }
+        return inputs, len(special), None
 
     def _check_length(self, settings: Mapping[str, Any]) -> None:
-        positions = self._target_positions()
+        positions = target_positions(self.model)
         name = "max_length" if settings.get("max_new_tokens") is None else "max_new_tokens"
         if positions is not None and (settings.get(name) or 0) > positions:
             raise ValueError(
@@ -297,7 +303,7 @@ class DocumentSummarizer:
         limits = [
             # the processor's limit first: its tokenizer may come from a model with fewer positions
             getattr(self.processor, "max_source_length", self.tokenizer.model_max_length),
-            getattr(self.model.config, "max_position_embeddings", None),
+            source_positions(self.model),
         ]
         return min((limit for limit in limits if limit is not None and limit < 10**9), default=None)
 
@@ -358,12 +364,6 @@ class _SizedIterator(Iterator):
 
     def __len__(self):
         return self._length
-
-
-def positions_of(config: Any) -> int | None:
-    """The number of a decoder's positions; None if unlimited."""
-    names = ("max_decoder_position_embeddings", "max_position_embeddings")
-    return next((number for name in names if (number := getattr(config, name, None)) is not None), None)
 
 
 def clear_aliases(settings: dict[str, Any]) -> dict[str, Any]:

@@ -6,13 +6,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .checks import check_text
-from .text_documents import DOCUMENT_SEPARATOR, prefix_of, readable, with_prefix
+from .text_documents import DOCUMENT_SEPARATOR, prefix_of, readable, tokenize, with_prefix
 
 logger = logging.getLogger(__name__)
 
 # a document, or several of one example
 Example = str | list[str]
 TRUNCATE = "truncate"
+# input of LED
+GLOBAL_MASK = "global_attention_mask"
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class ModelReader:
             _, row, _ = self._processor.read_source(example)
             return row.length
         text = example if isinstance(example, str) else DOCUMENT_SEPARATOR.join(example)
-        return len(self._tokenizer(readable(text), verbose=False)["input_ids"])
+        return len(tokenize(self._tokenizer, [readable(text)])["input_ids"][0])
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """Number of tokens of each separate text, without special ones."""
@@ -69,8 +71,7 @@ class ModelReader:
         if self._processor is not None:
             texts = [self._processor.clean(text, is_document=True) for text in texts]
         texts = [readable(text) for text in texts]
-        rows = self._tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
-        return [len(row) for row in rows]
+        return [len(row) for row in tokenize(self._tokenizer, texts, add_special_tokens=False)["input_ids"]]
 
     def is_too_long(self, length: int) -> bool:
         """Whether the model cannot read that many tokens."""
@@ -169,6 +170,20 @@ def details_of(
         "read": ranges[0] if isinstance(example, str) else ranges,
         **more,
     }
+
+
+def global_attention_mask(source_ids, given=None):
+    """The tokens to which all attend: the first one (Beltagy et al. 2020, section 7), or those given.
+
+    Args:
+        source_ids: (B, S), the shape of the result.
+        given: (B or 1, any length), for the first tokens.
+    """
+    mask = source_ids.new_zeros(source_ids.shape)
+    given = mask.new_ones(1, 1) if given is None else given.to(mask)
+    width = min(mask.shape[1], given.shape[1])
+    mask[:, :width] = given[:, :width]
+    return mask
 
 
 def in_chunks(examples: Iterator[Any], size: int) -> Iterator[list[Any]]:

@@ -1,6 +1,6 @@
 """`pipeline("summarization")`, which transformers 5 removed, for every sequence-to-sequence model."""
 
-import inspect
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -15,10 +15,12 @@ from .checks import (
     check_own_settings,
     check_tokenizer,
     in_floats,
+    input_names,
+    target_positions,
 )
 from .modeling_base import load_with_runtime
-from .pipeline_documents import DocumentSummarizer, Example, Examples, clear_aliases, generated, positions_of
-from .pipeline_long_documents import TRUNCATE
+from .pipeline_documents import DocumentSummarizer, Example, Examples, clear_aliases, generated
+from .pipeline_long_documents import GLOBAL_MASK, TRUNCATE, global_attention_mask
 
 logger = logging.get_logger(__name__)
 
@@ -84,6 +86,12 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
             raise ValueError(f"{model.name_or_path} {problem}: copy it again, or name another checkpoint")
         if hasattr(tokenizer, "tokenizer"):
             processor, tokenizer = tokenizer, None
+        # `pipeline` takes all but the weights of an adapter from its base
+        own = vars(model).pop("adapter_processor", None)
+        if own is not None and getattr(tokenizer, "name_or_path", model.name_or_path) == model.name_or_path:
+            processor, tokenizer = own, None
+        if processor is not None and not hasattr(processor, "tokenizer"):
+            processor, tokenizer = None, tokenizer or processor
         if tokenizer is None and processor is not None:
             tokenizer = processor.tokenizer
         if tokenizer is None and not model.name_or_path:
@@ -101,15 +109,12 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
 
     def _bound_default_length(self) -> None:
         """Limit the default length of summaries to the decoder's positions."""
-        positions, default = self._target_positions(), self._generation_defaults["max_new_tokens"]
+        positions, default = target_positions(self.model), self._generation_defaults["max_new_tokens"]
         if positions is None or positions >= default:
             return
         self._generation_defaults["max_new_tokens"] = positions
         if not {"max_new_tokens", "max_length"} & self._get_set_generation_params(self._generate_kwargs).keys():
             logger.warning(f"summaries are limited to {positions} tokens, the number of the decoder's positions")
-
-    def _target_positions(self) -> int | None:
-        return positions_of(self.model.config.get_text_config(decoder=True))
 
     def _run(self, examples, *args, **settings):
         if isinstance(examples, Examples):
@@ -120,10 +125,18 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
         return Pipeline.__call__(self, examples, *args, **settings)
 
     def save_pretrained(self, save_directory, **kwargs):
-        """transformers' `save_pretrained`, and the processor with its settings, which transformers omits."""
-        super().save_pretrained(save_directory, **kwargs)
-        if self.processor is not None:
-            self.processor.save_pretrained(save_directory, **kwargs)
+        """Save the model, the tokenizer and the processor; our models save the pipeline's code with their own."""
+        for component in (self.model, self.tokenizer, self.processor):
+            if component is not None:
+                component.save_pretrained(save_directory, **kwargs)
+
+    def get_iterator(self, *arguments, **settings):
+        """transformers' `get_iterator`, which pads on the tokenizer's side, but always on the right."""
+        # a copy: the tokenizer is the user's, and threads share it
+        reading = copy.copy(self)
+        reading.tokenizer = copy.copy(self.tokenizer)
+        reading.tokenizer.padding_side = "right"
+        return Pipeline.get_iterator(reading, *arguments, **settings)
 
     def preprocess(self, example, **settings):
         rows, pointed, note = self.read(example, **settings)
@@ -136,12 +149,16 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
         return len(self.model.get_input_embeddings().weight) + getattr(self.processor, "unknown_ids", 0)
 
     def _forward(self, inputs, **generate_kwargs):
-        # an adapter's forward accepts any argument, but its base model may not
-        model = self.model.get_base_model() if hasattr(self.model, "get_base_model") else self.model
-        accepted = inspect.signature(model.forward).parameters
+        accepted = input_names(self.model)
         further = {name: inputs[name] for name in ("document", "note") if name in inputs}
-        inputs = {name: value for name, value in inputs.items() if name in accepted}
+        inputs = {
+            name: value
+            for name, value in inputs.items()
+            if name not in further and (accepted is None or name in accepted)
+        }
         documents = inputs["input_ids"].shape[0]
+        if accepted is not None and GLOBAL_MASK in accepted:
+            inputs[GLOBAL_MASK] = global_attention_mask(inputs["input_ids"], generate_kwargs.pop(GLOBAL_MASK, None))
         notes = [further["note"]] if isinstance(further["note"], dict) else further["note"]
         written = [row for row, note in enumerate(notes) if not note["blank"]]
         settings = {"tokenizer": self.tokenizer, **self.generation_settings(**generate_kwargs)}

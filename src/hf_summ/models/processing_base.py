@@ -1,10 +1,11 @@
 """The base of all architectures' processors."""
 
 import inspect
+import json
 from collections.abc import Sequence
 from typing import Any
 
-from transformers import BatchFeature, ProcessorMixin
+from transformers import BatchFeature, PreTrainedTokenizerFast, ProcessorMixin
 
 from .losses import IGNORED_LABEL
 from .text_processing_base import LENGTHS, TextProcessor, check_lengths
@@ -39,6 +40,8 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
 
     # of `pad`, for `DataCollatorForSeq2Seq`
     padding_side = "right"
+    # the tokenizer's state, and a copy of it in which the tokens that users added are not special
+    _marked: tuple[Any, PreTrainedTokenizerFast] | None = None
 
     def __init__(
         self,
@@ -157,6 +160,24 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
     def align(self, config) -> None:
         """Set the vocabulary size and special tokens of a new config to this processor's."""
         align_config(config, self.tokenizer)
+
+    def _reader(self) -> Any:
+        """The tokenizer of texts: special tokens' names in them are plain text, except tokens that users added."""
+        if not (self.splits_special_tokens or self.tokenizer.split_special_tokens):
+            return self.tokenizer
+        own = {*self.tokenizer.special_tokens_map.values(), self.document_separator}
+        special = [token.content for token in self.tokenizer.added_tokens_decoder.values() if token.special]
+        markers = [name for name in special if name not in own]
+        if self.tokenizer.split_special_tokens and not markers:
+            return self.tokenizer
+        state = self.tokenizer, len(self.tokenizer), markers
+        if self._marked is None or self._marked[0] != state:
+            content = json.loads(self.tokenizer.backend_tokenizer.to_str())
+            for token in content["added_tokens"]:
+                token["special"] &= token["content"] not in markers
+            backend = type(self.tokenizer.backend_tokenizer).from_str(json.dumps(content))
+            self._marked = state, PreTrainedTokenizerFast(tokenizer_object=backend, split_special_tokens=True)
+        return self._marked[1]
 
     def _end(self, row: list[int], length: int | None) -> list[int]:
         return [*row[: None if length is None else length - 1], self.eos_token_id]

@@ -50,6 +50,19 @@ def readable(text: str) -> str:
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
+def tokenize(tokenizer, texts: Sequence[str], **settings: Any):
+    """The tokenizer's output for whole texts, without padding, also if other threads use the tokenizer.
+
+    A fast tokenizer truncates and pads by settings of its own, which another thread may have changed in between. Then
+    the texts are tokenized again.
+    """
+    while True:
+        # the callers have limits of their own: suppress warnings of long texts
+        encoded = tokenizer(texts, verbose=False, **settings)
+        if not any(row.overflowing or 0 in row.attention_mask for row in getattr(encoded, "encodings", None) or ()):
+            return encoded
+
+
 def washed(text: str, washing: str | None, is_document: bool = False) -> str:
     """Wash a text; with None it is unchanged.
 

@@ -5,7 +5,7 @@ from typing import Any
 from unicodedata import normalize
 
 from .checks import check_integer, check_texts, check_tokenizer, is_list
-from .text_documents import JoinedRow, join, readable
+from .text_documents import JoinedRow, join, readable, tokenize
 
 # why case cannot be restored
 CASED = "the vocabulary is not in lower case: make one with `hf-summ vocabulary --lowercase`"
@@ -26,6 +26,8 @@ class TextProcessor:
     """
 
     unaligned_fields: tuple[str, ...] = ()
+    # whether the name of a special token in a text is plain text, whatever the tokenizer says
+    splits_special_tokens = False
 
     def __init__(
         self,
@@ -240,8 +242,11 @@ class TextProcessor:
 
     def _tokenize(self, texts: list[str], **settings) -> Mapping[str, Any]:
         """The tokenizer's `input_ids` of full texts, without special tokens."""
-        # the processor has its own limits: suppress the tokenizer's warnings of long texts
-        return self.tokenizer(texts, add_special_tokens=False, return_attention_mask=False, verbose=False, **settings)
+        return tokenize(self._reader(), texts, add_special_tokens=False, return_attention_mask=False, **settings)
+
+    def _reader(self) -> Any:
+        """The tokenizer of texts: special tokens' names in them are plain text, except tokens that users added."""
+        return self.tokenizer.splitting() if self.splits_special_tokens else self.tokenizer
 
     def _source_rows(
         self, examples: list[list[str]], length: int | None, **settings
@@ -288,6 +293,8 @@ class CopyingTextProcessor(TextProcessor):
     `[CLS]` and end with `[SEP]`. Without it, as in the tokenizers of `hf-summ vocabulary`, both get an end token.
     """
 
+    splits_special_tokens = True
+
     def _set_special_tokens(self, tokenizer) -> None:
         for special, substitute in (("bos_token", "cls_token"), ("eos_token", "sep_token")):
             if getattr(tokenizer, special) is None and getattr(tokenizer, substitute) is not None:
@@ -295,8 +302,6 @@ class CopyingTextProcessor(TextProcessor):
         if tokenizer.cls_token is not None:
             # WordPiece separates words from punctuation: "it's" would be decoded as "it ' s"
             tokenizer.clean_up_tokenization_spaces = True
-        # the name of a special token in a text is plain text
-        tokenizer.split_special_tokens = True
 
     def _special_ids(self) -> tuple[list[int], list[int]]:
         first = self.tokenizer.cls_token_id

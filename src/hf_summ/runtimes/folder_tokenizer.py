@@ -1,5 +1,6 @@
 """The tokenizer of a folder, read by tokenizers alone."""
 
+import copy
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,6 +46,7 @@ class FolderTokenizer:
         self.model_input_names = config.get("model_input_names", ["input_ids", "attention_mask"])
         self.split_special_tokens = config.get("split_special_tokens", False)
         self.clean_up_tokenization_spaces = config.get("clean_up_tokenization_spaces", False)
+        self._splitting: FolderTokenizer | None = None
 
     def __getattr__(self, name: str) -> int | None:
         if not name.endswith("_token_id"):
@@ -75,18 +77,23 @@ class FolderTokenizer:
         token = self.backend_tokenizer.id_to_token
         return token(ids) if isinstance(ids, int) else list(map(token, ids))
 
-    def num_special_tokens_to_add(self) -> int:
-        """The number of special tokens that are added to a text."""
-        return self.backend_tokenizer.num_special_tokens_to_add(False)
+    def splitting(self) -> "FolderTokenizer":
+        """A copy that reads special tokens' names as plain text, except those of `extra_special_tokens`."""
+        if self._splitting is None:
+            content = json.loads(self.backend_tokenizer.to_str())
+            for token in content["added_tokens"]:
+                token["special"] &= token["content"] not in self._further
+            self._splitting = copy.copy(self)
+            self._splitting.backend_tokenizer = Tokenizer.from_str(json.dumps(content))
+            self._splitting.split_special_tokens = True
+        return self._splitting
 
     def __call__(
         self,
         text: str | Sequence[str],
         add_special_tokens: bool = True,
-        truncation: bool = False,
-        max_length: int | None = None,
-        return_overflowing_tokens: bool = False,
         return_offsets_mapping: bool = False,
+        return_special_tokens_mask: bool = False,
         **settings: Any,
     ) -> dict[str, Any]:
         """The fields of a text, or of several.
@@ -96,18 +103,13 @@ class FolderTokenizer:
         """
         backend = self.backend_tokenizer
         backend.encode_special_tokens = self.split_special_tokens
-        if truncation:
-            backend.enable_truncation(max_length)
-        try:
-            texts = [text] if isinstance(text, str) else list(text)
-            rows = backend.encode_batch(texts, add_special_tokens=add_special_tokens)
-        finally:
-            backend.no_truncation()
-        if return_overflowing_tokens:
-            rows = [part for row in rows for part in (row, *row.overflowing)]
+        texts = [text] if isinstance(text, str) else list(text)
+        rows = backend.encode_batch(texts, add_special_tokens=add_special_tokens)
         fields = {"input_ids": [row.ids for row in rows], "attention_mask": [row.attention_mask for row in rows]}
         if return_offsets_mapping:
             fields["offset_mapping"] = [row.offsets for row in rows]
+        if return_special_tokens_mask:
+            fields["special_tokens_mask"] = [row.special_tokens_mask for row in rows]
         return {name: rows[0] for name, rows in fields.items()} if isinstance(text, str) else fields
 
     def batch_decode(

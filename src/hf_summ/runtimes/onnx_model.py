@@ -136,11 +136,16 @@ class OnnxGeneration(PreTrainedModel):
     def __init__(self, config, folder: Path):
         # skip the architecture's constructor, which creates weights
         PreTrainedModel.__init__(self, config)
+        self._folder = folder
         # activations of few positions fit in a processor's cache, but each step of a GRU multiplies all its weights
         positions = sys.maxsize if isinstance(config, DrgdConfig) else POSITIONS
         self._reader = _Reader(folder / READ, positions)
         self._step = Graph(folder / WRITE, torch.get_num_threads())
         self._outputs = [name for name in self._step.outputs if name not in (BEST_TOTALS, BEST_TOKENS)]
+
+    def __reduce__(self):
+        # sessions cannot be copied: the copy reads the graphs again
+        return load_graphs, (self._folder,), {name: vars(self)[name] for name in ("config", "generation_config")}
 
     @property
     def model(self) -> "OnnxGeneration":

@@ -15,7 +15,14 @@ import numpy as np
 
 from hf_summ.common.processes import threads_for
 from hf_summ.common.records import parse_json
-from hf_summ.models.checks import SETTINGS, check_generation_settings, check_own_settings, in_floats, own_settings
+from hf_summ.models.checks import (
+    SETTINGS,
+    check_generation_settings,
+    check_own_settings,
+    in_floats,
+    own_settings,
+    target_positions,
+)
 from hf_summ.models.generation_beams import Beams, GnmtLengthPenalty, Texts
 from hf_summ.models.generation_rules import BadWords, Force, MinLength, NoRepeatNGram, Rule, word_rules
 from hf_summ.models.pipeline_documents import DocumentSummarizer, Example, clear_aliases, generated
@@ -122,7 +129,7 @@ class OnnxSummarizer(DocumentSummarizer):
         defaults = {**_DEFAULTS, "pad_token_id": self.tokenizer.pad_token_id}
         if "max_length" in merged:
             del defaults["max_new_tokens"]
-        elif (positions := self._target_positions()) is not None:
+        elif (positions := target_positions(self.model)) is not None:
             defaults["max_new_tokens"] = min(positions, defaults["max_new_tokens"])
         merged = {**defaults, **merged}
         # as the pipeline, which does not treat None as unset for this one

@@ -1,0 +1,215 @@
+"""What people do with a pipeline besides calling it once."""
+
+import copy
+import pickle
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from transformers import ByT5Tokenizer, pipeline
+
+import hf_summ
+from tests.conftest import SENTENCES
+from tests.models.architectures import DRGD, GDLF, build_with_processor
+from tests.reports.tiny_models import foreign, nested, save
+
+LONG = " ".join(SENTENCES * 12)
+
+
+def summarizer(model, tokenizer, **settings):
+    tokenizer = copy.deepcopy(tokenizer)
+    return pipeline("summarization", model=model, tokenizer=tokenizer, num_beams=1, max_new_tokens=3, **settings)
+
+
+def lengths_read(pipe) -> list[int]:
+    """The lengths of the batches that the pipeline's model reads from now on."""
+    lengths, generate = [], pipe.model.generate
+
+    def counting(**inputs):
+        lengths.append(inputs["input_ids"].shape[1])
+        return generate(**inputs)
+
+    pipe.model.generate = counting
+    return lengths
+
+
+@pytest.fixture
+def busy_threads():
+    """Threads take turns often."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+# huggingface/tokenizers#537, deepset-ai/haystack#1229: a fast tokenizer's truncation is a setting that threads share
+def test_threads_share_a_pipeline(tiny_tokenizer, busy_threads):
+    pipe = summarizer(foreign("t5", tiny_tokenizer), tiny_tokenizer)
+    pipe.tokenizer.model_max_length = 40
+    lengths = lengths_read(pipe)
+
+    def call(number: int) -> None:
+        if number % 3 == 2:
+            # a user's own call, with a limit of its own
+            pipe.tokenizer([LONG, "short"], truncation=True, max_length=9, padding=True)
+        else:
+            pipe(LONG, return_details=number % 3 == 1)
+
+    with ThreadPoolExecutor(6) as threads:
+        list(threads.map(call, range(90)))
+    assert set(lengths) == {40}
+
+
+@pytest.mark.parametrize("python", [False, True], ids=["fast", "Python"])
+def test_special_tokens_remain_where_the_text_ends(tiny_tokenizer, python):
+    tokenizer = ByT5Tokenizer() if python else tiny_tokenizer
+    pipe = summarizer(foreign("t5", tokenizer), tokenizer)
+    whole = tokenizer(LONG)["input_ids"]
+    for limit in (1, 2, 17, len(whole) - 1, len(whole), len(whole) + 1):
+        inputs, length, _ = pipe._read(LONG, limit, {})
+        assert inputs["input_ids"].tolist() == [tokenizer(LONG, truncation=True, max_length=limit)["input_ids"]]
+        assert inputs["attention_mask"].shape == inputs["input_ids"].shape
+        assert length == len(whole)
+
+
+# huggingface/transformers#19581, pkucz/lamorel#53: positions of a text that is padded on the left
+@pytest.mark.parametrize("name", ["bart", "drgd"])
+def test_the_sides_of_the_tokenizer_change_nothing(tiny_tokenizer, name):
+    model, processor = foreign("bart", tiny_tokenizer), None
+    if name == "drgd":
+        model, processor = build_with_processor(DRGD, tiny_tokenizer)
+    texts = [SENTENCES[0], LONG[:300], "Short."]
+    pipe = summarizer(model, tiny_tokenizer, processor=processor)
+    right = pipe(texts, batch_size=3, return_tensors=True)
+    pipe.tokenizer.padding_side = pipe.tokenizer.truncation_side = "left"
+    for one, other in zip(right, pipe(texts, batch_size=3, return_tensors=True), strict=True):
+        assert torch.equal(one["summary_token_ids"], other["summary_token_ids"])
+    assert pipe.tokenizer.padding_side == "left"
+
+
+# the inputs of `forward` are looked up by name, which wrappers hide
+@pytest.mark.parametrize("name", ["bart", "gdlf"])
+def test_a_compiled_or_wrapped_model_summarizes(tiny_tokenizer, name):
+    model, processor = foreign("bart", tiny_tokenizer), None
+    if name == "gdlf":
+        model, processor = build_with_processor(GDLF, tiny_tokenizer)
+    pipe = summarizer(model, tiny_tokenizer, processor=processor)
+    right = pipe(SENTENCES[0])
+    pipe.model = torch.compile(model, backend="eager")
+    assert pipe(SENTENCES[0]) == right
+    pipe.model, forward = model, model.forward
+    model.forward = lambda *args, **kwargs: forward(*args, **kwargs)
+    assert pipe(SENTENCES[0]) == right
+
+
+class Wrapper(torch.nn.Module):
+    """A model in a module that names no inputs, as torch.nn.DataParallel."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.module = model
+
+    def __getattr__(self, name):
+        return super().__getattr__(name) if name == "module" else getattr(super().__getattr__("module"), name)
+
+    def forward(self, *args, **kwargs):
+        return self.module(*args, **kwargs)
+
+
+def test_a_wrapper_without_input_names_gets_them_all(tiny_tokenizer):
+    pipe = summarizer(foreign("bart", tiny_tokenizer), tiny_tokenizer)
+    right = pipe(SENTENCES[0])
+    pipe.model = Wrapper(pipe.model)
+    assert pipe(SENTENCES[0]) == right
+
+
+# an error of torch's embedding: each family has its own name for the number of positions
+def test_documents_are_truncated_to_the_positions_of_every_family(tiny_tokenizer):
+    led = foreign("led", tiny_tokenizer, max_encoder_position_embeddings=32, attention_window=16)
+    prophetnet = foreign("prophetnet", tiny_tokenizer, max_position_embeddings=32)
+    models = {
+        32: [foreign("bart", tiny_tokenizer, max_position_embeddings=32), led, nested(tiny_tokenizer, 32, bert=True)],
+        # positions count from the padding's id + 1
+        30: [nested(tiny_tokenizer, 32)],
+        31: [prophetnet],
+    }
+    for limit, same in models.items():
+        for model in same:
+            pipe = summarizer(model, tiny_tokenizer)
+            assert pipe.source_limit == limit
+            lengths = lengths_read(pipe)
+            pipe(LONG)
+            pipe(LONG, long_documents="extract")
+            assert max(lengths) <= limit
+    with pytest.raises(ValueError, match="the model's decoder has 30 positions"):
+        summarizer(models[30][0], tiny_tokenizer)(SENTENCES[0], max_new_tokens=31)
+
+
+# Beltagy et al. 2020, section 7: the first token attends to all others
+def test_led_has_global_attention(tiny_tokenizer):
+    pipe = summarizer(foreign("led", tiny_tokenizer, attention_window=16), tiny_tokenizer)
+    masks, generate = [], pipe.model.generate
+
+    def generating(global_attention_mask, **inputs):
+        masks.append(global_attention_mask)
+        return generate(global_attention_mask=global_attention_mask, **inputs)
+
+    pipe.model.generate = generating
+    pipe([SENTENCES[0], "Short."], batch_size=2)
+    pipe([SENTENCES[0], "Short."], batch_size=2, global_attention_mask=torch.ones(1, 4, dtype=torch.long))
+    for mask, tokens in zip(masks, (1, 4), strict=True):
+        assert mask.sum(1).tolist() == [tokens, tokens]
+        assert mask[:, :tokens].all()
+
+
+# pipeline(...).save_pretrained: a model of transformers got four files of our code, which `pipeline` refuses to run
+def test_the_folder_of_a_model_of_transformers_has_no_code(tiny_tokenizer, tmp_path):
+    pipe = summarizer(foreign("bart", tiny_tokenizer), tiny_tokenizer)
+    pipe.save_pretrained(tmp_path)
+    assert not list(tmp_path.glob("*.py"))
+    assert not hasattr(pipe.model.config, "custom_pipelines")
+    again = pipeline("summarization", model=str(tmp_path), num_beams=1, max_new_tokens=3)
+    assert again(SENTENCES[0]) == pipe(SENTENCES[0])
+
+
+def test_a_tokenizer_may_be_given_as_the_processor(tiny_tokenizer):
+    model = foreign("bart", tiny_tokenizer)
+    pipe = pipeline("summarization", model=model, processor=tiny_tokenizer, num_beams=1, max_new_tokens=3)
+    assert pipe(SENTENCES[0]) == summarizer(model, tiny_tokenizer)(SENTENCES[0])
+
+
+# Spark, Dask and joblib pickle what they send to their workers
+def test_a_pipeline_can_be_copied(tiny_tokenizer):
+    for model, processor in ((foreign("bart", tiny_tokenizer), None), build_with_processor(GDLF, tiny_tokenizer)):
+        pipe = summarizer(model, tiny_tokenizer, processor=processor)
+        right = pipe(SENTENCES[:2], batch_size=2)
+        for again in (copy.deepcopy(pipe), pickle.loads(pickle.dumps(pipe))):  # noqa: S301 (its own pickle)
+            assert again(SENTENCES[:2], batch_size=2) == right
+
+
+# sessions of ONNX Runtime cannot be pickled
+@pytest.mark.thorough
+def test_a_pipeline_on_graphs_can_be_copied(tiny_tokenizer, tmp_path):
+    pytest.importorskip("onnxscript")
+    from hf_summ.runtimes.folders import export
+
+    model, processor = build_with_processor(GDLF, tiny_tokenizer)
+    model = type(model).from_pretrained(save(tmp_path / "model", model, processor))
+    export(model, processor, tmp_path / "graphs", int8=False)
+    pipe = pipeline("summarization", model=str(tmp_path / "graphs"), num_beams=1, max_new_tokens=3)
+    pipe.model.generation_config.num_beams = 2
+    right = pipe(SENTENCES[0])
+    for again in (copy.deepcopy(pipe), pickle.loads(pickle.dumps(pipe))):  # noqa: S301 (its own pickle)
+        assert again(SENTENCES[0]) == right
+        assert again.model.generation_config.num_beams == 2
+
+
+def test_a_summarizer_is_a_pipeline(shipped, tiny_tokenizer, tmp_path):
+    bundled = hf_summ.summarizer(num_beams=1, max_new_tokens=3)
+    assert type(bundled) is hf_summ.SummarizationPipeline
+    assert bundled.model.name_or_path == str(shipped)
+    folder = save(tmp_path, foreign("bart", tiny_tokenizer), tiny_tokenizer)
+    for model in (tmp_path, folder, bundled.model):
+        pipe = hf_summ.summarizer(model, tokenizer=bundled.tokenizer if model is bundled.model else None)
+        assert pipe(SENTENCES[0], max_new_tokens=2)[0].keys() == {"summary_text"}
