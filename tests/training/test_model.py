@@ -14,16 +14,17 @@ from hf_summ.training.arguments import DataArguments, GenerationArguments
 from hf_summ.training.model import Lengths, generation_config, settle_case, settle_lengths
 from hf_summ.training.parsing import parse_arguments
 from tests.conftest import SENTENCES
+from tests.reports.tiny_models import foreign
 from tests.training import tiny
 
 
 def test_lengths_come_from_the_run_then_the_processor_then_the_model(tiny_tokenizer):
-    processor, config = tiny.processor(tiny_tokenizer), AutoConfig.for_model("bart", max_position_embeddings=100)
+    processor, model = tiny.processor(tiny_tokenizer), foreign("bart", tiny_tokenizer, max_position_embeddings=100)
     given = DataArguments(max_source_length=20, val_max_target_length=9)
-    assert settle_lengths(given, processor, config) == Lengths(20, 16, 9)
+    assert settle_lengths(given, processor, model) == Lengths(20, 16, 9)
     assert (processor.max_source_length, processor.max_target_length) == (20, 16)
-    assert settle_lengths(DataArguments(), tiny_tokenizer, config) == Lengths(100, 100, 100)
-    assert settle_lengths(DataArguments(), tiny_tokenizer, AutoConfig.for_model("t5")) == Lengths(1024, 128, 128)
+    assert settle_lengths(DataArguments(), tiny_tokenizer, model) == Lengths(100, 100, 100)
+    assert settle_lengths(DataArguments(), tiny_tokenizer, foreign("t5", tiny_tokenizer)) == Lengths(1024, 128, 128)
 
 
 def test_case_is_restored_if_the_vocabulary_or_the_run_says_so(tiny_tokenizer, tmp_path):

@@ -11,7 +11,7 @@ from transformers.training_args import ParallelMode
 from transformers.utils import is_liger_kernel_available
 
 from hf_summ.common.flags import Flag
-from hf_summ.common.messages import one_line, unknown_choice
+from hf_summ.common.messages import unknown_choice
 from hf_summ.models.checks import FINITE, Range
 
 # more than any machine or corpus needs
@@ -74,6 +74,7 @@ INHERITED: Mapping[str, Flag] = {
 }
 # flags that the recipe does not read -> what to do
 UNREAD = {
+    "generation_config": "give its settings as flags, such as --num_beams",
     "sortish_sampler": "give --train_sampling_strategy group_by_length, or --train_tokens_per_batch",
     **dict.fromkeys(
         ("eval_do_concat_batches", "batch_eval_metrics", "include_for_metrics", "use_cache"), "leave it out"
@@ -86,8 +87,8 @@ def check_inherited(arguments: Seq2SeqTrainingArguments) -> None:
     """Check what transformers would check only after the corpus is prepared, and what the models do not support.
 
     Raises:
-        ValueError: an unknown integration, backend or mode of `torch.compile`; an unreadable generation config;
-            DeepSpeed, or parallelism of tensors, contexts or sequences, whether a flag or `accelerate launch` sets it.
+        ValueError: an unknown integration, backend or mode of `torch.compile`; DeepSpeed, or parallelism of
+            tensors, contexts or sequences, whether a flag or `accelerate launch` sets it.
         ImportError: an integration or the Liger kernels are not installed.
     """
     if arguments.deepspeed or parse_flag_from_env("ACCELERATE_USE_DEEPSPEED"):
@@ -112,13 +113,6 @@ def check_inherited(arguments: Seq2SeqTrainingArguments) -> None:
 
         if mode not in list_mode_options():
             raise ValueError(unknown_choice("--torch_compile_mode", mode, list_mode_options()))
-    if arguments.generation_config is not None:
-        from transformers import Seq2SeqTrainer
-
-        try:
-            Seq2SeqTrainer.load_generation_config(arguments.generation_config)
-        except (OSError, ValueError) as error:
-            raise ValueError(f"--generation_config {arguments.generation_config}: {one_line(error)}") from None
 
 
 def check_devices(arguments: TrainingArguments) -> None:

@@ -18,7 +18,7 @@ from hf_summ.checkpoints.adapters import Adapter, find_adapter, import_peft
 from hf_summ.checkpoints.folders import model_problem, settings_problem
 from hf_summ.checkpoints.loading import ModelArguments, Processor, hub_settings, load_config, load_processor, naming
 from hf_summ.common.messages import one_line
-from hf_summ.models.checks import SETTINGS
+from hf_summ.models.checks import SETTINGS, source_positions, target_positions
 from hf_summ.models.processing_base import align_config
 from hf_summ.models.quantization_int8 import INT8
 from hf_summ.models.text_documents import prefix_of, task_parameters
@@ -81,7 +81,6 @@ def build(
         load_tagger(processor.tagger, processor.tags)
     if data.restore_case is not None:
         settle_case(data.restore_case, processor, config)
-    lengths = settle_lengths(data, processor, config)
     is_new = base.model_name_or_path is None
     # for checkpoints that the configuration names, without the model's revision and code
     hub = {"cache_dir": base.cache_dir, "token": base.token}
@@ -91,7 +90,11 @@ def build(
     if base.attn_implementation is not None:
         # also in each model that it contains
         model.set_attn_implementation(base.attn_implementation)
-    _fit(model, processor, lengths.source, base.resize_position_embeddings, adapter is None and lora.lora_r is None)
+    _check_start(model, base)
+    lengths = settle_lengths(data, processor, model)
+    _fit(model, processor, lengths, base.resize_position_embeddings, adapter is None and lora.lora_r is None)
+    if adapter is not None:
+        adapter.restore_settings(model.config)
     saved = None if adapter is None else adapter.generation_config()
     model.generation_config = _saved_generation_config(model) if saved is None else saved
     # the flag replaces a checkpoint's length only if it is given
@@ -269,15 +272,17 @@ def _load_model(config: PreTrainedConfig, start: ModelArguments, hub: dict[str, 
     return model
 
 
-def settle_lengths(data: DataArguments, processor: Processor, config: PreTrainedConfig) -> Lengths:
-    """Store given lengths in the processor, which then always truncates alike, and take the others from it."""
-    positions = getattr(config, "max_position_embeddings", None) or _DEFAULT_SOURCE_LENGTH
+def settle_lengths(data: DataArguments, processor: Processor, model: PreTrainedModel) -> Lengths:
+    """Store given lengths in the processor, which then always truncates alike, and take the others from it.
+
+    The default lengths of a bare tokenizer are at most the model's positions.
+    """
     lengths = []
-    for name, default in (
-        ("max_source_length", _DEFAULT_SOURCE_LENGTH),
-        ("max_target_length", _DEFAULT_TARGET_LENGTH),
+    for name, default, positions in (
+        ("max_source_length", _DEFAULT_SOURCE_LENGTH, source_positions(model)),
+        ("max_target_length", _DEFAULT_TARGET_LENGTH, target_positions(model)),
     ):
-        length = getattr(data, name) or getattr(processor, name, min(default, positions))
+        length = getattr(data, name) or getattr(processor, name, min(default, positions or default))
         if hasattr(processor, name):
             setattr(processor, name, length)
         lengths.append(length)
@@ -299,8 +304,18 @@ def settle_case(restores: bool, processor: Processor, config: PreTrainedConfig) 
     processor.restore_case = restores
 
 
-def _fit(model: PreTrainedModel, processor: Processor, length: int, resize: bool | None, can_grow: bool) -> None:
-    """Enlarge the embeddings to the processor's vocabulary, and learned positions to the length of the source."""
+def _check_start(model: PreTrainedModel, start: ModelArguments) -> None:
+    """Raise a ValueError if summaries have no first token, which would otherwise be noticed at the first batch."""
+    if model.config.decoder_start_token_id is model.generation_config.decoder_start_token_id is None:
+        name = start.model_name_or_path or start.config_name or start.model_type
+        raise ValueError(
+            f"{name}: no `decoder_start_token_id`, the token with which summaries begin: give "
+            "--config_overrides decoder_start_token_id=ID"
+        )
+
+
+def _fit(model: PreTrainedModel, processor: Processor, lengths: Lengths, resize: bool | None, can_grow: bool) -> None:
+    """Enlarge the embeddings to the processor's vocabulary, and learned positions to the texts' lengths."""
     tokens, rows = len(getattr(processor, "tokenizer", processor)), len(model.get_input_embeddings().weight)
     if tokens > rows:
         if not can_grow:
@@ -309,19 +324,24 @@ def _fit(model: PreTrainedModel, processor: Processor, length: int, resize: bool
                 "embeddings: give the model's tokenizer, or train without --lora_r"
             )
         model.resize_token_embeddings(tokens)
-    positions = getattr(model.config, "max_position_embeddings", None)
-    if positions is None or positions >= length:
-        return
-    try:
-        if resize is False or not can_grow:
-            raise NotImplementedError
-        model.resize_position_embeddings(length)
-    except NotImplementedError:
+    positions = source_positions(model)
+    if positions is not None and positions < lengths.source:
+        try:
+            if resize is False or not can_grow:
+                raise NotImplementedError
+            model.resize_position_embeddings(lengths.source)
+        except NotImplementedError:
+            raise ValueError(
+                f"--max_source_length {lengths.source}: {model.config.model_type} has positions for {positions} "
+                "tokens; lower it, or choose a model that allows --resize_position_embeddings"
+            ) from None
+        logger.warning(f"positions were enlarged from {positions} to {lengths.source} tokens")
+    longest, positions = max(lengths.target, lengths.evaluation_target), target_positions(model)
+    if positions is not None and positions < longest:
         raise ValueError(
-            f"--max_source_length {length}: {model.config.model_type} has positions for {positions} tokens; lower it, "
-            "or choose a model that allows --resize_position_embeddings"
-        ) from None
-    logger.warning(f"positions were enlarged from {positions} to {length} tokens")
+            f"--max_target_length {longest}: the decoder of {model.config.model_type} has positions for {positions} "
+            "tokens; lower it"
+        )
 
 
 def add_lora(model: PreTrainedModel, lora: LoraArguments) -> Any:

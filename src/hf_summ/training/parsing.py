@@ -14,7 +14,7 @@ import yaml
 from transformers import HfArgumentParser
 from transformers.hf_argparser import string_to_bool
 
-from hf_summ.checkpoints.overrides import MergeOverrides, override_item
+from hf_summ.checkpoints.overrides import NULL, MergeOverrides, override_item
 from hf_summ.common import flags as declarations
 from hf_summ.common.files import bundled_folder
 from hf_summ.common.flags import Flag, check_ranges, names, with_default
@@ -46,7 +46,7 @@ def parse_arguments(argv: Sequence[str]) -> RunArguments:
         ValueError: an unknown flag (the message suggests the most similar), a wrong value, or as `read_settings`.
     """
     if not argv or argv[0].startswith("-"):
-        return make_arguments(parse_flags(argv))
+        return make_arguments(merged(parse_flags(argv)))
     settings, changes = read_settings(argv[0]), parse_flags(argv[1:])
     replaced: set[str] = set()
     if "dataset_name" in changes:
@@ -115,7 +115,7 @@ def settings_of(content: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in content.items():
         if name not in FLAGS:
             raise ValueError(f"unknown key {name!r:.80}{nearest(str(name), FLAGS)}")
-        if value is None or value == []:
+        if value is None or value in ([], {}):
             settings[name] = None
             continue
         try:
@@ -131,7 +131,7 @@ def settings_of(content: Mapping[str, Any]) -> dict[str, Any]:
 
 def as_flag(name: str, value: Any) -> list[str]:
     """A setting as on a command line."""
-    if value is None:
+    if value is None or value in ([], (), {}):
         value = "null"
     elif isinstance(value, dict):
         if name == "config_overrides":
@@ -147,7 +147,7 @@ def as_flag(name: str, value: Any) -> list[str]:
 def parse_flags(tokens: Sequence[str], others: Iterable[str] = ()) -> dict[str, Any]:
     """Settings from a command line: only the given flags, each converted and checked.
 
-    `null` removes a flag that may be None.
+    `null` removes a flag. In a repeatable one, it removes the items before it.
 
     Args:
         others: flags of the command itself, to suggest for an unknown one.
@@ -160,7 +160,7 @@ def parse_flags(tokens: Sequence[str], others: Iterable[str] = ()) -> dict[str, 
         is_file = unknown[0].endswith((".yaml", ".yml", ".json"))
         hint = "; a settings file must be the first argument" if is_file else ""
         raise ValueError(f"{unknown_flag(unknown, [*FLAGS, *others])}{hint}")
-    return vars(arguments)
+    return {name: None if value == [NULL] else value for name, value in vars(arguments).items()}
 
 
 def without_effect(settings: Mapping[str, Any]) -> dict[str, str]:
@@ -181,18 +181,21 @@ def without_effect(settings: Mapping[str, Any]) -> dict[str, str]:
 def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
     """Merge settings: later ones take precedence, and those of repeatable flags are extended.
 
-    Earlier settings without effect because of later ones are dropped.
+    The item `null` of a repeatable flag removes all before it. Earlier settings without effect because of later ones
+    are dropped.
     """
     settings: dict[str, Any] = {}
     for layer in layers:
         ineffective = without_effect(settings)
         for name, value in layer.items():
             before = settings.get(name)
-            if before and value is not None and name == "config_overrides":
-                value = {**before, **value}
-            elif before and value is not None and name in REPEATABLE:
-                value = [*before, *value]
-            settings[name] = value
+            if value is not None and name == "config_overrides":
+                value = {**({} if NULL in value else before or {}), **value}
+                value.pop(NULL, None)
+            elif value is not None and name in REPEATABLE:
+                value = [*(before or ()), *value]
+                value = value[len(value) - value[::-1].index(NULL) :] if NULL in value else value
+            settings[name] = value or None if name in REPEATABLE else value
         while replaced := without_effect(settings).keys() - ineffective.keys() - layer.keys():
             settings = {name: value for name, value in settings.items() if name not in replaced}
     return settings
@@ -221,10 +224,10 @@ class _Parser(HfArgumentParser):
             settings |= {"nargs": "?", "const": True}
         if settings.get("action") is MergeOverrides:
             del settings["type"]
-        elif default is None and settings.get("nargs") != "+" and "type" in settings:
+        elif settings.get("nargs") != "+" and "type" in settings:
             convert = settings["type"]
             # the parser's messages contain the name of the type
-            or_null = functools.wraps(convert, updated=())(lambda text: None if text == "null" else convert(text))
+            or_null = functools.wraps(convert, updated=())(lambda text: None if text == NULL else convert(text))
             settings["type"] = or_null
             if "choices" in settings:
                 settings["choices"] = _OrNull(settings["choices"])

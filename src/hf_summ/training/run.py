@@ -155,6 +155,11 @@ def _train(
     lora = f", of which LoRA's {model.num_parameters(only_trainable=True):,} are trained" if is_adapted(model) else ""
     logger.info(f"model: {model.num_parameters():,} parameters{lora}")
     output = trainer.train(resume_from_checkpoint=resumption.checkpoint)
+    if not trainer.state.global_step:
+        raise ValueError(
+            f"no update was made, as {len(trainer.train_dataset)} documents fill no batch: leave out "
+            "--dataloader_drop_last, or lower --per_device_train_batch_size"
+        )
     trainer.save_model()
     trainer.save_state()
     return _finish(trainer, ledger, "train", output.metrics, len(trainer.train_dataset))

@@ -147,6 +147,8 @@ class RowwiseTrainer(Seq2SeqTrainer):
         """Generated token ids of every row, without trailing padding."""
         inputs = _of_source(inputs)
         settings = {name: value for name, value in self._gen_kwargs.items() if value is not None}
+        # a row has one summary, whatever the checkpoint sets
+        settings |= {"num_return_sequences": 1, "return_dict_in_generate": False}
         if self.processing_class is not None:
             settings["tokenizer"] = getattr(self.processing_class, "tokenizer", self.processing_class)
         # generate() fills in unset values of the generation config, which checkpoints would save

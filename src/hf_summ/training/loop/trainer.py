@@ -1,7 +1,6 @@
 """A Seq2SeqTrainer for summarization: token batches, the papers' optimizers, loss components, and saving."""
 
 import functools
-import inspect
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,10 +16,11 @@ from transformers import PreTrainedModel
 from transformers.trainer import TRAINING_ARGS_NAME
 from transformers.trainer_utils import EvalLoopOutput, RemoveColumnsCollator
 
-from hf_summ.checkpoints.adapters import base_model, is_adapted, takes
+from hf_summ.checkpoints.adapters import base_model, is_adapted, save_settings, takes
 from hf_summ.common.files import share, write_atomically
 from hf_summ.common.messages import one_line
 from hf_summ.data import SummarizationCollator
+from hf_summ.models.checks import input_names
 from hf_summ.models.losses import IGNORED_LABEL, smoothed_cross_entropy
 from hf_summ.training.arguments import DataArguments, SummarizationTrainingArguments
 from hf_summ.training.checks import asks_for_fsdp
@@ -189,7 +189,7 @@ class SummarizationTrainer(RowwiseTrainer):
         args, accelerator = self.args, self.accelerator
         collator = self.data_collator
         if args.remove_unused_columns:
-            columns = [*inspect.signature(base_model(self.model).forward).parameters, *self.label_names]
+            columns = [*(input_names(self.model) or ()), *self.label_names]
             collator = RemoveColumnsCollator(collator, columns)
         # no accelerator.prepare: the batches are already distributed over processes
         return DataLoaderShard(
@@ -338,7 +338,7 @@ class SummarizationTrainer(RowwiseTrainer):
         pickled.unlink()
         if is_adapted(self.model):
             # PEFT saves only the weights
-            self.model.generation_config.save_pretrained(folder)
+            save_settings(self.model, folder)
         write_atomically(folder / "training_args.json", self.args.to_json_string() + "\n")
         for weights in folder.glob("*.safetensors"):
             share(weights)

@@ -1,0 +1,185 @@
+"""Full disks, closed streams, other encodings, threads, interruptions, and files that are none."""
+
+import copy
+import json
+import logging
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import pipeline
+
+from hf_summ.checkpoints.folders import settings_problem
+from hf_summ.cli import main
+from hf_summ.common.files import created, moved_into_place
+from hf_summ.data.corpora import Corpus
+from hf_summ.data.loading import load
+from tests.conftest import SENTENCES
+from tests.models.architectures import DRGD, build_with_processor
+from tests.reports.tiny_models import foreign, save
+
+PROGRAM = [sys.executable, "-m", "hf_summ"]
+
+
+def write_rows(path: Path, word: str = "mayor") -> str:
+    rows = [{"document": f"The {word} opened bridge {row}.", "summary": f"{word} opens"} for row in range(9)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+@pytest.fixture
+def full_disk():
+    """Files may have no more than a few kilobytes, as on a full disk."""
+    before, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (9000, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_a_full_disk_is_named_with_the_output(tmp_path, full_disk, capsys):
+    rows = write_rows(tmp_path / "rows.jsonl")
+    assert main(["vocabulary", rows, "--output", str(tmp_path / "made"), "--tags", "none"]) == 2
+    *_, last = capsys.readouterr().err.splitlines()
+    assert str(tmp_path) in last
+    assert "file too large: name another path" in last
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
+
+
+# what writes the weights is in Rust, and its errors are no OSErrors
+def test_errors_of_libraries_name_the_path(tmp_path, tiny_tokenizer, full_disk):
+    with pytest.raises(OSError, match="File too large") as caught, moved_into_place(tmp_path / "model") as draft:
+        foreign("bart", tiny_tokenizer).save_pretrained(draft)
+    assert caught.value.filename.startswith(str(tmp_path))
+
+
+@pytest.mark.parametrize("command", ["vocabulary", "key-phrases"])
+def test_a_folder_with_files_is_not_replaced(tmp_path, capsys, command, tiny_tokenizer):
+    folder, rows = tmp_path / "used", write_rows(tmp_path / "rows.jsonl")
+    tiny_tokenizer.save_pretrained(folder)
+    other = save(tmp_path / "other", tiny_tokenizer)
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    more = ["--processor", other] if command == "key-phrases" else ["--tags", "none"]
+    assert main([command, rows, "--output", str(folder), *more]) == 2
+    assert f"--output {folder}: must be a new or empty folder" in capsys.readouterr().err
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
+
+
+def test_standard_output_may_be_closed(tmp_path):
+    (tmp_path / "a.txt").write_text(SENTENCES[0])
+    for more, status in (("", 2), ("--output out.txt", 0)):
+        command = f"{' '.join(PROGRAM)} extract a.txt {more} >&-"
+        outcome = subprocess.run(command, shell=True, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+        assert outcome.returncode == status, outcome.stderr
+        assert len(outcome.stderr.splitlines()) == (status == 2)
+    assert (tmp_path / "out.txt").read_text().strip() == SENTENCES[0]
+    # otherwise messages would be among the summaries
+    command = f"{' '.join(PROGRAM)} extract a.txt b.txt 2>&- <&-"
+    outcome = subprocess.run(command, shell=True, cwd=tmp_path, stdout=subprocess.PIPE)
+    assert (outcome.returncode, outcome.stdout) == (2, b"")
+
+
+def test_letters_that_the_output_lacks_are_counted(tmp_path):
+    (tmp_path / "a.txt").write_text("Łódź opened a bridge for 12 €.\n", encoding="utf-8")
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    outcome = subprocess.run(
+        [*PROGRAM, "extract", "a.txt"], cwd=tmp_path, env=environment, capture_output=True, check=True
+    )
+    assert outcome.stdout == "?ód? opened a bridge for 12 ?.\n".encode("latin-1")
+    assert b"3 letters that iso8859-1 lacks became ?: set PYTHONIOENCODING=utf-8" in outcome.stderr
+
+
+# archives and copies keep the time of the last change
+def test_a_corpus_with_equal_size_and_time_is_read_again(tmp_path):
+    for word in ("mayor", "judge"):
+        file = write_rows(tmp_path / "train.jsonl", word)
+        os.utime(file, (1_000_000_000, 1_000_000_000))
+        assert load(Corpus(train_file=file), str(tmp_path / "cache"))["train"][0]["summary"] == f"{word} opens"
+
+
+# from_pretrained replaces functions of torch while it loads
+def test_threads_load_at_the_same_time(tmp_path, tiny_tokenizer):
+    model = foreign("bart", tiny_tokenizer)
+    folder, barrier = save(tmp_path, model, tiny_tokenizer), threading.Barrier(4)
+
+    def load_one(_) -> bool:
+        barrier.wait()
+        state = pipeline("summarization", model=folder, device="cpu").model.state_dict()
+        return all(torch.equal(state[name], weight) for name, weight in model.state_dict().items())
+
+    for _ in range(3):
+        with ThreadPoolExecutor(4) as threads:
+            assert list(threads.map(load_one, range(4))) == [True] * 4
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, OSError])
+def test_a_key_without_sheets_is_removed(tmp_path, error):
+    key = tmp_path / "key.json"
+    with pytest.raises(error), created(key, "text"):
+        raise error
+    assert not key.exists()
+    with created(key, "text"):
+        assert key.read_text() == "text"
+    # that of another command stays
+    key.write_text("other")
+    with pytest.raises(FileExistsError), created(key, "text"):
+        pass
+    assert key.read_text() == "other"
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json"])
+def test_files_of_a_model_are_regular(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    assert settings_problem(tmp_path) == f"{name} is not a regular file"
+
+
+# weights whose products exceed float16
+@pytest.mark.parametrize("beams", [1, 2])
+def test_products_that_are_not_finite_are_noted(tiny_tokenizer, caplog, beams):
+    model, processor = build_with_processor(DRGD, tiny_tokenizer)
+    model.get_input_embeddings().weight.data[:] = float("nan")
+    logging.getLogger("transformers").propagate = True
+    from transformers.utils.logging import get_logger
+
+    get_logger("transformers").warning_once.cache_clear()
+    logging.getLogger("hf_summ.models").propagate = True
+    with caplog.at_level(logging.WARNING):
+        inputs = processor(SENTENCES[:1], return_tensors="pt")
+        model.generate(**inputs, num_beams=beams, max_new_tokens=3, tokenizer=processor)
+    assert caplog.text.count("the model computes NaN") == 1
+
+
+def test_settings_that_are_empty_lists_are_settings(tiny_tokenizer):
+    pipe = pipeline("summarization", model=foreign("bart", tiny_tokenizer), tokenizer=copy.deepcopy(tiny_tokenizer))
+    settings = {"num_beams": 1, "max_new_tokens": 3}
+    assert pipe(SENTENCES[0], suppress_tokens=[], **settings) == pipe(SENTENCES[0], **settings)
+
+
+def test_what_a_killed_command_leaves_is_removed_by_the_next(tmp_path):
+    program = """
+import os, signal, sys
+from hf_summ.common.files import moved_into_place
+with moved_into_place(sys.argv[1]) as draft:
+    draft.mkdir()
+    (draft / "page.html").write_text("half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    folder = tmp_path / "sheets [1]"
+    assert subprocess.run([sys.executable, "-c", program, str(folder)], check=False).returncode == -signal.SIGKILL
+    (left,) = tmp_path.iterdir()
+    with moved_into_place(folder) as draft:
+        draft.mkdir()
+        # that of a running process stays
+        with moved_into_place(folder) as other:
+            other.mkdir()
+        assert draft.is_dir()
+        folder.rmdir()
+    assert not left.exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["sheets [1]"]

@@ -1,0 +1,261 @@
+"""What people give to the recipe, and what they do with a trainer of their own."""
+
+import json
+import logging
+
+import pytest
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    AutoProcessor,
+    GenerationConfig,
+    Seq2SeqTrainer,
+    Seq2SeqTrainingArguments,
+    pipeline,
+)
+
+from hf_summ import SummarizationCollator
+from hf_summ.training import train
+from hf_summ.training.__main__ import main as run_recipe
+from hf_summ.training.parsing import parse_arguments
+from tests.models.architectures import COPY_TRANSFORMER, DRGD, GDLF, SAGCOPY, build_with_processor
+from tests.reports.tiny_models import foreign, nested, save
+from tests.training import tiny
+
+FAMILIES = (
+    *("bart", "bigbird_pegasus", "blenderbot", "blenderbot-small", "fsmt", "led", "longt5", "m2m_100", "marian"),
+    *("mbart", "mt5", "mvp", "nllb-moe", "pegasus", "pegasus_x", "plbart", "prophetnet", "switch_transformers"),
+    *("t5", "umt5", "encoder-decoder", "seamless_m4t", "t5gemma"),
+)
+
+
+@pytest.fixture
+def corpus(tmp_path) -> dict[str, str]:
+    return tiny.write_corpus(tmp_path, train=8, validation=3, test=3)
+
+
+@pytest.fixture
+def recipe(tmp_path, corpus):
+    """A function that trains a checkpoint for one update, and returns the metrics."""
+
+    def run(model: str, out: str = "out", **settings) -> dict[str, float]:
+        given = {"do_train": True, "max_steps": 1, "use_cpu": True, "report_to": "none", "disable_tqdm": True}
+        return train(model_name_or_path=model, output_dir=str(tmp_path / out), **{**given, **corpus, **settings})
+
+    return run
+
+
+# huggingface/transformers#22553: families that compute the decoder's inputs only in `forward`
+@pytest.mark.parametrize(
+    "family", [pytest.param(name, marks=() if name == "m2m_100" else pytest.mark.thorough) for name in FAMILIES]
+)
+def test_every_family_is_trained_and_evaluated(recipe, tiny_tokenizer, tmp_path, family):
+    small = {"max_source_length": 32, "max_target_length": 16, "max_new_tokens": 4}
+    if family == "encoder-decoder":
+        model = nested(tiny_tokenizer, 64)
+    else:
+        model = foreign(family, tiny_tokenizer, attention_window=16)
+    metrics = recipe(save(tmp_path / "model", model, tiny_tokenizer), **small, do_eval=True)
+    assert metrics["train_loss"] > 0
+    assert "eval_rouge1" in metrics
+
+
+def test_lengths_fit_the_positions_of_both_sides(recipe, tiny_tokenizer, tmp_path):
+    model = save(tmp_path / "model", nested(tiny_tokenizer, 34), tiny_tokenizer)
+    assert recipe(model, do_eval=True)["eval_loss"] > 0
+    with pytest.raises(ValueError, match="--max_target_length 33: the decoder of encoder-decoder has positions for 32"):
+        recipe(model, "longer", max_target_length=33)
+
+
+def test_a_model_without_first_token_is_refused_at_the_door(recipe, tiny_tokenizer, tmp_path):
+    model = nested(tiny_tokenizer, 64, decoder_start_token_id=None)
+    name = save(tmp_path / "model", model, tiny_tokenizer)
+    with pytest.raises(ValueError, match="no `decoder_start_token_id`, the token with which summaries begin: give"):
+        recipe(name)
+    assert recipe(name, config_overrides={"decoder_start_token_id": 1}, do_eval=True)["eval_loss"] > 0
+
+
+@pytest.mark.parametrize("name", ["sagcopy", "nope"])
+def test_an_architecture_beside_a_checkpoint_of_another_is_refused(recipe, tiny_tokenizer, tmp_path, name):
+    model = save(tmp_path / "model", foreign("bart", tiny_tokenizer), tiny_tokenizer)
+    hint = f", or start it with --config_overrides start_name={model}" if name == "sagcopy" else ""
+    with pytest.raises(ValueError, match=f"--model_type {name}: {model} is a bart: leave one of the two out{hint}$"):
+        recipe(model, model_type=name)
+
+
+def test_a_checkpoint_with_several_summaries_is_evaluated_with_one(recipe, tiny_tokenizer, tmp_path):
+    model = foreign("bart", tiny_tokenizer)
+    several = {"num_beams": 3, "num_return_sequences": 3, "return_dict_in_generate": True, "max_new_tokens": 4}
+    vars(model.generation_config).update(several)
+    metrics = recipe(save(tmp_path / "model", model, tiny_tokenizer), do_eval=True, do_predict=True)
+    assert {"eval_rouge1", "predict_rouge1"} <= metrics.keys()
+    assert GenerationConfig.from_pretrained(tmp_path / "out").num_return_sequences == 3
+
+
+# huggingface/transformers#22831: TypeError of the first checkpoint
+def test_a_generation_config_is_refused_at_the_start(corpus, capsys):
+    flags = [f"--{name}={value}" for name, value in corpus.items()]
+    assert run_recipe(["--model_type", "bart", "--do_train", *flags, "--generation_config", "folder"]) == 2
+    assert "--generation_config folder: has no effect here: give its settings as flags" in capsys.readouterr().err
+
+
+def test_a_run_without_an_update_saves_no_model(recipe, tiny_tokenizer, tmp_path):
+    model = save(tmp_path / "model", foreign("bart", tiny_tokenizer), tiny_tokenizer)
+    with pytest.raises(ValueError, match="no update was made, as 8 documents fill no batch: leave out --dataloader"):
+        recipe(model, per_device_train_batch_size=9, dataloader_drop_last=True)
+    assert not (tmp_path / "out" / "model.safetensors").exists()
+
+
+def test_results_that_are_not_finite_are_json(tmp_path):
+    from hf_summ.training.folder.ledger import Ledger
+
+    ledger = Ledger(tmp_path)
+    ledger.finish("eval", {"eval_loss": float("nan"), "eval_rouge1": 1.5})
+    text = (tmp_path / "eval_results.json").read_text()
+    assert json.loads(text, parse_constant=pytest.fail) == {"eval_loss": None, "eval_rouge1": 1.5}
+    assert str(ledger.results("eval")["eval_loss"]) == "nan"
+
+
+FILE = {
+    "model_type": "bart",
+    "learning_rates": ["shared=1e-4"],
+    "metrics": ["rouge", "novelty"],
+    "config_overrides": {"dropout": 0.2},
+    "max_steps": 5,
+    "do_train": True,
+}
+
+
+# None, null and empty lists unset what a file sets
+@pytest.mark.parametrize(
+    ("flags", "name", "value"),
+    [
+        (["--learning_rates=null"], "learning_rates", []),
+        (["--learning_rates", "null", "shared=1"], "learning_rates", ["shared=1"]),
+        (["--learning_rates", "shared=1"], "learning_rates", ["shared=1e-4", "shared=1"]),
+        (["--metrics=null"], "metrics", ["rouge", "support"]),
+        (["--metrics", "bleu"], "metrics", ["bleu"]),
+        (["--config_overrides=null"], "config_overrides", {}),
+        (["--config_overrides", "null", "d_model=8"], "config_overrides", {"d_model": 8}),
+        (["--config_overrides", "d_model=8"], "config_overrides", {"dropout": 0.2, "d_model": 8}),
+        (["--max_steps=null"], "max_steps", -1),
+        (["--do_train=null"], "do_train", False),
+        (["--report_to=null"], "report_to", ["tensorboard"]),
+    ],
+    ids=str,
+)
+def test_null_unsets(tmp_path, flags, name, value):
+    pytest.importorskip("tensorboard")
+    (tmp_path / "run.json").write_text(json.dumps(FILE))
+    arguments = parse_arguments([str(tmp_path / "run.json"), "--output_dir", str(tmp_path / "out"), *flags])
+    (found,) = (getattr(group, name) for group in vars(arguments).values() if hasattr(group, name))
+    assert found == value
+
+
+@pytest.mark.parametrize(
+    "name", ["num_beams", "learning_rates", "metrics", "config_overrides", "report_to", "max_steps"]
+)
+def test_none_is_as_not_given(recipe, tiny_tokenizer, tmp_path, name):
+    del recipe
+    for value in (None, [], {}):
+        if value is not None and name in ("num_beams", "max_steps"):
+            continue
+        from hf_summ.training.run import as_flag
+
+        arguments = parse_arguments([*as_flag("output_dir", str(tmp_path)), "--do_train", *as_flag(name, value)])
+        without = parse_arguments([*as_flag("output_dir", str(tmp_path)), "--do_train"])
+        one, other = ([getattr(group, name, None) for group in vars(given).values()] for given in (arguments, without))
+        assert one == other
+
+
+# the plain Trainer takes the labels away and smooths the logits, without KL and guidance
+@pytest.mark.parametrize("architecture", [COPY_TRANSFORMER, DRGD, SAGCOPY], ids=lambda one: one.model_type)
+def test_label_smoothing_of_the_plain_trainer_keeps_the_whole_loss(tiny_tokenizer, tmp_path, architecture):
+    rows, losses = tiny.rows(4), []
+    for factor in (0.0, 1e-6):
+        model, processor = build_with_processor(architecture, tiny_tokenizer)
+        model.config.label_smoothing = 0.0
+        encoded = processor(
+            text=[row["document"] for row in rows], text_target=[row["summary"] for row in rows], truncation=True
+        )
+        batch = [{name: encoded[name][row] for name in encoded} for row in range(len(rows))]
+        arguments = Seq2SeqTrainingArguments(
+            str(tmp_path), label_smoothing_factor=factor, report_to="none", use_cpu=True, disable_tqdm=True
+        )
+        collator = SummarizationCollator(processor, model=model)
+        trainer = Seq2SeqTrainer(model=model, args=arguments, data_collator=collator, processing_class=processor)
+        losses.append(trainer.evaluate(batch)["eval_loss"])
+        assert model.config.label_smoothing == factor
+    assert losses[0] == pytest.approx(losses[1], abs=1e-4)
+
+
+# what is deployed is what was scored: the base's prefix and decoding settings are not the adapter's
+@pytest.mark.parametrize("name", ["t5", "gdlf"])
+def test_an_adapter_keeps_the_settings_of_its_training(recipe, corpus, tiny_tokenizer, tmp_path, name, caplog):
+    pytest.importorskip("peft")
+    if name == "t5":
+        model, reader = foreign("t5", tiny_tokenizer), tiny_tokenizer
+    else:
+        model, reader = build_with_processor(GDLF, tiny_tokenizer)
+    model.config.prefix = "base: "
+    model.config.task_specific_params = {"summarization": {"prefix": "base: ", "num_beams": 2, "max_length": 7}}
+    base = save(tmp_path / "base", model, reader)
+    settings = {"source_prefix": "own: ", "num_beams": 3, "max_new_tokens": 5}
+    recipe(base, "adapter", lora_r=2, **settings)
+    pipe = pipeline("summarization", model=str(tmp_path / "adapter"))
+    assert pipe.model.config.task_specific_params["summarization"]["prefix"] == "own: "
+    assert pipe.model.config.prefix == "own: "
+    given = pipe.generation_settings()
+    own = pipe.model.generation_config
+    assert (given.get("num_beams", own.num_beams), given.get("max_new_tokens", own.max_new_tokens)) == (3, 5)
+    assert pipe.model.adapter_name == str(tmp_path / "adapter")
+    # the recipe reads them too
+    with caplog.at_level(logging.WARNING):
+        recipe(str(tmp_path / "adapter"), "again", do_train=False, do_eval=True)
+    assert "which removes 'own: '" in caplog.text
+
+
+# markers that users add are usually special tokens, which were split into letters
+@pytest.mark.parametrize("architecture", [GDLF, DRGD, SAGCOPY], ids=lambda one: one.model_type)
+def test_markers_that_users_add_are_tokens(tiny_tokenizer, tmp_path, architecture):
+    _, processor = build_with_processor(architecture, tiny_tokenizer)
+    processor.save_pretrained(tmp_path)
+    processor = AutoProcessor.from_pretrained(tmp_path)
+    processor.tokenizer.add_special_tokens({"additional_special_tokens": ["<org>"]})
+    processor.save_pretrained(tmp_path / "added")
+    for reader in (processor, AutoProcessor.from_pretrained(tmp_path / "added")):
+        marker, end = reader.tokenizer.convert_tokens_to_ids(["<org>", "</s>"])
+        encoded = reader(text=["<org> Ana sold </s> it."], text_target=["<org> sold it."])
+        assert marker in encoded["input_ids"][0]
+        assert marker in encoded["labels"][0]
+        # the names of the checkpoint's own are plain text
+        assert encoded["input_ids"][0].count(end) == 1
+
+
+def test_a_tokenizer_reads_as_before_after_a_processor_was_made_of_it(tiny_tokenizer):
+    import copy
+
+    from hf_summ import SagCopyProcessor
+
+    tokenizer = copy.deepcopy(tiny_tokenizer)
+    tokenizer.split_special_tokens = False
+    before = tokenizer("Ana </s> sold it.")["input_ids"]
+    processor = SagCopyProcessor(tokenizer)
+    assert tokenizer("Ana </s> sold it.")["input_ids"] == before
+    assert processor("Ana </s> sold it.")["input_ids"].count(tokenizer.eos_token_id) == 1
+
+
+# `variant` is an argument of `from_pretrained`
+def test_a_variant_of_the_weights_is_loaded(tiny_tokenizer, tmp_path):
+    model, processor = build_with_processor(DRGD, tiny_tokenizer)
+    model.save_pretrained(tmp_path, variant="fp16")
+    processor.save_pretrained(tmp_path)
+    again = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, variant="fp16")
+    assert again.config.equations == "released"
+    settings = {"model_kwargs": {"variant": "fp16"}}
+    assert pipeline("summarization", model=str(tmp_path), **settings).model.config.equations == "released"
+    # the key's former name
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["variant"] = "printed"
+    del config["equations"]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert type(model.config).from_pretrained(tmp_path).equations == "printed"
