@@ -27,7 +27,7 @@ for model_type in ("gdlf", "copy_transformer", "drgd", "highlight_transformer", 
 assert "gdlf" in pickle.loads(pickle.dumps(CONFIG_MAPPING))
 assert MODEL_MAPPING[BartConfig].__name__ == "BartModel"
 name, task, _ = check_task("summarization")
-assert task["impl"].__name__ == "SummarizationPipeline" and task["pt"] == (AutoModelForSeq2SeqLM,)
+assert task["impl"].__name__ == "SummarizationPipeline" and issubclass(task["pt"][0], AutoModelForSeq2SeqLM)
 assert "kernel_projection" in lora["gdlf"]
 """
 

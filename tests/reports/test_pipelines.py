@@ -11,9 +11,17 @@ from transformers import ByT5Tokenizer, pipeline
 
 import hf_summ
 from tests.conftest import SENTENCES
-from tests.models.architectures import DRGD, GDLF, build_with_processor
+from tests.models.architectures import (
+    COPY_TRANSFORMER,
+    DRGD,
+    GDLF,
+    HIGHLIGHT_TRANSFORMER,
+    SAGCOPY,
+    build_with_processor,
+)
 from tests.reports.tiny_models import foreign, nested, save
 
+FIVE = (GDLF, COPY_TRANSFORMER, DRGD, HIGHLIGHT_TRANSFORMER, SAGCOPY)
 LONG = " ".join(SENTENCES * 12)
 
 
@@ -186,6 +194,19 @@ def test_a_pipeline_can_be_copied(tiny_tokenizer):
         right = pipe(SENTENCES[:2], batch_size=2)
         for again in (copy.deepcopy(pipe), pickle.loads(pickle.dumps(pipe))):  # noqa: S301 (its own pickle)
             assert again(SENTENCES[:2], batch_size=2) == right
+
+
+@pytest.mark.parametrize("architecture", FIVE, ids=lambda one: one.model_type)
+def test_models_and_processors_can_be_copied(tiny_tokenizer, architecture):
+    model, processor = build_with_processor(architecture, tiny_tokenizer)
+    right = processor(SENTENCES[:2])
+    model.generate(**processor(SENTENCES[:1], return_tensors="pt"), max_new_tokens=2, tokenizer=processor)
+    for copied in (copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))):  # noqa: S301 (its own pickle)
+        assert copied(processor)(SENTENCES[:2]).data == right.data
+        again = copied(model)
+        assert again.config == model.config
+        assert all(torch.equal(again.state_dict()[name], weight) for name, weight in model.state_dict().items())
+        assert copied(hf_summ.SummarizationCollator(processor, model=model)).processor(SENTENCES[0])
 
 
 # sessions of ONNX Runtime cannot be pickled

@@ -13,6 +13,7 @@ from transformers import (
     pipeline,
 )
 
+import hf_summ
 from hf_summ import SummarizationCollator
 from hf_summ.training import train
 from hf_summ.training.__main__ import main as run_recipe
@@ -89,6 +90,26 @@ def test_a_checkpoint_with_several_summaries_is_evaluated_with_one(recipe, tiny_
     metrics = recipe(save(tmp_path / "model", model, tiny_tokenizer), do_eval=True, do_predict=True)
     assert {"eval_rouge1", "predict_rouge1"} <= metrics.keys()
     assert GenerationConfig.from_pretrained(tmp_path / "out").num_return_sequences == 3
+
+
+# rows of the Hub that do not fit on the disk
+def test_training_rows_are_streamed(recipe, tiny_tokenizer, tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    tiny.write_corpus(folder, train=8, validation=3)
+    with (folder / "train.jsonl").open("a") as file:
+        file.write(json.dumps({"id": "9", "document": " ", "summary": "blank"}) + "\n")
+    files = {"train_file": None, "validation_file": None, "test_file": None}
+    streamed = {**files, "dataset_name": str(folder), "streaming": True, "per_device_train_batch_size": 4}
+    bart = save(tmp_path / "model", foreign("bart", tiny_tokenizer), tiny_tokenizer)
+    metrics = recipe(bart, **streamed, max_steps=5, do_eval=True)
+    assert (metrics["train_samples"], metrics["eval_samples"]) == (20, 3)
+    model, processor = build_with_processor(GDLF, tiny_tokenizer)
+    assert recipe(save(tmp_path / "gdlf", model, processor), "own", **streamed, max_steps=1)["train_loss"] > 0
+    with pytest.raises(ValueError, match="--streaming: needs --max_steps, as a stream"):
+        recipe(bart, "endless", **streamed, max_steps=None)
+    with pytest.raises(ValueError, match="--streaming: excludes --train_tokens_per_batch, which reads all rows"):
+        recipe(bart, "packed", **{**streamed, "per_device_train_batch_size": None}, train_tokens_per_batch=100)
 
 
 # huggingface/transformers#22831: TypeError of the first checkpoint
@@ -253,6 +274,8 @@ def test_a_variant_of_the_weights_is_loaded(tiny_tokenizer, tmp_path):
     assert again.config.equations == "released"
     settings = {"model_kwargs": {"variant": "fp16"}}
     assert pipeline("summarization", model=str(tmp_path), **settings).model.config.equations == "released"
+    # as in diffusers, others are loaded if there are none of that name
+    assert AutoModelForSeq2SeqLM.from_pretrained(hf_summ.bundled_model("arxiv-title"), variant="fp16")
     # the key's former name
     config = json.loads((tmp_path / "config.json").read_text())
     config["variant"] = "printed"

@@ -1,15 +1,10 @@
 """The Auto class of `pipeline("summarization")`."""
 
-from threading import RLock
-
 from transformers import AutoModelForSeq2SeqLM
 
 from hf_summ.checkpoints.adapters import find_adapter
 from hf_summ.checkpoints.loading import ModelArguments, load_processor
-from hf_summ.models.modeling_base import load_exported
-
-# transformers replaces functions of torch while it loads: two threads would leave weights that were never set
-_LOADING = RLock()
+from hf_summ.models.modeling_base import LOADING, load_exported
 
 
 class AutoModelForSummarization(AutoModelForSeq2SeqLM):
@@ -22,7 +17,7 @@ class AutoModelForSummarization(AutoModelForSeq2SeqLM):
         exported = load_exported(pretrained_model_name_or_path, kwargs)
         if exported is not None:
             return exported
-        with _LOADING:
+        with LOADING:
             model = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
         if getattr(model, "peft_config", None) is None:
             return model

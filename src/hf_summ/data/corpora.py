@@ -79,6 +79,12 @@ class Corpus(Reading):
 
     dataset_name: str | None = flag("data", "Data set on the Hub, or a folder that `datasets` can load", unset="files")
     dataset_config_name: str | None = flag("data", "Configuration of that data set", unset="its only one")
+    streaming: bool | None = flag(
+        "data",
+        "Read the training rows of dataset_name as a stream, without storing them; needs max_steps",
+        unset="they are downloaded and stored",
+        needs=("dataset_name",),
+    )
     train_file: str | None = flag(
         "data", "Documents and summaries for training: json, jsonl, csv or X.source, also .gz", unset="none"
     )

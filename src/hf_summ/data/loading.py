@@ -25,6 +25,7 @@ from hf_summ.data.columns import (
 from hf_summ.data.corpora import SPLITS, Corpus, Reading
 from hf_summ.data.raw_formats import format_of
 from hf_summ.data.rows import ROW_FILES, kind_of_file
+from hf_summ.models.text_documents import readable
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +50,8 @@ def load(
     trained and scored on `summary`; `references` serves scoring with several. Blank members of lists are skipped.
 
     Args:
-        corpus: the corpus, and how to read it.
+        corpus: the corpus, and how to read it. With `streaming`, the training rows are an `IterableDataset` of
+            single texts.
         cache_dir: folder in which `datasets` stores downloads and converted files.
         token: token for private data sets on the Hub.
         trust_remote_code: passed to `datasets`, which no longer runs code of data sets from version 4 on.
@@ -87,6 +89,7 @@ def _load_from_hub(
     name = str(corpus.dataset_name)
     trust = {"trust_remote_code": True} if trust_remote_code else {}
     try:
+        trust |= {"streaming": True} if corpus.streaming else {}
         loaded = datasets.load_dataset(name, corpus.dataset_config_name, cache_dir=cache_dir, token=token, **trust)
     except Exception as error:
         # for broken files, libraries raise errors of any type, including bare OSErrors
@@ -98,6 +101,12 @@ def _load_from_hub(
         raise ValueError(f"{name} has the splits {', '.join(loaded)}, but needs one of {', '.join(SPLITS)}")
     for split, rows in splits.items():
         where = f"{name}, {split}"
+        if corpus.streaming and split == "train":
+            splits[split] = _stream(rows, where, corpus)
+            continue
+        if corpus.streaming:
+            # these are read completely in any case
+            rows = datasets.Dataset.from_list(list(rows))
         if corpus.density_bin is not None:
             values = rows.select_columns(["density_bin"])
             passing = [index for index, row in enumerate(values) if corpus.format.passes(row, corpus.density_bin)]
@@ -105,6 +114,27 @@ def _load_from_hub(
             rows = rows.select(passing)
         splits[split] = _name_columns(rows, where, corpus)
     return splits
+
+
+def _stream(rows: datasets.IterableDataset, where: str, corpus: Corpus) -> datasets.IterableDataset:
+    """The rows of a stream with `document`, `summary` and perhaps `prefix`, without blank ones."""
+    first = next(iter(rows), None)
+    if first is None:
+        raise ValueError(f"{where} has no rows: it must have at least one document and its summary")
+    chosen = choose_columns(list(first), corpus.text_column, corpus.summary_column, where, corpus.prefix_column)
+
+    def texts(row: dict[str, Any]) -> dict[str, str | None]:
+        values: dict[str, str | None] = {}
+        for column, name in chosen.items():
+            value = text_or_texts(row, name, where)
+            if isinstance(value, list):
+                raise ValueError(f"{where}: '{name}' has lists, which streams lack: leave out --streaming")
+            values[column] = None if value is None else readable(value)
+        return values
+
+    features = datasets.Features(dict.fromkeys(chosen, datasets.Value("string")))
+    named = rows.map(texts, remove_columns=list(first), features=features)
+    return named.filter(lambda row: has_text(row["document"]) and has_text(row["summary"]))
 
 
 def _name_columns(dataset: datasets.Dataset, where: str, corpus: Corpus) -> datasets.Dataset:

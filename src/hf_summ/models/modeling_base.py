@@ -6,6 +6,7 @@ Besides keys and values, the cache holds other decoder state; beam search reorde
 import json
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,7 +15,7 @@ from torch import nn
 from transformers import PreTrainedModel
 from transformers import initialization as init
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache, EncoderDecoderCache
-from transformers.utils import cached_file
+from transformers.utils import cached_file, logging
 
 from .checks import RUNTIME_FILE
 from .losses import IGNORED_LABEL
@@ -24,8 +25,12 @@ if TYPE_CHECKING:
     # transformers collects the files for the Hub from such imports: every model is uploaded with the pipeline
     from .pipeline_summarization import SummarizationPipeline  # noqa: F401
 
+logger = logging.get_logger(__name__)
+
 # runtime name -> function that loads an exported model from a folder; hf_summ adds its own runtimes
 RUNTIMES: dict[str, Callable[[str], PreTrainedModel]] = {}
+# transformers replaces functions of torch while it loads: threads would leave weights that were never set
+LOADING = RLock()
 
 _HUB_SETTINGS = ("cache_dir", "force_download", "local_files_only", "revision", "subfolder", "token")
 
@@ -56,7 +61,16 @@ class SummarizationPreTrainedModel(PreTrainedModel):
         if (exported := load_exported(name, kwargs)) is not None:
             return exported
         try:
-            model, loaded = load(name, *args, output_loading_info=True, **kwargs)
+            with LOADING:
+                model, loaded = load(name, *args, output_loading_info=True, **kwargs)
+        except OSError as error:
+            if kwargs.get("variant") is None or "file named" not in str(error):
+                raise
+            # as in diffusers
+            logger.warning(f"{name} has no weights of the variant {kwargs['variant']!r:.80}: others are loaded")
+            return cls.from_pretrained(
+                name, *args, output_loading_info=output_loading_info, **{**kwargs, "variant": None}
+            )
         except RuntimeError as error:
             # transformers' error does not name the weights; load again to find their names
             _, loaded = load(name, *args, output_loading_info=True, **{**kwargs, "ignore_mismatched_sizes": True})

@@ -139,7 +139,8 @@ def _train(
     Args:
         rows: the training documents, whose ranges the model's config gets.
     """
-    folder, model = trainer.args.output_dir, trainer.model
+    training, model = trainer.args, trainer.model
+    folder = training.output_dir
     if resumption.is_trained:
         logger.info(f"{folder} is trained already: only the remaining steps are run")
         trainer.state = TrainerState.load_from_json(str(Path(folder, TRAINER_STATE_NAME)))
@@ -157,12 +158,15 @@ def _train(
     output = trainer.train(resume_from_checkpoint=resumption.checkpoint)
     if not trainer.state.global_step:
         raise ValueError(
-            f"no update was made, as {len(trainer.train_dataset)} documents fill no batch: leave out "
+            "no update was made, as the training documents fill no batch: leave out "
             "--dataloader_drop_last, or lower --per_device_train_batch_size"
         )
     trainer.save_model()
     trainer.save_state()
-    return _finish(trainer, ledger, "train", output.metrics, len(trainer.train_dataset))
+    is_stream = isinstance(trainer.train_dataset, datasets.IterableDataset)
+    seen = trainer.state.global_step * training.train_batch_size * training.world_size
+    samples = seen * training.gradient_accumulation_steps if is_stream else len(trainer.train_dataset)
+    return _finish(trainer, ledger, "train", output.metrics, samples)
 
 
 def _predict(
@@ -226,6 +230,13 @@ def _check_steps(arguments: RunArguments) -> None:
             f"--push_to_hub: an adapter of the local folder {base} cannot be loaded elsewhere: push that model first, "
             "and give its name on the Hub as --model_name_or_path"
         )
+    if arguments.corpus.streaming:
+        names = ("train_tokens_per_batch", "min_coverage", "extract_share", "extract_tokens")
+        for name in names:
+            if getattr(training, name, None) or getattr(arguments.data, name, None):
+                raise ValueError(f"--streaming: excludes --{name}, which reads all rows first")
+        if training.max_steps <= 0:
+            raise ValueError("--streaming: needs --max_steps, as a stream does not tell its length")
     if training.n_gpu > 1:
         logger.warning(f"only 1 of {training.n_gpu} GPUs is used: start with `accelerate launch` to use them all")
         training._n_gpu = 1

@@ -78,6 +78,8 @@ def _data_of(corpus: Corpus, split: str, rows: datasets.Dataset, extraction: Ext
         origin: dict[str, Any] = {"files": {str(path): content_hash(path) for path in corpus.paths(split)}}
         if columns := columns_of(corpus, split):
             origin |= {"text_column": columns[0], "summary_column": columns[1]}
+    elif isinstance(rows, datasets.IterableDataset):
+        return {"name": corpus.dataset_name, "configuration": corpus.dataset_config_name, "streaming": True}
     else:
         origin = {"name": corpus.dataset_name, "fingerprint": rows._fingerprint}
     if extraction is not None and split in extraction.splits:

@@ -2,6 +2,7 @@
 
 import logging
 import math
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -128,14 +129,16 @@ class RunProgress(TrainerCallback, ExportableState):
         state.compute_steps(args, state.max_steps)
         epochs = state.num_train_epochs
         done = f", of which {state.global_step:,} are done" if state.global_step else ""
-        logger.info(f"training: {state.max_steps:,} updates in {epochs:,} epoch{'' if epochs == 1 else 's'}{done}")
+        # those of a stream are not counted
+        counted = "" if epochs == sys.maxsize else f" in {epochs:,} epoch{'' if epochs == 1 else 's'}"
+        logger.info(f"training: {state.max_steps:,} updates{counted}{done}")
         warmup = args.get_warmup_steps(state.max_steps)
         if warmup > state.max_steps:
             logger.warning(
                 f"the learning rate warms up for {warmup:,} updates, but the run has {state.max_steps:,}: it never "
                 "reaches the given rate; lower --warmup_steps, or train longer"
             )
-        if epochs >= _MANY_EPOCHS:
+        if _MANY_EPOCHS <= epochs < sys.maxsize:
             logger.warning(
                 f"{epochs:,} epochs: each document is seen {epochs:,} times; if that is too often, lower --max_steps "
                 "or --num_train_epochs, or use --early_stopping_patience"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import datasets
 import torch
 from huggingface_hub import ModelCard, ModelCardData
 from huggingface_hub.constants import EVAL_RESULTS_FOLDER
@@ -82,7 +83,8 @@ def make_card(
         command: the command line of the arguments; empty if there was none.
     """
     corpus, model, training = arguments.corpus, trainer.model, arguments.training
-    documents = {split: len(rows) for split, rows in splits.items()}
+    # a stream has no length
+    documents = {split: len(rows) for split, rows in splits.items() if isinstance(rows, datasets.Dataset)}
     name_on_hub = getattr(trainer, "hub_model_id", None) or training.hub_model_id
     # only the last part of a local path, which is all that other users see
     model_id = name_on_hub if training.push_to_hub and name_on_hub else Path(training.output_dir).resolve().name

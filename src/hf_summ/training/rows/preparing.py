@@ -25,6 +25,9 @@ from hf_summ.training.rows.batches import token_lengths
 
 logger = logging.getLogger(__name__)
 
+# number of rows of a stream that are shuffled at a time
+_SHUFFLED = 10_000
+
 # the number of rows whose full length is measured, and a length that none reaches
 MEASURED, _ENDLESS = 200, 10**7
 # documents whose ranges are stored: of as many other documents like them, about 4 are outside the ranges
@@ -51,6 +54,11 @@ def choose_splits(
         if split not in corpus:
             raise ValueError(f"{step} needs a {split} split: give {flag}; the corpus has {', '.join(corpus)}")
         rows = corpus[split]
+        if isinstance(rows, datasets.IterableDataset):
+            seed = training.seed if training.data_seed is None else training.data_seed
+            rows = rows if limit is None else rows.take(limit)
+            splits[split] = rows.shuffle(seed, buffer_size=_SHUFFLED)
+            continue
         if split == "train" and data.min_coverage is not None:
             rows = _covered(rows, data.min_coverage, data.language)
         splits[split] = rows if limit is None else rows.select(range(min(limit, len(rows))))
@@ -82,6 +90,10 @@ def prepare_splits(
     for split, rows in corpus.items():
         target = built.lengths.target if split == "train" else built.lengths.evaluation_target
         lengths = (built.lengths.source, target)
+        if isinstance(rows, datasets.IterableDataset):
+            convert = functools.partial(encode, processor=built.processor, lengths=lengths, prefix=data.source_prefix)
+            splits[split] = rows.map(convert, batched=True, remove_columns=rows.column_names)
+            continue
         prepared = prepare(rows, built.processor, data, lengths, cache_dir, f"preparing {split}")
         logger.info(f"{split}: {len(rows):,} documents")
         if logger.isEnabledFor(logging.INFO):
@@ -225,9 +237,9 @@ def source_ranges(rows: datasets.Dataset, processor: Processor, prefix: str) -> 
     Returns:
         None if there are fewer documents: others would often be outside their ranges.
     """
-    if len(rows) < COMPARED:
+    sample = next(iter(rows.iter(COMPARED)))
+    if len(sample["document"]) < COMPARED:
         return None
-    sample = rows[:COMPARED]
     if isinstance(processor, PreTrainedTokenizerBase):
         column, lengths = "document", whole_lengths(sample, processor, prefix)
     else:
