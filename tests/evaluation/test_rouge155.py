@@ -117,10 +117,21 @@ def test_scores_are_those_of_the_perl_script(tmp_path, stemmed, limits, several)
     for name, limit in limits.items():
         options += [{"byte_limit": "-b", "word_limit": "-l"}[name], str(limit)]
     expected, _ = perl_rouge(tmp_path, predictions, references, options)
-    scores = rouge155_scores(predictions, references, stemmed, sentences="lines", **limits)
+    types = [*ROUGE155_TYPES, "rouge4"]
+    scores = rouge155_scores(predictions, references, stemmed, rouge_types=types, sentences="lines", **limits)
     for metric, values in scores.items():
         # the script rounds precision, recall and F to 0.001 points each
         np.testing.assert_allclose(np.stack(values), expected[metric], atol=0.002, err_msg=metric)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_weighted_runs_are_those_of_the_perl_script(tmp_path, several):
+    predictions, references = made_up(3, 40, several, WORDS[:12])
+    # the script divides by zero if a reference is empty
+    references[2][0] = "the a"
+    expected, _ = perl_rouge(tmp_path, predictions, references, ["-r", "1", "-w", "1.2"])
+    scores = rouge155_scores(predictions, references, use_stemmer=False, rouge_types=["rougeW"], sentences="lines")
+    np.testing.assert_allclose(np.stack(scores["rougeW"]), expected["rougeW"], atol=0.002)
 
 
 def test_means_are_those_of_the_perl_script_and_intervals_nearly(tmp_path):

@@ -10,6 +10,7 @@ from typing import Any
 import sentencex
 
 from hf_summ.common.messages import one_line, unknown_choice
+from hf_summ.data.languages import language_code
 from hf_summ.models.checks import check_integer, check_text
 
 SPLITTERS = ("sentencex", "spacy")
@@ -27,22 +28,6 @@ _LONE_STOP = re.compile(
 )
 _LONE_STOPS = (" .", " !", " ?")
 _LONE_QUOTE = re.compile(r'(?<!\S)"(?!\S)')
-_LANGUAGE = re.compile("([a-z]{2,3})([-_].*)?")
-
-
-def language_code(language: str) -> str:
-    """The language of an ISO 639 code in lower case, without its region: en for EN, en-GB and en_US.
-
-    Raises:
-        ValueError: it is not such a code, but for example a name like "English".
-    """
-    check_text("language", language)
-    match = _LANGUAGE.fullmatch(language.lower())
-    if match is None:
-        raise ValueError(
-            f"`language` is {language!r:.80}, but must be an ISO 639 code of two or three letters, such as en, de or zh"
-        )
-    return match[1]
 
 
 def split_sentences(text: str, language: str = "en", splitter: str = "sentencex") -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from hf_summ.common.lazy import import_extra
 from hf_summ.common.messages import check_choice, one_line, progress_bar
-from hf_summ.data.sentences import language_code
+from hf_summ.data.languages import language_code
 from hf_summ.evaluation.significance import Scored, rounded
 from hf_summ.evaluation.words import check_rows
 

@@ -15,7 +15,7 @@ from hf_summ.evaluation.bleu import TITLES as BLEU_TITLES
 from hf_summ.evaluation.bleu import bleu_measures, chrf_statistics, corpus_chrf, tokenizer_for
 from hf_summ.evaluation.novelty import NGRAMS, novelty_measures
 from hf_summ.evaluation.novelty import TITLES as NOVELTY_TITLES
-from hf_summ.evaluation.rouge import ROUGE155_TYPES, ROUGE_TYPES, rouge_scores_in_mode
+from hf_summ.evaluation.rouge import ALL_TYPES, ROUGE155_TYPES, ROUGE_TYPES, rouge_scores_in_mode
 from hf_summ.evaluation.significance import Scored, mean_over_rows
 from hf_summ.evaluation.support import support_scores
 from hf_summ.evaluation.words import is_english
@@ -48,7 +48,11 @@ class Settings:
         "rouge155",
     )
     rouge_types: tuple[str, ...] | None = flag(
-        "reporting", "Types such as rouge1 rouge2 rougeL", unset="all", nargs="+", metavar="TYPE"
+        "reporting",
+        "Types such as rouge1 rouge2 rougeL; also rouge4, rougeW",
+        unset="the mode's",
+        nargs="+",
+        metavar="TYPE",
     )
     units: Literal["words", "characters", "lcsts", "spaced"] = flag(
         "reporting",
@@ -184,7 +188,7 @@ def _entailment(predictions, sources, settings: Settings) -> dict[str, Scored]:
 _TABLE = (
     Measure(
         "rouge",
-        {name: f"ROUGE-{name.removeprefix('rouge')}" for name in dict.fromkeys((*ROUGE155_TYPES, *ROUGE_TYPES))},
+        {name: f"ROUGE-{name.removeprefix('rouge')}" for name in ALL_TYPES},
         _rouge,
         "ROUGE is computed as the Perl script ROUGE-1.5.5 or Google's rouge-score does, in points.",
         source="https://aclanthology.org/W04-1013",

@@ -21,6 +21,7 @@ from hf_summ.evaluation.rouge_counts import (
     skip_bigrams,
     skip_bigrams_4,
     summary_lcs,
+    weighted_lcs,
 )
 from hf_summ.evaluation.stemming import stem
 from hf_summ.evaluation.words import check_rows, check_units, is_english, warn_of_script
@@ -35,6 +36,8 @@ _MEASURES: dict[str, Measure] = {
     "rougeLsum": summary_lcs,
 }
 ROUGE_TYPES = tuple(_MEASURES)
+# computed only if they are named
+_MEASURES |= {"rouge3": ngrams(3), "rouge4": ngrams(4)}
 _MEASURES_155: dict[str, Measure] = {
     "rouge1": ngrams(1),
     "rouge2": ngrams(2),
@@ -44,6 +47,8 @@ _MEASURES_155: dict[str, Measure] = {
     "rougeSU*": skip_bigrams,
 }
 ROUGE155_TYPES = tuple(_MEASURES_155)
+_MEASURES_155 |= {"rouge4": ngrams(4), "rougeW": weighted_lcs}
+ALL_TYPES = tuple(dict.fromkeys((*_MEASURES_155, *_MEASURES)))
 # options of "rouge155" alone
 _LIMITS = ("byte_limit", "word_limit")
 _SPACE = re.compile(rb"\s+")
@@ -63,7 +68,7 @@ def rouge(
         rouge_mode: "rouge_score" gives Google's numbers: rouge1, rouge2, rougeL, rougeLsum. rougeL treats a summary as
             one sequence; rougeLsum compares sentence by sentence. Papers on summaries of several sentences call the
             latter ROUGE-L. "rouge155" gives those of the Perl script ROUGE-1.5.5, which papers report: rouge1, rouge2,
-            rouge3, rougeL (sentence by sentence), rougeSU4, rougeSU*.
+            rouge3, rougeL (sentence by sentence), rougeSU4, rougeSU*. `rouge_types` may name more of them.
         options: `rouge_types`, `sentences`, `splitter`, `units` and `several`, and for "rouge155" also `byte_limit` and
             `word_limit`.
 
@@ -113,7 +118,7 @@ def rouge_scores(
         use_stemmer: whether to use NLTK's variant of Porter's stemmer; English only.
         language: ISO 639 code. English is split into words of a-z and 0-9, as in rouge-score. Other languages are split
             into words of any script, and Chinese and Japanese into characters.
-        rouge_types: which of `ROUGE_TYPES`.
+        rouge_types: which of `ROUGE_TYPES`, rouge3 and rouge4.
         sentences: "split" splits lines into sentences; "lines" treats each line as one, as rouge-score does.
         splitter: what splits lines, as for `split_sentences`.
         units: the units of languages other than English: "words", "characters" (all of them), "lcsts" for those that
@@ -160,7 +165,7 @@ def rouge155_scores(
     Args:
         predictions, references, language, sentences, splitter, units: as for `rouge_scores`.
         use_stemmer: whether to use WordNet's exception lists and Porter's stemmer (`-m`); English only.
-        rouge_types: which of `ROUGE155_TYPES`.
+        rouge_types: which of `ROUGE155_TYPES`, rouge4 and rougeW (`-w 1.2`).
         byte_limit: number of bytes to which predictions and references are truncated (`-b`), not counting line ends.
             For rougeL the script counts within each sentence instead.
         word_limit: number of words, separated by spaces, to which they are truncated (`-l`).

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 
 from hf_summ.common.messages import check_choice
-from hf_summ.data.sentences import language_code
+from hf_summ.data.languages import language_code
 from hf_summ.models.checks import check_list, check_text, check_texts, is_list
 from hf_summ.models.text_documents import IDEOGRAPHS, RUNNING, marks, washed
 
@@ -21,6 +21,8 @@ _LONG_RUN = 12
 UNITS = ("words", "characters", "lcsts", "spaced")
 _CHARACTER = re.compile(rf"\S[{marks()}]*")
 _SOFT_HYPHEN = "\xad"
+# languages with a letter ı, whose capital is I
+_DOTLESS = ("tr", "az")
 # neither in a word of any script nor space; combining marks such as accents belong to words
 _MARK = re.compile(rf"([^\w\s{marks()}])")
 _FOREIGN_LETTER = re.compile(r"[^\W\d_a-zA-Z]")
@@ -33,7 +35,8 @@ def split_words(text: str, language: str = "en", units: str = "words") -> list[s
 
     Args:
         language: ISO 639 code. English words consist of a-z and 0-9. Other languages are split into words of any
-            script, whose accents may be composed or not (NFC), and Chinese and Japanese into characters.
+            script, whose accents may be composed or not (NFC), and Chinese and Japanese into characters. Other written
+            forms of a letter differ, as in sacreBLEU: ß from ss, full from half width, and a word with tatweel.
         units: for languages other than English. "words" are as above; "characters" are all but space, and count one by
             one; "lcsts" are those that DRGD's program compares, without most digits and punctuation; "spaced" are words
             separated by spaces, for texts that were split into words before.
@@ -43,7 +46,7 @@ def split_words(text: str, language: str = "en", units: str = "words") -> list[s
     check_text("text", text)
     if is_english(language):
         return _ENGLISH_WORD.findall(text.lower())
-    text = unicodedata.normalize("NFC", text.lower()).replace(_SOFT_HYPHEN, "")
+    text = unicodedata.normalize("NFC", lowercased(text, language)).replace(_SOFT_HYPHEN, "")
     match units:
         case "spaced":
             return text.split()
@@ -52,6 +55,13 @@ def split_words(text: str, language: str = "en", units: str = "words") -> list[s
         case "characters":
             return _CHARACTER.findall(text)
     return _WORD.findall(text)
+
+
+def lowercased(text: str, language: str) -> str:
+    """The text in lower case: in Turkish and Azerbaijani, I is ı and İ is i; elsewhere, İ is i without a second dot."""
+    if language_code(language) in _DOTLESS:
+        text = text.replace("I\u0307", "i").replace("I", "ı")
+    return text.lower().replace("i\u0307", "i")
 
 
 def check_units(units: str, language: str) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from hf_summ.common.files import write_atomically
 from hf_summ.common.messages import one_line
 from hf_summ.common.records import parse_json
-from hf_summ.data.sentences import language_code
+from hf_summ.data.languages import language_code
 from hf_summ.evaluation.words import split_words
 from hf_summ.models.text_phrases import frequencies_from_two
 

@@ -171,8 +171,11 @@ def _script_of_letter(letter: str) -> str:
 
 
 def without_leading_space(text: str, offsets: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Offsets that start at the word, even from tokenizers that include the space before it."""
-    return [(end - len(text[start:end].lstrip()), end) for start, end in offsets]
+    """Offsets that start at the word, even from tokenizers that include the space before it.
+
+    Those of space alone, such as a line end, are unchanged.
+    """
+    return [(end - (len(text[start:end].lstrip()) or end - start), end) for start, end in offsets]
 
 
 def subword_tag_ids(

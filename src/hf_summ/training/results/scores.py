@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hf_summ.data.sentences import language_code
+from hf_summ.data.languages import language_code
 from hf_summ.evaluation.measures import MEASURES, RougeMode, Settings, Several, check_metrics
 from hf_summ.evaluation.significance import Scored, rounded
 from hf_summ.evaluation.text_files import tag_pattern, without_tags

@@ -1,0 +1,48 @@
+"""Codes of languages, and letters whose lower case depends on the language."""
+
+import pytest
+
+from hf_summ.data import split_sentences
+from hf_summ.data.languages import language_code
+from hf_summ.evaluation import rouge
+from hf_summ.evaluation.bleu import tokenizer_for
+from hf_summ.evaluation.words import split_words
+
+
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        ("en", "en EN eng eng_Latn en-US en_US.UTF-8 English"),
+        ("de", "de deu ger deu_Latn German"),
+        ("zh", "zh zho chi cmn zho_Hans zh-Hant-TW chinese_simplified"),
+        ("ja", "ja jpn jpn_Jpan japanese"),
+        ("gd", "gd gla scottish_gaelic"),
+        ("fa", "fa fas per pes_Arab"),
+        # no code of two letters
+        ("ace", "ace ace_Latn"),
+    ],
+)
+def test_every_code_of_a_language_is_the_same_language(code, names):
+    # huggingface/dataset-viewer#2963, csebuetnlp/xl-sum#12
+    assert {language_code(name) for name in names.split()} == {code}
+
+
+def test_what_depends_on_the_language_takes_every_code():
+    pair = ["The mayors opened two bridges."], ["The mayor was opening a bridge."]
+    assert rouge(*pair, language="eng_Latn") == rouge(*pair, language="en") != rouge(*pair, language="ace")
+    assert len(split_sentences("Am 3. Oktober kam Dr. Müller. Er blieb.", "deu")) == 2
+    assert (tokenizer_for("cmn"), tokenizer_for("jpn")) == ("zh", "ja-mecab")
+
+
+@pytest.mark.parametrize("language", ["tr", "az", "tur_Latn"])
+def test_turkish_capitals(language):
+    # google-research/url-nlp#9, huggingface/transformers#6680
+    assert split_words("İki IĞDIR I\u0307stanbul DİYARBAKIR", language) == ["iki", "ığdır", "istanbul", "diyarbakır"]
+
+
+def test_a_second_dot_is_no_letter_in_other_languages():
+    assert split_words("İstanbul IJssel", "nl") == ["istanbul", "ijssel"]
+
+
+def test_forms_that_scorers_tell_apart():
+    assert split_words("Straße ２０１９ كتـــاب", "de") == ["straße", "２０１９", "كتـــاب"]
