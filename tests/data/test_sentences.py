@@ -118,7 +118,7 @@ def test_a_region_does_not_change_the_rules():
 @pytest.mark.parametrize(
     ("language", "splitter", "message"),
     [
-        ("German", "sentencex", "`language` is 'German', but must be an ISO 639 code of two or three letters"),
+        ("Klingon", "sentencex", "`language` is 'Klingon', but must be an ISO 639 code of two or three letters"),
         ("en", "nltk", "`splitter` is 'nltk', but must be one of sentencex, spacy"),
         ("de", "spacy", "`splitter` is 'spacy', which is for English, not for 'de': set it to 'sentencex'"),
     ],

@@ -41,9 +41,15 @@ def close_gaps(sentences: Sequence[str], kept: Sequence[int], follows: Callable[
     return sorted(result)
 
 
+def first_of_equals(indices: Sequence[int], words: Sequence[Sequence[str]]) -> list[int]:
+    """Without those whose words an earlier one has."""
+    return [i for rank, i in enumerate(indices) if all(words[i] != words[j] for j in indices[:rank])]
+
+
 def keep_share(words: Sequence[Sequence[str]], share: Fraction) -> list[int]:
     """The first three, and the share of all with the highest scores."""
-    return sorted({*range(len(words))[:3], *order(words, words)[: math.ceil(share * len(words))]})
+    best = first_of_equals(order(words, words), words)[: math.ceil(share * len(words))]
+    return sorted(first_of_equals([*range(len(words))[:3], *(index for index in best if index > 2)], words))
 
 
 def keep_sentences(words: Sequence[Sequence[str]], costs: Sequence[int], budget: int) -> list[int]:
@@ -51,7 +57,8 @@ def keep_sentences(words: Sequence[Sequence[str]], costs: Sequence[int], budget:
     if words and costs[0] > budget:
         return [0]
     kept: list[int] = []
-    for index in [*range(len(words))[:3], *(index for index in order(words, words) if index > 2)]:
+    ranked = [*range(len(words))[:3], *(index for index in order(words, words) if index > 2)]
+    for index in first_of_equals(ranked, words):
         if sum(costs[i] for i in [*kept, index]) <= budget:
             kept.append(index)
     return sorted(kept)

@@ -27,8 +27,8 @@ def add_parser(commands) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Count the documents and write the file."""
-    from hf_summ.data.loading import training_rows
     from hf_summ.data.languages import language_code
+    from hf_summ.data.loading import training_rows
     from hf_summ.extractive.frequencies import DocumentFrequencies
 
     output = Path(arguments.output)

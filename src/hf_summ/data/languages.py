@@ -5,8 +5,8 @@ from functools import cache
 
 from hf_summ.models.checks import check_text
 
-# for each language with a code of two letters: this, its other codes (also that of the individual language which data sets
-# such as FLORES-200 name for it, and earlier ones), and its English names
+# for each language with a code of two letters: this, its other codes (also earlier ones, and that of the individual
+# language which data sets such as FLORES-200 name for it), and its English names
 _LANGUAGES = """
     aa aar afar; ab abk abkhazian; ae ave avestan; af afr afrikaans; ak aka akan; am amh amharic; an arg aragonese;
     ar ara arabic arb; as asm assamese; av ava avaric; ay aym aymara ayr; az aze azerbaijani azj; ba bak bashkir; be
@@ -58,8 +58,8 @@ def language_code(language: str) -> str:
         return code
     if _CODE.fullmatch(spelled) is None:
         raise ValueError(
-            f"`language` is {language!r:.80}, but must be an ISO 639 code of two or three letters, such as en, de or zh, "
-            "or an English name"
+            f"`language` is {language!r:.80}, but must be an ISO 639 code of two or three letters, such as en, de or "
+            "zh, or a language's English name"
         )
     return first
 

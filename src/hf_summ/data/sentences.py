@@ -3,14 +3,15 @@
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any
 
 import sentencex
 
-from hf_summ.common.messages import one_line, unknown_choice
+from hf_summ.common.messages import check_choice, one_line
 from hf_summ.data.languages import language_code
+from hf_summ.data.sentence_rules import LINES, hidden, is_end, unwrapped
 from hf_summ.models.checks import check_integer, check_text
 
 SPLITTERS = ("sentencex", "spacy")
@@ -26,12 +27,16 @@ _LONE_STOP = re.compile(
     r"""(?<=[ ])(?P<stops>[.!?](?!\S)(?:\s+[.!?](?!\S))*+)"""
     r"""(?P<closing>(?:\s+(?:''|["'”’»)\]])(?!\S))*+)(?:\s+(?P<next>\S)|\s*$)"""
 )
+# the library ends no sentence before an inverted mark
+_BEFORE_SPANISH = re.compile(r"[.!?…][»”\")]?\s+(?=[¡¿])")
+# characters beside an end that decide whether it is one
+_NEAR = 100
 _LONE_STOPS = (" .", " !", " ?")
 _LONE_QUOTE = re.compile(r'(?<!\S)"(?!\S)')
 
 
-def split_sentences(text: str, language: str = "en", splitter: str = "sentencex") -> list[str]:
-    """The sentences of `text` without surrounding space; a line end also ends a sentence.
+def split_sentences(text: str, language: str = "en", splitter: str = "sentencex", lines: str = "auto") -> list[str]:
+    """The sentences of `text` without surrounding space; a line end also ends a sentence, unless the text is wrapped.
 
     They are substrings of `text`, in its order, and together contain everything except space. In tokenized text, a stop
     that is a separate token ends a sentence.
@@ -40,37 +45,52 @@ def split_sentences(text: str, language: str = "en", splitter: str = "sentencex"
         language: ISO 639 code; languages that `sentencex` does not support are split by general rules.
         splitter: "sentencex", which keeps a quotation in one sentence, or "spacy", spaCy's sentencizer, which also ends
             sentences inside quotations, works only for English and is 50 times slower.
+        lines: what line ends are: "sentences" (ends of sentences), "wrapped" (spaces, but for blank lines), or "auto",
+            spaces in text that is wrapped at a width; see `hf_summ.data.sentence_rules.unwrapped`.
 
     Raises:
         TypeError: `text` is not a string.
-        ValueError: an unknown `splitter`, or "spacy" for another language; or as `language_code`.
+        ValueError: an unknown `splitter` or value of `lines`, or "spacy" for another language; or as `language_code`.
         ImportError: `splitter` is "spacy", which is not installed.
     """
-    if splitter not in SPLITTERS:
-        raise ValueError(unknown_choice("`splitter`", splitter, SPLITTERS))
+    check_choice("`splitter`", splitter, SPLITTERS)
+    check_choice("`lines`", lines, LINES)
     check_text("text", text)
     code = language_code(language)
     if splitter == "spacy" and code != "en":
         raise ValueError(f"`splitter` is 'spacy', which is for English, not for '{language}': set it to 'sentencex'")
-    segment = _segment_english if splitter == "spacy" else lambda line: sentencex.segment(code, line)
+    segment = _segment_english if splitter == "spacy" else partial(_segment, code=code)
     readable = text if text.isascii() else _WIDE_SPACE.sub(" ", _SURROGATE.sub("\ufffd", text))
+    readable = unwrapped(readable, lines)
     pieces = (piece for line in readable.splitlines() for piece in _split_tokenized(line))
     sentences = [sentence.strip() for piece in pieces for sentence in segment(piece) if sentence.strip()]
     # of the same length, so that positions are equal
     return [text[start:end] for start, end in sentence_places(readable, sentences)] if readable != text else sentences
 
 
-def lead(document: str, sentences: int, language: str = "en", splitter: str = "sentencex") -> str:
+def lead(
+    document: str | Sequence[str],
+    sentences: int,
+    language: str = "en",
+    splitter: str = "sentencex",
+    lines: str = "auto",
+) -> str:
     """The LEAD-n baseline: the first `sentences` sentences of `document`, or all if it has fewer, in one line.
 
+    Of several documents these are the first sentences of each, the First-k of Fabbri et al. 2019.
+
     Args:
-        language, splitter: as for `split_sentences`.
+        language, splitter, lines: as for `split_sentences`.
 
     Raises:
         ValueError: `sentences` is less than 1, or as `split_sentences`.
     """
     check_integer("sentences", sentences, 1)
-    return pick_sentences(document, split_sentences(document, language, splitter), range(sentences))
+    documents = [document] if isinstance(document, str) else document
+    texts = (
+        pick_sentences(text, split_sentences(text, language, splitter, lines), range(sentences)) for text in documents
+    )
+    return " ".join(filter(None, texts))
 
 
 def pick_sentences(document: str, sentences: Sequence[str], indices: Iterable[int]) -> str:
@@ -122,6 +142,20 @@ def _split_tokenized(line: str) -> list[str]:
         opening = match["closing"].find('"') if quotes % 2 == 0 else -1
         starts.append(match.end("closing") if opening < 0 else match.start("closing") + opening)
     return [line[start:end] for start, end in pairwise([*starts, len(line)])]
+
+
+def _segment(line: str, code: str) -> list[str]:
+    """The sentences of one line according to sentencex, with surrounding space and its misreadings repaired."""
+    twin, position = hidden(line), 0
+    starts = {match.end() for match in _BEFORE_SPANISH.finditer(line)} if code == "es" else set()
+    for segment in sentencex.segment(code, twin):
+        position = twin.index(segment, position)
+        if segment.strip() and is_end(
+            line[max(position - _NEAR, 0) : position].rstrip(), line[position : position + _NEAR].lstrip(), code
+        ):
+            starts.add(position)
+        position += len(segment)
+    return [line[start:end] for start, end in pairwise(sorted({0, *starts, len(line)}))]
 
 
 def _segment_english(line: str) -> list[str]:

@@ -203,7 +203,8 @@ def sentence_splitter(language: str, sentences: str, splitter: str) -> Splitter:
     """
     if sentences == "lines":
         return lambda text: text.split("\n")
-    return lambda text: split_sentences(text, language, splitter)
+    # a line end is the end of a sentence to a reader
+    return lambda text: [sentence.replace("\n", " ") for sentence in split_sentences(text, language, splitter)]
 
 
 def other_reader(language: str, units: str, split: Splitter) -> Reader:

@@ -12,7 +12,7 @@ from typing import Any
 from hf_summ.common.messages import one_line, progress_bar
 from hf_summ.data.sentences import pick_sentences, split_sentences
 from hf_summ.evaluation.words import split_words, warn_of_wordless
-from hf_summ.extractive.frequencies import DocumentFrequencies, best_first, tfidf_scores
+from hf_summ.extractive.frequencies import DocumentFrequencies, best_first, distinct, tfidf_scores
 from hf_summ.models.checks import check_integer, check_texts, is_list, is_number
 from hf_summ.models.text_documents import readable
 
@@ -250,7 +250,8 @@ def keep_share(words: Sequence[Sequence[str]], share: float, idf: DocumentFreque
     """
     # .07 of 100 is 7, although the product in floating point is above it
     number = math.ceil(round(share * len(words), 6))
-    return sorted({*best_first(tfidf_scores(words, idf))[:number], *range(min(_ALWAYS, len(words)))})
+    ranked = distinct(best_first(tfidf_scores(words, idf)), words)
+    return sorted(distinct([*range(min(_ALWAYS, len(words))), *ranked[:number]], words))
 
 
 def keep_sentences(
@@ -259,7 +260,7 @@ def keep_sentences(
     """The ascending indices of the sentences to keep within a budget, without the repair pass.
 
     The first three are tried first, then the others by mean tf-idf, the earlier of equal ones first. Each is kept if it
-    fits in the rest of the budget. The first sentence is kept alone if it does not fit.
+    fits in the rest of the budget, and no kept one has the same words. The first sentence is kept alone if it does not fit.
 
     Args:
         words: the words of each sentence, from `split_words` of `hf_summ.evaluation.words`.
@@ -270,7 +271,7 @@ def keep_sentences(
     if words and costs[0] > budget:
         return [0]
     chosen = []
-    for index in dict.fromkeys([*range(min(_ALWAYS, len(words))), *best_first(tfidf_scores(words, idf))]):
+    for index in distinct([*range(min(_ALWAYS, len(words))), *best_first(tfidf_scores(words, idf))], words):
         if costs[index] <= budget:
             chosen.append(index)
             budget -= costs[index]

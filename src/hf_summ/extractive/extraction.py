@@ -1,16 +1,19 @@
 """Extractive summaries by any method; the oracle is that of Nallapati et al. 2017."""
 
+import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, chain, islice
 
 from hf_summ.common.messages import check_choice, progress_bar
+from hf_summ.data.sentence_rules import is_wrapped, wrapped_note
 from hf_summ.data.sentences import pick_sentences, split_sentences
-from hf_summ.evaluation.words import check_pairs, split_words, warn_of_wordless
+from hf_summ.evaluation.words import check_lengths, split_words, warn_of_wordless
 from hf_summ.extractive.centrality import lexrank_scores, textrank_scores
 from hf_summ.extractive.consistent import keep_sentences
-from hf_summ.extractive.frequencies import best_first, tfidf_scores
-from hf_summ.models.checks import check_integer, check_texts
+from hf_summ.extractive.frequencies import best_first, distinct, tfidf_scores
+from hf_summ.models.checks import check_integer, check_list, check_texts, is_list
+from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 
 # the measure is the sum of ROUGE-n F over these n
 MEASURES = {"rouge1": (1,), "rouge2": (2,), "rouge12": (1, 2)}
@@ -18,23 +21,35 @@ _CENTRALITIES = {"tfidf": tfidf_scores, "lexrank": lexrank_scores, "textrank": t
 METHODS = ("lead", "tail", "oracle", *_CENTRALITIES, "consistent")
 
 
-def greedy_oracle(sentences: Sequence[Sequence[str]], reference: Sequence[str], number: int, measure: str) -> list[int]:
+def greedy_oracle(
+    sentences: Sequence[Sequence[str]],
+    reference: Sequence[str],
+    number: int | None,
+    measure: str,
+    room: int | None = None,
+) -> list[int]:
     """Indices of at most `number` sentences, in order; each step adds the one that raises the measure most.
 
     The search ends when no further sentence raises the measure, so there may be fewer, or none without common n-grams.
-    The first sentence wins ties. N-grams cross the borders of chosen sentences, as in ROUGE.
+    The first sentence wins ties. N-grams cross the borders of chosen sentences, as in ROUGE. No two sentences have the
+    same words.
 
     Args:
         sentences: words of each sentence.
         reference: words of the reference.
         measure: one of `MEASURES`.
+        room: largest number of words of all chosen sentences; the first may exceed it.
     """
     sizes = MEASURES[measure]
     counts = {n: Counter(_ngrams(reference, n)) for n in sizes}
+    candidates = {tuple(sentences[index]): index for index in distinct(range(len(sentences)), sentences)}
     chosen: list[int] = []
     best = 0.0
-    while len(chosen) < number:
-        trials = (sorted([*chosen, index]) for index in range(len(sentences)) if index not in chosen)
+    while number is None or len(chosen) < number:
+        if chosen and room is not None:
+            rest = room - sum(len(sentences[index]) for index in chosen)
+            candidates = {words: index for words, index in candidates.items() if len(words) <= rest}
+        trials = (sorted([*chosen, index]) for index in sorted(candidates.values()) if index not in chosen)
         scored = ((_score(list(chain.from_iterable(sentences[i] for i in trial)), counts), trial) for trial in trials)
         # `max` returns the first of equals
         score, trial = max(scored, key=lambda pair: pair[0], default=(0.0, chosen))
@@ -59,19 +74,21 @@ def _ngrams(words: Sequence[str], n: int):
 
 
 def extract(
-    documents: Sequence[str],
+    documents: Sequence[str | Sequence[str]],
     method: str,
     sentences: int | Sequence[int] = 3,
     references: Sequence[str] | None = None,
     measure: str = "rouge12",
     language: str = "en",
     splitter: str = "sentencex",
+    words: int | None = None,
+    lines: str = "auto",
 ) -> list[str]:
     """Summarize each document by some of its sentences, in their order, on one line.
 
-    - "lead" and "tail": the first and the last sentences. With each reference's number of sentences as `sentences`,
-      these are the head and the tail of Aksenov et al. 2020, section 5.2. "lead" is `hf_summ.data.lead`, which training
-      scores for comparison.
+    - "lead" and "tail": the first and the last sentences, of several documents those of each (the First-k of Fabbri et
+      al. 2019). With each reference's number of sentences as `sentences`, these are the head and the tail of Aksenov et
+      al. 2020, section 5.2. "lead" is `hf_summ.data.lead`, which training scores for comparison.
     - "oracle": the sentences with the highest ROUGE, chosen greedily (Nallapati et al. 2017); fewer than requested if
       more would lower it, and none without n-grams in common with the reference.
     - "tfidf", "lexrank" (Erkan and Radev 2004), "textrank" (Mihalcea and Tarau 2004): the sentences with the highest
@@ -80,58 +97,70 @@ def extract(
     - "consistent": the first three sentences, then those with the highest tf-idf, as in `consistent_extract`, which has
       more settings, without a next-sentence model.
 
+    No method but "lead" and "tail" chooses two sentences with the same words.
+
     See `extract_sentences` for arguments and errors.
     """
-    chosen = _choose(documents, method, sentences, references, measure, language, splitter)
-    return [pick_sentences(document, *choice) for document, choice in zip(documents, chosen, strict=True)]
+    chosen = _choose(documents, method, sentences, references, measure, language, splitter, words, lines)
+    joined = (text if isinstance(text, str) else DOCUMENT_SEPARATOR.join(text) for text in documents)
+    return [pick_sentences(document, *choice) for document, choice in zip(joined, chosen, strict=True)]
 
 
 def extract_sentences(
-    documents: Sequence[str],
+    documents: Sequence[str | Sequence[str]],
     method: str,
     sentences: int | Sequence[int] = 3,
     references: Sequence[str] | None = None,
     measure: str = "rouge12",
     language: str = "en",
     splitter: str = "sentencex",
+    words: int | None = None,
+    lines: str = "auto",
 ) -> list[list[int]]:
     """The sentences that `extract` chooses: one list of ascending indices into `split_sentences` per document.
 
     Args:
-        documents: one text per document.
+        documents: one text per document, or several, whose sentences are counted through all of them.
         method: one of `METHODS`.
         sentences: number of sentences, for all documents or for each; a shorter document keeps all.
         references: one text per document, for "oracle"; other methods ignore them.
         measure: maximized by "oracle": F of "rouge1", of "rouge2", or their sum "rouge12", without stemming.
         language: as for `rouge_scores`.
-        splitter: as for `split_sentences`.
+        splitter, lines: as for `split_sentences`.
+        words: number of words, in place of `sentences`: whole sentences are taken while they fit; the first is taken
+            alone if it does not fit. Of several documents, "lead" and "tail" take a sentence of each in turn.
 
     Raises:
         TypeError: documents or references that are not strings, or a number of sentences that is not an integer.
-        ValueError: an unknown method, measure or splitter; fewer than 1 sentence; other numbers of sentence counts or
-            references than of documents; "oracle" without references; no document with words; more sentences in a
-            document than "lexrank" and "textrank" can compare.
+        ValueError: an unknown method, measure or splitter; fewer than 1 sentence or word; other numbers of sentence
+            counts or references than of documents; "oracle" without references; no document with words; more sentences
+            in a document than "lexrank" and "textrank" can compare.
         ImportError: the method or the splitter needs the extra `extractive`, which is not installed.
 
     Warns:
-        UserWarning: some documents have no words and get no summary.
+        UserWarning: some documents have no words and get no summary; or the lines of some are read as wrapped.
     """
-    return [indices for _, indices in _choose(documents, method, sentences, references, measure, language, splitter)]
+    chosen = _choose(documents, method, sentences, references, measure, language, splitter, words, lines)
+    return [indices for _, indices in chosen]
 
 
 def _choose(
-    documents: Sequence[str],
+    documents: Sequence[str | Sequence[str]],
     method: str,
     sentences: int | Sequence[int],
     references: Sequence[str] | None,
     measure: str,
     language: str,
     splitter: str,
+    room: int | None,
+    lines: str,
 ) -> Iterator[tuple[list[str], list[int]]]:
     """Each document's sentences and the ascending indices of those chosen, with a progress bar."""
     check_choice("`method`", method, METHODS)
     check_choice("`measure`", measure, MEASURES)
-    check_texts("documents", documents)
+    check_list("documents", documents)
+    sets = [list(document) if is_list(document) else [document] for document in documents]
+    check_texts("documents", [text for texts in sets for text in texts])
     numbers = sentences if isinstance(sentences, Sequence) else [sentences] * len(documents)
     if len(numbers) != len(documents):
         raise ValueError(
@@ -139,31 +168,67 @@ def _choose(
         )
     for number in numbers or [sentences]:
         check_integer("sentences", number, 1)
+    if room is not None:
+        check_integer("words", room, 1)
     if method == "oracle":
         if references is None:
             raise ValueError('`method="oracle"` needs `references`, one per document')
-        check_pairs(references=references, documents=documents)
+        check_lengths(references=references, documents=documents)
+        check_texts("references", references)
     wordless = []
-    pairs = zip(documents, numbers, strict=True)
-    for row, (document, number) in enumerate(progress_bar(pairs, method, len(documents))):
-        texts = split_sentences(document, language, splitter)
-        words = [split_words(sentence, language) for sentence in texts]
+    pairs = zip(sets, numbers, strict=True)
+    for row, (texts, number) in enumerate(progress_bar(pairs, method, len(documents))):
+        own = [split_sentences(text, language, splitter, lines) for text in texts]
+        flat = [sentence for of_text in own for sentence in of_text]
+        words = [split_words(sentence, language) for sentence in flat]
+        limit = number if room is None else None
         if not any(words):
             wordless.append(row)
-            yield texts, []
+            yield flat, []
         elif method == "oracle":
             assert references is not None
-            yield texts, greedy_oracle(words, split_words(references[row], language), number, measure)
+            yield flat, greedy_oracle(words, split_words(references[row], language), limit, measure, room)
         elif method in _CENTRALITIES:
             try:
                 scores = _CENTRALITIES[method](words)
             except ValueError as error:
                 raise ValueError(f"row {row}: {error}") from error
-            yield texts, sorted(best_first(scores)[:number])
+            yield flat, _fitting(distinct(best_first(scores), words), words, limit, room)
         elif method == "consistent":
-            yield texts, keep_sentences(words, [1] * len(words), number)
+            costs = [1] * len(words) if room is None else [max(len(sentence), 1) for sentence in words]
+            yield flat, keep_sentences(words, costs, number if room is None else room)
         else:
-            indices = list(range(len(words)))
-            yield texts, indices[:number] if method == "lead" else indices[-number:]
+            yield flat, _at_an_end(method, own, words, limit, room)
     if documents:
         warn_of_wordless(wordless, "documents", len(documents), "get no summary", language, stacklevel=5)
+    if lines == "auto" and (wrapped := [row for row, texts in enumerate(sets) if any(map(is_wrapped, texts))]):
+        warnings.warn(wrapped_note(len(wrapped), len(sets), "documents"), stacklevel=4)
+
+
+def _at_an_end(
+    method: str, own: Sequence[Sequence[str]], words: Sequence[Sequence[str]], limit: int | None, room: int | None
+) -> list[int]:
+    """The indices of the first or last sentences of each document: a number of each, or while their words fit."""
+    ranked = []
+    start = 0
+    for of_text in own:
+        indices = list(range(start, start + len(of_text)))
+        ranked += [*enumerate(indices if method == "lead" else reversed(indices))]
+        start += len(of_text)
+    order = [index for rank, index in sorted(ranked) if limit is None or rank < limit]
+    if room is None:
+        return sorted(order)
+    sizes = accumulate(len(words[index]) for index in order)
+    return sorted(order[: max(sum(size <= room for size in sizes), 1)])
+
+
+def _fitting(order: Iterable[int], words: Sequence[Sequence[str]], limit: int | None, room: int | None) -> list[int]:
+    """The ascending indices of the first `limit` sentences, or of those whose words fit in `room` together."""
+    if room is None:
+        return sorted(islice(order, limit))
+    chosen: list[int] = []
+    for index in order:
+        if not chosen or len(words[index]) <= room:
+            chosen.append(index)
+            room -= len(words[index])
+    return sorted(chosen)

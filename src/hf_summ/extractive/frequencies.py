@@ -106,6 +106,14 @@ def tfidf_scores(sentences: Sequence[Sequence[str]], idf: DocumentFrequencies | 
     return np.array([math.fsum(map(weights.__getitem__, words)) / max(len(words), 1) for words in sentences])
 
 
+def distinct(order: Iterable[int], words: Sequence[Sequence[str]]) -> list[int]:
+    """The indices of sentences in this order, without those that have the words of an earlier one."""
+    firsts: dict[tuple[str, ...], int] = {}
+    for index in order:
+        firsts.setdefault(tuple(words[index]), index)
+    return list(firsts.values())
+
+
 def best_first(scores: np.ndarray) -> list[int]:
     """The indices of scores from the highest to the lowest; the earlier of equal ones comes first."""
     if not len(scores):

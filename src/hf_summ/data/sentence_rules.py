@@ -1,0 +1,214 @@
+"""What the sentence splitter misreads: line ends of wrapped text, list markers, stray marks, titles and citations.
+
+Texts are handed to it with such characters hidden by others, one for one, and ends of sentences after which the
+sentence continues are dropped.
+"""
+
+import re
+from itertools import pairwise
+
+from hf_summ.models.text_documents import IDEOGRAPHS, RUNNING
+
+LINES = ("auto", "wrapped", "sentences")
+# lines of wrapped text have this many characters, and this share of them is full
+_LEAST_WIDTH, _MOST_WIDTH, _FULL_SHARE = 20, 160, 0.75
+_STOP = re.compile(r"""[.!?…:;。！？।؟۔][\s"'”’»)\]]*$""")
+_FIRST_WORD = re.compile(rf"\s*(?:[{IDEOGRAPHS}{RUNNING}]{{1,2}}|\S+)")
+_LETTER = re.compile(r"\w")
+_ITEM = re.compile(r"\s*(?:[-*•‣◦▪●–>|#]|\(?(?:\d{1,2}|[a-z])[.)])\s")
+# markers of items within a line; numbers with a stop are markers only where a sentence may begin
+_MARKER = re.compile(r"(?<!\S)(?:\(?(?:\d{1,3}|[A-Za-z]|[ivxIVX]{1,5})\)|[•‣◦▪●*])(?=\s)")
+_NUMBER = re.compile(r"(?:^|(?<=[.!?:;]\s))\s*(?:\d{1,2}|[A-Za-z])\.(?=\s+[^\W\d_])")
+_EMOTICON = re.compile(r"(?<!\w)[:;=8][-'^]?[()\[\]](?!\w)")
+# a stop before a bracketed citation, after which the sentence continues
+_CITED = re.compile(r"(?:(?<=\bet al)\.(?=\s[\[(])|\.(?=\s\[[^\]\[]{1,40}\](?:\s+[a-z]|[.,;:)])))")
+_PAIRS = {"(": ")", "[": "]", "（": "）", "「": "」", "『": "』", "“": "”", "„": "“”", "«": "»", "»": "«", "‘": "’"}
+_CLOSING = frozenset("".join(_PAIRS.values()))
+_MARKS = re.compile(rf"[\"'{re.escape(''.join({*_PAIRS, *_CLOSING}))}]")
+# a pair around more ends of sentences than this is no pair
+_MOST_INNER = 2
+_INNER_STOP = re.compile(r"""[.!?][”"’')\]]*\s""")
+
+# abbreviations before a name, a number or a capital, which the library does not have
+_TITLES = {
+    "ca": "Sr Sra Dr Dra Prof St Av núm pàg",
+    "cs": "Dr dr Ing Mgr Bc MUDr JUDr PhDr RNDr Prof prof doc p č sv tzv např str",
+    "da": "Dr dr Hr hr Fr fr Prof prof Nr nr kap",
+    "de": "Dr Prof Hr Fr Frl Nr Abb Bd Kap Abs Art St Str Ing Dipl Mag bzw ca vgl sog geb evtl ggf inkl",
+    "el": "κ Δρ Καθ σελ αρ",
+    "es": "Sr Sra Srta Sres Dr Dra D Dña Ud Uds Lic Ing Prof Profa Gral Cnel Sto Sta Av Avda núm pág págs cap art",
+    "fi": "tri Tri prof Prof Dr dr esim ks ns nro",
+    "fr": "MM Mme Mmes Mlle Mlles Dr Drs Pr Prof Me Mgr St Ste cf av apr env éd chap art bd boul",
+    "gu": "ડૉ ડો શ્રી",
+    "hu": "dr Dr Prof prof id Id ifj Ifj özv Özv",
+    "it": "Sig Sigg Dott Prof Avv Ing On Sen Gen Col Mons Dr Arch Geom pag pagg art cap no cfr egr gent",
+    "kn": "ಡಾ ಶ್ರೀ",
+    "ml": "ഡോ ശ്രീ",
+    "mr": "डॉ श्री प्रा",
+    "nl": "Dhr dhr Mevr mevr Mw mw Prof prof Dr dr Drs drs Ir ir Mr mr Ing ing St bijv nr Nr",
+    "no": "Dr dr Hr hr Fr fr Prof prof Nr nr kap",
+    "pl": "dr Dr prof Prof inż mgr hab ks gen płk św Św ul al pl nr tzw np",
+    "pt": "Sr Sra Srta Dr Dra Prof Profa Eng Exmo Exma Av pág págs pag núm art cap Sto Sta",
+    "ro": "dl Dl dna Dna dr Dr prof Prof Sf sf str nr",
+    "ru": "г ул д гл им проф Проф акад Акад ст стр рис т тов",
+    "sk": "Dr dr Ing Mgr Bc MUDr JUDr PhDr Prof prof doc p č sv tzv napr str",
+    "sv": "Dr dr Prof prof Hr hr Fr fr S:t nr Nr kap",
+    "ta": "திரு டாக்டர் திருமதி",
+    "te": "డా డాక్టర్ శ్రీ",
+    "tr": "Dr Prof Doç Yrd Av Sn Alb Gen Öğr Gör Arş Uzm Müh",
+    "uk": "м вул ім проф Проф акад Акад ст стр рис",
+}
+_TITLES |= {"nb": _TITLES["no"], "nn": _TITLES["no"]}
+# before a number
+_NUMBERED = frozenset(
+    "p pp pág págs pag pagg pàg s S str стр nr Nr no No núm n art Art fig Fig Eq Sec Ref cap kap Kap vol Vol Bd kl d".split()
+)
+# a number with a stop after these is an ordinal
+_ORDINAL = {
+    "de": re.compile(
+        r"\b(?:[Dd](?:er|ie|as|em|en|es)|[Ii]m|[Aa]m|[Zz]u[mr]|[Vv]om|[Bb]eim|(?:ein|kein|sein|ihr|dies|jed)e?[rsmn]?|und)"
+        r"\s\d{1,3}\.$"
+    )
+}
+# in these languages, sentences end with a danda
+_DANDA = frozenset("as bn hi ne or pa sa".split())
+_LAST_WORD = re.compile(r"(?:^|[\s.(\[«“\"'’-])([^\s.(\[«“\"'’-]+)\.$")
+# an abbreviation of several letters, such as o.a.
+_DOTTED = re.compile(r"(?<!\w)(?:[^\W\d_]\.){2,}$")
+# characters of a title in a script of a danda
+_MOST_TITLE = 4
+
+
+def unwrapped(text: str, lines: str = "auto") -> str:
+    """The text with a space for each line end within a sentence, of the same length.
+
+    Args:
+        lines: "wrapped": every line end between two lines of text, unless an item of a list begins; "sentences": none;
+            "auto": as "wrapped" if the text is wrapped at a width, which holds if most lines have no room for the next
+            line's first word, most of them do not end with a stop, and not almost all begin with a capital. A line with
+            such room ends a sentence there, but for one before a small letter.
+    """
+    parts = text.split("\n")
+    filled = [bool(part.strip()) for part in parts]
+    joints = [index for index, pair in enumerate(pairwise(filled)) if all(pair)]
+    if lines == "wrapped":
+        inner = {index for index in joints if not _ITEM.match(parts[index + 1])}
+    elif lines == "auto" and _is_wrapped(parts, joints, full := _full(parts, joints)):
+        inner = {*full, *(i for i in joints if parts[i + 1].lstrip()[:1].islower() and not _STOP.search(parts[i]))}
+    else:
+        return text
+    ends = (" " if index in inner else "\n" for index in range(len(parts) - 1))
+    return "".join(part + end for part, end in zip(parts, [*ends, ""], strict=True))
+
+
+def _is_wrapped(parts: list[str], joints: list[int], full: list[int]) -> bool:
+    """Whether most lines before another one are full, without a stop, and not all before a capital."""
+    stops = sum(_STOP.search(parts[index]) is not None for index in full)
+    # highlights of a web page may have almost one length, but each begins with a capital
+    firsts = (_LETTER.search(parts[index + 1]) for index in full)
+    capitals = sum(first is not None and first[0].isupper() for first in firsts)
+    return len(full) >= max(2, _FULL_SHARE * len(joints)) and 2 * stops <= len(full) and 3 * capitals <= 2 * len(full)
+
+
+def is_wrapped(text: str) -> bool:
+    """Whether `unwrapped` reads the text as wrapped at a width."""
+    return unwrapped(text) != text
+
+
+def wrapped_note(number: int, total: int, texts: str) -> str:
+    """The note that so many of all texts are read as wrapped."""
+    return (
+        f"{number} of {total} {texts} have wrapped lines, whose ends are read as spaces: set `lines` to 'sentences' if "
+        "they end sentences"
+    )
+
+
+def _full(parts: list[str], joints: list[int]) -> list[int]:
+    """The lines without room for the next line's first word, if the text may be wrapped at all."""
+    widths = [len(part.rstrip()) for part in parts]
+    # a few addresses and the like may exceed the width
+    width = sorted(widths)[-1 - len(parts) // 20]
+    if not _LEAST_WIDTH <= width <= _MOST_WIDTH:
+        return []
+    firsts = {index: _FIRST_WORD.match(parts[index + 1]) for index in joints}
+    return [i for i in joints if (first := firsts[i]) and widths[i] + 1 + len(first[0].strip()) > width]
+
+
+def hidden(line: str) -> str:
+    """The line with other characters, one for one, in place of those that the splitter misreads.
+
+    These are list markers, after which it takes all that follows as one sentence, emoticons, brackets and quotation
+    marks without a partner, and stops before citations.
+    """
+    line = _MARKER.sub(_capitals, line)
+    line = _NUMBER.sub(_capitals, line)
+    line = _EMOTICON.sub(lambda match: "x" * len(match[0]), line)
+    line = _CITED.sub(",", line)
+    characters = list(line)
+    for index in _unpaired(line):
+        # an opening mark begins a sentence, and a closing one ends it
+        opens = not line[index - 1 : index].strip() and line[index + 1 : index + 2].strip()
+        characters[index] = "X" if opens else " "
+    return "".join(characters)
+
+
+def _capitals(match: re.Match[str]) -> str:
+    return re.sub(r"\S", "X", match[0])
+
+
+def _unpaired(line: str) -> list[int]:
+    """The positions of brackets and quotation marks that have no partner."""
+    unpaired: list[int] = []
+    # the mark and position of those still open
+    opened: list[tuple[str, int]] = []
+    for match in _MARKS.finditer(line):
+        mark, index = match[0], match.start()
+        before, after = line[index - 1 : index], line[index + 1 : index + 2]
+        if mark in "'’" and before.isalnum() and after.isalnum():
+            continue
+        is_straight = mark in "\"'"
+        partners = [
+            depth
+            for depth, (other, _) in enumerate(opened)
+            if (other == mark and bool(before.strip()) if is_straight else mark in _PAIRS.get(other, ""))
+        ]
+        if partners:
+            unpaired += [start for _, start in opened[partners[-1] + 1 :]]
+            start = opened[partners[-1]][1]
+            del opened[partners[-1] :]
+            stops = len(_INNER_STOP.findall(line, start, index))
+            # a quotation of sentences ends with a mark
+            if stops > _MOST_INNER or (is_straight and stops and before.isalnum()):
+                unpaired += start, index
+        elif (is_straight and not before.isalnum() and after.strip()) or mark in _PAIRS:
+            opened.append((mark, index))
+        elif mark != "’":
+            unpaired.append(index)
+    return unpaired + [start for _, start in opened]
+
+
+def is_end(before: str, after: str, code: str) -> bool:
+    """Whether a sentence of a language ends between two texts, where the splitter found an end.
+
+    Args:
+        before, after: the text on either side, without space there.
+        code: two letters, see `language_code`.
+    """
+    if not after or not before.endswith("."):
+        return True
+    # what follows a hyphen or a comma belongs to the word before
+    if re.match(r"[-,;][^\W_]|,", after):
+        return False
+    match = _LAST_WORD.search(before)
+    name = match[1] if match else ""
+    is_letter = len(name) == 1 and name.isalpha() and not re.match(f"[{IDEOGRAPHS}]", name)
+    if after[0].islower() and (is_letter or _DOTTED.search(before) or (name.isdigit() and code != "en")):
+        return False
+    if name in _TITLES.get(code, "").split() or (after[0].isdigit() and name in _NUMBERED):
+        return False
+    if code in _DANDA:
+        return not 0 < len(name) <= _MOST_TITLE
+    if code in _ORDINAL and after[0].isupper() and _ORDINAL[code].search(before):
+        return False
+    # an initial; English ones the library has
+    return code == "en" or not (is_letter and not name.islower() and after[0].isalpha())

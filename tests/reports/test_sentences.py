@@ -1,0 +1,150 @@
+"""Sentences of texts as people have them, in each language that the splitter names; `|` is an end between two."""
+
+import textwrap
+
+import pytest
+
+from hf_summ.data import lead, split_sentences
+from hf_summ.data.sentence_rules import hidden, is_wrapped
+from hf_summ.evaluation import rouge
+
+WRAPPED = """Automatic summarizers read a long text and write a shorter
+one that keeps what matters most. Because there are more
+texts than anyone can read, many people study how programs
+could do this. Programs that write good summaries consider
+length, style and syntax. A search engine is one example
+of such programs. Another one shortens news."""
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("en", "Dr. Smith met Mr. Jones in the U.S. on Monday.|They spoke."),
+        ("en", "He works at Acme Inc. and lives in St. Louis.|She left."),
+        ("en", "See Fig. 3 and Eq. 4 for details (e.g. p. 5).|It works."),
+        ("en", "J. R. R. Tolkien wrote it.|C. S. Lewis read it."),
+        ("en", "It cost $3.50 vs. $4.20.|He paid."),
+        ("en", 'He said "I left. She stayed."|Then he went.'),
+        ("en", "It works (he said. Really).|It does."),
+        ("fr", "Le président M. Macron a parlé.|Mme Le Pen a répondu."),
+        ("fr", "Le discours de E. Philippe plaît.|Il part."),
+        ("fr", "Le Dr. House est venu.|Il est né en 50 av. J.-C. selon eux."),
+        ("de", "Am 3. Oktober kam Dr. Müller.|Er blieb."),
+        ("de", "Der 2. Teil kommt bald.|Er ist lang."),
+        ("de", "Das ist z.B. gut, d.h. sehr gut.|Es bleibt."),
+        ("de", "Er sagte: „Ich gehe.“|Dann ging er."),
+        ("de", "Er war 12.|Sie war 13."),
+        ("es", "Bien.|¡Hola!|¿Qué tal?|Muy bien."),
+        ("es", "El Sr. García y la Sra. López llegaron.|Se fueron."),
+        ("es", "Véase la pág. 5 del libro.|Es bueno."),
+        ("pt", "Ver pág. 5 do livro.|Fica na Av. Paulista.|Bom."),
+        ("pt", "O Sr. Silva e a Dra. Costa vieram.|Saíram."),
+        ("it", "Il no. 5 vince.|Bene."),
+        ("it", "Il Sig. Rossi e il Dott. Bianchi parlano.|Poi vanno via."),
+        ("it", "Ha detto no. Poi è uscito."),
+        ("nl", "Mevr. de Vries kwam.|Dat is o.a. goed."),
+        ("nl", "Dhr. Jansen woont in St. Anna.|Hij werkt."),
+        ("pl", "To było w 2010 r. w Polsce.|Koniec."),
+        ("pl", "Przyszedł dr Nowak i prof. Kowalski.|Wyszli."),
+        ("ru", "Это было в 2010 г. в Москве.|Конец."),
+        ("ru", "Его зовут А. С. Пушкин.|Он поэт."),
+        ("uk", "Це було на вул. Шевченка.|Кінець."),
+        ("cs", "Ing. Novák přišel s prof. Dvořákem.|Odešli."),
+        ("sk", "Ing. Novák prišiel.|Odišiel."),
+        ("sv", "Dr. Svensson kom kl. 5 i går.|Han gick."),
+        ("da", "Hr. Jensen kom d. 3. maj.|Han gik."),
+        ("nb", "Hr. Hansen kom 3. mai.|Han gikk."),
+        ("fi", "Tri. Virtanen tuli 3. toukokuuta.|Hän lähti."),
+        ("el", "Ο κ. Παπαδόπουλος ήρθε.|Έφυγε;|Ναι."),
+        ("tr", "Dr. Yılmaz geldi.|Prof. Kaya gitti."),
+        ("ro", "Dl. Popescu a venit.|Dna. Ionescu a plecat."),
+        ("hu", "Dr. Nagy jött.|Elment."),
+        ("ca", "El Sr. Puig va arribar.|Va marxar."),
+        ("bg", "Дойде д-р Иванов.|Той замина."),
+        ("ar", "د. أحمد جاء.|ثم ذهب."),
+        ("ar", "هل جاء؟|نعم."),
+        ("fa", "دکتر آمد.|او رفت."),
+        ("ur", "وہ آیا۔|وہ گیا۔"),
+        ("hi", "डॉ. शर्मा आए।|वे गए।"),
+        ("bn", "ড. রহমান এলেন।|তিনি গেলেন।"),
+        ("mr", "डॉ. पाटील आले.|ते गेले."),
+        ("gu", "ડૉ. શાહ આવ્યા.|તે ગયા."),
+        ("pa", "ਡਾ. ਸਿੰਘ ਆਏ।|ਉਹ ਗਏ।"),
+        ("ta", "திரு. குமார் வந்தார்.|அவர் போனார்."),
+        ("te", "డా. రావు వచ్చారు.|ఆయన వెళ్ళారు."),
+        ("kn", "ಡಾ. ರಾವ್ ಬಂದರು.|ಅವರು ಹೋದರು."),
+        ("ml", "ഡോ. നായർ വന്നു.|അദ്ദേഹം പോയി."),
+        ("or", "ସେ ଆସିଲେ।|ସେ ଗଲେ।"),
+        ("am", "እሱ መጣ።|እሷ ሄደች።"),
+        ("hy", "Նա եկավ։|Նա գնաց։"),
+        ("my", "သူလာသည်။|သူသွားသည်။"),
+        ("ja", "彼は来た。|彼女は去った。"),
+        ("zh", "他来了。|她走了！|真的吗？"),
+        ("ko", "그가 왔다.|그녀는 갔다."),
+        ("kk", "Ол келді.|Ол кетті."),
+        # wikimedia/sentencex#62: after list markers
+        ("en", "There are two issues: 1) It is slow.|2) It is big.|In this paper, we fix both.|It is fast."),
+        ("en", "We ask: (a) Is it slow?|(b) Is it big?|We fix both.|It is fast."),
+        ("en", "Limits: (i) It is slow.|(ii) It is big.|We fix both.|It is fast."),
+        ("en", "• It is slow.|• It is big.|We fix both.|It is fast."),
+        ("en", "Steps: 1. Preheat the oven.|2. Mix the eggs.|Then serve it."),
+        ("de", "Zwei Fragen: 1) Ist es schnell?|2) Ist es gut?|Dann endet es.|Es regnet."),
+        # nipunsadvilkar/pySBD#86: before citations
+        ("en", "Smith et al. [5] propose a parser.|It is fast."),
+        ("en", "The U.S. [1] grew.|It fell."),
+        ("en", "See cf. [3] for details.|It works."),
+        ("en", "It works.[5]|It is fast. [6]|Then it fell."),
+        # spencermountain/compromise#1026, nipunsadvilkar/pySBD#122: marks without a partner
+        ("en", "I lost my keys :( I looked.|No luck.|Call your dad.|He has a spare :) Good idea."),
+        ("en", 'The shelf is 5" wide.|It fits the wall.|The other is 7" wide.|It does not.'),
+        ("en", "Price: $5 (approx.|It fell.|Then it rose.|It was high (very) then.|It ended."),
+        ("en", "Photo: [AP.|He left.|She stayed.|(Reuters] It rained.|It ended."),
+        ("en", "It was the '60s.|Kids' toys sold.|They were fun."),
+        ("en", "“He left.|She stayed.|It rained.|It ended.|We went."),
+    ],
+)
+def test_sentences(language, text):
+    joiner = "" if language in ("zh", "ja", "my") else " "
+    assert split_sentences(text.replace("|", joiner), language) == text.split("|")
+
+
+def test_characters_are_hidden_one_for_one():
+    for text in (WRAPPED, "a) b (c \"d. 1. E :( „f“ ” ‘ ' )", ""):
+        assert len(hidden(text)) == len(text)
+
+
+def test_line_ends_of_wrapped_text_are_spaces():
+    # summanlp/textrank#46, gensim#1575, nipunsadvilkar/pySBD#75
+    joined = WRAPPED.replace("\n", " ")
+    assert [" ".join(text.split()) for text in split_sentences(WRAPPED)] == split_sentences(joined)
+    assert (
+        split_sentences(WRAPPED, lines="sentences")[0] == "Automatic summarizers read a long text and write a shorter"
+    )
+    assert lead(WRAPPED, 2) == lead(joined, 2)
+    for width in (30, 72, 100):
+        assert is_wrapped(textwrap.fill(joined, width))
+    # a heading and a list keep their line ends
+    text = f"Summaries\n\n{WRAPPED}\n\n- one\n- two\n"
+    sentences = split_sentences(text)
+    assert (sentences[0], sentences[-2:], len(sentences)) == ("Summaries", ["- one", "- two"], 8)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The mayor opened a bridge on Monday\nThe mill burned for two whole hours\nPolice now look for any witnesses",
+        "A cat sat.\nA dog ran.\nA bird flew away.",
+        "one two\nthree",
+        "Alice\nBob\nCarol",
+    ],
+)
+def test_lines_that_are_sentences_stay_so(text):
+    assert not is_wrapped(text)
+    assert split_sentences(text) == text.split("\n")
+
+
+def test_wrapped_lines_are_one_sentence_to_rouge():
+    joined = WRAPPED.replace("\n", " ")
+    assert rouge([WRAPPED], ["It shortens news. A search engine is one."]) == rouge(
+        [joined], ["It shortens news. A search engine is one."]
+    )
