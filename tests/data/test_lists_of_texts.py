@@ -74,7 +74,7 @@ def test_a_text_called_document_comes_before_documents(load_rows, way):
 @WAYS
 def test_columns_in_the_way_of_a_list_give_way(load_rows, way):
     rows = [{"document": "d", "documents": ["x"], "passages": ["y", "z"], "summary": "s"}]
-    assert load_rows(way, rows, text_column="passages") == [
+    assert load_rows(way, rows, text_column="passages", lists=["documents"]) == [
         {"document": "y\n\nz", "documents": ["y", "z"], "summary": "s"}
     ]
 
@@ -155,7 +155,8 @@ def test_references_come_before_a_title_and_after_other_summaries(load_rows, way
 @WAYS
 def test_a_list_of_summaries_under_another_name_becomes_references(load_rows, way):
     rows = [{"source": ["One.", "Two."], "target": ["a", "b"], "summary": "other"}]
-    assert load_rows(way, rows, text_column="source", summary_column="target") == [
+    columns = {"text_column": "source", "summary_column": "target"}
+    assert load_rows(way, rows, **columns, lists=["documents", "references"]) == [
         {"document": "One.\n\nTwo.", "documents": ["One.", "Two."], "summary": "a", "references": ["a", "b"]}
     ]
 

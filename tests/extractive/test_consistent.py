@@ -54,7 +54,7 @@ def test_what_is_kept_of_a_share(seed):
 
 
 def test_the_first_three_come_before_the_best():
-    words = [["a"], ["a"], ["a"], ["a", "b"], ["flood", "flood"], ["a"]]
+    words = [["a"], ["a", "c"], ["a", "d"], ["a", "b"], ["flood", "flood"], ["a", "e"]]
     assert keep_sentences(words, [1] * 6, 4) == [0, 1, 2, 4]
     assert keep_sentences(words, [1] * 6, 2) == [0, 1]
     # the second does not fit, but those after it do

@@ -1,6 +1,8 @@
 """Columns of documents and summaries: how they are chosen, and the values that they may contain."""
 
+import ast
 import json
+import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +13,28 @@ if TYPE_CHECKING:
     import datasets
 
 # if no column is named, the first of these that a corpus has is used
-DOCUMENT_COLUMNS = ("document", "documents", "article", "text", "source", "dialogue", "body", "content", "description")
-SUMMARY_COLUMNS = ("summary", "highlights", "target", "abstract", "references", "headline", "title")
+DOCUMENT_COLUMNS = (
+    *("document", "documents", "article", "article_text", "text", "full_text", "maintext", "dialogue", "content"),
+    *("story", "report", "book", "chapter", "transcript", "passage", "email_body", "body", "source", "input"),
+    "description",
+)
+SUMMARY_COLUMNS = (
+    *("summary", "summaries", "highlights", "target", "abstract", "abstract_text", "tldr", "references", "reference"),
+    *("summary_text", "headline", "subject_line", "title"),
+)
 # of a file that need not have documents, in which an abstract may be the document
-REFERENCE_COLUMNS = ("references", "reference", "summary", "highlights", "target", "headline", "title")
+REFERENCE_COLUMNS = (
+    *("references", "reference", "summary", "summaries", "highlights", "target", "tldr", "headline", "subject_line"),
+    "title",
+)
+# of predictions; the first that contains one of the beginnings below comes before `summary`
+PREDICTION_COLUMNS = ("prediction", "predictions", "generated_summary", "summary_text", "generated_text")
+_PREDICTED = re.compile("predict|generat|hypothes|candidate|decoded|output|system", re.IGNORECASE)
+_MEMBER = re.compile(r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+\"""", re.DOTALL)
+# members separated by commas, or by space alone as NumPy does
+_LIST = re.compile(
+    rf"\[\s*(?:{_MEMBER.pattern})(?:\s*,\s*(?:{_MEMBER.pattern})|\s+(?:{_MEMBER.pattern}))*+\s*\]\s*", re.DOTALL
+)
 # of a loaded corpus, with the text to put before each row's document
 PREFIX_COLUMN = "prefix"
 # chosen column -> the column for its values if they are lists
@@ -60,14 +80,31 @@ def choose_column(
         ValueError: there is no such column; the message lists those present and suggests the most similar.
     """
     free = [column for column in columns if column not in (name, other)]
-    choice = name or next((column for column in usual if column in free), None)
-    if choice is not None and choice in columns:
+    spelled = {column.lower(): column for column in reversed(free)}
+    choice = name or next((spelled[column] for column in usual if column in spelled), None)
+    if choice is not None and (choice in columns or ((several := names_in(choice)) and several <= {*columns})):
         return choice
     similar = (nearest(column, free, cutoff=0.6) for column in ((name, *usual) if name else usual))
     problem = f"no column '{name:.80}'" if name else f"no {usual[0]} column"
     # names of columns may contain line ends
     problem = one_line(f"{problem}; the columns are {', '.join(columns) or '(none)'}")
     raise ValueError(f"{where}: {problem}: name one {hint}{next(filter(None, similar), '')}")
+
+
+def prediction_column(columns: Sequence[str], name: str | None, where: str) -> str:
+    """The column `name` of predictions; if it is None, the first usual one, one named like predictions, or `summary`.
+
+    Raises:
+        ValueError: as `choose_column`.
+    """
+    similar = filter(_PREDICTED.search, columns)
+    usual = (*PREDICTION_COLUMNS, *(column.lower() for column in similar), "summary")
+    return choose_column(columns, name, usual, where, "with `prediction_column`")
+
+
+def names_in(column: str) -> set[str]:
+    """The names of several columns, whose values are read as a list, that are separated by commas."""
+    return set(column.split(",")) if "," in column else set()
 
 
 def source_column(columns: Collection[str]) -> str:
@@ -82,7 +119,7 @@ def has_references(columns: "datasets.Features") -> bool:
 
 def is_text(feature: Any) -> bool:
     """Whether a feature of a data set is that of texts; the `feature` of a list's feature is that of its members."""
-    return getattr(feature, "dtype", None) in ("string", "large_string")
+    return getattr(feature, "dtype", None) in ("string", "large_string", "string_view")
 
 
 def reference_texts(rows: "datasets.Dataset") -> list[str] | list[list[str]]:
@@ -100,16 +137,34 @@ def reference_texts(rows: "datasets.Dataset") -> list[str] | list[list[str]]:
 def text_or_texts(row: dict[str, Any], column: str, where: str) -> str | list[str | None] | None:
     """The value of a chosen column in a row: one text or a list of texts.
 
+    A list may be written as text, in JSON or as Python and NumPy print it; several columns, see `names_in`, are a list
+    of their texts.
+
     Raises:
         ValueError: the row has no such column, or its value is not text.
     """
-    if column not in row:
+    if column in row:
+        value = _listed(row[column])
+    elif (names := names_in(column)) and names <= row.keys():
+        value = [row[name] for name in column.split(",") if row[name] is not None]
+    else:
         raise ValueError(f"{where}: no column '{column}'; the columns are {', '.join(row) or '(none)'}")
-    value = row[column]
     for text in value if isinstance(value, list) else [value]:
         if not isinstance(text, str | None):
             listed = "a list with " if isinstance(value, list) else ""
             raise ValueError(f"{where}: '{column}' must be text, but is {listed}{type(text).__name__}: {text!r:.60}")
+    return value
+
+
+def _listed(value: Any) -> Any:
+    """The list that a text writes, or the value itself."""
+    if not isinstance(value, str) or value[:1] != "[" or _LIST.fullmatch(value) is None:
+        return value
+    for read in (json.loads, lambda text: [ast.literal_eval(member) for member in _MEMBER.findall(text)]):
+        try:
+            return read(value)
+        except (SyntaxError, ValueError):
+            continue
     return value
 
 
@@ -119,6 +174,30 @@ def has_text(value: str | Iterable[str | None] | None) -> bool:
         # in most texts, the first character is visible
         return value[:1].isalnum() or any(character.isprintable() and character != " " for character in value)
     return any(map(has_text, value or ()))
+
+
+class Doubts:
+    """What looks wrong in pairs of documents and summaries, counted row by row."""
+
+    def __init__(self):
+        self._rows = self._within = self._shorter = 0
+
+    def add(self, document: str | list[str | None], summary: str | list[str | None]) -> None:
+        """Count a row."""
+        texts, summaries = ([value] if isinstance(value, str) else value for value in (document, summary))
+        short = next(filter(has_text, summaries), "") or ""
+        self._rows += 1
+        self._within += any(short.strip() in text for text in texts if text)
+        self._shorter += sum(len(text or "") for text in texts) < len(short)
+
+    def notes(self) -> list[str]:
+        """A line for each doubt about most of the rows."""
+        findings = {
+            f"{self._within:,} of {self._rows:,} documents contain their whole summary": self._within,
+            f"{self._shorter:,} of {self._rows:,} documents are shorter than their summary": self._shorter,
+        }
+        hint = "unless it is meant, name other columns with `text_column` and `summary_column`"
+        return [f"{finding}: {hint}" for finding, number in findings.items() if 2 * number > self._rows]
 
 
 def single_texts(row: dict[str, Any], columns: Sequence[str], separate: Callable | None = None) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hf_summ.common.flags import flag, names
+from hf_summ.data.lists import MEANINGS
 from hf_summ.data.raw_formats import DataFormat, format_of
 
 SPLITS = ("train", "validation", "test")
@@ -20,7 +21,11 @@ class Reading:
 
     Args:
         text_column, summary_column: columns of documents and summaries; guessed if not given (document/summary,
-            article/highlights, text/summary, source/target, ...).
+            article/highlights, text/summary, source/target, ...). Names of several columns, separated by commas, are
+            read as a list.
+        lists: what lists of texts in these columns are: `sentences` of one text, `documents`, `references`. `documents`
+            decides for the column of documents, `references` for that of summaries, and `sentences` for the others;
+            guessed where not given.
         data_format: the format in which the data set is distributed; a folder with the splits may then be given instead
             of files. `gigaword`: line-aligned articles and titles. `lcsts`: PART_I.txt to PART_III.txt.
             `multi_news`: X.src and X.tgt, or rows, with documents separated by `|||||` or
@@ -32,8 +37,20 @@ class Reading:
         density_bin: for `newsroom`, only `abstractive`, `mixed` or `extractive` rows; all if not given.
     """
 
-    text_column: str | None = flag("data", "Column of the documents", unset="guessed from the names")
-    summary_column: str | None = flag("data", "Column of the summaries", unset="guessed from the names")
+    text_column: str | None = flag(
+        "data", "Column of the documents, or several separated by commas", unset="guessed from the names"
+    )
+    summary_column: str | None = flag(
+        "data", "Column of the summaries, or several separated by commas", unset="guessed from the names"
+    )
+    lists: list[str] | None = flag(
+        "data",
+        "What lists of texts in these columns are: sentences of one text, several documents, or several references; "
+        "'sentences references' if documents are lists of sentences, and summaries of references",
+        unset="guessed from numbers and lengths",
+        nargs="+",
+        choices=MEANINGS,
+    )
     data_format: str | None = flag(
         "data",
         "Format in which the data set is distributed: gigaword, lcsts, multi_news, duc, newsroom, cnn_dm or xsum; a "
@@ -73,7 +90,8 @@ class Reading:
 class Corpus(Reading):
     """A corpus on the Hub (`dataset_name`) or in files: one file or a line-aligned pair for each split.
 
-    A file is .json (a list of rows, or one row per line), .jsonl or .csv, each also as .gz; a pair is `X.source` beside
+    A file is .json (a list of rows, one row per line, or an object of columns), .jsonl, .csv or .tsv, each also as .gz,
+    .parquet, .arrow, or a folder of a split that `save_to_disk` of `datasets` wrote. A pair is `X.source` beside
     `X.target`, or `documents.txt,summaries.txt`. Equal corpora are read in the same way.
     """
 
@@ -86,7 +104,7 @@ class Corpus(Reading):
         needs=("dataset_name",),
     )
     train_file: str | None = flag(
-        "data", "Documents and summaries for training: json, jsonl, csv or X.source, also .gz", unset="none"
+        "data", "Documents and summaries for training: a file of rows, or X.source", unset="none"
     )
     validation_file: str | None = flag("data", "The same for validation", unset="none")
     test_file: str | None = flag("data", "The same for prediction", unset="none")

@@ -1,7 +1,7 @@
 """Loading a corpus: all rows are checked first, and then converted to a data set."""
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +12,28 @@ from hf_summ.common.messages import one_line
 from hf_summ.data.columns import (
     LIST_COLUMNS,
     PREFIX_COLUMN,
+    Doubts,
     choose_columns,
     column_type,
     feature_of,
     has_text,
     is_text,
+    names_in,
     single_texts,
     storable,
     text_or_texts,
     value_type,
 )
 from hf_summ.data.corpora import SPLITS, Corpus, Reading
+from hf_summ.data.lists import Lists, joined_sentences
 from hf_summ.data.raw_formats import format_of
 from hf_summ.data.rows import ROW_FILES, kind_of_file
 from hf_summ.models.text_documents import readable
 
 logger = logging.getLogger(__name__)
 
+# rows of a data set on the Hub from which the meaning of lists is guessed
+_SURVEYED = 1000
 # number of rows that a warning about blank rows lists
 _ROWS_LISTED = 5
 
@@ -45,9 +50,11 @@ def load(
     column become JSON strings. Lone surrogates, which no tokenizer can read, become U+FFFD. Rows with a blank document
     or summary are skipped, with one warning per split.
 
-    If documents are lists of texts, the lists are kept as `documents`, and `document` joins their members by blank
-    lines. If summaries are lists, the lists are kept as `references`, and `summary` is the first member. Models are
-    trained and scored on `summary`; `references` serves scoring with several. Blank members of lists are skipped.
+    Lists of texts are the sentences of one text, which are joined, several documents, or several references: see
+    `Reading.lists`. Those of documents are kept as `documents`, and `document` joins their members by blank lines.
+    Those of references are kept as `references`, and `summary` is the first member. Models are trained and scored on
+    `summary`; `references` serves scoring with several. Blank members of lists are skipped. The columns, what their
+    lists are, and what looks wrong in them are logged.
 
     Args:
         corpus: the corpus, and how to read it. With `streaming`, the training rows are an `IterableDataset` of
@@ -90,7 +97,9 @@ def _load_from_hub(
     trust = {"trust_remote_code": True} if trust_remote_code else {}
     try:
         trust |= {"streaming": True} if corpus.streaming else {}
-        loaded = datasets.load_dataset(name, corpus.dataset_config_name, cache_dir=cache_dir, token=token, **trust)
+        loaded = _saved(name) or datasets.load_dataset(
+            name, corpus.dataset_config_name, cache_dir=cache_dir, token=token, **trust
+        )
     except Exception as error:
         # for broken files, libraries raise errors of any type, including bare OSErrors
         if isinstance(error, OSError) and type(error) is not OSError:
@@ -137,31 +146,102 @@ def _stream(rows: datasets.IterableDataset, where: str, corpus: Corpus) -> datas
     return named.filter(lambda row: has_text(row["document"]) and has_text(row["summary"]))
 
 
+def _saved(name: str) -> Mapping[str, datasets.Dataset] | None:
+    """The splits in a folder that `save_to_disk` wrote, in which a single one may have no name, or None."""
+    if not any((Path(name) / file).is_file() for file in ("dataset_dict.json", "state.json")):
+        return None
+    loaded = datasets.load_from_disk(name)
+    return loaded if isinstance(loaded, dict) else {str(loaded.split or "train"): loaded}
+
+
 def _name_columns(dataset: datasets.Dataset, where: str, corpus: Corpus) -> datasets.Dataset:
     separate = corpus.format.separate
     chosen = choose_columns(
         dataset.column_names, corpus.text_column, corpus.summary_column, where, corpus.prefix_column
     )
-    lists = []
-    for column, name in chosen.items():
+    for name in (name for names in chosen.values() for name in (names_in(names) or [names])):
         feature = dataset.features[name]
-        is_list = column != PREFIX_COLUMN and is_text(getattr(feature, "feature", None))
-        if not is_list and not is_text(feature):
+        if not is_text(feature) and not is_text(getattr(feature, "feature", None)):
             raise ValueError(f"{where}: '{name}' must be text, but is {feature}: name another column")
-        if is_list or (column == "document" and separate is not None):
-            lists.append(column)
+    survey = _Columns(corpus, chosen)
+    texts = [name for name in dataset.column_names if name in {*chosen.values()}.union(*map(names_in, chosen.values()))]
+    for index, row in enumerate(dataset.select_columns(texts).select(range(min(len(dataset), _SURVEYED)))):
+        survey.look_at(row, f"{where}, row {index}")
+    survey.log(where)
+    lists, sentences = survey.lists, survey.sentences
     columns = _renamed(dataset.column_names, chosen, lists)
-    dataset = dataset.select_columns([name for name in dataset.column_names if name in columns])
-    dataset = dataset.rename_columns({old: new for old, new in columns.items() if old != new})
-    if lists:
+    if lists or sentences or any(map(names_in, chosen.values())):
         dataset = dataset.map(
-            single_texts, fn_kwargs={"columns": lists, "separate": separate}, desc="joining lists of texts"
+            lambda row: _texts(row, chosen, lists, sentences, separate),
+            remove_columns=[name for name in dataset.column_names if columns.get(name) != name],
+            desc="joining lists of texts",
         )
+    else:
+        dataset = dataset.select_columns([name for name in dataset.column_names if name in columns])
+        dataset = dataset.rename_columns({old: new for old, new in columns.items() if old != new})
     texts = dataset.filter(
         lambda *texts: all(map(has_text, texts)), input_columns=["document", "summary"], desc="leaving out blank rows"
     )
     _report_blank(where, len(dataset) - len(texts), len(dataset))
     return texts
+
+
+class _Columns:
+    """The chosen columns of a corpus, seen row by row: what they contain, and what to tell of them.
+
+    Args:
+        chosen: `document`, `summary` and perhaps `prefix` -> their columns.
+    """
+
+    def __init__(self, corpus: Corpus, chosen: dict[str, str]):
+        self.chosen, self._separate = chosen, corpus.format.separate
+        self._seen = {column: Lists(column, chosen[column], corpus.lists) for column in LIST_COLUMNS}
+        # chosen column -> whether its values are lists of texts
+        self._is_list: dict[str, bool] = {}
+        self._doubts = Doubts()
+
+    @property
+    def lists(self) -> tuple[str, ...]:
+        """Those of `document` and `summary` that have lists of documents or references."""
+        return tuple(c for c in LIST_COLUMNS if self._is_list.get(c) and c not in self.sentences)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """Those that have lists of sentences."""
+        separated = ("document",) if self._separate else ()
+        of_sentences = (column for column, seen in self._seen.items() if seen.meaning == "sentences")
+        return tuple(c for c in of_sentences if self._is_list.get(c) and c not in separated)
+
+    def look_at(self, row: dict[str, Any], where: str) -> bool:
+        """Check a row; whether its document and summary have text.
+
+        Raises:
+            ValueError: its document or summary is not text, or is a list unlike in earlier rows, or the reverse.
+        """
+        texts = {}
+        for column, name in self.chosen.items():
+            value = text_or_texts(row, name, where)
+            if column == "document" and self._separate is not None and isinstance(value, str):
+                value = self._separate(value)
+            is_list = isinstance(value, list)
+            # a prefix is never a list
+            if value is not None and self._is_list.setdefault(column, is_list and column != PREFIX_COLUMN) != is_list:
+                form = "list" if is_list else "str"
+                raise ValueError(f"{where}: '{name}' is {form}, unlike in other rows: {value!r:.60}")
+            if is_list:
+                self._seen[column].add(value)
+            texts[column] = value
+        has_both = has_text(texts["document"]) and has_text(texts["summary"])
+        if has_both:
+            self._doubts.add(texts["document"], texts["summary"])
+        return has_both
+
+    def log(self, where: str) -> None:
+        """Log the columns, what their lists are, and what looks wrong in them."""
+        logger.info(f"{where}: documents from '{self.chosen['document']}', summaries from '{self.chosen['summary']}'")
+        for note in (*(seen.note() for seen in self._seen.values()), *self._doubts.notes()):
+            if note is not None:
+                logger.warning(f"{where}: {note}")
 
 
 class Survey:
@@ -175,13 +255,10 @@ class Survey:
         self._corpus, self._split, self._name, self._paths = corpus, split, corpus.files[split], corpus.paths(split)
         # before they are read: a file that changes afterwards is converted again
         self._files = tuple((str(path.resolve()), content_hash(path)) for path in self._paths)
-        # `document`, `summary` and perhaps `prefix` -> their columns in the file
-        self._chosen: dict[str, str] = {}
-        # chosen column -> whether its values are lists of texts
-        self._lists: dict[str, bool] = {}
         # column -> the types of its values
         self._types: dict[str, set[str]] = {}
-        self._blank: list[str] = []
+        columns = None
+        blank: list[str] = []
         option = corpus.option()
         rows = total = 0
         for position, row in corpus.format.read(self._paths, True):
@@ -189,45 +266,29 @@ class Survey:
             if corpus.format.passes(row, option):
                 rows += 1
                 where = f"{self._name}, {position}"
-                self._chosen = self._chosen or _choose_columns(corpus, self._paths, row, where)
-                self._look_at(position, row)
+                columns = columns or _Columns(corpus, _choose_columns(corpus, self._paths, row, where))
+                if not columns.look_at(row, where):
+                    blank.append(position)
+                for name, value in row.items():
+                    self._types.setdefault(name, set()).add(value_type(value))
         if not total:
             raise ValueError(f"{self._name} has no rows: it must have at least one document and its summary")
         _check_some_pass(self._name, rows, total, corpus)
         if rows < total:
             logger.info(f"{self._name}: {rows} of {total} rows are used, those {_passing(corpus)}")
-        _report_blank(self._name, len(self._blank), rows, self._blank)
-
-    def _look_at(self, position: str, row: dict[str, Any]) -> None:
-        """Check a row, and record the types of its values.
-
-        Raises:
-            ValueError: its document or summary is not text, or is a list unlike in earlier rows, or the reverse.
-        """
-        is_blank, separate = False, self._corpus.format.separate
-        for column, name in self._chosen.items():
-            value = text_or_texts(row, name, f"{self._name}, {position}")
-            if column == "document" and separate is not None and isinstance(value, str):
-                value = separate(value)
-            is_list = isinstance(value, list)
-            # a prefix is never a list
-            if value is not None and self._lists.setdefault(name, is_list and column != PREFIX_COLUMN) != is_list:
-                form = "list" if is_list else "str"
-                raise ValueError(f"{self._name}, {position}: '{name}' is {form}, unlike in other rows: {value!r:.60}")
-            is_blank |= column != PREFIX_COLUMN and not has_text(value)
-        if is_blank:
-            self._blank.append(position)
-        for name, value in row.items():
-            self._types.setdefault(name, set()).add(value_type(value))
+        _report_blank(self._name, len(blank), rows, blank)
+        assert columns is not None
+        self._columns = columns
+        columns.log(self._name)
 
     def convert(self, cache_dir: str | None) -> datasets.Dataset:
         """The rows as a data set, from the cache if the files have not changed."""
-        lists = tuple(column for column in LIST_COLUMNS if self._lists[self._chosen[column]])
-        columns = _renamed(self._types, self._chosen, lists)
+        chosen, lists = self._columns.chosen, self._columns.lists
+        columns = _renamed(self._types, chosen, lists)
         types = {columns[name]: column_type(types) for name, types in self._types.items() if name in columns}
         # without this, a column with only null values would have no type
-        types |= {LIST_COLUMNS[column]: "strings" for column in lists} | dict.fromkeys(self._chosen, "string")
-        order = [*self._chosen, *(name for name in types if name not in self._chosen)]
+        types |= {LIST_COLUMNS[column]: "strings" for column in lists} | dict.fromkeys(chosen, "string")
+        order = [*chosen, *(name for name in types if name not in chosen)]
         return datasets.Dataset.from_generator(
             _rows,
             features=datasets.Features({name: feature_of(types[name]) for name in order}),
@@ -236,8 +297,10 @@ class Survey:
             gen_kwargs={
                 # their content is in the cache's key, as archives and copies keep the time of a change
                 "files": self._files,
-                "columns": tuple(sorted(columns.items())),
+                "columns": tuple(sorted((old, new) for old, new in columns.items() if old not in chosen.values())),
+                "chosen": tuple(chosen.items()),
                 "lists": lists,
+                "sentences": self._columns.sentences,
                 "json_columns": tuple(sorted(name for name, type_name in types.items() if type_name == "json")),
                 "data_format": self._corpus.data_format,
                 "option": self._corpus.option(),
@@ -298,15 +361,34 @@ def _renamed(columns: Iterable[str], chosen: dict[str, str], lists: Collection[s
 
 
 def _rows(
-    files: tuple, columns: tuple, lists: tuple, json_columns: tuple, data_format: str | None, option: Any
+    files: tuple,
+    columns: tuple,
+    chosen: tuple,
+    lists: tuple,
+    sentences: tuple,
+    json_columns: tuple,
+    data_format: str | None,
+    option: Any,
 ) -> Iterator[dict[str, Any]]:
     """The rows of a surveyed file with renamed columns, without blank rows and rows excluded by the option."""
     reader = format_of(data_format)
     for _, row in reader.read(tuple(Path(path) for path, _ in files), False):
         if not reader.passes(row, option):
             continue
-        row = {new: storable(row.get(old), as_json=new in json_columns) for old, new in columns}
-        if lists:
-            row |= single_texts(row, lists, reader.separate)
-        if has_text(row["document"]) and has_text(row["summary"]):
-            yield row
+        others = {new: storable(row.get(old), as_json=new in json_columns) for old, new in columns}
+        texts = _texts(row, dict(chosen), lists, sentences, reader.separate)
+        if has_text(texts["document"]) and has_text(texts["summary"]):
+            yield others | {name: storable(value, as_json=False) for name, value in texts.items()}
+
+
+def _texts(
+    row: dict[str, Any],
+    chosen: Mapping[str, str],
+    lists: Collection[str],
+    sentences: Collection[str],
+    separate: Callable[[str], list[str]] | None,
+) -> dict[str, Any]:
+    """The chosen columns of a row under their names in the data set; see `_Columns` for `lists` and `sentences`."""
+    texts = {column: text_or_texts(row, name, "") for column, name in chosen.items()}
+    texts |= {column: joined_sentences(texts[column] or []) for column in sentences}
+    return texts | single_texts({LIST_COLUMNS[column]: texts[column] for column in lists}, lists, separate)

@@ -3,11 +3,13 @@
 import csv
 import gzip
 import json
+import logging
 import os
+import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import zip_longest
+from itertools import chain, dropwhile, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,13 @@ from hf_summ.common.messages import progress_bar
 from hf_summ.common.records import parse_json
 from hf_summ.models.text_documents import readable
 
+logger = logging.getLogger(__name__)
+
 # in bytes; a whole corpus may be a list in a single line, which needs several times its size in memory
 _LONGEST_LINE = 2**30
-ROW_FILES = (".json", ".jsonl", ".csv")
-STREAMED_FILES = (*ROW_FILES, ".parquet")
+ROW_FILES = (".json", ".jsonl", ".csv", ".tsv", ".parquet", ".arrow")
+# separators of the fields of a .csv file; the most frequent in its header is used
+_SEPARATORS = ",;\t|"
 
 # a row's position, such as `line 7`, and its values
 Rows = Iterator[tuple[str, dict[str, Any]]]
@@ -43,8 +48,9 @@ def locate(name: str) -> tuple[Path, ...]:
         return path, beside(path, [source.with_suffix(".target").name], "summaries")
     if kind_of_file(path) not in ROW_FILES:
         raise ValueError(
-            f"{path}: cannot tell from its name how to read this file: name a .json, .jsonl or .csv file, an X.source "
-            "beside its X.target, or 'documents.txt,summaries.txt' (line-aligned); each also as .gz"
+            f"{path}: cannot tell from its name how to read this file: name a {', '.join(ROW_FILES[:-1])} or "
+            f"{ROW_FILES[-1]} file, an X.source beside its X.target, or 'documents.txt,summaries.txt' (line-aligned); "
+            "text also as .gz"
         )
     return (path,)
 
@@ -56,6 +62,8 @@ def existing(path: Path) -> Path:
         ValueError: it does not exist, is a folder, or is empty.
     """
     # os.path, as Path's methods fail on names that are too long
+    if saved_files(path):
+        return path
     if os.path.isdir(path):
         problem = "is a folder: name a file in it, or set the `data_format` of the corpus"
     elif not os.path.isfile(path):
@@ -80,8 +88,19 @@ def beside(path: Path, names: Sequence[str], content: str) -> Path:
     raise ValueError(f"{path} has no {content} beside it: {files[-2]} (or .gz) does not exist")
 
 
+def saved_files(path: Path) -> list[Path]:
+    """The files of a split that `save_to_disk` of `datasets` wrote to the folder `path`, if it is such a folder."""
+    state = os.path.join(path, "state.json")
+    if not os.path.isfile(state):
+        return []
+    files = parse_json(Path(state).read_text(encoding="utf-8")).get("_data_files", [])
+    return [path / file["filename"] for file in files]
+
+
 def kind_of_file(path: Path) -> str:
-    """The extension that determines how to read the file; .gz is ignored."""
+    """The extension that determines how to read the file; .gz is ignored, and a folder of `save_to_disk` is .arrow."""
+    if saved_files(path):
+        return ".arrow"
     return Path(path.stem if path.suffix == ".gz" else path.name).suffix.lower()
 
 
@@ -102,7 +121,7 @@ def read_rows(paths: tuple[Path, ...], show_progress: bool = False) -> Rows:
 
 
 def unread_rows(path: Path, show_progress: bool = False) -> UnreadRows:
-    """The position of each row of a .json, .jsonl or .csv file as in `read_rows`, and a function that reads the row.
+    """The position of each row of a file of rows as in `read_rows`, and a function that reads the row.
 
     Rows can thus be skipped without parsing them, and an unreadable row does not end the iteration: its function raises
     the ValueError that `read_rows` would raise.
@@ -110,7 +129,13 @@ def unread_rows(path: Path, show_progress: bool = False) -> UnreadRows:
     Raises:
         ValueError: the file is unreadable: not UTF-8, broken compression, an unclosed quotation mark.
     """
-    return (_csv_rows if kind_of_file(path) == ".csv" else _json_rows)(path, show_progress)
+    kind = kind_of_file(path)
+    if kind in (".parquet", ".arrow"):
+        # imported here, as it is slow
+        from hf_summ.data.tables import table_rows
+
+        return table_rows(path)
+    return (_csv_rows if kind in (".csv", ".tsv") else _json_rows)(path, show_progress)
 
 
 def read_lines(path: Path, show_progress: bool = False) -> Iterator[tuple[int, str]]:
@@ -157,16 +182,45 @@ def read_aligned(paths: Sequence[Path], show_progress: bool = False) -> Iterator
 
 
 def _json_rows(path: Path, show_progress: bool) -> UnreadRows:
-    lines = read_lines(path, show_progress)
-    for number, line in lines:
-        if line.isspace():
-            continue
-        if line.lstrip().startswith("["):
-            rows = _parse(line + "".join(line for _, line in lines), path, number)
-            for index, row in enumerate(rows, 1):
-                yield f"row {index}", partial(_object, path, f"row {index}", row)
-            return
-        yield f"line {number}", partial(_json_row, path, number, line)
+    lines = dropwhile(lambda pair: pair[1].isspace(), read_lines(path, show_progress))
+    first, second = next(lines, (0, "")), next(lines, None)
+    number, line = first
+    lines = chain([] if second is None else [second], lines)
+    # the whole file is a list, an object over several lines, or one of columns
+    if line.lstrip().startswith("[") or line.strip() == "{" or (second is None and _is_table(path, line)):
+        rows = _parse(line + "".join(line for _, line in lines), path, number)
+        for index, row in enumerate(rows if isinstance(rows, list) else _rows_of(rows), 1):
+            yield f"row {index}", partial(_object, path, f"row {index}", row)
+        return
+    for number, text in chain([first], lines):
+        if text and not text.isspace():
+            yield f"line {number}", partial(_json_row, path, number, text)
+
+
+def _is_table(path: Path, line: str) -> bool:
+    try:
+        value = parse_json(line, strict=False)
+        return kind_of_file(path) == ".json" and _rows_of(value) != [value]
+    except ValueError:
+        return False
+
+
+def _rows_of(value: Any) -> list[Any]:
+    """The rows of an object: its list of rows, those of its columns, which have several values each, or itself.
+
+    Columns are lists of one length or, as pandas writes them, objects with the same keys. An object with `documents` or
+    `references` is a row, which has several of them.
+    """
+    columns = list(value.values()) if isinstance(value, dict) else []
+    if len(columns) == 1 and isinstance(columns[0], list) and all(isinstance(row, dict) for row in columns[0]):
+        return columns[0]
+    if columns and all(isinstance(column, dict) for column in columns):
+        columns = [list(column.values()) for column in columns if column.keys() == columns[0].keys()]
+    is_row = not isinstance(value, dict) or {"documents", "references"} & value.keys()
+    if is_row or len(columns) < max(len(value), 2) or not all(isinstance(column, list) for column in columns):
+        return [value]
+    sizes = {len(column) for column in columns}
+    return [dict(zip(value, row, strict=True)) for row in zip(*columns, strict=True)] if len(sizes) == 1 else [value]
 
 
 def _json_row(path: Path, number: int, line: str) -> dict[str, Any]:
@@ -200,7 +254,10 @@ def _object(path: Path, position: str, row: Any) -> dict[str, Any]:
 def _csv_rows(path: Path, show_progress: bool) -> UnreadRows:
     # long documents exceed the module's default limit of 131,072 characters per field
     csv.field_size_limit(2**31 - 1)
-    reader = csv.reader((line for _, line in read_lines(path, show_progress)), strict=True)
+    lines = (line for _, line in read_lines(path, show_progress))
+    header = next(lines, "")
+    separator = "\t" if kind_of_file(path) == ".tsv" else _separator(path, header, show_progress)
+    reader = csv.reader(chain([header], lines), strict=True, delimiter=separator)
     names: list[str] = []
     position = "line 1"
     try:
@@ -216,6 +273,15 @@ def _csv_rows(path: Path, show_progress: bool) -> UnreadRows:
             position = f"line {reader.line_num + 1}"
     except csv.Error as error:
         raise ValueError(f"{path}, {position}: not a CSV row ({error}): is a quotation mark not closed?") from None
+
+
+def _separator(path: Path, header: str, is_first: bool) -> str:
+    """The separator of a .csv file's fields, which is most frequent in its header."""
+    outside = re.sub('"[^"]*"', "", header)
+    separator = max(_SEPARATORS, key=outside.count)
+    if separator != "," and is_first:
+        logger.info(f"{path}: fields are separated by {separator!r}, as in its header")
+    return separator
 
 
 def _csv_row(path: Path, position: str, names: list[str], values: list[str]) -> dict[str, Any]:

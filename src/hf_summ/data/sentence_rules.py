@@ -61,7 +61,8 @@ _TITLES = {
 _TITLES |= {"nb": _TITLES["no"], "nn": _TITLES["no"]}
 # before a number
 _NUMBERED = frozenset(
-    "p pp pág págs pag pagg pàg s S str стр nr Nr no No núm n art Art fig Fig Eq Sec Ref cap kap Kap vol Vol Bd kl d".split()
+    "p pp pág págs pag pagg pàg s S str стр nr Nr no No núm n art Art fig Fig Eq Sec Ref cap kap Kap vol Vol "
+    "Bd kl d".split()
 )
 # a number with a stop after these is an ordinal
 _ORDINAL = {

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from hf_summ.common.files import content_hash
 from hf_summ.common.messages import one_line
 from hf_summ.data.columns import column_type, storable, value_type
-from hf_summ.data.rows import STREAMED_FILES, UnreadRows, existing, kind_of_file, unread_rows
+from hf_summ.data.rows import ROW_FILES, UnreadRows, existing, kind_of_file, saved_files, unread_rows
+from hf_summ.data.tables import parquet_file, plain_type, table_rows
 
 if TYPE_CHECKING:
     import datasets
@@ -23,8 +23,6 @@ _ARROW = {
     **{"bool": pa.bool_(), "int64": pa.int64(), "float64": pa.float64(), "string": pa.string(), "json": pa.string()},
     "strings": pa.list_(pa.string()),
 }
-# rows of a Parquet file that are decoded at a time
-_DECODED = 256
 
 
 def streamed_files(names: Sequence[str]) -> list[Path]:
@@ -39,17 +37,18 @@ def streamed_files(names: Sequence[str]) -> list[Path]:
         files = sorted(filter(Path.is_file, map(Path, glob(name, recursive=True)))) if is_pattern else []
         # a pattern without files is reported like a name
         paths += files or [Path(name)]
-    for path in map(existing, paths):
-        if kind_of_file(path) not in STREAMED_FILES:
+    paths = [file for path in map(existing, paths) for file in saved_files(path) or [path]]
+    for path in paths:
+        if kind_of_file(path) not in ROW_FILES:
             raise ValueError(
-                f"{path}: cannot tell from its name how to read rows: it must be one of {', '.join(STREAMED_FILES)}, "
+                f"{path}: cannot tell from its name how to read rows: it must be one of {', '.join(ROW_FILES)}, "
                 "also .gz"
             )
     return paths
 
 
 class FileRows:
-    """Rows of .json, .jsonl, .csv and .parquet files, one file after the other.
+    """Rows of files of rows, one file after the other.
 
     Files without types are first read once, with a progress bar, which yields the number of rows and the types of
     columns. This finds errors of whole files: text that is not UTF-8, broken compression, an invalid Parquet file. A
@@ -77,9 +76,9 @@ class FileRows:
         for name, path in self._paths.items():
             state = _state(path)
             if _is_parquet(path):
-                with _parquet(path, name) as file:
+                with parquet_file(path) as file:
                     numbers[name] = file.metadata.num_rows, state
-                    schemas.append(file.schema_arrow.remove_metadata())
+                    schemas.append(_plain(file.schema_arrow))
             else:
                 numbers[name] = _look_through(path, types), state
         own = pa.schema([(name, _ARROW[column_type(types[name])]) for name in types])
@@ -116,9 +115,10 @@ class FileRows:
             start -= index
             if index == number:
                 continue
-            for row in _parquet_rows(path, name, index) if _is_parquet(path) else _text_rows(path, name, index):
+            rows = table_rows(path, index) if _is_parquet(path) else islice(unread_rows(path), index, None)
+            for position, read in rows:
                 index += 1
-                yield row
+                yield f"{name}, {position}", read
             # what is open can be read even if it is removed
             if index != number or (path.exists() and _state(path) != state):
                 raise ValueError(f"{name} has changed since it was checked: start again once it is complete")
@@ -165,7 +165,7 @@ class HubRows:
     def schema(self) -> pa.Schema:
         """The columns."""
         features = self._stream.features or self._stream._resolve_features().features
-        return features.arrow_schema.remove_metadata()
+        return _plain(features.arrow_schema)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -181,12 +181,7 @@ class HubRows:
 
 def stored(row: dict[str, Any], schema: pa.Schema) -> dict[str, Any]:
     """A row in the form of its columns: other values in string columns become JSON, lone surrogates U+FFFD."""
-    return {
-        field.name: storable(
-            row.get(field.name), pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
-        )
-        for field in schema
-    }
+    return {field.name: storable(row.get(field.name), pa.types.is_string(field.type)) for field in schema}
 
 
 def _state(path: Path) -> tuple[int, int]:
@@ -213,45 +208,5 @@ def _look_through(path: Path, types: dict[str, set[str]]) -> int:
     return number
 
 
-def _text_rows(path: Path, name: str, start: int) -> UnreadRows:
-    for position, read in islice(unread_rows(path), start, None):
-        yield f"{name}, {position}", read
-
-
-def _parquet(path: Path, name: str) -> pq.ParquetFile:
-    try:
-        return pq.ParquetFile(path)
-    # UnicodeDecodeError: column names that are not UTF-8
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{name}: not a complete Parquet file ({one_line(error)}): copy or write it again") from error
-
-
-def _parquet_rows(path: Path, name: str, start: int) -> UnreadRows:
-    with _parquet(path, name) as file:
-        first, group = 0, 0
-        # skip whole groups before the first row
-        while first + (rows := file.metadata.row_group(group).num_rows) <= start:
-            first, group = first + rows, group + 1
-        groups = range(group, file.metadata.num_row_groups)
-        index = first
-        try:
-            for batch in file.iter_batches(_DECODED, row_groups=list(groups)):
-                skipped = min(max(start - index, 0), len(batch))
-                yield from _batch_rows(batch.slice(skipped), name, index + skipped + 1)
-                index += len(batch)
-        except (pa.ArrowException, OSError) as error:
-            raise ValueError(f"{name}: cannot be read after row {index} ({one_line(error)}): copy it again") from error
-
-
-def _batch_rows(batch: pa.RecordBatch, name: str, first: int) -> UnreadRows:
-    """The rows of a decoded batch of a Parquet file."""
-    try:
-        rows = batch.to_pylist()
-    except UnicodeDecodeError:
-        # one row is not UTF-8: decode them one by one, when they are read
-        for offset in range(len(batch)):
-            row = batch.slice(offset, 1)
-            yield f"{name}, row {first + offset}", lambda row=row: row.to_pylist()[0]
-        return
-    for number, row in enumerate(rows, first):
-        yield f"{name}, row {number}", lambda row=row: row
+def _plain(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([field.with_type(plain_type(field.type)) for field in schema])

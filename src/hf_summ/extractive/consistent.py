@@ -260,7 +260,7 @@ def keep_sentences(
     """The ascending indices of the sentences to keep within a budget, without the repair pass.
 
     The first three are tried first, then the others by mean tf-idf, the earlier of equal ones first. Each is kept if it
-    fits in the rest of the budget, and no kept one has the same words. The first sentence is kept alone if it does not fit.
+    fits in the rest of the budget, and no kept one has the same words. The first is kept alone if it does not fit.
 
     Args:
         words: the words of each sentence, from `split_words` of `hf_summ.evaluation.words`.

@@ -1,0 +1,92 @@
+"""What a list of texts in a column is: sentences of one text, several documents, or several references."""
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+from hf_summ.data.marks import SENTENCE_TAGS
+from hf_summ.models.text_documents import IDEOGRAPHS
+
+MEANINGS = ("sentences", "documents", "references")
+# chosen column -> what a list in it is unless it is one of sentences
+OWN = {"document": "documents", "summary": "references"}
+# lists whose members have at most so many ends of sentences within are of sentences; near it, the guess is doubtful
+_MOST_ENDS, _DOUBT = 0.3, 0.15
+# references of one document share at least this share of their longer words
+_SHARED = 0.18
+_INNER_END = re.compile(r"""[.!?。！？।]["'”’)\]]*\s+(?=\S*\w)|[。！？।](?=\w)""")
+_ENDS = re.compile(r"""[.!?…:;。！？।؟۔]["'”’»)\]]*\s*$""")
+_LONGER = re.compile(rf"[^\W_]{{4,}}|[{IDEOGRAPHS}]")
+_TAG = re.compile("|".join(map(re.escape, SENTENCE_TAGS)))
+
+
+class Lists:
+    """The lists in a chosen column, seen row by row, of which `meaning` says what they are.
+
+    Args:
+        column: "document" or "summary".
+        name: its name in the corpus.
+        meanings: what lists are, see `meaning`; guessed if not given.
+    """
+
+    def __init__(self, column: str, name: str, meanings: Sequence[str] | None = None):
+        self._own, self._name = OWN[column], name
+        meanings = [meanings] if isinstance(meanings, str) else meanings or ()
+        # lists in columns that this package writes are what their names say
+        is_own = self._own in meanings or (name == self._own and not meanings)
+        self._given = self._own if is_own else next((m for m in meanings if m == "sentences"), None)
+        self._rows = self._members = self._ends = self._tagged = self._pairs = 0
+        self._shared = 0.0
+
+    def add(self, members: Sequence[str | None]) -> None:
+        """Count a row's list."""
+        texts = [member for member in members if member]
+        self._rows += 1
+        self._members += len(texts)
+        self._ends += sum(len(_INNER_END.findall(text)) for text in texts)
+        self._tagged += sum(_TAG.search(text) is not None for text in texts)
+        words = [set(_LONGER.findall(text.lower())) for text in texts]
+        for one, other in pairwise(filter(None, words)):
+            self._pairs += 1
+            self._shared += len(one & other) / min(len(one), len(other))
+
+    @property
+    def meaning(self) -> str:
+        """One of `MEANINGS`."""
+        return self._given or self._guess()[0]
+
+    def note(self) -> str | None:
+        """A line that tells the guess and the setting that decides, if there are lists and one is guessed."""
+        if not self._rows or self._given:
+            return None
+        meaning, is_doubtful = self._guess()
+        other = self._own if meaning == "sentences" else "sentences"
+        doubt = f", which is doubtful: set `lists` to {other} if they are" if is_doubtful else ", see `lists`"
+        return (
+            f"'{self._name}' has lists of {self._members / self._rows:.1f} texts on average, read as "
+            f"{_READ_AS[meaning]}{doubt}"
+        )
+
+    def _guess(self) -> tuple[str, bool]:
+        """The meaning, and whether it is doubtful."""
+        ends = self._ends / max(self._members, 1)
+        if self._own == "documents":
+            return "sentences" if ends <= _MOST_ENDS else "documents", abs(ends - _MOST_ENDS) < _DOUBT
+        if not self._pairs:
+            return "references", False
+        shared = self._shared / self._pairs
+        is_sentences = self._tagged or (ends <= _MOST_ENDS and shared < _SHARED)
+        return "sentences" if is_sentences else "references", not self._tagged and abs(shared - _SHARED) < _SHARED / 2
+
+
+_READ_AS = {
+    "sentences": "the sentences of one text",
+    "documents": "several documents",
+    "references": "several references",
+}
+
+
+def joined_sentences(members: Sequence[str | None]) -> str:
+    """The text of a list of sentences, without tags; a line end follows a sentence without a stop."""
+    sentences = [text for member in members if member and (text := _TAG.sub("", member).strip())]
+    return "".join(f"{text} " if _ENDS.search(text) else f"{text}\n" for text in sentences).rstrip()

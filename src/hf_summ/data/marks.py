@@ -1,0 +1,53 @@
+"""Marks that other programs leave in texts: tags between sentences, subword marks, separators of corpora."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+# from PreSumm, Pegasus, the pointer-generator network, bottom-up summarization, ProphetNet, and UniLM and arXiv
+SENTENCE_TAGS = ("<q>", "<n>", "<s>", "</s>", "<t>", "</t>", "[X_SEP]", "<S_SEP>", "<S>", "</S>")
+_MULTI_NEWS = "--data_format multi_news reads it as in Multi-News"
+_TOKEN = "remove it before scoring"
+# a mark as it is shown -> its pattern, and what to do about it
+_MARKS = {
+    "@@": (r"(?<=\w)@@(?= )", "join subwords first: sed 's/@@ //g'"),
+    "##": (r"(?<=\s)##(?=\w)", "join subwords first: sed 's/ ##//g'"),
+    "▁": ("▁", "join subwords first: sed 's/ //g; s/▁/ /g'"),
+    "Ġ": (r"(?:^|(?<=\s))Ġ(?=\S)", "join subwords first: sed 's/ //g; s/Ġ/ /g'"),
+    "[UNK]": (r"\[UNK\]|<unk>|⁇", "the model's unknown words, which match no reference"),
+    "[PAD]": (r"\[(?:PAD|CLS|SEP|MASK)\]|</?(?:pad|mask|bos|eos)>|<\|endoftext\|>|<extra_id_\d+>", _TOKEN),
+    "[unused1]": (r"\[unused\d+\]", _TOKEN),
+    "-LRB-": (r"-[LRlr][RCSrcs][Bb]-", "spell brackets first: sed 's/-LRB-/(/g; s/-RRB-/)/g'"),
+    "NEWLINE_CHAR": (r"NEWLINE_CHAR\b", _MULTI_NEWS),
+    "|||||": (r"\|\|\|\|\|", _MULTI_NEWS),
+    "story_separator_special_tag": ("story_separator_special_tag", _MULTI_NEWS),
+    "<doc-sep>": (r"<doc-sep>|</?d>", "a separator of documents: make them a list"),
+    "&amp;": (r"&(?:amp|lt|gt|quot|nbsp|apos|#\d+);", "an escape of HTML: unescape the texts"),
+}
+_ANY = re.compile("|".join(f"({pattern})" for pattern, _ in _MARKS.values()))
+# what no text has as words
+_SEPARATORS = re.compile(r"NEWLINE_CHAR\b|\|{5}|story_separator_special_tag|<doc-sep>")
+
+
+def marks_in(texts: Iterable[str]) -> Counter[str]:
+    """In how many texts each mark occurs."""
+    names = list(_MARKS)
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update({names[match.lastindex - 1] for match in _ANY.finditer(text) if match.lastindex})
+    return counts
+
+
+def notes_on_marks(name: str, texts: Iterable[str], number: int) -> list[str]:
+    """A note of each mark in the texts of a file of this name, with the way to join or drop it."""
+    counts = marks_in(texts)
+    return [
+        f"{name}: {counts[mark]} of {number} texts contain {mark}: {advice}"
+        for mark, (_, advice) in _MARKS.items()
+        if counts[mark]
+    ]
+
+
+def without_separators(text: str) -> str:
+    """The text with line ends in place of a corpus's separators, which are no words."""
+    return _SEPARATORS.sub("\n", text) if _SEPARATORS.search(text) else text

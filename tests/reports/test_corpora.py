@@ -1,0 +1,148 @@
+"""Corpora as others write them: lists, columns, separators, types and folders."""
+
+import json
+import logging
+
+import datasets
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hf_summ.data import Corpus, load
+from hf_summ.data.streams import FileRows, stored, streamed_files
+
+SENTENCES = ["we study ferries on lakes .", "ferries float on water .", "we measure the waves ."]
+HIGHLIGHTS = ["marby has a new library .", "it cost three million pounds ."]
+
+
+def write(path, text):
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def rows(tmp_path, name, text, **settings):
+    return load(Corpus(train_file=write(tmp_path / name, text), **settings), str(tmp_path / "cache"))["train"].to_list()
+
+
+@pytest.mark.parametrize("names", [("text", "summary"), ("article", "abstract"), ("source", "target")])
+def test_lists_of_sentences_are_one_text(tmp_path, caplog, names):
+    # maszhongming/MatchSum#36, huggingface/datasets#986: a model read a token of each sentence
+    line = json.dumps(dict(zip(names, (SENTENCES, HIGHLIGHTS), strict=True)))
+    (row,) = rows(tmp_path, "train.jsonl", line)
+    assert row == {"document": " ".join(SENTENCES), "summary": " ".join(HIGHLIGHTS)}
+    assert f"'{names[0]}' has lists of 3.0 texts on average, read as the sentences of one text" in caplog.text
+
+
+def test_tags_of_sentences_are_dropped_and_their_ends_kept(tmp_path):
+    columns = {"article_text": ["a heading", "it works ."], "abstract_text": ["<S> one . </S>", "<S> two . </S>"]}
+    (row,) = rows(tmp_path, "train.jsonl", json.dumps(columns))
+    assert row == {"document": "a heading\nit works .", "summary": "one . two ."}
+
+
+def test_a_setting_says_what_lists_are(tmp_path, caplog):
+    line = json.dumps({"source": SENTENCES, "target": HIGHLIGHTS})
+    (row,) = rows(tmp_path, "a.jsonl", line, lists=["sentences", "references"])
+    assert (row["document"], row["references"]) == (" ".join(SENTENCES), HIGHLIGHTS)
+    (row,) = rows(tmp_path, "b.jsonl", line, lists=["documents", "sentences"])
+    assert (row["documents"], row["summary"]) == (SENTENCES, " ".join(HIGHLIGHTS))
+    assert "lists of" not in caplog.text
+
+
+def test_documents_and_paraphrases_are_no_sentences(tmp_path):
+    texts = ["The mill burned. Two hours passed.", "A mill burned. It rained."]
+    references = ["the old mill burned down", "a fire burned the mill down"]
+    (row,) = rows(tmp_path, "a.jsonl", json.dumps({"article": texts, "highlights": references}))
+    assert (row["documents"], row["references"]) == (texts, references)
+
+
+@pytest.mark.parametrize("written", [json.dumps, str, lambda texts: "[" + "\n ".join(map(repr, texts)) + "]"])
+def test_lists_written_in_csv(tmp_path, written):
+    fields = ",".join('"' + written(texts).replace('"', '""') + '"' for texts in (SENTENCES, ["it's 1", "b"]))
+    (row,) = rows(tmp_path, "a.csv", f"documents,references\n{fields}\n")
+    assert (row["documents"], row["references"]) == (SENTENCES, ["it's 1", "b"])
+
+
+@pytest.mark.parametrize("way", ["file", "name"])
+def test_several_columns_are_a_list(tmp_path, way):
+    columns = {"left": "L.", "right": "R.", "summary1": "a", "summary2": None, "summary3": "c"}
+    names = {"text_column": "left,right", "summary_column": "summary1,summary2,summary3"}
+    names |= {"lists": ["documents", "references"]}
+    if way == "file":
+        (row,) = rows(tmp_path, "a.jsonl", json.dumps(columns), **names)
+    else:
+        (tmp_path / "named").mkdir()
+        features = datasets.Features({name: datasets.Value("string") for name in columns})
+        datasets.Dataset.from_list([columns], features=features).to_parquet(tmp_path / "named" / "train.parquet")
+        (row,) = load(Corpus(dataset_name=str(tmp_path / "named"), **names), str(tmp_path / "cache"))["train"]
+    assert (row["documents"], row["references"], row["summary"]) == (["L.", "R."], ["a", "c"], "a")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"text": ["a b", "c d"], "summary": ["a", "c"]}',
+        '{"text": {"0": "a b", "1": "c d"}, "summary": {"0": "a", "1": "c"}}',
+        '{\n  "text": ["a b", "c d"],\n  "summary": ["a", "c"]\n}',
+        '{"data": [{"text": "a b", "summary": "a"}, {"text": "c d", "summary": "c"}]}',
+    ],
+)
+def test_json_of_columns_is_not_one_row(tmp_path, text):
+    expected = [{"document": "a b", "summary": "a"}, {"document": "c d", "summary": "c"}]
+    assert rows(tmp_path, "train.json", text) == expected
+
+
+def test_columns_are_chosen_by_content_names_first_and_told(tmp_path, caplog):
+    # IBM/unitxt#831: the body of Webis-TLDR-17 ends in its summary
+    caplog.set_level(logging.INFO, logger="hf_summ.data")
+    post = {"body": "Ferries float. TL;DR: they float", "content": "Ferries float.", "summary": "they float"}
+    assert rows(tmp_path, "a.jsonl", json.dumps(post))[0]["document"] == "Ferries float."
+    assert "documents from 'content', summaries from 'summary'" in caplog.text
+    news = {"source": "Daily Mill", "title": "Bridge opens", "content": "The bridge opened."}
+    assert rows(tmp_path, "b.jsonl", json.dumps(news))[0]["document"] == "The bridge opened."
+    book = {"source": "A site", "title": "T", "Summary": "It ends.", "book": "A long book. It ends well."}
+    assert rows(tmp_path, "c.jsonl", json.dumps(book))[0]["document"] == book["book"]
+    assert "documents contain" not in caplog.text
+    rows(tmp_path, "d.jsonl", json.dumps(post), text_column="body")
+    assert "1 of 1 documents contain their whole summary" in caplog.text
+    rows(tmp_path, "e.jsonl", json.dumps({"source": "Daily Mill", "summary": "The bridge opened."}))
+    assert "1 of 1 documents are shorter than their summary" in caplog.text
+
+
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+def test_separators_of_fields(tmp_path, separator):
+    text = f'text{separator}summary\n"a, b{separator} c"{separator}d, e\n'
+    expected = [{"document": f"a, b{separator} c", "summary": "d, e"}]
+    assert rows(tmp_path, "a.csv", text) == expected
+    if separator == "\t":
+        assert rows(tmp_path, "a.tsv", text) == expected
+
+
+@pytest.mark.parametrize(
+    "of", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())], ids=str
+)
+def test_types_of_text_in_tables(tmp_path, of):
+    texts = pa.array(["a b", "c d"]).cast(of) if not pa.types.is_dictionary(of) else pa.array(["a b", "c d"]).cast(of)
+    lists = pa.array([["r"], ["s", "t"]], pa.large_list(pa.large_string()))
+    table = pa.table({"text": texts, "references": lists})
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+    for name in ("a.parquet", "a.arrow"):
+        loaded = load(Corpus(train_file=str(tmp_path / name)), str(tmp_path / "cache"))["train"]
+        assert loaded["document"][:] == ["a b", "c d"]
+        assert loaded["references"][:] == [["r"], ["s", "t"]]
+        streamed = FileRows(streamed_files([str(tmp_path / name)]))
+        assert streamed.schema.field("text").type == pa.string()
+        assert [stored(read(), streamed.schema)["text"] for _, read in streamed.read(1)] == ["c d"]
+
+
+def test_folders_that_datasets_saved(tmp_path):
+    saved = datasets.Dataset.from_dict({"text": ["a b", "c d"], "summary": ["a", "c"]})
+    saved.save_to_disk(tmp_path / "one", num_shards=2)
+    datasets.DatasetDict({"validation": saved}).save_to_disk(tmp_path / "splits")
+    folder = str(tmp_path / "one")
+    for corpus in (Corpus(train_file=folder), Corpus(dataset_name=folder)):
+        assert load(corpus, str(tmp_path / "cache"))["train"]["document"][:] == ["a b", "c d"]
+    loaded = load(Corpus(dataset_name=str(tmp_path / "splits")), str(tmp_path / "cache"))
+    assert loaded["validation"]["summary"][:] == ["a", "c"]
+    assert [read()["text"] for _, read in FileRows(streamed_files([folder])).read()] == ["a b", "c d"]
