@@ -3,16 +3,19 @@
 import argparse
 import codecs
 import io
+import logging
 import os
 import re
 import signal
 import sys
 import threading
+from collections.abc import Generator
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from typing import NoReturn
 
 from hf_summ import __version__
-from hf_summ.common.messages import brief, error_line, nearest, unknown_choice, unknown_flag
+from hf_summ.common.messages import brief, error_line, nearest, print_note, unknown_choice, unknown_flag
 
 __all__ = ["end_on_sigterm", "main"]
 
@@ -22,6 +25,7 @@ COMMANDS = {
     "extract": "Extractive summaries, without a model",
     "serve": "Serve a model over HTTP",
     "explain": "Show where a summary's words came from, on a page",
+    "data": "Show what a corpus contains, what looks wrong in it, and what to do about it",
     "prepare": "Write the rows of a public corpus from its files, and check their number",
     "vocabulary": "Fit a vocabulary to your corpus and write a processor folder",
     "key-phrases": "Fit key phrases to your corpus and write a processor folder",
@@ -36,6 +40,8 @@ COMMANDS = {
     "votes": "Make blind voting sheets, and count the votes",
     "table": "Run a table of one of the papers",
 }
+# commands that set up logging themselves
+_LOGGING = (["train"], ["table"])
 # the exit statuses with which a shell reports that these signals ended a command: 128 plus their number
 _INTERRUPTED, _BROKEN_PIPE, _TERMINATED = 130, 141, 143
 _INVALID = 2
@@ -122,7 +128,8 @@ def _run(argv: list[str] | None, is_closed: bool) -> int:
             raise ValueError(
                 "standard output is closed: open it, or write to a file with --output if the command has it"
             )
-        return arguments.run(arguments) or 0
+        with nullcontext() if argv[:1] in _LOGGING else _notes_on_data():
+            return arguments.run(arguments) or 0
     except BrokenPipeError:
         raise
     except (KeyboardInterrupt, SystemExit) as error:
@@ -137,6 +144,27 @@ def _run(argv: list[str] | None, is_closed: bool) -> int:
         line = re.sub(r"`\w+`", lambda name: flags.get(name[0], name[0]), error_line(error, argv))
         print(f"hf-summ: error: {line}", file=sys.stderr)
         return _INVALID
+
+
+class _Notes(logging.Handler):
+    """Prints what is logged as notes of the command."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print_note(record.getMessage())
+
+
+@contextmanager
+def _notes_on_data() -> Generator[None]:
+    """Within, what reading a corpus takes for granted is told."""
+    logger, notes = logging.getLogger("hf_summ.data"), _Notes()
+    level = logger.level
+    logger.addHandler(notes)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(notes)
+        logger.setLevel(level)
 
 
 def end_on_sigterm() -> None:

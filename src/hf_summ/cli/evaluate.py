@@ -1,14 +1,16 @@
 """`hf-summ evaluate`: ROUGE with intervals, comparison with other systems, novelty and support."""
 
 import argparse
-import sys
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from hf_summ.cli.summarizers import ColumnFlags
+from hf_summ.cli.summarizers import LINES_HELP, PREDICTION_COLUMN, ColumnFlags
 from hf_summ.common.flags import add_flags, check_flags, flag, flags_in, values_of
+from hf_summ.common.messages import print_note
 from hf_summ.common.records import to_json
+from hf_summ.data.sentence_rules import LINES
 
 
 @dataclass
@@ -16,8 +18,12 @@ class TextFlags:
     """The files of texts."""
 
     predictions: str = flag("data", "Summaries to score", required=True, metavar="FILE")
-    references: str | None = flag(
-        "data", "Summaries to score against", unset="a column of the predictions' rows", metavar="FILE"
+    references: list[str] | None = flag(
+        "data",
+        "Summaries to score against; several files have a reference each",
+        unset="a column of the predictions' rows",
+        nargs="+",
+        metavar="FILE",
     )
     sources: str | None = flag("data", "Source documents, for novelty and support", unset="none", metavar="FILE")
     against: list[str] | None = flag(
@@ -50,7 +56,7 @@ def add_parser(commands) -> None:
         "evaluate",
         description="Print ROUGE with 95% bootstrap intervals, the difference from other systems, novelty, "
         "support in the sources and lengths. Files contain one text per line, or rows (.jsonl, .json, .csv, each also "
-        "as .gz, or .parquet) with predictions in the column `prediction` or `summary`.",
+        "as .gz, or .parquet) whose columns are named below.",
     )
     # imported here: other commands need none of it
     from hf_summ.evaluation.measures import NAMED, Settings
@@ -58,12 +64,14 @@ def add_parser(commands) -> None:
     texts = parser.add_argument_group("texts")
     add_flags(texts, TextFlags)
     add_flags(texts, ColumnFlags)
+    texts.add_argument("--prediction_column", help=PREDICTION_COLUMN)
     texts.add_argument(
         "--separator",
         metavar="TAG",
         help="Separator of sentences in all files; none counts tags as words (default: <q>, <n>, <s>, <t>, [X_SEP] and "
         "<S_SEP>; a note reports those found)",
     )
+    texts.add_argument("--lines", choices=LINES, default="auto", help=LINES_HELP)
     measures = parser.add_argument_group("measures")
     measures.add_argument(
         "--metrics",
@@ -91,12 +99,19 @@ def run(arguments: argparse.Namespace) -> None:
     from hf_summ.common.files import write_atomically
     from hf_summ.evaluation.measures import MEASURES, Settings, check_metrics
     from hf_summ.evaluation.report import Evaluation, as_text
+    from hf_summ.evaluation.words import is_english
 
     check_flags(arguments, flags_in(TextFlags, Settings))
     metrics = check_metrics(arguments.metrics)
     for name in metrics:
         if MEASURES[name].reads == "sources" and arguments.sources is None:
             raise ValueError(f"--metrics {name}: needs --sources, with which it compares the summaries")
+    if arguments.text_column is not None and arguments.sources is None:
+        raise ValueError("--text_column: needs --sources, whose column it names")
+    if arguments.no_stemmer and not is_english(arguments.language):
+        raise ValueError(f"--no_stemmer: has no effect beside --language {arguments.language}, which has no stemmer")
+    if twice := [name for name, number in Counter(arguments.against or ()).items() if number > 1]:
+        raise ValueError(f"--against {twice[0]}: is named twice; name each file once")
     _check_outputs(arguments)
     files, notes = _read(arguments)
     predictions, sources = files["predictions"], files.get("sources")
@@ -118,7 +133,7 @@ def run(arguments: argparse.Namespace) -> None:
         write_atomically(arguments.output, _as_json(report))
         write_atomically(Path(arguments.output).with_suffix(".md"), _as_markdown(report))
     for note in report["notes"]:
-        print(f"hf-summ: {note}", file=sys.stderr)
+        print_note(note)
     print(_as_json(report) if arguments.format == "json" else as_text(report, arguments.format == "latex"), end="")
 
 
@@ -126,35 +141,44 @@ def _read(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
     """The texts of all files, other systems' by their paths, and notes of the tags found in them."""
     from hf_summ.evaluation.text_files import (
         check_aligned,
+        part_lines,
         part_sentences,
         read_predictions,
         read_references,
         read_sources,
     )
 
-    files = {"predictions": read_predictions(arguments.predictions)}
-    files["references"] = read_references(arguments.references or arguments.predictions, arguments.summary_column)
-    predictions = files["predictions"]
+    reading = {"lists": arguments.lists, "data_format": arguments.data_format}
+    predictions = read_predictions(arguments.predictions, arguments.prediction_column)
+    files = {"predictions": predictions}
+    files["references"] = read_references(
+        arguments.references or arguments.predictions, arguments.summary_column, **reading
+    )
     if arguments.references is None and files["references"].column == predictions.column:
         raise ValueError(
             f"{predictions.name} has no references beside its predictions: name their file with --references"
         )
     if arguments.sources is not None:
-        files["sources"] = read_sources(arguments.sources, arguments.text_column)
-    files |= {name: read_predictions(name) for name in arguments.against or ()}
+        files["sources"] = read_sources(arguments.sources, arguments.text_column, **reading)
+    files |= {name: read_predictions(name, arguments.prediction_column) for name in arguments.against or ()}
     notes = []
+    tags = []
     for name, file in files.items():
         check_aligned(predictions, file)
-        files[name], tags = part_sentences(file, arguments.separator)
-        notes += tags
-    if arguments.separator not in (None, "none") and not notes:
+        if arguments.sentences == "split":
+            file = part_lines(file, arguments.lines)
+        notes += file.notes
+        files[name], of_file = part_sentences(file, arguments.separator)
+        tags += of_file
+    notes += tags
+    if arguments.separator not in (None, "none") and not tags:
         notes.append(f"no text contains the separator {arguments.separator!r:.80}")
     return files, notes
 
 
 def _check_outputs(arguments: argparse.Namespace) -> None:
     """Raise a ValueError for an output that cannot be written, or would replace an input."""
-    inputs = [arguments.predictions, arguments.references, arguments.sources, *(arguments.against or ())]
+    inputs = [arguments.predictions, arguments.sources, *(arguments.references or ()), *(arguments.against or ())]
     inputs = [Path(file).resolve() for file in inputs if file is not None]
     for name, suffix in (("output", ".json"), ("scores", ".jsonl")):
         if getattr(arguments, name) is None:

@@ -1,11 +1,11 @@
 """`hf-summ extract`: extractive summaries."""
 
 import argparse
-import sys
 import warnings
 from pathlib import Path
 
 from hf_summ.cli.summarizers import (
+    LINES_HELP,
     STANDARD_INPUT,
     ColumnFlags,
     check_output_file,
@@ -14,7 +14,9 @@ from hf_summ.cli.summarizers import (
     write_summaries,
 )
 from hf_summ.common.flags import add_flags
-from hf_summ.data.rows import STREAMED_FILES, kind_of_file
+from hf_summ.common.messages import print_note
+from hf_summ.data.rows import ROW_FILES, kind_of_file
+from hf_summ.data.sentence_rules import LINES
 from hf_summ.extractive import METHODS
 from hf_summ.models.text_documents import readable
 
@@ -23,8 +25,8 @@ def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "extract",
-        description="Summarize each file, or each row of .json, .jsonl, .csv (also .gz) and .parquet files, by "
-        "some of its sentences. Each summary is one line, as `hf-summ evaluate` reads them.",
+        description=f"Summarize each file, or each row of {', '.join(ROW_FILES)} files, by some of its sentences. "
+        "Each summary is one line, as `hf-summ evaluate` reads them.",
     )
     parser.add_argument(
         "files", nargs="*", metavar="FILE", help="Text files, files of rows, or - for standard input (default: -)"
@@ -39,7 +41,19 @@ def add_parser(commands) -> None:
         "(oracle) (default: lead)",
     )
     parser.add_argument(
-        "--sentences", type=int, default=3, metavar="N", help="Maximum number of sentences per summary (default: 3)"
+        "--sentences",
+        type=int,
+        metavar="N",
+        help="Maximum number of sentences per summary; with lead and tail, of each of several documents (default: 3)",
+    )
+    parser.add_argument(
+        "--words", type=int, metavar="N", help="Maximum number of words instead; whole sentences (default: no limit)"
+    )
+    parser.add_argument(
+        "--lines",
+        choices=LINES,
+        default="auto",
+        help=LINES_HELP,
     )
     parser.add_argument("--language", default="en", help="ISO 639 code of the documents' language (default: en)")
     parser.add_argument(
@@ -58,26 +72,36 @@ def run(arguments: argparse.Namespace) -> None:
     check_output_file(arguments)
     if arguments.summary_column is not None and arguments.method != "oracle":
         raise ValueError("--summary_column: needs --method oracle, which alone reads references")
-    from hf_summ.evaluation.text_files import read_references, read_sources
+    if arguments.words is not None and arguments.sentences is not None:
+        raise ValueError("`sentences` and `words` exclude each other: set only one")
+    from hf_summ.evaluation.text_files import read_documents, read_references
     from hf_summ.extractive import extract
 
-    documents: list[str] = []
+    reading = {"lists": arguments.lists, "data_format": arguments.data_format}
+    notes: list[str] = []
+    documents: list[str | list[str]] = []
     references: list[str] = []
     for file in arguments.files or [STANDARD_INPUT]:
-        if kind_of_file(Path(file)) in STREAMED_FILES:
-            documents += read_sources(file, arguments.text_column).texts()
+        if kind_of_file(Path(file)) in ROW_FILES or arguments.data_format is not None:
+            read = read_documents(file, arguments.text_column, **reading)
+            documents += [row[0] if len(row) == 1 else row for row in read.rows]
+            notes += read.notes
             if arguments.method == "oracle":
-                references += read_references(file, arguments.summary_column).texts()
+                read = read_references(file, arguments.summary_column, **reading)
+                references += read.texts()
+                notes += read.notes
         elif arguments.method == "oracle":
             raise ValueError(f"--method oracle: {name_of(file)} has no references: name files of rows")
         elif arguments.text_column is not None:
             raise ValueError(f"--text_column: {name_of(file)} is plain text, which has no columns")
         else:
             documents.append(read_document(file, arguments.encoding))
-    options = {"language": arguments.language, "splitter": arguments.splitter}
+    options = {name: getattr(arguments, name) for name in ("language", "splitter", "words", "lines")}
+    if arguments.method in ("lead", "tail") and (sets := sum(isinstance(document, list) for document in documents)):
+        notes.append(f"{sets} of {len(documents)} rows have several documents: --sentences are those of each")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        summaries = extract(documents, arguments.method, arguments.sentences, references, **options)
-    for warning in caught:
-        print(f"hf-summ: {warning.message}", file=sys.stderr)
+        summaries = extract(documents, arguments.method, arguments.sentences or 3, references, **options)
+    for note in (*notes, *(warning.message for warning in caught)):
+        print_note(note)
     write_summaries("".join(f"{readable(summary)}\n" for summary in summaries), arguments.output)

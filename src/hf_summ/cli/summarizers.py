@@ -13,8 +13,9 @@ from hf_summ.checkpoints.decoding import decoding_flags
 from hf_summ.common import flags
 from hf_summ.common.flags import Flag, flag, flags_in, values_of
 from hf_summ.common.messages import nearest, one_line
-from hf_summ.data.columns import DOCUMENT_COLUMNS, REFERENCE_COLUMNS
-from hf_summ.data.rows import STREAMED_FILES, kind_of_file
+from hf_summ.data.columns import DOCUMENT_COLUMNS, PREDICTION_COLUMNS, REFERENCE_COLUMNS
+from hf_summ.data.lists import MEANINGS
+from hf_summ.data.rows import ROW_FILES, kind_of_file
 from hf_summ.models.checks import RUNTIME_FILE, Range, check_own_settings
 from hf_summ.pretrained import (
     DEFAULT_MODEL,
@@ -28,6 +29,15 @@ from hf_summ.pretrained import (
 from hf_summ.runtimes.settings import UnsupportedSetting, lacking
 
 STANDARD_INPUT = "-"
+# the help of `--lines` and `--prediction_column`
+LINES_HELP = (
+    "What single line ends are: ends of sentences, spaces (wrapped), or spaces in text that is wrapped at a width "
+    "(default: auto)"
+)
+PREDICTION_COLUMN = (
+    f"Column of the predictions in files of rows (default: the first of {', '.join(PREDICTION_COLUMNS)}, one named "
+    "like them, or summary)"
+)
 
 
 @dataclass
@@ -73,10 +83,24 @@ class ColumnFlags:
     """The columns of rows."""
 
     text_column: str | None = flag(
-        "data", "Column of the documents in files of rows", unset=f"the first of {', '.join(DOCUMENT_COLUMNS)}"
+        "data",
+        "Column of the documents in files of rows, or several separated by commas",
+        unset=f"the first of {', '.join(DOCUMENT_COLUMNS)}",
     )
     summary_column: str | None = flag(
-        "data", "Column of the references in files of rows", unset=f"the first of {', '.join(REFERENCE_COLUMNS)}"
+        "data",
+        "Column of the references in files of rows, or several separated by commas",
+        unset=f"the first of {', '.join(REFERENCE_COLUMNS)}",
+    )
+    lists: list[str] | None = flag(
+        "data",
+        "What lists of texts in these columns are, as in training",
+        unset="guessed from numbers and lengths",
+        nargs="+",
+        choices=MEANINGS,
+    )
+    data_format: str | None = flag(
+        "data", "Format of the documents and references, as in training, such as multi_news", unset="by file extension"
     )
 
 
@@ -306,7 +330,7 @@ def read_phrases(items: list[str] | None) -> dict[str, float] | None:
 
 def check_is_text(file: str, remedy: str) -> None:
     """Raise a ValueError for a file of rows; `remedy` is what to do instead."""
-    if kind_of_file(Path(file)) in STREAMED_FILES:
+    if kind_of_file(Path(file)) in ROW_FILES:
         raise ValueError(f"{file} is a file of rows: {remedy}")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hf_summ.cli import end_on_sigterm
-from hf_summ.cli.summarizers import ColumnFlags
+from hf_summ.cli.summarizers import PREDICTION_COLUMN, ColumnFlags
 from hf_summ.common.files import check_new_folder
 from hf_summ.common.flags import add_flags
 from hf_summ.common.messages import one_line
@@ -47,6 +47,7 @@ def _add_make(steps) -> None:
         "--references", metavar="FILE", help="Human summaries to show beside the documents (default: none)"
     )
     add_flags(parser, ColumnFlags)
+    parser.add_argument("--prediction_column", help=PREDICTION_COLUMN)
     parser.add_argument(
         "--preset",
         choices=_PROTOCOLS,
@@ -178,14 +179,16 @@ def _read(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
         read_sources,
     )
 
-    files = {"sources": read_sources(arguments.sources, arguments.text_column)}
+    reading = {"lists": arguments.lists, "data_format": arguments.data_format}
+    files = {"sources": read_sources(arguments.sources, arguments.text_column, **reading)}
     if arguments.references is not None:
-        files["references"] = read_references(arguments.references, arguments.summary_column)
+        files["references"] = read_references(arguments.references, arguments.summary_column, **reading)
     elif arguments.summary_column is not None:
         raise ValueError("--summary_column: needs --references")
-    files |= {name: read_predictions(name) for name in arguments.systems}
+    files |= {name: read_predictions(name, arguments.prediction_column) for name in arguments.systems}
     notes = []
     for name, file in files.items():
+        notes += file.notes
         check_aligned(files["sources"], file)
         # tags would reveal the systems
         files[name], tag_notes = part_sentences(file, arguments.separator)

@@ -4,6 +4,7 @@ import difflib
 import logging
 import os
 import re
+import sys
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -46,6 +47,12 @@ def _unusable_path(path: str, reason: str) -> str:
     path = os.path.dirname(path) if path.endswith(".part") else path
     # file names have at most 255 bytes
     return f"{one_line(path):.255}: {reason[:1].lower()}{reason[1:]}: name another path"
+
+
+def print_note(message: object) -> None:
+    """Print a command's note to standard error, with the settings in backticks as flags."""
+    line = re.sub("`([a-z_]+)`", r"--\1", one_line(message))
+    print(f"hf-summ: {line}", file=sys.stderr)
 
 
 def brief(value: object) -> str:

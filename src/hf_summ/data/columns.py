@@ -81,7 +81,7 @@ def choose_column(
     """
     free = [column for column in columns if column not in (name, other)]
     spelled = {column.lower(): column for column in reversed(free)}
-    choice = name or next((spelled[column] for column in usual if column in spelled), None)
+    choice = name or next((spelled[column] for column in usual if column in spelled), None) or _numbered(spelled, usual)
     if choice is not None and (choice in columns or ((several := names_in(choice)) and several <= {*columns})):
         return choice
     similar = (nearest(column, free, cutoff=0.6) for column in ((name, *usual) if name else usual))
@@ -89,6 +89,17 @@ def choose_column(
     # names of columns may contain line ends
     problem = one_line(f"{problem}; the columns are {', '.join(columns) or '(none)'}")
     raise ValueError(f"{where}: {problem}: name one {hint}{next(filter(None, similar), '')}")
+
+
+def _numbered(spelled: dict[str, str], usual: Sequence[str]) -> str | None:
+    """Several columns such as summary1 and summary2, or ref0 and ref1, as one name."""
+    for stem in dict.fromkeys(
+        (*(column.removesuffix("s") for column in usual), "ref" if "references" in usual else "")
+    ):
+        columns = [spelled[column] for column in sorted(spelled) if stem and re.fullmatch(rf"{stem}s?_?\d+", column)]
+        if len(columns) > 1:
+            return ",".join(columns)
+    return None
 
 
 def prediction_column(columns: Sequence[str], name: str | None, where: str) -> str:
@@ -174,30 +185,6 @@ def has_text(value: str | Iterable[str | None] | None) -> bool:
         # in most texts, the first character is visible
         return value[:1].isalnum() or any(character.isprintable() and character != " " for character in value)
     return any(map(has_text, value or ()))
-
-
-class Doubts:
-    """What looks wrong in pairs of documents and summaries, counted row by row."""
-
-    def __init__(self):
-        self._rows = self._within = self._shorter = 0
-
-    def add(self, document: str | list[str | None], summary: str | list[str | None]) -> None:
-        """Count a row."""
-        texts, summaries = ([value] if isinstance(value, str) else value for value in (document, summary))
-        short = next(filter(has_text, summaries), "") or ""
-        self._rows += 1
-        self._within += any(short.strip() in text for text in texts if text)
-        self._shorter += sum(len(text or "") for text in texts) < len(short)
-
-    def notes(self) -> list[str]:
-        """A line for each doubt about most of the rows."""
-        findings = {
-            f"{self._within:,} of {self._rows:,} documents contain their whole summary": self._within,
-            f"{self._shorter:,} of {self._rows:,} documents are shorter than their summary": self._shorter,
-        }
-        hint = "unless it is meant, name other columns with `text_column` and `summary_column`"
-        return [f"{finding}: {hint}" for finding, number in findings.items() if 2 * number > self._rows]
 
 
 def single_texts(row: dict[str, Any], columns: Sequence[str], separate: Callable | None = None) -> dict[str, Any]:

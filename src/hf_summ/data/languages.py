@@ -1,7 +1,10 @@
 """Languages: the two-letter ISO 639 code that a longer code, a locale or an English name stands for."""
 
 import re
+from collections import Counter
 from functools import cache
+from itertools import islice
+from unicodedata import name as unicode_name
 
 from hf_summ.models.checks import check_text
 
@@ -40,6 +43,50 @@ _LANGUAGES = """
     wol wolof; xh xho xhosa; yi yid yiddish ydd; yo yor yoruba; za zha zhuang; zh zho chi chinese cmn mandarin; zu
     zul zulu
 """
+# the most frequent words of languages that share a script
+_FREQUENT = {
+    line.split()[0]: frozenset(line.split()[1:])
+    for line in """
+ar في من على أن إلى التي هذا الذي لا عن مع
+bg и на в да не се за от че със е са
+cs se na že je to jsem jako by od pro který také
+da og at det er på ikke med til af den som jeg
+de der die und das ist nicht von mit den ein eine zu
+el και το να της ο η του με για την που
+en the of and to in is that for with was a
+es el los las del que y una por con para se
+fa و در به از که این را با است آن برای
+fi ja on ei että se oli mutta kun hän ovat myös
+fr le la les des et est une que dans pour du
+he של את על לא הוא עם כי גם זה
+hi के में है और की का को से ने पर
+hu a az és hogy nem egy volt is meg csak
+id yang dan di dengan untuk dari ini tidak pada adalah
+it il di che è una per con della non sono gli
+nl de het een van en niet dat zijn met voor op
+no og det er på ikke med til av som jeg ble
+pl nie się na jest że do to jak po od oraz
+pt o os não uma com para que do da em ao
+ro și este nu care din la pe cu pentru sau
+ru и в не на что с он как это по из
+sv och att det som på är inte med för den av
+tr bir ve bu için ile da de çok olarak daha
+uk і в не на що з та як це від до
+ur کے میں کی اور سے ہے کا کو نے
+vi và của là có không được các trong cho một
+""".strip().splitlines()
+}
+# the language of a script, as in the names of letters
+_SCRIPTS = dict(
+    pair.split(":")
+    for pair in (
+        "ARMENIAN:hy BENGALI:bn CJK:zh ETHIOPIC:am GEORGIAN:ka GUJARATI:gu GURMUKHI:pa HANGUL:ko HIRAGANA:ja "
+        "KANNADA:kn KATAKANA:ja KHMER:km LAO:lo MALAYALAM:ml MYANMAR:my ORIYA:or SINHALA:si TAMIL:ta TELUGU:te "
+        "THAI:th TIBETAN:bo"
+    ).split()
+)
+# letters that determine a script, the share of kana beside Chinese characters, and that of frequent words
+_LETTERS, _KANA, _SHARE = 500, 0.2, 0.05
 _CODE = re.compile("([a-z]{2,3})([-_].*)?")
 
 
@@ -62,6 +109,27 @@ def language_code(language: str) -> str:
             "zh, or a language's English name"
         )
     return first
+
+
+def probable_language(text: str) -> str | None:
+    """The language of a text, by its most frequent words, or by a script that one language has; None if neither.
+
+    This tells apart the languages of `_FREQUENT` and `_SCRIPTS` alone.
+    """
+    scripts = Counter(map(_script_of, islice(filter(str.isalpha, text), _LETTERS)))
+    if scripts["HIRAGANA"] + scripts["KATAKANA"] > _KANA * scripts["CJK"] > 0:
+        return "ja"
+    words = re.findall(r"\w+", text.lower())
+    counts = {language: sum(map(own.__contains__, words)) for language, own in _FREQUENT.items()}
+    best = max(counts, key=counts.__getitem__)
+    if counts[best] > _SHARE * len(words):
+        return best
+    script, _ = scripts.most_common(1)[0] if scripts else ("", 0)
+    return _SCRIPTS.get(script)
+
+
+def _script_of(letter: str) -> str:
+    return unicode_name(letter, "UNKNOWN").split()[0]
 
 
 @cache

@@ -27,21 +27,24 @@ class Lists:
         column: "document" or "summary".
         name: its name in the corpus.
         meanings: what lists are, see `meaning`; guessed if not given.
+
+    Attributes:
+        rows: how many lists were seen.
     """
 
     def __init__(self, column: str, name: str, meanings: Sequence[str] | None = None):
         self._own, self._name = OWN[column], name
         meanings = [meanings] if isinstance(meanings, str) else meanings or ()
-        # lists in columns that this package writes are what their names say
-        is_own = self._own in meanings or (name == self._own and not meanings)
+        # several columns are several texts, and lists in columns that this package writes are what their names say
+        is_own = self._own in meanings or (not meanings and (name == self._own or "," in name))
         self._given = self._own if is_own else next((m for m in meanings if m == "sentences"), None)
-        self._rows = self._members = self._ends = self._tagged = self._pairs = 0
+        self.rows = self._members = self._ends = self._tagged = self._pairs = 0
         self._shared = 0.0
 
     def add(self, members: Sequence[str | None]) -> None:
         """Count a row's list."""
         texts = [member for member in members if member]
-        self._rows += 1
+        self.rows += 1
         self._members += len(texts)
         self._ends += sum(len(_INNER_END.findall(text)) for text in texts)
         self._tagged += sum(_TAG.search(text) is not None for text in texts)
@@ -57,13 +60,13 @@ class Lists:
 
     def note(self) -> str | None:
         """A line that tells the guess and the setting that decides, if there are lists and one is guessed."""
-        if not self._rows or self._given:
+        if not self.rows or self._given:
             return None
         meaning, is_doubtful = self._guess()
         other = self._own if meaning == "sentences" else "sentences"
         doubt = f", which is doubtful: set `lists` to {other} if they are" if is_doubtful else ", see `lists`"
         return (
-            f"'{self._name}' has lists of {self._members / self._rows:.1f} texts on average, read as "
+            f"'{self._name}' has lists of {self._members / self.rows:.1f} texts on average, read as "
             f"{_READ_AS[meaning]}{doubt}"
         )
 
@@ -72,11 +75,11 @@ class Lists:
         ends = self._ends / max(self._members, 1)
         if self._own == "documents":
             return "sentences" if ends <= _MOST_ENDS else "documents", abs(ends - _MOST_ENDS) < _DOUBT
-        if not self._pairs:
-            return "references", False
+        if self._tagged or not self._pairs:
+            return "sentences" if self._tagged else "references", False
         shared = self._shared / self._pairs
-        is_sentences = self._tagged or (ends <= _MOST_ENDS and shared < _SHARED)
-        return "sentences" if is_sentences else "references", not self._tagged and abs(shared - _SHARED) < _SHARED / 2
+        is_sentences = ends <= _MOST_ENDS and shared < _SHARED
+        return "sentences" if is_sentences else "references", abs(shared - _SHARED) < _SHARED / 2
 
 
 _READ_AS = {

@@ -12,7 +12,6 @@ from hf_summ.common.messages import one_line
 from hf_summ.data.columns import (
     LIST_COLUMNS,
     PREFIX_COLUMN,
-    Doubts,
     choose_columns,
     column_type,
     feature_of,
@@ -25,9 +24,9 @@ from hf_summ.data.columns import (
     value_type,
 )
 from hf_summ.data.corpora import SPLITS, Corpus, Reading
-from hf_summ.data.lists import Lists, joined_sentences
+from hf_summ.data.lists import joined_sentences
 from hf_summ.data.raw_formats import format_of
-from hf_summ.data.rows import ROW_FILES, kind_of_file
+from hf_summ.data.surveys import ColumnSurvey, choose_corpus_columns, has_column_names
 from hf_summ.models.text_documents import readable
 
 logger = logging.getLogger(__name__)
@@ -163,7 +162,7 @@ def _name_columns(dataset: datasets.Dataset, where: str, corpus: Corpus) -> data
         feature = dataset.features[name]
         if not is_text(feature) and not is_text(getattr(feature, "feature", None)):
             raise ValueError(f"{where}: '{name}' must be text, but is {feature}: name another column")
-    survey = _Columns(corpus, chosen)
+    survey = ColumnSurvey(corpus, chosen)
     texts = [name for name in dataset.column_names if name in {*chosen.values()}.union(*map(names_in, chosen.values()))]
     for index, row in enumerate(dataset.select_columns(texts).select(range(min(len(dataset), _SURVEYED)))):
         survey.look_at(row, f"{where}, row {index}")
@@ -184,64 +183,6 @@ def _name_columns(dataset: datasets.Dataset, where: str, corpus: Corpus) -> data
     )
     _report_blank(where, len(dataset) - len(texts), len(dataset))
     return texts
-
-
-class _Columns:
-    """The chosen columns of a corpus, seen row by row: what they contain, and what to tell of them.
-
-    Args:
-        chosen: `document`, `summary` and perhaps `prefix` -> their columns.
-    """
-
-    def __init__(self, corpus: Corpus, chosen: dict[str, str]):
-        self.chosen, self._separate = chosen, corpus.format.separate
-        self._seen = {column: Lists(column, chosen[column], corpus.lists) for column in LIST_COLUMNS}
-        # chosen column -> whether its values are lists of texts
-        self._is_list: dict[str, bool] = {}
-        self._doubts = Doubts()
-
-    @property
-    def lists(self) -> tuple[str, ...]:
-        """Those of `document` and `summary` that have lists of documents or references."""
-        return tuple(c for c in LIST_COLUMNS if self._is_list.get(c) and c not in self.sentences)
-
-    @property
-    def sentences(self) -> tuple[str, ...]:
-        """Those that have lists of sentences."""
-        separated = ("document",) if self._separate else ()
-        of_sentences = (column for column, seen in self._seen.items() if seen.meaning == "sentences")
-        return tuple(c for c in of_sentences if self._is_list.get(c) and c not in separated)
-
-    def look_at(self, row: dict[str, Any], where: str) -> bool:
-        """Check a row; whether its document and summary have text.
-
-        Raises:
-            ValueError: its document or summary is not text, or is a list unlike in earlier rows, or the reverse.
-        """
-        texts = {}
-        for column, name in self.chosen.items():
-            value = text_or_texts(row, name, where)
-            if column == "document" and self._separate is not None and isinstance(value, str):
-                value = self._separate(value)
-            is_list = isinstance(value, list)
-            # a prefix is never a list
-            if value is not None and self._is_list.setdefault(column, is_list and column != PREFIX_COLUMN) != is_list:
-                form = "list" if is_list else "str"
-                raise ValueError(f"{where}: '{name}' is {form}, unlike in other rows: {value!r:.60}")
-            if is_list:
-                self._seen[column].add(value)
-            texts[column] = value
-        has_both = has_text(texts["document"]) and has_text(texts["summary"])
-        if has_both:
-            self._doubts.add(texts["document"], texts["summary"])
-        return has_both
-
-    def log(self, where: str) -> None:
-        """Log the columns, what their lists are, and what looks wrong in them."""
-        logger.info(f"{where}: documents from '{self.chosen['document']}', summaries from '{self.chosen['summary']}'")
-        for note in (*(seen.note() for seen in self._seen.values()), *self._doubts.notes()):
-            if note is not None:
-                logger.warning(f"{where}: {note}")
 
 
 class Survey:
@@ -266,8 +207,8 @@ class Survey:
             if corpus.format.passes(row, option):
                 rows += 1
                 where = f"{self._name}, {position}"
-                columns = columns or _Columns(corpus, _choose_columns(corpus, self._paths, row, where))
-                if not columns.look_at(row, where):
+                columns = columns or ColumnSurvey(corpus, choose_corpus_columns(corpus, self._paths, row, where))
+                if columns.look_at(row, where) is None:
                     blank.append(position)
                 for name, value in row.items():
                     self._types.setdefault(name, set()).add(value_type(value))
@@ -315,20 +256,11 @@ def columns_of(corpus: Corpus, split: str) -> tuple[str, str] | None:
         ValueError: as `load`.
     """
     paths = corpus.paths(split)
-    if not _has_column_names(paths):
+    if not has_column_names(paths):
         return None
     position, row = next(iter(corpus.format.read(paths, True)))
-    chosen = _choose_columns(corpus, paths, row, f"{corpus.files[split]}, {position}")
+    chosen = choose_corpus_columns(corpus, paths, row, f"{corpus.files[split]}, {position}")
     return chosen["document"], chosen["summary"]
-
-
-def _choose_columns(corpus: Corpus, paths: Sequence[Path], row: dict[str, Any], where: str) -> dict[str, str]:
-    names = (corpus.text_column, corpus.summary_column) if _has_column_names(paths) else (None, None)
-    return choose_columns(list(row), *names, where, corpus.prefix_column)
-
-
-def _has_column_names(paths: Sequence[Path]) -> bool:
-    return len(paths) == 1 and kind_of_file(paths[0]) in ROW_FILES
 
 
 def _passing(reading: Reading) -> str:
@@ -388,7 +320,7 @@ def _texts(
     sentences: Collection[str],
     separate: Callable[[str], list[str]] | None,
 ) -> dict[str, Any]:
-    """The chosen columns of a row under their names in the data set; see `_Columns` for `lists` and `sentences`."""
+    """The chosen columns of a row under their names in the data set; see `ColumnSurvey` for `lists` and `sentences`."""
     texts = {column: text_or_texts(row, name, "") for column, name in chosen.items()}
     texts |= {column: joined_sentences(texts[column] or []) for column in sentences}
     return texts | single_texts({LIST_COLUMNS[column]: texts[column] for column in lists}, lists, separate)

@@ -11,7 +11,7 @@ _TOKEN = "remove it before scoring"
 # a mark as it is shown -> its pattern, and what to do about it
 _MARKS = {
     "@@": (r"(?<=\w)@@(?= )", "join subwords first: sed 's/@@ //g'"),
-    "##": (r"(?<=\s)##(?=\w)", "join subwords first: sed 's/ ##//g'"),
+    "##": (r"(?<=\s)##(?=[^\W\d_])(?!(?:st|nd|rd|th|s)\b)", "join subwords first: sed 's/ ##//g'"),
     "▁": ("▁", "join subwords first: sed 's/ //g; s/▁/ /g'"),
     "Ġ": (r"(?:^|(?<=\s))Ġ(?=\S)", "join subwords first: sed 's/ //g; s/Ġ/ /g'"),
     "[UNK]": (r"\[UNK\]|<unk>|⁇", "the model's unknown words, which match no reference"),
@@ -24,28 +24,39 @@ _MARKS = {
     "<doc-sep>": (r"<doc-sep>|</?d>", "a separator of documents: make them a list"),
     "&amp;": (r"&(?:amp|lt|gt|quot|nbsp|apos|#\d+);", "an escape of HTML: unescape the texts"),
 }
+_NAMES = list(_MARKS)
 _ANY = re.compile("|".join(f"({pattern})" for pattern, _ in _MARKS.values()))
 # what no text has as words
 _SEPARATORS = re.compile(r"NEWLINE_CHAR\b|\|{5}|story_separator_special_tag|<doc-sep>")
 
 
-def marks_in(texts: Iterable[str]) -> Counter[str]:
-    """In how many texts each mark occurs."""
-    names = list(_MARKS)
-    counts: Counter[str] = Counter()
+class Marks:
+    """In how many texts each mark occurs, as `counts`."""
+
+    def __init__(self):
+        self.counts: Counter[str] = Counter()
+
+    def add(self, text: str | list[str | None]) -> None:
+        """Count the marks of a text, or of a row's list of texts."""
+        texts = [text] if isinstance(text, str) else filter(None, text)
+        self.counts.update({_NAMES[match.lastindex - 1] for text in texts for match in _ANY.finditer(text)})
+
+    def notes(self, name: str, number: int) -> list[str]:
+        """A note of each mark in the `number` texts of this name, with the way to join or drop it."""
+        counted = ((mark, self.counts[mark], advice) for mark, (_, advice) in _MARKS.items())
+        return [
+            f"{name}: {count:,} of {number:,} texts contain {mark}: {advice}"
+            for mark, count, advice in counted
+            if count
+        ]
+
+
+def notes_on_marks(name: str, texts: Iterable[str | list[str | None]], number: int) -> list[str]:
+    """A note of each mark in these texts, see `Marks.notes`."""
+    marks = Marks()
     for text in texts:
-        counts.update({names[match.lastindex - 1] for match in _ANY.finditer(text) if match.lastindex})
-    return counts
-
-
-def notes_on_marks(name: str, texts: Iterable[str], number: int) -> list[str]:
-    """A note of each mark in the texts of a file of this name, with the way to join or drop it."""
-    counts = marks_in(texts)
-    return [
-        f"{name}: {counts[mark]} of {number} texts contain {mark}: {advice}"
-        for mark, (_, advice) in _MARKS.items()
-        if counts[mark]
-    ]
+        marks.add(text)
+    return marks.notes(name, number)
 
 
 def without_separators(text: str) -> str:

@@ -117,10 +117,11 @@ def read_multi_news(paths: tuple[Path, ...], show_progress: bool = False) -> Row
     """
     for position, row in read_rows(paths, show_progress):
         texts = {name: value for name, value in row.items() if isinstance(value, str)}
-        yield position, row | {name: _with_line_ends(text) for name, text in texts.items()}
+        yield position, row | {name: with_line_ends(text) for name, text in texts.items()}
 
 
-def _with_line_ends(text: str) -> str:
+def with_line_ends(text: str) -> str:
+    """A text of Multi-News with line ends in place of `NEWLINE_CHAR`."""
     return "\n".join(line.strip(" \t") for line in _LINE_END.split(text))
 
 

@@ -4,6 +4,7 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from functools import cache, partial
+from importlib.metadata import version
 from itertools import pairwise
 from typing import Any
 
@@ -66,6 +67,11 @@ def split_sentences(text: str, language: str = "en", splitter: str = "sentencex"
     sentences = [sentence.strip() for piece in pieces for sentence in segment(piece) if sentence.strip()]
     # of the same length, so that positions are equal
     return [text[start:end] for start, end in sentence_places(readable, sentences)] if readable != text else sentences
+
+
+def splitter_version(splitter: str) -> str:
+    """The splitter's name and version, on which sentences depend."""
+    return f"{splitter} {version(splitter)}"
 
 
 def lead(

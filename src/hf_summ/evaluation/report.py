@@ -10,6 +10,7 @@ import numpy as np
 
 from hf_summ import __version__
 from hf_summ.common.pages import latex_table, latex_text, markdown_table
+from hf_summ.data.sentences import splitter_version
 from hf_summ.evaluation.measures import MEASURES, Settings, rouge_of_rows, title_of
 from hf_summ.evaluation.significance import (
     OfSums,
@@ -353,7 +354,9 @@ def _settings_line(report: dict[str, Any]) -> str:
         f"{settings['rouge_mode']}: macro means in points over {report['pairs']} pairs",
         f"stemming: {settings['stemming']}",
         f"language {settings['language']}" + _UNITS[settings["units"]],
-        f"sentences by {settings['splitter']}" if settings["sentences"] == "split" else "one sentence per line",
+        f"sentences by {splitter_version(settings['splitter'])}"
+        if settings["sentences"] == "split"
+        else "one sentence per line",
     ]
     facts += [
         f"truncated after {settings[name]} {unit}"

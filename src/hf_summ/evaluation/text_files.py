@@ -8,16 +8,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hf_summ.data.columns import DOCUMENT_COLUMNS, REFERENCE_COLUMNS, choose_column
-from hf_summ.data.rows import ROW_FILES, STREAMED_FILES, kind_of_file, read_lines, read_rows
+from hf_summ.data.columns import (
+    DOCUMENT_COLUMNS,
+    REFERENCE_COLUMNS,
+    choose_column,
+    has_text,
+    prediction_column,
+    text_or_texts,
+)
+from hf_summ.data.lists import Lists, joined_sentences
+from hf_summ.data.marks import SENTENCE_TAGS, notes_on_marks, without_separators
+from hf_summ.data.raw_formats import format_of, separate_documents, with_line_ends
+from hf_summ.data.rows import ROW_FILES, Rows, kind_of_file, read_lines, read_rows, saved_files
+from hf_summ.data.sentence_rules import unwrapped, wrapped_note
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 
-# from PreSumm, Pegasus, the pointer-generator network, bottom-up summarization, ProphetNet, and UniLM and arXiv
-SENTENCE_TAGS = ("<q>", "<n>", "<s>", "</s>", "<t>", "</t>", "[X_SEP]", "<S_SEP>", "<S>", "</S>")
 # the separator that keeps tags as words
 NO_SEPARATOR = "none"
-# the first of these columns that a file has is used
-PREDICTION_COLUMNS = ("prediction", "summary")
 
 
 def tag_pattern(separator: str | None = None) -> re.Pattern[str]:
@@ -52,6 +59,7 @@ class TextFile:
         rows: (N,) lists of texts: one per row, or several references.
         places: (N,), where each row is in the file: `line 7`, or `row 7` of a .json list.
         ids: (N,), or None unless every row has one.
+        notes: what was taken for granted: the column, what its lists are, marks of other programs.
     """
 
     name: str
@@ -59,33 +67,87 @@ class TextFile:
     rows: list[list[str]]
     places: list[str]
     ids: list[Any] | None = None
+    notes: tuple[str, ...] = ()
 
     def texts(self) -> list[str]:
         """(N,): the first text of each row."""
         return [row[0] for row in self.rows]
 
 
-def read_predictions(file: str) -> TextFile:
-    """Read one text per row from the column `prediction` or, failing that, `summary`.
+def read_predictions(file: str, column: str | None = None) -> TextFile:
+    """Read one text per row from `column`, by default the one that `prediction_column` finds.
 
-    Plain text has one text per line; blank lines are kept for alignment. .json, .jsonl, .csv and .parquet have rows
-    with named columns. All but the last may be compressed as .gz.
+    Plain text has one text per line; blank lines are kept for alignment. Files of rows have named columns; a list in
+    them is one of sentences.
 
     Raises:
         ValueError: a file that does not exist, is empty or not UTF-8; a broken row, a missing column, a value that is
             not a string, or NUL characters. Messages name the file and the line.
     """
-    return _read(file, PREDICTION_COLUMNS, _one, None, "'prediction'")
+
+    def choose(columns: list[str], where: str) -> str:
+        return prediction_column(columns, column, where)
+
+    texts = _read(file, "predictions", choose, column is not None, ["sentences"], None)
+    return replace(texts, notes=(*texts.notes, *notes_on_marks(file, texts.texts(), len(texts.rows))))
 
 
-def read_references(file: str, column: str | None = None) -> TextFile:
-    """Read one or several texts per row from `column`, by default the first of `REFERENCE_COLUMNS` that exists."""
-    return _read(file, REFERENCE_COLUMNS, _several, column, "with `summary_column`")
+def read_references(
+    file: str | Sequence[str],
+    column: str | None = None,
+    lists: Sequence[str] | None = None,
+    data_format: str | None = None,
+) -> TextFile:
+    """Read one or several texts per row from `column`, by default the first of `REFERENCE_COLUMNS` that exists.
+
+    Args:
+        file: a file, or several with a reference each.
+        lists, data_format: as for `hf_summ.data.Reading`.
+
+    Raises:
+        ValueError: the files do not belong together, or as `read_predictions`.
+    """
+
+    def choose(columns: list[str], where: str) -> str:
+        return choose_column(columns, column, REFERENCE_COLUMNS, where, "with `summary_column`")
+
+    files = [file] if isinstance(file, str) else file
+    first, *others = (_read(name, "references", choose, column is not None, lists, data_format) for name in files)
+    for other in others:
+        check_aligned(first, other)
+    rows = [
+        [text for row in of_files for text in row]
+        for of_files in zip(first.rows, *(o.rows for o in others), strict=True)
+    ]
+    return replace(first, name=", ".join(files), rows=rows)
 
 
-def read_sources(file: str, column: str | None = None) -> TextFile:
-    """Read one text per row from `column`, by default the first of `DOCUMENT_COLUMNS`; blank lines join lists."""
-    return _read(file, DOCUMENT_COLUMNS, _joined, column, "with `text_column`")
+def read_documents(
+    file: str, column: str | None = None, lists: Sequence[str] | None = None, data_format: str | None = None
+) -> TextFile:
+    """Read one or several documents per row from `column`, by default the first of `DOCUMENT_COLUMNS`.
+
+    Separators of corpora, such as `NEWLINE_CHAR`, become line ends.
+
+    Args:
+        lists, data_format: as for `hf_summ.data.Reading`.
+    """
+
+    def choose(columns: list[str], where: str) -> str:
+        return choose_column(columns, column, DOCUMENT_COLUMNS, where, "with `text_column`")
+
+    texts = _read(file, "documents", choose, column is not None, lists, data_format)
+    notes = notes_on_marks(file, map(DOCUMENT_SEPARATOR.join, texts.rows), len(texts.rows))
+    rows = [[without_separators(text) for text in row] for row in texts.rows] if notes else texts.rows
+    return replace(texts, rows=rows, notes=(*texts.notes, *notes))
+
+
+def read_sources(
+    file: str, column: str | None = None, lists: Sequence[str] | None = None, data_format: str | None = None
+) -> TextFile:
+    """Read one text per row as `read_documents`; blank lines join several documents."""
+    texts = read_documents(file, column, lists, data_format)
+    return replace(texts, rows=[[DOCUMENT_SEPARATOR.join(row)] for row in texts.rows])
 
 
 def part_sentences(file: TextFile, separator: str | None = None) -> tuple[TextFile, list[str]]:
@@ -107,6 +169,17 @@ def part_sentences(file: TextFile, separator: str | None = None) -> tuple[TextFi
         for name, number in sorted(counts.items())
     ]
     return replace(file, rows=rows), notes
+
+
+def part_lines(file: TextFile, lines: str = "auto") -> TextFile:
+    """The texts with spaces for the line ends within sentences, see `hf_summ.data.sentence_rules.unwrapped`."""
+    if lines == "sentences":
+        # a blank line always ends a sentence
+        return replace(file, rows=[[text.replace("\n", "\n\n") for text in row] for row in file.rows])
+    rows = [[unwrapped(text, lines) for text in row] for row in file.rows]
+    number = sum(row != own for row, own in zip(rows, file.rows, strict=True))
+    notes = (*file.notes, f"{file.name}: {wrapped_note(number, len(rows), 'rows')}") if number else file.notes
+    return replace(file, rows=rows, notes=notes if lines == "auto" else file.notes)
 
 
 def read_text(file: str | Path) -> str:
@@ -150,75 +223,66 @@ def check_aligned(one: TextFile, other: TextFile) -> None:
 
 def _read(
     file: str,
-    columns: Sequence[str],
-    texts: Callable[[Any], list[str] | None],
-    column: str | None,
-    hint: str,
+    texts: str,
+    choose: Callable[[list[str], str], str],
+    is_named: bool,
+    lists: Sequence[str] | None,
+    data_format: str | None,
 ) -> TextFile:
+    """Read a file of `texts`: predictions, references or documents.
+
+    Args:
+        choose: returns one of the columns.
+        is_named: whether the user named it.
+    """
     path = Path(file)
-    # os.path, as Path's methods fail on names that are too long
-    if not os.path.isfile(path):
-        raise ValueError(f"{path!s:.255} is not a file: name one with a text per line, or with rows")
     rows, places, ids = [], [], []
-    chosen = None
-    for place, chosen, value, key in _values(path, columns, column, hint):
-        row = texts(value)
-        if row is None:
-            raise ValueError(f"{path}, {place}: '{chosen}' must be text, but is {type(value).__name__}: {value!r:.60}")
-        if nul := next((text for text in row if "\0" in text), None):
+    chosen, seen = None, None
+    for place, row in _rows(path, data_format):
+        where = f"{path}, {place}"
+        if isinstance(row, str):
+            if is_named:
+                raise ValueError(f"{path}: plain text has no columns: name none")
+            value: str | list[str | None] | None = row
+        else:
+            chosen = chosen or choose(list(row), where)
+            value = text_or_texts(row, chosen, where)
+            ids.append(row.get("id"))
+        if data_format == "multi_news" and isinstance(value, str):
+            value = with_line_ends(value)
+            value = list(filter(has_text, separate_documents(value))) if texts == "documents" else value
+        elif isinstance(value, list):
+            seen = seen or Lists("document" if texts == "documents" else "summary", chosen or "", lists)
+            seen.add(value)
+            if texts != "predictions" and not all(isinstance(text, str) for text in value or [None]):
+                raise ValueError(f"{where}: '{chosen}' must be text, but is {type(value).__name__}: {value!r:.60}")
+        listed = [value or ""] if isinstance(value, str | None) else value or [""]
+        if nul := next((text for text in listed if text and "\0" in text), None):
             raise ValueError(
                 f"{path}, {place}: NUL at character {nul.index(chr(0)) + 1}, so the file is not UTF-8 text, or was not "
                 "written completely: convert it, or write it again"
             )
-        rows.append(row)
+        rows.append(listed)
         places.append(place)
-        ids.append(key)
     if not rows:
         raise ValueError(f"{path} is empty: it must contain texts")
-    return TextFile(str(path), chosen, rows, places, None if None in ids else ids)
+    notes = () if chosen is None else (f"{path}: {texts} from '{chosen}'",)
+    if seen is not None and seen.meaning == "sentences":
+        rows = [[joined_sentences(row)] for row in rows]
+    if seen is not None and (note := seen.note()):
+        notes += (f"{path}: {note}",)
+    return TextFile(str(path), chosen, rows, places, None if None in ids or not ids else ids, notes)
 
 
-def _values(
-    path: Path, columns: Sequence[str], column: str | None, hint: str
-) -> Iterator[tuple[str, str | None, Any, Any]]:
-    """Place, column, value and id of each row; the first row sets the column. Plain text has no columns and ids."""
-    if kind_of_file(path) not in STREAMED_FILES:
-        if column is not None:
-            raise ValueError(f"{path}: plain text has no columns: name none {hint}")
-        for number, line in read_lines(path, show_progress=True):
-            yield f"line {number}", None, line.rstrip("\r\n"), None
-        return
-    chosen = None
-    for place, row in _rows(path):
-        chosen = chosen or choose_column(list(row), column, columns, f"{path}, {place}", hint)
-        if chosen not in row:
-            raise ValueError(f"{path}, {place}: no column '{chosen}'; the columns are {', '.join(row) or '(none)'}")
-        yield place, chosen, row[chosen], row.get("id")
-
-
-def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def _rows(path: Path, data_format: str | None) -> Rows | Iterator[tuple[str, str]]:
+    """The position of each row, and the row, or the text of a line."""
+    if data_format not in (None, "multi_news"):
+        reader = format_of(data_format)
+        return reader.read(reader.locate(str(path), "test"), True)
+    # os.path, as Path's methods fail on names that are too long
+    if not os.path.isfile(path) and not saved_files(path):
+        raise ValueError(f"{path!s:.255} is not a file: name one with a text per line, or with rows")
     if kind_of_file(path) in ROW_FILES:
-        yield from read_rows((path,), show_progress=True)
-        return
-    # imported here, as it is slow
-    from hf_summ.data.streams import FileRows
-
-    for number, (_, read) in enumerate(FileRows([path]).read(), 1):
-        yield f"row {number}", read()
-
-
-def _one(value: Any) -> list[str] | None:
-    if value is None:
-        return [""]
-    return [value] if isinstance(value, str) else None
-
-
-def _several(value: Any) -> list[str] | None:
-    if not isinstance(value, list):
-        return _one(value)
-    return value if value and all(isinstance(text, str) for text in value) else None
-
-
-def _joined(value: Any) -> list[str] | None:
-    several = _several(value)
-    return None if several is None else [DOCUMENT_SEPARATOR.join(several)]
+        return read_rows((path,), show_progress=True)
+    lines = read_lines(path, show_progress=True)
+    return ((f"line {number}", line.rstrip("\r\n")) for number, line in lines)

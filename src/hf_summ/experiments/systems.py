@@ -264,7 +264,8 @@ def summaries_without_training(table: Table, system: System, corpus: datasets.Da
     references = list(corpus["summary"])
     if row.extractive is None:
         return references
-    documents, language, number = list(corpus["document"]), table.language_of(dataset), row.sentences_of(dataset)
+    documents = list(corpus[source_column(corpus.column_names)])
+    language, number = table.language_of(dataset), row.sentences_of(dataset)
     numbers = [len(split_sentences(text, language)) for text in references] if number == "reference" else number
     return extract(documents, row.extractive, numbers, references, language=language)
 

@@ -140,7 +140,7 @@ def check_script(texts: Sequence[str], tagger: str, tags: str) -> None:
     scripts = _SCRIPTS.get(language)
     if scripts is None:
         return
-    foreign = [script for text in texts if (script := _script(text)) is not None and script not in scripts]
+    foreign = [script for text in texts if (script := script_of(text)) is not None and script not in scripts]
     if not foreign:
         return
     (script, _), *_ = Counter(foreign).most_common(1)
@@ -155,7 +155,7 @@ def check_script(texts: Sequence[str], tagger: str, tags: str) -> None:
     logger.warning(message)
 
 
-def _script(text: str) -> str | None:
+def script_of(text: str) -> str | None:
     """The script of most of a text's first letters, or None without letters."""
     if text.isascii():
         return "LATIN" if any(map(str.isalpha, text)) else None

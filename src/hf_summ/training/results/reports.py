@@ -73,9 +73,9 @@ def write_predictions(
 
 
 def lead_metrics(dataset: datasets.Dataset, sentences: int, scorer: Scorer) -> dict[str, float]:
-    """The scores of each document's first sentences, with their intervals, as `lead<n>_rouge1` and so on."""
-    documents, references = list(dataset["document"]), reference_texts(dataset)
-    baseline = [lead(document, sentences, language=scorer.language) for document in documents]
+    """The scores of the first sentences of each document, with their intervals, as `lead<n>_rouge1` and so on."""
+    examples, references = list(dataset[source_column(dataset.column_names)]), reference_texts(dataset)
+    baseline, documents = [lead(one, sentences, language=scorer.language) for one in examples], as_documents(examples)
     scores = scorer(baseline, references, documents) | scorer.intervals(baseline, references, documents)
     return {f"lead{sentences}_{name}": value for name, value in scores.items()}
 
