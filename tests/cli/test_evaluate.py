@@ -51,7 +51,7 @@ def test_tables_and_reports(run, workplace, references):
     assert output == as_text(expected)
     assert said.splitlines() == [f"hf-summ: {note}" for note in expected["notes"]]
     report = json.loads((workplace / "report.json").read_text(encoding="utf-8"))
-    files = {"predictions": "p.txt", "references": "r.txt", "sources": "s.txt", "against": ["o.txt"]}
+    files = {"predictions": "p.txt", "references": ["r.txt"], "sources": "s.txt", "against": ["o.txt"]}
     assert report == {"files": files, **json.loads(json.dumps(expected))}
     markdown = (workplace / "report.md").read_text(encoding="utf-8")
     assert output.strip() in markdown
@@ -125,12 +125,12 @@ def test_rows_bring_their_references(run, workplace, references):
 
 def test_columns_are_named(run, refusal, workplace, references):
     rows = zip(PREDICTIONS, REFERENCES, SOURCES, strict=True)
-    rows = [{"abstract": source, "tldr": reference, "prediction": ours} for ours, reference, source in rows]
+    rows = [{"abstract": source, "gist": reference, "prediction": ours} for ours, reference, source in rows]
     (workplace / "other.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     argv = ("evaluate", "--predictions", "other.jsonl", "--sources", "other.jsonl", "--text_column", "abstract")
-    listed = "the columns are abstract, tldr, prediction: name one with --summary_column"
+    listed = "the columns are abstract, gist, prediction: name one with --summary_column"
     assert refusal(*argv) == f"other.jsonl, line 1: no references column; {listed}"
-    output, _ = run(*argv, "--summary_column", "tldr")
+    output, _ = run(*argv, "--summary_column", "gist")
     assert output == as_text(build_report(PREDICTIONS, references, SOURCES))
 
 
@@ -246,7 +246,7 @@ def test_one_pair_has_no_interval(run, workplace):
         ),
         ((*PAIR, "--byte_limit", "75", "--word_limit", "9"), "--byte_limit and --word_limit exclude each other"),
         ((*PAIR, "--word_limit", "0"), "--word_limit is 0, but must be at least 1"),
-        ((*PAIR, "--language", "English"), "--language is 'English', but must be an ISO 639 code"),
+        ((*PAIR, "--language", "Klingon"), "--language is 'Klingon', but must be an ISO 639 code"),
         ((*PAIR, "--resamples", "0"), "--resamples 0: must be at least 1"),
         ((*PAIR, "--separator", " "), "--separator is ' ', but must be a tag or a mark between sentences"),
         ((*PAIR, "--seed", "-1"), "--seed -1: must be at least 0"),

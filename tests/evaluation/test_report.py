@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from importlib.metadata import version
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from hf_summ.evaluation import (
 )
 from hf_summ.evaluation.report import Evaluation, Settings, as_text
 
+SPLITTER = f"sentences by sentencex {version('sentencex')}"
 PREDICTIONS = ["The mayor opened a bridge.", "It cost 12 million.", "Nothing in common", "Rain fell all day."]
 OTHERS = ["A bridge", "It cost a lot.", "Quite in common", ""]
 REFERENCES = [["The mayor opened the bridge."], ["The bridge cost 12 million."], ["Another text"], ["It rained."]]
@@ -294,7 +296,7 @@ def test_other_alphabets_in_english_mode_are_noted_once(mode):
         (Settings(language="zh", units="spaced"), "language zh, words separated by spaces"),
         (Settings(sentences="lines"), "one sentence per line"),
         (Settings(splitter="spacy"), "sentences by spacy"),
-        (Settings(byte_limit=75), "sentences by sentencex; truncated after 75 bytes; 1000 resamples, seed 0"),
+        (Settings(byte_limit=75), f"{SPLITTER}; truncated after 75 bytes; 1000 resamples, seed 0"),
         (Settings(word_limit=9, seed=4), "truncated after 9 words; 1000 resamples, seed 4"),
     ],
 )

@@ -133,8 +133,8 @@ def test_errors(predictions, sources, message):
 
 
 def test_an_unknown_language_is_an_error():
-    with pytest.raises(ValueError, match="`language` is 'English', but must be an ISO 639 code"):
-        support(["a"], ["a"], "English")
+    with pytest.raises(ValueError, match="`language` is 'Klingon', but must be an ISO 639 code"):
+        support(["a"], ["a"], "Klingon")
 
 
 def test_a_phrase_counts_word_for_word():

@@ -145,7 +145,7 @@ def test_says_that_pairs_are_not_checked():
         ({}, "needs `share` or `tokens`"),
         ({"share": 0.5, "counter": len}, "`counter` needs `tokens`"),
         ({"share": 0.5, "splitter": "nltk"}, "`splitter` is 'nltk', but must be one of"),
-        ({"share": 0.5, "language": "English"}, "`language` is 'English', but must be an ISO 639 code"),
+        ({"share": 0.5, "language": "Klingon"}, "`language` is 'Klingon', but must be an ISO 639 code"),
         ({"share": 0.5, "idf": "nowhere.json"}, "nowhere.json is not a file written by `hf-summ idf`"),
         (
             {"share": 0.5, "idf": DocumentFrequencies({}, 2, "de")},

@@ -99,9 +99,10 @@ def run(arguments: argparse.Namespace) -> None:
     options = {name: getattr(arguments, name) for name in ("language", "splitter", "words", "lines")}
     if arguments.method in ("lead", "tail") and (sets := sum(isinstance(document, list) for document in documents)):
         notes.append(f"{sets} of {len(documents)} rows have several documents: --sentences are those of each")
+    number = 3 if arguments.sentences is None else arguments.sentences
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        summaries = extract(documents, arguments.method, arguments.sentences or 3, references, **options)
+        summaries = extract(documents, arguments.method, number, references, **options)
     for note in (*notes, *(warning.message for warning in caught)):
         print_note(note)
     write_summaries("".join(f"{readable(summary)}\n" for summary in summaries), arguments.output)

@@ -23,6 +23,8 @@ from hf_summ.data.rows import ROW_FILES, Rows, kind_of_file, read_lines, read_ro
 from hf_summ.data.sentence_rules import unwrapped, wrapped_note
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 
+# kind of texts -> the setting that names their column
+_SETTINGS = {"predictions": "prediction_column", "references": "summary_column", "documents": "text_column"}
 # the separator that keeps tags as words
 NO_SEPARATOR = "none"
 
@@ -242,7 +244,7 @@ def _read(
         where = f"{path}, {place}"
         if isinstance(row, str):
             if is_named:
-                raise ValueError(f"{path}: plain text has no columns: name none")
+                raise ValueError(f"{path}: plain text has no columns: name none with `{_SETTINGS[texts]}`")
             value: str | list[str | None] | None = row
         else:
             chosen = chosen or choose(list(row), where)

@@ -1,0 +1,181 @@
+"""What commands tell of corpora and ask: columns, marks, line ends, references in several files, a look at the data."""
+
+import json
+import textwrap
+
+import pytest
+
+from hf_summ.cli import main
+from tests.reports.test_sentences import WRAPPED
+
+
+@pytest.fixture
+def run(capsys, tmp_path, monkeypatch):
+    """Runs a command beside files of these contents, and returns its output, its notes and its status."""
+    monkeypatch.chdir(tmp_path)
+
+    def command(line, **files):
+        for name, content in files.items():
+            stem, _, ending = name.rpartition("_")
+            rows = content if isinstance(content, str) else "".join(json.dumps(row) + "\n" for row in content)
+            (tmp_path / f"{stem}.{ending}").write_text(rows, encoding="utf-8")
+        status = main(line.split())
+        output, notes = capsys.readouterr()
+        return output, notes, status
+
+    return command
+
+
+GOLD = [{"summary": "A bridge opened on Monday."}]
+
+
+def test_predictions_are_not_the_summaries_beside_them(run):
+    # the gold summary beside a generated one was scored: 100
+    rows = [{**GOLD[0], "generated_summary": "The mill burned."}]
+    line = "evaluate --predictions p.jsonl --references g.jsonl --rouge_types rouge1 --format json"
+    output, notes, _ = run(line, p_jsonl=rows, g_jsonl=GOLD)
+    assert json.loads(output)["rouge"]["rouge1"]["predictions"]["fmeasure"] == 0
+    assert "p.jsonl: predictions from 'generated_summary'" in notes
+    assert "g.jsonl: references from 'summary'" in notes
+    output, *_ = run(f"{line} --prediction_column summary")
+    assert json.loads(output)["rouge"]["rouge1"]["predictions"]["fmeasure"] == 100
+    output, notes, _ = run(line, p_jsonl=[{"summary_text": "A bridge"}])
+    assert "predictions from 'summary_text'" in notes
+
+
+@pytest.mark.parametrize(
+    ("text", "mark"),
+    [
+        ("A bridge was open@@ ed .", "@@"),
+        ("a bridge was open ##ed .", "##"),
+        ("▁A ▁bridge ▁open ed", "▁"),
+        ("A Ġbridge Ġopened", "Ġ"),
+        ("A [UNK] opened", "[UNK]"),
+        ("A bridge -LRB- old -RRB- opened", "-LRB-"),
+        ("A bridge. NEWLINE_CHAR It opened", "NEWLINE_CHAR"),
+        ("A bridge ||||| It opened", "|||||"),
+    ],
+)
+def test_marks_of_other_programs_are_noted(run, text, mark):
+    # google/sentencepiece, rsennrich/subword-nmt: subwords were scored as words
+    line = "evaluate --predictions p.txt --references r.txt --rouge_types rouge1"
+    _, notes, _ = run(line, p_txt=text, r_txt="A bridge opened.")
+    assert f"p.txt: 1 of 1 texts contain {mark}: " in notes
+    _, notes, _ = run(line, p_txt="A bridge opened. ## A heading, the ##th of #s, a@b.c")
+    assert "contain" not in notes
+
+
+MULTI_NEWS = [
+    {"document": "Fire broke out. NEWLINE_CHAR Nobody was hurt. ||||| The mill burned.", "summary": "A mill burned."}
+]
+
+
+def test_separators_of_a_corpus_are_no_words(run):
+    line = "extract m.jsonl --sentences 1"
+    output, notes, _ = run(f"{line} --method tail", m_jsonl=MULTI_NEWS)
+    assert output == "The mill burned.\n"
+    assert "--data_format multi_news" in notes
+    output, notes, _ = run(f"{line} --data_format multi_news")
+    assert output == "Fire broke out. The mill burned.\n"
+    assert "1 of 1 rows have several documents: --sentences are those of each" in notes
+    plain = [{"document": "Fire broke out. Nobody was hurt. The mill burned."}]
+    line = "evaluate --predictions p.txt --references p.txt --format json --sources"
+    ratios = [
+        json.loads(run(f"{line} {name}", p_txt="A mill burned.", s_jsonl=plain)[0])["texts"]["predictions"]
+        for name in ("m.jsonl", "s.jsonl", "m.jsonl --data_format multi_news")
+    ]
+    assert ratios[0] == ratios[1] == ratios[2]
+
+
+def test_references_in_several_files_and_columns(run):
+    # pltrdy/files2rouge#18, Hannibal046/SDDS#6
+    rows = [{"prediction": "A mill burned.", "summary1": "A fire.", "summary2": "A mill burned."}]
+    files = {"p_txt": "A mill burned.", "ref0_txt": "A fire.", "ref1_txt": "A mill burned.", "d_jsonl": rows}
+    options = "--rouge_types rouge1 --several best --format json"
+    for texts in ("p.txt --references ref0.txt ref1.txt", "d.jsonl", "d.jsonl --summary_column summary1,summary2"):
+        output, notes, _ = run(f"evaluate --predictions {texts} {options}", **files)
+        assert json.loads(output)["rouge"]["rouge1"]["predictions"]["fmeasure"] == 100
+        assert "1 of 1 pairs have several references" in notes
+
+
+def test_wrapped_lines_are_noted(run):
+    joined = WRAPPED.replace("\n", " ")
+    output, notes, _ = run("extract w.txt --method tail --sentences 1", w_txt=WRAPPED)
+    assert output == "Another one shortens news.\n"
+    assert "1 of 1 documents have wrapped lines, whose ends are read as spaces: set --lines to 'sentences'" in notes
+    output, notes, _ = run("extract w.txt --method tail --sentences 1 --lines sentences")
+    assert (output, notes) == ("of such programs. Another one shortens news.\n".split(". ")[1], "")
+    line = "evaluate --predictions p.txt --references p.txt --sources s.jsonl --format json"
+    values = []
+    for document, lines in ((WRAPPED, "auto"), (joined, "auto"), (WRAPPED, "sentences"), (WRAPPED, "wrapped")):
+        summary = "Programs read a long text and write one that keeps what matters most."
+        output, notes, _ = run(f"{line} --lines {lines}", p_txt=summary, s_jsonl=[{"document": document}])
+        values.append(json.loads(output)["measures"]["support"]["predictions"]["mean"])
+        assert ("wrapped lines" in notes) == (document == WRAPPED and lines == "auto")
+    assert values[0] == values[1] == values[3] > values[2]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--text_column x", "--text_column: needs --sources"),
+        ("--language de --no_stemmer", "--no_stemmer: has no effect beside --language de"),
+        ("--against p.txt p.txt", "--against p.txt: is named twice"),
+    ],
+)
+def test_flags_without_effect(run, options, message):
+    _, notes, status = run(f"evaluate --predictions p.txt --references p.txt {options}", p_txt="a")
+    assert (status, message in notes) == (2, True)
+
+
+def test_a_number_of_words_excludes_one_of_sentences(run):
+    assert run("extract a.txt --words 5", a_txt="One two three. Four five. Six.")[0] == "One two three. Four five.\n"
+    assert run("extract a.txt --words 5 --sentences 1")[1:] == (
+        "hf-summ: error: --sentences and --words exclude each other: set only one\n",
+        2,
+    )
+
+
+def spoiled() -> list[dict]:
+    """A corpus with faults."""
+    text = "The city opened a library in the old mill, and it cost three million pounds. The mayor was there."
+    rows = [{"content": f"{text} Visitor {number} came in.", "summary": "A library opened."} for number in range(8)]
+    rows += [dict(rows[0]), {"content": "", "summary": "x"}]
+    rows[1]["content"] += " A library opened."
+    rows[2]["content"] = textwrap.fill(" ".join([WRAPPED.replace("\n", " ")] * 2), 60)
+    rows[3]["content"] += " NEWLINE_CHAR It rained."
+    rows[4]["content"] = "В городе открыли новую библиотеку, и это стоило три миллиона, как он сказал на открытии."
+    return rows
+
+
+def test_a_look_at_a_corpus(run):
+    output, *_ = run("data a.jsonl b.jsonl --format json", a_jsonl=spoiled(), b_jsonl=spoiled()[5:7])
+    report = json.loads(output)
+    first, second = report["files"]
+    assert (first["rows"], first["blank"], first["duplicate_documents"], first["duplicate_pairs"]) == (10, 1, 1, 1)
+    assert first["columns"] == {"document": "content", "summary": "summary", "others": []}
+    assert (first["summary_in_document"], first["document_shorter"], first["wrapped"]) == (1, 0, 1)
+    assert first["marks"] == {"document": {"NEWLINE_CHAR": 1}, "summary": {}}
+    assert (first["language"], first["scripts"]) == ("en", {"LATIN": 8, "CYRILLIC": 1})
+    assert second["documents_in"] == {"a.jsonl": 2}
+    assert second["document_words"] == {"median": 23, "p95": 23, "max": 23}
+    assert second["document_subwords"]["max"] >= 23
+    assert second["document_beyond"] == {"limit": 300, "rows": 0}
+    assert 0 < second["coverage"] <= 100
+    findings = "\n".join(report["findings"])
+    for finding in (
+        "a.jsonl: 1 of 10 rows have a blank document or summary",
+        "a.jsonl: 1 of 10 pairs occur earlier in the file",
+        "b.jsonl: 2 of 2 documents are in a.jsonl too",
+        "a.jsonl, 'content': 1 of 10 texts contain NEWLINE_CHAR: --data_format multi_news",
+        "a.jsonl: 1 of 9 documents have wrapped lines",
+        "a.jsonl: 1 of 9 documents are mostly in another script, CYRILLIC",
+    ):
+        assert finding in findings
+    output, notes, _ = run("data a.jsonl --model none --sample 4")
+    assert "| Documents from" in output
+    assert "subwords" not in output
+    assert "hf-summ: a.jsonl: 1 of 10 pairs occur earlier" in notes
+    german = [{"text": "Der Bürgermeister eröffnet die Brücke, und das ist nicht alles.", "summary": "Eine Brücke"}]
+    _, notes, _ = run("data g.jsonl --model none", g_jsonl=german)
+    assert "the language is probably de: --language de" in notes
