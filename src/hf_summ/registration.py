@@ -176,7 +176,13 @@ def _trainer(trainer: ModuleType) -> None:
         config: Any = getattr(self.model, "config", None)
         if self.label_smoother is not None and getattr(config, "model_type", None) in ARCHITECTURES:
             # transformers would compute the loss from the logits, without KL, guidance and the model's other losses
-            config.label_smoothing, self.label_smoother = self.label_smoother.epsilon, None
+            factor, self.label_smoother = self.label_smoother.epsilon, None
+            if config.label_smoothing not in (0, factor):
+                trainer.logger.warning(
+                    f"`label_smoothing_factor` is {factor}, but the model's config.label_smoothing is "
+                    f"{config.label_smoothing}, which applies: set the latter"
+                )
+            config.label_smoothing = config.label_smoothing or factor
 
     trainer.Trainer.__init__ = with_own_smoothing
 

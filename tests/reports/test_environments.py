@@ -183,3 +183,25 @@ with moved_into_place(sys.argv[1]) as draft:
         folder.rmdir()
     assert not left.exists()
     assert [path.name for path in tmp_path.iterdir()] == ["sheets [1]"]
+
+
+# transformers saves no code of __main__, but names its file
+def test_classes_of_a_notebook_are_saved_as_ours(tiny_tokenizer, tmp_path):
+    folder = save(tmp_path / "drgd", *build_with_processor(DRGD, tiny_tokenizer))
+    program = """
+import sys
+import hf_summ
+class Model(hf_summ.DrgdForConditionalGeneration): pass
+class Processor(hf_summ.DrgdProcessor): pass
+for own in (Model, Processor):
+    one = own.from_pretrained(sys.argv[1])
+    one.save_pretrained(sys.argv[2])
+    assert type(one) is own
+"""
+    saved = tmp_path / "saved"
+    subprocess.run([sys.executable, "-c", program, folder, str(saved)], check=True)
+    config = json.loads((saved / "config.json").read_text())
+    assert config["architectures"] == ["DrgdForConditionalGeneration"]
+    for name in config["auto_map"].values():
+        assert (saved / f"{name.partition('.')[0]}.py").exists()
+    assert pipeline("summarization", model=str(saved))(SENTENCES[0], max_new_tokens=2)

@@ -119,6 +119,25 @@ def test_a_generation_config_is_refused_at_the_start(corpus, capsys):
     assert "--generation_config folder: has no effect here: give its settings as flags" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"lr_scheduler_type": "cosine_with_min_lr"}, "--lr_scheduler_type cosine_with_min_lr: One of min_lr or"),
+        ({"lr_scheduler_kwargs": {"a": 1}}, "--lr_scheduler_type linear: .* unexpected keyword argument 'a'; see --lr"),
+        ({"optim": "lomo"}, "You need to install `lomo_optim`"),
+        ({"dataloader_multiprocessing_context": "spawn"}, "multiprocessing_context: needs --dataloader_num_workers"),
+    ],
+    ids=str,
+)
+def test_flags_that_end_training_are_refused_before_the_corpus_is_prepared(
+    recipe, tiny_tokenizer, tmp_path, settings, message
+):
+    model = save(tmp_path / "model", foreign("bart", tiny_tokenizer), tiny_tokenizer)
+    with pytest.raises((ValueError, ImportError), match=message):
+        recipe(model, **settings)
+    assert not (tmp_path / "out" / "run.yaml").exists()
+
+
 def test_a_run_without_an_update_saves_no_model(recipe, tiny_tokenizer, tmp_path):
     model = save(tmp_path / "model", foreign("bart", tiny_tokenizer), tiny_tokenizer)
     with pytest.raises(ValueError, match="no update was made, as 8 documents fill no batch: leave out --dataloader"):
@@ -207,6 +226,9 @@ def test_label_smoothing_of_the_plain_trainer_keeps_the_whole_loss(tiny_tokenize
         losses.append(trainer.evaluate(batch)["eval_loss"])
         assert model.config.label_smoothing == factor
     assert losses[0] == pytest.approx(losses[1], abs=1e-4)
+    model.config.label_smoothing = 0.2
+    assert Seq2SeqTrainer(model=model, args=arguments, data_collator=collator).label_smoother is None
+    assert model.config.label_smoothing == 0.2
 
 
 # what is deployed is what was scored: the base's prefix and decoding settings are not the adapter's

@@ -49,7 +49,7 @@ class SummarizationCollator:
             raise ValueError("`pad_to_max_length` needs `max_source_length` and `max_target_length`")
 
     def __call__(self, features: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
-        """Collate rows; decoder inputs are added if the rows have labels and there is a model.
+        """Collate rows; decoder inputs are added if the rows have labels and the model has a decoder.
 
         Raises:
             ValueError: with `pad_to_max_length`, labels are longer than the maximum length.
@@ -69,17 +69,15 @@ class SummarizationCollator:
         if "labels" not in batch:
             return batch
         batch["labels"] = self._pad_labels(batch["labels"])
-        if self.model is not None:
-            batch["decoder_input_ids"] = self._decoder_inputs(batch["labels"])
-        return batch
-
-    def _decoder_inputs(self, labels: torch.Tensor) -> torch.Tensor:
-        """The labels, shifted by one position; some of transformers' models compute them only in `forward`."""
         prepare = getattr(self.model, "prepare_decoder_input_ids_from_labels", None)
+        config: Any = getattr(self.model, "config", None)
         if prepare is not None:
-            return prepare(labels=labels)
-        config = self.model.config
-        return shift_tokens_right(labels, config.pad_token_id, config.decoder_start_token_id)
+            batch["decoder_input_ids"] = prepare(labels=batch["labels"])
+        elif getattr(config, "is_encoder_decoder", False):
+            # some of transformers' models shift the labels only in `forward`
+            starts = config.pad_token_id, config.decoder_start_token_id
+            batch["decoder_input_ids"] = shift_tokens_right(batch["labels"], *starts)
+        return batch
 
     def _pad_labels(self, labels: torch.Tensor) -> torch.Tensor:
         """Pad to the maximum length if set, and to a multiple."""

@@ -105,10 +105,19 @@ def check_tokenizer(tokenizer: Any) -> None:
             raise ValueError(f"the tokenizer's `{name}` is empty: name a token, or leave it out")
 
 
+def class_to_save(own_class: type) -> type:
+    """The class whose code transformers can save beside an object.
+
+    FSDP2 derives a class from the model's, and the code of a notebook is in no file.
+    """
+    return next(base for base in own_class.__mro__ if not base.__module__.startswith(("torch.", "__main__")))
+
+
 def input_names(model: Any) -> Collection[str] | None:
     """The names of the inputs of a model's `forward`; None if it is in a wrapper that does not name them."""
-    # the forward of a compiled model and of an adapter accepts anything, but the model's own may not
-    model = getattr(model, "_orig_mod", model)
+    # the forward of a compiled model and of an adapter accepts anything, but the model's own may not; wrappers pass on
+    # the model's `generate`
+    model = getattr(getattr(model, "generate", None), "__self__", model)
     model = model.get_base_model() if hasattr(model, "get_base_model") else model
     # that of the class: hooks and users replace the object's
     names = inspect.signature(type(model).forward).parameters

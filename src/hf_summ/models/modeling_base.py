@@ -17,7 +17,7 @@ from transformers import initialization as init
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache, EncoderDecoderCache
 from transformers.utils import cached_file, logging
 
-from .checks import RUNTIME_FILE
+from .checks import RUNTIME_FILE, class_to_save
 from .losses import IGNORED_LABEL
 from .quantization_int8 import Int8Config  # noqa: F401 registers the method named in saved checkpoints
 
@@ -115,8 +115,7 @@ class SummarizationPreTrainedModel(PreTrainedModel):
             tied = getattr(self, "all_tied_weights_keys", {})
             state_dict = {name: value for name, value in state_dict.items() if name not in tied}
         own_class = type(self)
-        # FSDP2 derives a class from the model's, and transformers would save that class's code
-        self.__class__ = next(base for base in own_class.__mro__ if not base.__module__.startswith("torch."))
+        self.__class__ = class_to_save(own_class)
         try:
             return super().save_pretrained(save_directory, *args, state_dict=state_dict, **kwargs)
         finally:

@@ -7,6 +7,7 @@ from typing import Any
 
 from transformers import BatchFeature, PreTrainedTokenizerFast, ProcessorMixin
 
+from .checks import class_to_save
 from .losses import IGNORED_LABEL
 from .text_processing_base import LENGTHS, TextProcessor, check_lengths
 
@@ -60,11 +61,12 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
 
         Saved with another model, such a tokenizer would make `AutoProcessor` load this processor.
         """
-        before = self.tokenizer._processor_class
+        before, own_class = self.tokenizer._processor_class, type(self)
+        self.__class__ = class_to_save(own_class)
         try:
             return super().save_pretrained(save_directory, push_to_hub, **kwargs)
         finally:
-            self.tokenizer._processor_class = before
+            self.tokenizer._processor_class, self.__class__ = before, own_class
 
     @property
     def padding_values(self) -> dict[str, Any]:

@@ -67,7 +67,9 @@ INHERITED: Mapping[str, Flag] = {
     "dataloader_num_workers": Flag("reporting", Range(0, 1024)),
     "dataloader_pin_memory": Flag("reporting"),
     "dataloader_persistent_workers": Flag(needs=("dataloader_num_workers",)),
-    "dataloader_prefetch_factor": Flag(needs=("dataloader_num_workers",)),
+    **dict.fromkeys(
+        ("dataloader_prefetch_factor", "dataloader_multiprocessing_context"), Flag(needs=("dataloader_num_workers",))
+    ),
     **dict.fromkeys(("push_to_hub", "hub_model_id", "resume_from_checkpoint"), Flag("reporting single")),
     **dict.fromkeys(("hub_strategy", "hub_private_repo", "hub_always_push", "hub_revision"), Flag(needs=_TO_PUBLISH)),
     "hub_token": Flag("secret"),

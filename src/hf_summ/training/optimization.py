@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
-from transformers import PreTrainedModel, Trainer, TrainingArguments
+from transformers import PreTrainedModel, Trainer, TrainingArguments, get_scheduler
+
+from hf_summ.common.messages import one_line
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +43,8 @@ def check_optimization(model: PreTrainedModel, training: TrainingArguments) -> N
 
     Raises:
         ValueError: `label_smoothing_factor` of a model whose config has one, an item of `optim_args` that the optimizer
-            does not read, or as `check_patterns`.
+            does not read, arguments that the schedule does not take, or as `check_patterns`.
+        ImportError: the optimizer's library is not installed.
     """
     smoothing = training.label_smoothing_factor
     if smoothing and hasattr(model.config, "label_smoothing"):
@@ -49,6 +52,13 @@ def check_optimization(model: PreTrainedModel, training: TrainingArguments) -> N
             f"--label_smoothing_factor {smoothing}: {model.config.model_type} smooths its own loss; set "
             f"--config_overrides label_smoothing={smoothing}"
         )
+    Trainer.get_optimizer_cls_and_kwargs(training, model)
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)])
+    try:
+        get_scheduler(training.lr_scheduler_type, optimizer, 1, 2, training.lr_scheduler_kwargs)
+    except (TypeError, ValueError) as error:
+        name, reason = training.lr_scheduler_type.value, one_line(error)
+        raise ValueError(f"--lr_scheduler_type {name}: {reason}; see --lr_scheduler_kwargs") from error
     items = (training.optim_args or "").split(",")
     for item in filter(None, items):
         without = copy.copy(training)
