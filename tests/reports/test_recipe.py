@@ -1,9 +1,11 @@
 """What people give to the recipe, and what they do with a trainer of their own."""
 
+import copy
 import json
 import logging
 
 import pytest
+import torch
 from transformers import (
     AutoModelForSeq2SeqLM,
     AutoProcessor,
@@ -65,6 +67,18 @@ def test_lengths_fit_the_positions_of_both_sides(recipe, tiny_tokenizer, tmp_pat
     assert recipe(model, do_eval=True)["eval_loss"] > 0
     with pytest.raises(ValueError, match="--max_target_length 33: the decoder of encoder-decoder has positions for 32"):
         recipe(model, "longer", max_target_length=33)
+
+
+def test_the_sides_of_a_tokenizer_do_not_matter(recipe, tiny_tokenizer, tmp_path):
+    losses = []
+    for side in ("right", "left"):
+        tokenizer = copy.deepcopy(tiny_tokenizer)
+        tokenizer.padding_side = tokenizer.truncation_side = side
+        torch.manual_seed(0)
+        model = save(tmp_path / side, foreign("bart", tiny_tokenizer), tokenizer)
+        settings = {"do_train": False, "do_eval": True, "max_source_length": 16}
+        losses.append(recipe(model, f"out_{side}", **settings, seed=1)["eval_loss"])
+    assert losses[0] == losses[1]
 
 
 def test_a_model_without_first_token_is_refused_at_the_door(recipe, tiny_tokenizer, tmp_path):
@@ -275,8 +289,6 @@ def test_markers_that_users_add_are_tokens(tiny_tokenizer, tmp_path, architectur
 
 
 def test_a_tokenizer_reads_as_before_after_a_processor_was_made_of_it(tiny_tokenizer):
-    import copy
-
     from hf_summ import SagCopyProcessor
 
     tokenizer = copy.deepcopy(tiny_tokenizer)

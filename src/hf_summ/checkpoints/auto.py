@@ -13,7 +13,7 @@ class AutoModelForSummarization(AutoModelForSeq2SeqLM):
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path, *args, **kwargs):
-        """The model; that of an adapter has `adapter_name`, the latter's name, and `adapter_processor`."""
+        """The model; that of an adapter has `adapter_name`, and `adapter_processor` if the adapter has one."""
         exported = load_exported(pretrained_model_name_or_path, kwargs)
         if exported is not None:
             return exported
@@ -21,14 +21,18 @@ class AutoModelForSummarization(AutoModelForSeq2SeqLM):
             model = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
         if getattr(model, "peft_config", None) is None:
             return model
-        names = {"cache_dir", "token", "trust_remote_code"}
-        given = {name: kwargs[name] for name in names if kwargs.get(name) is not None}
         start = ModelArguments(
-            str(pretrained_model_name_or_path), model_revision=kwargs.get("revision") or "main", **given
+            model_name_or_path=str(pretrained_model_name_or_path),
+            # a plain string, which is not resolved to a commit of the base's repository
+            model_revision=f"{kwargs.get('revision') or 'main'}",
+            cache_dir=kwargs.get("cache_dir"),
+            token=kwargs.get("token"),
+            trust_remote_code=bool(kwargs.get("trust_remote_code")),
         )
         if (adapter := find_adapter(start)) is not None:
             adapter.restore_settings(model.config)
             model.generation_config = adapter.generation_config() or model.generation_config
             model.adapter_name = adapter.name
-            model.adapter_processor = load_processor(adapter.with_tokenizer, model.config)
+            if adapter.with_tokenizer is start:
+                model.adapter_processor = load_processor(start, model.config)
         return model

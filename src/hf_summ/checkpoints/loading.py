@@ -171,6 +171,8 @@ def load_processor(arguments: ModelArguments, config: PreTrainedConfig) -> Proce
     with naming(flags[0] if flags else "config_overrides start_name", source):
         processor = AutoProcessor.from_pretrained(source, **hub_settings(arguments))
     tokenizer = getattr(processor, "tokenizer", processor)
+    # as in the pipeline: positions count from the left, and of a long document the beginning is read
+    tokenizer.padding_side = tokenizer.truncation_side = "right"
     processor_class = PROCESSOR_MAPPING.get(type(config), None)
     # compared by name: the class may have been loaded from the checkpoint's remote code
     if processor_class is not None and type(processor).__name__ != processor_class.__name__:
