@@ -226,6 +226,12 @@ def _counted(workplace: Workplace, row: Row, dataset: str) -> Outcome:
             [text for rows in corpus.values() for text in rows[column]] for column in ("document", "summary")
         )
         language = workplace.table.language_of(dataset)
-        return Outcome(row, measures=sizes | corpus_statistics(documents, summaries, language, workplace.table.unit))
+        return Outcome(
+            row,
+            measures=sizes
+            | corpus_statistics(
+                documents, summaries, language, "spaced" if workplace.table.unit == "spaced" else "words"
+            ),
+        )
     except (ValueError, OSError) as error:
         return Outcome(row, one_line(error))

@@ -163,7 +163,8 @@ class GraphSelfAttention(SelfAttention):
         queries, keys, values = self._project(hidden_states)
         dropout = self.dropout if self.training else 0.0
         weights = None
-        if self.config._attn_implementation == "eager":
+        # the second is that of exported graphs
+        if self.config._attn_implementation in ("eager", "onnx_runtime"):
             context, weights = eager_attention_forward(
                 self, queries, keys, values, attention_mask, self.scaling, dropout
             )

@@ -1,5 +1,7 @@
 """Layers of the pointer-generator: an LSTM in both directions, an attention with coverage, and pointers to words."""
 
+from typing import Any
+
 import torch
 from torch import nn
 
@@ -33,7 +35,9 @@ class BidirectionalLstm(nn.Module):
                 for name, weight in self.lstm.named_parameters()
             ]
             inputs = torch.cat((inputs, (~padding_mask).to(inputs.dtype)[..., None]), dim=-1)
-        outputs, _, cells = torch.lstm(inputs, (start, start), weights, True, 1, 0.0, False, True, True)
+        # as `nn.LSTM`, which takes no other weights than its own
+        lstm: Any = torch.lstm
+        outputs, _, cells = lstm(inputs, (start, start), weights, True, 1, 0.0, False, True, True)
         if padding_mask is None:
             ends = outputs[:, -1]
         else:

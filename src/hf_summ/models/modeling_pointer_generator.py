@@ -73,8 +73,8 @@ class PointerGeneratorPreTrainedModel(SummarizationPreTrainedModel):
         else:
             super()._init_weights(module)
 
-    def embed(self, embed_tokens: nn.Embedding, ids: torch.Tensor) -> torch.Tensor:
-        """The embeddings of words; those that the vocabulary lacks have that of unknown ones."""
+    def embed(self, embed_tokens: nn.Embedding, ids) -> torch.Tensor:
+        """The embeddings of ids (R, T); words that the vocabulary lacks have that of unknown ones."""
         if not self.config.unknown_ids:
             return embed_tokens(ids)
         return embed_tokens(ids.masked_fill(ids >= self.config.vocab_size, self.config.unk_token_id))
@@ -160,10 +160,10 @@ class PointerGeneratorDecoder(PointerGeneratorPreTrainedModel):
         hiddens, cells, contexts, inputs, attention, repetition = (
             torch.stack(step, 1) for step in zip(*steps, strict=True)
         )
-        summed = summed_coverage(attention, attention_mask)
+        coverage = summed_coverage(attention, attention_mask)
         if layer is not None:
-            summed = layer.accumulate("summed", summed)
-            layer.states |= {"hidden": hidden, "cell": cell, "context": context, "coverage": coverage}
+            coverage = layer.accumulate("coverage", coverage)
+            layer.states |= {"hidden": hidden, "cell": cell, "context": context}
             layer.advance(words.shape[1])
         gate_logits = None
         if self.copy_gate is not None:
@@ -173,12 +173,12 @@ class PointerGeneratorDecoder(PointerGeneratorPreTrainedModel):
             **cache_argument(cache),
             cross_attentions=(attention[:, None],) if output_attentions else None,
             copy_attentions=attention,
-            coverage=summed,
+            coverage=coverage,
             copy_gate_logits=gate_logits,
             repetition=repetition if self.config.coverage else None,
         )
 
-    def start_states(self, source: torch.Tensor, last_states: torch.Tensor, rows: int) -> dict[str, torch.Tensor]:
+    def start_states(self, source: torch.Tensor, last_states, rows: int) -> dict[str, torch.Tensor]:
         """The states before the first position, of each row's document; the context and the coverage are zero."""
         hidden, cell = last_states.repeat_interleave(rows // len(source), dim=0).chunk(2, -1)
         return {
