@@ -1,24 +1,56 @@
-"""transformers' tests of models, configurations and processors on every architecture, and on BART for comparison."""
+"""transformers' tests of models and configurations on every architecture, and on BART for comparison."""
 
-import inspect
 import unittest
 
 import pytest
 import torch
-from transformers import BartConfig, BartForConditionalGeneration, BartModel
+from transformers import BartConfig, BartForConditionalGeneration
 
-from hf_summ.models.modeling_copying import CopyingModel
+from tests.benches.exceptions import MODEL_TESTS, PROCESSOR_TESTS, reason
 from tests.benches.suites import load
-from tests.models.architectures import ARCHITECTURES, VOCAB_SIZE, Architecture
+from tests.conftest import SENTENCES, word_piece_tokenizer
+from tests.models.architectures import (
+    ARCHITECTURES,
+    COPY_TRANSFORMER,
+    DRGD,
+    GDLF_COPY,
+    HIGHLIGHT_TRANSFORMER,
+    SAGCOPY,
+    VOCAB_SIZE,
+    Architecture,
+)
 
 pytestmark = pytest.mark.thorough
 
+ROWS, LENGTH, LAYERS = 3, 11, 2
+PROCESSED = [GDLF_COPY, COPY_TRANSFORMER, DRGD, HIGHLIGHT_TRANSFORMER, SAGCOPY]
+BART = Architecture(
+    BartConfig,
+    BartForConditionalGeneration,
+    type(None),
+    settings={
+        "vocab_size": VOCAB_SIZE,
+        "d_model": 16,
+        "encoder_layers": LAYERS,
+        "decoder_layers": LAYERS,
+        "encoder_attention_heads": 4,
+        "decoder_attention_heads": 4,
+        "encoder_ffn_dim": 32,
+        "decoder_ffn_dim": 32,
+        "max_position_embeddings": 40,
+        "pad_token_id": 0,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "decoder_start_token_id": 2,
+    },
+)
+
 
 class Absent:
-    """A mixin that the source distribution leaves out."""
+    """A mixin that the source distribution lacks."""
 
 
-MODELS = load(
+SUITE = load(
     "transformers",
     "test_modeling_common",
     {
@@ -28,47 +60,89 @@ MODELS = load(
         ".generation.test_utils": {"GenerationTesterMixin": Absent},
     },
 )
+ABSENT = {".utils": {}, ".utils.test_configuration_utils": {"config_common_kwargs": {}}}
+CONFIGURATIONS = load("transformers", "test_configuration_common", ABSENT)
+PROCESSORS = load("transformers", "test_processing_common", {"fetch_hub_objects_for_ci": {"url_to_local_path": str}})
+# the names by which the tests tell models with an output layer from those without
+HEADS = {made.model_type: made.head_class.__name__ for made in ARCHITECTURES}
+SUITE.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES = {**SUITE.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES, **HEADS}
+BASES = {model_type: name.replace("ForConditionalGeneration", "Model") for model_type, name in HEADS.items()}
+SUITE.MODEL_MAPPING_NAMES = {**SUITE.MODEL_MAPPING_NAMES, **BASES}
 
 
 class Tester:
-    """The sizes and inputs of an architecture's tiny model, as transformers' tests read them."""
+    """An architecture's tiny configuration and inputs, as transformers' tests read them."""
 
     is_training = True
+    batch_size = ROWS
+    seq_length = LENGTH
+    num_hidden_layers = LAYERS
 
     def __init__(self, architecture: Architecture):
         self.architecture = architecture
-        self.batch_size, self.seq_length, self.encoder_seq_length, self.decoder_seq_length = 3, 11, 11, 6
         config = self.get_config()
-        self.hidden_size, self.num_hidden_layers = config.hidden_size, config.num_hidden_layers
-        self.num_attention_heads = getattr(config, "num_attention_heads", None)
+        self.hidden_size, self.num_attention_heads = config.hidden_size, architecture.attention_heads
+        if getattr(config, "side_layers", 0):
+            # both networks record their layers
+            self.expected_num_hidden_layers = LAYERS + 1
 
     def get_config(self):
-        return self.architecture.config()
+        """A new configuration."""
+        kernels = {key: [3, 7] for key in ("encoder_kernel_sizes", "decoder_kernel_sizes")}
+        # transformers compares the loss with the cross-entropy
+        smoothing = {} if self.architecture is BART else {"label_smoothing": 0.0}
+        layers = {"encoder_layers": LAYERS, **kernels} if self.architecture.model_type == "gdlf" else {}
+        return self.architecture.config(**layers, **smoothing)
 
     def prepare_config_and_inputs_for_common(self):
-        labels = torch.randint(4, VOCAB_SIZE, (3, 6), generator=torch.Generator().manual_seed(1))
-        inputs = self.architecture.inputs()
-        return self.get_config(), {**inputs, "decoder_input_ids": labels}
+        """A new configuration, and the inputs of a model with it."""
+        targets = self.architecture.labels(ROWS, LENGTH).clamp(min=4)
+        return self.get_config(), {**self.architecture.inputs(ROWS, LENGTH), "decoder_input_ids": targets}
 
 
 def bench(architecture: Architecture) -> type:
-    """The tests of an architecture's model and head."""
+    """The tests of an architecture's models and configuration, without those that are listed as exceptions."""
     head = architecture.head_class
-    model = head(architecture.config()).model.__class__
 
     def set_up(self):
         self.model_tester = Tester(architecture)
 
-    return type(
-        f"Test{architecture.name.title().replace('-', '').replace('_', '')}",
-        (MODELS.ModelTesterMixin, unittest.TestCase),
-        {
-            "all_model_classes": (model, head),
-            "is_encoder_decoder": True,
-            "setUp": set_up,
-            "__module__": __name__,
-        },
-    )
+    def test_config(self):
+        settings = {key: value for key, value in architecture.settings.items() if not key.endswith("_config")}
+        if len(settings) < len(architecture.settings):
+            self.skipTest("its nested configuration is not written as it was given")
+        CONFIGURATIONS.ConfigTester(self, config_class=architecture.config_class, **settings).run_common_tests()
+
+    members = {
+        "all_model_classes": (type(head(architecture.config()).model), head),
+        "is_encoder_decoder": True,
+        "has_attentions": architecture.model_type not in ("gdlf", "drgd"),
+        "setUp": set_up,
+        "test_config": test_config,
+        "__module__": __name__,
+    }
+    return listed("ModelOf", SUITE.ModelTesterMixin, MODEL_TESTS, architecture, members)
 
 
-globals().update({case.__name__: case for case in map(bench, ARCHITECTURES)})
+def listed(kind: str, mixin: type, exceptions, architecture: Architecture, members: dict) -> type:
+    """A case of a mixin's tests, of which those among the exceptions are skipped with their reasons."""
+    for name in dir(mixin):
+        if name.startswith("test_") and (why := reason(exceptions, name, architecture.name)):
+            members[name] = unittest.skip(f"listed: {why}")(getattr(mixin, name))
+    title = "".join(filter(str.isalnum, architecture.name.title()))
+    return type(f"Test{kind}{title}", (mixin, unittest.TestCase), members)
+
+
+def processor_bench(architecture: Architecture) -> type:
+    """The tests of an architecture's processor, without those that are listed as exceptions."""
+    members = {
+        "processor_class": architecture.processor_class,
+        "_setup_tokenizer": classmethod(lambda cls: word_piece_tokenizer(SENTENCES, 200)),
+        "prepare_processor_dict": staticmethod(lambda: dict(architecture.processor_settings)),
+        "__module__": __name__,
+    }
+    return listed("ProcessorOf", PROCESSORS.ProcessorTesterMixin, PROCESSOR_TESTS, architecture, members)
+
+
+CASES = [*map(bench, [BART, *ARCHITECTURES]), *map(processor_bench, PROCESSED)]
+globals().update({case.__name__: case for case in CASES})
