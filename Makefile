@@ -2,6 +2,7 @@
 #   make quickstart   train a small model on a toy corpus and compare its ROUGE with LEAD-3 (about 2 minutes after installation, on 2 cores)
 #   make test         check format, lint and types, and run all tests except the thorough ones
 #   make test-all     also run those: all architectures, two processes, compilers, browsers, hostile inputs, docs pages
+#   make test-benches run transformers' and PEFT's own tests on all architectures, which downloads their source distributions
 #   make test-rooms   run the thorough tests of ROOMS, such as ROOMS="tests/models tests/votes"
 #   make docs         build the documentation in build/docs
 #   make torture      try thousands of hostile inputs, others each time (minutes on two cores)
@@ -22,7 +23,7 @@ LOWEST_TRANSFORMERS = $(shell sed -n 's/.*"transformers>=\([0-9.]*\)".*/transfor
 
 QUICKSTART = build/quickstart
 
-.PHONY: install quickstart test test-all test-rooms lint docs torture test-lowest test-newest clean
+.PHONY: install quickstart test test-all test-benches test-rooms lint docs torture test-lowest test-newest clean
 
 install: $(VENV)/.installed
 
@@ -46,6 +47,10 @@ test: lint
 
 test-all: lint
 	$(call SUITE,$(VENV)) --hypothesis-profile thorough
+
+# which also runs with `make test-all`; the distributions are unpacked in build/benches
+test-benches: install
+	$(call SUITE,$(VENV)) tests/benches
 
 # pytest's exit status 5 means that the rooms have no thorough tests
 test-rooms: install

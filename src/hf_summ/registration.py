@@ -188,7 +188,10 @@ def _trainer(trainer: ModuleType) -> None:
 
 
 def _adapters(constants: ModuleType) -> None:
-    constants.TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING.update(LORA_TARGET_MODULES)
+    for name, table in vars(constants).items():
+        # all other tuners adapt what LoRA adapts
+        if name.endswith("_TARGET_MODULES_MAPPING") and "LNTUNING" not in name:
+            table.update(LORA_TARGET_MODULES)
     constants.TRANSFORMERS_MODELS_TO_IA3_TARGET_MODULES_MAPPING.update(_IA3_TARGET_MODULES)
     constants.TRANSFORMERS_MODELS_TO_IA3_FEEDFORWARD_MODULES_MAPPING.update(_IA3_FEEDFORWARD_MODULES)
 

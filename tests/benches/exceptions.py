@@ -3,13 +3,32 @@
 from collections.abc import Mapping
 from fnmatch import fnmatch
 
+_COPIES = "copying needs the source's subwords, which embeddings lack"
+_BERT = "BERT reads subwords, not embeddings"
+_FIXED = "the vocabulary is BERT's"
+_NESTED = "the nested BERT records its own outputs"
+_FROZEN = "a frozen BERT is in evaluation mode, and recomputes nothing"
+
 # patterns of a test's and of an architecture's name -> why it cannot apply
-PROCESSOR_TESTS: dict[tuple[str, str], str] = {}
 MODEL_TESTS: dict[tuple[str, str], str] = {
-    ("test_eager_matches_sdpa_inference*", "gdlf"): "gives no tags",
+    ("test_eager_matches_sdpa_inference*", "gdlf"): "it gives no tags",
+    ("test_inputs_embeds", "gdlf-copy"): _COPIES,
+    ("test_inputs_embeds", "copy_transformer"): _COPIES,
+    ("test_inputs_embeds", "drgd-printed"): _COPIES,
+    ("test_inputs_embeds", "highlight_transformer"): _COPIES,
+    ("test_inputs_embeds", "sagcopy*"): _COPIES,
+    ("test_inputs_embeds*", "copy_transformer-bert*"): _BERT,
+    ("test_resize_*", "copy_transformer-bert*"): _FIXED,
+    ("test_attention_outputs", "copy_transformer*"): "a convolutional layer has no weights over all positions",
+    ("test_capture_outputs_decorator", "copy_transformer-bert*"): _NESTED,
+    ("test_training_gradient_checkpointing*", "copy_transformer-bert"): _FROZEN,
 }
+PROCESSOR_TESTS: dict[tuple[str, str], str] = {}
+# names of tests and tuners, joined by a hyphen
+PEFT_TESTS: dict[tuple[str, str], str] = {}
 
 
 def reason(exceptions: Mapping[tuple[str, str], str], test: str, architecture: str) -> str | None:
     """Why a test cannot apply to an architecture; None if it must pass."""
-    return next((why for (own, name), why in exceptions.items() if fnmatch(test, own) and fnmatch(architecture, name)), None)
+    listed = (why for (own, name), why in exceptions.items() if fnmatch(test, own) and fnmatch(architecture, name))
+    return next(listed, None)

@@ -111,7 +111,10 @@ def bench(architecture: Architecture) -> type:
         settings = {key: value for key, value in architecture.settings.items() if not key.endswith("_config")}
         if len(settings) < len(architecture.settings):
             self.skipTest("its nested configuration is not written as it was given")
-        CONFIGURATIONS.ConfigTester(self, config_class=architecture.config_class, **settings).run_common_tests()
+        # DRGD has neither layers nor heads
+        names = ["hidden_size"] if architecture.model_type == "drgd" else None
+        tester = CONFIGURATIONS.ConfigTester(self, architecture.config_class, common_properties=names, **settings)
+        tester.run_common_tests()
 
     members = {
         "all_model_classes": (type(head(architecture.config()).model), head),
