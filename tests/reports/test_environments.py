@@ -60,6 +60,12 @@ def test_errors_of_libraries_name_the_path(tmp_path, tiny_tokenizer, full_disk):
     assert caught.value.filename.startswith(str(tmp_path))
 
 
+def test_a_full_device_is_named(tmp_path, capsys):
+    (tmp_path / "a.txt").write_text(SENTENCES[0])
+    assert main(["extract", str(tmp_path / "a.txt"), "--output", "/dev/full"]) == 2
+    assert "/dev/full: no space left on device: name another path" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", ["vocabulary", "key-phrases"])
 def test_a_folder_with_files_is_not_replaced(tmp_path, capsys, command, tiny_tokenizer):
     folder, rows = tmp_path / "used", write_rows(tmp_path / "rows.jsonl")

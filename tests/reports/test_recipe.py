@@ -139,7 +139,10 @@ def test_a_generation_config_is_refused_at_the_start(corpus, capsys):
         ({"lr_scheduler_type": "cosine_with_min_lr"}, "--lr_scheduler_type cosine_with_min_lr: One of min_lr or"),
         ({"lr_scheduler_kwargs": {"a": 1}}, "--lr_scheduler_type linear: .* unexpected keyword argument 'a'; see --lr"),
         ({"optim": "lomo"}, "You need to install `lomo_optim`"),
-        ({"dataloader_multiprocessing_context": "spawn"}, "multiprocessing_context: needs --dataloader_num_workers"),
+        (
+            {"dataloader_multiprocessing_context": "spawn"},
+            "multiprocessing_context spawn: needs --dataloader_num",
+        ),
     ],
     ids=str,
 )

@@ -36,11 +36,19 @@ def special_ids(tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
     return {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id, **ids}
 
 
+def _sides(tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
+    """The configurations in that of T5Gemma."""
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 8}
+    side = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "vocab_size": len(tokenizer), **heads}
+    return {"encoder": side, "decoder": dict(side)}
+
+
 def foreign(model_type: str, tokenizer: PreTrainedTokenizerFast, **settings: Any) -> PreTrainedModel:
     """A model of one of transformers' sequence-to-sequence families."""
     config_class = CONFIG_MAPPING[model_type]
     known = {*config_class.__dataclass_fields__, *config_class.attribute_map, "decoder_start_token_id"}
-    given = {name: value for name, value in (SIZES | special_ids(tokenizer) | settings).items() if name in known}
+    sizes = SIZES | special_ids(tokenizer) | (_sides(tokenizer) if model_type == "t5gemma" else {}) | settings
+    given = {name: value for name, value in sizes.items() if name in known}
     return AutoModelForSeq2SeqLM.from_config(config_class(**given)).eval()
 
 

@@ -15,6 +15,7 @@ from transformers import (
     AutoConfig,
     AutoModelForSeq2SeqLM,
     AutoProcessor,
+    AutoTokenizer,
     PreTrainedConfig,
     PreTrainedTokenizerBase,
     ProcessorMixin,
@@ -169,17 +170,18 @@ def load_processor(arguments: ModelArguments, config: PreTrainedConfig) -> Proce
     check_hub_reachable(source, arguments.model_revision, arguments.cache_dir)
     flags = [name for name in ("tokenizer_name", "model_name_or_path", "config_name") if getattr(arguments, name)]
     with naming(flags[0] if flags else "config_overrides start_name", source):
-        processor = AutoProcessor.from_pretrained(source, **hub_settings(arguments))
+        # a processor of transformers may need an extractor of speech or images
+        is_of_transformers = type(config).__module__.startswith("transformers.")
+        auto = AutoTokenizer if is_of_transformers else AutoProcessor
+        processor = auto.from_pretrained(source, **hub_settings(arguments))
     tokenizer = getattr(processor, "tokenizer", processor)
     # as in the pipeline: positions count from the left, and of a long document the beginning is read
     tokenizer.padding_side = tokenizer.truncation_side = "right"
-    processor_class = PROCESSOR_MAPPING.get(type(config), None)
+    processor_class = None if is_of_transformers else PROCESSOR_MAPPING.get(type(config), None)
     # compared by name: the class may have been loaded from the checkpoint's remote code
     if processor_class is not None and type(processor).__name__ != processor_class.__name__:
         settings = {"restore_case": True} if getattr(processor, "restore_case", False) else {}
         processor = processor_class(tokenizer, **settings)
-    elif processor_class is None and type(config).__module__.startswith("transformers."):
-        processor = tokenizer
     for name in ("pad_token", "eos_token"):
         if getattr(tokenizer, name) is None:
             raise ValueError(f"{source}: the tokenizer has no {name}")

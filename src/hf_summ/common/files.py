@@ -64,7 +64,7 @@ def write_atomically(path: str | os.PathLike, text: str) -> None:
     content = text.encode("utf-8")
     if _is_stream(path):
         # append, as /dev/stdout may be a file with content
-        with open(path, "ab") as stream:
+        with _naming(Path(path)), open(path, "ab") as stream:
             stream.write(content)
         return
     with moved_into_place(path) as draft:
@@ -139,7 +139,7 @@ def check_new_folder(flag: str, folder: str | os.PathLike) -> None:
 
 
 @contextmanager
-def _naming(draft: Path) -> Generator[None]:
+def _naming(path: Path) -> Generator[None]:
     """Name the file in errors of the operating system that do not, also in those of libraries in Rust."""
     try:
         yield
@@ -151,7 +151,7 @@ def _naming(draft: Path) -> Generator[None]:
         is_full = code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         if code is None or (getattr(error, "filename", None) is not None and not is_full):
             raise
-        raise OSError(code, os.strerror(code), str(draft)) from error
+        raise OSError(code, os.strerror(code), str(path)) from error
 
 
 def share(file: Path) -> None:
