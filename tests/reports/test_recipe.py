@@ -204,8 +204,8 @@ def test_null_unsets(tmp_path, flags, name, value):
     pytest.importorskip("tensorboard")
     (tmp_path / "run.json").write_text(json.dumps(FILE))
     arguments = parse_arguments([str(tmp_path / "run.json"), "--output_dir", str(tmp_path / "out"), *flags])
-    (found,) = (getattr(group, name) for group in vars(arguments).values() if hasattr(group, name))
-    assert found == value
+    (actual,) = (getattr(group, name) for group in vars(arguments).values() if hasattr(group, name))
+    assert actual == value
 
 
 @pytest.mark.parametrize(

@@ -46,9 +46,9 @@ def _sides(tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
 def foreign(model_type: str, tokenizer: PreTrainedTokenizerFast, **settings: Any) -> PreTrainedModel:
     """A model of one of transformers' sequence-to-sequence families."""
     config_class = CONFIG_MAPPING[model_type]
-    known = {*config_class.__dataclass_fields__, *config_class.attribute_map, "decoder_start_token_id"}
+    fields = {*config_class.__dataclass_fields__, *config_class.attribute_map, "decoder_start_token_id"}
     sizes = SIZES | special_ids(tokenizer) | (_sides(tokenizer) if model_type == "t5gemma" else {}) | settings
-    given = {name: value for name, value in sizes.items() if name in known}
+    given = {name: value for name, value in sizes.items() if name in fields}
     return AutoModelForSeq2SeqLM.from_config(config_class(**given)).eval()
 
 
@@ -64,8 +64,8 @@ def nested(tokenizer: PreTrainedTokenizerFast, positions: int, **settings: Any) 
     return model
 
 
-def save(folder: Path, *parts: Any) -> str:
+def save(folder: Path, *components: Any) -> str:
     """Save a model and its tokenizer or processor in one folder."""
-    for part in parts:
-        part.save_pretrained(folder)
+    for component in components:
+        component.save_pretrained(folder)
     return str(folder)
