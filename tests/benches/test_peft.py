@@ -13,7 +13,9 @@ pytestmark = pytest.mark.thorough
 
 # without tags, which virtual tokens lack
 GDLF_WITHOUT_TAGS = dataclasses.replace(GDLF, settings={**GDLF.settings, "tags": "none"}, source_fields={})
-TUNED = {made.name: made for made in (BART, GDLF_WITHOUT_TAGS, COPY_TRANSFORMER_BERT, DRGD, HIGHLIGHT_TRANSFORMER, SAGCOPY)}
+TUNED = {
+    made.name: made for made in (BART, GDLF_WITHOUT_TAGS, COPY_TRANSFORMER_BERT, DRGD, HIGHLIGHT_TRANSFORMER, SAGCOPY)
+}
 
 SUITE = load("peft", "test_encoder_decoder_models", {"diffusers": {"StableDiffusionPipeline": object}})
 for function in vars(SUITE.TestEncoderDecoderModels).values():
