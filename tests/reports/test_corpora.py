@@ -2,6 +2,7 @@
 
 import json
 import logging
+import warnings
 
 import datasets
 import pyarrow as pa
@@ -9,7 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from hf_summ.data import Corpus, load
+from hf_summ.data.lists import as_example
 from hf_summ.data.streams import FileRows, stored, streamed_files
+from hf_summ.evaluation import rouge
 
 SENTENCES = ["we study ferries on lakes .", "ferries float on water .", "we measure the waves ."]
 HIGHLIGHTS = ["marby has a new library .", "it cost three million pounds ."]
@@ -146,3 +149,20 @@ def test_folders_that_datasets_saved(tmp_path):
     loaded = load(Corpus(dataset_name=str(tmp_path / "splits")), str(tmp_path / "cache"))
     assert loaded["validation"]["summary"][:] == ["a", "c"]
     assert [read()["text"] for _, read in FileRows(streamed_files([folder])).read()] == ["a b", "c d"]
+
+
+def test_references_that_look_like_sentences_are_told():
+    # chakki-works/sumeval#15
+    gold = ["Marby has a new library.", "It cost three million pounds.", "The mayor opened it."]
+    with pytest.warns(UserWarning, match="look like the sentences of one summary"):
+        rouge([" ".join(gold)], [gold])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rouge(["a"], [["A fire burned the old mill down.", "The old mill burned down in a fire."]])
+
+
+def test_offline_summaries_read_lists_of_sentences_as_texts(caplog):
+    assert as_example(SENTENCES, "source") == " ".join(SENTENCES)
+    assert "'source' has lists of sentences" in caplog.text
+    assert as_example(SENTENCES, "documents") == SENTENCES
+    assert as_example(["One. Two.", None, " ", "Three. Four."], "source") == ["One. Two.", "Three. Four."]

@@ -77,14 +77,12 @@ vi và của là có không được các trong cho một
 """.strip().splitlines()
 }
 # the language of a script, as in the names of letters
-_SCRIPTS = dict(
-    pair.split(":")
-    for pair in (
-        "ARMENIAN:hy BENGALI:bn CJK:zh ETHIOPIC:am GEORGIAN:ka GUJARATI:gu GURMUKHI:pa HANGUL:ko HIRAGANA:ja "
-        "KANNADA:kn KATAKANA:ja KHMER:km LAO:lo MALAYALAM:ml MYANMAR:my ORIYA:or SINHALA:si TAMIL:ta TELUGU:te "
-        "THAI:th TIBETAN:bo"
-    ).split()
-)
+_SCRIPTS = {
+    **{"ARMENIAN": "hy", "BENGALI": "bn", "CJK": "zh", "ETHIOPIC": "am", "GEORGIAN": "ka", "GUJARATI": "gu"},
+    **{"GURMUKHI": "pa", "HANGUL": "ko", "HIRAGANA": "ja", "KANNADA": "kn", "KATAKANA": "ja", "KHMER": "km"},
+    **{"LAO": "lo", "MALAYALAM": "ml", "MYANMAR": "my", "ORIYA": "or", "SINHALA": "si", "TAMIL": "ta"},
+    **{"TELUGU": "te", "THAI": "th", "TIBETAN": "bo"},
+}
 # letters that determine a script, the share of kana beside Chinese characters, and that of frequent words
 _LETTERS, _KANA, _SHARE = 500, 0.2, 0.05
 _CODE = re.compile("([a-z]{2,3})([-_].*)?")

@@ -1,11 +1,16 @@
 """What a list of texts in a column is: sentences of one text, several documents, or several references."""
 
+import logging
 import re
 from collections.abc import Sequence
+from functools import cache
 from itertools import pairwise
 
+from hf_summ.data.columns import has_text
 from hf_summ.data.marks import SENTENCE_TAGS
 from hf_summ.models.text_documents import IDEOGRAPHS
+
+logger = logging.getLogger(__name__)
 
 MEANINGS = ("sentences", "documents", "references")
 # chosen column -> what a list in it is unless it is one of sentences
@@ -87,6 +92,21 @@ _READ_AS = {
     "documents": "several documents",
     "references": "several references",
 }
+
+
+def as_example(members: Sequence[str | None], column: str) -> str | list[str]:
+    """The documents of a row's list, or the text of its sentences, by the row alone; this is logged once a column."""
+    lists = Lists("document", column)
+    lists.add(members)
+    if lists.meaning == "documents":
+        return [member for member in members if has_text(member) and member]
+    _log_once(column)
+    return joined_sentences(members)
+
+
+@cache
+def _log_once(column: str) -> None:
+    logger.warning(f"'{column}' has lists of sentences, which are joined: call the column documents if they are texts")
 
 
 def joined_sentences(members: Sequence[str | None]) -> str:

@@ -316,8 +316,8 @@ def _rows(
 def _texts(
     row: dict[str, Any],
     chosen: Mapping[str, str],
-    lists: Collection[str],
-    sentences: Collection[str],
+    lists: Sequence[str],
+    sentences: Sequence[str],
     separate: Callable[[str], list[str]] | None,
 ) -> dict[str, Any]:
     """The chosen columns of a row under their names in the data set; see `ColumnSurvey` for `lists` and `sentences`."""

@@ -39,7 +39,8 @@ class Marks:
     def add(self, text: str | list[str | None]) -> None:
         """Count the marks of a text, or of a row's list of texts."""
         texts = [text] if isinstance(text, str) else filter(None, text)
-        self.counts.update({_NAMES[match.lastindex - 1] for text in texts for match in _ANY.finditer(text)})
+        matches = (match.lastindex for text in texts for match in _ANY.finditer(text))
+        self.counts.update({_NAMES[index - 1] for index in matches if index})
 
     def notes(self, name: str, number: int) -> list[str]:
         """A note of each mark in the `number` texts of this name, with the way to join or drop it."""

@@ -67,7 +67,7 @@ class ColumnSurvey:
         Raises:
             ValueError: its document or summary is not text, or is a list unlike in earlier rows, or the reverse.
         """
-        texts = {}
+        texts: dict[str, Any] = {}
         for column, name in self.chosen.items():
             value = text_or_texts(row, name, where)
             if column == "document" and self._separate is not None and isinstance(value, str):

@@ -1,11 +1,13 @@
 """ROUGE (Lin 2004) with the scores of Google's rouge-score or of the Perl script ROUGE-1.5.5, without the script."""
 
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache, partial
 from typing import Any
 
 from hf_summ.common.messages import check_choice
+from hf_summ.data.lists import Lists
 from hf_summ.evaluation.rouge_counts import (
     SEVERAL,
     Measure,
@@ -76,8 +78,21 @@ def rouge(
 
     Raises:
         ValueError: an unknown mode, or an option that "rouge_score" does not have.
+
+    Warns:
+        UserWarning: several references of a row look like sentences; or as `rouge_scores`.
     """
     scores = rouge_scores_in_mode(rouge_mode, predictions, references, use_stemmer, language, **options)
+    lists = Lists("summary", "")
+    for row in references:
+        if not isinstance(row, str):
+            lists.add(row)
+    if lists.meaning == "sentences":
+        warnings.warn(
+            "the references of a row look like the sentences of one summary, but each is scored as a reference: join "
+            "them if they are",
+            stacklevel=2,
+        )
     return {metric: round(float(values.fmeasure.mean()), 4) for metric, values in scores.items()}
 
 

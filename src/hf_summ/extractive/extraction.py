@@ -4,6 +4,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain, islice
+from typing import Any
 
 from hf_summ.common.messages import check_choice, progress_bar
 from hf_summ.data.sentence_rules import is_wrapped, wrapped_note
@@ -159,7 +160,7 @@ def _choose(
     check_choice("`method`", method, METHODS)
     check_choice("`measure`", measure, MEASURES)
     check_list("documents", documents)
-    sets = [list(document) if is_list(document) else [document] for document in documents]
+    sets: list[list[Any]] = [[one] if isinstance(one, str) or not is_list(one) else [*one] for one in documents]
     check_texts("documents", [text for texts in sets for text in texts])
     numbers = sentences if isinstance(sentences, Sequence) else [sentences] * len(documents)
     if len(numbers) != len(documents):

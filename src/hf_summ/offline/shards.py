@@ -15,6 +15,7 @@ from hf_summ.common.files import moved_into_place
 from hf_summ.common.messages import nearest, one_line
 from hf_summ.common.records import to_json
 from hf_summ.data.columns import has_text, text_or_texts
+from hf_summ.data.lists import as_example
 from hf_summ.data.streams import FileRows, HubRows, stored
 
 _NAME = "shard-"
@@ -153,9 +154,7 @@ class Plan:
             return Row(values or dict.fromkeys(schema.names), None, one_line(error))
         if not has_text(text):
             return Row(values, None, f"{where}: '{self.text_column}' is blank")
-        return Row(
-            values, [member for member in text if member and has_text(member)] if isinstance(text, list) else text, ""
-        )
+        return Row(values, as_example(text, self.text_column) if isinstance(text, list) else text, "")
 
     def done(self) -> set[int]:
         """The numbers of the shards that are written.
