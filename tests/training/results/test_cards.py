@@ -27,7 +27,7 @@ from tests.training import tiny
 ROOT = Path(__file__).parents[3]
 POINTS = r"\d+\.\d\d"
 INTERVAL = rf"{POINTS} to {POINTS}"
-READING = r"stemming: Porter \(NLTK's\); sentences by sentencex"
+READING = r"stemming: Porter \(NLTK's\); sentences by sentencex [\d.]+"
 ROUGE_ROW = rf" +\| +{POINTS} \| +{INTERVAL} \| +{POINTS} \| +{INTERVAL} \|"
 # the whole card of the run of the first test
 CARD = rf"""---

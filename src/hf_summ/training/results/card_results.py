@@ -8,6 +8,7 @@ import yaml
 from huggingface_hub import EvalResult, EvalResultEntry, eval_result_entries_to_yaml
 
 from hf_summ.common.pages import markdown_table
+from hf_summ.data.sentences import splitter_version
 from hf_summ.evaluation.measures import MEASURES, RougeMode, Settings, Several, measure_of, title_of
 from hf_summ.evaluation.report import OF_SEVERAL, shown_value
 
@@ -80,7 +81,7 @@ class Results:
             settings = Settings(rouge_mode=self.rouge_mode, language=self.language, several=self.several)
             sentences.append(
                 f"ROUGE is F in points, computed like {program[self.rouge_mode]} (`--rouge_mode {self.rouge_mode}`; "
-                f"stemming: {settings.stemming}; sentences by {settings.splitter})."
+                f"stemming: {settings.stemming}; sentences by {splitter_version(settings.splitter)})."
             )
             if self.scores.get("references", 1) > 1:
                 which = OF_SEVERAL[settings.of_several]
