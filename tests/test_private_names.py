@@ -29,6 +29,7 @@ from transformers import (
 )
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from transformers.models.auto.modeling_auto import MODEL_MAPPING
+from transformers.models.longt5 import modeling_longt5
 from transformers.quantizers import HfQuantizer
 
 import hf_summ
@@ -50,6 +51,7 @@ USED = {
     "_pipeline_calls_generate _prepare_generate_kwargs _sanitize_parameters",
     type(CONFIG_MAPPING): "_extra_content",
     type(MODEL_MAPPING): "_extra_content",
+    modeling_longt5: "_split_into_blocks",
     HfQuantizer: "_process_model_after_weight_loading _process_model_before_weight_loading",
     PreTrainedTokenizerBase: "_processor_class",
     Dataset: "_fingerprint",

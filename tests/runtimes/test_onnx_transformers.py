@@ -47,7 +47,8 @@ FAMILIES = {
     "mt5": T5 | {"feed_forward_proj": "gated-gelu"},
     "umt5": T5 | {"feed_forward_proj": "gated-gelu"},
     "longt5": T5 | {"local_radius": 4, "encoder_attention_type": "local"},
-    "longt5 global": T5 | {"local_radius": 4, "global_block_size": 3, "encoder_attention_type": "transient-global"},
+    # the block's size is a power of two, as its inverse is summed up
+    "longt5 global": T5 | {"local_radius": 4, "global_block_size": 4, "encoder_attention_type": "transient-global"},
 }
 DOCUMENTS = [" ".join(SENTENCES[:2]), SENTENCES[3], SENTENCES[0]]
 

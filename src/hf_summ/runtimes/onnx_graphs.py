@@ -1,5 +1,6 @@
 """Export of a model as two ONNX graphs: one encodes documents, and the other decodes one token per row."""
 
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -43,7 +44,7 @@ def write_graphs(model: PreTrainedModel, folder: Path, int8: bool = False) -> No
     """Write the graphs of a float32 model to a folder; with `int8`, matrices have 8 bits."""
     read, write, documents = _Read(model), _Write(model), _example(model)
     bar = progress_bar(None, "graphs", 2)
-    with torch.no_grad(), _attention_for_export(model), _layers_for_export(model), bar:
+    with torch.no_grad(), _attention_for_export(model), _layers_for_export(model), _lengths_for_export(model), bar:
         tensors = read(documents)
         _write(read, documents, list(tensors), folder / READ, int8)
         bar.update()
@@ -258,7 +259,7 @@ def _attend(
 
 @contextmanager
 def _layers_for_export(model: PreTrainedModel) -> Generator[None]:
-    """Use forms of GRUs and fusions in this context whose graphs are fast, and of what LongT5 calls with lengths."""
+    """Use forms of GRUs and fusions in this context whose graphs are fast."""
     forms = {
         layer: partial(_gru, layer) if isinstance(layer, nn.GRU) else partial(_fused, layer, _fusion_chunks(layer))
         for layer in model.modules()
@@ -266,18 +267,39 @@ def _layers_for_export(model: PreTrainedModel) -> Generator[None]:
     }
     for layer, form in forms.items():
         layer.forward = form
-    functions, one_hot = vars(nn.functional), nn.functional.one_hot
-    functions["one_hot"] = _one_hot
     try:
         yield
     finally:
-        functions["one_hot"] = one_hot
         for layer in forms:
             del layer.forward
 
 
+@contextmanager
+def _lengths_for_export(model: PreTrainedModel) -> Generator[None]:
+    """In this context no length of the example becomes a constant of LongT5's graph."""
+    if model.config.model_type != "longt5":
+        yield
+        return
+    module: Any = sys.modules[type(model).__module__]
+    before = module._split_into_blocks, nn.functional.one_hot
+    vars(module)["_split_into_blocks"], vars(nn.functional)["one_hot"] = _blocks, _one_hot
+    try:
+        yield
+    finally:
+        vars(module)["_split_into_blocks"], vars(nn.functional)["one_hot"] = before
+
+
+def _blocks(states: torch.Tensor, block_len: int, dim: int) -> torch.Tensor:
+    """LongT5's blocks of a dimension, which becomes (blocks, block_len), with zeros after the last state."""
+    dim %= states.ndim
+    padded = nn.functional.pad(states, (0, 0) * (states.ndim - dim - 1) + (0, block_len - 1))
+    starts = torch.arange((states.shape[dim] + block_len - 1) // block_len) * block_len
+    # torch cannot solve the lengths of a view
+    return padded[(slice(None),) * dim + (starts[:, None] + torch.arange(block_len),)]
+
+
 def _one_hot(ids: torch.Tensor, num_classes: int) -> torch.Tensor:
-    """torch's `one_hot`, which would make the example's number of classes a constant of the graph."""
+    """torch's `one_hot`."""
     return (ids[..., None] == torch.arange(num_classes)).long()
 
 
