@@ -124,7 +124,7 @@ folders = st.builds(_empty_folder)
 def decoding(odd: SearchStrategy) -> SearchStrategy[dict[str, Any]]:
     """A few settings of `generate()`, mostly sensible."""
     usual = {
-        name: (True, False) if setting.type is bool else setting.choices or (1, 2, 3, 0.5)
+        name: {bool: (True, False), str: (". ,", "")}.get(setting.type, setting.choices or (1, 2, 3, 0.5))
         for name, setting in SETTINGS.items()
     }
     both = {**usual, **choices(_DECODING)}

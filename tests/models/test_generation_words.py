@@ -5,10 +5,10 @@ import re
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
+from transformers import GenerationConfig, PreTrainedTokenizerFast
 
 from hf_summ.data import fit_vocabulary
-from hf_summ.models.generation_rules import EnglishArticles, MinNewWords, NoRepeatWordNGram
+from hf_summ.models.generation_rules import EndRepetitions, EnglishArticles, MinNewWords, NoRepeatWordNGram, word_rules
 from hf_summ.models.generation_words import ForbiddingLogitsProcessor
 from hf_summ.models.text_words import word_table
 from tests.models.architectures import GDLF, build_with_processor
@@ -105,6 +105,24 @@ def test_forbids_just_the_tokens_after_which_words_repeat(make, spell, size):
             assert not banned[row, len(tokenizer) :].any()
             forbidden += sum(expected)
     assert forbidden
+
+
+def test_n_grams_with_ignored_words_may_repeat():
+    # OpenNMT/OpenNMT-py: `-ignore_when_blocking "."`
+    tokenizer = words_tokenizer()
+    table = word_table(tokenizer, len(tokenizer))
+    ids = list(range(len(SPECIAL), len(SPECIAL) + 3))
+    one, other, last = table.words(ids)
+    text = [1, *ids, *ids[:2]]
+    assert list(NoRepeatWordNGram(3, table, 1).forbidden(text)) == ids[2:]
+    for word in (one, other, last):
+        assert not list(NoRepeatWordNGram(3, table, 1, [word]).forbidden(text))
+        assert not EndRepetitions(2, table.words, 1, [word]).forbidden(text) or word == last
+    assert EndRepetitions(2, table.words, 1).forbidden(text)
+    unset = dict.fromkeys(("ngram_blocking", "min_new_words", "english_articles"))
+    config = GenerationConfig(no_repeat_word_ngram_size=3, ignore_when_blocking=f"{other} x", **unset)
+    (rule,) = word_rules(config, lambda: table, 1, [2])
+    assert rule.ignored == {other, "x"}
 
 
 def test_finished_texts_hold_no_word_trigram_twice():

@@ -102,15 +102,18 @@ def _numbered(spelled: dict[str, str], usual: Sequence[str]) -> str | None:
     return None
 
 
-def prediction_column(columns: Sequence[str], name: str | None, where: str) -> str:
+def prediction_column(row: dict[str, Any], name: str | None, where: str) -> str:
     """The column `name` of predictions; if it is None, the first usual one, one named like predictions, or `summary`.
+
+    Args:
+        row: a row of the file.
 
     Raises:
         ValueError: as `choose_column`.
     """
-    similar = filter(_PREDICTED.search, columns)
-    usual = (*PREDICTION_COLUMNS, *(column.lower() for column in similar), "summary")
-    return choose_column(columns, name, usual, where, "with `prediction_column`")
+    similar = (column for column, value in row.items() if isinstance(value, str) and _PREDICTED.search(column))
+    usual = (*PREDICTION_COLUMNS, *map(str.lower, similar), "summary")
+    return choose_column(list(row), name, usual, where, "with `prediction_column`")
 
 
 def names_in(column: str) -> set[str]:

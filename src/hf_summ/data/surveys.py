@@ -13,6 +13,10 @@ from hf_summ.data.rows import ROW_FILES, kind_of_file
 logger = logging.getLogger(__name__)
 
 
+# shorter summaries, such as a word, may occur in a document by chance
+_LEAST_SUMMARY = 10
+
+
 class Doubts:
     """What looks wrong in pairs of documents and summaries, counted row by row."""
 
@@ -24,7 +28,7 @@ class Doubts:
         texts, summaries = ([value] if isinstance(value, str) else value for value in (document, summary))
         short = next(filter(has_text, summaries), "") or ""
         self.rows += 1
-        self.within += any(short.strip() in text for text in texts if text)
+        self.within += len(short) >= _LEAST_SUMMARY and any(short.strip() in text for text in texts if text)
         self.shorter += sum(len(text or "") for text in texts) < len(short)
 
     def notes(self) -> list[str]:

@@ -87,8 +87,8 @@ def read_predictions(file: str, column: str | None = None) -> TextFile:
             not a string, or NUL characters. Messages name the file and the line.
     """
 
-    def choose(columns: list[str], where: str) -> str:
-        return prediction_column(columns, column, where)
+    def choose(row: dict[str, Any], where: str) -> str:
+        return prediction_column(row, column, where)
 
     texts = _read(file, "predictions", choose, column is not None, ["sentences"], None)
     return replace(texts, notes=(*texts.notes, *notes_on_marks(file, texts.texts(), len(texts.rows))))
@@ -110,8 +110,8 @@ def read_references(
         ValueError: the files do not belong together, or as `read_predictions`.
     """
 
-    def choose(columns: list[str], where: str) -> str:
-        return choose_column(columns, column, REFERENCE_COLUMNS, where, "with `summary_column`")
+    def choose(row: dict[str, Any], where: str) -> str:
+        return choose_column(list(row), column, REFERENCE_COLUMNS, where, "with `summary_column`")
 
     files = [file] if isinstance(file, str) else file
     first, *others = (_read(name, "references", choose, column is not None, lists, data_format) for name in files)
@@ -135,8 +135,8 @@ def read_documents(
         lists, data_format: as for `hf_summ.data.Reading`.
     """
 
-    def choose(columns: list[str], where: str) -> str:
-        return choose_column(columns, column, DOCUMENT_COLUMNS, where, "with `text_column`")
+    def choose(row: dict[str, Any], where: str) -> str:
+        return choose_column(list(row), column, DOCUMENT_COLUMNS, where, "with `text_column`")
 
     texts = _read(file, "documents", choose, column is not None, lists, data_format)
     notes = notes_on_marks(file, map(DOCUMENT_SEPARATOR.join, texts.rows), len(texts.rows))
@@ -226,7 +226,7 @@ def check_aligned(one: TextFile, other: TextFile) -> None:
 def _read(
     file: str,
     texts: str,
-    choose: Callable[[list[str], str], str],
+    choose: Callable[[dict[str, Any], str], str],
     is_named: bool,
     lists: Sequence[str] | None,
     data_format: str | None,
@@ -234,7 +234,7 @@ def _read(
     """Read a file of `texts`: predictions, references or documents.
 
     Args:
-        choose: returns one of the columns.
+        choose: returns a column of a row.
         is_named: whether the user named it.
     """
     path = Path(file)
@@ -247,7 +247,7 @@ def _read(
                 raise ValueError(f"{path}: plain text has no columns: name none with `{_SETTINGS[texts]}`")
             value: str | list[str | None] | None = row
         else:
-            chosen = chosen or choose(list(row), where)
+            chosen = chosen or choose(row, where)
             value = text_or_texts(row, chosen, where)
             ids.append(row.get("id"))
         if data_format == "multi_news" and isinstance(value, str):

@@ -190,7 +190,7 @@ class Setting:
     """A setting of `generate()`.
 
     Args:
-        type: int, float or bool, or a Literal of several texts.
+        type: int, float, bool or str, or a Literal of several texts.
         range: allowed values, for a number.
         help: its help; a setting with help is a flag of the training recipe and of the commands that summarize.
         request_limit: limit for requests to the service, on the absolute value: a number, or the name of one of the
@@ -217,6 +217,8 @@ class Setting:
         """The requirement that a value violates, or None."""
         if self.choices:
             return None if isinstance(value, str) and value in self.choices else f"one of {', '.join(self.choices)}"
+        if self.type is str:
+            return None if isinstance(value, str) else "a text"
         if self.type is bool:
             return None if isinstance(value, bool) else "True or False"
         if self.type is int:
@@ -257,6 +259,11 @@ SETTINGS: Mapping[str, Setting] = {
     ),
     "no_repeat_ngram_size": Setting(int, _COUNT, "Size in tokens of n-grams that must not repeat", 100),
     "no_repeat_word_ngram_size": _ours(int, _COUNT, "Size in words of n-grams that must not repeat", 100),
+    "ignore_when_blocking": _ours(
+        str,
+        help="Words, separated by spaces, whose n-grams may repeat, such as '. ,', as in OpenNMT",
+        needs=("no_repeat_word_ngram_size",),
+    ),
     "ngram_blocking": _of_our_beams(
         Literal["token", "beam"],
         help="Rule for repeated n-grams: forbid the last token (token), or end the beam after it as in OpenNMT (beam)",

@@ -1,6 +1,6 @@
 """Rules that forbid the next tokens of a text by its own tokens, for `generate()` and for other runtimes."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -100,10 +100,13 @@ class NoRepeatWordNGram(Rule):
 
     The unfinished word counts as it stands: `the red ca` repeats `the red ca`, but not `the red cat`. No finished text
     contains the same n words twice (Paulus et al. 2018, for n = 3), regardless of its split into tokens.
+
+    Args:
+        ignored: words; an n-gram with one of them may repeat, as with OpenNMT's `ignore_when_blocking`.
     """
 
-    def __init__(self, size: int, table: WordTable, prompt_length: int):
-        self.size, self.table, self.prompt_length = size, table, prompt_length
+    def __init__(self, size: int, table: WordTable, prompt_length: int, ignored: Collection[str] = ()):
+        self.size, self.table, self.prompt_length, self.ignored = size, table, prompt_length, frozenset(ignored)
 
     def forbidden(self, ids: list[int]) -> Tokens:
         ids = ids[self.prompt_length :]
@@ -125,7 +128,11 @@ class NoRepeatWordNGram(Rule):
         """The words that followed earlier occurrences of the n - 1 words before a position."""
         size = self.size - 1
         context = words[max(position - size, 0) : position]
-        return {words[end] for end in range(size, position) if words[end - size : end] == context}
+        return {
+            words[end]
+            for end in range(size, position)
+            if words[end - size : end] == context and self.ignored.isdisjoint(words[end - size : end + 1])
+        }
 
 
 class EndRepetitions(Rule):
@@ -133,18 +140,20 @@ class EndRepetitions(Rule):
 
     Args:
         units: maps a text's ids to its tokens or words.
+        ignored: as for `NoRepeatWordNGram`.
     """
 
     ends = True
 
-    def __init__(self, size: int, units: Callable[[list[int]], list], prompt_length: int):
-        self.size, self.units, self.prompt_length = size, units, prompt_length
+    def __init__(
+        self, size: int, units: Callable[[list[int]], list], prompt_length: int, ignored: Collection[str] = ()
+    ):
+        self.size, self.units, self.prompt_length, self.ignored = size, units, prompt_length, frozenset(ignored)
 
     def forbidden(self, ids: list[int]) -> Tokens:
         units, size = self.units(ids[self.prompt_length :]), self.size
-        return (
-            ids[:1] if any(units[start : start + size] == units[-size:] for start in range(len(units) - size)) else ()
-        )
+        repeats = any(units[start : start + size] == units[-size:] for start in range(len(units) - size))
+        return ids[:1] if repeats and self.ignored.isdisjoint(units[-size:]) else ()
 
 
 class EnglishArticles(Rule):
@@ -178,10 +187,11 @@ def word_rules(
     if config.min_new_words:
         yield MinNewWords(config.min_new_words, table(), prompt_length, end_token_ids)
     if size := config.no_repeat_word_ngram_size:
+        ignored = (getattr(config, "ignore_when_blocking", None) or "").split()
         if ends_beams:
-            yield EndRepetitions(size, table().words, prompt_length)
+            yield EndRepetitions(size, table().words, prompt_length, ignored)
         else:
-            yield NoRepeatWordNGram(size, table(), prompt_length)
+            yield NoRepeatWordNGram(size, table(), prompt_length, ignored)
     if config.english_articles:
         yield EnglishArticles(table(), prompt_length)
 
