@@ -306,7 +306,10 @@ def settle_case(restores: bool, processor: Processor, config: PreTrainedConfig) 
 
 def _check_start(model: PreTrainedModel, start: ModelArguments) -> None:
     """Raise a ValueError if summaries have no first token, which would otherwise be noticed at the first batch."""
-    if model.config.decoder_start_token_id is model.generation_config.decoder_start_token_id is None:
+    decoding, own = model.generation_config, getattr(model.config, "decoder_start_token_id", None)
+    # without one, generate() begins with `bos_token_id`, but two nested models shift their labels by the former
+    begins = decoding.bos_token_id is not None and model.config.model_type != "encoder-decoder"
+    if own is decoding.decoder_start_token_id is None and not begins:
         name = start.model_name_or_path or start.config_name or start.model_type
         raise ValueError(
             f"{name}: no `decoder_start_token_id`, the token with which summaries begin: give "
