@@ -40,5 +40,5 @@ def run(arguments: argparse.Namespace) -> None:
     find_model(arguments)
     summarizer = load_summarizer(arguments)
     export(summarizer.model, summarizer.processor or summarizer.tokenizer, output, arguments.in_8_bits)
-    size = sum(file.stat().st_size for file in output.glob("*.onnx")) / 1e6
+    size = sum(file.stat().st_size for file in output.glob("*.onnx*")) / 1e6
     print(f"{output}: {size:.1f} MB of graphs in {8 if arguments.in_8_bits else 32} bits")

@@ -217,7 +217,7 @@ def model_identity(model: str, revision: str | None) -> dict[str, Any]:
     """A checkpoint's identity for a record: its name, and its commit or, for a folder, hashes of its files."""
     folder = Path(model)
     if folder.is_dir():
-        endings = (".safetensors", ".json", ".txt", ".model", ".onnx", ".py", ".bin")
+        endings = (".safetensors", ".json", ".txt", ".model", ".onnx", ".data", ".py", ".bin")
         files = sorted(path for path in folder.iterdir() if path.suffix in endings and path.is_file())
         # the folder's path is not part of it, as a folder may be moved
         return {"model": folder.resolve().name, "content": {path.name: content_hash(path) for path in files}}

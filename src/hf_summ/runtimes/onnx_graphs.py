@@ -30,6 +30,8 @@ from hf_summ.runtimes.onnx_quantization import quantize
 from hf_summ.runtimes.onnx_search import LAST, NEXT, READ, SOURCE, STATE, WRITE
 
 _OPSET = 20
+# bytes of weights in one file, whose format is limited to 2 GB with nodes and names
+_LARGEST = 2**31 - 2**24
 # columns of GDLF's fusion per product
 _FUSION_COLUMNS = 960
 _KEYS_AND_VALUES = ("keys", "values")
@@ -194,7 +196,13 @@ def _write(
         quantize(graph)
     if vocab_size is not None:
         add_candidates(graph, vocab_size)
-    onnx.save(graph, file)
+    save(graph, file)
+
+
+def save(graph: onnx.ModelProto, file: Path) -> None:
+    """Write a graph, with weights of more than 2 GB in a second file beside it."""
+    size = sum(len(tensor.raw_data) for tensor in graph.graph.initializer)
+    onnx.save(graph, file, save_as_external_data=size > _LARGEST, location=f"{file.name}.data")
 
 
 def _clear_traces(graph: onnx.GraphProto) -> None:
