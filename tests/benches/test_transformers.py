@@ -3,7 +3,6 @@
 import unittest
 
 import pytest
-import torch
 from transformers import BartConfig, BartForConditionalGeneration
 
 from tests.benches.exceptions import MODEL_TESTS, PROCESSOR_TESTS, reason

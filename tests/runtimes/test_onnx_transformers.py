@@ -19,8 +19,9 @@ from transformers import (
     pipeline,
 )
 
-from hf_summ.cli import main
 from hf_summ.checkpoints.auto import AutoModelForSummarization
+from hf_summ.cli import main
+from hf_summ.runtimes import OnnxSummarizer
 from hf_summ.runtimes.folders import export
 from hf_summ.runtimes.onnx_quantization import quantize
 from hf_summ.runtimes.onnx_search import READ, WRITE
@@ -111,6 +112,14 @@ def test_texts_are_those_of_transformers(checkpoint):
         settings = random_settings(draw)
         wanted, written = (model.generate(**inputs, **settings).tolist() for model in (plain, exported))
         assert written == wanted, settings
+
+
+def test_summaries_without_torch_are_those_of_the_pipeline(checkpoint):
+    wanted, lean = pipeline("summarization", model=str(checkpoint)), OnnxSummarizer(checkpoint)
+    documents = [*DOCUMENTS, "", [SENTENCES[0], SENTENCES[1]], " ".join(SENTENCES) * 3]
+    for settings in ({}, {"num_beams": 1, "repetition_penalty": 1.3}, {"source_prefix": "summarize: "}):
+        settings |= {"max_new_tokens": 12, "batch_size": 4, "return_details": True}
+        assert lean(documents, **settings) == wanted(documents, **settings)
 
 
 def test_scores_in_8_bits_are_near_those_of_transformers(checkpoint, tmp_path):

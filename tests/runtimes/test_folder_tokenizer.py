@@ -1,0 +1,60 @@
+"""The tokenizer of a folder without transformers: its fields and texts are those of transformers."""
+
+import json
+
+import pytest
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+from hf_summ.data import fit_vocabulary
+from hf_summ.runtimes.folder_tokenizer import FolderTokenizer
+from tests.conftest import SENTENCES, word_piece_tokenizer
+
+TEXTS = [*SENTENCES, "", " a  b ", "Unfit wörds 新桥 </s> <unk> [CLS] [SEP]", "it's 'so', isn't it ?", "🎉 e\u0301"]
+NAMED = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
+
+
+@pytest.fixture(params=["bytes", "pieces", "words", "characters"])
+def tokenizer(request, tiny_tokenizer) -> PreTrainedTokenizerFast:
+    if request.param == "bytes":
+        return tiny_tokenizer
+    if request.param == "pieces":
+        return word_piece_tokenizer(SENTENCES, 300)
+    return fit_vocabulary(SENTENCES, units=request.param, min_frequency=1, lowercase=True, show_progress=False)
+
+
+@pytest.mark.parametrize("settings", [{}, {"split_special_tokens": True}, {"clean_up_tokenization_spaces": True}])
+def test_it_is_that_of_transformers(tokenizer, settings, tmp_path):
+    tokenizer.save_pretrained(tmp_path)
+    file = tmp_path / "tokenizer_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | settings), encoding="utf-8")
+    wanted, own = AutoTokenizer.from_pretrained(tmp_path), FolderTokenizer(tmp_path)
+    assert len(own) == len(wanted)
+    assert own.get_vocab() == wanted.get_vocab()
+    assert [getattr(own, f"{name}_token_id") for name in NAMED] == [
+        getattr(wanted, f"{name}_token_id") for name in NAMED
+    ]
+    assert {*own.all_special_ids} == {*wanted.all_special_ids}
+    for name in ("model_max_length", "split_special_tokens", "clean_up_tokenization_spaces"):
+        assert getattr(own, name) == getattr(wanted, name)
+    calls = [
+        {"return_offsets_mapping": True},
+        {"add_special_tokens": False, "verbose": False, "return_attention_mask": False},
+        {"return_special_tokens_mask": True},
+    ]
+    for call in calls:
+        fields = wanted(TEXTS, return_token_type_ids=False, **call)
+        compared = {"input_ids", "offset_mapping", "special_tokens_mask"} & fields.keys()
+        assert {name: own(TEXTS, **call)[name] for name in compared} == {name: fields[name] for name in compared}
+    assert own(TEXTS[0])["input_ids"] == wanted(TEXTS[0])["input_ids"]
+    rows = wanted(TEXTS)["input_ids"]
+    for skips in (True, False):
+        assert own.batch_decode(rows, skips) == wanted.batch_decode(rows, skips)
+    assert own.convert_ids_to_tokens([1, 3]) == wanted.convert_ids_to_tokens([1, 3])
+    assert own.convert_tokens_to_ids("no such token") == wanted.convert_tokens_to_ids("no such token")
+
+
+def test_a_broken_file_is_named(tiny_tokenizer, tmp_path):
+    tiny_tokenizer.save_pretrained(tmp_path)
+    (tmp_path / "tokenizer.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"tokenizer\.json: cannot be read: "):
+        FolderTokenizer(tmp_path)

@@ -1,0 +1,60 @@
+"""Scores as settings change them: those of transformers' processors; and samples."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from transformers import (
+    RepetitionPenaltyLogitsProcessor,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
+
+from hf_summ.runtimes.onnx_scores import highest, log_softmax, processors
+
+UNSET = {"repetition_penalty": None, "do_sample": True, "temperature": None, "top_k": 0, "top_p": None, "num_beams": 1}
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+@pytest.mark.parametrize(
+    ("settings", "twin"),
+    [
+        ({"repetition_penalty": 1.7}, lambda least: RepetitionPenaltyLogitsProcessor(1.7)),
+        ({"temperature": 0.3}, lambda least: TemperatureLogitsWarper(0.3)),
+        ({"top_k": 5}, lambda least: TopKLogitsWarper(5, min_tokens_to_keep=least)),
+        ({"top_k": 1}, lambda least: TopKLogitsWarper(1, min_tokens_to_keep=least)),
+        ({"top_k": None}, lambda least: TopKLogitsWarper(50, min_tokens_to_keep=least)),
+        ({"top_p": 0.6}, lambda least: TopPLogitsWarper(0.6, min_tokens_to_keep=least)),
+        ({"top_p": 0.01}, lambda least: TopPLogitsWarper(0.01, min_tokens_to_keep=least)),
+    ],
+)
+def test_scores_are_those_of_transformers(settings, twin, beams):
+    generator = np.random.default_rng(0)
+    scores = log_softmax(3 * generator.normal(size=(6, 70)).astype(np.float32))
+    scores[:, 3] = -np.inf
+    ids = generator.integers(70, size=(6, 9))
+    (process,) = processors(SimpleNamespace(**{**UNSET, **settings, "num_beams": beams}), [2])
+    wanted = twin(2 if beams > 1 else 1)(torch.tensor(ids), torch.tensor(scores))
+    np.testing.assert_allclose(process(ids, scores.copy()), wanted.numpy(), rtol=1e-6)
+
+
+def test_samples_have_their_probabilities():
+    scores = np.log(np.array([[0.5, 0.3, 0.15, 0.05, 0.0]], np.float32) + 1e-30).repeat(20_000, axis=0)
+    _, tokens = highest(scores, 2, np.random.default_rng(0))
+    first = np.bincount(tokens.ravel(), minlength=5) / len(tokens)
+    # the probability that a token is one of two without replacement
+    share = np.exp(scores[0].astype(float))
+    pairs = [share[a] * share[b] / (1 - share[a]) for a in range(5) for b in range(5) if a != b]
+    wanted = np.zeros(5)
+    for (a, b), probability in zip([(a, b) for a in range(5) for b in range(5) if a != b], pairs, strict=True):
+        wanted[[a, b]] += probability
+    np.testing.assert_allclose(first, wanted, atol=0.01)
+
+
+def test_without_noise_they_are_the_best_in_order():
+    scores = np.random.default_rng(0).normal(size=(4, 30))
+    best, tokens = highest(scores, 7, None)
+    assert tokens.tolist() == np.argsort(-scores, axis=1)[:, :7].tolist()
+    assert best.tolist() == np.take_along_axis(scores, tokens, 1).tolist()
