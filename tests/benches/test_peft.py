@@ -11,10 +11,13 @@ from tests.models.architectures import COPY_TRANSFORMER_BERT, DRGD, GDLF, HIGHLI
 
 pytestmark = pytest.mark.thorough
 
+# sizes that all tuners' blocks divide
+EVEN_DRGD = dataclasses.replace(DRGD, settings={**DRGD.settings, "embedding_size": 8, "latent_size": 8})
 # without tags, which virtual tokens lack
 GDLF_WITHOUT_TAGS = dataclasses.replace(GDLF, settings={**GDLF.settings, "tags": "none"}, source_fields={})
 TUNED = {
-    made.name: made for made in (BART, GDLF_WITHOUT_TAGS, COPY_TRANSFORMER_BERT, DRGD, HIGHLIGHT_TRANSFORMER, SAGCOPY)
+    made.name: made
+    for made in (BART, GDLF_WITHOUT_TAGS, COPY_TRANSFORMER_BERT, EVEN_DRGD, HIGHLIGHT_TRANSFORMER, SAGCOPY)
 }
 
 SUITE = load("peft", "test_encoder_decoder_models", {"diffusers": {"StableDiffusionPipeline": object}})

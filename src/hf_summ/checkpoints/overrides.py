@@ -95,7 +95,8 @@ def value_of(config: PreTrainedConfig, key: str) -> Any:
 def _entry(tree: dict[str, Any], key: str, config: PreTrainedConfig) -> tuple[Any, Any]:
     """The mapping or list of a config's dictionary that holds a key, and the key or index there."""
     first, *further = key.split(".")
-    path = [config.attribute_map.get(first, first), *further]
+    # another name of the key, or its former one
+    path = [{**config.attribute_map, **getattr(config, "renamed", {})}.get(first, first), *further]
     node, index, value = tree, "", cast(Any, tree)
     for depth, name in enumerate(path):
         node, keys = value, range(len(value)) if isinstance(value, list) else value if isinstance(value, dict) else ()
