@@ -3,7 +3,7 @@
 import pytest
 from transformers import BertConfig, EncoderDecoderConfig, T5Config
 
-from hf_summ import GdlfConfig
+from hf_summ import DrgdConfig, GdlfConfig
 from hf_summ.checkpoints.overrides import apply_overrides, override_item, parse_overrides
 
 
@@ -43,6 +43,10 @@ def test_all_overrides_are_checked_together():
     config = apply_overrides(GdlfConfig(), overrides)
     assert (config.encoder_layers, config.encoder_kernel_sizes, config.d_model, config.gating) == (2, [3, 5], 64, "glu")
     assert config.decoder_layers == GdlfConfig().decoder_layers
+
+
+def test_former_names_of_keys_are_read():
+    assert apply_overrides(DrgdConfig(), {"variant": "printed"}).equations == "printed"
 
 
 def test_the_config_itself_stays_as_it_was():

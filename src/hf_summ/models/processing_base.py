@@ -111,9 +111,16 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
             ValueError: neither text nor text_target is given, a list is empty, or a length is below 2.
         """
         if nested := {**source.pop("common_kwargs", {}), **source.pop("text_kwargs", {})}:
-            flat = {"truncation": truncation, "max_length": max_length, "max_target_length": max_target_length}
-            flat |= {"padding": padding, "pad_to_multiple_of": pad_to_multiple_of, "return_tensors": return_tensors}
-            flat |= {"return_lengths": return_lengths, "show_progress": show_progress}
+            flat: dict[str, Any] = {
+                "truncation": truncation,
+                "max_length": max_length,
+                "max_target_length": max_target_length,
+                "padding": padding,
+                "pad_to_multiple_of": pad_to_multiple_of,
+                "return_tensors": return_tensors,
+                "return_lengths": return_lengths,
+                "show_progress": show_progress,
+            }
             return self(text, text_target, **{**flat, **source, **nested})
         for name in source.keys() - inspect.signature(self.source_features).parameters.keys():
             raise TypeError(f"{type(self).__name__}.__call__() got an unexpected keyword argument {name!r}")

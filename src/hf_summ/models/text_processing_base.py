@@ -139,7 +139,7 @@ class TextProcessor:
         for name, rows in features.items():
             if name not in values:
                 continue
-            rows = [row.tolist() if hasattr(row, "tolist") else list(row) for row in rows]
+            rows = list(map(_as_list, rows))
             if padding not in (False, "do_not_pad"):
                 longest = max(map(len, rows), default=0)
                 if name in self.unaligned_fields:
@@ -306,6 +306,10 @@ class CopyingTextProcessor(TextProcessor):
     def _special_ids(self) -> tuple[list[int], list[int]]:
         first = self.tokenizer.cls_token_id
         return super()._special_ids() if first is None else ([first], [])
+
+
+def _as_list(row: Any) -> list:
+    return row.tolist() if hasattr(row, "tolist") else list(row)
 
 
 def _per_document(texts: Sequence[str], documents: Sequence) -> int:

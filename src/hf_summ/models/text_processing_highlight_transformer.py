@@ -75,6 +75,7 @@ class HighlightTransformerTextProcessor(CopyingTextProcessor):
         for (example, row, offsets), own in zip(read, self._of_each(phrases, len(read)), strict=True):
             if own is None:
                 texts = list(map(kept_text, example, offsets))
+                assert self.document_frequencies is not None, "phrases are found only with them"
                 located = key_phrases(texts, self.document_frequencies, self.fitted_examples, self.num_phrases)
             else:
                 located = locate_phrases(example, own)

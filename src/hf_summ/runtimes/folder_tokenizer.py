@@ -61,7 +61,8 @@ class FolderTokenizer:
     def all_special_ids(self) -> list[int]:
         """The ids of all special tokens."""
         named = (token for token in (*(getattr(self, name) for name in _NAMED), *self._further) if token is not None)
-        return [self.convert_tokens_to_ids(token) for token in dict.fromkeys(named)]
+        ids = (self.convert_tokens_to_ids(token) for token in dict.fromkeys(named))
+        return [token for token in ids if token is not None]
 
     def get_vocab(self) -> dict[str, int]:
         """Token -> id."""

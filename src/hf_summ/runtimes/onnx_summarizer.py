@@ -209,6 +209,7 @@ class OnnxSummarizer(DocumentSummarizer):
             documents, summaries = (
                 self.tokenizer.batch_decode(ids, skip_special_tokens=True) for ids in (inputs["input_ids"], sequences)
             )
+            assert best.scores is not None, "beams have scores"
             order, _ = best_supported(best.scores, summaries, documents, config.support_weight, returned)
             sequences = sequences[order]
         if config.replace_unk:

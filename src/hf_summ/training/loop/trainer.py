@@ -431,7 +431,7 @@ def _expect_tied_weights_once(model: nn.Module, result) -> None:
 
 def _share_modules(model: nn.Module) -> None:
     """Replace embeddings with one weight by one module: FSDP2 shards no weight that several of its units hold."""
-    first: dict[nn.Parameter, nn.Module] = {}
+    first: dict[torch.Tensor, nn.Module] = {}
     for parent in list(model.modules()):
         for name, module in list(parent.named_children()):
             if type(module) is nn.Embedding:
