@@ -135,7 +135,8 @@ class DocumentSummarizer:
         if show_progress:
             from huggingface_hub.utils import tqdm
 
-            results = tqdm(results, total=length, desc="summarizing")
+            # otherwise it would be shown in terminals only
+            results = tqdm(results, total=length, desc="summarizing", disable=False)
         summaries = with_warnings(iter(results))
         if not is_eager:
             return summaries if length is None else _SizedIterator(summaries, length)

@@ -83,7 +83,7 @@ class GdlfTextProcessor(TextProcessor):
         if show_progress:
             from huggingface_hub.utils import tqdm
 
-            tagged = tqdm(tagged, desc="tagging", total=len(read))
+            tagged = tqdm(tagged, desc="tagging", total=len(read), disable=False)
         ids = {tag: number for number, tag in enumerate(self.word_tags)}
         tag_ids = iter([subword_tag_ids(tokens, words, ids) for tokens, words in zip(offsets, tagged, strict=True)])
         return {**self._features(rows), "tag_ids": [self._tag_row(row, tag_ids) for row in rows]}
