@@ -78,6 +78,24 @@ def test_sums_of_the_largest_products_are_exact(tmp_path):
     np.testing.assert_allclose(outputs, WIDTH, rtol=0.01)
 
 
+def test_two_products_may_share_a_matrix(tmp_path):
+    # as of LongT5's local and global attention
+    weight, rows = torch.randn(WIDTH, WIDTH), torch.randn(3, WIDTH)
+    nodes = [helper.make_node("MatMul", [name, "w"], [f"{name}w"], name=name) for name in ("x", "xw")]
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["rows", WIDTH]) for name in ("x", "xww")]
+    tensors = [numpy_helper.from_array(weight.numpy(), "w")]
+    model = helper.make_model(
+        helper.make_graph(nodes, "g", values[:1], values[1:], tensors), opset_imports=[helper.make_opsetid("", 20)]
+    )
+    model.ir_version = 10
+    quantize(model, 0)
+    onnx.save(model, tmp_path / "graph.onnx")
+    layer = Int8Linear(*quantize_weight(weight.T), None)
+    np.testing.assert_allclose(
+        Graph(tmp_path / "graph.onnx")({"x": rows})["xww"], layer(layer(rows)), rtol=1e-4, atol=1e-4
+    )
+
+
 @pytest.mark.parametrize("least_weights", [WIDTH * OUTPUTS, WIDTH * OUTPUTS + 1])
 def test_small_matrices_keep_their_32_bits(tmp_path, least_weights):
     weight, rows = torch.randn(OUTPUTS, WIDTH), torch.randn(3, WIDTH)

@@ -64,7 +64,8 @@ class _Quantizer:
             "int8.step": np.array(1 / 127, np.float32),
             "int8.zero": np.array(128, np.uint8),
         }
-        # nodes that share a matrix share its integers
+        # nodes that share a matrix share its integers, but for two products
+        self._multiplied: set[str] = set()
         self._names: dict[bytes, tuple[str, str]] = {}
 
     def nodes(self, nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
@@ -95,6 +96,11 @@ class _Quantizer:
         (rows, _, *bias), (output,), name = node.input, node.output, f"int8.{node.name}"
         is_transposed = any(attribute.name == "transB" and attribute.i for attribute in node.attribute)
         integers, scales = self._integers(matrix if is_transposed else matrix.T)
+        if integers in self._multiplied:
+            # ONNX Runtime's conversion for AVX2 fails if two products share their integers
+            self.constants[f"{name}.integers"] = self.constants[integers]
+            integers = f"{name}.integers"
+        self._multiplied.add(integers)
         # on loading, equal nodes for several products of the same rows are merged
         yield helper.make_node("Abs", [rows], [f"{name}.sizes"])
         yield helper.make_node("ReduceMax", [f"{name}.sizes", "int8.last"], [f"{name}.largest"])
