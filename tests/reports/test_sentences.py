@@ -121,6 +121,8 @@ def test_line_ends_of_wrapped_text_are_spaces():
         split_sentences(WRAPPED, lines="sentences")[0] == "Automatic summarizers read a long text and write a shorter"
     )
     assert lead(WRAPPED, 2) == lead(joined, 2)
+    windows = WRAPPED.replace("\n", "\r\n")
+    assert [" ".join(text.split()) for text in split_sentences(windows)] == split_sentences(joined)
     for width in (30, 72, 100):
         assert is_wrapped(textwrap.fill(joined, width))
     # a heading and a list keep their line ends

@@ -18,7 +18,8 @@ _LETTER = re.compile(r"\w")
 _ITEM = re.compile(r"\s*(?:[-*•‣◦▪●–>|#]|\(?(?:\d{1,2}|[a-z])[.)])\s")
 # markers of items within a line; numbers with a stop are markers only where a sentence may begin
 _MARKER = re.compile(r"(?<!\S)(?:\(?(?:\d{1,3}|[A-Za-z]|[ivxIVX]{1,5})\)|[•‣◦▪●*])(?=\s)")
-_NUMBER = re.compile(r"(?:^|(?<=[.!?:;]\s))\s*(?:\d{1,2}|[A-Za-z])\.(?=\s+[^\W\d_])")
+_NUMBER = re.compile(r"(?:^\s*|(?<=[.!?:;]\s))(?:\d{1,2}|[A-Za-z])\.(?=\s+[^\W\d_])")
+_BRACKET_OR_BULLET = re.compile(r"[()\[\]•‣◦▪●*]")
 _EMOTICON = re.compile(r"(?<!\w)[:;=8][-'^]?[()\[\]](?!\w)")
 # a stop before a bracketed citation, after which the sentence continues
 _CITED = re.compile(r"(?:(?<=\bet al)\.(?=\s[\[(])|\.(?=\s\[[^\]\[]{1,40}\](?:\s+[a-z]|[.,;:)])))")
@@ -98,8 +99,9 @@ def unwrapped(text: str, lines: str = "auto") -> str:
         inner = {*full, *(i for i in joints if parts[i + 1].lstrip()[:1].islower() and not _STOP.search(parts[i]))}
     else:
         return text
-    ends = (" " if index in inner else "\n" for index in range(len(parts) - 1))
-    return "".join(part + end for part, end in zip(parts, [*ends, ""], strict=True))
+    # a carriage return is part of the line end
+    joined = (f"{part.replace(chr(13), ' ')} " if index in inner else f"{part}\n" for index, part in enumerate(parts))
+    return "".join(joined)[: len(text)]
 
 
 def _is_wrapped(parts: list[str], joints: list[int], full: list[int]) -> bool:
@@ -141,10 +143,12 @@ def hidden(line: str) -> str:
     These are list markers, after which it takes all that follows as one sentence, emoticons, brackets and quotation
     marks without a partner, and stops before citations.
     """
-    line = _MARKER.sub(_capitals, line)
     line = _NUMBER.sub(_capitals, line)
-    line = _EMOTICON.sub(lambda match: "x" * len(match[0]), line)
-    line = _CITED.sub(",", line)
+    # most lines have none of these, for which four searches would take most of the time
+    if _BRACKET_OR_BULLET.search(line):
+        line = _MARKER.sub(_capitals, line)
+        line = _EMOTICON.sub(lambda match: "x" * len(match[0]), line)
+        line = _CITED.sub(",", line)
     characters = list(line)
     for index in _unpaired(line):
         # an opening mark begins a sentence, and a closing one ends it
