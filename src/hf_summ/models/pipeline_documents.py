@@ -209,6 +209,10 @@ class DocumentSummarizer:
     ) -> tuple[dict[str, list], dict[str, Any], dict[str, Any]]:
         """The model's inputs for an example, each a list of one row.
 
+        Args:
+            example: a document, or an `Example`.
+            truncation, return_details, source_prefix: as for `SummarizationPipeline`.
+
         Returns:
             Also what `to_records` needs: the document to which ids may point, and the note of the example: whether it
             is blank, truncated or unlike the training documents, and its `details`.
@@ -320,7 +324,10 @@ class DocumentSummarizer:
         """The records of an example's sequences of ids.
 
         Args:
+            sequences: (n, L).
             note, pointed: as `read` returns them.
+            return_tensors, return_text: whether a record has its ids, and its text, which it has by default.
+            clean_up_tokenization_spaces: as for the tokenizer's `batch_decode`.
         """
         document = note.pop("restored_from", None)
         if note["blank"]:

@@ -139,7 +139,7 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
         single = isinstance(text if text is not None else text_target, str)
         if padding or (padding is None and return_tensors is not None):
             fixed = (max_length or self.max_source_length) if padding == "max_length" else None
-            features = self.padded(features, padding or True, fixed, pad_to_multiple_of)
+            features = super().pad(features, padding or True, fixed, pad_to_multiple_of)
         lengths = lengths if return_lengths else {}
         if "lengths" in lengths:
             features["lengths"] = lengths.pop("lengths")
@@ -150,20 +150,8 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
     def pad(
         self, features, padding=True, max_length=None, pad_to_multiple_of=None, return_tensors="pt", **kwargs
     ) -> BatchFeature:
-        """Pad the fields of `padding_values` on the right to one length, and drop all others.
-
-        Args:
-            features: one mapping per row, or one mapping of lists.
-            padding: True or `longest`, `max_length` (of the source), or False. Labels are padded to their longest row.
-            max_length: the length for `max_length`.
-            pad_to_multiple_of: lengths are rounded up to a multiple of this number.
-            return_tensors: `pt`, or None for lists.
-
-        Raises:
-            ValueError: `padding` is unknown, `max_length` lacks a length, the multiple is below 1, or a row is too
-                long.
-        """
-        padded = self.padded(features, padding, max_length, pad_to_multiple_of)
+        """As `TextProcessor.pad`; `return_tensors` is `pt`, or None for lists."""
+        padded = super().pad(features, padding, max_length, pad_to_multiple_of)
         return BatchFeature(padded, tensor_type=return_tensors)
 
     def align(self, config) -> None:

@@ -116,14 +116,25 @@ class TextProcessor:
         """
         return self._features(self._source_rows(examples, length)[0])
 
-    def padded(
+    def pad(
         self,
-        features: Mapping[str, Sequence] | Sequence[Mapping[str, Sequence]],
+        features: Mapping[str, Any] | Sequence[Mapping[str, Any]],
         padding: bool | str = True,
         max_length: int | None = None,
         pad_to_multiple_of: int | None = None,
     ) -> dict[str, list]:
-        """As `SummarizationProcessor.pad`, in lists."""
+        """Pad the fields of `padding_values` on the right to one length, and drop all others.
+
+        Args:
+            features: one mapping per row, or one mapping of lists.
+            padding: True or `longest`, `max_length` (of the source), or False. Labels are padded to their longest row.
+            max_length: the length for `max_length`.
+            pad_to_multiple_of: lengths are rounded up to a multiple of this number.
+
+        Raises:
+            ValueError: `padding` is unknown, `max_length` lacks a length, the multiple is below 1, or a row is too
+                long.
+        """
         if padding not in (True, False, "longest", "max_length", "do_not_pad"):
             choices = "True, 'longest', 'max_length', False, 'do_not_pad'"
             raise ValueError(f"`padding` is {padding!r:.80}, but must be one of {choices}")

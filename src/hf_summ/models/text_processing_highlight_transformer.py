@@ -37,7 +37,7 @@ class HighlightTransformerTextProcessor(CopyingTextProcessor):
     ):
         check_integer("num_phrases", num_phrases, 1)
         check_integer("fitted_examples", fitted_examples, 0)
-        self.document_frequencies = document_frequencies
+        self.document_frequencies: Any = document_frequencies
         self.fitted_examples = fitted_examples
         self.num_phrases = num_phrases
         super().__init__(

@@ -68,8 +68,8 @@ class FolderTokenizer:
         """Token -> id."""
         return self.backend_tokenizer.get_vocab()
 
-    def convert_tokens_to_ids(self, token: str) -> int | None:
-        """The id of a token, or that of unknown ones."""
+    def convert_tokens_to_ids(self, token: str) -> Any:
+        """The id of a token, or that of unknown ones, or None."""
         number = self.backend_tokenizer.token_to_id(token)
         return self.unk_token_id if number is None and token != self.unk_token else number
 

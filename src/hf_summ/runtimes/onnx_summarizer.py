@@ -209,8 +209,7 @@ class OnnxSummarizer(DocumentSummarizer):
             documents, summaries = (
                 self.tokenizer.batch_decode(ids, skip_special_tokens=True) for ids in (inputs["input_ids"], sequences)
             )
-            assert best.scores is not None, "beams have scores"
-            order, _ = best_supported(best.scores, summaries, documents, config.support_weight, returned)
+            order, _ = best_supported(np.asarray(best.scores), summaries, documents, config.support_weight, returned)
             sequences = sequences[order]
         if config.replace_unk:
             sequences = self._without_unknown(source, sequences)
@@ -250,7 +249,7 @@ class OnnxSummarizer(DocumentSummarizer):
     def _padded(self, features: Mapping[str, list]) -> dict[str, np.ndarray]:
         """Rows of one length as arrays."""
         if self.processor is not None:
-            features = self.processor.padded(features)
+            features = self.processor.pad(features)
         else:
             longest = max(map(len, features["input_ids"]))
             values = {"input_ids": self.tokenizer.pad_token_id, "attention_mask": 0}
