@@ -112,8 +112,7 @@ class RuntimeFlags:
         "decoding",
         "onnx decodes on the CPU with graphs that `hf-summ export` wrote; --model is their folder, or the checkpoint's "
         "folder that contains it",
-        unset="onnx for a folder of graphs, and for the bundled model if no --model, --device, --dtype, --int8 or "
-        "setting needs PyTorch",
+        unset="onnx for a folder of graphs, and for bundled models that have graphs, if no other flag needs PyTorch",
     )
 
 
