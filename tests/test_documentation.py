@@ -52,6 +52,7 @@ FOREIGN_FLAGS = {
     "num_processes",
     "rounds",
     "rows",
+    "runtimes_only",
     "settings",
     "steered",
     "stop",
