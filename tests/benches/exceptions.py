@@ -25,12 +25,19 @@ MODEL_TESTS: dict[tuple[str, str], str] = {
     ("test_capture_outputs_decorator", "copy_transformer-bert*"): _NESTED,
     ("test_training_gradient_checkpointing*", "copy_transformer-bert"): _FROZEN,
 }
-PROCESSOR_TESTS: dict[tuple[str, str], str] = {}
+PROCESSOR_TESTS: dict[tuple[str, str], str] = {
+    ("test_call_arguments_*", "*"): "`__call__` names its arguments, so that their defaults are seen",
+    ("test_processor_from_and_save_pretrained*", "*"): "it is saved with its code, which only the saved one names",
+    ("test_subprocessor_defaults_0_text", "*"): "the processor adds the end token, which its tokenizer would not",
+}
 # names of tests and tuners, joined by a hyphen
 PEFT_TESTS: dict[tuple[str, str], str] = {
     ("*-PrefixTuningConfig", "[!b]*"): "these decoders keep a state of their own, not PEFT's keys and values",
     ("*-Prompt*Config", "copy_transformer-bert"): _BERT,
-    ("*-Prompt*Config", "drgd"): "PEFT reads a number of layers and of heads, which it lacks",
+    (
+        "*-Prompt*Config",
+        "drgd",
+    ): "PEFT reads the sizes of a Transformer: give `num_layers`, `num_attention_heads`, `token_dim`",
     ("*-Prompt*Config", "highlight_transformer"): _COPIES,
     ("*-Prompt*Config", "sagcopy"): _COPIES,
 }
