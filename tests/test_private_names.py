@@ -59,7 +59,7 @@ USED = {
     EvaluationModule: "_compute _feature_names _info",
     CHRF: "_compute_segment_statistics _extract_reference_info",
     LRScheduler: "_last_lr",
-    nn.Module: "_apply _forward_hooks _forward_hooks_with_kwargs _load_from_state_dict",
+    nn.Module: "_apply _forward_hooks _forward_hooks_with_kwargs _forward_pre_hooks _load_from_state_dict",
     torch: "_dynamo _int_mm",
     torch.ops.aten: "_softmax_backward_data",
 }

@@ -78,7 +78,11 @@ def test_saved_and_loaded_model_computes_the_same(architecture, tmp_path):
     torch.testing.assert_close(actual.loss, expected.loss, rtol=1e-12, atol=1e-12)
     assert loaded.generation_config.no_repeat_word_ngram_size == 3
     assert loaded.generation_config.min_new_words == 2
-    assert loaded.config.to_dict() == {**model.config.to_dict(), "_name_or_path": str(tmp_path)}
+    expected = {**model.config.to_dict(), "_name_or_path": str(tmp_path)}
+    if "bert_config" in architecture.settings:
+        # loading sets the precision of nested configurations too
+        expected["bert_config"]["dtype"] = "float64"
+    assert loaded.config.to_dict() == expected
     assert not any(path.suffix in (".bin", ".pt", ".pkl") for path in tmp_path.iterdir())
 
 
