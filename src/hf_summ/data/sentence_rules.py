@@ -16,9 +16,9 @@ _STOP = re.compile(r"""[.!?…:;。！？।؟۔][\s"'”’»)\]]*$""")
 _FIRST_WORD = re.compile(rf"\s*(?:[{IDEOGRAPHS}{RUNNING}]{{1,2}}|\S+)")
 _LETTER = re.compile(r"\w")
 _ITEM = re.compile(r"\s*(?:[-*•‣◦▪●–>|#]|\(?(?:\d{1,2}|[a-z])[.)])\s")
-# markers of items within a line; numbers with a stop are markers only where a sentence may begin
-_MARKER = re.compile(r"(?<!\S)(?:\(?(?:\d{1,3}|[A-Za-z]|[ivxIVX]{1,5})\)|[•‣◦▪●*])(?=\s)")
-_NUMBER = re.compile(r"(?:^\s*|(?<=[.!?:;]\s))(?:\d{1,2}|[A-Za-z])\.(?=\s+[^\W\d_])")
+# markers of items within a line; one with a stop is a marker at the beginning, after a colon, and after such a marker
+_MARKER = re.compile(r"(?<!\S)(?:\(?(?:\d{1,3}|[A-Za-z]|[ivxIVX]{1,5})\.?\)|[•‣◦▪●*])(?=\s)")
+_NUMBER = re.compile(r"(?:^\s*|(?<=[.!?:;]\s))(?:\d{1,2}|[A-Za-z]|[ivx]{2,4})\.(?=\s+[^\W\d_])")
 _BRACKET_OR_BULLET = re.compile(r"[()\[\]•‣◦▪●*]")
 _EMOTICON = re.compile(r"(?<!\w)[:;=8][-'^]?[()\[\]](?!\w)")
 # a stop before a bracketed citation, after which the sentence continues
@@ -35,7 +35,7 @@ _TITLES = {
     "ca": "Sr Sra Dr Dra Prof St Av núm pàg",
     "cs": "Dr dr Ing Mgr Bc MUDr JUDr PhDr RNDr Prof prof doc p č sv tzv např str",
     "da": "Dr dr Hr hr Fr fr Prof prof Nr nr kap",
-    "de": "Dr Prof Hr Fr Frl Nr Abb Bd Kap Abs Art St Str Ing Dipl Mag bzw ca vgl sog geb evtl ggf inkl",
+    "de": "Dr Prof Hr Fr Frl Nr Abb Bd Kap Abs Art St Str Ing Dipl Mag bzw ca vgl sog geb evtl ggf inkl Fa",
     "el": "κ Δρ Καθ σελ αρ",
     "es": "Sr Sra Srta Sres Dr Dra D Dña Ud Uds Lic Ing Prof Profa Gral Cnel Sto Sta Av Avda núm pág págs cap art",
     "fi": "tri Tri prof Prof Dr dr esim ks ns nro",
@@ -48,7 +48,7 @@ _TITLES = {
     "mr": "डॉ श्री प्रा",
     "nl": "Dhr dhr Mevr mevr Mw mw Prof prof Dr dr Drs drs Ir ir Mr mr Ing ing St bijv nr Nr",
     "no": "Dr dr Hr hr Fr fr Prof prof Nr nr kap",
-    "pl": "dr Dr prof Prof inż mgr hab ks gen płk św Św ul al pl nr tzw np",
+    "pl": "tj godz ok dr Dr prof Prof inż mgr hab ks gen płk św Św ul al pl nr tzw np",
     "pt": "Sr Sra Srta Dr Dra Prof Profa Eng Exmo Exma Av pág págs pag núm art cap Sto Sta",
     "ro": "dl Dl dna Dna dr Dr prof Prof Sf sf str nr",
     "ru": "г ул д гл им проф Проф акад Акад ст стр рис т тов",
@@ -76,7 +76,7 @@ _ORDINAL = {
 _DANDA = frozenset("as bn hi ne or pa sa".split())
 _LAST_WORD = re.compile(r"(?:^|[\s.(\[«“\"'’-])([^\s.(\[«“\"'’-]+)\.$")
 # an abbreviation of several letters, such as o.a.
-_DOTTED = re.compile(r"(?<!\w)(?:[^\W\d_]\.){2,}$")
+_DOTTED = re.compile(r"(?<!\w)(?:[^\W\d_]{1,3}\.){2,}$")
 # characters of a title in a script of a danda
 _MOST_TITLE = 4
 
@@ -143,7 +143,7 @@ def hidden(line: str) -> str:
     These are list markers, after which it takes all that follows as one sentence, emoticons, brackets and quotation
     marks without a partner, and stops before citations.
     """
-    line = _NUMBER.sub(_capitals, line)
+    line = _without_numbers(line)
     # most lines have none of these, for which four searches would take most of the time
     if _BRACKET_OR_BULLET.search(line):
         line = _MARKER.sub(_capitals, line)
@@ -155,6 +155,18 @@ def hidden(line: str) -> str:
         opens = not line[index - 1 : index].strip() and line[index + 1 : index + 2].strip()
         characters[index] = "X" if opens else " "
     return "".join(characters)
+
+
+def _without_numbers(line: str) -> str:
+    """The line with capitals in place of markers with a stop."""
+    in_list = False
+
+    def replaced(match: re.Match[str]) -> str:
+        nonlocal in_list
+        in_list = in_list or match.start() == 0 or line[match.start() - 2] == ":"
+        return _capitals(match) if in_list else match[0]
+
+    return _NUMBER.sub(replaced, line)
 
 
 def _capitals(match: re.Match[str]) -> str:
@@ -208,6 +220,8 @@ def is_end(before: str, after: str, code: str) -> bool:
     name = match[1] if match else ""
     is_letter = len(name) == 1 and name.isalpha() and not re.match(f"[{IDEOGRAPHS}]", name)
     if after[0].islower() and (is_letter or _DOTTED.search(before) or (name.isdigit() and code != "en")):
+        return False
+    if after[0].isdigit() and code != "en" and _DOTTED.search(before):
         return False
     if name in _TITLES.get(code, "").split() or (after[0].isdigit() and name in _NUMBERED):
         return False
