@@ -43,7 +43,7 @@ def close_gaps(sentences: Sequence[str], kept: Sequence[int], follows: Callable[
 
 def first_of_equals(indices: Sequence[int], words: Sequence[Sequence[str]]) -> list[int]:
     """Without those whose words an earlier one has."""
-    return [i for rank, i in enumerate(indices) if all(words[i] != words[j] for j in indices[:rank])]
+    return [i for rank, i in enumerate(indices) if all(not words[i] or words[i] != words[j] for j in indices[:rank])]
 
 
 def keep_share(words: Sequence[Sequence[str]], share: Fraction) -> list[int]:

@@ -80,9 +80,9 @@ def test_the_middle_of_a_star_is_central():
 
 @pytest.mark.parametrize("method", METHODS)
 def test_equal_sentences_come_in_their_order(method):
-    # more sentences than numpy sorts in order by itself: the best kind is all, the first two
-    expected = {"lexrank": [0, 1, 2], "textrank": [0, 1, 3]}
-    assert extract_sentences(["Cat dog. Cat hen. Owl. " * 40], method, 3) == [expected[method]]
+    # more sentences than numpy sorts in order by itself
+    document = " ".join(f"Cat dog{number}." for number in range(120))
+    assert extract_sentences([document], method, 3) == [[0, 1, 2]]
     assert extract(["Just one sentence."], method, 2) == ["Just one sentence."]
 
 

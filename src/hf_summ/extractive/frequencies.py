@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -108,9 +109,10 @@ def tfidf_scores(sentences: Sequence[Sequence[str]], idf: DocumentFrequencies | 
 
 def distinct(order: Iterable[int], words: Sequence[Sequence[str]]) -> list[int]:
     """The indices of sentences in this order, without those that have the words of an earlier one."""
-    firsts: dict[tuple[str, ...], int] = {}
+    firsts: dict[Any, int] = {}
     for index in order:
-        firsts.setdefault(tuple(words[index]), index)
+        # sentences without words, as of another script, are not equal
+        firsts.setdefault(tuple(words[index]) or index, index)
     return list(firsts.values())
 
 
