@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hf_summ.common.files import content_hash
 from hf_summ.data import Corpus, load
 from hf_summ.data.lists import as_example
 from hf_summ.data.streams import FileRows, stored, streamed_files
@@ -146,6 +147,7 @@ def test_folders_that_datasets_saved(tmp_path):
     folder = str(tmp_path / "one")
     for corpus in (Corpus(train_file=folder), Corpus(dataset_name=folder)):
         assert load(corpus, str(tmp_path / "cache"))["train"]["document"][:] == ["a b", "c d"]
+    assert content_hash(folder) == content_hash(folder) != content_hash(tmp_path / "splits")
     loaded = load(Corpus(dataset_name=str(tmp_path / "splits")), str(tmp_path / "cache"))
     assert loaded["validation"]["summary"][:] == ["a", "c"]
     assert [read()["text"] for _, read in FileRows(streamed_files([folder])).read()] == ["a b", "c d"]

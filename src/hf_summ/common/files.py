@@ -191,7 +191,13 @@ def _flush_to_disk(path: Path) -> None:
 
 
 def content_hash(path: str | os.PathLike) -> str:
-    """A hash of a file's content: 16 hexadecimal digits of its SHA-256. An unchanged file is read only once."""
+    """A hash of a file's content, or of the files in a folder: 16 hexadecimal digits of its SHA-256.
+
+    An unchanged file is read only once.
+    """
+    if os.path.isdir(path):
+        hashes = (f"{file.name} {content_hash(file)}" for file in sorted(Path(path).iterdir()))
+        return hashlib.sha256("\n".join(hashes).encode()).hexdigest()[:16]
     state = os.stat(path)
     # archives and copies keep the time of the last change, but only the system sets that of the inode
     return _hash_of_file(os.fspath(path), state.st_size, state.st_mtime_ns, state.st_ctime_ns)
