@@ -112,6 +112,8 @@ def run_rows(arguments: argparse.Namespace) -> None:
         folder=Path(arguments.output).resolve(),
         format=arguments.format or "parquet",
     )
+    # before the model, whose libraries load slowly
+    plan.check()
     arguments.interrupted = f"the same command resumes in {arguments.output}"
     end_on_sigterm()
     find_model(arguments)

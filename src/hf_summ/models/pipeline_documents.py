@@ -79,12 +79,13 @@ class DocumentSummarizer:
         model: has the `config`, and the settings that the architecture adds as `generation_keys`.
         processor: the architecture's, or None.
         tokenizer: the processor's, or the model's own.
+        batch_size: default number of texts that are decoded together.
     """
 
     model: Any
     processor: Any
     tokenizer: Any
-    _batch_size: int | None = None
+    batch_size: Any
 
     def _set_reading(self, long_documents: str, language: str, source_prefix: str | None) -> None:
         """Set the defaults of reading documents."""
@@ -143,7 +144,7 @@ class DocumentSummarizer:
         summaries = list(summaries)
         return [records[0] for records in summaries] if all(len(records) == 1 for records in summaries) else summaries
 
-    def _sanitize_parameters(
+    def _split_settings(
         self,
         truncation=None,
         return_tensors=None,
@@ -154,7 +155,8 @@ class DocumentSummarizer:
         stop_sequence=None,
         framework=None,
         **generate,
-    ):
+    ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        """The settings of a call for `read`, the search and `to_records`."""
         # `framework` is of transformers 4; now all models are of PyTorch
         preprocess = {} if truncation is None else {"truncation": _truncates(truncation)}
         if return_details is not None:
@@ -189,7 +191,7 @@ class DocumentSummarizer:
         reader = ModelReader(self, limit, lambda texts: self._summaries(texts, settings), prefix)
 
         def shorten(examples: Iterator) -> Iterator[Example]:
-            for chunk in in_chunks(map(Example.of, examples), settings.get("batch_size") or self._batch_size or 1):
+            for chunk in in_chunks(map(Example.of, examples), settings.get("batch_size") or self.batch_size or 1):
                 for example in chunk:
                     _check_document(example.document)
                 readings = SHORTENERS[name]([example.document for example in chunk], reader, language)

@@ -101,6 +101,7 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
             tokenizer = AutoTokenizer.from_pretrained(model.name_or_path, **getattr(model, "hub_settings", {}))
         check_tokenizer(tokenizer)
         super().__init__(model, tokenizer=tokenizer, processor=processor, **kwargs)
+        self.batch_size = self._batch_size
         self._generate_kwargs = {
             **clear_aliases(self._task_settings(vars(GenerationConfig()))),
             **clear_aliases(self._generate_kwargs),
@@ -115,6 +116,9 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
         self._generation_defaults["max_new_tokens"] = positions
         if not {"max_new_tokens", "max_length"} & self._get_set_generation_params(self._generate_kwargs).keys():
             logger.warning(f"summaries are limited to {positions} tokens, the number of the decoder's positions")
+
+    def _sanitize_parameters(self, **settings):
+        return self._split_settings(**settings)
 
     def _run(self, examples, *args, **settings):
         if isinstance(examples, Examples):

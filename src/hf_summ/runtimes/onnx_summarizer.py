@@ -96,9 +96,9 @@ class OnnxSummarizer(DocumentSummarizer):
         self.tokenizer = FolderTokenizer(settings_folder)
         self.processor = _processor(settings_folder, self.tokenizer)
         self._set_reading(long_documents, language, source_prefix)
-        self._batch_size = batch_size
+        self.batch_size = batch_size
         self._seed = seed
-        self._preprocess, generate, self._postprocess = self._sanitize_parameters(**settings)
+        self._preprocess, generate, self._postprocess = self._split_settings(**settings)
         task = clear_aliases(self._task_settings((*SETTINGS, *SUPPORTED)))
         self._settings = {**task, **clear_aliases(generate)}
         self.search_settings()
@@ -155,13 +155,13 @@ class OnnxSummarizer(DocumentSummarizer):
         on_step: Callable[[], object] = lambda: None,
         **settings: Any,
     ) -> Any:
-        preprocess, generate, postprocess = self._sanitize_parameters(**settings)
+        preprocess, generate, postprocess = self._split_settings(**settings)
         preprocess, postprocess = {**self._preprocess, **preprocess}, {**self._postprocess, **postprocess}
         config = self.search_settings(**generate)
 
         def results(examples: Iterable) -> Iterator[tuple[list[dict], dict]]:
             read = (self.read(example, **preprocess) for example in examples)
-            for batch in in_chunks(read, batch_size or self._batch_size or 1):
+            for batch in in_chunks(read, batch_size or self.batch_size or 1):
                 written = self._generate([inputs for inputs, _, note in batch if not note["blank"]], config, on_step)
                 blank = np.zeros((config.get("num_return_sequences", 1), 0), np.int64)
                 for _, pointed, note in batch:
