@@ -37,12 +37,13 @@ def test_variants_in_headers_are_what_they_are_called():
             parse_arguments([str(CONFIGS / "drgd" / f"{name}.yaml"), *line.split()])
             for line in re.findall(r"^#   \.\.\. (.*)$", text, re.MULTILINE)
         )
-        assert stand.training.learning_rates is printed.training.learning_rates is None
+        assert not stand.training.learning_rates
+        assert not printed.training.learning_rates
         configs = [
             apply_overrides(AutoConfig.for_model("drgd"), run.model.config_overrides) for run in (stand, printed)
         ]
         assert configs[0].latent_size == 0
-        assert (configs[1].equations, configs[1].kl_weight) == ("printed", 1.0)
+        assert (configs[1].equations, configs[1].weight_of_kl) == ("printed", 1.0)
 
 
 OWN_VOCABULARY = [file for file in FILES if "tokenizer_name: processors/" in file.read_text(encoding="utf-8")]

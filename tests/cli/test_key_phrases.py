@@ -70,7 +70,7 @@ def test_a_folder_may_be_written_to_itself(run, phrases):
         (["none.jsonl", "--processor", "model", "--output", "x"], r"^none.jsonl does not exist"),
         (
             ["rows.jsonl", "--processor", "model", "--output", "rows.jsonl"],
-            r"rows.jsonl: must be a folder, but is a file$",
+            r"--output rows.jsonl: must be a new or empty folder$",
         ),
         (
             ["rows.jsonl", "--processor", "model", "--output", "x", "--num_phrases", "0"],

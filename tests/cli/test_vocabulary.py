@@ -135,7 +135,7 @@ def test_options_of_reading_are_those_of_the_corpus(capsys):
         main(["vocabulary", "--help"])
     text = " ".join(capsys.readouterr().out.split())
     for field in dataclasses.fields(Reading):
-        assert re.search(rf"--{field.name} \S+ {re.escape(field.metadata['help'])}", text)
+        assert re.search(rf"--{field.name} .{{1,80}} {re.escape(field.metadata['help'])}", text)
     assert "tokens (default: 30000)" in text
 
 
@@ -162,7 +162,7 @@ def test_named_columns(run, tmp_path):
             "--units: has no effect beside --prune_bert x: BERT's tokenizer stays as it is",
         ),
         (["rows.jsonl", "--restore_case"], "--restore_case: needs --lowercase or --washing"),
-        (["rows.jsonl", "--output", "rows.csv"], "--output rows.csv: must be a folder, but is a file"),
+        (["rows.jsonl", "--output", "rows.csv"], "--output rows.csv: must be a new or empty folder"),
         (["rows.jsonl", "empty.jsonl"], "empty.jsonl is empty"),
         (["rows.jsonl", "cut.jsonl"], "cut.jsonl, line 5: not a JSON row .*, perhaps truncated"),
         (["other.jsonl"], "other.jsonl, line 1: no document column; the columns are body_text"),

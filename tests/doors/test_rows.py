@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
 from hf_summ.data.streams import FileRows, streamed_files
+from hf_summ.models.pipeline_summarization import SummarizationPipeline
 from hf_summ.models.text_documents import readable
 from hf_summ.offline.engines import Work, in_this_process
 from hf_summ.offline.run import RECORD, run_plan
@@ -37,6 +38,9 @@ class _Watched:
 
     def __init__(self, summarizer):
         self._summarizer, self.deep = summarizer, []
+
+    # whose module's warnings are those of the summarizer
+    read = SummarizationPipeline.read
 
     def __call__(self, documents, **settings):
         try:

@@ -46,6 +46,7 @@ GAINS = [
 ]
 # trainings of more than one row
 SHARED = [
+    {("sagcopy_2", "PGNet"), ("thesis_7_10", "BiLSTM + Pointer-Generator + Coverage")},
     {
         ("thesis_7_1", "Transformer"),
         ("thesis_7_1", "Transformer + Beam Search"),
@@ -183,7 +184,8 @@ THESIS = [
     for name in NAMES
     if name.startswith("thesis_") and table_of(name).kind == "scores"
     for row in table_of(name).rows
-    if row.is_trained
+    # but for a baseline of another architecture
+    if row.is_trained and "model_type" not in row.flags
 ]
 # rows whose names do not say that their decoder is on BERT, too
 BERT_DECODERS = [

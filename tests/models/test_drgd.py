@@ -98,7 +98,7 @@ class NaiveDrgd(NaiveModel):
 
     def loss(self, inputs, labels):
         nll = super().loss(inputs, labels)
-        return nll + self.config.kl_weight * self.kl / (labels != -100).sum()
+        return nll + self.config.weight_of_kl * self.kl / (labels != -100).sum()
 
 
 @pytest.mark.parametrize(
@@ -289,6 +289,6 @@ def test_inconsistent_configuration_is_refused(settings, message):
 
 
 def test_weight_of_the_kl_is_the_variants():
-    assert DRGD.config().kl_weight == pytest.approx(0.02222, abs=1e-5)
-    assert DRGD_PRINTED.config().kl_weight == 1.0
-    assert DRGD_PRINTED.config(kl_weight=0.5).kl_weight == 0.5
+    assert DRGD.config().weight_of_kl == pytest.approx(0.02222, abs=1e-5)
+    assert DRGD_PRINTED.config().weight_of_kl == 1.0
+    assert DRGD_PRINTED.config(kl_weight=0.5).weight_of_kl == 0.5

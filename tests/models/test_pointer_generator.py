@@ -34,7 +34,7 @@ class NaivePointerGenerator(NaiveModel):
             h = c = words.new_zeros(self.config.hidden_size)
             of_direction = []
             for word in order:
-                h, c = self.lstm("model.encoder.lstm.lstm", word, h, c, suffix)
+                h, c = self.lstm("model.encoder.lstm", word, h, c, suffix)
                 of_direction.append(h)
             states.append(torch.stack(of_direction))
             ends.append((h, c))

@@ -61,7 +61,7 @@ def test_states_of_an_encoder_may_lack_the_words(architecture, beams):
     settings = {name: value for name, value in inputs.items() if name != "tag_ids" and not name.startswith("phrase_")}
     expected = generate(model, inputs, num_beams=beams)
     states = model.get_encoder()(**inputs)
-    if "centrality" in states:
+    if states.keys() & {"centrality", "last_states"}:
         # which is a part of its result
         return
     encoded = BaseModelOutput(last_hidden_state=states.last_hidden_state)

@@ -11,7 +11,7 @@ from hf_summ.checkpoints.loading import ModelArguments, load_processor
 from hf_summ.checkpoints.overrides import apply_overrides, override_item, parse_overrides, value_of
 from hf_summ.data import fit_vocabulary
 from hf_summ.training.arguments import DataArguments, GenerationArguments
-from hf_summ.training.model import Lengths, generation_config, settle_case, settle_lengths
+from hf_summ.training.model import Lengths, generation_config, settle_case, settle_lengths, store_lengths
 from hf_summ.training.parsing import parse_arguments
 from tests.conftest import SENTENCES
 from tests.reports.tiny_models import foreign
@@ -21,6 +21,7 @@ from tests.training import tiny
 def test_lengths_come_from_the_run_then_the_processor_then_the_model(tiny_tokenizer):
     processor, model = tiny.processor(tiny_tokenizer), foreign("bart", tiny_tokenizer, max_position_embeddings=100)
     given = DataArguments(max_source_length=20, val_max_target_length=9)
+    store_lengths(given, processor)
     assert settle_lengths(given, processor, model) == Lengths(20, 16, 9)
     assert (processor.max_source_length, processor.max_target_length) == (20, 16)
     assert settle_lengths(DataArguments(), tiny_tokenizer, model) == Lengths(100, 100, 100)

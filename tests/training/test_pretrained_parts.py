@@ -177,7 +177,7 @@ def test_guided_model_begins_with_a_bart_of_the_recipe(settings, processor_folde
     assert "This model was trained, starting from the weights of `bart`, on `train.jsonl`." in card
     (tmp_path / "bart" / "config.json").unlink()
     changes = {"model_name_or_path": str(tmp_path / "out"), "output_dir": str(tmp_path / "again")}
-    main([settings({}, config_overrides={}, tokenizer_name=None, max_steps=1, **changes)])
+    main([settings({}, config_overrides={}, tokenizer_name=None, max_steps=1, model_type=None, **changes)])
 
 
 def test_tokenizer_that_is_not_the_starts_is_refused(settings, bert_folder, tmp_path, processor_folder):

@@ -455,8 +455,8 @@ def test_missing_sacrebleu_is_reported_before_anything_starts(settings, monkeypa
 
 
 def test_a_language_that_is_no_code_is_reported_before_anything_starts(settings):
-    with pytest.raises(ValueError, match="`language` is 'German', but must be an ISO 639 code"):
-        tiny.check([settings(do_eval=True), "--language", "German"])
+    with pytest.raises(ValueError, match="`language` is 'Klingon', but must be an ISO 639 code"):
+        tiny.check([settings(do_eval=True), "--language", "Klingon"])
 
 
 def change(path: Path, **values) -> None:

@@ -142,9 +142,9 @@ def test_files_that_are_no_votes_are_told(asked, tmp_path):
         ValueError, match="no column 'fluency'; the columns are sheet, item, relevance: name votes of the"
     ):
         read([{"sheet": sheets[0].id, "item": "i", "relevance": "A"}])
-    (tmp_path / "votes.csv").write_text("sheet;item;relevance;fluency\ns;i;A;B\n", encoding="utf-8")
+    (tmp_path / "votes.csv").write_text("sheet:item:relevance:fluency\ns:i:A:B\n", encoding="utf-8")
     with pytest.raises(
-        ValueError, match=r"no column 'sheet'; the columns are sheet;item;.*, and save tables with commas"
+        ValueError, match=r"no column 'sheet'; the columns are sheet:item:.*, and save tables with commas"
     ):
         read_votes([tmp_path / "votes.csv"], key)
     (tmp_path / "votes.html").touch()

@@ -9,6 +9,7 @@ from hf_summ.data.columns import LIST_COLUMNS, PREFIX_COLUMN, choose_columns, ha
 from hf_summ.data.corpora import Corpus
 from hf_summ.data.lists import Lists
 from hf_summ.data.rows import ROW_FILES, kind_of_file
+from hf_summ.models.text_documents import readable
 
 logger = logging.getLogger(__name__)
 
@@ -100,6 +101,8 @@ class ColumnSurvey:
 
     def log(self, where: str) -> None:
         """Log the columns, what their lists are, and what looks wrong in them."""
+        # a file's name may not be UTF-8
+        where = readable(where)
         logger.info(f"{where}: documents from '{self.chosen['document']}', summaries from '{self.chosen['summary']}'")
         for note in self.notes():
             logger.warning(f"{where}: {note}")

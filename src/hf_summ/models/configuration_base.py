@@ -94,7 +94,9 @@ class SummarizationConfig(PreTrainedConfig):
     def validate_alone(self):
         """Require each value to follow its rule."""
         for key, allowed in self.rules.items():
-            if key in self.__dataclass_fields__ and (value := getattr(self, key)) not in allowed:
+            value = getattr(self, key, None)
+            # None, where its type allows it, is another value's default
+            if key in self.__dataclass_fields__ and value is not None and value not in allowed:
                 requirement = f"one of {', '.join(allowed)}" if isinstance(allowed, tuple) else allowed
                 raise ValueError(f"`{key}` is {value!r:.80}, but must be {requirement}")
 

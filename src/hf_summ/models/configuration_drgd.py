@@ -72,10 +72,12 @@ class DrgdConfig(SummarizationConfig):
     label_smoothing: float | int = 0.0
     decoder_start_token_id: int | None = 0
 
-    def __post_init__(self, **kwargs):
+    @property
+    def weight_of_kl(self) -> float:
+        """`kl_weight`, or that of the equations."""
         if self.kl_weight is None:
-            self.kl_weight = 1.0 if self.equations == "printed" else _RELEASED_KL_WEIGHT
-        super().__post_init__(**kwargs)
+            return 1.0 if self.equations == "printed" else _RELEASED_KL_WEIGHT
+        return float(self.kl_weight)
 
     def validate_free_bits(self):
         """Require no more free bits than latent variables."""

@@ -11,28 +11,28 @@ _SATURATED = 1e4
 _NEVER = 80.0
 
 
-class BidirectionalLstm(nn.Module):
+class BidirectionalLstm(nn.LSTM):
     """An LSTM in each direction over the tokens; `width` is that of either."""
 
     def __init__(self, input_width: int, width: int):
-        super().__init__()
-        self.lstm = nn.LSTM(input_width, width, batch_first=True, bidirectional=True)
+        super().__init__(input_width, width, batch_first=True, bidirectional=True)
 
-    def forward(
+    def forward(  # ty: ignore[lost-keyword-for-regular-parameter]
         self, inputs: torch.Tensor, padding_mask: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """(B, S, input_width) and (B, S), true at tokens -> (B, S, 2 width), zero at padding, and the last states.
 
         The last hidden states and cells are those of either direction's last token, (B, 2 width) each.
         """
-        start = inputs.new_zeros(2, inputs.shape[0], self.lstm.hidden_size)
-        weights = list(self.lstm.parameters())
+        start = inputs.new_zeros(2, inputs.shape[0], self.hidden_size)
+        # not torch's own list of them, which accelerate does not update
+        weights = list(self.parameters())
         if padding_mask is not None:
             # at padding, the input gate is closed and the forget gate is open, so that the cell stays
-            gates = inputs.new_tensor([-_SATURATED, _SATURATED, 0.0, 0.0]).repeat_interleave(self.lstm.hidden_size)
+            gates = inputs.new_tensor([-_SATURATED, _SATURATED, 0.0, 0.0]).repeat_interleave(self.hidden_size)
             weights = [
                 torch.cat((weight, gates[:, None]), dim=1) if "weight_ih" in name else weight
-                for name, weight in self.lstm.named_parameters()
+                for name, weight in self.named_parameters()
             ]
             inputs = torch.cat((inputs, (~padding_mask).to(inputs.dtype)[..., None]), dim=-1)
         # as `nn.LSTM`, which takes no other weights than its own

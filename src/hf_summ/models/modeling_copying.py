@@ -259,7 +259,7 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
     def _forward(self, labels, num_items_in_batch, skip_logits, **inputs) -> CopySummarizationOutput:
         """As `forward`, with the model's inputs by name."""
         if labels is not None:
-            labels = self._read_labels(labels, inputs)
+            labels = self.read_labels(labels, inputs)
             inputs["use_cache"] = False
             if inputs["decoder_input_ids"] is None and inputs["decoder_inputs_embeds"] is None:
                 inputs["decoder_input_ids"] = self.prepare_decoder_input_ids_from_labels(labels)
@@ -267,8 +267,8 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
         scored = self._score(outputs, inputs, labels, num_items_in_batch, skip_logits)
         return _filled(self.output_class, outputs, scored)
 
-    def _read_labels(self, labels: torch.Tensor, inputs) -> torch.Tensor:
-        """The labels as columns of the scores."""
+    def read_labels(self, labels: torch.Tensor, inputs: Mapping[str, Any]) -> torch.Tensor:
+        """The labels (B, T) as columns of the scores, for the model's `inputs`."""
         _check_labels(labels, self.config.vocab_size)
         return labels
 

@@ -260,8 +260,8 @@ class DrgdForConditionalGeneration(DrgdPreTrainedModel, CopyingForConditionalGen
         """The weight of the KL at this update."""
         warmup = self.config.kl_warmup_steps
         if self._updates is None or not warmup:
-            return float(self.config.kl_weight)
-        return self.config.kl_weight * min(1.0, self._updates / warmup)
+            return self.config.weight_of_kl
+        return self.config.weight_of_kl * min(1.0, self._updates / warmup)
 
     def check_generation_keys(self, generation_config) -> None:
         """Raise a ValueError for a key that is out of range, or that needs latent variables which StanD lacks."""

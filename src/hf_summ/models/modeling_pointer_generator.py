@@ -60,6 +60,7 @@ class PointerGeneratorPreTrainedModel(SummarizationPreTrainedModel):
 
     config_class = PointerGeneratorConfig
     supports_gradient_checkpointing = False
+    _no_split_modules = ["PointerGeneratorEncoder", "PointerGeneratorDecoder"]
 
     @torch.no_grad()
     def _init_weights(self, module):
@@ -74,7 +75,7 @@ class PointerGeneratorPreTrainedModel(SummarizationPreTrainedModel):
             super()._init_weights(module)
 
     def embed(self, embed_tokens: nn.Embedding, ids) -> torch.Tensor:
-        """The embeddings of ids (R, T); words that the vocabulary lacks have that of unknown ones."""
+        """The `embed_tokens` of ids (R, T); words that the vocabulary lacks have the embedding of unknown ones."""
         if not self.config.unknown_ids:
             return embed_tokens(ids)
         return embed_tokens(ids.masked_fill(ids >= self.config.vocab_size, self.config.unk_token_id))
@@ -160,6 +161,9 @@ class PointerGeneratorDecoder(PointerGeneratorPreTrainedModel):
         hiddens, cells, contexts, inputs, attention, repetition = (
             torch.stack(step, 1) for step in zip(*steps, strict=True)
         )
+        # gradients reach what is recorded
+        recorded = attention[:, None]
+        attention = recorded[:, 0]
         coverage = summed_coverage(attention, attention_mask)
         if layer is not None:
             coverage = layer.accumulate("coverage", coverage)
@@ -171,7 +175,7 @@ class PointerGeneratorDecoder(PointerGeneratorPreTrainedModel):
         return PointerGeneratorDecoderOutput(
             last_hidden_state=self.dropout(self.output(torch.cat((hiddens, contexts), dim=-1))),
             **cache_argument(cache),
-            cross_attentions=(attention[:, None],) if output_attentions else None,
+            cross_attentions=(recorded,) if output_attentions else None,
             copy_attentions=attention,
             coverage=coverage,
             copy_gate_logits=gate_logits,
@@ -206,7 +210,9 @@ class PointerGeneratorModel(PointerGeneratorPreTrainedModel, CopyingModel):
         return PointerGeneratorEncoderOutput(**{**read, "last_states": last_states})
 
     def _decoder_inputs(self, encoder_outputs, attention_mask) -> dict[str, Any]:
-        return {"last_states": encoder_outputs.last_states}
+        if (last_states := getattr(encoder_outputs, "last_states", None)) is None:
+            raise ValueError("`encoder_outputs` have no `last_states`: give the output of this model's encoder")
+        return {"last_states": last_states}
 
 
 class PointerGeneratorForConditionalGeneration(PointerGeneratorPreTrainedModel, CopyingForConditionalGeneration):
@@ -229,11 +235,11 @@ class PointerGeneratorForConditionalGeneration(PointerGeneratorPreTrainedModel, 
         """The missing weights of a checkpoint; its attention's of `coverage` may be new (See et al., section 5)."""
         return [name for name in missing if not name.endswith("coverage_projection.weight")]
 
-    def _read_labels(self, labels, inputs) -> torch.Tensor:
-        size, encoded = self.config.vocab_size, inputs["encoder_outputs"]
+    def read_labels(self, labels, inputs) -> torch.Tensor:
+        size, encoded = self.config.vocab_size, inputs.get("encoder_outputs")
         is_unknown = (labels >= size) & (labels < size + self.config.unknown_ids)
-        words = super()._read_labels(labels.masked_fill(is_unknown, self.config.unk_token_id or 0), inputs)
-        source = inputs["input_ids"] if encoded is None else getattr(encoded, "source_ids", inputs["input_ids"])
+        words = super().read_labels(labels.masked_fill(is_unknown, self.config.unk_token_id or 0), inputs)
+        source = getattr(encoded, "source_ids", inputs.get("input_ids"))
         if not self._points or source is None:
             return words
         is_same = (labels[:, :, None] == source[:, None]) & is_unknown[..., None]

@@ -14,11 +14,10 @@ class PointerGeneratorProcessor(PointerGeneratorTextProcessor, SummarizationProc
         tokenizer: a fast tokenizer with padding and end tokens.
         max_source_length: number of tokens to which documents are truncated, including the end token.
         max_target_length: the same for summaries.
-        washing: as for `DrgdProcessor`.
         document_separator, restore_case, chat_template: as for `SummarizationProcessor`.
 
     Raises:
-        ValueError: as `DrgdProcessor`.
+        ValueError: as `SummarizationProcessor`.
     """
 
     def align(self, config) -> None:

@@ -6,6 +6,7 @@ from unicodedata import normalize
 
 from .checks import check_integer, check_texts, check_tokenizer, is_list
 from .text_documents import JoinedRow, join, readable, tokenize
+from .text_words import FIRST_POINTER, decode_pointed, pointed_words
 
 # why case cannot be restored
 CASED = "the vocabulary is not in lower case: make one with `hf-summ vocabulary --lowercase`"
@@ -179,8 +180,8 @@ class TextProcessor:
         Args:
             sequences: rows of ids.
             skip_special_tokens: whether to omit special tokens.
-            documents: the summarized texts, or lists of several, each with the same number of rows; for architectures
-                whose rows may point to source words.
+            documents: the summarized texts, or lists of several, each with the same number of rows. Rows may point to
+                their words; without `documents`, these words are omitted.
             kwargs: as for the tokenizer's `batch_decode`.
 
         Raises:
@@ -190,9 +191,25 @@ class TextProcessor:
             # leaves it to `restore` to tell apostrophes from quotation marks
             kwargs["clean_up_tokenization_spaces"] = False
         texts = self.tokenizer.batch_decode(sequences, skip_special_tokens=skip_special_tokens, **kwargs)
-        if documents is not None:
-            _per_document(texts, documents)
+        if documents is None:
+            return texts
+        number = _per_document(texts, documents)
+        for row, sequence in enumerate(sequences):
+            ids = [int(token) for token in sequence]
+            if any(token >= FIRST_POINTER for token in ids):
+                words = self._pointed_words(documents[row // number], ids)
+                texts[row] = decode_pointed(self.tokenizer, ids, words, skip_special_tokens)
         return texts
+
+    def _pointed_words(self, document: str | Sequence[str], ids: list[int]) -> dict[int, tuple[str, bool]]:
+        """The words of an example that ids point to."""
+        # truncation does not move the tokens of a single document, but several share the length
+        length = None if isinstance(document, str) or len(document) == 1 else self.max_source_length
+        example, row, encoded = self.read_source(document, length)
+        words = {}
+        for text, offsets, (start, number) in zip(example, encoded["offset_mapping"], row.spans, strict=True):
+            words |= pointed_words(text, offsets[:number], ids, start)
+        return words
 
     def restore(self, summaries: Sequence[str], documents: Sequence[str] | Sequence[Sequence[str]]) -> list[str]:
         """Restore the case and spacing of decoded summaries from their documents, if `restore_case` is set.

@@ -4,15 +4,28 @@ from collections.abc import Mapping
 from typing import Any
 from zlib import crc32
 
-from .text_processing_drgd import DrgdTextProcessor
+from .text_processing_base import TextProcessor
 from .text_words import word_marks
 
 # enough that two unknown words of a document rarely have the same
 _UNKNOWN_IDS = 2**16
 
 
-class PointerGeneratorTextProcessor(DrgdTextProcessor):
+class PointerGeneratorTextProcessor(TextProcessor):
     """The `TextProcessor` of the pointer-generator; see `PointerGeneratorProcessor`."""
+
+    def __init__(
+        self,
+        tokenizer,
+        max_source_length=400,
+        max_target_length=100,
+        document_separator=None,
+        restore_case=False,
+        chat_template=None,
+    ):
+        super().__init__(
+            tokenizer, max_source_length, max_target_length, document_separator, restore_case, chat_template
+        )
 
     @property
     def unknown_ids(self) -> int:

@@ -325,7 +325,7 @@ def _fused(layer: DeepLayerFusion, chunks: list[tuple[torch.Tensor, ...]], layer
     return layer.layer_norm(sum(products) + layer.outer.bias)
 
 
-def _gru(layer: nn.GRU, inputs: torch.Tensor) -> tuple[torch.Tensor, None]:
+def _gru(layer: nn.GRU, inputs: torch.Tensor) -> torch.Tensor:
     """A GRU of one layer and direction as a loop, (B, S, C) -> (B, S, k); torch would export a step per position."""
     # of inputs and of states; torch traces no GRU in a loop
     word_weight, weight, word_bias, bias = layer.parameters()
@@ -337,7 +337,7 @@ def _gru(layer: nn.GRU, inputs: torch.Tensor) -> tuple[torch.Tensor, None]:
         return state, state.clone()
 
     _, outputs = scan(step, inputs.new_zeros(inputs.shape[0], layer.hidden_size), words)
-    return outputs.transpose(0, 1), None
+    return outputs.transpose(0, 1)
 
 
 ALL_ATTENTION_FUNCTIONS.register(_ATTENTION, _attend)

@@ -81,6 +81,7 @@ def build(
         load_tagger(processor.tagger, processor.tags)
     if data.restore_case is not None:
         settle_case(data.restore_case, processor, config)
+    store_lengths(data, processor)
     is_new = base.model_name_or_path is None
     # for checkpoints that the configuration names, without the model's revision and code
     hub = {"cache_dir": base.cache_dir, "token": base.token}
@@ -272,8 +273,15 @@ def _load_model(config: PreTrainedConfig, start: ModelArguments, hub: dict[str, 
     return model
 
 
+def store_lengths(data: DataArguments, processor: Processor) -> None:
+    """Store given lengths in the processor, which then always truncates alike."""
+    for name in ("max_source_length", "max_target_length"):
+        if hasattr(processor, name) and getattr(data, name):
+            setattr(processor, name, getattr(data, name))
+
+
 def settle_lengths(data: DataArguments, processor: Processor, model: PreTrainedModel) -> Lengths:
-    """Store given lengths in the processor, which then always truncates alike, and take the others from it.
+    """The given lengths, and otherwise the processor's.
 
     The default lengths of a bare tokenizer are at most the model's positions.
     """
@@ -282,10 +290,7 @@ def settle_lengths(data: DataArguments, processor: Processor, model: PreTrainedM
         ("max_source_length", _DEFAULT_SOURCE_LENGTH, source_positions(model)),
         ("max_target_length", _DEFAULT_TARGET_LENGTH, target_positions(model)),
     ):
-        length = getattr(data, name) or getattr(processor, name, min(default, positions or default))
-        if hasattr(processor, name):
-            setattr(processor, name, length)
-        lengths.append(length)
+        lengths.append(getattr(data, name) or getattr(processor, name, min(default, positions or default)))
     return Lengths(*lengths, data.val_max_target_length or lengths[1])
 
 

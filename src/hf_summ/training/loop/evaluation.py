@@ -95,8 +95,7 @@ class RowwiseTrainer(Seq2SeqTrainer):
         if "labels" not in inputs:
             return [{} for _ in range(len(inputs["input_ids"]))]
         tokens = inputs["labels"].ne(IGNORED_LABEL).sum(-1).tolist()
-        skips_logits = takes(self.model, "skip_logits")
-        if skips_logits:
+        if takes(self.model, "skip_logits"):
             # the logits of a batch would be the largest tensor in evaluation, and are not read here
             inputs = {**inputs, "skip_logits": True}
         with self.compute_loss_context_manager():
@@ -114,8 +113,9 @@ class RowwiseTrainer(Seq2SeqTrainer):
         if latent_means is not None:
             for record, row in zip(records, document_means(latent_means, inputs["labels"]), strict=True):
                 record["latent"] = row
-        if outputs.get("logits") is not None and not skips_logits:
-            nll = _row_nll(outputs["logits"], inputs["labels"])
+        if outputs.get("logits") is not None:
+            read = getattr(base_model(self.model), "read_labels", None)
+            nll = _row_nll(outputs["logits"], inputs["labels"] if read is None else read(inputs["labels"], inputs))
             for record, value in zip(records, nll, strict=True):
                 record["row"] = {"nll": value, "tokens": record["tokens"]}
         return records
