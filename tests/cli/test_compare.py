@@ -49,6 +49,16 @@ def test_chosen_rows_are_shown_with_the_names_of_systems(run, workplace):
     assert "a <mark>7</mark>" in (workplace / "page.html").read_text(encoding="utf-8")
 
 
+def test_lists_are_read_as_their_flag_says(run, workplace):
+    row = {"document": ["One.", "Two."], "prediction": "a", "reference": ["a .", "b ."]}
+    (workplace / "lists.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    argv = ("compare", "lists.jsonl", "--sources", "lists.jsonl", "--lists")
+    output, _ = run(*argv, "sentences", "sentences")
+    assert "**Document**\n\nOne. Two.\n\n**Reference**\n\na . b ." in output
+    output, _ = run(*argv, "documents", "references")
+    assert "**Document**\n\nOne.\n\nTwo.\n\n**Reference**\n\na .\nb ." in output
+
+
 def test_drawn_rows_depend_on_the_seed_alone(run, workplace):
     titles = [
         [line for line in run("compare", "a.jsonl", *seed)[0].splitlines() if line.startswith("## ")]

@@ -37,6 +37,26 @@ def test_lists_of_sentences_are_one_text(tmp_path, caplog, names):
     assert f"'{names[0]}' has lists of 3.0 texts on average, read as the sentences of one text" in caplog.text
 
 
+def test_lists_in_a_stream_are_read_as_in_files(tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    (tmp_path / "corpus").mkdir()
+    lines = [{"source": SENTENCES, "target": HIGHLIGHTS, "about": ["a ferry", "a lake"]}, {"source": [], "target": []}]
+    write(tmp_path / "corpus" / "train.jsonl", "\n".join(map(json.dumps, lines)))
+    corpus = {"dataset_name": str(tmp_path / "corpus"), "streaming": True}
+    (row,) = load(Corpus(**corpus), str(tmp_path / "cache"))["train"]
+    assert row == {"document": " ".join(SENTENCES), "summary": " ".join(HIGHLIGHTS)}
+    assert "train: documents from 'source', summaries from 'target'" in caplog.text
+    assert "'source' has lists of 1.5 texts on average, read as the sentences of one text" in caplog.text
+    named = Corpus(**corpus, summary_column="about", lists=["documents", "references"])
+    (row,) = load(named, str(tmp_path / "cache"))["train"]
+    assert row == {
+        "document": "\n\n".join(SENTENCES),
+        "documents": SENTENCES,
+        "summary": "a ferry",
+        "references": ["a ferry", "a lake"],
+    }
+
+
 def test_tags_of_sentences_are_dropped_and_their_ends_kept(tmp_path):
     columns = {"article_text": ["a heading", "it works ."], "abstract_text": ["<S> one . </S>", "<S> two . </S>"]}
     (row,) = rows(tmp_path, "train.jsonl", json.dumps(columns))

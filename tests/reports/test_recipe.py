@@ -107,7 +107,8 @@ def test_a_checkpoint_with_several_summaries_is_evaluated_with_one(recipe, tiny_
 
 
 # rows of the Hub that do not fit on the disk
-def test_training_rows_are_streamed(recipe, tiny_tokenizer, tmp_path):
+def test_training_rows_are_streamed(recipe, tiny_tokenizer, tmp_path, caplog):
+    caplog.set_level("INFO")
     folder = tmp_path / "data"
     folder.mkdir()
     tiny.write_corpus(folder, train=8, validation=3)
@@ -120,6 +121,7 @@ def test_training_rows_are_streamed(recipe, tiny_tokenizer, tmp_path):
     assert (metrics["train_samples"], metrics["eval_samples"]) == (20, 3)
     model, processor = build_with_processor(GDLF, tiny_tokenizer)
     assert recipe(save(tmp_path / "gdlf", model, processor), "own", **streamed, max_steps=1)["train_loss"] > 0
+    assert f"{folder}, train: documents from 'document', summaries from 'summary'" in caplog.text
     with pytest.raises(ValueError, match="--streaming: needs --max_steps, as a stream"):
         recipe(bart, "endless", **streamed, max_steps=None)
     with pytest.raises(ValueError, match="--streaming: excludes --train_tokens_per_batch, which reads all rows"):

@@ -8,8 +8,10 @@ from hf_summ.models.modeling_base import LOADING, load_exported
 
 
 class AutoModelForSummarization(AutoModelForSeq2SeqLM):
-    """transformers' `AutoModelForSeq2SeqLM`, which loads one model at a time, an adapter with its settings, and
-    a folder or repository of graphs, of any architecture."""
+    """transformers' `AutoModelForSeq2SeqLM`, which also loads adapters with their settings, and exported graphs.
+
+    One model is loaded at a time, as transformers' loading is not safe in threads.
+    """
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path, *args, **kwargs):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from hf_summ.cli.summarizers import ColumnFlags
-from hf_summ.common.flags import add_flags, check_flags, flag, flags_in
+from hf_summ.common.flags import add_flags, check_flags, flag, flags_in, values_of
 from hf_summ.models.checks import Range
 
 
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> None:
             an output has another suffix.
     """
     from hf_summ.common.files import write_atomically
-    from hf_summ.evaluation.text_files import check_aligned, read_predictions, read_references, read_sources
+    from hf_summ.evaluation.text_files import read_systems
     from hf_summ.inspection.side_by_side import as_html, as_markdown
 
     check_flags(arguments, flags_in(ExampleFlags))
@@ -70,14 +70,11 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--output {output}: must be a .md or .html file")
     if arguments.shade == "document" and arguments.sources is None:
         raise ValueError("--shade document: needs --sources")
-    columns = {} if arguments.sources is None else {"Document": read_sources(arguments.sources, arguments.text_column)}
-    columns["Reference"] = read_references(arguments.references or arguments.files[0], arguments.summary_column)
-    columns |= {name: read_predictions(file) for name, file in zip(names, arguments.files, strict=True)}
-    first = columns[names[0]]
-    if arguments.references is None and columns["Reference"].column == first.column:
-        raise ValueError(f"{first.name} has no references beside its predictions: name their file with --references")
-    for column in columns.values():
-        check_aligned(first, column)
+    systems, references, sources = read_systems(
+        arguments.files, arguments.references, arguments.sources, **values_of(arguments, ColumnFlags)
+    )
+    columns = {"Document": sources, "Reference": references, **dict(zip(names, systems, strict=True))}
+    first = systems[0]
     number = len(first.rows)
     if outside := [row for row in arguments.rows or () if not 1 <= row <= number]:
         raise ValueError(f"--rows {outside[0]}: must be from 1 to {number}, the number of rows")
@@ -86,7 +83,7 @@ def run(arguments: argparse.Namespace) -> None:
     )
     examples = {
         f"Row {row}" if first.ids is None else f"Row {row}: {first.ids[row - 1]}": {
-            name: "\n".join(column.rows[row - 1]) for name, column in columns.items()
+            name: "\n".join(column.rows[row - 1]) for name, column in columns.items() if column is not None
         }
         for row in rows
     }

@@ -139,32 +139,22 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _read(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
     """The texts of all files, other systems' by their paths, and notes of the tags found in them."""
-    from hf_summ.evaluation.text_files import (
-        check_aligned,
-        part_lines,
-        part_sentences,
-        read_predictions,
-        read_references,
-        read_sources,
-    )
+    from hf_summ.evaluation.text_files import part_lines, part_sentences, read_systems
 
-    reading = {"lists": arguments.lists, "data_format": arguments.data_format}
-    predictions = read_predictions(arguments.predictions, arguments.prediction_column)
-    files = {"predictions": predictions}
-    files["references"] = read_references(
-        arguments.references or arguments.predictions, arguments.summary_column, **reading
+    names = [arguments.predictions, *(arguments.against or ())]
+    (predictions, *others), references, sources = read_systems(
+        names,
+        arguments.references,
+        arguments.sources,
+        prediction_column=arguments.prediction_column,
+        **values_of(arguments, ColumnFlags),
     )
-    if arguments.references is None and files["references"].column == predictions.column:
-        raise ValueError(
-            f"{predictions.name} has no references beside its predictions: name their file with --references"
-        )
-    if arguments.sources is not None:
-        files["sources"] = read_sources(arguments.sources, arguments.text_column, **reading)
-    files |= {name: read_predictions(name, arguments.prediction_column) for name in arguments.against or ()}
+    files = {"predictions": predictions, "references": references}
+    files |= {} if sources is None else {"sources": sources}
+    files |= dict(zip(names[1:], others, strict=True))
     notes = []
     tags = []
     for name, file in files.items():
-        check_aligned(predictions, file)
         if arguments.sentences == "split":
             file = part_lines(file, arguments.lines)
         notes += file.notes

@@ -27,12 +27,11 @@ from hf_summ.data.corpora import SPLITS, Corpus, Reading
 from hf_summ.data.lists import joined_sentences
 from hf_summ.data.raw_formats import format_of
 from hf_summ.data.surveys import ColumnSurvey, choose_corpus_columns, has_column_names
-from hf_summ.models.text_documents import readable
 
 logger = logging.getLogger(__name__)
 
-# rows of a data set on the Hub from which the meaning of lists is guessed
-_SURVEYED = 1000
+# rows of a data set on the Hub, and of a stream, from which the meaning of lists is guessed
+_SURVEYED, _PEEKED = 1000, 100
 # number of rows that a warning about blank rows lists
 _ROWS_LISTED = 5
 
@@ -56,8 +55,7 @@ def load(
     lists are, and what looks wrong in them are logged.
 
     Args:
-        corpus: the corpus, and how to read it. With `streaming`, the training rows are an `IterableDataset` of
-            single texts.
+        corpus: the corpus, and how to read it. With `streaming`, the training rows are an `IterableDataset`.
         cache_dir: folder in which `datasets` stores downloads and converted files.
         token: token for private data sets on the Hub.
         trust_remote_code: passed to `datasets`, which no longer runs code of data sets from version 4 on.
@@ -125,23 +123,24 @@ def _load_from_hub(
 
 
 def _stream(rows: datasets.IterableDataset, where: str, corpus: Corpus) -> datasets.IterableDataset:
-    """The rows of a stream with `document`, `summary` and perhaps `prefix`, without blank ones."""
-    first = next(iter(rows), None)
-    if first is None:
+    """The rows of a stream as those of a loaded corpus, without blank ones; the first rows tell what its lists are."""
+    first = list(rows.take(_PEEKED))
+    if not first:
         raise ValueError(f"{where} has no rows: it must have at least one document and its summary")
-    chosen = choose_columns(list(first), corpus.text_column, corpus.summary_column, where, corpus.prefix_column)
+    names = (corpus.text_column, corpus.summary_column)
+    survey = ColumnSurvey(corpus, choose_columns(list(first[0]), *names, where, corpus.prefix_column))
+    for index, row in enumerate(first):
+        survey.look_at(row, f"{where}, row {index}")
+    survey.log(where)
+    lists, sentences = survey.lists, survey.sentences
 
-    def texts(row: dict[str, Any]) -> dict[str, str | None]:
-        values: dict[str, str | None] = {}
-        for column, name in chosen.items():
-            value = text_or_texts(row, name, where)
-            if isinstance(value, list):
-                raise ValueError(f"{where}: '{name}' has lists, which streams lack: leave out --streaming")
-            values[column] = None if value is None else readable(value)
-        return values
+    def texts(row: dict[str, Any]) -> dict[str, Any]:
+        values = _texts(row, survey.chosen, lists, sentences, corpus.format.separate)
+        return {name: storable(value, as_json=False) for name, value in values.items()}
 
-    features = datasets.Features(dict.fromkeys(chosen, datasets.Value("string")))
-    named = rows.map(texts, remove_columns=list(first), features=features)
+    types = dict.fromkeys(survey.chosen, "string") | {LIST_COLUMNS[column]: "strings" for column in lists}
+    features = datasets.Features({name: feature_of(type_name) for name, type_name in types.items()})
+    named = rows.map(texts, remove_columns=list(first[0]), features=features)
     return named.filter(lambda row: has_text(row["document"]) and has_text(row["summary"]))
 
 

@@ -191,7 +191,7 @@ def corpus_statistics(
     documents: Sequence[str],
     summaries: Sequence[str],
     language: str = "en",
-    unit: Literal["words", "spaced"] = "words",
+    unit: str = "words",
 ) -> dict[str, float]:
     """Size, lengths and vocabularies of a corpus, rounded to 4 digits.
 
@@ -209,7 +209,7 @@ def corpus_statistics(
     Args:
         documents, summaries: one document and its summary per row.
         language: as for `rouge_scores`.
-        unit: what a word is; "spaced" is anything between white space.
+        unit: what a word is: "words", or "spaced" for anything between white space.
 
     Raises:
         ValueError: different numbers of documents and summaries, none at all, or no words in either.

@@ -201,6 +201,34 @@ def read_text(file: str | Path) -> str:
     return text
 
 
+def read_systems(
+    predictions: Sequence[str],
+    references: str | Sequence[str] | None = None,
+    sources: str | None = None,
+    *,
+    prediction_column: str | None = None,
+    summary_column: str | None = None,
+    text_column: str | None = None,
+    lists: Sequence[str] | None = None,
+    data_format: str | None = None,
+) -> tuple[list[TextFile], TextFile, TextFile | None]:
+    """Read a file of predictions for each system, their references, by default beside the first ones, and sources.
+
+    Raises:
+        ValueError: the files do not belong together, or as `read_predictions`.
+    """
+    systems = [read_predictions(file, prediction_column) for file in predictions]
+    first = systems[0]
+    of_rows = read_references(references or predictions[0], summary_column, lists, data_format)
+    if references is None and of_rows.column == first.column:
+        raise ValueError(f"{first.name} has no references beside its predictions: name their file with --references")
+    documents = None if sources is None else read_sources(sources, text_column, lists, data_format)
+    for file in (of_rows, documents, *systems[1:]):
+        if file is not None:
+            check_aligned(first, file)
+    return systems, of_rows, documents
+
+
 def check_aligned(one: TextFile, other: TextFile) -> None:
     """Check that the rows of two files belong together.
 

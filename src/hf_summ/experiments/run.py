@@ -225,13 +225,10 @@ def _counted(workplace: Workplace, row: Row, dataset: str) -> Outcome:
         documents, summaries = (
             [text for rows in corpus.values() for text in rows[column]] for column in ("document", "summary")
         )
-        language = workplace.table.language_of(dataset)
         return Outcome(
             row,
             measures=sizes
-            | corpus_statistics(
-                documents, summaries, language, "spaced" if workplace.table.unit == "spaced" else "words"
-            ),
+            | corpus_statistics(documents, summaries, workplace.table.language_of(dataset), workplace.table.unit),
         )
     except (ValueError, OSError) as error:
         return Outcome(row, one_line(error))

@@ -57,8 +57,8 @@ def as_markdown(examples: Mapping[str, Mapping[str, str]], shade: str | None, la
     for title, texts in examples.items():
         marked = _marked(texts, shade, language)
         paragraphs = [
-            f"**{name}**\n\n" + "".join(f"**{part}**" if is_shared else part for part, is_shared in parts)
-            for name, parts in marked.items()
+            f"**{name}**\n\n" + "".join(f"**{segment}**" if is_shared else segment for segment, is_shared in segments)
+            for name, segments in marked.items()
         ]
         sections.append("\n\n".join([f"## {title}", *paragraphs]))
     return "\n\n".join(sections) + "\n"
@@ -69,9 +69,10 @@ def as_html(examples: Mapping[str, Mapping[str, str]], shade: str | None, langua
     sections = []
     for title, texts in examples.items():
         rows = []
-        for name, parts in _marked(texts, shade, language).items():
+        for name, segments in _marked(texts, shade, language).items():
             cell = "".join(
-                f"<mark>{html.escape(part)}</mark>" if is_shared else html.escape(part) for part, is_shared in parts
+                f"<mark>{html.escape(segment)}</mark>" if is_shared else html.escape(segment)
+                for segment, is_shared in segments
             )
             rows.append(f'<tr><th scope="row">{html.escape(name)}<td dir="auto">{cell}')
         sections.append("\n".join([f"<h2>{html.escape(title)}</h2>", "<table>", *rows, "</table>"]))
@@ -79,16 +80,16 @@ def as_html(examples: Mapping[str, Mapping[str, str]], shade: str | None, langua
 
 
 def _marked(texts: Mapping[str, str], shade: str | None, language: str) -> dict[str, list[tuple[str, bool]]]:
-    """Each text as parts, and whether they are shared; texts up to the one that they are compared with are whole."""
+    """Each text as segments, and whether they are shared; texts up to the one that they are compared with are whole."""
     names = list(texts)
     compared = names[names.index(shade) + 1 :] if shade is not None else []
     return {
-        name: _parts(text, shared_spans(text, texts[str(shade)], language) if name in compared else [])
+        name: _segments(text, shared_spans(text, texts[str(shade)], language) if name in compared else [])
         for name, text in texts.items()
     }
 
 
-def _parts(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[str, bool]]:
+def _segments(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[str, bool]]:
     bounds = [0, *(bound for span in spans for bound in span), len(text)]
-    parts = [(text[start:end], index % 2 == 1) for index, (start, end) in enumerate(pairwise(bounds))]
-    return [part for part in parts if part[0]]
+    segments = [(text[start:end], index % 2 == 1) for index, (start, end) in enumerate(pairwise(bounds))]
+    return [segment for segment in segments if segment[0]]

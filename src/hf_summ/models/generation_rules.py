@@ -35,10 +35,10 @@ class Rule:
 
 
 class BadWords(Rule):
-    """Forbids the last token of `bad_words_ids` after the others, as transformers does."""
+    """Forbids the last token of `bad_words_ids` after the others, as transformers does, and never the end alone."""
 
-    def __init__(self, words: Sequence[Sequence[int]]):
-        self.words = [list(word) for word in words]
+    def __init__(self, words: Sequence[Sequence[int]], end_token_ids: Sequence[int] = ()):
+        self.words = [list(word) for word in words if list(word) not in [[end] for end in end_token_ids]]
 
     def forbidden(self, ids: list[int]) -> Tokens:
         return [word[-1] for word in self.words if ids[len(ids) + 1 - len(word) :] == word[:-1]]

@@ -239,7 +239,7 @@ class OnnxSummarizer(DocumentSummarizer):
         if config.no_repeat_ngram_size and config.ngram_blocking != "beam":
             rules.append(NoRepeatNGram(config.no_repeat_ngram_size))
         if config.bad_words_ids:
-            rules.append(BadWords(config.bad_words_ids))
+            rules.append(BadWords(config.bad_words_ids, ends))
         if config.forced_bos_token_id is not None:
             rules.append(Force([config.forced_bos_token_id], 1))
         if config.forced_eos_token_id is not None:
