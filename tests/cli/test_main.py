@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import chdir, suppress
 from importlib.metadata import entry_points
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
@@ -191,10 +191,9 @@ def test_start_takes_little_time(tmp_path, seconds, argv):
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        ([], "the following arguments are required: COMMAND"),
         (["sumarize"], "hf-summ: error: unknown command sumarize; did you mean summarize?"),
         (["votes", "mak"], "hf-summ votes: error: unknown command mak; did you mean make?"),
-        (["serve", "--batch-size", "3"], "hf-summ serve: error: unknown flag --batch-size; did you mean --batch_size?"),
+        (["serve", "--batch-sise=3"], "hf-summ serve: error: unknown flag --batch-sise; did you mean --batch_size?"),
         (["extract", "--sentence", "3"], "hf-summ extract: error: unknown flag --sentence; did you mean --sentences?"),
         (
             ["votes", "collect", "votes.csv", "--key=y", "--compleet"],
@@ -209,7 +208,16 @@ def test_wrong_use_is_named(capsys, argv, message):
     with pytest.raises(SystemExit) as end:
         main(argv)
     assert end.value.code == 2
-    assert message in capsys.readouterr().err
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line
+
+
+def test_flags_may_have_dashes(tmp_path, capsys):
+    (tmp_path / "a.jsonl").write_text('{"text": "It rains.", "gist": "Rain.", "system": "Rain."}\n', encoding="utf-8")
+    argv = ["evaluate", "--predictions", "a.jsonl", "--summary-column=gist", "--no-stemmer"]
+    with chdir(tmp_path):
+        assert main([*argv, "--prediction-column", "system"]) == 0
+    assert "100.00" in capsys.readouterr().out
 
 
 def test_version_and_help(capsys):
@@ -218,3 +226,5 @@ def test_version_and_help(capsys):
             main(argv)
         assert end.value.code == 0
         assert said in capsys.readouterr().out
+    assert main([]) == 0
+    assert "Summarize text files" in capsys.readouterr().out

@@ -52,5 +52,9 @@ def test_threads(monkeypatch, tmp_path):
         monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(9))
         monkeypatch.setattr(processes, "_QUOTA", Path(write(tmp_path / "cpu.max", f"{quota}\n")))
         assert threads_for(1) == threads
+    monkeypatch.setattr(os, "cpu_count", lambda: 16)
+    for load, threads in ((0.9, 9), (7.0, 9), (9.5, 7), (40.0, 1)):
+        monkeypatch.setattr(os, "getloadavg", lambda load=load: (load, 0, 0))
+        assert threads_for(1, only_idle=True) == threads
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     assert threads_for(1) is None

@@ -116,7 +116,10 @@ def test_metrics_of_the_run_are_computed_and_compared_with_lead(settings, tmp_pa
     leads = [lead(document, 1) for document in documents]
     baseline = rouge(leads, references, rouge_mode="rouge155") | support(leads, documents)
     assert {name: metrics[f"predict_lead1_{name}"] for name in baseline} == pytest.approx(baseline)
-    tables = re.findall(r"^ +(\S+).*\nmodel .*\nLEAD-1 +(\S+).*$", capsys.readouterr().out, flags=re.MULTILINE)
+    printed, out = capsys.readouterr().out, tmp_path / "out"
+    ends = [f"all scores in {out}/predict_results.json", f"model in {out}: hf-summ summarize FILE --model {out}"]
+    assert printed.splitlines()[-2:] == ends
+    tables = re.findall(r"^ +(\S+).*\nmodel .*\nLEAD-1 +(\S+).*$", printed, flags=re.MULTILINE)
     assert [name for name, _ in tables] == ["novel1", "bleu", "support", "rouge1"]
     for name, value in tables:
         assert float(value) == pytest.approx(metrics[f"predict_lead1_{name}"], abs=0.01)

@@ -114,7 +114,7 @@ def _open_streams() -> bool:
 def _run(argv: list[str] | None, is_closed: bool) -> int:
     parser = _Parser("hf-summ", description="Abstractive summarization: train, compare, summarize.")
     parser.add_argument("--version", action="version", version=f"hf-summ {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(metavar="COMMAND")
     argv = sys.argv[1:] if argv is None else argv
     for name, purpose in COMMANDS.items():
         if argv[:1] == [name]:
@@ -122,6 +122,9 @@ def _run(argv: list[str] | None, is_closed: bool) -> int:
         else:
             commands.add_parser(name, help=purpose)
     arguments, more = parser.parse_known_args(argv)
+    if not argv:
+        parser.print_help()
+        return 0
     arguments.more = more
     try:
         if is_closed and argv[:1] and argv[0] in _PRINTING and getattr(arguments, "output", None) is None:
@@ -174,23 +177,33 @@ def end_on_sigterm() -> None:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser, also of each command, that suggests the most similar command, flag or choice for an unknown one."""
+    """A parser, also of each command, that takes `--output-dir` for `--output_dir`, and has errors of one line.
+
+    They suggest the most similar command, flag or choice for an unknown one.
+    """
 
     def __init__(self, *args, **settings):
         super().__init__(*args, **settings, allow_abbrev=False)
 
     def parse_known_args(self, args=None, namespace=None):
         """As in argparse, but only commands whose defaults include `more` accept unknown arguments."""
-        arguments, more = super().parse_known_args(args, namespace)
+        arguments, more = super().parse_known_args([self._spelled(argument) for argument in args or ()], namespace)
         if more and not hasattr(arguments, "more"):
             self.error(unknown_flag(more, re.findall(r"--([\w-]+)", self.format_usage())))
         return arguments, more
 
+    def _spelled(self, argument: str) -> str:
+        """A flag of this parser with underscores for dashes; another argument as it is."""
+        name, is_value, value = argument.partition("=")
+        flag = f"--{name[2:].replace('-', '_')}"
+        return f"{flag}{is_value}{value}" if name[:2] == "--" and flag in self._option_string_actions else argument
+
     def error(self, message: str) -> NoReturn:
-        """Print the usage and the message, and exit with status 2."""
+        """Print the message, and exit with status 2."""
         if choice := re.fullmatch(r"argument (\S+): invalid choice: '(.*)' \(choose from (.*)\)", message):
             flag, value, choices = choice[1], choice[2], re.findall(r"[\w-]+", choice[3])
             message = unknown_choice(flag, value, choices)
             if not flag.startswith("-"):
                 message = f"unknown command {brief(value)}{nearest(value, choices)}"
-        super().error(error_line(message))
+        hint = "" if message.endswith("?") else f"; see {self.prog} --help"
+        self.exit(_INVALID, f"{self.prog}: error: {error_line(message)}{hint}\n")

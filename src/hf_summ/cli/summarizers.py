@@ -13,6 +13,7 @@ from hf_summ.checkpoints.decoding import decoding_flags
 from hf_summ.common import flags
 from hf_summ.common.flags import Flag, flag, flags_in, values_of
 from hf_summ.common.messages import nearest, one_line
+from hf_summ.common.processes import threads_for
 from hf_summ.data.columns import DOCUMENT_COLUMNS, PREDICTION_COLUMNS, REFERENCE_COLUMNS
 from hf_summ.data.lists import MEANINGS
 from hf_summ.data.rows import ROW_FILES, kind_of_file
@@ -276,6 +277,8 @@ def _load_pipeline(arguments: argparse.Namespace, settings: dict[str, Any]) -> A
     from hf_summ.checkpoints.folders import model_problem
     from hf_summ.models.quantization_int8 import Int8Config
 
+    if threads := threads_for(1, only_idle=True):
+        torch.set_num_threads(threads)
     model, values = arguments.model, vars(arguments)
     problem = model_problem(model) if Path(model).is_dir() else None
     if problem is not None:

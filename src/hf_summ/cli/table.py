@@ -35,8 +35,6 @@ def add_parser(commands) -> None:
     )
     parser.add_argument(
         "--output_dir",
-        # otherwise the recipe, which accepts dashes, would parse it
-        "--output-dir",
         default="out/tables",
         metavar="FOLDER",
         help="Folder for the reports and the runs, which tables share (default: %(default)s)",

@@ -11,8 +11,12 @@ from pathlib import Path
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 
-def threads_for(processes: int) -> int | None:
-    """Number of threads for each process, its share of the container's processors; None if OMP_NUM_THREADS sets it."""
+def threads_for(processes: int, only_idle: bool = False) -> int | None:
+    """Number of threads for each process, its share of the container's processors; None if OMP_NUM_THREADS sets it.
+
+    Args:
+        only_idle: leave processors out that are busy at the moment, for which threads would wait at each product.
+    """
     if "OMP_NUM_THREADS" in os.environ:
         return None
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -20,6 +24,8 @@ def threads_for(processes: int) -> int | None:
     with suppress(OSError, ValueError):
         quota, period = map(int, _QUOTA.read_text().split())
         processors = min(processors, quota // period)
+    if only_idle and hasattr(os, "getloadavg"):
+        processors = min(processors, (os.cpu_count() or 1) - int(os.getloadavg()[0]))
     return max(1, processors // processes)
 
 

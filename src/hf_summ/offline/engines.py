@@ -198,7 +198,7 @@ def in_processes(work: Work, plan: Plan, done: set[int], progress: Progress, num
     # torch's threads do not run in a forked process
     context = multiprocessing.get_context("spawn")
     child_end, own_end = context.Pipe(duplex=False)
-    start = partial(_start, work, context.Value("i"), threads_for(number), child_end)
+    start = partial(_start, work, context.Value("i"), threads_for(number, only_idle=True), child_end)
     shards, begun = plan.shards(done), set()
     try:
         with ProcessPoolExecutor(number, context, start) as pool, own_end:

@@ -57,7 +57,7 @@ class OnnxSummarizer(DocumentSummarizer):
         folder: the exported folder, or the checkpoint's folder that contains it as `onnx`.
         long_documents, language, source_prefix: as for `SummarizationPipeline`.
         batch_size: default number of texts that are decoded together.
-        threads: number of threads; by default ONNX Runtime's choice, or the number in OMP_NUM_THREADS.
+        threads: number of threads; by default that of idle processors, or the number in OMP_NUM_THREADS.
         seed: seed of sampling; by default texts differ from run to run.
         settings: defaults of the call's settings.
 
@@ -102,7 +102,7 @@ class OnnxSummarizer(DocumentSummarizer):
         task = clear_aliases(self._task_settings((*SETTINGS, *SUPPORTED)))
         self._settings = {**task, **clear_aliases(generate)}
         self.search_settings()
-        threads = threads or threads_for(1) or int(os.environ["OMP_NUM_THREADS"])
+        threads = threads or threads_for(1, only_idle=True) or int(os.environ["OMP_NUM_THREADS"])
         self._read, self._step = Graph(path / READ, threads), Graph(path / WRITE, threads)
         # each step of a GRU multiplies all its weights
         self._positions = sys.maxsize if model_type == "drgd" else POSITIONS

@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from transformers import TrainerState, set_seed
 from transformers.trainer import TRAINER_STATE_NAME
 
 from hf_summ.checkpoints.adapters import is_adapted
+from hf_summ.common.processes import threads_for
 from hf_summ.common.records import shown
 from hf_summ.data.columns import reference_texts, source_column
 from hf_summ.data.loading import load
@@ -75,6 +77,7 @@ def run(arguments: RunArguments, argv: Sequence[str] = (), on_start: Callable = 
     training, data, start = arguments.training, arguments.data, arguments.model
     _set_up_logging(training)
     _check_steps(arguments)
+    _set_threads(training)
     scorer = None
     if training.do_eval or training.do_predict:
         scorer = Scorer(training.metrics, training.rouge_mode, data.language, training.several_references)
@@ -128,6 +131,9 @@ def run(arguments: RunArguments, argv: Sequence[str] = (), on_start: Callable = 
             card = make_card(trainer, arguments, corpus, built.lengths.source, metrics, scorer, argv)
             publish = trainer.push_to_hub if training.push_to_hub else trainer.create_model_card
             publish(card=card)
+            if training.process_index == 0:
+                folder = shlex.quote(training.output_dir)
+                print(f"model in {folder}: hf-summ summarize FILE --model {folder}")
         return metrics
 
 
@@ -185,6 +191,7 @@ def _predict(
         baseline = reports.lead_metrics(rows, training.lead_sentences, scorer)
         metrics |= {f"predict_{name}": value for name, value in baseline.items()}
     if output.predictions is None:
+        trainer.log_metrics("predict", metrics)
         return metrics
     summaries = reports.decode(trainer.processing_class, output.predictions, rows[:], prefix)
     texts = summaries, reference_texts(rows), reports.as_documents(rows[source_column(rows.column_names)])
@@ -195,16 +202,18 @@ def _predict(
         reports.write_predictions(training.output_dir, rows, summaries, values)
         if training.show_summaries:
             print(reports.samples(rows, summaries, training.show_summaries), end="\n\n")
-        print(reports.comparison(metrics, training.lead_sentences, scorer, len(rows)), flush=True)
+        print(reports.comparison(metrics, training.lead_sentences, scorer, len(rows)))
+        print(f"all scores in {Path(training.output_dir, 'predict_results.json')}", flush=True)
     return metrics
 
 
 def _finish(
     trainer: SummarizationTrainer, ledger: Ledger, step: str, metrics: dict[str, float], samples: int
 ) -> dict[str, float]:
-    """Log a step's metrics and write them, with the number of samples, as its results."""
+    """Write a step's metrics, with the number of samples, as its results, and log them unless a table shows them."""
     metrics = metrics | {f"{step}_samples": samples}
-    trainer.log_metrics(step, metrics)
+    if step != "predict":
+        trainer.log_metrics(step, metrics)
     if trainer.is_world_process_zero() and trainer.args.has_output_dir:
         ledger.finish(step, metrics)
     return metrics
@@ -216,6 +225,15 @@ def _set_up_logging(training: SummarizationTrainingArguments) -> None:
     logging.getLogger("hf_summ").setLevel(logging.INFO if training.should_log else logging.ERROR)
     datasets.utils.logging.set_verbosity(level)
     transformers.utils.logging.set_verbosity(level)
+
+
+def _set_threads(training: SummarizationTrainingArguments) -> None:
+    """Use the requested number of threads, or those that idle processors can run."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(training.torch_num_threads or threads_for(1, only_idle=True) or before)
+    if training.torch_num_threads is None and torch.get_num_threads() < before:
+        threads = torch.get_num_threads()
+        logger.info(f"torch uses {threads} of {before} threads, as the machine is busy: see --torch_num_threads")
 
 
 def _check_steps(arguments: RunArguments) -> None:
