@@ -9,7 +9,7 @@ import pytest
 
 from hf_summ.evaluation import chrf
 from hf_summ.evaluation.entailment import EntailmentModel, entailment_scores
-from hf_summ.evaluation.report import Evaluation, Settings, as_text
+from hf_summ.evaluation.report import Evaluation, Settings, as_latex, as_text
 from tests.evaluation.tiny_entailment import save_entailment_model
 
 PREDICTIONS = ["The mayor opened a bridge.", "It cost 12 million.", "Nothing in common"]
@@ -66,9 +66,17 @@ def test_formats(run, workplace):
     argv = ("evaluate", *PAIR, "--against", "o.txt", "--output", "report.json", "--format")
     report = json.loads((printed := run(*argv, "json"))[0])
     assert printed[0] == (workplace / "report.json").read_text(encoding="utf-8")
-    assert run(*argv, "latex") == (as_text(report, latex=True), printed[1])
+    assert run(*argv, "latex") == (as_latex(report), printed[1])
     assert run(*argv, "markdown") == (as_text(report), printed[1])
     assert as_text(report).strip() in (workplace / "report.md").read_text(encoding="utf-8")
+
+
+def test_systems_have_names(run, refusal, workplace):
+    argv = ("evaluate", *PAIR, "--against", "o.txt", "--names")
+    output, _ = run(*argv, "GDLF", "BART")
+    assert "| GDLF minus | Metric" in output
+    assert "| ROUGE-1   | BART   |" in output
+    assert refusal(*argv, "GDLF") == "--names GDLF: must be 2 different names, one for each file"
 
 
 def test_scores_of_each_document(run, workplace, references):

@@ -1,6 +1,6 @@
 """A page of its three files, of a package made by the test; tables in Markdown and LaTeX."""
 
-from hf_summ.common.pages import latex_table, markdown_table, render_page
+from hf_summ.common.pages import latex_figure, latex_table, markdown_table, render_page
 
 
 def test_a_page_has_its_files_and_escapes_texts(tmp_path, monkeypatch):
@@ -41,12 +41,13 @@ def test_columns_of_words_stand_left():
 
 
 def test_latex_prints_texts_as_they_are():
-    assert latex_table(["a_b", "%"], [[r"~^\{}", "$1 & #2"]]).splitlines() == [
-        r"\begin{tabular}{lr}",
+    figures = [latex_figure(-1.5, [-2.0, 0.0], True), latex_figure(2.0), latex_figure(None)]
+    assert latex_table(["a_b", "%", "$"], {r"~^\{}": figures}).splitlines() == [
+        r"\begin{tabular}{lrrr}",
         r"\toprule",
-        r"a\_b & \% \\",
+        r" & a\_b & \% & \$ \\",
         r"\midrule",
-        r"\textasciitilde{}\textasciicircum{}\textbackslash{}\{\} & \$1 \& \#2 \\",
+        r"\textasciitilde{}\textasciicircum{}\textbackslash{}\{\} & $-1.50 \pm 1.00^{\dagger}$ & $2.00$ & -- \\",
         r"\bottomrule",
         r"\end{tabular}",
     ]

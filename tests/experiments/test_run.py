@@ -11,7 +11,7 @@ import pytest
 from hf_summ.data.sentences import split_sentences
 from hf_summ.evaluation import perplexity, rouge155_scores
 from hf_summ.evaluation.novelty import corpus_statistics
-from hf_summ.experiments.report import markdown
+from hf_summ.experiments.report import latex, markdown
 from hf_summ.experiments.run import run_table
 from hf_summ.experiments.scoring import WAITING
 from hf_summ.training.folder.ledger import Ledger
@@ -77,6 +77,7 @@ def test_report_is_returned_written_and_told(folder, report):
     returned = strict_json(folder / "returned.json")
     assert returned["report"] == report
     assert (folder / "made_up_tiny.md").read_text(encoding="utf-8") == markdown(report)
+    assert (folder / "made_up_tiny.tex").read_text(encoding="utf-8") == latex(report)
     for plot in ("made_up_tiny.png", "made_up_tiny_curves.png"):
         assert (folder / plot).read_bytes().startswith(b"\x89PNG\r\n")
     (first, written), *_ = returned["said"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from hf_summ.cli.summarizers import ColumnFlags
+from hf_summ.cli.summarizers import ColumnFlags, check_names
 from hf_summ.common.flags import add_flags, check_flags, flag, flags_in, values_of
 from hf_summ.models.checks import Range
 
@@ -60,11 +60,7 @@ def run(arguments: argparse.Namespace) -> None:
     from hf_summ.inspection.side_by_side import as_html, as_markdown
 
     check_flags(arguments, flags_in(ExampleFlags))
-    names = arguments.names or [Path(file).name for file in arguments.files]
-    if len(names) != len(arguments.files) or len({*names, "Document", "Reference"}) != len(names) + 2:
-        raise ValueError(
-            f"--names {' '.join(names)}: must be {len(arguments.files)} different names, one for each file"
-        )
+    names = check_names(arguments.names, [Path(file).name for file in arguments.files], ("Document", "Reference"))
     output = None if arguments.output is None else Path(arguments.output)
     if output is not None and output.suffix not in (".md", ".html"):
         raise ValueError(f"--output {output}: must be a .md or .html file")

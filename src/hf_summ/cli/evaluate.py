@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from hf_summ.cli.summarizers import LINES_HELP, PREDICTION_COLUMN, ColumnFlags
+from hf_summ.cli.summarizers import LINES_HELP, PREDICTION_COLUMN, ColumnFlags, check_names
 from hf_summ.common.flags import add_flags, check_flags, flag, flags_in, values_of
 from hf_summ.common.messages import print_note
 from hf_summ.common.records import to_json
@@ -33,6 +33,13 @@ class TextFlags:
         nargs="+",
         metavar="FILE",
     )
+    names: list[str] | None = flag(
+        "data",
+        "Names of the systems in tables: of --predictions, and of each file of --against",
+        unset="Predictions, and the files' paths",
+        nargs="+",
+        metavar="NAME",
+    )
 
 
 @dataclass
@@ -43,7 +50,7 @@ class ReportFlags:
         "reporting", "File for all figures, with the tables in REPORT.md beside it", unset="none", metavar="REPORT.json"
     )
     format: Literal["markdown", "latex", "json"] = flag(
-        "reporting", "Format of the printed report; latex needs the package booktabs", "markdown"
+        "reporting", "Format of the printed report; latex is a paper's table, for the package booktabs", "markdown"
     )
     scores: str | None = flag(
         "reporting", "File for the scores of each document by each system", unset="none", metavar="SCORES.jsonl"
@@ -98,7 +105,7 @@ def run(arguments: argparse.Namespace) -> None:
     """
     from hf_summ.common.files import write_atomically
     from hf_summ.evaluation.measures import MEASURES, Settings, check_metrics
-    from hf_summ.evaluation.report import Evaluation, as_text
+    from hf_summ.evaluation.report import Evaluation, as_latex, as_text
     from hf_summ.evaluation.words import is_english
 
     check_flags(arguments, flags_in(TextFlags, Settings))
@@ -113,6 +120,7 @@ def run(arguments: argparse.Namespace) -> None:
     if twice := [name for name, number in Counter(arguments.against or ()).items() if number > 1]:
         raise ValueError(f"--against {twice[0]}: is named twice; name each file once")
     _check_outputs(arguments)
+    own, *others = check_names(arguments.names, ["Predictions", *(arguments.against or ())])
     files, notes = _read(arguments)
     predictions, sources = files["predictions"], files.get("sources")
     located = sources or predictions
@@ -120,11 +128,14 @@ def run(arguments: argparse.Namespace) -> None:
         predictions.texts(),
         files["references"].rows,
         None if sources is None else sources.texts(),
-        {name: files[name].texts() for name in arguments.against or ()},
+        {name: files[file].texts() for name, file in zip(others, arguments.against or (), strict=True)},
         Settings(**values_of(arguments, Settings), use_stemmer=not arguments.no_stemmer, metrics=metrics),
         [f"{located.name}, {position}" for position in located.places],
+        own,
     )
-    report = {"files": values_of(arguments, TextFlags), **evaluation.report()}
+    files = values_of(arguments, TextFlags)
+    del files["names"]
+    report = {"files": files, **evaluation.report()}
     report["notes"] = [*notes, *report["notes"]]
     if arguments.scores is not None:
         lines = (to_json(row) + "\n" for row in evaluation.rows())
@@ -134,7 +145,7 @@ def run(arguments: argparse.Namespace) -> None:
         write_atomically(Path(arguments.output).with_suffix(".md"), _as_markdown(report))
     for note in report["notes"]:
         print_note(note)
-    print(_as_json(report) if arguments.format == "json" else as_text(report, arguments.format == "latex"), end="")
+    print({"json": _as_json, "latex": as_latex, "markdown": as_text}[arguments.format](report), end="")
 
 
 def _read(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:

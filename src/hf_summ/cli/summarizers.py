@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Generator
+from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -160,6 +160,18 @@ class DecodingFlags(_Settings):
 
 
 _FLAGS = flags_in(ModelFlags, RuntimeFlags, Int8Flags, DecodingFlags)
+
+
+def check_names(given: list[str] | None, usual: Sequence[str], taken: Collection[str] = ()) -> Sequence[str]:
+    """The names of systems, one for each file, which differ from each other and from those taken.
+
+    Raises:
+        ValueError: they do not.
+    """
+    names = given or usual
+    if len(names) != len(usual) or len({*names, *taken}) != len(names) + len(taken):
+        raise ValueError(f"--names {' '.join(names)}: must be {len(usual)} different names, one for each file")
+    return names
 
 
 def decoding_settings(arguments: argparse.Namespace) -> dict[str, Any]:

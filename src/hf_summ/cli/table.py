@@ -11,9 +11,9 @@ def add_parser(commands) -> None:
         "table",
         description="Train and score the unfinished rows of a paper's table. Write the table with our figures beside "
         "the published ones, each row's difference from the baseline with its interval, and whether the published "
-        "direction holds, as Markdown, JSON and plots. An interrupted table resumes where it stopped, and several "
-        "commands in one folder share the work. Flags after NAME that are not listed here are passed to every training "
-        "run, such as --bf16 or --config_overrides bert_name=FOLDER.",
+        "direction holds, as Markdown, LaTeX, JSON and plots. An interrupted table resumes where it stopped, and "
+        "several commands in one folder share the work. Flags after NAME that are not listed here are passed to every "
+        "training run, such as --bf16 or --config_overrides bert_name=FOLDER.",
     )
     parser.add_argument("name", metavar="NAME", nargs="?", help="Table such as gdlf_4 or thesis_7_5, or a .yaml file")
     parser.add_argument("--list", action="store_true", help="List the available tables and exit")

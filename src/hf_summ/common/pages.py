@@ -2,7 +2,8 @@
 
 import base64
 import hashlib
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -36,11 +37,26 @@ def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: 
     return "\n".join(aligned(line) for line in (lines[0], rule, *lines[1:]))
 
 
-def latex_table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    """The table of `markdown_table` in LaTeX, with the package booktabs."""
-    lines = [f"{' & '.join(map(latex_text, line))} \\\\" for line in (columns, *rows)]
-    start = rf"\begin{{tabular}}{{{'l' * left}{'r' * (len(columns) - left)}}}"
-    return "\n".join((start, r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule", r"\end{tabular}"))
+def latex_table(columns: Sequence[str], rows: Mapping[str, Sequence[str]]) -> str:
+    """A table with a named row for each system, in LaTeX with the package booktabs.
+
+    Args:
+        columns: titles of the figures.
+        rows: name of a system -> its figures, from `latex_figure`.
+    """
+    lines = {latex_text(name): figures for name, figures in {"": [*map(latex_text, columns)], **rows}.items()}
+    head, *body = (rf"{' & '.join((name, *figures))} \\" for name, figures in lines.items())
+    start = rf"\begin{{tabular}}{{l{'r' * len(columns)}}}"
+    return "\n".join((start, r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}"))
+
+
+def latex_figure(value: float | None, interval: Sequence[float] | None = None, is_marked: bool = False) -> str:
+    r"""A figure, ± half the width of its interval, with a dagger if it is marked; `--` for none."""
+    if value is None or math.isnan(value):
+        return "--"
+    width = "" if interval is None else rf" \pm {(interval[1] - interval[0]) / 2:.2f}"
+    mark = r"^{\dagger}" if is_marked else ""
+    return f"${value:.2f}{width}{mark}$"
 
 
 def latex_text(text: str) -> str:

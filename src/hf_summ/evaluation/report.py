@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hf_summ import __version__
-from hf_summ.common.pages import latex_table, latex_text, markdown_table
+from hf_summ.common.pages import latex_figure, latex_table, latex_text, markdown_table
 from hf_summ.data.sentences import splitter_version
 from hf_summ.evaluation.measures import MEASURES, Settings, rouge_of_rows, title_of
 from hf_summ.evaluation.significance import (
@@ -58,6 +58,7 @@ class Evaluation:
         sources: one document per row.
         against: name -> another system's predictions.
         labels: name of each row in messages; by default its number, counted from 0.
+        name: the predictions' name in tables.
 
     Raises:
         ValueError: another system is named "predictions" or "references"; see also the functions of the measures.
@@ -71,9 +72,11 @@ class Evaluation:
         against: Mapping[str, Sequence[str]] | None = None,
         settings: Settings | None = None,
         labels: Sequence[str] | None = None,
+        name: str = "Predictions",
     ):
         self.settings = settings or Settings()
         self.references, self.labels = references, labels or list(map(str, range(len(predictions))))
+        self.name = name
         if taken := OURS & set(against or ()):
             raise ValueError(f"`against` has a system named '{taken.pop()}': give it another name")
         self.systems = {"predictions": predictions} | dict(against or {})
@@ -121,7 +124,7 @@ class Evaluation:
         - `texts`: predictions, other systems by name, references -> mean `length` in words and, with sources, all
           scores against them. The first of several references is used; a score without any value is null.
         - `rows`: the same texts -> score -> the number of rows over which it is a mean, where that is not all of them.
-        - `settings`, `pairs`, and `notes`, which a reader of the scores needs.
+        - `name`, `settings`, `pairs`, and `notes`, which a reader of the scores needs.
         """
         settings, pairs = self.settings, len(self.references)
         scores = [
@@ -136,6 +139,7 @@ class Evaluation:
         }
         return {
             "settings": {**asdict(settings), "stemming": settings.stemming, "hf_summ": __version__},
+            "name": self.name,
             "pairs": pairs,
             "rouge": {metric: {name: self._figures(name, metric) for name in self.systems} for metric in self._metrics},
             "measures": {score: {name: self._mean(name, score) for name in self.systems} for score in scores},
@@ -257,13 +261,38 @@ def _or_none(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def as_text(report: dict[str, Any], latex: bool = False) -> str:
-    """The report in Markdown, aligned so that it is readable in a terminal too, or for LaTeX's package booktabs."""
-    table, line = (latex_table, latex_text) if latex else (markdown_table, str)
-    tables = [table(*_scores_table(report))]
+def as_text(report: dict[str, Any]) -> str:
+    """The report in Markdown, aligned so that it is readable in a terminal too."""
+    tables = [markdown_table(*_scores_table(report))]
     if report["differences"]:
-        tables += [table(*_differences_table(report)), line(_rule_line(report))]
-    return "\n\n".join((*tables, table(*_texts_table(report)), line(_settings_line(report)))) + "\n"
+        tables += [markdown_table(*_differences_table(report)), _rule_line(report)]
+    return "\n\n".join((*tables, markdown_table(*_texts_table(report)), _settings_line(report))) + "\n"
+
+
+def as_latex(report: dict[str, Any]) -> str:
+    """The scores as a paper's table, with a row for each system and a column for each measure, and how to read it."""
+    tested = report["tested"]
+    columns = {
+        score: {name: (figures[tested], figures["intervals"][tested]) for name, figures in systems.items()}
+        for score, systems in report["rouge"].items()
+    } | {
+        score: {name: (figures["mean"], figures["interval"]) for name, figures in systems.items()}
+        for score, systems in report["measures"].items()
+    }
+    rows = {
+        _system_title(report, name): [
+            latex_figure(*figures[name], report["differences"].get(name, {}).get(score, {}).get("significant", False))
+            for score, figures in columns.items()
+        ]
+        for name in next(iter(columns.values()))
+    }
+    legend = rf"{_COLUMNS[tested]} of ROUGE, $\pm$ half the width of the 95\% bootstrap interval."
+    if report["differences"]:
+        legend += (
+            rf" $\dagger$ differs significantly from {latex_text(report['name'])}. {latex_text(_rule_line(report))}"
+        )
+    table = latex_table([title_of(score) for score in columns], rows)
+    return "\n\n".join((table, legend, latex_text(_settings_line(report)))) + "\n"
 
 
 def _scores_table(report: dict[str, Any]) -> _Table:
@@ -273,7 +302,7 @@ def _scores_table(report: dict[str, Any]) -> _Table:
     rows = []
     for metric, systems in report["rouge"].items():
         for name, figures in systems.items():
-            row = [title_of(metric), _system_title(name)]
+            row = [title_of(metric), _system_title(report, name)]
             for column in _COLUMNS:
                 row += [f"{figures[column]:.2f}", shown_interval(figures["intervals"][column], ".2f")]
             rows.append(row)
@@ -281,7 +310,7 @@ def _scores_table(report: dict[str, Any]) -> _Table:
         for name, figures in systems.items():
             mean = _shown(report, name, score, figures["mean"])
             interval = shown_interval(figures["interval"], ".2f")
-            rows.append([title_of(score), _system_title(name), mean, interval, *["-"] * 4])
+            rows.append([title_of(score), _system_title(report, name), mean, interval, *["-"] * 4])
     if not report["differences"]:
         # a single system needs no name
         for row in (columns, *rows):
@@ -290,7 +319,7 @@ def _scores_table(report: dict[str, Any]) -> _Table:
 
 
 def _differences_table(report: dict[str, Any]) -> _Table:
-    columns = ["Predictions minus", "Metric", "Difference", "95% interval", "p", "p, Holm", "Significant"]
+    columns = [f"{report['name']} minus", "Metric", "Difference", "95% interval", "p", "p, Holm", "Significant"]
     rows = []
     for name, tests in report["differences"].items():
         for score, test in tests.items():
@@ -309,8 +338,8 @@ def _rule_line(report: dict[str, Any]) -> str:
     )
 
 
-def _system_title(name: str) -> str:
-    return name.capitalize() if name in OURS else name
+def _system_title(report: dict[str, Any], name: str) -> str:
+    return {"predictions": report["name"], "references": "References"}.get(name, name)
 
 
 def shown_interval(bounds: list[float] | None, form: str) -> str:
@@ -332,7 +361,7 @@ def _texts_table(report: dict[str, Any]) -> _Table:
         [title_of(score), *(_shown(report, name, score, texts[name][score]) for name in texts)]
         for score in texts["predictions"]
     ]
-    return ["Texts", *map(_system_title, texts)], rows, 1
+    return ["Texts", *(_system_title(report, name) for name in texts)], rows, 1
 
 
 def _shown(report: dict[str, Any], name: str, score: str, value: float | None) -> str:

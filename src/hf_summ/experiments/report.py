@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from hf_summ import __version__
-from hf_summ.common.pages import markdown_table
+from hf_summ.common.pages import latex_figure, latex_table, latex_text, markdown_table
 from hf_summ.evaluation import measures
 from hf_summ.evaluation.report import shown_interval
 from hf_summ.evaluation.significance import Scored
@@ -179,6 +179,26 @@ def markdown(report: dict[str, Any]) -> str:
         lines.append("")
     lines += [f"- {note}" for note in report["notes"]]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def latex(report: dict[str, Any]) -> str:
+    """The scores as tables for a paper, one for each data set, and how to read them."""
+    tables = []
+    for block in report["datasets"]:
+        rows = {
+            row["row"]: [_latex_figure(row["measures"][name]) for name in report["measures"]] for row in block["rows"]
+        }
+        legend = rf"{latex_text(block['dataset'])}: $\pm$ half the width of the 95\% interval over test documents."
+        if report["baseline"] is not None:
+            legend += rf" $\dagger$ the interval of the difference from {latex_text(report['baseline'])} excludes 0."
+        tables += [latex_table(list(map(title_of, report["measures"])), rows), legend]
+    return "\n\n".join((*tables, latex_text(_settings_line(report)))) + "\n"
+
+
+def _latex_figure(cell: Mapping[str, Any]) -> str:
+    difference = cell.get("difference")
+    is_marked = difference is not None and not difference["low"] <= 0 <= difference["high"]
+    return latex_figure(cell["value"], (cell["low"], cell["high"]) if "low" in cell else None, is_marked)
 
 
 def _settings_line(report: dict[str, Any]) -> str:

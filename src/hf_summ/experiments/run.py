@@ -19,7 +19,7 @@ from hf_summ.data.corpora import Corpus
 from hf_summ.evaluation.novelty import corpus_statistics
 from hf_summ.experiments.judgements import count_votes, judge_texts
 from hf_summ.experiments.plots import write_plot
-from hf_summ.experiments.report import block_of_scores, block_of_values, make_report, markdown
+from hf_summ.experiments.report import block_of_scores, block_of_values, latex, make_report, markdown
 from hf_summ.experiments.scoring import WAITING, Outcome, Pieces, claims, over_seeds, relation, score, why_not_run
 from hf_summ.experiments.settings import flags_of_all_rows, split_files
 from hf_summ.experiments.systems import (
@@ -52,7 +52,7 @@ def run_table(
     output_dir: str,
     announce: Callable[[str], None] = print_note,
 ) -> dict[str, Any]:
-    """Train and score a table's unfinished rows, and write `<table>_<scale>.json`, `.md` and plots `.png`.
+    """Train and score a table's unfinished rows, and write `<table>_<scale>.json`, `.md`, `.tex` and plots `.png`.
 
     Several processes may run tables in one folder at the same time: each takes runs that no other process is running.
 
@@ -106,6 +106,7 @@ def _written(workplace: Workplace, blocks: list[dict[str, Any]]) -> dict[str, An
     with FileLock(folder / f".{stem}.lock"):
         write_atomically(folder / f"{stem}.json", to_json(report, indent=2) + "\n")
         write_atomically(folder / f"{stem}.md", markdown(report))
+        write_atomically(folder / f"{stem}.tex", latex(report))
         try:
             write_plot(report, folder / f"{stem}.png")
         except ImportError as error:
