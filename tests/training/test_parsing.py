@@ -22,7 +22,7 @@ ELSEWHERE = set(
     """
     trust_remote_code resize_position_embeddings preprocessing_num_workers overwrite_cache use_cpu do_train do_eval
     do_predict show_summaries max_eval_samples max_predict_samples lead_sentences disable_tqdm
-    activation_checkpointing gradient_checkpointing torch_empty_cache_steps full_determinism eval_accumulation_steps
+    activation_checkpointing gradient_checkpointing torch_empty_cache_steps torch_num_threads full_determinism eval_accumulation_steps
     dataloader_num_workers dataloader_pin_memory dataloader_in_order remove_unused_columns
     average_tokens_across_devices eval_use_gather_object ddp_find_unused_parameters ddp_bucket_cap_mb
     ddp_broadcast_buffers ddp_static_graph ddp_timeout local_rank log_on_each_node save_on_each_node
@@ -89,6 +89,22 @@ def test_conditions_name_flags():
     conditions = {condition for flag in FLAGS.values() for condition in (*flag.needs, *flag.unless)}
     assert {condition.split("=")[0] for condition in conditions} <= FLAGS.keys()
     assert INHERITED.keys() | UNREAD.keys() <= {field.name for field in dataclasses.fields(Seq2SeqTrainingArguments)}
+
+
+@pytest.mark.parametrize("name", bundled_configs())
+def test_any_configuration_has_a_short_run(name):
+    training = parse_arguments([name, "--quick", "30", "--output_dir", "out", "--logging_steps", "7"]).training
+    assert (training.max_steps, training.warmup_steps, training.logging_steps) == (30, 3, 7)
+    assert training.eval_strategy == "no" or training.eval_steps == 10
+    assert training.save_strategy == "no" or training.save_steps == 10
+    assert (training.schedule, training.gradient_accumulation_steps, training.early_stopping_patience) == (
+        None,
+        1,
+        None,
+    )
+    assert training.lr_scheduler_type == "cosine"
+    assert training.optimizer in ("adam", "adamw")
+    assert 1e-4 <= training.learning_rate <= 2e-3
 
 
 @pytest.mark.parametrize("name", bundled_configs())

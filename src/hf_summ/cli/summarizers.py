@@ -285,6 +285,7 @@ def _load_pipeline(arguments: argparse.Namespace, settings: dict[str, Any]) -> A
     """The pipeline of a checkpoint."""
     import torch
     from transformers import pipeline
+    from transformers.utils.logging import disable_progress_bar
 
     from hf_summ.checkpoints.folders import model_problem
     from hf_summ.models.quantization_int8 import Int8Config
@@ -304,6 +305,8 @@ def _load_pipeline(arguments: argparse.Namespace, settings: dict[str, Any]) -> A
         settings |= {"device": "cpu", "runtime": arguments.runtime}
     if values.get("int8"):
         settings |= {"device": "cpu", "model_kwargs": {"quantization_config": Int8Config()}}
+    # that of reading weights, which takes moments
+    disable_progress_bar()
     with loading(model):
         summarizer = pipeline("summarization", model=model, **{**options, **settings})
     # building a model draws random numbers

@@ -297,6 +297,13 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
     lead_sentences: int | None = flag(
         "reporting", "Also score the LEAD baseline of the first n sentences", unset="off", range=AT_LEAST_ONE
     )
+    quick: int | None = flag(
+        "training updates",
+        "Number of updates of a short run, which replaces a file's schedule and its steps between evaluations and "
+        "checkpoints by ones of that length; flags take precedence",
+        unset="the run that the settings describe",
+        range=AT_LEAST_ONE,
+    )
     torch_num_threads: int | None = flag(
         "reporting",
         "Number of torch's threads on CPUs; a small model on a busy machine is fastest with 1",

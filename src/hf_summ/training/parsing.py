@@ -46,7 +46,8 @@ def parse_arguments(argv: Sequence[str]) -> RunArguments:
         ValueError: an unknown flag (the message suggests the most similar), a wrong value, or as `read_settings`.
     """
     if not argv or argv[0].startswith("-"):
-        return make_arguments(merged(parse_flags(argv)))
+        changes = parse_flags(argv)
+        return make_arguments(merged(_short_run(changes, changes), changes))
     settings, changes = read_settings(argv[0]), parse_flags(argv[1:])
     replaced: set[str] = set()
     if "dataset_name" in changes:
@@ -54,7 +55,32 @@ def parse_arguments(argv: Sequence[str]) -> RunArguments:
     elif "dataset_name" in settings and changes.keys() & set(map(file_flag, SPLITS)):
         replaced = set(names(Corpus)) - set(map(file_flag, SPLITS))
     settings = {name: value for name, value in settings.items() if name not in replaced}
-    return make_arguments(merged(settings, changes))
+    return make_arguments(merged(settings, _short_run(settings, changes), changes))
+
+
+def _short_run(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that `quick` replaces, of a file that is meant for many more updates; none without it."""
+    updates = changes.get("quick", settings.get("quick"))
+    if updates is None:
+        return {}
+    # the peak of Adam's rate suits a short run too, unlike the rates of a Noam schedule, Adadelta or Adagrad
+    is_adam = settings.get("optimizer") in ("adam", "adamw") or not settings.keys() & {"optimizer", "optim"}
+    optimizer = {"optimizer": "adam", "optim": None, "learning_rate": 1e-3, "learning_rates": [NULL]}
+    given = {"eval_strategy": "no", "save_strategy": "steps", **settings, **changes}
+    counted = [step for step in ("eval", "save") if given[f"{step}_strategy"] != "no"]
+    return {
+        **({} if is_adam and settings.get("schedule") != "noam" else optimizer),
+        "schedule": None,
+        "lr_scheduler_type": "cosine",
+        "lr_scheduler_kwargs": None,
+        "max_steps": updates,
+        "warmup_steps": updates // 10,
+        "gradient_accumulation_steps": 1,
+        "early_stopping_patience": None,
+        **{f"{step}_strategy": "steps" for step in counted},
+        **{f"{step}_steps": max(1, updates // 3) for step in counted},
+        "logging_steps": max(1, updates // 20),
+    }
 
 
 def make_arguments(settings: Mapping[str, Any]) -> RunArguments:

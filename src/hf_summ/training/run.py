@@ -225,6 +225,8 @@ def _set_up_logging(training: SummarizationTrainingArguments) -> None:
     logging.getLogger("hf_summ").setLevel(logging.INFO if training.should_log else logging.ERROR)
     datasets.utils.logging.set_verbosity(level)
     transformers.utils.logging.set_verbosity(level)
+    # those of reading and writing weights, which take moments
+    transformers.utils.logging.disable_progress_bar()
 
 
 def _set_threads(training: SummarizationTrainingArguments) -> None:
