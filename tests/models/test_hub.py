@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from transformers import AutoModelForSeq2SeqLM, AutoProcessor
+from transformers import AutoModelForSeq2SeqLM, AutoProcessor, BertConfig, BertModel
 
-from hf_summ import Int8Config
+from hf_summ import CopyTransformerConfig, CopyTransformerForConditionalGeneration, Int8Config
 from tests.conftest import SENTENCES
 from tests.models.architectures import ARCHITECTURES, GDLF, build_with_processor
 
@@ -99,3 +99,28 @@ def test_hub_round_trip_with_and_without_the_package(architectures, local_hub, t
         others = {other.model_type for other in ARCHITECTURES} - {architecture.model_type}
         assert not any(other in path for other in others for path in files)
         assert not any(path.endswith((".bin", ".pt", ".pkl")) for path in files)
+
+
+@pytest.mark.thorough
+def test_no_local_path_is_published(local_hub, tiny_tokenizer, tmp_path):
+    bert = tmp_path / "secret" / "bert"
+    sizes = {"hidden_size": 16, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 32}
+    BertModel(BertConfig(vocab_size=len(tiny_tokenizer), **sizes)).save_pretrained(bert)
+    config = CopyTransformerConfig(
+        vocab_size=len(tiny_tokenizer), d_model=16, num_heads=2, encoder_type="bert", bert_name=str(bert)
+    )
+    config.read_pretrained_parts()
+    CopyTransformerForConditionalGeneration(config).save_pretrained(tmp_path / "model")
+    program = """
+from transformers import AutoModelForSeq2SeqLM
+import hf_summ
+model = AutoModelForSeq2SeqLM.from_pretrained("model")
+name = model.config.bert_name
+model.push_to_hub("org/model")
+assert model.config.bert_name == name
+again = AutoModelForSeq2SeqLM.from_pretrained("org/model")
+print("RESULT", repr(again.config.bert_name).replace("'", '"'))
+"""
+    environment = local_hub.environment(tmp_path / "home")
+    assert run(program, environment=environment, folder=tmp_path) == ["bert"]
+    assert all(b"secret" not in content for content in local_hub.files("org/model").values())

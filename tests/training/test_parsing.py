@@ -22,13 +22,13 @@ ELSEWHERE = set(
     """
     trust_remote_code resize_position_embeddings preprocessing_num_workers overwrite_cache use_cpu do_train do_eval
     do_predict show_summaries max_eval_samples max_predict_samples lead_sentences disable_tqdm
-    activation_checkpointing gradient_checkpointing torch_empty_cache_steps torch_num_threads full_determinism eval_accumulation_steps
+    activation_checkpointing gradient_checkpointing torch_empty_cache_steps full_determinism eval_accumulation_steps
     dataloader_num_workers dataloader_pin_memory dataloader_in_order remove_unused_columns
     average_tokens_across_devices eval_use_gather_object ddp_find_unused_parameters ddp_bucket_cap_mb
     ddp_broadcast_buffers ddp_static_graph ddp_timeout local_rank log_on_each_node save_on_each_node
     save_only_model save_total_limit enable_jit_checkpoint ignore_data_skip restore_callback_states_from_checkpoint
     accept_changes logging_nan_inf_filter several_references min_coverage pad_to_max_length auto_find_batch_size
-    trackio_static_space_id per_device_eval_batch_size
+    trackio_static_space_id per_device_eval_batch_size torch_num_threads
     """.split()
 )
 # where any other value would do nothing to a corpus so small

@@ -121,6 +121,18 @@ class SummarizationPreTrainedModel(PreTrainedModel):
         finally:
             self.__class__ = own_class
 
+    def push_to_hub(self, *args, **kwargs):
+        """transformers' `push_to_hub`, without the paths of local folders, such as a BERT's, in the configuration."""
+        settings = vars(self.config)
+        local = {
+            name: value for name, value in settings.items() if isinstance(value, str) and value and Path(value).is_dir()
+        }
+        settings.update({name: Path(value).resolve().name for name, value in local.items()})
+        try:
+            return super().push_to_hub(*args, **kwargs)
+        finally:
+            settings.update(local)
+
     def post_init(self):
         super().post_init()
         if self.can_generate():

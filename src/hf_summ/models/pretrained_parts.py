@@ -19,8 +19,8 @@ def read_config(key: str, name: str, **hub_settings) -> PreTrainedConfig:
         config = AutoConfig.from_pretrained(name, trust_remote_code=False, **hub_settings)
     except (OSError, ValueError) as error:
         raise _unreadable(key, name, error) from error
-    # the precision is that of the containing model
-    config.dtype = None
+    # the precision and the name are those of the containing model, and the name may be a local path
+    config.dtype, config.name_or_path = None, ""
     return config
 
 
