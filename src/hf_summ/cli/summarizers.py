@@ -12,7 +12,7 @@ from typing import Any, Literal
 from hf_summ.checkpoints.decoding import decoding_flags
 from hf_summ.common import flags
 from hf_summ.common.flags import Flag, flag, flags_in, values_of
-from hf_summ.common.messages import nearest, one_line
+from hf_summ.common.messages import delay_bars, nearest, one_line
 from hf_summ.common.processes import threads_for
 from hf_summ.data.columns import DOCUMENT_COLUMNS, PREDICTION_COLUMNS, REFERENCE_COLUMNS
 from hf_summ.data.lists import MEANINGS
@@ -285,7 +285,6 @@ def _load_pipeline(arguments: argparse.Namespace, settings: dict[str, Any]) -> A
     """The pipeline of a checkpoint."""
     import torch
     from transformers import pipeline
-    from transformers.utils.logging import disable_progress_bar
 
     from hf_summ.checkpoints.folders import model_problem
     from hf_summ.models.quantization_int8 import Int8Config
@@ -305,8 +304,7 @@ def _load_pipeline(arguments: argparse.Namespace, settings: dict[str, Any]) -> A
         settings |= {"device": "cpu", "runtime": arguments.runtime}
     if values.get("int8"):
         settings |= {"device": "cpu", "model_kwargs": {"quantization_config": Int8Config()}}
-    # that of reading weights, which takes moments
-    disable_progress_bar()
+    delay_bars()
     with loading(model):
         summarizer = pipeline("summarization", model=model, **{**options, **settings})
     # building a model draws random numbers

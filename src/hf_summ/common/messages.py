@@ -116,6 +116,13 @@ def progress_bar(steps: Iterable | None, title: str, total: int | None = None, *
     return tqdm(steps, desc=title, total=total, delay=_PATIENCE, leave=False, **settings)
 
 
+def delay_bars() -> None:
+    """From now on, transformers' bars of weights appear and disappear as those of `progress_bar`."""
+    from transformers.utils.logging import set_tqdm_hook
+
+    set_tqdm_hook(lambda bar, args, settings: bar(*args, **{"delay": _PATIENCE, "leave": False, **settings}))
+
+
 @contextmanager
 def panics_as_errors() -> Generator[None]:
     """Within, a panic of a library in Rust, such as tokenizers, is a ValueError: PyO3's own is no Exception."""

@@ -1,5 +1,6 @@
 """Vocabularies fitted to the user's corpus."""
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 
@@ -56,7 +57,7 @@ def fit_vocabulary(
         documents_and_summaries: texts of both kinds, in any order; they are read once.
         vocab_size: maximum number of tokens, including special ones; a small corpus yields fewer.
         min_frequency: minimum number of occurrences of a merged pair, or of a known word or character.
-        show_progress: whether to show the progress bars of `tokenizers`.
+        show_progress: whether to show the progress bars of `tokenizers`, in a terminal.
         units: `subwords`, `words`, `ideographs` or `characters`.
         digits_as_hash: whether each digit is read as `#`, as in Gigaword's distribution.
 
@@ -84,7 +85,8 @@ def fit_vocabulary(
         vocab_size=vocab_size,
         min_frequency=min_frequency,
         special_tokens=list(SPECIAL_TOKENS.values()),
-        show_progress=show_progress,
+        # elsewhere its bars are blank lines
+        show_progress=show_progress and sys.stderr.isatty(),
     )
     texts = checked_texts(documents_and_summaries)
     if units != "subwords":

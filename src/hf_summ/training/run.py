@@ -17,6 +17,7 @@ from transformers import TrainerState, set_seed
 from transformers.trainer import TRAINER_STATE_NAME
 
 from hf_summ.checkpoints.adapters import is_adapted
+from hf_summ.common.messages import delay_bars
 from hf_summ.common.processes import threads_for
 from hf_summ.common.records import shown
 from hf_summ.data.columns import reference_texts, source_column
@@ -225,8 +226,7 @@ def _set_up_logging(training: SummarizationTrainingArguments) -> None:
     logging.getLogger("hf_summ").setLevel(logging.INFO if training.should_log else logging.ERROR)
     datasets.utils.logging.set_verbosity(level)
     transformers.utils.logging.set_verbosity(level)
-    # those of reading and writing weights, which take moments
-    transformers.utils.logging.disable_progress_bar()
+    delay_bars()
 
 
 def _set_threads(training: SummarizationTrainingArguments) -> None:

@@ -8,6 +8,7 @@ import shutil
 import sys
 
 import datasets
+import numpy as np
 import pytest
 from tokenizers.processors import TemplateProcessing
 from transformers.dynamic_module_utils import get_relative_import_files
@@ -131,7 +132,7 @@ def test_ranges_of_the_documents(tiny_tokenizer, corpus, monkeypatch, has_proces
     shares = [len(tiny_tokenizer(f"say: {text}")["input_ids"]) / len(text) for text in documents]
     lengths = sorted(map(len, documents))
     assert found["characters"] == [lengths[0], lengths[-1]]
-    assert found["tokens_per_character"] == pytest.approx([min(shares), max(shares)], abs=1e-4)
+    assert found["tokens_per_character"] == pytest.approx([min(shares), np.quantile(shares, 0.99)], abs=1e-4)
 
 
 def test_prepared_rows_are_cached_until_something_changes(tiny_tokenizer, corpus, tmp_path):

@@ -229,7 +229,10 @@ def whole_lengths(rows: dict[str, list], processor: Processor, prefix: str, colu
 
 
 def source_ranges(rows: datasets.Dataset, processor: Processor, prefix: str) -> dict[str, list[float]] | None:
-    """The minimum and maximum of each `measured` quantity of the first `COMPARED` documents, for a model's config.
+    """The range of each `measured` quantity of the first `COMPARED` documents, for a model's config.
+
+    It has all numbers of characters, and all but the greatest 1% of tokens per character: of English news, 92% have
+    more than 99% of scientific abstracts, by the tokens of the bundled models.
 
     Args:
         prefix: as in `encode`.
@@ -248,7 +251,9 @@ def source_ranges(rows: datasets.Dataset, processor: Processor, prefix: str) -> 
         lengths = [processor.read_source(text)[1].length for text in with_prefixes(sample, column, prefix)]
     quantities = [measured(*pair) for pair in zip(sample[column], lengths, strict=True)]
     columns = {name: [round(row[name], 4) for row in quantities] for name in quantities[0]}
-    return {name: [min(values), max(values)] for name, values in columns.items()}
+    ranges = {name: [min(values), max(values)] for name, values in columns.items()}
+    ranges["tokens_per_character"][1] = round(float(np.quantile(columns["tokens_per_character"], 0.99)), 4)
+    return ranges
 
 
 def _tokenize(
