@@ -168,6 +168,29 @@ def test_rdf(client, summarizer, media_type):
     assert (refused.status_code, refused.headers["content-type"]) == (400, "application/json")
 
 
+@pytest.mark.parametrize("charset", ["", "; charset=latin-1"])
+def test_a_plain_text_is_a_document(client, summarizer, charset):
+    content = f"{DOCUMENT} Café.".encode(charset.partition("=")[2] or "utf-8")
+    answer = client.post("/", content=content, headers={"Content-Type": f"text/plain{charset}"})
+    assert answer.json() == summarizer(f"{DOCUMENT} Café.")
+    refused = client.post("/", content=b"\xe9", headers={"Content-Type": "text/plain"})
+    assert (refused.status_code, "cannot be read" in refused.text) == (400, True)
+
+
+def test_documents_in_turtle_keep_their_uris(client, summarizer):
+    texts = {"http://a.org/1#char=0,36": DOCUMENT, "http://a.org/2": SENTENCES[0]}
+    turtle = "@prefix nif: <http://persistence.uni-leipzig.org/nlp2rdf/ontologies/nif-core#> .\n"
+    turtle += "".join(f"<{uri}> a nif:Context ; nif:isString {json.dumps(text)} .\n" for uri, text in texts.items())
+    headers = {"Content-Type": "text/turtle", "Accept": "text/turtle"}
+    graph = Graph().parse(data=client.post("/", content=turtle.encode(), headers=headers).content)
+    strings = {subject: str(text) for subject, relation, text in graph if str(relation).endswith("isString")}
+    summaries = {str(source): strings[summary] for source, summary in graph.subject_objects(DCTERMS.abstract)}
+    assert summaries == {uri: summarizer(text)[0]["summary_text"] for uri, text in texts.items()}
+    for content, message in ((b"{", "not Turtle"), (b"", "it has no `nif:isString`")):
+        refused = client.post("/", content=content, headers=headers)
+        assert (refused.status_code, message in refused.text) == (400, True)
+
+
 @pytest.mark.parametrize("way", ["truncate", "extract", "windows"])
 def test_long_documents_are_read_as_asked_for(client, summarizer, way):
     text, parameters = " ".join(SENTENCES), {"long_documents": way, "return_details": True}

@@ -2,6 +2,7 @@
 
 import asyncio
 import hmac
+import json
 import logging
 import os
 import signal
@@ -9,6 +10,7 @@ import time
 import zlib
 from collections.abc import Sequence
 from contextlib import asynccontextmanager
+from email.message import Message
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -27,7 +29,7 @@ from hf_summ import __version__
 from hf_summ.common.messages import error_line, nearest, one_line
 from hf_summ.models.text_documents import readable
 from hf_summ.serving.batching import Closed, Unavailable
-from hf_summ.serving.rdf import FORMATS, as_rdf
+from hf_summ.serving.rdf import FORMATS, as_rdf, read_contexts
 from hf_summ.serving.schema import Problem, Summary, read_settings, request_schema
 from hf_summ.serving.service import READY, Metrics, Service
 from hf_summ.serving.settings import Limits
@@ -50,8 +52,10 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {"content": {media_type: {"schema": {"type": "string"}} for media_type in FORMATS}},
     **{status: {"model": Problem} for status in (400, 401, 403, 408, 413, 415, 422, 500, 503)},
 }
-# accepted content types; clients such as curl send the other two by default
+# content types of JSON; clients such as curl send the other two by default
 _JSON = ("application/json", "", "application/x-www-form-urlencoded")
+# and of documents without settings
+_TEXT, _TURTLE = "text/plain", "text/turtle"
 # for a client that has disconnected; only the metrics show it
 _DISCONNECTED = 499, "the client has disconnected"
 # what to do about a document that is too long
@@ -93,7 +97,12 @@ def create_app(service: Service) -> FastAPI:
         return _refusal(_body_problem(error.errors(), parameters))
 
     @app.post(
-        "/", dependencies=keyed, response_model=list[Summary], response_model_exclude_none=True, responses=_RESPONSES
+        "/",
+        dependencies=keyed,
+        response_model=list[Summary],
+        response_model_exclude_none=True,
+        responses=_RESPONSES,
+        openapi_extra={"requestBody": {"content": {name: {"schema": {"type": "string"}} for name in (_TEXT, _TURTLE)}}},
     )
     async def summarize(body: schema, request: Request):  # ty: ignore[invalid-type-form]
         """Summarize a document, or each of a list."""
@@ -109,7 +118,8 @@ def create_app(service: Service) -> FastAPI:
         accepted = ",".join(request.headers.getlist("accept")).lower()
         media_type = next((name for name in FORMATS if name in accepted), None)
         if media_type is not None:
-            return Response(as_rdf(documents, results, media_type), media_type=media_type)
+            uris = getattr(request.state, "uris", ())
+            return Response(as_rdf(documents, results, media_type, uris), media_type=media_type)
         return [
             Summary(summary_text=result["summary_text"], details=result.get("details") if with_details else None)
             for result in results
@@ -286,7 +296,8 @@ class BodyMiddleware:
         request = Request(scope, receive)
         try:
             _check_origin(request)
-            messages = [{"type": "http.request", "body": await _read_body(request, self._limits), "more_body": False}]
+            content = _as_json(request, await _read_body(request, self._limits))
+            messages = [{"type": "http.request", "body": content, "more_body": False}]
         except HTTPException as error:
             await _refusal(error)(scope, receive, send_counted)
             return
@@ -310,16 +321,39 @@ def _check_origin(request: Request) -> None:
         raise HTTPException(403, "pages of other sites may not use the service: call it from a program or its own page")
 
 
+def _media_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def _as_json(request: Request, body: bytes) -> bytes:
+    """The body as JSON; the URIs of documents in Turtle are stored in the request's state.
+
+    Raises:
+        HTTPException: 400 if it cannot be read.
+    """
+    try:
+        if _media_type(request) == _TEXT:
+            header = Message()
+            header["content-type"] = request.headers["content-type"]
+            return json.dumps({"inputs": body.decode(header.get_content_charset("utf-8"))}).encode()
+        if _media_type(request) == _TURTLE:
+            contexts = read_contexts(body)
+            request.state.uris = list(contexts)
+            return json.dumps({"inputs": list(contexts.values())}).encode()
+    except (ValueError, LookupError) as error:
+        raise HTTPException(400, f"the body cannot be read: {error_line(error)}") from None
+    return body
+
+
 async def _read_body(request: Request, limits: Limits) -> bytes:
     """The body of a request, decompressed.
 
     Raises:
-        HTTPException: 408 or 413 if it exceeds a limit, 415 if it is not JSON or compressed in another way than by
-            gzip, 400 if it cannot be decompressed.
+        HTTPException: 408 or 413 if it exceeds a limit, 415 if it is of another type or not compressed by gzip, 400 if it
+            cannot be decompressed.
     """
-    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if content_type not in _JSON:
-        raise HTTPException(415, "the body must be JSON: send it with `Content-Type: application/json`")
+    if _media_type(request) not in (*_JSON, _TEXT, _TURTLE):
+        raise HTTPException(415, f"the body must be JSON, {_TEXT} or {_TURTLE}: name it in `Content-Type`")
     encoding = request.headers.get("content-encoding", "identity").lower()
     if encoding not in ("identity", "gzip"):
         message = f"`Content-Encoding` is '{encoding:.80}', but must be gzip or identity"

@@ -7,12 +7,33 @@ from typing import Any
 from rdflib import RDF, XSD, Graph, Literal, Namespace, URIRef
 from rdflib.namespace import DCTERMS, PROV
 
+from hf_summ.common.messages import one_line
+
 # media type -> rdflib's name of the format
 FORMATS = {"text/turtle": "turtle", "application/ld+json": "json-ld"}
 _NIF = Namespace("http://persistence.uni-leipzig.org/nlp2rdf/ontologies/nif-core#")
 
 
-def as_rdf(documents: Sequence[str], results: Sequence[Mapping[str, Any]], media_type: str) -> bytes:
+def read_contexts(turtle: bytes) -> dict[str, str]:
+    """The texts of the documents (`nif:isString`) in Turtle, by their URIs, in the order of these.
+
+    Raises:
+        ValueError: it is not Turtle, or has no text.
+    """
+    try:
+        graph = Graph().parse(data=turtle, format="turtle")
+    except Exception as error:
+        # rdflib raises errors of many types
+        raise ValueError(f"not Turtle ({one_line(error):.255})") from error
+    texts = {str(context): str(text) for context, text in sorted(graph.subject_objects(_NIF.isString))}
+    if not texts:
+        raise ValueError("it has no `nif:isString`")
+    return texts
+
+
+def as_rdf(
+    documents: Sequence[str], results: Sequence[Mapping[str, Any]], media_type: str, uris: Sequence[str] = ()
+) -> bytes:
     """RDF of documents, their summaries, and the sentences that were extracted for the model.
 
     Both texts are a `nif:Context`; extracted sentences refer to that of their document. Equal documents have equal
@@ -21,27 +42,31 @@ def as_rdf(documents: Sequence[str], results: Sequence[Mapping[str, Any]], media
     Args:
         results: for each document its `summary_text`, and if it was shortened, the extracted `sentences` in `details`.
         media_type: one of `FORMATS`.
+        uris: the documents' URIs, in place of URNs.
     """
     graph = Graph()
     graph.bind("nif", _NIF)
-    for document, result in zip(documents, results, strict=True):
+    for row, (document, result) in enumerate(zip(documents, results, strict=True)):
         summary = result["summary_text"]
         name = uuid.uuid5(uuid.NAMESPACE_OID, document)
-        source = _add_span(graph, name, document, (0, len(document)), _NIF.Context)
-        derived = _add_span(graph, uuid.uuid5(name, summary), summary, (0, len(summary)), _NIF.Context)
+        base = uris[row].partition("#")[0] if uris else name.urn
+        source = _add_span(graph, base, document, (0, len(document)), _NIF.Context, uris[row] if uris else None)
+        derived = _add_span(graph, uuid.uuid5(name, summary).urn, summary, (0, len(summary)), _NIF.Context)
         graph.add((source, DCTERMS.abstract, derived))
         graph.add((derived, PROV.wasDerivedFrom, source))
         for offsets in result.get("details", {}).get("sentences", ()):
-            sentence = _add_span(graph, name, document, (offsets["start"], offsets["end"]), _NIF.Sentence)
+            sentence = _add_span(graph, base, document, (offsets["start"], offsets["end"]), _NIF.Sentence)
             graph.add((sentence, _NIF.referenceContext, source))
             graph.add((derived, PROV.wasDerivedFrom, sentence))
     return graph.serialize(format=FORMATS[media_type], encoding="utf-8")
 
 
-def _add_span(graph: Graph, name: uuid.UUID, text: str, offsets: tuple[int, int], span_class: URIRef) -> URIRef:
-    """Add a span of a text, as a whole (`nif:Context`) or of some of its characters, and return its URN."""
+def _add_span(
+    graph: Graph, base: str, text: str, offsets: tuple[int, int], span_class: URIRef, uri: str | None = None
+) -> URIRef:
+    """Add a span of a text, as a whole (`nif:Context`) or of some of its characters, and return its URI."""
     start, end = offsets
-    span = URIRef(f"{name.urn}#char={start},{end}")
+    span = URIRef(uri or f"{base}#char={start},{end}")
     graph.add((span, RDF.type, span_class))
     graph.add((span, RDF.type, _NIF.RFC5147String))
     content = _NIF.isString if span_class == _NIF.Context else _NIF.anchorOf
