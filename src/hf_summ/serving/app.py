@@ -349,8 +349,8 @@ async def _read_body(request: Request, limits: Limits) -> bytes:
     """The body of a request, decompressed.
 
     Raises:
-        HTTPException: 408 or 413 if it exceeds a limit, 415 if it is of another type or not compressed by gzip, 400 if it
-            cannot be decompressed.
+        HTTPException: 408 or 413 if it exceeds a limit, 415 if it is of another type or not compressed by gzip, 400 if
+            it cannot be decompressed.
     """
     if _media_type(request) not in (*_JSON, _TEXT, _TURTLE):
         raise HTTPException(415, f"the body must be JSON, {_TEXT} or {_TURTLE}: name it in `Content-Type`")
