@@ -1,6 +1,5 @@
 """Processes that this one starts: their share of its processors, and their end with it."""
 
-import multiprocessing
 import os
 import signal
 import threading
@@ -31,6 +30,9 @@ def threads_for(processes: int, only_idle: bool = False) -> int | None:
 
 def end_with_parent() -> None:
     """From now on, this process of multiprocessing gets SIGTERM when the one that started it ends."""
+    # imported here: a summary on the command line needs the number of threads alone
+    import multiprocessing
+
     parent = multiprocessing.parent_process()
     assert parent is not None
 
