@@ -17,7 +17,7 @@ fix_allocator()
 import torch
 from torch import nn
 
-from hf_summ.models.layers_guidance import attention_with_mean, centrality
+from hf_summ.models.modeling_sagcopy import attention_with_mean, centrality
 
 
 def eager(queries, keys, values):

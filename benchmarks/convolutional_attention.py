@@ -14,7 +14,7 @@ fix_allocator()
 import torch
 from torch import nn
 
-from hf_summ.models.layers_windowed_attention import windowed_attention
+from hf_summ.models.layers_copy_transformer import windowed_attention
 
 # name of each kind, its head window, and whether the window is circular
 KINDS = {"1d": (1, False), "2d": (3, False), "2d circular": (3, True)}

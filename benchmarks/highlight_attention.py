@@ -17,7 +17,7 @@ from peers import phrases
 from torch import nn
 
 from hf_summ import HighlightTransformerConfig
-from hf_summ.models.layers_highlighting import HighlightSelfAttention, lit_rows
+from hf_summ.models.modeling_highlight_transformer import HighlightSelfAttention, lit_rows
 
 ALPHA = 8.0
 

@@ -24,9 +24,9 @@ from transformers import GenerationMixin
 from transformers.cache_utils import EncoderDecoderCache
 
 from hf_summ import DrgdForConditionalGeneration
-from hf_summ.models.layers_drgd import draw_noise, gaussian_kl
 from hf_summ.models.layers_recurrent import AttentiveGrus, AttentiveStates
 from hf_summ.models.modeling_base import SharedSourceCache
+from hf_summ.models.modeling_drgd import draw_noise, gaussian_kl
 
 COLUMNS = ["formulation", "ms", "peak, MiB", "times faster", "of the memory"]
 

@@ -47,6 +47,7 @@ FOREIGN_FLAGS = {
     "cpus",
     "fsdp_version",
     "hypothesis",
+    "logdir",
     "models",
     "multi_gpu",
     "num_processes",

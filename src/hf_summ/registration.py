@@ -155,7 +155,7 @@ def _pipeline(pipelines: ModuleType) -> None:
         registry.register_pipeline(
             "summarization",
             pipeline_class=_class("SummarizationPipeline"),
-            pt_model=import_module("hf_summ.checkpoints.auto").AutoModelForSummarization,
+            pt_model=import_module("hf_summ.checkpoints.adapters").AutoModelForSummarization,
             # that of transformers 4
             default={"model": ("sshleifer/distilbart-cnn-12-6", "a4f8f3e")},
             type="text",

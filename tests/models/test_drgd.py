@@ -8,7 +8,7 @@ import torch
 from huggingface_hub.errors import StrictDataclassError
 
 from hf_summ import DrgdConfig, DrgdForConditionalGeneration
-from hf_summ.models.layers_drgd import draw_noise, seeded_noise
+from hf_summ.models.modeling_drgd import draw_noise, seeded_noise
 from tests.models.architectures import DRGD, DRGD_PRINTED
 from tests.models.naive import NaiveModel, assert_equals_naive
 

@@ -5,7 +5,7 @@ import torch
 from torch.func import functional_call
 
 from hf_summ import DrgdConfig, DrgdForConditionalGeneration
-from hf_summ.models.layers_drgd import draw_noise
+from hf_summ.models.modeling_drgd import draw_noise
 
 DOCUMENTS, SOURCE, TARGET, WORDS = 3, 7, 5, 30
 # the program adds states to latent variables, which are as many

@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import LogitsProcessor
 
-from hf_summ.models.generation_beams import GnmtLengthPenalty
+from hf_summ.models.generation_rules import GnmtLengthPenalty
 from tests.conftest import SENTENCES
 from tests.models.architectures import GDLF, build_with_processor
 from tests.models.naive_search import all_texts

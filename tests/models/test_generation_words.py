@@ -8,8 +8,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import GenerationConfig, PreTrainedTokenizerFast
 
 from hf_summ.data import fit_vocabulary
+from hf_summ.models.generation_beam_search import ForbiddingLogitsProcessor
 from hf_summ.models.generation_rules import EndRepetitions, EnglishArticles, MinNewWords, NoRepeatWordNGram, word_rules
-from hf_summ.models.generation_words import ForbiddingLogitsProcessor
 from hf_summ.models.text_words import word_table
 from tests.models.architectures import GDLF, build_with_processor
 from tests.models.naive_words import byte_level_words, whole_words, word_piece_words

@@ -18,7 +18,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils.output_capturing import capture_outputs
 
 from benchmarks.measuring import peak_mebibytes
-from hf_summ.models.layers_bert import BertWindows, window_starts, word_embeddings_name
+from hf_summ.models.layers_copy_transformer import BertWindows, window_starts, word_embeddings_name
 from tests.conftest import SENTENCES
 
 WINDOW, STRIDE, VOCABULARY = 8, 4, 50

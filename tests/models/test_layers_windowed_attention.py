@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.measuring import peak_mebibytes
-from hf_summ.models.layers_windowed_attention import ConvolutionalSelfAttention, windowed_attention
+from hf_summ.models.layers_copy_transformer import ConvolutionalSelfAttention, windowed_attention
 
 
 def naive_attention(queries, keys, values, window_size, head_window_size=1, circular=False, padding_mask=None):

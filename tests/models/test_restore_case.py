@@ -11,7 +11,7 @@ from transformers import AutoProcessor, pipeline
 from hf_summ import DrgdProcessor
 from hf_summ.cli import main
 from hf_summ.data import fit_vocabulary
-from hf_summ.data.phrases import fit_phrases
+from hf_summ.data.vocabulary import fit_phrases
 from tests.conftest import SENTENCES, word_piece_tokenizer
 from tests.models.architectures import COPY_TRANSFORMER, EACH, build_with_processor
 from tests.serving.conftest import served

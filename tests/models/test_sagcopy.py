@@ -10,7 +10,7 @@ from huggingface_hub.errors import StrictDataclassError
 from torch.nn.functional import gelu
 
 from hf_summ import SagCopyConfig, SagCopyForConditionalGeneration
-from hf_summ.models.layers_guidance import attention_with_mean, centrality
+from hf_summ.models.modeling_sagcopy import attention_with_mean, centrality
 from tests.models.architectures import SAGCOPY
 from tests.models.naive import NaiveModel, assert_equals_naive
 
@@ -193,7 +193,7 @@ def test_enough_rounds_are_pagerank():
 
 @pytest.mark.parametrize(("length", "at_once"), [(1, 2**20), (128, 2**20), (150, 2**20), (150, 1)])
 def test_attention_in_chunks_equals_that_of_all_weights(length, at_once, monkeypatch):
-    monkeypatch.setattr("hf_summ.models.layers_guidance._CHUNK_WEIGHTS", at_once)
+    monkeypatch.setattr("hf_summ.models.modeling_sagcopy._CHUNK_WEIGHTS", at_once)
     generator = torch.Generator().manual_seed(0)
     draw = [torch.randn(2, 3, length, 4, generator=generator, dtype=torch.float64) for _ in range(4)]
     mask = (torch.arange(length)[None] < torch.tensor([length, max(length - 20, 1)])[:, None])[:, None, None]

@@ -12,7 +12,7 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from hf_summ.runtimes.onnx_scores import highest, log_softmax, processors
+from hf_summ.runtimes.onnx_search import highest, log_softmax, processors
 
 UNSET = {"repetition_penalty": None, "do_sample": True, "temperature": None, "top_k": 0, "top_p": None, "num_beams": 1}
 

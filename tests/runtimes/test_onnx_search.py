@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from hf_summ.runtimes import onnx_graphs
-from hf_summ.runtimes.onnx_candidates import BEST_TOKENS, BEST_TOTALS, FORBIDDEN, NUMBER, TOTALS, add_candidates
+from hf_summ.runtimes.onnx_graphs import BEST_TOKENS, BEST_TOTALS, FORBIDDEN, NUMBER, TOTALS, add_candidates
 from hf_summ.runtimes.onnx_search import Graph
 
 

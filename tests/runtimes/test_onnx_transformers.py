@@ -19,7 +19,7 @@ from transformers import (
     pipeline,
 )
 
-from hf_summ.checkpoints.auto import AutoModelForSummarization
+from hf_summ.checkpoints.adapters import AutoModelForSummarization
 from hf_summ.cli import main
 from hf_summ.runtimes import OnnxSummarizer
 from hf_summ.runtimes.folders import export

@@ -9,8 +9,7 @@ from transformers import pipeline
 
 from hf_summ.data import split_sentences
 from hf_summ.models.pipeline_long_documents import SHORTENERS, ModelReader
-from hf_summ.shortening import windows
-from hf_summ.shortening.windowing import partition, split_windows
+from hf_summ.shortening import partition, split_windows, windows
 from tests.conftest import SENTENCES
 
 

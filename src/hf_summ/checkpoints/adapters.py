@@ -7,14 +7,15 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel
+from transformers import AutoModelForSeq2SeqLM, GenerationConfig, PreTrainedConfig, PreTrainedModel
 from transformers.utils import GENERATION_CONFIG_NAME, cached_file, find_adapter_config_file
 
-from hf_summ.checkpoints.loading import ModelArguments
+from hf_summ.checkpoints.loading import ModelArguments, load_processor
 from hf_summ.common.files import check_hub_reachable, write_atomically
 from hf_summ.common.messages import one_line
 from hf_summ.common.records import parse_json
 from hf_summ.models.checks import input_names
+from hf_summ.models.modeling_base import LOADING, load_exported
 
 WEIGHTS = "adapter_model.safetensors"
 # file with the values of the adapted model's configuration that training sets
@@ -86,12 +87,7 @@ def save_settings(model: Any, folder: Path) -> None:
 
 
 def find_adapter(arguments: ModelArguments) -> Adapter | None:
-    """The adapter at `model_name_or_path`, or None for a whole model.
-
-    Raises:
-        ValueError: the adapter does not name its base model.
-        OSError: as `check_hub_reachable`.
-    """
+    """The adapter at `model_name_or_path`, or None for a whole model."""
     name = arguments.model_name_or_path
     # the folder of a whole model may contain an adapter too
     if name is None or (Path(name) / "config.json").exists():
@@ -149,3 +145,36 @@ def import_peft(what: str) -> Any:
     except ImportError as error:
         raise ImportError(f"{what}: needs peft: pip install 'hf-summ[lora]'") from error
     return peft
+
+
+class AutoModelForSummarization(AutoModelForSeq2SeqLM):
+    """transformers' `AutoModelForSeq2SeqLM`, which also loads adapters with their settings, and exported graphs.
+
+    One model is loaded at a time, as transformers' loading is not safe in threads.
+    """
+
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path, *args, **kwargs):
+        """The model; that of an adapter has `adapter_name`, and `adapter_processor` if the adapter has one."""
+        exported = load_exported(pretrained_model_name_or_path, kwargs)
+        if exported is not None:
+            return exported
+        with LOADING:
+            model = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
+        if getattr(model, "peft_config", None) is None:
+            return model
+        start = ModelArguments(
+            model_name_or_path=str(pretrained_model_name_or_path),
+            # a plain string, which is not resolved to a commit of the base's repository
+            model_revision=f"{kwargs.get('revision') or 'main'}",
+            cache_dir=kwargs.get("cache_dir"),
+            token=kwargs.get("token"),
+            trust_remote_code=bool(kwargs.get("trust_remote_code")),
+        )
+        if (adapter := find_adapter(start)) is not None:
+            adapter.restore_settings(model.config)
+            model.generation_config = adapter.generation_config() or model.generation_config
+            model.adapter_name = adapter.name
+            if adapter.with_tokenizer is start:
+                model.adapter_processor = load_processor(start, model.config)
+        return model

@@ -84,12 +84,7 @@ class ModelArguments:
 
 
 def load_config(arguments: ModelArguments) -> PreTrainedConfig:
-    """The configuration of the checkpoint or of `config_name`, or the defaults of `model_type`, with the overrides.
-
-    Raises:
-        ValueError: no model is named, an architecture is unknown or not an encoder-decoder, or the configuration
-            rejects a value.
-    """
+    """The configuration of the checkpoint or of `config_name`, or the defaults of `model_type`, with the overrides."""
     source = arguments.config_name or arguments.model_name_or_path
     if source is not None:
         check_hub_reachable(source, arguments.model_revision, arguments.cache_dir)
@@ -123,11 +118,7 @@ def load_config(arguments: ModelArguments) -> PreTrainedConfig:
 
 
 def _overrides_of_a_checkpoint(config: PreTrainedConfig, arguments: ModelArguments) -> dict[str, Any]:
-    """The overrides that change a checkpoint's configuration, which are logged, except keys that it determines.
-
-    Raises:
-        ValueError: with one of them, weights of the checkpoint would have another shape, or none.
-    """
+    """The overrides that change a checkpoint's configuration, which are logged, except keys that it determines."""
     before = {name: value_of(config, name) for name in arguments.config_overrides}
     changed = {
         name: value

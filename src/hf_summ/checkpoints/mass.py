@@ -30,10 +30,6 @@ def convert_mass(checkpoint: str | os.PathLike, dictionary: str | os.PathLike, f
         checkpoint: the .pt file: weights by name, at the top level or under `model`, beside `args`.
         dictionary: its dict.txt, with a WordPiece and its count in each line.
         folder: an empty or new folder.
-
-    Raises:
-        ValueError: a file cannot be read or contains code, or the two do not fit together.
-        OSError: the folder is not empty.
     """
     pieces = read_dictionary(dictionary)
     weights, settings = read_fairseq(checkpoint)

@@ -63,9 +63,6 @@ def apply_overrides(config: PreTrainedConfig, overrides: Mapping[str, Any]) -> P
     """A new config of the same class with the overrides merged in and checked together.
 
     Keys that depend on each other, such as layers and their kernel sizes, can thus be changed at the same time.
-
-    Raises:
-        ValueError: an unknown key (the message suggests the most similar), or a value that the config rejects.
     """
     if not overrides:
         return config

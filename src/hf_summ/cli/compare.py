@@ -49,12 +49,7 @@ def add_parser(commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Write the page.
-
-    Raises:
-        ValueError: files cannot be read or do not belong together, a row does not exist, a flag needs another one, or
-            an output has another suffix.
-    """
+    """Write the page."""
     from hf_summ.common.files import write_atomically
     from hf_summ.evaluation.text_files import read_systems
     from hf_summ.inspection.side_by_side import as_html, as_markdown

@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _counter(model: str) -> tuple[Any, tuple[int, int]]:
     """A function from texts to their numbers of subwords in a model, and the numbers that it reads and writes."""
-    from hf_summ.data.phrases import load_tokenizer
+    from hf_summ.data.vocabulary import load_tokenizer
 
     processor = load_tokenizer(model_folder(model))
     tokenizer: Any = getattr(processor, "tokenizer", processor)

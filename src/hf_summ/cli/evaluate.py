@@ -96,13 +96,7 @@ def add_parser(commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Score the predictions.
-
-    Raises:
-        ValueError: files cannot be read or do not belong together; a number is out of range; a flag needs --sources; an
-            output has the wrong suffix, is in a folder that does not exist, or would replace an input; or as
-            `Evaluation`.
-    """
+    """Score the predictions."""
     from hf_summ.common.files import write_atomically
     from hf_summ.evaluation.measures import MEASURES, Settings, check_metrics
     from hf_summ.evaluation.report import Evaluation, as_latex, as_text

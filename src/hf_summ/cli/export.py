@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from hf_summ.cli.summarizers import find_model, load_summarizer
+from hf_summ.common.files import check_new_folder
 
 
 def add_parser(commands) -> None:
@@ -35,8 +36,7 @@ def run(arguments: argparse.Namespace) -> None:
     from hf_summ.runtimes.folders import export
 
     output = Path(arguments.output)
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise ValueError(f"--output {output}: must be a new or empty folder")
+    check_new_folder("--output", output)
     find_model(arguments)
     summarizer = load_summarizer(arguments)
     export(summarizer.model, summarizer.processor or summarizer.tokenizer, output, arguments.in_8_bits)

@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     from hf_summ.data.columns import source_column
     from hf_summ.data.loading import training_rows
-    from hf_summ.data.phrases import fit_phrases, load_tokenizer
+    from hf_summ.data.vocabulary import fit_phrases, load_tokenizer
 
     output = Path(arguments.output)
     is_own = output.is_dir() and output.resolve() == Path(arguments.processor).resolve()

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from hf_summ.data.public_corpora import PUBLIC_CORPORA, prepare
+from hf_summ.data.corpora import PUBLIC_CORPORA, prepare
 
 
 def add_parser(commands) -> None:

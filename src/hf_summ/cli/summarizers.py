@@ -184,9 +184,6 @@ def check_flags(arguments: argparse.Namespace, **least: int) -> None:
 
     Args:
         least: flag -> its minimum, for flags that only this command has.
-
-    Raises:
-        ValueError: a number is out of range, the device does not exist, or a flag has no effect with the others.
     """
     flags.check_flags(arguments, {**_FLAGS, **{name: Flag(range=Range(number)) for name, number in least.items()}})
     most = arguments.max_new_tokens
@@ -208,11 +205,7 @@ def check_flags(arguments: argparse.Namespace, **least: int) -> None:
 
 
 def find_model(arguments: argparse.Namespace) -> None:
-    """Replace the name of a bundled model by its folder; without --model, use the default model and print a note.
-
-    Raises:
-        ValueError: the folder is missing or damaged.
-    """
+    """Replace the name of a bundled model by its folder; without --model, use the default model and print a note."""
     name = arguments.model or DEFAULT_MODEL
     graphs = None
     if (arguments.model is None or is_bundled(name)) and _leaves_runtime(arguments):
@@ -236,11 +229,7 @@ def _leaves_runtime(arguments: argparse.Namespace) -> bool:
 
 
 def check_output_file(arguments: argparse.Namespace) -> None:
-    """Check the output file, if there is one.
-
-    Raises:
-        ValueError: it is a folder, or is in a folder that does not exist.
-    """
+    """Check the output file, if there is one."""
     if arguments.output is not None:
         output = Path(arguments.output)
         if output.is_dir() or not output.parent.is_dir():
@@ -252,9 +241,6 @@ def load_summarizer(arguments: argparse.Namespace, **settings):
 
     Args:
         settings: arguments of `pipeline` that override the flags.
-
-    Raises:
-        ValueError: the checkpoint cannot be loaded, or does not support the given phrases or settings.
     """
     values = vars(arguments)
     load = _load_graphs if values.get("runtime") == "onnx" else _load_pipeline
@@ -350,12 +336,7 @@ def check_is_text(file: str, remedy: str) -> None:
 
 
 def read_document(file: str, encoding: str) -> str:
-    """The text of a file or of standard input.
-
-    Raises:
-        ValueError: it is not text in this encoding.
-        OSError: the file cannot be read.
-    """
+    """The text of a file or of standard input."""
     content = sys.stdin.buffer.read() if file == STANDARD_INPUT else Path(file).read_bytes()
     try:
         # a byte-order mark is not part of the text

@@ -80,13 +80,7 @@ def add_parser(commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Fit the vocabulary and write the processor.
-
-    Raises:
-        ValueError: a number is too small, a flag has no effect beside the others, the output is not a new or empty
-            folder, or as `load`, `fit_processor` and `prune_bert`.
-        ImportError: the tagger is not installed.
-    """
+    """Fit the vocabulary and write the processor."""
     flags, settings = flags_in(VocabularyFlags), values_of(arguments, VocabularyFlags)
     check_flags(arguments, flags)
     check_new_folder("--output", arguments.output)
@@ -95,7 +89,7 @@ def run(arguments: argparse.Namespace) -> None:
         for name, value in settings.items():
             if name != "min_frequency" and value != flags[name].default:
                 raise ValueError(f"--{name}: has no effect beside --prune_bert {bert}: BERT's tokenizer stays as it is")
-        from hf_summ.data.pruning import prune_bert
+        from hf_summ.data.vocabulary import prune_bert
 
         size, of_bert = prune_bert(_texts(arguments), bert, arguments.output, min_frequency=arguments.min_frequency)
         print(f"{arguments.output}: {size} of BERT's {of_bert} subwords")

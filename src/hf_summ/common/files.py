@@ -77,9 +77,6 @@ def moved_into_place(path: str | os.PathLike) -> Generator[Path]:
 
     On leaving the context, it replaces `path`, or its link target, in a single step and with the old permissions; after
     an error it is removed, and `path` is unchanged.
-
-    Raises:
-        OSError: `path` is a folder that is not empty.
     """
     path = Path(os.path.realpath(path))
     # writers of the same file must not move each other's partial files; the original name may have the maximum length

@@ -117,11 +117,7 @@ def values_of(arguments: argparse.Namespace, declared: Any) -> dict[str, Any]:
 
 
 def check_flags(arguments: argparse.Namespace, flags: Mapping[str, Flag]) -> None:
-    """Check a command's flags, of which it may lack some.
-
-    Raises:
-        ValueError: a number is out of range, or a flag has no effect beside the others.
-    """
+    """Check a command's flags, of which it may lack some."""
     values = {name: getattr(arguments, name, flag.default) for name, flag in flags.items()}
     settings = {name: value for name, value in values.items() if value != flags[name].default}
     check_ranges(settings, flags)

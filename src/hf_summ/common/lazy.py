@@ -33,9 +33,6 @@ def import_extra(module: str, needs: str, extra: str) -> ModuleType:
     Args:
         needs: the beginning of the error's message, such as "BLEU needs sacrebleu".
         extra: the extra of this package that installs the library.
-
-    Raises:
-        ImportError: it is not installed.
     """
     try:
         return import_module(module)

@@ -28,9 +28,6 @@ _NAMED = 4
 def parse_json(text: str, strict: bool = True) -> Any:
     """The value of a JSON text.
 
-    Args:
-        strict: as for `json.loads`.
-
     Raises:
         JSONDecodeError: it is not JSON.
         ValueError: an object has a key twice, a number has too many digits, or values are nested too deeply.
@@ -107,9 +104,6 @@ def read_record(path: Path, problem_of: Callable[[Any], str | None]) -> Any:
 
     Args:
         problem_of: returns the problem with the content, or None; its errors on malformed content count as problems.
-
-    Raises:
-        ValueError: the record cannot be read, or its content has a problem.
     """
     try:
         content = parse_yaml(path.read_text(encoding="utf-8"))
@@ -147,11 +141,7 @@ def _short(value: Any) -> str:
 
 
 def to_json(value: Any, **settings: Any) -> str:
-    """A value as JSON, with null for numbers that JSON lacks, such as NaN, and strings for values of other types.
-
-    Args:
-        settings: settings of `json.dumps`.
-    """
+    """A value as JSON, with null for numbers that JSON lacks, such as NaN, and strings for values of other types."""
     settings = {"ensure_ascii": False, "default": str, **settings}
     try:
         return json.dumps(value, allow_nan=False, **settings)

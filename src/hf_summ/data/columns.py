@@ -51,9 +51,6 @@ def choose_columns(
     """The columns of `document`, `summary` and, if it is named, `prefix`.
 
     Unnamed columns of documents and summaries are the first usual ones among `columns`.
-
-    Raises:
-        ValueError: there is no such column, or one is chosen twice.
     """
     chosen = {
         "document": choose_column(columns, text_column, DOCUMENT_COLUMNS, where, "with `text_column`", summary_column),
@@ -75,9 +72,6 @@ def choose_column(
     Args:
         hint: how to name a column, for the message.
         other: a column that is chosen for something else.
-
-    Raises:
-        ValueError: there is no such column; the message lists those present and suggests the most similar.
     """
     free = [column for column in columns if column not in (name, other)]
     spelled = {column.lower(): column for column in reversed(free)}
@@ -103,14 +97,7 @@ def _numbered(spelled: dict[str, str], usual: Sequence[str]) -> str | None:
 
 
 def prediction_column(row: dict[str, Any], name: str | None, where: str) -> str:
-    """The column `name` of predictions; if it is None, the first usual one, one named like predictions, or `summary`.
-
-    Args:
-        row: a row of the file.
-
-    Raises:
-        ValueError: as `choose_column`.
-    """
+    """The column `name` of predictions; by default the first usual one, one named like predictions, or `summary`."""
     similar = (column for column, value in row.items() if isinstance(value, str) and _PREDICTED.search(column))
     usual = (*PREDICTION_COLUMNS, *map(str.lower, similar), "summary")
     return choose_column(list(row), name, usual, where, "with `prediction_column`")
@@ -153,9 +140,6 @@ def text_or_texts(row: dict[str, Any], column: str, where: str) -> str | list[st
 
     A list may be written as text, in JSON or as Python and NumPy print it; several columns, see `names_in`, are a list
     of their texts.
-
-    Raises:
-        ValueError: the row has no such column, or its value is not text.
     """
     if column in row:
         value = _listed(row[column])

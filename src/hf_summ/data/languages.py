@@ -92,9 +92,6 @@ def language_code(language: str) -> str:
     """The language of a code or an English name: en for en-GB, en_US.UTF-8, eng, eng_Latn and English.
 
     It has two letters where ISO 639 has such a code, and otherwise three.
-
-    Raises:
-        ValueError: it is neither an ISO 639 code nor the name of a language with a code of two letters.
     """
     check_text("language", language)
     names, spelled = _names(), re.sub(r"[\s-]", "_", language.strip().lower())
@@ -114,7 +111,8 @@ def probable_language(text: str) -> str | None:
 
     This tells apart the languages of `_FREQUENT` and `_SCRIPTS` alone.
     """
-    scripts = Counter(map(_script_of, islice(filter(str.isalpha, text), _LETTERS)))
+    letters = islice(filter(str.isalpha, text), _LETTERS)
+    scripts = Counter(unicode_name(letter, "UNKNOWN").split()[0] for letter in letters)
     if scripts["HIRAGANA"] + scripts["KATAKANA"] > _KANA * scripts["CJK"] > 0:
         return "ja"
     words = re.findall(r"\w+", text.lower())
@@ -124,10 +122,6 @@ def probable_language(text: str) -> str | None:
         return best
     script, _ = scripts.most_common(1)[0] if scripts else ("", 0)
     return _SCRIPTS.get(script)
-
-
-def _script_of(letter: str) -> str:
-    return unicode_name(letter, "UNKNOWN").split()[0]
 
 
 @cache

@@ -79,9 +79,6 @@ def training_rows(files: Iterable[str], settings: Mapping[str, Any]) -> Iterator
 
     Args:
         settings: those of `Corpus` among them say how to read each file.
-
-    Raises:
-        ValueError: as `load`.
     """
     for rows in [load(Corpus.among({**settings, "train_file": file}))["train"] for file in files]:
         yield from rows
@@ -185,11 +182,7 @@ def _name_columns(dataset: datasets.Dataset, where: str, corpus: Corpus) -> data
 
 
 class Survey:
-    """The checked rows of a split's files; a problem is reported with its line before any work starts.
-
-    Raises:
-        ValueError: as `load`.
-    """
+    """The checked rows of a split's files; a problem is reported with its line before any work starts."""
 
     def __init__(self, corpus: Corpus, split: str):
         self._corpus, self._split, self._name, self._paths = corpus, split, corpus.files[split], corpus.paths(split)
@@ -249,11 +242,7 @@ class Survey:
 
 
 def columns_of(corpus: Corpus, split: str) -> tuple[str, str] | None:
-    """The columns of documents and summaries in a split's file, or None if its type has no column names.
-
-    Raises:
-        ValueError: as `load`.
-    """
+    """The columns of documents and summaries in a split's file, or None if its type has no column names."""
     paths = corpus.paths(split)
     if not has_column_names(paths):
         return None

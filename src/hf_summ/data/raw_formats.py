@@ -59,10 +59,6 @@ def read_lcsts(paths: tuple[Path, ...], show_progress: bool = False) -> Rows:
 
     White space around tags and texts is ignored; line ends within a text are kept. `&`, `<` and apparent entities are
     text, as the files have no escapes.
-
-    Raises:
-        ValueError: text outside `<doc id=N>`; or a document without its end tag, without exactly one `<summary>` and
-            one `<short_text>`, or with a label that is not a whole number.
     """
     text, start = "", 0
     for number, line in read_lines(paths[0], show_progress):
@@ -96,11 +92,7 @@ def _lcsts_row(text: str, where: str) -> dict[str, Any]:
 
 
 def read_duc(paths: tuple[Path, ...], show_progress: bool = False) -> Rows:
-    """Rows of `document` and `references` from an input file and its line-aligned references.
-
-    Raises:
-        ValueError: the files differ in length.
-    """
+    """Rows of `document` and `references` from an input file and its line-aligned references."""
     for number, (document, *references) in read_aligned(paths, show_progress):
         yield f"line {number}", {"document": document, "references": references}
 
@@ -154,9 +146,6 @@ def read_xsum(paths: tuple[Path, ...], show_progress: bool = False) -> Rows:
     """Rows of `document`, `summary` and `id` (the file's name) from `.summary` files (Narayan et al. 2018).
 
     The summary is the first sentence of a page; the document is its remaining text, without lines of buttons.
-
-    Raises:
-        ValueError: a file lacks the first sentence or the remaining text.
     """
     for path in progress_bar(paths, "reading articles", unit="article", disable=not show_progress):
         _, *sections = _XSUM_HEADING.split("".join(line for _, line in read_lines(path)))
@@ -172,11 +161,7 @@ def read_xsum(paths: tuple[Path, ...], show_progress: bool = False) -> Rows:
 
 
 def format_of(data_format: str | None) -> "DataFormat":
-    """The format of this name; without a name, the format that reads a file by its extension.
-
-    Raises:
-        ValueError: an unknown format; the message suggests the most similar.
-    """
+    """The format of this name; without a name, the format that reads a file by its extension."""
     if data_format is None:
         return _BY_EXTENSION
     if data_format not in DATA_FORMATS:

@@ -32,11 +32,7 @@ UnreadRows = Iterator[tuple[str, Callable[[], dict[str, Any]]]]
 
 
 def locate(name: str) -> tuple[Path, ...]:
-    """The corpus file `name`, or the two files of a line-aligned pair.
-
-    Raises:
-        ValueError: a file does not exist, is empty or is of an unknown type.
-    """
+    """The corpus file `name`, or the two files of a line-aligned pair."""
     paths = [Path(file.strip()) for file in name.split(",")]
     if len(paths) == 2 and not os.path.exists(name):
         if any(kind_of_file(path) in ROW_FILES for path in paths):
@@ -56,11 +52,7 @@ def locate(name: str) -> tuple[Path, ...]:
 
 
 def existing(path: Path) -> Path:
-    """`path`, if it is a file that is not empty.
-
-    Raises:
-        ValueError: it does not exist, is a folder, or is empty.
-    """
+    """`path`, if it is a file that is not empty."""
     # os.path, as Path's methods fail on names that are too long
     if saved_files(path):
         return path
@@ -76,11 +68,7 @@ def existing(path: Path) -> Path:
 
 
 def beside(path: Path, names: Sequence[str], content: str) -> Path:
-    """The first other file of these names, or one of them with `.gz`, in the folder of `path`.
-
-    Raises:
-        ValueError: there is none.
-    """
+    """The first other file of these names, or one of them with `.gz`, in the folder of `path`."""
     files = [path.with_name(f"{name}{ending}") for name in names for ending in ("", ".gz")]
     for file in files:
         if file != path and file.exists():
@@ -109,10 +97,6 @@ def read_rows(paths: tuple[Path, ...], show_progress: bool = False) -> Rows:
 
     Line-aligned pairs yield rows of `document` and `summary`. Byte-order marks and both kinds of line end are accepted.
     Blank lines are skipped, except in pairs, where every line counts.
-
-    Raises:
-        ValueError: text that is not UTF-8, broken compression, a line that is not a row, or a pair whose files differ
-            in length. The message names the file and the line.
     """
     if len(paths) == 1:
         return ((position, read()) for position, read in unread_rows(paths[0], show_progress))
@@ -125,9 +109,6 @@ def unread_rows(path: Path, show_progress: bool = False) -> UnreadRows:
 
     Rows can thus be skipped without parsing them, and an unreadable row does not end the iteration: its function raises
     the ValueError that `read_rows` would raise.
-
-    Raises:
-        ValueError: the file is unreadable: not UTF-8, broken compression, an unclosed quotation mark.
     """
     kind = kind_of_file(path)
     if kind in (".parquet", ".arrow"):
@@ -139,11 +120,7 @@ def unread_rows(path: Path, show_progress: bool = False) -> UnreadRows:
 
 
 def read_lines(path: Path, show_progress: bool = False) -> Iterator[tuple[int, str]]:
-    """Number and text of each line, including its end; only line feeds end a line.
-
-    Raises:
-        ValueError: the text is not UTF-8, has a line of more than 1 GiB, or the compression is broken.
-    """
+    """Number and text of each line, including its end; only line feeds end a line."""
     number = 0
     size, units = path.stat().st_size, {"unit": "B", "unit_scale": True, "disable": not show_progress}
     with open(path, "rb") as raw, progress_bar(None, f"checking {path.name}", size, **units) as bar:
@@ -167,11 +144,7 @@ def read_lines(path: Path, show_progress: bool = False) -> Iterator[tuple[int, s
 
 
 def read_aligned(paths: Sequence[Path], show_progress: bool = False) -> Iterator[tuple[int, list[str]]]:
-    """Number of each line and its texts in all files, without line ends.
-
-    Raises:
-        ValueError: the files differ in length, or as `read_lines`.
-    """
+    """Number of each line and its texts in all files, without line ends."""
     readers = [read_lines(path, show_progress and path is paths[0]) for path in paths]
     for number, lines in enumerate(zip_longest(*readers), 1):
         if None in lines:

@@ -100,11 +100,7 @@ def lead(
 
 
 def pick_sentences(document: str, sentences: Sequence[str], indices: Iterable[int]) -> str:
-    """The document's sentences with these indices, in its order and in one line.
-
-    Args:
-        sentences: the document's sentences, from `split_sentences`.
-    """
+    """The document's sentences with these indices, in its order and in one line."""
     before = 0
     pieces: list[str] = []
     chosen = set(indices)
@@ -117,11 +113,7 @@ def pick_sentences(document: str, sentences: Sequence[str], indices: Iterable[in
 
 
 def sentence_places(document: str, sentences: Sequence[str]) -> list[tuple[int, int]]:
-    """The [start, end) characters of a document's sentences.
-
-    Args:
-        sentences: the document's sentences, from `split_sentences`.
-    """
+    """The [start, end) characters of a document's sentences."""
     end = 0
     spans = []
     for sentence in sentences:

@@ -26,11 +26,7 @@ _ARROW = {
 
 
 def streamed_files(names: Sequence[str]) -> list[Path]:
-    """The files of these names, which may be patterns such as `news/*.jsonl.gz`; a pattern's files are sorted.
-
-    Raises:
-        ValueError: a file does not exist, is a folder, empty or of an unknown type; or no file matches a pattern.
-    """
+    """The files of these names, which may be patterns such as `news/*.jsonl.gz`; a pattern's files are sorted."""
     paths: list[Path] = []
     for name in names:
         is_pattern = has_magic(name) and not Path(name).exists()
@@ -56,12 +52,6 @@ class FileRows:
 
     Values are as in the file; a column with values of different types is a column of strings in the schema, see
     `stored`. A file is read row by row, but a .json file with one list as a whole.
-
-    Args:
-        paths: the files, see `streamed_files`.
-
-    Raises:
-        ValueError: a file cannot be read, or a column has incompatible types.
     """
 
     def __init__(self, paths: Sequence[Path]):
@@ -104,11 +94,7 @@ class FileRows:
         return {"files": [content_hash(path) for path in self._paths.values()]}
 
     def read(self, start: int = 0) -> UnreadRows:
-        """The rows from number `start` on; earlier rows are not parsed.
-
-        Raises:
-            ValueError: a file has changed since it was first read.
-        """
+        """The rows from number `start` on; earlier rows are not parsed."""
         for name, path in self._paths.items():
             number, state = self._survey[0][name]
             index = min(start, number)
@@ -125,16 +111,7 @@ class FileRows:
 
 
 class HubRows:
-    """Rows of a split of a data set on the Hub, or of a folder that `datasets` can load, streamed.
-
-    Args:
-        name, config_name: the data set, and its configuration.
-        split: the split.
-
-    Raises:
-        ValueError: there is no such data set, configuration or split.
-        OSError: it cannot be reached.
-    """
+    """Rows of a split of a data set on the Hub, or of a folder that `datasets` can load, streamed."""
 
     def __init__(self, name: str, config_name: str | None, split: str):
         self._name, self._config_name, self._split = name, config_name, split

@@ -67,11 +67,7 @@ class ColumnSurvey:
         return tuple(column for column, seen in self._seen.items() if seen.rows and seen.meaning == "sentences")
 
     def look_at(self, row: dict[str, Any], where: str) -> dict[str, Any] | None:
-        """Check a row, and return its texts by `chosen`'s keys, or None if its document or summary has no text.
-
-        Raises:
-            ValueError: its document or summary is not text, or is a list unlike in earlier rows, or the reverse.
-        """
+        """Check a row, and return its texts by `chosen`'s keys, or None if its document or summary has no text."""
         texts: dict[str, Any] = {}
         for column, name in self.chosen.items():
             value = text_or_texts(row, name, where)

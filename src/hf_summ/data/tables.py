@@ -18,9 +18,6 @@ def table_rows(path: Path, start: int = 0) -> UnreadRows:
 
     Args:
         path: a .parquet or .arrow file, or a folder of one split that `save_to_disk` of `datasets` wrote.
-
-    Raises:
-        ValueError: a file is not complete.
     """
     end = start
     try:
@@ -33,11 +30,7 @@ def table_rows(path: Path, start: int = 0) -> UnreadRows:
 
 
 def parquet_file(path: Path) -> pq.ParquetFile:
-    """The opened file.
-
-    Raises:
-        ValueError: it is not complete.
-    """
+    """The opened file."""
     try:
         return pq.ParquetFile(path)
     # UnicodeDecodeError: column names that are not UTF-8

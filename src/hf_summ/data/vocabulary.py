@@ -1,17 +1,31 @@
 """Vocabularies fitted to the user's corpus."""
 
+import json
+import os
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
+from pathlib import Path
 
 from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers, processors
-from transformers import PreTrainedTokenizerFast
+from transformers import (
+    AutoModel,
+    AutoProcessor,
+    AutoTokenizer,
+    PreTrainedTokenizerBase,
+    PreTrainedTokenizerFast,
+    ProcessorMixin,
+)
 
-from hf_summ.common.messages import unknown_choice
+from hf_summ.common.files import check_hub_reachable, moved_into_place
+from hf_summ.common.messages import one_line, progress_bar, unknown_choice
 from hf_summ.data.units import UNITS, character_tokenizer, subword_tokenizer, unit_trainer, word_tokenizer
 from hf_summ.models.checks import check_integer, check_text
+from hf_summ.models.pretrained_parts import check_encoder, read_config, read_model
 from hf_summ.models.processing_drgd import DrgdProcessor
 from hf_summ.models.processing_gdlf import GdlfProcessor
+from hf_summ.models.processing_highlight_transformer import HighlightTransformerProcessor
 from hf_summ.models.text_documents import WASHINGS, readable, washed
 from hf_summ.models.text_tagging import check_script, default_tag_vocabulary, tag_vocabulary_of
 
@@ -121,11 +135,6 @@ def fit_processor(
         documents_and_summaries, vocab_size, lowercase, min_frequency, units, digits_as_hash: as for `fit_vocabulary`.
         tags, tagger, restore_case, lengths: as for `GdlfProcessor`; DRGD's has no tags.
         washing: as for `DrgdProcessor`; the vocabulary is fitted to washed texts.
-
-    Raises:
-        ValueError: an unknown `washing`, `restore_case` with neither `lowercase` nor washing, a tagger whose script
-            differs from that of the first texts, or as `fit_vocabulary`.
-        ImportError: the tagger is not installed.
     """
     if washing is not None and washing not in WASHINGS:
         raise ValueError(unknown_choice("`washing`", washing, WASHINGS))
@@ -186,3 +195,121 @@ def checked_texts(texts: Iterable[str]) -> Iterator[str]:
         yield readable(text)
     if empty:
         raise ValueError("no text to fit a vocabulary to: the corpus is empty or blank")
+
+
+def load_tokenizer(name: str) -> ProcessorMixin | PreTrainedTokenizerBase:
+    """The processor, or the bare tokenizer, in a folder or a Hub repository."""
+    try:
+        check_hub_reachable(name)
+        return AutoProcessor.from_pretrained(name)
+    except Exception as error:
+        # for broken files, transformers and tokenizers raise errors of any type
+        raise ValueError(f"{name}: cannot be read; make one with `hf-summ vocabulary`: {one_line(error)}") from error
+
+
+def fit_phrases(
+    examples: Iterable[str | list[str]],
+    vocabulary: ProcessorMixin | PreTrainedTokenizerBase,
+    max_frequencies: int | None = 200_000,
+    **settings: int | None,
+) -> HighlightTransformerProcessor:
+    """A Highlight-Transformer's processor with another processor's vocabulary and settings, and the examples' phrases.
+
+    Args:
+        examples: texts, or lists of the documents of an example.
+        vocabulary: a processor of this package, or a tokenizer.
+        max_frequencies: maximum number of phrases to keep, the most frequent ones.
+        settings: settings of the new processor; those that are not None replace the other's.
+    """
+    names = ("max_source_length", "max_target_length", "document_separator", "restore_case")
+    inherited = {name: getattr(vocabulary, name) for name in names if hasattr(vocabulary, name)}
+    changed = {name: value for name, value in settings.items() if value is not None}
+    processor = HighlightTransformerProcessor(getattr(vocabulary, "tokenizer", vocabulary), **inherited | changed)
+    if max_frequencies is not None:
+        check_integer("max_frequencies", max_frequencies, 1)
+    processor.fit(examples, max_frequencies)
+    return processor
+
+
+def prune_bert(
+    documents_and_summaries: Iterable[str], name: str, output: str | os.PathLike, min_frequency: int = 2
+) -> tuple[int, int]:
+    """Write a BERT and its tokenizer with only the subwords that the texts need, as a folder for `bert_name`.
+
+    These are special tokens, subwords that occur at least `min_frequency` times, and the single characters of all that
+    occur. Where a subword is removed, its word is split into shorter ones. Words without such a subword are split as
+    before, and none becomes unknown. The vectors that remain are unchanged.
+
+    Args:
+        documents_and_summaries: as for `fit_vocabulary`.
+        name: checkpoint of BERT with a WordPiece tokenizer; a folder or a Hub name.
+        output: the folder, new or empty.
+
+    Returns:
+        The number of subwords written, and the checkpoint's.
+    """
+    output = Path(output)
+    config = read_config("prune_bert", name)
+    check_encoder("prune_bert", name, config)
+    tokenizer = AutoTokenizer.from_pretrained(name)
+    backend = tokenizer.backend_tokenizer
+    # files may have those of the texts that the checkpoint was trained on
+    backend.no_truncation()
+    backend.no_padding()
+    state = json.loads(backend.to_str())
+    if state["model"]["type"] != "WordPiece":
+        raise ValueError(
+            f"`prune_bert` is {name!r:.80}, but must have a WordPiece tokenizer, not {state['model']['type']}"
+        )
+    counts: Counter[int] = Counter()
+    for text in progress_bar(checked_texts(documents_and_summaries), "Counting subwords", unit=" texts"):
+        counts.update(backend.encode(text, add_special_tokens=False).ids)
+    vocabulary = tokenizer.get_vocab()
+    pieces = _needed(counts, vocabulary, state, min_frequency)
+    _renumber(state, pieces)
+
+    model = read_model(AutoModel, "prune_bert", name, config, unused=("pooler",))
+    ids = [vocabulary[piece] for piece in pieces]
+    words = model.get_input_embeddings().weight
+    words.data = words.data[ids]
+    special = {key: value for key, value in config.to_dict().items() if key.endswith("_token_id")}
+    model.config.update({key: ids.index(value) if value in ids else None for key, value in special.items()})
+    model.config.vocab_size = len(ids)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with moved_into_place(output) as folder:
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        (folder / "tokenizer.json").write_text(json.dumps(state, ensure_ascii=False), encoding="utf-8")
+    return len(pieces), len(vocabulary)
+
+
+def _needed(counts: Counter[int], vocabulary: dict[str, int], state: dict, min_frequency: int) -> list[str]:
+    """The subwords that are needed, in their order."""
+    prefix = state["model"]["continuing_subword_prefix"]
+    needed = {token["content"] for token in state["added_tokens"]}
+    for piece, number in vocabulary.items():
+        if number not in counts:
+            continue
+        start = prefix if piece.startswith(prefix) and piece != prefix else ""
+        first, *following = piece.removeprefix(start)
+        characters = {start + first, *(prefix + character for character in following)}
+        needed |= characters & vocabulary.keys()
+        # without all of its characters, a word could become unknown
+        if counts[number] >= min_frequency or not characters <= vocabulary.keys():
+            needed.add(piece)
+    return sorted(needed, key=vocabulary.__getitem__)
+
+
+def _renumber(state: dict, pieces: list[str]) -> None:
+    """Change a tokenizer's state to that of these subwords, numbered in their order."""
+    ids = {piece: number for number, piece in enumerate(pieces)}
+    state["model"]["vocab"] = {piece: ids[piece] for piece in state["model"]["vocab"] if piece in ids}
+    for token in state["added_tokens"]:
+        token["id"] = ids[token["content"]]
+    post_processor = state["post_processor"] or {}
+    for token in post_processor.get("special_tokens", {}).values():
+        token["ids"] = [ids[piece] for piece in token["tokens"]]
+    # of BERT's own kind of post-processor, which is no template
+    for name in post_processor.keys() & {"cls", "sep"}:
+        piece, _ = post_processor[name]
+        post_processor[name] = [piece, ids[piece]]

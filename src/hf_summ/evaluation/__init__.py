@@ -1,8 +1,7 @@
 """Scores of summaries."""
 
 from hf_summ.evaluation.bleu import bleu, bleu_statistics, chrf, chrf_statistics, corpus_bleu, corpus_chrf
-from hf_summ.evaluation.fragments import copied_fragments
-from hf_summ.evaluation.novelty import copy_positions, corpus_statistics, novelty, novelty_scores
+from hf_summ.evaluation.novelty import copied_fragments, copy_positions, corpus_statistics, novelty, novelty_scores
 from hf_summ.evaluation.rouge import rouge, rouge155_scores, rouge_scores
 from hf_summ.evaluation.significance import (
     bootstrap_interval,

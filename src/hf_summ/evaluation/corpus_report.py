@@ -42,9 +42,6 @@ class FileReport:
         limits: the numbers of subwords that a model reads of documents, and writes.
         language: ISO 639 code; guessed if None.
         sample: number of rows, drawn at random, whose texts are measured; counts are of all rows.
-
-    Raises:
-        ValueError: as `hf_summ.data.load`.
     """
 
     def __init__(

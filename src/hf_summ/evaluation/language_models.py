@@ -58,11 +58,7 @@ class LanguageModel:
         return self.start is not None and self.objective != MASKED
 
     def tokens(self, text: str) -> list[int]:
-        """Ids of the text's tokens, without special tokens.
-
-        Raises:
-            ValueError: the tokenizer gives an id without an embedding in the model.
-        """
+        """Ids of the text's tokens, without special tokens."""
         tokens = self.tokenizer(readable(text), add_special_tokens=False, verbose=False)["input_ids"]
         if max(tokens, default=0) >= self.model.config.vocab_size:
             raise ValueError(
@@ -78,13 +74,6 @@ def load_language_model(name: str) -> LanguageModel:
     XLNet is a permutation LM, BERT and RoBERTa are masked, and decoder-only models are causal. A masked LM starts with
     `[CLS]`, a causal one with its beginning-of-text token. XLNet has no token that starts a text: its `<cls>` comes
     last.
-
-    Args:
-        name: folder, or name on the Hub.
-
-    Raises:
-        ValueError: it does not exist, is not a language model, lacks weights such as those of the masked-LM head, or
-            has no mask token; the message names it.
     """
 
     def auto_class_of(config: PreTrainedConfig) -> type:
@@ -136,9 +125,6 @@ def acceptance(
 
     Returns:
         One list per percentile with one value per token, without the first unless the model judges it.
-
-    Raises:
-        ValueError: the text has no tokens to judge.
     """
     tokens = language_model.tokens(text)
     if language_model.start is not None:
@@ -209,11 +195,7 @@ def shuffled(text: str, seed: int) -> str:
 
 
 def random_words(language_model: LanguageModel, count: int, seed: int) -> str:
-    """`count` words drawn uniformly from the whole words of two letters or more in the model's vocabulary.
-
-    Raises:
-        ValueError: the vocabulary has none.
-    """
+    """`count` words drawn uniformly from the whole words of two letters or more in the model's vocabulary."""
     tokenizer = language_model.tokenizer
     ids = sorted(set(tokenizer.get_vocab().values()))
     candidates = [
@@ -253,9 +235,6 @@ def compare_language_models(
         `random_text`, `seed` and `models`. Each model has `model`, `kind`, `judges_first_token`, `context` and `rows`,
         one row per percentile and text with `percentile`, `text`, `tokens`, `recall`, `detection` and `accuracy`; the
         row of random words has only a detection.
-
-    Raises:
-        ValueError: a percentile outside 0 to 100, or as `acceptance` and `random_words`.
     """
     for percentile in percentiles:
         if not 0 <= percentile <= 100:

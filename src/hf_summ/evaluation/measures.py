@@ -164,7 +164,7 @@ def _chrf(predictions, references, settings: Settings) -> dict[str, Scored]:
 
 def _bertscore(predictions, references, settings: Settings) -> dict[str, Scored]:
     # imported here, as below: no other measure needs torch
-    from hf_summ.evaluation.bertscore import bertscore_scores
+    from hf_summ.evaluation.pair_models import bertscore_scores
 
     return {"bertscore": mean_over_rows(bertscore_scores(settings.metrics["bertscore"], predictions, references))}
 
@@ -179,7 +179,7 @@ def _support(predictions, sources, settings: Settings) -> dict[str, Scored]:
 
 
 def _entailment(predictions, sources, settings: Settings) -> dict[str, Scored]:
-    from hf_summ.evaluation.entailment import entailment_model, entailment_scores
+    from hf_summ.evaluation.pair_models import entailment_model, entailment_scores
 
     model = entailment_model(settings.metrics["entailment"])
     return {"entailment": mean_over_rows(entailment_scores(model, predictions, sources, settings.language))}
@@ -265,11 +265,7 @@ def measure_of(score: str) -> Measure | None:
 
 
 def check_metrics(metrics: Iterable[str]) -> dict[str, str]:
-    """The measures named on a command line as `name` or `name=MODEL`: name -> model, empty if it needs none.
-
-    Raises:
-        ValueError: an unknown measure, or a missing or needless model.
-    """
+    """The measures named on a command line as `name` or `name=MODEL`: name -> model, empty if it needs none."""
     models = {}
     for text in metrics:
         name, equals, model = text.partition("=")

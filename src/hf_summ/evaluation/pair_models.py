@@ -1,25 +1,56 @@
-"""Pre-trained models that judge texts: loading, and the classification of pairs in batches of similar length."""
+"""Pre-trained models that judge texts: loading, and scores of pairs.
 
+The scores are entailment by a model of natural language inference, BERT's next-sentence head as a judge of neighboring
+sentences (Devlin et al. 2019, section 3.1), and BERTScore (Zhang et al. 2020), which matches tokens of two texts
+greedily by the cosine of their contextual embeddings.
+"""
+
+import hashlib
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from itertools import pairwise, product
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from huggingface_hub.errors import StrictDataclassError
-from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from torch.nn.functional import normalize
+from transformers import (
+    MODEL_FOR_NEXT_SENTENCE_PREDICTION_MAPPING,
+    AutoConfig,
+    AutoModel,
+    AutoModelForNextSentencePrediction,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 from hf_summ.common.files import check_hub_reachable
 from hf_summ.common.messages import one_line, progress_bar
+from hf_summ.data.sentences import split_sentences
+from hf_summ.evaluation.bleu import reference_rows
+from hf_summ.evaluation.words import check_pairs
 from hf_summ.models.pretrained_parts import longest_input
 from hf_summ.models.text_documents import readable
 
 Pair = tuple[str, str]
-# tokens per batch, with padding: enough for throughput, few enough to bound memory
-_TOKENS_AT_ONCE = 8192
 # most tokens of a pair, which bounds memory where a model's positions do not
 _LONGEST_CONTEXT = 512
 # pairs that are tokenized and sorted by length together
 _PAIRS_AT_ONCE = 4096
+_LABEL = "entailment"
+# the label of BERT's head for "the second text follows the first"
+_FOLLOWS, _IS_RANDOM = 0, 1
+# texts that are encoded and compared together, of which batches have similar lengths
+_TEXTS_AT_ONCE = 1024
+# tokens per batch, with padding: enough for throughput, few enough to bound memory
+_TOKENS_AT_ONCE = 8192
+# tokens of a text, (T, D), and which of them are not special tokens, (T,)
+Embedded = tuple[torch.Tensor, torch.Tensor]
 
 
 class Unfit(ValueError):
@@ -34,9 +65,6 @@ def load_checkpoint(
     Args:
         task: what the model is for, in messages: "it cannot be loaded as a … model".
         auto_class_of: maps the configuration to transformers' Auto class for the head, or raises `Unfit`.
-
-    Raises:
-        ValueError: it does not exist, or cannot do the task.
     """
     try:
         check_hub_reachable(name, cache_dir=hub_settings.get("cache_dir"))
@@ -66,16 +94,9 @@ class PairModel(ABC):
 
     A pair that exceeds the model's positions is truncated at the end of its longer text.
 
-    Args:
-        name: a folder, or a name on the Hub.
-        hub_settings: `cache_dir` and `token`.
-
     Attributes:
         task, hint: what the model is for, in messages, and the checkpoint that they suggest.
         context: the number of tokens of a pair that the model reads.
-
-    Raises:
-        ValueError: it does not exist, cannot do the task, or has no weights for its head.
     """
 
     task: ClassVar[str]
@@ -131,3 +152,184 @@ class PairModel(ABC):
         inputs = self.tokenizer.pad(batch, return_tensors="pt").to(self.model.device)
         # double precision keeps probabilities near one apart
         return self.probabilities(self.model(**inputs).logits.double()).tolist()
+
+
+class EntailmentModel(PairModel):
+    """A sequence classifier with the label "entailment", in any case: the probability that a premise entails a claim.
+
+    See `PairModel` for the arguments.
+    """
+
+    task = "natural language inference"
+    hint = "name a checkpoint that was saved with its classification head"
+
+    def auto_class_of(self, config: PreTrainedConfig) -> type:
+        """See `PairModel.auto_class_of`; one label must be "entailment"."""
+        labels = [str(label).lower() for _, label in sorted(config.id2label.items())]
+        if _LABEL not in labels:
+            raise Unfit(f"{self.name} has the labels {', '.join(labels)}: name a checkpoint with the label '{_LABEL}'")
+        self._label = labels.index(_LABEL)
+        return AutoModelForSequenceClassification
+
+    def probabilities(self, logits: torch.Tensor) -> torch.Tensor:
+        """(B, labels) -> (B,), see `PairModel.probabilities`."""
+        return logits.softmax(-1)[:, self._label]
+
+    def passages(self, source: str, claims: Sequence[str], language: str) -> Iterator[str]:
+        """Windows of consecutive source sentences, each as long as fits beside the longest claim."""
+        sentences = split_sentences(source, language)
+        texts = [readable(text) for text in (*claims, *sentences)]
+        lengths = list(map(len, self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]))
+        room = self.context - self.tokenizer.num_special_tokens_to_add(pair=True) - max(lengths[: len(claims)])
+        window: list[str] = []
+        used = 0
+        for sentence, length in zip(sentences, lengths[len(claims) :], strict=True):
+            if window and used + length > room:
+                yield " ".join(window)
+                window, used = [], 0
+            window.append(sentence)
+            used += length
+        if window:
+            yield " ".join(window)
+
+
+@lru_cache(maxsize=1)
+def entailment_model(name: str) -> EntailmentModel:
+    """The model of that name, loaded once."""
+    return EntailmentModel(name)
+
+
+def entailment_scores(
+    model: EntailmentModel, predictions: Sequence[str], sources: Sequence[str], language: str = "en"
+) -> np.ndarray:
+    """Mean over a summary's sentences of the highest probability that a source passage entails the sentence, in points.
+
+    A passage is as many consecutive source sentences as fit into the model's input with the summary's longest sentence.
+    A source sentence that does not fit alone is truncated.
+
+    Args:
+        predictions, sources: one summary and one document per row.
+        language: ISO 639 code, for sentence splitting.
+
+    Returns:
+        (N,), NaN where the summary or the source is blank.
+    """
+    check_pairs(predictions=predictions, sources=sources)
+    pairs: list[Pair] = []
+    shapes = []
+    for prediction, source in zip(predictions, sources, strict=True):
+        claims = split_sentences(prediction, language)
+        passages = list(model.passages(source, claims, language)) if claims else []
+        pairs += product(passages, claims)
+        shapes.append((len(passages), len(claims)))
+    ends = np.cumsum([passages * claims for passages, claims in shapes])
+    rows = zip(np.split(np.array(model(pairs)), ends[:-1]), shapes, strict=True)
+    return np.array([100 * row.reshape(shape).max(0).mean() if row.size else np.nan for row, shape in rows])
+
+
+class NextSentenceModel(PairModel):
+    """A BERT with its next-sentence head: the probability that the second sentence of a pair follows the first.
+
+    See `PairModel` for the arguments. The model is a `BertForNextSentencePrediction` or has this head otherwise.
+    """
+
+    task = "next-sentence"
+    hint = "name a checkpoint that was saved with its next-sentence head, such as google-bert/bert-base-uncased"
+
+    def auto_class_of(self, config: PreTrainedConfig) -> type:
+        """See `PairModel.auto_class_of`."""
+        if type(config) not in MODEL_FOR_NEXT_SENTENCE_PREDICTION_MAPPING:
+            raise Unfit(f"{self.name} is a {config.model_type}, which has no next-sentence head: {self.hint}")
+        return AutoModelForNextSentencePrediction
+
+    def probabilities(self, logits: torch.Tensor) -> torch.Tensor:
+        """(B, 2) -> (B,), see `PairModel.probabilities`."""
+        return torch.sigmoid(logits[:, _FOLLOWS] - logits[:, _IS_RANDOM])
+
+    def fingerprint(self) -> str:
+        """A hash of the weights and the vocabulary, equal for equal checkpoints whatever their names."""
+        digest = hashlib.sha256(json.dumps(self.tokenizer.get_vocab(), sort_keys=True).encode())
+        for name, values in self.model.state_dict().items():
+            digest.update(name.encode() + values.cpu().numpy().tobytes())
+        return digest.hexdigest()
+
+
+def bertscore_scores(model: str, predictions: Sequence[str], references: Sequence[str | Sequence[str]]) -> np.ndarray:
+    """F of BERTScore of each row, in points, without weights by frequency and without rescaling.
+
+    Precision is the mean over the prediction's tokens of the highest cosine with a token of the reference, and recall
+    that over the reference's tokens. Special tokens can be matched, but are not counted. Texts that exceed the
+    encoder's positions, or 512 tokens, are truncated.
+
+    Args:
+        model: an encoder, or the encoder of a sequence-to-sequence model: a folder or a name on the Hub, with `:LAYER`
+            after it to take the hidden states of an earlier layer than the last, as in `roberta-large:17`.
+        predictions: one text per row.
+        references: one or several texts per row, of which the one with the highest F counts.
+
+    Returns:
+        (N,), 0 where either text is blank.
+
+    Raises:
+        ValueError: the encoder cannot be loaded, or has no such layer; or as `bleu_statistics`.
+    """
+    rows = reference_rows(predictions, references)
+    encoder = _encoder(model)
+    pairs = [(prediction, reference) for prediction, row in zip(predictions, rows, strict=True) for reference in row]
+    scores = []
+    with progress_bar(None, "BERTScore", len(pairs)) as bar:
+        for start in range(0, len(pairs), _TEXTS_AT_ONCE // 2):
+            chunk = pairs[start : start + _TEXTS_AT_ONCE // 2]
+            embedded = encoder({text.strip() for pair in chunk for text in pair})
+            scores += [_fmeasure(*(embedded[text.strip()] for text in pair)) for pair in chunk]
+            bar.update(len(chunk))
+    ends = np.cumsum([0, *map(len, rows)])
+    return 100 * np.array([max(scores[start:end]) for start, end in pairwise(ends)])
+
+
+def _fmeasure(prediction: Embedded, reference: Embedded) -> float:
+    (ours, is_ours), (theirs, is_theirs) = prediction, reference
+    if not (is_ours.any() and is_theirs.any()):
+        return 0.0
+    cosines = ours @ theirs.T
+    precision, recall = cosines.amax(1)[is_ours].mean().item(), cosines.amax(0)[is_theirs].mean().item()
+    return 2 * precision * recall / (precision + recall)
+
+
+class _Encoder:
+    """Embeds texts, in batches of similar length."""
+
+    def __init__(self, name: str):
+        checkpoint, _, layer = name.rpartition(":") if name.rpartition(":")[2].isdecimal() else (name, "", "-1")
+        self._tokenizer, model, _ = load_checkpoint(checkpoint, "text encoder", lambda _: AutoModel)
+        self._context, self._layer = context_of(model), int(layer)
+        self._model = model.get_encoder() if model.config.is_encoder_decoder else model
+        if self._layer > model.config.num_hidden_layers:
+            raise ValueError(f"{name}: the encoder has {model.config.num_hidden_layers} layers: give one of them")
+
+    @torch.inference_mode()
+    def __call__(self, texts: set[str]) -> dict[str, Embedded]:
+        """Normalized embeddings of the tokens of each text."""
+        order = sorted(texts, key=len)
+        embedded: dict[str, Embedded] = {}
+        while order:
+            # the last is about the longest; most tokens have two characters or more
+            size = max(2 * _TOKENS_AT_ONCE // min(len(order[-1]) + 1, 2 * self._context), 1)
+            batch, order = order[-size:], order[:-size]
+            inputs = self._tokenizer(
+                [readable(text) for text in batch],
+                truncation=True,
+                max_length=self._context,
+                padding=True,
+                return_special_tokens_mask=True,
+                return_tensors="pt",
+            ).to(self._model.device)
+            is_content, is_token = inputs.pop("special_tokens_mask") == 0, inputs["attention_mask"] > 0
+            states = self._model(**inputs, output_hidden_states=True).hidden_states[self._layer]
+            rows = zip(batch, normalize(states, dim=-1), is_token, is_content, strict=True)
+            embedded |= {text: (row[mask], counted[mask]) for text, row, mask, counted in rows}
+        return embedded
+
+
+# loaded once
+_encoder = lru_cache(maxsize=1)(_Encoder)

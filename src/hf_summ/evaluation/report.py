@@ -59,9 +59,6 @@ class Evaluation:
         against: name -> another system's predictions.
         labels: name of each row in messages; by default its number, counted from 0.
         name: the predictions' name in tables.
-
-    Raises:
-        ValueError: another system is named "predictions" or "references"; see also the functions of the measures.
     """
 
     def __init__(

@@ -88,9 +88,6 @@ def score_rows(
 
     Args:
         several: one of `SEVERAL`.
-
-    Raises:
-        ValueError: no reference has any words.
     """
     sizes = np.array([len(row) for row in rows])
     batches = []

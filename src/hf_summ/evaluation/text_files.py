@@ -3,7 +3,7 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 
 # kind of texts -> the setting that names their column
 _SETTINGS = {"predictions": "prediction_column", "references": "summary_column", "documents": "text_column"}
+_USUAL_COLUMNS = {"references": REFERENCE_COLUMNS, "documents": DOCUMENT_COLUMNS}
 # the separator that keeps tags as words
 NO_SEPARATOR = "none"
 
@@ -34,9 +35,6 @@ def tag_pattern(separator: str | None = None) -> re.Pattern[str]:
 
     Args:
         separator: the mark between sentences, such as `|||`; by default any of `SENTENCE_TAGS`.
-
-    Raises:
-        ValueError: `separator` is blank.
     """
     if separator is None:
         return re.compile("|".join(map(re.escape, SENTENCE_TAGS)))
@@ -81,16 +79,8 @@ def read_predictions(file: str, column: str | None = None) -> TextFile:
 
     Plain text has one text per line; blank lines are kept for alignment. Files of rows have named columns; a list in
     them is one of sentences.
-
-    Raises:
-        ValueError: a file that does not exist, is empty or not UTF-8; a broken row, a missing column, a value that is
-            not a string, or NUL characters. Messages name the file and the line.
     """
-
-    def choose(row: dict[str, Any], where: str) -> str:
-        return prediction_column(row, column, where)
-
-    texts = _read(file, "predictions", choose, column is not None, ["sentences"], None)
+    texts = _read(file, "predictions", column, ["sentences"], None)
     return replace(texts, notes=(*texts.notes, *notes_on_marks(file, texts.texts(), len(texts.rows))))
 
 
@@ -105,16 +95,9 @@ def read_references(
     Args:
         file: a file, or several with a reference each.
         lists, data_format: as for `hf_summ.data.Reading`.
-
-    Raises:
-        ValueError: the files do not belong together, or as `read_predictions`.
     """
-
-    def choose(row: dict[str, Any], where: str) -> str:
-        return choose_column(list(row), column, REFERENCE_COLUMNS, where, "with `summary_column`")
-
     files = [file] if isinstance(file, str) else file
-    first, *others = (_read(name, "references", choose, column is not None, lists, data_format) for name in files)
+    first, *others = (_read(name, "references", column, lists, data_format) for name in files)
     for other in others:
         check_aligned(first, other)
     rows = [
@@ -130,15 +113,8 @@ def read_documents(
     """Read one or several documents per row from `column`, by default the first of `DOCUMENT_COLUMNS`.
 
     Separators of corpora, such as `NEWLINE_CHAR`, become line ends.
-
-    Args:
-        lists, data_format: as for `hf_summ.data.Reading`.
     """
-
-    def choose(row: dict[str, Any], where: str) -> str:
-        return choose_column(list(row), column, DOCUMENT_COLUMNS, where, "with `text_column`")
-
-    texts = _read(file, "documents", choose, column is not None, lists, data_format)
+    texts = _read(file, "documents", column, lists, data_format)
     notes = notes_on_marks(file, map(DOCUMENT_SEPARATOR.join, texts.rows), len(texts.rows))
     rows = [[without_separators(text) for text in row] for row in texts.rows] if notes else texts.rows
     return replace(texts, rows=rows, notes=(*texts.notes, *notes))
@@ -157,9 +133,6 @@ def part_sentences(file: TextFile, separator: str | None = None) -> tuple[TextFi
 
     Args:
         separator: as for `tag_pattern`; "none" leaves the texts as they are.
-
-    Raises:
-        ValueError: as `tag_pattern`.
     """
     if separator == NO_SEPARATOR:
         return file, []
@@ -185,12 +158,7 @@ def part_lines(file: TextFile, lines: str = "auto") -> TextFile:
 
 
 def read_text(file: str | Path) -> str:
-    """Read a whole file as one text.
-
-    Raises:
-        OSError: it cannot be read.
-        ValueError: it is blank or not UTF-8.
-    """
+    """Read a whole file as one text."""
     try:
         # a byte-order mark does not belong to the text
         text = Path(file).read_text(encoding="utf-8-sig")
@@ -212,11 +180,7 @@ def read_systems(
     lists: Sequence[str] | None = None,
     data_format: str | None = None,
 ) -> tuple[list[TextFile], TextFile, TextFile | None]:
-    """Read a file of predictions for each system, their references, by default beside the first ones, and sources.
-
-    Raises:
-        ValueError: the files do not belong together, or as `read_predictions`.
-    """
+    """Read a file of predictions for each system, their references, by default beside the first ones, and sources."""
     systems = [read_predictions(file, prediction_column) for file in predictions]
     first = systems[0]
     of_rows = read_references(references or predictions[0], summary_column, lists, data_format)
@@ -230,11 +194,7 @@ def read_systems(
 
 
 def check_aligned(one: TextFile, other: TextFile) -> None:
-    """Check that the rows of two files belong together.
-
-    Raises:
-        ValueError: their ids differ (the message names the first such row), or their numbers of rows differ.
-    """
+    """Check that the rows of two files belong together."""
     if one.ids is not None and other.ids is not None:
         for row, (id_1, id_2) in enumerate(zip(one.ids, other.ids, strict=False)):
             # processing a corpus may have turned numbers into strings
@@ -251,31 +211,19 @@ def check_aligned(one: TextFile, other: TextFile) -> None:
         )
 
 
-def _read(
-    file: str,
-    texts: str,
-    choose: Callable[[dict[str, Any], str], str],
-    is_named: bool,
-    lists: Sequence[str] | None,
-    data_format: str | None,
-) -> TextFile:
-    """Read a file of `texts`: predictions, references or documents.
-
-    Args:
-        choose: returns a column of a row.
-        is_named: whether the user named it.
-    """
+def _read(file: str, texts: str, column: str | None, lists: Sequence[str] | None, data_format: str | None) -> TextFile:
+    """Read a file of `texts`: predictions, references or documents."""
     path = Path(file)
     rows, places, ids = [], [], []
     chosen, seen = None, None
     for place, row in _rows(path, data_format):
         where = f"{path}, {place}"
         if isinstance(row, str):
-            if is_named:
+            if column is not None:
                 raise ValueError(f"{path}: plain text has no columns: name none with `{_SETTINGS[texts]}`")
             value: str | list[str | None] | None = row
         else:
-            chosen = chosen or choose(row, where)
+            chosen = chosen or _column(row, texts, column, where)
             value = text_or_texts(row, chosen, where)
             ids.append(row.get("id"))
         if data_format == "multi_news" and isinstance(value, str):
@@ -302,6 +250,13 @@ def _read(
     if seen is not None and (note := seen.note()):
         notes += (f"{path}: {note}",)
     return TextFile(str(path), chosen, rows, places, None if None in ids or not ids else ids, notes)
+
+
+def _column(row: dict[str, Any], texts: str, name: str | None, where: str) -> str:
+    """The column `name` of a row's texts, or the usual one."""
+    if texts == "predictions":
+        return prediction_column(row, name, where)
+    return choose_column(list(row), name, _USUAL_COLUMNS[texts], where, f"with `{_SETTINGS[texts]}`")
 
 
 def _rows(path: Path, data_format: str | None) -> Rows | Iterator[tuple[str, str]]:

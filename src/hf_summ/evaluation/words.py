@@ -104,12 +104,7 @@ def check_pairs(**texts: Sequence[str]) -> None:
 
 
 def check_rows(predictions: Sequence[str], references: Sequence[str | Sequence[str]]) -> list[list[str]]:
-    """Each row's references as a list.
-
-    Raises:
-        ValueError: different numbers of predictions and references, none at all, a row without a reference, or a value
-            that is not a string.
-    """
+    """Each row's references as a list."""
     check_lengths(predictions=predictions, references=references)
     # most rows are strings, for which `is_list` is slow
     rows: list[list] = [[row] if isinstance(row, str) or not is_list(row) else list(row) for row in references]

@@ -20,7 +20,9 @@ def write_plot(report: dict[str, Any], path: Path) -> None:
     Beside it, `<stem>_curves.png` shows the training losses.
     """
     figure_class = import_extra("matplotlib.figure", "plots need matplotlib", "tables").Figure
-    blocks, measures = [_drawn(block) for block in report["datasets"]], report["measures"]
+    blocks, measures = report["datasets"], report["measures"]
+    # rows that were not run are left out
+    blocks = [{**block, "rows": [row for row in block["rows"] if not row["problem"]]} for block in blocks]
     trained = [block for block in blocks if any(row.get("curve") for row in block["rows"])]
     if trained:
         figure = figure_class(figsize=(8, 4.5 * len(trained)), layout="constrained")
@@ -51,11 +53,6 @@ def write_plot(report: dict[str, Any], path: Path) -> None:
     handles = {label: handle for pairs in drawn for handle, label in zip(*pairs, strict=True)}
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=2, fontsize=8, frameon=False)
     _save(figure, report, blocks, path)
-
-
-def _drawn(block: dict[str, Any]) -> dict[str, Any]:
-    """The block without rows that were not run."""
-    return {**block, "rows": [row for row in block["rows"] if not row["problem"]]}
 
 
 def _save(figure, report: dict[str, Any], blocks: Sequence[dict[str, Any]], path: Path) -> None:

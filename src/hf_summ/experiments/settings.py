@@ -30,9 +30,6 @@ def base_settings(
     """The flags of a row's training without data and vocabulary: the paper's, then the scale's, the row's, the user's.
 
     A row whose `model_type` differs from its file's uses that architecture's scale, but its data set's vocabulary.
-
-    Raises:
-        ValueError: the architecture or its configuration does not exist, or has no such scale.
     """
     config = table.config_of(row, dataset)
     if config is None:
@@ -67,9 +64,6 @@ def split_files(folder: str | Path, data_format: str | None = None) -> dict[str,
 
     Args:
         data_format: a format of `Corpus`, which finds its splits in the folder.
-
-    Raises:
-        ValueError: a split is missing or occurs twice.
     """
     folder = Path(folder)
     if data_format is not None:

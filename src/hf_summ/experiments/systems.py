@@ -1,7 +1,8 @@
 """The systems of a table's rows: their training and their summaries."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,9 @@ from hf_summ.common.messages import one_line
 from hf_summ.data.columns import source_column
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 from hf_summ.data.loading import load
-from hf_summ.data.phrases import fit_phrases, load_tokenizer
 from hf_summ.data.sentences import split_sentences
 from hf_summ.data.toy_news import make_corpus
-from hf_summ.data.vocabulary import fit_processor
+from hf_summ.data.vocabulary import fit_phrases, fit_processor, load_tokenizer
 from hf_summ.experiments.jobs import Job, JobFailed, perform
 from hf_summ.experiments.scoring import WAITING, Outcome, why_not_run
 from hf_summ.experiments.settings import (
@@ -255,11 +255,7 @@ def _extraction(settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def summaries_without_training(table: Table, system: System, corpus: datasets.Dataset) -> list[str]:
-    """The references, or the sentences that an extractive row selects from the documents.
-
-    Raises:
-        ValueError, ImportError: as `extract`.
-    """
+    """The references, or the sentences that an extractive row selects from the documents."""
     row, dataset = system.row, system.dataset
     references = list(corpus["summary"])
     if row.extractive is None:
@@ -278,12 +274,7 @@ def rows_to_summarize(settings: Mapping[str, Any]) -> datasets.Dataset:
 def read_corpus(
     settings: Mapping[str, Any], splits: Sequence[str] = SPLITS, limit: int | None = None
 ) -> datasets.DatasetDict:
-    """Read the splits of a run with these settings, and keep the first `limit` rows of each.
-
-    Raises:
-        ValueError: as `load`, a data set that `datasets` cannot read, or a missing split.
-        OSError: the data set cannot be reached.
-    """
+    """Read the splits of a run with these settings, and keep the first `limit` rows of each."""
     corpus = Corpus.among(settings).only(splits)
     access = settings.get("cache_dir"), settings.get("token"), settings.get("trust_remote_code", False)
     try:
@@ -317,11 +308,9 @@ def settle_data(workplace: Workplace, dataset: str, settings: dict[str, Any], sc
     if scale.toy_news is None:
         return settings
     folder = workplace.folder / "toy_news" / "-".join(str(scale.toy_news[split]) for split in SPLITS)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{folder}.lock"):
-        if not folder.is_dir():
-            with moved_into_place(folder) as draft:
-                make_corpus(draft, **scale.toy_news)
+    with _made_once(folder) as draft:
+        if draft is not None:
+            make_corpus(draft, **scale.toy_news)
     return with_data(settings, {file_flag(split): str(folder / f"{split}.jsonl") for split in SPLITS})
 
 
@@ -352,17 +341,15 @@ def _vocabulary(workplace: Workplace, settings: dict[str, Any], fitted: dict[str
     """The processor folder with a vocabulary fitted to the training documents; created if it does not exist."""
     data = data_fingerprint(settings, ("train",))
     folder = workplace.folder / "processors" / fingerprint(data, fitted, tags)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{folder}.lock"):
-        if not folder.is_dir():
+    with _made_once(folder) as draft:
+        if draft is not None:
             sizes = ", ".join(f"{name} {value}" for name, value in fitted.items() if name != "units")
             workplace.announce(
                 f"fitting {fitted.get('units', 'subwords')} to the training documents: {sizes}, tags {tags}"
             )
             rows = read_corpus(settings, ("train",))["train"]
             texts = (text for row in rows for text in (row["document"], row["summary"]))
-            with moved_into_place(folder) as draft:
-                fit_processor(texts, tags=tags, **fitted).save_pretrained(draft)
+            fit_processor(texts, tags=tags, **fitted).save_pretrained(draft)
     return folder
 
 
@@ -375,14 +362,12 @@ def _with_phrases(workplace: Workplace, settings: dict[str, Any]) -> str:
     length = settings["max_source_length"]
     data = data_fingerprint(settings, ("train",))
     folder = workplace.folder / "processors" / fingerprint(data, name_of_processor(settings), "phrases", length)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{folder}.lock"):
-        if not folder.is_dir():
+    with _made_once(folder) as draft:
+        if draft is not None:
             workplace.announce(f"fitting key phrases to the training documents, truncated to {length} tokens")
             rows = read_corpus(settings, ("train",))["train"]
             examples = rows[source_column(rows.column_names)]
-            with moved_into_place(folder) as draft:
-                fit_phrases(examples, processor, max_source_length=length).save_pretrained(draft)
+            fit_phrases(examples, processor, max_source_length=length).save_pretrained(draft)
     return str(folder)
 
 
@@ -391,9 +376,20 @@ def _frequencies(workplace: Workplace, settings: dict[str, Any]) -> Path:
     language = settings["language"]
     name = fingerprint(data_fingerprint(settings, ("train",)), language)
     file = workplace.folder / "frequencies" / f"{name}.json"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{file}.lock"):
-        if not file.exists():
+    with _made_once(file) as draft:
+        if draft is not None:
             workplace.announce("counting the words of the training documents")
-            DocumentFrequencies.fit(read_corpus(settings, ("train",))["train"]["document"], language).save(file)
+            DocumentFrequencies.fit(read_corpus(settings, ("train",))["train"]["document"], language).save(draft)
     return file.absolute()
+
+
+@contextmanager
+def _made_once(path: Path) -> Generator[Path | None]:
+    """The path at which to make a file or a folder that commands share; None if one of them has made it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{path}.lock"):
+        if path.exists():
+            yield None
+        else:
+            with moved_into_place(path) as draft:
+                yield draft

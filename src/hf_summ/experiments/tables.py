@@ -171,11 +171,7 @@ def table_titles() -> dict[str, str]:
 
 
 def load_table(name: str) -> Table:
-    """Load a table by its name, or from a user's .yaml file.
-
-    Raises:
-        ValueError: the table or file does not exist, is not YAML, or has a wrong entry; the message names file and row.
-    """
+    """Load a table by its name, or from a user's .yaml file."""
     path = Path(name) if name.endswith((".yaml", ".yml")) else configs_folder() / "tables" / f"{name}.yaml"
     try:
         return _table(path.stem, parse_yaml(path.read_text(encoding="utf-8")))
@@ -292,11 +288,7 @@ class Scale:
 
 
 def load_scale(architecture: str, name: str) -> Scale:
-    """Load the scale of that name, one of `SCALES`, for an architecture, named by its `model_type`.
-
-    Raises:
-        ValueError: an architecture without scales.
-    """
+    """Load the scale of that name, one of `SCALES`, for an architecture, named by its `model_type`."""
     from hf_summ.training.parsing import settings_of
 
     path = configs_folder() / "scales" / f"{architecture}.yaml"

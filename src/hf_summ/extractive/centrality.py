@@ -41,7 +41,9 @@ def lexrank_similarities(sentences: Sequence[Sequence[str]]) -> np.ndarray:
     0 for a sentence without words, or whose words all occur in every sentence.
     """
     counts = _counts(sentences)
-    vectors = counts.multiply(_idf(counts)).tocsr()
+    # log(N / n) of each word, which occurs in n of the N sentences
+    idf = np.log(counts.shape[0] / (counts > 0).sum(axis=0))
+    vectors = counts.multiply(idf).tocsr()
     norms = np.sqrt(vectors.multiply(vectors).sum(axis=1))
     scales = np.divide(1, norms, out=np.zeros_like(norms), where=norms > 0)
     vectors = vectors.multiply(scales[:, None]).tocsr()
@@ -66,11 +68,7 @@ def textrank_similarities(sentences: Sequence[Sequence[str]]) -> np.ndarray:
 
 
 def _counts(sentences: Sequence[Sequence[str]]):
-    """How often each word is in each sentence: a sparse array (sentences, words).
-
-    Raises:
-        ValueError: there are too many sentences to compare with each other.
-    """
+    """How often each word is in each sentence: a sparse array (sentences, words)."""
     if len(sentences) > MOST_SENTENCES:
         raise ValueError(
             f"the document has {len(sentences):,} sentences, but lexrank and textrank compare at most "
@@ -82,11 +80,6 @@ def _counts(sentences: Sequence[Sequence[str]]):
 
     # the sentences are already split into words
     return sparse.csr_array(text.CountVectorizer(analyzer=lambda words: words, dtype=float).fit_transform(sentences))
-
-
-def _idf(counts) -> np.ndarray:
-    """log(N / n) of each word, which occurs in n of the N sentences."""
-    return np.log(counts.shape[0] / (counts > 0).sum(axis=0))
 
 
 def _pagerank(weights: np.ndarray) -> np.ndarray:

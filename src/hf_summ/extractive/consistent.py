@@ -39,9 +39,6 @@ def close_gaps(sentences: Sequence[Sequence[str]], chosen: Sequence[Sequence[int
         sentences: all sentences of each document.
         chosen: the ascending indices of each document's chosen sentences.
         judge: called at most three times, with distinct pairs of all documents at once.
-
-    Raises:
-        ValueError: the judge does not return one probability per pair.
     """
 
     def pair(document: int, first: int, second: int) -> Pair:
@@ -96,11 +93,6 @@ class ConsistentStage:
     Args:
         judge: the judge of neighbors; if not given, there is no repair pass.
         share, tokens, counter, idf, language, splitter: as for `consistent_sentences`.
-
-    Raises:
-        TypeError: a value of another type.
-        ValueError: a number out of range, both `share` and `tokens`, or neither; `counter` without `tokens`; document
-            frequencies of another language; or as `split_sentences`.
     """
 
     share: float | None = None
@@ -281,7 +273,7 @@ def keep_sentences(
 def load_judge(name: str, **hub_settings: Any) -> Judge:
     """The next-sentence model in a folder or a Hub repository; see `NextSentenceModel` for settings and errors."""
     # imports torch and transformers, which the stage does not need otherwise
-    from hf_summ.extractive.next_sentence import NextSentenceModel
+    from hf_summ.evaluation.pair_models import NextSentenceModel
 
     return NextSentenceModel(name, **hub_settings)
 

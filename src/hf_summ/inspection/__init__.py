@@ -5,18 +5,8 @@ from typing import TYPE_CHECKING
 from hf_summ.common.lazy import lazily
 
 if TYPE_CHECKING:
-    from hf_summ.inspection.explanation import Explanation, SourceWord, SummaryWord, explain
-    from hf_summ.inspection.page import as_page
+    from hf_summ.inspection.explanation import Explanation, SourceWord, SummaryWord, as_page, explain
 
 __all__ = ["Explanation", "SourceWord", "SummaryWord", "as_page", "explain"]
 
-__getattr__, __dir__ = lazily(
-    __name__,
-    {
-        "Explanation": ".explanation",
-        "SourceWord": ".explanation",
-        "SummaryWord": ".explanation",
-        "explain": ".explanation",
-        "as_page": ".page",
-    },
-)
+__getattr__, __dir__ = lazily(__name__, dict.fromkeys(__all__, ".explanation"))

@@ -1,6 +1,6 @@
 """The origin of each summary word in a model that copies, and the attention to the source."""
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -9,11 +9,30 @@ from typing import Any, NamedTuple
 import torch
 
 from hf_summ.common.files import shared_name
+from hf_summ.common.pages import render_page
 from hf_summ.models.text_documents import prefix_of, with_prefix
 from hf_summ.models.text_words import WordTable, replace_unknown, word_table
 
 # most source words listed for a summary word, and their least probability
 _ORIGINS, _LEAST = 8, 0.005
+# measures by which source words can be shaded: name, label, description on the page
+_SHADES = (
+    ("copied", "copied", "the probability that the summary copied the word at least once"),
+    ("centrality", "centrality", "the word's centrality in the model, a share of 1"),
+    ("phrase_value", "key phrases", "the value of the key phrase that the word is in"),
+    (
+        "attention_of_summary",
+        "attention of the summary",
+        "the share of attention that the word received while the summary was written, in the last layer",
+    ),
+    (
+        "attention_of_source",
+        "attention of the source",
+        "the share of attention that the word received from the source itself, in the last layer",
+    ),
+)
+# number of truncated characters that are shown
+_UNREAD = 2000
 
 
 class Word(NamedTuple):
@@ -59,11 +78,7 @@ def words_of_source(text: str, ids: Sequence[int], offsets: Sequence[tuple[int, 
 
 
 def words_of_summary(text: str, pieces: Sequence[str]) -> list[tuple[int, int]]:
-    """The spans of the pieces in a text with the same characters in the same order, but with other spaces.
-
-    Raises:
-        ValueError: the text has other characters.
-    """
+    """The spans of the pieces in a text with the same characters in the same order, but with other spaces."""
     spans, end = [], 0
     for piece in pieces:
         start = None
@@ -351,3 +366,47 @@ def _phrase_values(inputs: Mapping[str, torch.Tensor], length: int) -> torch.Ten
     for start, end, value in sorted(zip(*fields, strict=True), key=lambda phrase: abs(phrase[2])):
         values[start:end] = value
     return values
+
+
+_AnyWord = SourceWord | SummaryWord
+
+
+def as_page(explanation: Explanation) -> str:
+    """The explanation as a page of HTML, in which all texts are escaped."""
+    read = {number: word for number, word in enumerate(explanation.source_words) if word.is_read}
+    measures = {name for word in read.values() for name in word.values}
+    return render_page(
+        "hf_summ.inspection",
+        explanation=explanation,
+        read=list(read.values()),
+        shades=[shade for shade in _SHADES if shade[0] in measures],
+        summary=_in_text(explanation.summary, explanation.summary_words),
+        documents=list(_documents(explanation)),
+        index_read={number: index for index, number in enumerate(read)},
+        number=_number,
+    )
+
+
+def _in_text(text: str, words: Sequence[_AnyWord]) -> list[tuple[str, _AnyWord | None]]:
+    """A text as pairs of a word and the text before it; the last pair is the remaining text and None."""
+    pairs: list[tuple[str, _AnyWord | None]] = []
+    end = 0
+    for word in words:
+        pairs.append((text[end : word.start], word))
+        end = word.end
+    return [*pairs, (text[end:], None)]
+
+
+def _documents(explanation: Explanation) -> Iterator[tuple[list, str, int]]:
+    """For each document: the text that was read, as `_in_text`; the truncated text, shortened; its number of words."""
+    for number, text in enumerate(explanation.documents):
+        words = [word for word in explanation.source_words if word.document == number]
+        read = [word for word in words if word.is_read]
+        unread = len(words) - len(read)
+        end = (read[-1].end if read else 0) if unread else len(text)
+        truncated = text[end:] if len(text) - end <= _UNREAD else f"{text[end : end + _UNREAD]} …"
+        yield _in_text(text[:end], read), truncated, unread
+
+
+def _number(value: float, digits: int = 4) -> str:
+    return f"{round(value, digits):g}"

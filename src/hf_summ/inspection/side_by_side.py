@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from hf_summ.evaluation.fragments import copied_fragments
+from hf_summ.evaluation.novelty import copied_fragments
 from hf_summ.evaluation.words import split_words
 from hf_summ.models.text_documents import IDEOGRAPHS
 

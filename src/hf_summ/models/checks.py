@@ -89,12 +89,7 @@ def check_texts(name: str, texts: Any) -> None:
 
 
 def check_tokenizer(tokenizer: Any) -> None:
-    """Check values in a tokenizer's files that would otherwise fail only on the first text.
-
-    Raises:
-        TypeError: `model_max_length` is not a number.
-        ValueError: `model_max_length` is below 1, or a special token is empty.
-    """
+    """Check values in a tokenizer's files that would otherwise fail only on the first text."""
     limit = tokenizer.model_max_length
     if not isinstance(limit, (int, float)):
         raise TypeError(f"the tokenizer's `model_max_length` must be a number, but is {limit!r:.80}")
@@ -380,9 +375,6 @@ def check_generation_settings(settings: Mapping[str, Any], vocab_size: int | Non
 
     Args:
         vocab_size: number of the model's tokens, the bound of token ids.
-
-    Raises:
-        ValueError: a value has another type, or is out of range.
     """
     for name, value in settings.items():
         # many checkpoints set a temperature of 0 for greedy search, which ignores it

@@ -20,8 +20,7 @@ from transformers.generation import (
     logits_process,
 )
 
-from .generation_beams import Beams, Sequences, Texts
-from .generation_words import ForbiddingLogitsProcessor, rule_of
+from .generation_rules import BadWords, Beams, Force, MinLength, NoRepeatNGram, Rule, Sequences, Texts
 from .layers_transformer import CACHE, cache_argument
 
 # block size of `_top`, which compares block maxima first
@@ -43,6 +42,49 @@ _BY_ROW = {
 }
 
 _Process = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+class ForbiddingLogitsProcessor(LogitsProcessor):
+    """Forbids tokens of a row by the row's ids alone."""
+
+    def __init__(self, rule: Rule):
+        self.rule = rule
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        return self.forbid(input_ids, scores.clone())
+
+    def forbid(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """Write -inf into the scores (R, V), and return them."""
+        rows, tokens = (torch.tensor(indices, device=scores.device) for indices in self.rule.pairs(input_ids.tolist()))
+        if self.rule.ends:
+            scores[rows] = -torch.inf
+        elif len(rows):
+            before = scores[rows, tokens]
+            scores[rows, tokens] = -torch.inf
+            if self.rule.yields:
+                nothing_else = scores.amax(-1).isneginf()[rows]
+                scores[rows, tokens] = before.where(nothing_else, -torch.inf)
+        return scores
+
+
+def rule_of(processor: LogitsProcessor) -> Rule | None:
+    """The rule by which one of our processors or of transformers' forbids or forces tokens; None if it does more."""
+    if isinstance(processor, ForbiddingLogitsProcessor):
+        return processor.rule
+    if type(processor) is logits_process.MinLengthLogitsProcessor:
+        return MinLength(processor.min_length, processor.eos_token_id.tolist())
+    if type(processor) is logits_process.MinNewTokensLengthLogitsProcessor:
+        length = processor.prompt_length_to_skip + processor.min_new_tokens
+        return MinLength(length, processor.eos_token_id.tolist())
+    if type(processor) is logits_process.NoRepeatNGramLogitsProcessor:
+        return NoRepeatNGram(processor.ngram_size)
+    if type(processor) is logits_process.NoBadWordsLogitsProcessor:
+        return BadWords([*processor.sequence_bias])
+    if type(processor) is logits_process.ForcedBOSTokenLogitsProcessor:
+        return Force([processor.bos_token_id], 1)
+    if type(processor) is logits_process.ForcedEOSTokenLogitsProcessor:
+        return Force(processor.eos_token_id.tolist(), processor.max_length - 1)
+    return None
 
 
 def unsupported_setting(config, caller_config, stopping_criteria, model_kwargs, synced_gpus: bool) -> str | None:

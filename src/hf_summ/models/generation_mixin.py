@@ -6,15 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from transformers import LogitsProcessor, LogitsProcessorList
+from transformers import LogitsProcessor, LogitsProcessorList, PreTrainedTokenizerFast
 from transformers.generation import GenerationMixin
 from transformers.utils import logging
 
 from .checks import check_generation_config, check_generation_settings, check_own_settings, in_floats, own_settings
-from .generation_beam_search import hooked_arguments, search, unsupported_setting
-from .generation_beams import GnmtLengthPenalty
-from .generation_rules import coverage_growth, word_rules
-from .generation_words import ForbiddingLogitsProcessor, own_tokenizer
+from .generation_beam_search import ForbiddingLogitsProcessor, hooked_arguments, search, unsupported_setting
+from .generation_rules import GnmtLengthPenalty, coverage_growth, word_rules
 from .text_words import WordTable, best_supported, word_table
 
 logger = logging.get_logger(__name__)
@@ -122,16 +120,17 @@ class SummarizationGenerationMixin(GenerationMixin):
             output = super().generate(*args, **kwargs)
             if running.caller_config is not None:
                 output = self._ranked(output, running)
-            return self._finished(output, running)
+            sequences = getattr(output, "sequences", output)
+            finished = self._finished(sequences, running)
+            if sequences is output:
+                return finished
+            output.sequences = finished
+            return output
         finally:
             _running.reset(outer)
 
     def _return_all_beams(self, config) -> None:
-        """Let the running `generate()` return all beams with their scores.
-
-        Raises:
-            ValueError: their documents or the tokenizer are missing.
-        """
+        """Let the running `generate()` return all beams with their scores."""
         running = _running.get()
         if running is None or running.source_ids is None:
             raise ValueError("`support_weight` needs the documents: give `input_ids` to `generate`, or set it to 0")
@@ -164,9 +163,9 @@ class SummarizationGenerationMixin(GenerationMixin):
             output.scores = output.sequences_scores = None
         return output
 
-    def _finished(self, output, running: RunningGeneration):
-        """Postprocess generate()'s output."""
-        return output
+    def _finished(self, sequences: torch.Tensor, running: RunningGeneration) -> torch.Tensor:
+        """Postprocess the sequences of generate()'s output."""
+        return sequences
 
     def _beam_search(self, *args, **kwargs):
         return self._search(super()._beam_search, *args, **kwargs)
@@ -302,12 +301,7 @@ class SummarizationGenerationMixin(GenerationMixin):
     def _own_processors(self, generation_config, prompt_length, device) -> list:
         """The processors for settings that transformers lacks."""
         ends = generation_config._eos_token_tensor
-        rules = word_rules(
-            generation_config,
-            self._word_table,
-            prompt_length,
-            [] if ends is None else ends.tolist(),
-        )
+        rules = word_rules(generation_config, self._word_table, prompt_length, [] if ends is None else ends.tolist())
         processors: list = list(map(ForbiddingLogitsProcessor, rules))
         if generation_config.coverage_penalty:
             processors.append(CoveragePenaltyLogitsProcessor(generation_config.coverage_penalty))
@@ -332,5 +326,20 @@ class SummarizationGenerationMixin(GenerationMixin):
         if running is not None and running.tokenizer is not None:
             return running.tokenizer
         if self._own_tokenizer is None:
-            self._own_tokenizer = own_tokenizer(self)
+            self._own_tokenizer = _own_tokenizer(self)
         return self._own_tokenizer
+
+
+def _own_tokenizer(model) -> PreTrainedTokenizerFast:
+    """The tokenizer in the folder or Hub repository that the model was loaded from; without one, a ValueError."""
+    problem = "this model was not loaded from a checkpoint"
+    if model.name_or_path:
+        try:
+            return PreTrainedTokenizerFast.from_pretrained(model.name_or_path, **model.hub_settings)
+        except (OSError, ValueError) as error:
+            reason = str(error).strip().partition("\n")[0]
+            problem = f"none can be read from {model.name_or_path} ({reason})"
+    raise ValueError(
+        "`no_repeat_word_ngram_size`, `min_new_words`, `english_articles`, `support_weight` and `replace_unk` need the "
+        f"tokenizer, and {problem}: give it as `model.generate(..., tokenizer=processor)`, or set them to 0"
+    )

@@ -10,9 +10,10 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .checks import own_settings
 from .configuration_copy_transformer import CopyTransformerConfig
-from .layers_bert import (
+from .layers_copy_transformer import (
     BertWindows,
     BertWordEmbedding,
+    ConvolutionalSelfAttention,
     bert_words,
     freeze,
     parameter_names,
@@ -28,7 +29,6 @@ from .layers_transformer import (
     stack_norm,
     tied_embedding,
 )
-from .layers_windowed_attention import ConvolutionalSelfAttention
 from .modeling_base import SummarizationPreTrainedModel
 from .modeling_copying import CopyEncoderOutput, CopyingForConditionalGeneration, CopyingModel
 from .modeling_transformer import CopyingDecoder

@@ -96,12 +96,14 @@ class CopyingModel(SummarizationPreTrainedModel):
 
     Attributes:
         encoder_class, decoder_class: their classes, which take the config and the shared word embedding.
+        encoder_output_class: the class of the encoder's output; what it adds to `CopyEncoderOutput` is a matrix.
         source_inputs: names of the encoder's inputs in addition to subwords.
     """
 
     encoder_class: Callable
     decoder_class: Callable
     source_inputs: tuple[str, ...] = ()
+    encoder_output_class = CopyEncoderOutput
     output_class = CopyModelOutput
     _tied_weights_keys = {
         "encoder.embed_tokens.weight": "shared.weight",
@@ -181,16 +183,19 @@ class CopyingModel(SummarizationPreTrainedModel):
         return {}
 
     def read_encoder_outputs(self, encoder_outputs, input_ids) -> CopyEncoderOutput:
-        """The encoder's output as a `CopyEncoderOutput`; callers may pass a tuple, or omit the subwords."""
+        """The encoder's output as an `encoder_output_class`; callers may pass a tuple, or omit the subwords."""
+        names = self.encoder_output_class.__dataclass_fields__
         if isinstance(encoder_outputs, (tuple, list)):
-            # the entries of a tuple vary with what was recorded, but only the subwords are integers
-            states = [item for item in encoder_outputs if not _is_ids(item)]
-            encoder_outputs = CopyEncoderOutput(*states, source_ids=next(filter(_is_ids, encoder_outputs), None))
+            # the entries of a tuple vary with what was recorded, but only the subwords are integers, and only what an
+            # architecture adds is a matrix
+            ids, matrix = (next(filter(is_field, encoder_outputs), None) for is_field in (_is_ids, _is_matrix))
+            states = [item for item in encoder_outputs if not (_is_ids(item) or _is_matrix(item))]
+            added = dict.fromkeys(names.keys() - CopyEncoderOutput.__dataclass_fields__.keys(), matrix)
+            encoder_outputs = self.encoder_output_class(*states, source_ids=ids, **added)
         if getattr(encoder_outputs, "source_ids", None) is not None:
             return encoder_outputs
-        return CopyEncoderOutput(
-            encoder_outputs.last_hidden_state, encoder_outputs.hidden_states, encoder_outputs.attentions, input_ids
-        )
+        fields = {name: getattr(encoder_outputs, name, None) for name in names}
+        return self.encoder_output_class(**{**fields, "source_ids": input_ids})
 
 
 class CopyingForConditionalGeneration(SummarizationPreTrainedModel, SummarizationGenerationMixin):
@@ -401,6 +406,10 @@ def _filled(output_class: type[ModelOutput], *outputs: Mapping[str, Any]) -> Mod
 
 def _is_ids(item) -> bool:
     return isinstance(item, torch.Tensor) and not item.is_floating_point()
+
+
+def _is_matrix(item) -> bool:
+    return isinstance(item, torch.Tensor) and item.is_floating_point() and item.ndim == 2
 
 
 # checkpoints are saved with their code

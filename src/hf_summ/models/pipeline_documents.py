@@ -218,10 +218,6 @@ class DocumentSummarizer:
         Returns:
             Also what `to_records` needs: the document to which ids may point, and the note of the example: whether it
             is blank, truncated or unlike the training documents, and its `details`.
-
-        Raises:
-            ValueError: the document is too long and `truncation` is False, the tokenizer is another model's, or the
-                model does not read the phrases.
         """
         example = Example.of(example)
         source = {} if example.phrases is None else {"phrases": example.phrases}

@@ -42,9 +42,6 @@ def read_model(
     Args:
         auto_class: transformers' Auto class for the model.
         unused: name prefixes of weights that may be missing.
-
-    Raises:
-        ValueError: the checkpoint cannot be read, or lacks weights.
     """
     try:
         model, loaded = auto_class.from_pretrained(

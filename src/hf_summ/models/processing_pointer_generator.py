@@ -1,7 +1,7 @@
 """Processor of the pointer-generator."""
 
 from .processing_base import SummarizationProcessor
-from .text_processing_pointer_generator import PointerGeneratorTextProcessor
+from .text_processing_base import PointerGeneratorTextProcessor
 
 
 class PointerGeneratorProcessor(PointerGeneratorTextProcessor, SummarizationProcessor):

@@ -132,10 +132,6 @@ def locate_phrases(documents: Sequence[str], phrases: Mapping[str, float] | Sequ
     Args:
         documents: the documents of one example.
         phrases: phrase -> value, or phrases with value 1.
-
-    Raises:
-        TypeError: a phrase of a list is not text.
-        ValueError: a phrase is blank, or its value is not a finite number.
     """
     values = phrases
     if not isinstance(phrases, Mapping):
@@ -169,12 +165,7 @@ def _occurrences(phrase: str, document: str) -> Iterator[tuple[int, int]]:
 
 
 def read_phrases(value: Any) -> Mapping[str, float] | Sequence[str] | None:
-    """Phrases of a corpus's row: a mapping or a list, also as JSON text, or None.
-
-    Raises:
-        ValueError: the text is not JSON.
-        TypeError: the value has another type.
-    """
+    """Phrases of a corpus's row: a mapping or a list, also as JSON text, or None."""
     if isinstance(value, str):
         try:
             value = json.loads(value)

@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 from unicodedata import normalize
+from zlib import crc32
 
 from .checks import check_integer, check_texts, check_tokenizer, is_list
-from .text_documents import JoinedRow, join, readable, tokenize
-from .text_words import FIRST_POINTER, decode_pointed, pointed_words
+from .text_documents import WASHINGS, JoinedRow, join, readable, tokenize, washed
+from .text_words import FIRST_POINTER, decode_pointed, pointed_words, word_marks
 
 # why case cannot be restored
 CASED = "the vocabulary is not in lower case: make one with `hf-summ vocabulary --lowercase`"
@@ -14,6 +15,8 @@ CASED = "the vocabulary is not in lower case: make one with `hf-summ vocabulary 
 LENGTHS = ("lengths", "document_lengths", "kept_lengths")
 # longer than any row, and short enough for memory
 _LONGEST = 10**6
+# enough that two unknown words of a document rarely have the same
+_UNKNOWN_IDS = 2**16
 
 
 class TextProcessor:
@@ -151,7 +154,7 @@ class TextProcessor:
         for name, rows in features.items():
             if name not in values:
                 continue
-            rows = list(map(_as_list, rows))
+            rows = [row.tolist() if hasattr(row, "tolist") else list(row) for row in rows]
             if padding not in (False, "do_not_pad"):
                 longest = max(map(len, rows), default=0)
                 if name in self.unaligned_fields:
@@ -336,10 +339,6 @@ class CopyingTextProcessor(TextProcessor):
         return super()._special_ids() if first is None else ([first], [])
 
 
-def _as_list(row: Any) -> list:
-    return row.tolist() if hasattr(row, "tolist") else list(row)
-
-
 def _per_document(texts: Sequence[str], documents: Sequence) -> int:
     """The number of texts for each document."""
     if not len(documents) or len(texts) % len(documents):
@@ -352,3 +351,89 @@ def check_lengths(**lengths: int | None) -> None:
     for name, value in lengths.items():
         if value is not None:
             check_integer(name, value, 2, why=", for a subword and the end token")
+
+
+class CopyTransformerTextProcessor(CopyingTextProcessor):
+    """The `TextProcessor` of CopyTransformer; see `CopyTransformerProcessor`."""
+
+    def __init__(
+        self,
+        tokenizer,
+        max_source_length=512,
+        max_target_length=512,
+        document_separator=None,
+        restore_case=False,
+        chat_template=None,
+    ):
+        super().__init__(
+            tokenizer, max_source_length, max_target_length, document_separator, restore_case, chat_template
+        )
+
+
+class SagCopyTextProcessor(CopyingTextProcessor):
+    """The `TextProcessor` of SAGCopy; see `SagCopyProcessor`."""
+
+    def _special_ids(self) -> tuple[list[int], list[int]]:
+        first = self.tokenizer.cls_token_id
+        return [] if first is None else [first], [self.eos_token_id]
+
+
+class DrgdTextProcessor(TextProcessor):
+    """The `TextProcessor` of DRGD; see `DrgdProcessor`."""
+
+    def __init__(
+        self,
+        tokenizer,
+        max_source_length=100,
+        max_target_length=50,
+        washing=None,
+        document_separator=None,
+        restore_case=False,
+        chat_template=None,
+    ):
+        if washing not in (None, *WASHINGS):
+            raise ValueError(f"`washing` is {washing!r:.80}, but must be None or one of {', '.join(WASHINGS)}")
+        self.washing = washing
+        super().__init__(
+            tokenizer, max_source_length, max_target_length, document_separator, restore_case, chat_template
+        )
+
+    def clean(self, text: str, is_document: bool = False) -> str:
+        """Clean and wash `text`, a document (`is_document`) or a summary."""
+        return washed(super().clean(text), self.washing, is_document)
+
+
+class PointerGeneratorTextProcessor(TextProcessor):
+    """The `TextProcessor` of the pointer-generator; see `PointerGeneratorProcessor`."""
+
+    def __init__(
+        self,
+        tokenizer,
+        max_source_length=400,
+        max_target_length=100,
+        document_separator=None,
+        restore_case=False,
+        chat_template=None,
+    ):
+        super().__init__(
+            tokenizer, max_source_length, max_target_length, document_separator, restore_case, chat_template
+        )
+
+    @property
+    def unknown_ids(self) -> int:
+        """The number of ids behind the vocabulary that tell unknown words apart; 0 for subwords."""
+        unknown = self.tokenizer.unk_token_id
+        return 0 if unknown is None or not word_marks(self.tokenizer).is_whole else _UNKNOWN_IDS
+
+    def _tokenize(self, texts: list[str], **settings) -> Mapping[str, Any]:
+        if not self.unknown_ids:
+            return super()._tokenize(texts, **settings)
+        encoded = super()._tokenize(texts, **{**settings, "return_offsets_mapping": True})
+        unknown, size = self.tokenizer.unk_token_id, len(self.tokenizer)
+        for text, ids, offsets in zip(texts, encoded["input_ids"], encoded["offset_mapping"], strict=True):
+            for position, token in enumerate(ids):
+                if token == unknown:
+                    start, end = offsets[position]
+                    word = self._normalized(text[start:end]).strip()
+                    ids[position] = size + crc32(word.encode()) % _UNKNOWN_IDS
+        return encoded

@@ -71,10 +71,6 @@ def load_tagger(tagger: str, tags: str):
 
     Untrusted checkpoints name taggers as well. Therefore only names of installed pipelines are imported, and no folder
     that may be part of a checkpoint is read.
-
-    Raises:
-        ImportError: spaCy or the pipeline is not installed; the message says what to install.
-        ValueError: the pipeline lacks a required pipe, or a folder has a relative path.
     """
     try:
         import spacy
@@ -132,9 +128,6 @@ def check_script(texts: Sequence[str], tagger: str, tags: str) -> None:
     """Check that the texts are in the script of the tagger's language; otherwise its tags would be meaningless.
 
     A few documents in other scripts, as in large corpora, only cause a warning.
-
-    Raises:
-        ValueError: at least half of the texts are mostly in other scripts than the tagger's.
     """
     language = load_tagger(tagger, tags).lang
     scripts = _SCRIPTS.get(language)
@@ -189,9 +182,6 @@ def subword_tag_ids(
         offsets: the [start, end) characters of each subword.
         words: the text's words from `tag_words`.
         tag_ids: word tag -> its index in the tag vocabulary.
-
-    Raises:
-        ValueError: a tag is not in the vocabulary.
     """
     starts = [start for start, _, _ in words]
     owners = [max(bisect_right(starts, start) - 1, 0) for start, _ in offsets]

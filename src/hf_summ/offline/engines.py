@@ -62,12 +62,7 @@ class Work:
 
 
 class ShardSummarizer:
-    """Summarizes shards with a loaded model.
-
-    Args:
-        work: how to summarize rows.
-        summarizer: the pipeline.
-    """
+    """Summarizes shards with a loaded model."""
 
     def __init__(self, work: Work, summarizer: Any):
         self._work = work
@@ -170,11 +165,7 @@ def _reason(error: Exception) -> str:
 
 
 def in_this_process(work: Work, plan: Plan, done: set[int], progress: Progress) -> Iterator[Summarized]:
-    """Summarize the remaining shards, one after the other.
-
-    Raises:
-        ValueError: as `Work.load`, and as `ShardSummarizer`.
-    """
+    """Summarize the remaining shards, one after the other."""
     summarize = work.begin()
     for shard in plan.shards(done):
         yield summarize(shard, progress)
@@ -189,9 +180,6 @@ def in_processes(work: Work, plan: Plan, done: set[int], progress: Progress, num
         work, plan, done: how to summarize, all shards, and the numbers of finished ones.
         progress: called with the number of finished rows, a shard at a time.
         number: number of processes.
-
-    Raises:
-        ValueError: as `in_this_process`, or a process ends.
     """
     if plan.number is not None:
         number = min(number, plan.number - len(done))
@@ -300,10 +288,6 @@ def on_ray(
         address: the cluster's; None for the cluster to which this process is connected, or else for a local one, which
             ends with this process.
         announce: called with a note when a process has ended.
-
-    Raises:
-        ValueError: as `in_this_process`; processes end again and again; more processes than the cluster has CPUs or
-            GPUs; no cluster at the address.
     """
     # must be set before Ray is imported
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")

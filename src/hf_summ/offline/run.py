@@ -144,11 +144,6 @@ def run_plan(
         settings: the model and the settings of the summaries.
         engine: summarizes shards.
         announce: called with a note if the run resumes.
-
-    Raises:
-        ValueError: as `Plan.check`; or the folder has other content or summaries with other settings, or another
-            command uses it; or as `Plan.done`.
-        OSError: a file cannot be written.
     """
     plan.check()
     folder = plan.folder

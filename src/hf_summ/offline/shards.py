@@ -78,11 +78,7 @@ class Plan:
     format: str
 
     def check(self) -> None:
-        """Check the names of columns.
-
-        Raises:
-            ValueError: a column does not exist, contains no text, or has the name of an added one.
-        """
+        """Check the names of columns."""
         schema = self.source.schema
         for flag, names in (("text_column", [self.text_column]), ("columns", self.columns or [])):
             for name in names:
@@ -157,11 +153,7 @@ class Plan:
         return Row(values, as_example(text, self.text_column) if isinstance(text, list) else text, "")
 
     def done(self) -> set[int]:
-        """The numbers of the shards that are written.
-
-        Raises:
-            ValueError: a file is named like a shard, but is not one of the plan's, or lacks rows.
-        """
+        """The numbers of the shards that are written."""
         numbers = set()
         for path in sorted(self.folder.glob(f"{_NAME}*{FORMATS[self.format]}")):
             digits = path.name[len(_NAME) :].partition(".")[0]
@@ -178,11 +170,7 @@ class Plan:
         return numbers
 
     def write(self, shard: Summarized) -> None:
-        """Write a shard's file, completely or not at all.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """Write a shard's file, completely or not at all."""
         path = self._path(shard.number)
         try:
             with moved_into_place(path) as temporary:

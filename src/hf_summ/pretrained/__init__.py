@@ -51,11 +51,7 @@ shipped_model = bundled_model
 
 
 def model_folder(name: str) -> str:
-    """The folder of a bundled model by its name; the name of a folder or of a Hub repository is returned unchanged.
-
-    Raises:
-        ValueError: as `bundled_model`.
-    """
+    """The folder of a bundled model by its name; the name of a folder or of a Hub repository is returned unchanged."""
     return str(bundled_model(name)) if is_bundled(name) else name
 
 

@@ -22,10 +22,6 @@ class FolderTokenizer:
 
     Args:
         folder: a folder with `tokenizer.json` and `tokenizer_config.json`, as transformers saves them.
-
-    Raises:
-        OSError: a file is missing.
-        ValueError: a file cannot be read.
     """
 
     def __init__(self, folder: Path):

@@ -31,11 +31,6 @@ def export(model: "PreTrainedModel", processor: Any, output: Path, int8: bool) -
         processor: the checkpoint's processor or tokenizer.
         output: folder, new or empty.
         int8: whether matrices have 8 bits.
-
-    Raises:
-        ValueError: the model cannot be exported.
-        ImportError: the extra is not installed.
-        OSError: the folder is not empty.
     """
     problem = _problem(model)
     if problem is not None:
@@ -70,11 +65,7 @@ def load(name: str) -> "PreTrainedModel":
 
 
 def find(name: str) -> Path:
-    """Find an exported folder by its own name, or by that of the checkpoint that contains it; both may be on the Hub.
-
-    Raises:
-        ValueError: there is none, it was exported from other weights than the checkpoint's, or by another version.
-    """
+    """An exported folder by its own name, or by that of the checkpoint that contains it; both may be on the Hub."""
     folder = Path(name) if Path(name).exists() else _downloaded(name)
     exported = next((path for path in (folder, folder / ONNX) if (path / RUNTIME_FILE).is_file()), None)
     if exported is None:

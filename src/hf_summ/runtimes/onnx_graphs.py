@@ -9,8 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import torch
+from onnx import ModelProto, TensorProto, helper, numpy_helper
 from torch import nn
 from torch._higher_order_ops.scan import scan
 from torch.nn.functional import gelu, linear
@@ -25,9 +27,20 @@ from hf_summ.models.layers_gdlf import DeepLayerFusion
 from hf_summ.models.layers_recurrent import next_state
 from hf_summ.models.layers_transformer import CACHE, eager_attention_forward
 from hf_summ.models.modeling_base import DecoderStateLayer, SharedSourceCache, make_decoder_cache
-from hf_summ.runtimes.onnx_candidates import add_candidates
 from hf_summ.runtimes.onnx_quantization import quantize
-from hf_summ.runtimes.onnx_search import LAST, NEXT, READ, SOURCE, STATE, WRITE
+from hf_summ.runtimes.onnx_search import (
+    BEST_TOKENS,
+    BEST_TOTALS,
+    FORBIDDEN,
+    LAST,
+    NEXT,
+    NUMBER,
+    READ,
+    SOURCE,
+    STATE,
+    TOTALS,
+    WRITE,
+)
 
 _OPSET = 20
 # bytes of weights in one file, whose format is limited to 2 GB with nodes and names
@@ -40,6 +53,8 @@ _ATTENTION = "onnx_runtime"
 # sizes of the example for tracing: documents, their tokens (several blocks of LongT5's global attention) and phrases,
 # rows, and decoded tokens; no model has heads or widths of these sizes
 _SIZES = _DOCUMENTS, _LENGTH, _PHRASES, _ROWS, _WRITTEN = 11, 61, 13, 22, 7
+# sizes of a block of the vocabulary, of which the maxima are compared first
+_BLOCKS = range(256, 63, -1)
 
 
 def write_graphs(model: PreTrainedModel, folder: Path, int8: bool = False) -> None:
@@ -342,3 +357,76 @@ def _gru(layer: nn.GRU, inputs: torch.Tensor) -> torch.Tensor:
 
 ALL_ATTENTION_FUNCTIONS.register(_ATTENTION, _attend)
 ALL_MASK_ATTENTION_FUNCTIONS.register(_ATTENTION, _source_mask)
+
+
+def add_candidates(model: ModelProto, vocab_size: int) -> None:
+    """Add the best continuations to a graph with `logits` (R, 1, V), in place.
+
+    Further inputs are `forbidden` (P, 2), pairs of a row and a token; `totals` (R, 1), the rows' scores so far; and
+    `number` (1,), the number of continuations of a row. Further outputs are their totals and tokens, (R, number), best
+    first.
+    """
+    # whole blocks need no padding, which copies the scores
+    block = next((size for size in _BLOCKS if vocab_size % size == 0), 128)
+    blocks = -(-vocab_size // block)
+    constants = {
+        "last": np.array([-1]),
+        "first": np.array([0]),
+        "matrix": np.array([-1, vocab_size]),
+        "padding": np.array([0, 0, 0, blocks * block - vocab_size]),
+        "lowest": np.array(-np.inf, np.float32),
+        "cells": np.array([0, blocks, block]),
+        "row": np.array([0, -1]),
+        "blocks": np.array([blocks]),
+        "width": np.array([vocab_size]),
+        "block": np.array(block),
+        "offsets": np.arange(block),
+    }
+    nodes: list = []
+
+    def node(operator: str, *inputs: str, name: str = "", outputs: int = 1, **attributes) -> str:
+        names = [name or f"candidates.{len(nodes)}.{index}" for index in range(outputs)]
+        nodes.append(helper.make_node(operator, [_name(value) for value in inputs], names, **attributes))
+        return names[-1]
+
+    def _name(value: str) -> str:
+        return f"candidates.{value}" if value in constants else value
+
+    # the norm by LogSoftmax, as ReduceLogSumExp takes ten times as long
+    scores = node("LogSoftmax", node("Reshape", "logits", "matrix"), axis=-1)
+    pairs = node("Gather", node("Shape", FORBIDDEN), "first")
+    forbidding = helper.make_tensor("value", TensorProto.FLOAT, [1], [-np.inf])
+    scores = node("ScatterND", scores, FORBIDDEN, node("ConstantOfShape", pairs, value=forbidding))
+    if blocks * block > vocab_size:
+        scores = node("Pad", scores, "padding", "lowest")
+    cells = node("Reshape", scores, "cells")
+    maxima = node("ReduceMax", cells, "last", keepdims=0)
+    # the best are in the blocks with the highest maxima
+    chosen = node("Unsqueeze", node("TopK", maxima, node("Min", NUMBER, "blocks"), outputs=2), "last")
+    within = node("Reshape", node("GatherND", cells, chosen, batch_dims=1), "row")
+    tokens = node("Reshape", node("Add", node("Mul", chosen, "block"), "offsets"), "row")
+    order = node("TopK", within, node("Min", NUMBER, "width"), outputs=2)
+    node("Add", nodes[-1].output[0], TOTALS, name=BEST_TOTALS)
+    node("GatherElements", tokens, order, axis=1, name=BEST_TOKENS)
+
+    graph = model.graph
+    graph.node.extend(nodes)
+    # ONNX Runtime warns of those that no node reads
+    used = {name for added in nodes for name in added.input}
+    graph.initializer.extend(
+        numpy_helper.from_array(value, _name(name)) for name, value in constants.items() if _name(name) in used
+    )
+    make = helper.make_tensor_value_info
+    graph.input.extend(
+        [
+            make(FORBIDDEN, TensorProto.INT64, ["pairs", 2]),
+            make(TOTALS, TensorProto.FLOAT, ["rows_", 1]),
+            make(NUMBER, TensorProto.INT64, [1]),
+        ]
+    )
+    graph.output.extend(
+        [
+            make(BEST_TOTALS, TensorProto.FLOAT, ["rows_", "number_"]),
+            make(BEST_TOKENS, TensorProto.INT64, ["rows_", "number_"]),
+        ]
+    )

@@ -13,9 +13,8 @@ from transformers import MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING, AutoConfig, Gen
 from transformers.utils import ModelOutput
 
 from hf_summ.models.configuration_drgd import DrgdConfig
-from hf_summ.models.generation_beam_search import output_of, start_of
+from hf_summ.models.generation_beam_search import output_of, rule_of, start_of
 from hf_summ.models.generation_mixin import SummarizationGenerationMixin
-from hf_summ.models.generation_words import rule_of
 from hf_summ.models.layers_transformer import cache_argument
 from hf_summ.models.modeling_copying import CopySummarizationOutput
 from hf_summ.runtimes.onnx_search import (
@@ -119,12 +118,7 @@ class _Reader(nn.Module):
 
 
 class OnnxGeneration(PreTrainedModel):
-    """Mixin of ONNX models, listed before the architecture's class.
-
-    Args:
-        config: the architecture's config.
-        folder: the folder of the graphs.
-    """
+    """Mixin of ONNX models, listed before the architecture's class."""
 
     # graphs do not contain language models
     masked_lm = None

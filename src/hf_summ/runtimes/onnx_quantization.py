@@ -45,12 +45,7 @@ def _inputs(node: NodeProto) -> Iterator[str]:
 
 
 class _Quantizer:
-    """Creates replacement nodes, and collects their constants.
-
-    Args:
-        initial: the graph's constants by name.
-        least_weights: see `quantize`.
-    """
+    """Creates replacement nodes, and collects their constants."""
 
     def __init__(self, initial: Mapping[str, np.ndarray], least_weights: int):
         self._initial = initial

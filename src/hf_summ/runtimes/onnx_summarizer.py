@@ -23,24 +23,32 @@ from hf_summ.models.checks import (
     own_settings,
     target_positions,
 )
-from hf_summ.models.generation_beams import Beams, GnmtLengthPenalty, Texts
-from hf_summ.models.generation_rules import BadWords, Force, MinLength, NoRepeatNGram, Rule, word_rules
+from hf_summ.models.generation_rules import (
+    BadWords,
+    Beams,
+    Force,
+    GnmtLengthPenalty,
+    MinLength,
+    NoRepeatNGram,
+    Rule,
+    Texts,
+    word_rules,
+)
 from hf_summ.models.pipeline_documents import DocumentSummarizer, Example, clear_aliases, generated
 from hf_summ.models.pipeline_long_documents import in_chunks
 from hf_summ.models.text_words import best_supported, check_vocabulary, replace_unknown, word_table
 from hf_summ.runtimes.folder_tokenizer import FolderTokenizer
 from hf_summ.runtimes.folders import find
-from hf_summ.runtimes.onnx_scores import processors
-from hf_summ.runtimes.onnx_search import POSITIONS, READ, WRITE, Graph, attentions, encode, search
+from hf_summ.runtimes.onnx_search import POSITIONS, READ, WRITE, Graph, attentions, encode, processors, search
 from hf_summ.runtimes.settings import SUPPORTED, UnsupportedSetting, lacking
 
-# processor -> its architecture
+# architecture -> its processor, and the module of the processor's text side
 _PROCESSORS = {
-    "CopyTransformerProcessor": "copy_transformer",
-    "DrgdProcessor": "drgd",
-    "GdlfProcessor": "gdlf",
-    "HighlightTransformerProcessor": "highlight_transformer",
-    "SagCopyProcessor": "sagcopy",
+    "copy_transformer": ("CopyTransformerProcessor", "base"),
+    "drgd": ("DrgdProcessor", "base"),
+    "gdlf": ("GdlfProcessor", "gdlf"),
+    "highlight_transformer": ("HighlightTransformerProcessor", "highlight_transformer"),
+    "sagcopy": ("SagCopyProcessor", "base"),
 }
 # as of the pipeline
 _DEFAULTS = {"max_new_tokens": 256, "num_beams": 4}
@@ -90,7 +98,7 @@ class OnnxSummarizer(DocumentSummarizer):
         self.model = SimpleNamespace(
             config=SimpleNamespace(**{"task_specific_params": None, "prefix": None, **config}),
             generation_config=_read_json(settings_folder / "generation_config.json"),
-            generation_keys=own_settings(model_type) if model_type in _PROCESSORS.values() else (),
+            generation_keys=own_settings(model_type) if model_type in _PROCESSORS else (),
             name_or_path=str(folder),
         )
         self.tokenizer = FolderTokenizer(settings_folder)
@@ -282,9 +290,10 @@ def _processor(folder: Path, tokenizer: FolderTokenizer) -> Any:
         return None
     settings = _read_json(file)
     name = settings.pop("processor_class", None)
-    if name not in _PROCESSORS:
-        raise ValueError(f"{file}: `processor_class` is {name!r:.80}, but must be one of {', '.join(_PROCESSORS)}")
-    module = import_module(f"hf_summ.models.text_processing_{_PROCESSORS[name]}")
+    modules = dict(_PROCESSORS.values())
+    if name not in modules:
+        raise ValueError(f"{file}: `processor_class` is {name!r:.80}, but must be one of {', '.join(modules)}")
+    module = import_module(f"hf_summ.models.text_processing_{modules[name]}")
     settings.pop("auto_map", None)
     return getattr(module, name.replace("Processor", "TextProcessor"))(tokenizer, **settings)
 

@@ -73,11 +73,7 @@ def request_schema(limits: Limits, generation_keys: Collection[str]) -> type[Bas
 
 
 def read_settings(parameters: BaseModel | None) -> dict[str, Any]:
-    """The settings of the pipeline in a request's parameters, without those that are null or the default.
-
-    Raises:
-        ValueError: a setting is given twice.
-    """
+    """The settings of the pipeline in a request's parameters, without those that are null or the default."""
     settings = parameters.model_dump(exclude_none=True) if parameters else {}
     nested = settings.pop("generate_parameters", {})
     if twice := settings.keys() & nested.keys():

@@ -40,11 +40,7 @@ _METRICS = "hf_summ_metrics_"
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket.
-
-    Raises:
-        ValueError: the port is in use, or the address does not exist on this machine.
-    """
+    """A listening socket."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)

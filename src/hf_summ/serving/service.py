@@ -235,9 +235,6 @@ def check_cost(document: str, settings: Mapping[str, Any], summarizer: Any, limi
 
     Args:
         summarizer: the pipeline; unset settings of the request fall back to its own.
-
-    Raises:
-        ValueError: the work exceeds `limit_work`, a setting is out of range for the model, or two contradict.
     """
     beams, new_tokens = _beams_and_tokens(summarizer, {name: settings[name] for name in settings if name in SETTINGS})
     in_windows = settings.get("long_documents", summarizer.long_documents) == "windows"

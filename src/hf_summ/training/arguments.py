@@ -351,11 +351,7 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         check_devices(self)
 
     def _resolve_best_metric(self):
-        """Set `metric_for_best_model` and `greater_is_better`, if they are needed and not given.
-
-        Raises:
-            ValueError: an unknown metric, or a score that the run does not compute.
-        """
+        """Set `metric_for_best_model` and `greater_is_better`, if they are needed and not given."""
         metrics = check_metrics(self.metrics) if self.predict_with_generate else {}
         if self.early_stopping_patience is not None:
             self.load_best_model_at_end = True

@@ -86,13 +86,7 @@ _INSTEAD = "train with DDP (`accelerate launch`) or FSDP2 (`--fsdp`)"
 
 
 def check_inherited(arguments: Seq2SeqTrainingArguments) -> None:
-    """Check what transformers would check only after the corpus is prepared, and what the models do not support.
-
-    Raises:
-        ValueError: an unknown integration, backend or mode of `torch.compile`; DeepSpeed, or parallelism of
-            tensors, contexts or sequences, whether a flag or `accelerate launch` sets it.
-        ImportError: an integration or the Liger kernels are not installed.
-    """
+    """Check what transformers would check only after the corpus is prepared, and what the models do not support."""
     if arguments.deepspeed or parse_flag_from_env("ACCELERATE_USE_DEEPSPEED"):
         raise ValueError(f"DeepSpeed is not supported: {_INSTEAD}")
     sizes = arguments.parallelism_config or ParallelismConfig()

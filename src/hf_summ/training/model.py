@@ -63,12 +63,7 @@ def build(
     generation: GenerationArguments,
     is_trainable: bool,
 ) -> Built:
-    """Build the run's model and processor, and settle the lengths of its texts.
-
-    Raises:
-        ValueError: no model or processor is named, an unknown name or override, an unreadable checkpoint, or
-            inconsistent settings.
-    """
+    """Build the run's model and processor, and settle the lengths of its texts."""
     start = _with_folders(start)
     with naming("model_name_or_path", start.model_name_or_path):
         adapter = find_adapter(start)
@@ -125,11 +120,7 @@ def trained_model(start: ModelArguments, folder: str) -> ModelArguments:
 
 
 def _with_folders(start: ModelArguments) -> ModelArguments:
-    """The arguments with folders in place of the names of bundled models.
-
-    Raises:
-        ValueError: a file in a folder is incomplete or unreadable.
-    """
+    """The arguments with folders in place of the names of bundled models."""
     folders = {}
     for flag in ("model_name_or_path", "config_name", "tokenizer_name"):
         if (name := getattr(start, flag)) is None:
@@ -186,9 +177,6 @@ def generation_config(
     """The model's generation settings, overridden by those of the run.
 
     Without `max_new_tokens`, summaries may be as long as references, if `length_is_given` or no other limit is set.
-
-    Raises:
-        ValueError: inconsistent settings, or settings that the model's generate() does not support.
     """
     settings, config = arguments.given(), copy.deepcopy(model.generation_config)
     for name in settings:
@@ -295,11 +283,7 @@ def settle_lengths(data: DataArguments, processor: Processor, model: PreTrainedM
 
 
 def settle_case(restores: bool, processor: Processor, config: PreTrainedConfig) -> None:
-    """Store `--restore_case` in the processor.
-
-    Raises:
-        ValueError: there is no such processor, or its vocabulary is not in lower case.
-    """
+    """Store `--restore_case` in the processor."""
     if not hasattr(processor, "restore_case"):
         raise ValueError(
             f"--restore_case {restores}: {config.model_type} has no processor of this package: leave it out"
@@ -353,12 +337,7 @@ def _fit(model: PreTrainedModel, processor: Processor, lengths: Lengths, resize:
 
 
 def add_lora(model: PreTrainedModel, lora: LoraArguments) -> Any:
-    """The model with new LoRA matrices; only these are trained, and their initial values leave its output unchanged.
-
-    Raises:
-        ValueError: the model has no such layers, or PEFT has no default layers for its architecture.
-        ImportError: peft is not installed.
-    """
+    """The model with new LoRA matrices; only these are trained, and their initial values leave its output unchanged."""
     peft = import_peft(f"--lora_r {lora.lora_r}")
     assert lora.lora_r is not None
     config = peft.LoraConfig(

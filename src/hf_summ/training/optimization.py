@@ -19,11 +19,7 @@ Rates = list[tuple[str, float]]
 
 
 def parse_learning_rates(items: Iterable[str]) -> Rates:
-    """Parse `["regex=rate", ...]` into pairs.
-
-    Raises:
-        ValueError: an item without `=`, an invalid regular expression, or a rate that is not a number of at least 0.
-    """
+    """Parse `["regex=rate", ...]` into pairs."""
     rates = []
     for item in items:
         pattern, _, text = item.rpartition("=")
@@ -39,13 +35,7 @@ def parse_learning_rates(items: Iterable[str]) -> Rates:
 
 
 def check_optimization(model: PreTrainedModel, training: TrainingArguments) -> None:
-    """Check the flags of a run's loss and optimizer that depend on its model, or on each other.
-
-    Raises:
-        ValueError: `label_smoothing_factor` of a model whose config has one, an item of `optim_args` that the optimizer
-            does not read, arguments that the schedule does not take, or as `check_patterns`.
-        ImportError: the optimizer's library is not installed.
-    """
+    """Check the flags of a run's loss and optimizer that depend on its model, or on each other."""
     smoothing = training.label_smoothing_factor
     if smoothing and hasattr(model.config, "label_smoothing"):
         raise ValueError(

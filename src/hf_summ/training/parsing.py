@@ -41,9 +41,6 @@ def parse_arguments(argv: Sequence[str]) -> RunArguments:
 
     Instead of a file, a name of `bundled_configs` may be given. Flags that name corpus files replace the file's data
     set, with its columns and format, and vice versa.
-
-    Raises:
-        ValueError: an unknown flag (the message suggests the most similar), a wrong value, or as `read_settings`.
     """
     if not argv or argv[0].startswith("-"):
         changes = parse_flags(argv)
@@ -84,11 +81,7 @@ def _short_run(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[
 
 
 def make_arguments(settings: Mapping[str, Any]) -> RunArguments:
-    """The arguments of a run from its settings, see `read_settings`; None means not given.
-
-    Raises:
-        ValueError: a number out of range, inconsistent settings, or a setting without effect because of another.
-    """
+    """The arguments of a run from its settings, see `read_settings`; None means not given."""
     for problem in without_effect(settings).values():
         raise ValueError(problem)
     settings = {name: value for name, value in settings.items() if value is not None}
@@ -101,12 +94,7 @@ def make_arguments(settings: Mapping[str, Any]) -> RunArguments:
 
 
 def read_settings(path: str) -> dict[str, Any]:
-    """Read a YAML or JSON file of flags, or a bundled one, into settings, converted like a command line.
-
-    Raises:
-        ValueError: the file cannot be read, has another extension, is not valid YAML or JSON or not a mapping, or has
-            an unknown key or a wrong value.
-    """
+    """Read a YAML or JSON file of flags, or a bundled one, into settings, converted like a command line."""
     file = bundled_configs().get(path) or Path(path)
     if file.suffix not in (".yaml", ".yml", ".json"):
         suggestion = nearest(path, bundled_configs())
@@ -130,11 +118,7 @@ def read_settings(path: str) -> dict[str, Any]:
 
 
 def settings_of(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings from the mapping in a file; null, which removes a setting, stays None.
-
-    Raises:
-        ValueError: an unknown key (the message suggests the most similar), or a wrong value.
-    """
+    """Settings from the mapping in a file; null, which removes a setting, stays None."""
     settings: dict[str, Any] = {}
     # written as a command line, so that one parser converts and checks both
     tokens: list[str] = []
@@ -177,9 +161,6 @@ def parse_flags(tokens: Sequence[str], others: Iterable[str] = ()) -> dict[str, 
 
     Args:
         others: flags of the command itself, to suggest for an unknown one.
-
-    Raises:
-        ValueError: an unknown flag (the message suggests the most similar), a value without a flag, or a wrong value.
     """
     arguments, unknown = _parser().parse_known_args([_NEGATED.get(token, token) for token in tokens])
     if unknown:

@@ -31,7 +31,7 @@ from hf_summ.training.optimization import check_optimization
 from hf_summ.training.parsing import as_flag, parse_arguments
 from hf_summ.training.results import reports
 from hf_summ.training.results.cards import make_card
-from hf_summ.training.results.scores import Scorer
+from hf_summ.training.results.reports import Scorer
 from hf_summ.training.rows.extraction import load_extraction
 from hf_summ.training.rows.preparing import choose_splits, prepare_splits, source_ranges
 

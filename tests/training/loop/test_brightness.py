@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import AutoModelForSeq2SeqLM, AutoProcessor
 
-from hf_summ.data.phrases import fit_phrases, load_tokenizer
+from hf_summ.data.vocabulary import fit_phrases, load_tokenizer
 from hf_summ.training.folder.averaging import average_checkpoints
 from hf_summ.training.run import main
 from tests.training import tiny

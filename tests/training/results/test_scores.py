@@ -6,7 +6,7 @@ import pytest
 
 from hf_summ.data import lead
 from hf_summ.evaluation import bleu, rouge
-from hf_summ.training.results.scores import Scorer
+from hf_summ.training.results.reports import Scorer
 from hf_summ.training.run import main
 from tests.training import tiny
 

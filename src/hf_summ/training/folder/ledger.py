@@ -59,14 +59,8 @@ class Ledger:
 
     A step is finished once its results exist, which are written last.
 
-    Args:
-        folder: the output folder, which need not exist.
-
     Attributes:
         steps: each step's description of the command that began it last, see `describe`.
-
-    Raises:
-        ValueError: its run.yaml cannot be read.
     """
 
     def __init__(self, folder: str | Path):

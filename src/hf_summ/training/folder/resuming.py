@@ -179,10 +179,6 @@ def find_resumption(
     Args:
         description: the run's, see `describe`.
         model: as built, without the weights of a checkpoint.
-
-    Raises:
-        ValueError: as `named_checkpoint`; or the settings differ from those at the start of the run, or the checkpoint
-            belongs to another model or optimizer.
     """
     if not training.do_train:
         return Resumption()
@@ -228,11 +224,7 @@ def _are_equal(before: Mapping[str, Any], now: Mapping[str, Any], settings: Iter
 
 
 def named_checkpoint(training: SummarizationTrainingArguments) -> str | None:
-    """The checkpoint named by --resume_from_checkpoint, `no`, or None for the run's last one.
-
-    Raises:
-        ValueError: training cannot resume from it.
-    """
+    """The checkpoint named by --resume_from_checkpoint, `no`, or None for the run's last one."""
     named = training.resume_from_checkpoint
     if named is None or named.lower() in ("true", "yes"):
         return None
@@ -245,12 +237,7 @@ def named_checkpoint(training: SummarizationTrainingArguments) -> str | None:
 
 
 def _checked(resumption: Resumption, training: SummarizationTrainingArguments, model: PreTrainedModel) -> Resumption:
-    """The resumption.
-
-    Raises:
-        ValueError: settings changed without --accept_changes, or there is no checkpoint from which the changes could
-            apply, or the checkpoint does not fit.
-    """
+    """The resumption."""
     checkpoint = resumption.checkpoint
     if resumption.changes and not (training.accept_changes and checkpoint):
         accept = f"; --accept_changes resumes from {checkpoint} with the changes" if checkpoint else ""

@@ -35,8 +35,7 @@ from hf_summ.training.loop.evaluation import RowwiseTrainer
 from hf_summ.training.model import Built
 from hf_summ.training.optimization import build_schedule, parameter_groups, parse_learning_rates
 from hf_summ.training.results.cards import PRIVATE, RESULTS, Card, hide_paths
-from hf_summ.training.results.reports import score
-from hf_summ.training.results.scores import Scorer
+from hf_summ.training.results.reports import Scorer, score
 from hf_summ.training.rows.batches import BatchOrder, pack_examples, pack_tokens, token_lengths
 
 logger = logging.getLogger(__name__)

@@ -27,7 +27,7 @@ from hf_summ.training.arguments import DataArguments, RunArguments, Summarizatio
 from hf_summ.training.folder.ledger import LOCK, RUN_FILE
 from hf_summ.training.folder.resuming import LIBRARIES, command_line
 from hf_summ.training.results.card_results import Results
-from hf_summ.training.results.scores import Scorer
+from hf_summ.training.results.reports import Scorer
 from hf_summ.training.rows.extraction import SPLITS_OF
 
 # placeholder for a service's address in a card's code

@@ -16,11 +16,11 @@ from hf_summ.data import sentences
 from hf_summ.data.columns import source_column
 from hf_summ.data.sentences import pick_sentences
 from hf_summ.evaluation import words
+from hf_summ.evaluation.pair_models import NextSentenceModel
 from hf_summ.evaluation.words import no_words
 from hf_summ.extractive import consistent, frequencies
 from hf_summ.extractive.consistent import UNCHECKED, ConsistentStage
 from hf_summ.extractive.frequencies import DocumentFrequencies
-from hf_summ.extractive.next_sentence import NextSentenceModel
 from hf_summ.training.arguments import DataArguments
 from hf_summ.training.rows.preparing import MEASURED, cached_map, hash_of_code, processor_fingerprint, whole_lengths
 
@@ -88,10 +88,6 @@ def load_extraction(
 
     Args:
         hub: the folder and the token of downloads.
-
-    Raises:
-        ValueError: the document frequencies or the model cannot be used, or have another language; or examples have
-            several documents, which the stage cannot shorten.
     """
     if data.extract_share is None and data.extract_tokens is None:
         return None

@@ -37,11 +37,7 @@ COMPARED = 1000
 def choose_splits(
     corpus: datasets.DatasetDict, data: DataArguments, training: SummarizationTrainingArguments
 ) -> datasets.DatasetDict:
-    """The splits that the run's steps read, limited to the requested coverage and numbers of samples.
-
-    Raises:
-        ValueError: the corpus lacks a split, or no row has the coverage.
-    """
+    """The splits that the run's steps read, limited to the requested coverage and numbers of samples."""
     steps = {
         "train": (training.do_train, data.max_train_samples, "--do_train", "--train_file"),
         "validation": (training.do_eval, data.max_eval_samples, "--do_eval or --eval_strategy", "--validation_file"),
