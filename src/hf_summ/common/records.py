@@ -10,11 +10,9 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
-
-import yaml
-from yaml.constructor import ConstructorError
 
 from hf_summ.common.files import write_atomically
 from hf_summ.common.messages import one_line
@@ -51,8 +49,11 @@ def parse_yaml(text: str) -> Any:
         YAMLError: it is not YAML, a mapping has a key twice, or its aliases expand to more than a million values.
         ValueError: values are nested too deeply, or a number has too many digits.
     """
+    # imported in functions: a summary on the command line reads no YAML
+    import yaml
+
     with _limits_as_errors():
-        return yaml.load(text, _Loader)
+        return yaml.load(text, _loader())
 
 
 @contextmanager
@@ -68,35 +69,41 @@ def _limits_as_errors() -> Generator[None]:
         raise
 
 
-class _Loader(yaml.SafeLoader):
+@cache
+def _loader() -> type:
     """PyYAML's loader of plain values, with errors for equal keys and for aliases that would fill the memory."""
+    import yaml
+    from yaml.constructor import ConstructorError
 
-    def __init__(self, text):
-        super().__init__(text)
-        # node -> the number of values to which it expands
-        self.sizes = {}
+    class Loader(yaml.SafeLoader):
+        def __init__(self, text):
+            super().__init__(text)
+            # node -> the number of values to which it expands
+            self.sizes = {}
 
-    def compose_node(self, parent, index):
-        node = super().compose_node(parent, index)
-        if isinstance(node.value, list) and node not in self.sizes:
-            children = (child for item in node.value for child in (item if isinstance(item, tuple) else (item,)))
-            self.sizes[node] = sum(self.sizes.get(child, 1) for child in children)
-            if self.sizes[node] > _MOST_VALUES:
-                raise ConstructorError(None, None, "aliases expand to too many values", node.start_mark)
-        return node
+        def compose_node(self, parent, index):
+            node = super().compose_node(parent, index)
+            if isinstance(node.value, list) and node not in self.sizes:
+                children = (child for item in node.value for child in (item if isinstance(item, tuple) else (item,)))
+                self.sizes[node] = sum(self.sizes.get(child, 1) for child in children)
+                if self.sizes[node] > _MOST_VALUES:
+                    raise ConstructorError(None, None, "aliases expand to too many values", node.start_mark)
+            return node
 
-    def construct_mapping(self, node, deep=False):
-        seen = set()
-        for key_node, _ in node.value:
-            # `<<` merges another mapping, whose keys may be overridden
-            if key_node.tag == "tag:yaml.org,2002:merge":
-                continue
-            key = self.construct_object(key_node, deep=True)
-            # unhashable keys, such as lists, are rejected below
-            if isinstance(key, Hashable) and key in seen:
-                raise ConstructorError(None, None, f"the key '{key}' occurs twice", key_node.start_mark)
-            seen.update([key] if isinstance(key, Hashable) else [])
-        return super().construct_mapping(node, deep)
+        def construct_mapping(self, node, deep=False):
+            seen = set()
+            for key_node, _ in node.value:
+                # `<<` merges another mapping, whose keys may be overridden
+                if key_node.tag == "tag:yaml.org,2002:merge":
+                    continue
+                key = self.construct_object(key_node, deep=True)
+                # unhashable keys, such as lists, are rejected below
+                if isinstance(key, Hashable) and key in seen:
+                    raise ConstructorError(None, None, f"the key '{key}' occurs twice", key_node.start_mark)
+                seen.update([key] if isinstance(key, Hashable) else [])
+            return super().construct_mapping(node, deep)
+
+    return Loader
 
 
 def read_record(path: Path, problem_of: Callable[[Any], str | None]) -> Any:
@@ -105,6 +112,8 @@ def read_record(path: Path, problem_of: Callable[[Any], str | None]) -> Any:
     Args:
         problem_of: returns the problem with the content, or None; its errors on malformed content count as problems.
     """
+    import yaml
+
     try:
         content = parse_yaml(path.read_text(encoding="utf-8"))
         problem = problem_of(content)
@@ -119,6 +128,8 @@ def read_record(path: Path, problem_of: Callable[[Any], str | None]) -> Any:
 
 def write_record(path: Path, content: Mapping[str, Any]) -> None:
     """Write a record and, if necessary, its folder."""
+    import yaml
+
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, yaml.safe_dump(dict(content), sort_keys=False, allow_unicode=True, width=1000))
 
