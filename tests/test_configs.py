@@ -54,6 +54,7 @@ def keys(node: Any) -> list[str]:
     return [name for key, value in node.items() for name in (key, *(keys(value) if isinstance(value, dict) else ()))]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(CONFIGS)))
 def test_yaml_parses_and_its_model_has_the_tabulated_size(file):
     model = parse_arguments([str(file)]).model

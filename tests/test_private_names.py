@@ -81,6 +81,7 @@ def test_private_names_are_there(owner):
     assert not missing, f"{library} {version} has no {owner.__name__}.{', '.join(missing)}: hf_summ needs another way"
 
 
+@pytest.mark.thorough
 def test_private_names_are_listed():
     listed = {name for names in USED.values() for name in names.split()}
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py")}

@@ -39,6 +39,7 @@ def test_newest_is_taken(run_folder):
     assert last_complete_checkpoint(run_folder / "nowhere") is None
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("damage", "problem"),
     [

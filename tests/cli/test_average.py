@@ -44,6 +44,7 @@ def test_mean_of_checkpoints(run, weights, argv, steps):
         torch.testing.assert_close(tensor, weights[name] + sum(steps) / len(steps))
 
 
+@pytest.mark.thorough
 def test_average_summarizes(run, workplace):
     (workplace / "a.txt").write_text(SENTENCES[0], encoding="utf-8")
     run("average", "model", "model", "--output", "mean")

@@ -291,6 +291,7 @@ def test_what_cannot_work_is_told(refusal, workplace, argv, message):
     assert sorted(workplace.iterdir()) == before
 
 
+@pytest.mark.thorough
 def test_new_process_prints_the_same(run, workplace):
     argv = ["evaluate", *PAIR, "--rouge_mode", "rouge_score"]
     process = subprocess.run([sys.executable, "-m", "hf_summ", *argv], capture_output=True, text=True, check=True)

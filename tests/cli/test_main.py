@@ -26,6 +26,7 @@ def test_installed_command_is_this_one():
     assert command.load() is main
 
 
+@pytest.mark.thorough
 def test_new_process_reads_standard_input(run, workplace):
     text = f"{SENTENCES[0]} 🎉"
     (workplace / "a.txt").write_text(text, encoding="utf-8")
@@ -142,6 +143,7 @@ def test_interrupt_ends_the_command_in_one_line(tmp_path):
     assert process.returncode == 130
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
@@ -164,6 +166,7 @@ def test_interrupt_while_libraries_are_imported_ends_in_one_line(argv, message):
     assert process.returncode == 130
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("seconds", "argv"),
     [

@@ -228,6 +228,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.thorough)])
 def test_the_end_of_a_decoding_thread_ends_its_process(workplace, workers):
     """A pipeline without a result for a document is a fault that no request explains."""

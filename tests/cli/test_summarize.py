@@ -75,6 +75,7 @@ def test_json_lines(run, files, expected):
     ]
 
 
+@pytest.mark.thorough
 def test_long_documents_are_read_as_asked_for(run, files, workplace):
     text = " ".join(SENTENCES * 8)
     (workplace / "long.txt").write_text(text, encoding="utf-8")
@@ -108,6 +109,7 @@ def test_generation_settings_are_handed_on(run, files):
     assert run("summarize", "a.txt", *MODEL, *flags)[0] == record["summary_text"] + "\n"
 
 
+@pytest.mark.thorough
 def test_a_sample_is_that_of_its_seed_and_settings(run, files):
     sampled = ("summarize", "a.txt", *MODEL, "--max_new_tokens", "8", "--do_sample", "--num_beams", "1")
     first = run(*sampled, "--seed", "1")[0]
@@ -178,6 +180,7 @@ def test_8_bits(run, files, workplace):
     assert run("summarize", "a.txt", "--model", "int8", "--device", "cpu")[0] == expected
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("names", [[], ["-"], ["-", "b.txt"]])
 def test_standard_input(run, files, expected, monkeypatch, names):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(DOCUMENTS[0].encode())))
@@ -195,6 +198,7 @@ def test_output_file_is_replaced_in_one_step(run, files, expected, workplace):
     assert sorted(file.name for file in workplace.iterdir()) == [*files, "model", "summaries.txt"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("content", ["", " \n\t", "\ufeff\n"])
 def test_blank_file_is_named_and_its_summary_is_empty(run, files, expected, workplace, content):
     (workplace / "b.txt").write_text(content, encoding="utf-8")
@@ -204,6 +208,7 @@ def test_blank_file_is_named_and_its_summary_is_empty(run, files, expected, work
     assert run("summarize", "b.txt", *MODEL)[0] == "\n"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "text", ["x", "a\x00b\x07c\x1b[31m", "🎉 👩‍👩‍👧", "The mayor opened 新桥。", "word " * 100_000]
 )

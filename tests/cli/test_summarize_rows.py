@@ -43,6 +43,7 @@ def summaries_of(texts: list[str]) -> list[str]:
     return [record["summary_text"] for record in pipeline("summarization", model="model")(texts, max_new_tokens=3)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("form", ["parquet", "jsonl"])
 def test_rows_are_summarized_in_their_order(run, rows, form):
     output, errors = run(
@@ -170,6 +171,7 @@ def test_killed_run_goes_on(rows, run):
     assert "nothing is left to do: 6 shards in out" in run(*command)[1]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("form", ["parquet", "jsonl"])
 @pytest.mark.parametrize(
     ("change", "message"),
@@ -250,6 +252,7 @@ def test_full_disk(rows, refusal):
     assert len(loaded()) == 4
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

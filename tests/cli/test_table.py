@@ -54,6 +54,7 @@ def test_report_is_printed_and_written(run, workplace):
     assert "scoring references on xsum" in errors
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("argv", "datasets"),
     [

@@ -183,6 +183,7 @@ def check(home: Path, *argv: str, **environment: str) -> str:
     return errors.strip().rpartition("\n")[2]
 
 
+@pytest.mark.thorough
 def test_only_what_is_neither_here_nor_on_the_hub_is_out_of_reach(tmp_path):
     folder = tmp_path / "processor"
     folder.mkdir()

@@ -21,6 +21,7 @@ def test_written_and_read_again(tmp_path):
     assert path.read_text(encoding="utf-8") == "kind: known\numlaut: ü\n"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("content", [b"kind: other", b"{", b"\xff", b"[]", b"", b"name: x", b"[" * 10_000])
 def test_no_record(tmp_path, content):
     path = tmp_path / "run.yaml"

@@ -58,6 +58,7 @@ def test_a_stop_by_itself_ends_a_sentence_of_tokenized_text(sentences):
     assert split_sentences(" ".join(sentences)) == sentences
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "text", [". " * 100_000, " " * 100_000 + ".", ' . " ' * 50_000 + "a", " .  '' " * 50_000 + "!"]
 )
@@ -157,6 +158,7 @@ def test_lead_of_no_sentences_is_an_error():
         lead(TEXT, 0)
 
 
+@pytest.mark.thorough
 def test_long_words_are_read_quickly_and_whole():
     text = f"One ended. Two is {'(' * 100_000} three. Four {'x.' * 1000} Five."
     began = time.process_time()

@@ -39,6 +39,7 @@ def naive_bertscore(prediction: str, reference: str, layer: int = -1) -> float:
     return 100 * 2 * precision * recall / (precision + recall)
 
 
+@pytest.mark.thorough
 def test_scores_are_those_of_the_package(pairs):
     bert_score = pytest.importorskip("bert_score")
     for layer in (6, 4):

@@ -100,6 +100,7 @@ def test_acceptance_is_that_of_one_prefix_at_a_time(language_models, kind):
     assert all(0 < sum(decisions) < len(decisions) for decisions in accepted[:2])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS)
 def test_left_context_of_a_long_text_slides(language_models, kind, monkeypatch):
     language_model = language_models[kind]

@@ -48,6 +48,7 @@ LINES = st.lists(st.tuples(WORDS, BETWEEN), max_size=30).map(lambda parts: "".jo
 TEXTS = LINES | st.text(max_size=20)
 
 
+@pytest.mark.thorough
 @settings(max_examples=100)
 @given(st.lists(st.tuples(TEXTS, st.lists(TEXTS, min_size=1, max_size=3)), min_size=1, max_size=3), st.booleans())
 @pytest.mark.filterwarnings("ignore:the references have")
@@ -58,6 +59,7 @@ def test_scores_are_those_of_the_package_on_made_up_texts(rows, use_stemmer):
     assert_same_as_the_package(predictions, references, use_stemmer)
 
 
+@pytest.mark.thorough
 @reads_shared_data("cnn_highlights", "scitldr_a")
 @pytest.mark.parametrize("name", ["cnn_highlights", "scitldr_a"])
 def test_scores_are_those_of_the_package_on_real_texts(name):

@@ -147,6 +147,7 @@ def test_means_are_those_of_the_perl_script_and_intervals_nearly(tmp_path):
             assert (interval.mean, interval.low, interval.high) == expected, (metric, letter)
 
 
+@pytest.mark.thorough
 def test_stems_are_those_of_the_perl_script():
     words = [start + ending for start, ending in product(STARTS, ENDINGS)]
     words += [start + one + two for start, one, two in product(STARTS, ENDINGS, ENDINGS)]

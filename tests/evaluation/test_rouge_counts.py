@@ -94,6 +94,7 @@ def test_skip_bigrams_of_equal_words_are_not_listed():
     assert counts_of(skip_bigrams, [[7] * 16000] * 2) == [(number, number, number)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("several", ["best", "mean", "pooled"])
 def test_scores_do_not_depend_on_what_is_computed_at_once(monkeypatch, several):
     generator = random.Random(3)

@@ -243,6 +243,7 @@ def test_statistics_of_different_shapes_are_an_error():
         paired_bootstrap([[1.0, 1.0]] * 2, [[1.0]] * 2, measure=ratio)
 
 
+@pytest.mark.thorough
 def test_sign_test_is_the_exact_binomial_one():
     for wins, losses in itertools.product((0, 1, 2, 5, 6, 30, 700), repeat=2):
         expected = binomtest(wins, wins + losses).pvalue if wins + losses else 1.0

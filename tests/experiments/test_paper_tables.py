@@ -212,6 +212,7 @@ def test_table_says_what_it_is_and_has_figures_in_range(name):
         assert table.kind == "statistics" or all(0 <= figure <= 100 for figure in figures)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", NAMES)
 def test_trained_rows_have_a_configuration_that_takes_their_values(name):
     for row, _, config in trained_rows(name):

@@ -218,6 +218,7 @@ def report_of(folder, scored, baseline=None, figures=(30, 20), datasets=TWO):
 BOTH = {row: {"rouge1": equal_scores(20), "rougeL": equal_scores(10)} for row in ("DC", "GDLF")}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("baseline", ["DC", None])
 @pytest.mark.parametrize("scored", [BOTH, {"GDLF": BOTH["GDLF"]}, {}], ids=["all", "one", "none"])
 @pytest.mark.parametrize("figures", [[30, None], None], ids=["published", "unpublished"])
@@ -241,6 +242,7 @@ def test_plot_grows_with_data_sets(tmp_path):
     assert sizes[0][1] - sizes[1][1] == pytest.approx((1.2 + 2 * 0.32 + 0.17) * 150, abs=30)
 
 
+@pytest.mark.thorough
 def test_plot_shows_what_was_scored(tmp_path):
     pictures = []
     for number, scored in enumerate((BOTH, BOTH, {})):
@@ -365,6 +367,7 @@ def test_report_has_them_below_its_scores(tmp_path):
     assert [line for line in lines if "3,750" in line] == ["| 0   |    3,750 |        12.3 | 4.000 | +0.400 |"]
 
 
+@pytest.mark.thorough
 def test_curves_are_drawn_beside_the_scores_over_seconds_that_all_have(tmp_path):
     facts = {name: value for name, value in ROW.items() if name != "row"}
     pictures = []

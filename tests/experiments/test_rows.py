@@ -19,12 +19,14 @@ def cells(text):
     return head, lines
 
 
+@pytest.mark.thorough
 def test_readme_has_the_rows_of_the_tables():
     text = README.read_text(encoding="utf-8")
     assert text.count("<!-- rows of ") == text.count("<!-- end of rows -->") == 2
     assert fill(text) == text, "run `python -m hf_summ.experiments.rows`"
 
 
+@pytest.mark.thorough
 def test_only_what_stands_between_the_markers_is_written():
     before, after = "One.\n\n<!-- rows of gdlf: from tables -->\n", "<!-- end of rows -->\n\nTwo.\n"
     text = fill(f"{before}| old |\n{after}")

@@ -20,6 +20,9 @@ from tests.evaluation.tiny_language_models import save_language_model
 from tests.experiments.made_up import TRANSFORMER, strict_json, write_data, write_table
 from tests.training import tiny
 
+# the module shares a table that runs for a minute
+pytestmark = pytest.mark.thorough
+
 FLAGS = ["--max_steps=2", "--use_cpu", "--report_to", "none", "--disable_tqdm", "--max_predict_samples", "12"]
 # two rows of one run that differ only in decoding
 GREEDY = {"row": "greedy", "config_overrides": TRANSFORMER, "decoding": {"num_beams": 1}}
@@ -160,7 +163,6 @@ def test_rows_that_are_not_run_say_why(rows):
     }
 
 
-@pytest.mark.thorough
 def test_failed_run_is_told_in_one_line_and_not_tried_for_every_row(tmp_path):
     rows = [{"row": "failing", **FAILING}, {"row": "failing with beams", **FAILING, "decoding": {"num_beams": 2}}]
     folder = tmp_path / "out"
@@ -173,7 +175,6 @@ def test_failed_run_is_told_in_one_line_and_not_tried_for_every_row(tmp_path):
     assert log.read_text(encoding="utf-8").count("error: ") == 1
 
 
-@pytest.mark.thorough
 def test_row_is_trained_with_each_seed_and_reported_once(tmp_path):
     rows = [{"row": "LEAD-1", "extractive": "lead"}, {**GREEDY, "above": ["LEAD-1"]}]
     table = write_table(tmp_path, rows=rows, seeds=[1, 2])

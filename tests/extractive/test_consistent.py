@@ -182,6 +182,7 @@ def test_documents_with_little_to_choose_from():
         assert consistent_sentences(["One.", "你好。\n世界。\n下雨了。\n再见。"], 0.5) == [[0], [0, 1, 2]]
 
 
+@pytest.mark.thorough
 def test_five_thousand_sentences_agree_with_the_thesis():
     rng = np.random.default_rng(0)
     words = [[f"w{word}" for word in np.minimum(rng.zipf(1.3, rng.integers(1, 9)), 300)] for _ in range(5000)]
@@ -192,6 +193,7 @@ def test_five_thousand_sentences_agree_with_the_thesis():
     assert kept == naive.close_gaps(sentences, chosen, follows)
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings(UNCHECKED)
 def test_a_million_words_take_seconds():
     rng = np.random.default_rng(0)

@@ -42,6 +42,7 @@ def test_oracle_ends_where_more_would_lower_the_measure():
     assert extract([DOCUMENT], "oracle", 4, ["Quite another text"]) == [""]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("measure", MEASURES)
 def test_oracle_agrees_with_greedy_search_by_rouge(measure):
     rng = np.random.default_rng(1)

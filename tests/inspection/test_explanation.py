@@ -104,6 +104,7 @@ def test_numbers_equal_a_naive_reading(architecture, built):
     assert 0 < explanation.copied_share < 1
 
 
+@pytest.mark.thorough
 @of_copying
 def test_its_own_summary_is_that_of_the_pipeline(built):
     model, processor = built

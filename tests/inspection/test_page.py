@@ -73,6 +73,7 @@ def test_a_page_stands_alone():
     assert policy.startswith("default-src 'none'; ")
 
 
+@pytest.mark.thorough
 def test_1000_words_are_below_200_kb(tiny_tokenizer):
     long = dataclasses.replace(SAGCOPY, settings={**SAGCOPY.settings, "max_positions": 5000})
     model, processor = build_with_processor(long, tiny_tokenizer)
@@ -100,6 +101,7 @@ def test_what_was_cut_off_is_shown_and_shortened():
     assert "Never read: all 1 word, which" in texts
 
 
+@pytest.mark.thorough
 def test_a_word_points_at_where_it_was_copied_from(shown):
     tab = shown(as_page(made_up()))
     assert tab.inner_text("#caption") == "No word of the summary is chosen."

@@ -28,6 +28,7 @@ def loss_of(model, architecture) -> torch.Tensor:
     return model(**architecture.inputs(), labels=architecture.labels()).loss
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("settings", WORDS, ids=lambda settings: next(iter(settings)))
 def test_adapted_words_learn_and_are_saved(architecture, settings, tmp_path):
     if "target_modules" in settings and architecture.settings.get("decoder_embedding") == "bert":

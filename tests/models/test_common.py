@@ -158,6 +158,7 @@ def test_blank_documents_of_an_example_are_not_read(architecture, tiny_tokenizer
             assert torch.equal(found[name], values), name
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("damage", ["missing", "unused", "nan", "inf", "shape"])
 def test_broken_weights_are_not_summarized_with(architecture, tiny_tokenizer, tmp_path, damage):
     model, processor = build_with_processor(architecture, tiny_tokenizer)
@@ -209,6 +210,7 @@ def test_cached_decoding_equals_uncached(architecture, decoding):
     torch.testing.assert_close(cached, uncached, rtol=0, atol=0)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("decoding", ["greedy", "beams", "several beams", "blocked beams", "GNMT penalty"])
 def test_batched_decoding_equals_each_document_alone(architecture, decoding):
     model, inputs = architecture.model(), architecture.inputs()
@@ -315,6 +317,7 @@ def test_half_precision_stays_close(architecture, dtype):
     assert generate(half, inputs, num_beams=2).shape[0] == 3
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("architecture", EACH_BY_ONE)
 def test_model_is_one_graph(architecture):
     model, inputs, labels = architecture.model(), architecture.inputs(), architecture.labels()
@@ -335,6 +338,7 @@ def test_padding_is_not_looked_for_on_accelerators():
     assert source_padding_mask(torch.ones(2, 5)) is None
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("architecture", EACH_BY_ONE)
 def test_forward_pass_can_be_exported(architecture):
     model = architecture.model()
@@ -427,6 +431,7 @@ def test_transformers_collator_gives_the_same_batches(architecture, tiny_tokeniz
             torch.testing.assert_close(batch[name], value)
 
 
+@pytest.mark.thorough
 def test_trainer_round_trip(architecture, tiny_tokenizer, tmp_path):
     processor = architecture.processor(tiny_tokenizer, max_source_length=24, max_target_length=12)
     model = architecture.head_class(architecture.config_for(processor))
@@ -460,6 +465,7 @@ def test_trainer_round_trip(architecture, tiny_tokenizer, tmp_path):
         torch.testing.assert_close(parameter, dict(model.named_parameters())[name].cpu(), rtol=0, atol=0)
 
 
+@pytest.mark.thorough
 def test_lora_with_default_target_modules(architecture, tmp_path):
     from peft import AutoPeftModelForSeq2SeqLM, LoraConfig, get_peft_model
 
@@ -505,6 +511,7 @@ def shared_names(model) -> list[list[str]]:
     return sorted(found for found in names.values() if len(found) > 1)
 
 
+@pytest.mark.thorough
 def test_ia3_with_default_target_modules(architecture, tmp_path):
     from peft import AutoPeftModelForSeq2SeqLM, IA3Config, get_peft_model
 

@@ -41,6 +41,7 @@ def test_masked_language_model_comes_from_its_checkpoint_and_goes_with_the_model
         torch.testing.assert_close(value, actual[name], rtol=0, atol=0)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("factors", [{"lm_rejected_factor": 0.3}, {"lm_accepted_factor": 3.0}], ids=str)
 def test_conditioned_decoding_follows_the_thesis(conditioned, factors, tmp_path):
     # saved in the generation config
@@ -104,6 +105,7 @@ def test_conditioning_leaves_alone_what_other_processors_forbid(conditioned):
     torch.testing.assert_close(hardly.sequences_scores, plain.sequences_scores, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "keys",
     [

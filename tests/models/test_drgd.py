@@ -152,6 +152,7 @@ def test_released_noise_is_clipped(seed):
 SAMPLED = {"sample_latent": True, "latent_seed": 5, "min_new_tokens": 8, "max_new_tokens": 8}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("architecture", [DRGD, DRGD_PRINTED], ids=lambda architecture: architecture.name)
 @pytest.mark.parametrize("settings", [{}, {"num_beams": 4}, {"do_sample": True}], ids=str)
 def test_sampled_latent_variables_are_the_same_however_a_document_is_decoded(architecture, settings):

@@ -99,6 +99,7 @@ def suits(architecture, kind):
     return kind != "coverage" or architecture.model().has_coverage
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("beams", [[1], [2, 3, 5]], ids=["greedy", "beams"])
 @pytest.mark.parametrize("kind", SETTINGS)
 def test_texts_are_those_of_transformers(kind, beams, monkeypatch):

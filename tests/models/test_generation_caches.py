@@ -23,6 +23,7 @@ def test_drafts_are_refused(architecture):
             generate(model, inputs, **drafts)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["dynamic", "static", "offloaded", "offloaded_static", "quantized"])
 def test_other_kinds_of_cache_have_no_effect(architecture, kind):
     model, inputs = architecture.model(), architecture.inputs()

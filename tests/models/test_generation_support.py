@@ -69,6 +69,7 @@ def written(request):
     return model, processor, processor(SENTENCES, return_tensors="pt")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("weight", [0.5, 50.0])
 def test_best_beams_by_score_and_support_are_returned(written, weight):
     model, processor, inputs = written

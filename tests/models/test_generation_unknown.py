@@ -61,6 +61,7 @@ def naive_replacement(model, processor, document, sequence):
     return replaced
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "settings",
     [{}, {"num_beams": 4}, {"num_beams": 4, "num_return_sequences": 3}, {"do_sample": True, "num_return_sequences": 2}],
@@ -197,6 +198,7 @@ def folder(tokenizer, architecture, tmp_path):
     return tmp_path
 
 
+@pytest.mark.thorough
 def test_pipeline_of_a_saved_checkpoint_writes_unknown_words(folder):
     model, processor = AutoModelForSeq2SeqLM.from_pretrained(folder), AutoProcessor.from_pretrained(folder)
     assert model.generation_config.replace_unk is True

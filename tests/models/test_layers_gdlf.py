@@ -46,6 +46,7 @@ def test_chunked_convolution_and_its_gradients_equal_the_naive_ones(length, kern
     assert_equals_naive(dynamic_convolution, length, kernel, kernel - 1 if causal else (kernel - 1) // 2)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("length", "kernel", "left"),
     [(40, 5, 4), *(pytest.param(*shape, marks=pytest.mark.thorough) for shape in ((9, 3, 1), (3, 5, 2)))],

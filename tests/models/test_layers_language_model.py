@@ -149,6 +149,7 @@ def test_positions_that_start_behind_padding_are_counted():
         torch.testing.assert_close(predicted[row], masked_lm(inputs).logits[0, -1])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("top_tokens", "percentile"), [(1, 90), (5, 50), (20, 80), (VOCABULARY + 9, 30)])
 @pytest.mark.parametrize(("rejected", "accepted"), [(0.7, 1.0), (1.0, 1.5), (0.3, 2.0)])
 @pytest.mark.parametrize("space", LM_SPACES)

@@ -70,6 +70,7 @@ def test_windows_and_their_gradients_equal_the_naive_ones(length, window_size, k
     assert_equals_naive(make(length, batch=1), window_size, *KINDS[kind])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS)
 def test_padding_is_never_seen(kind):
     inputs = make(29, batch=4)
@@ -80,6 +81,7 @@ def test_padding_is_never_seen(kind):
     assert_equals_naive(inputs, 5, *KINDS[kind], padding_mask=mask.bool())
 
 
+@pytest.mark.thorough
 @given(
     length=st.integers(1, 26),
     window_size=st.integers(0, 8).map(lambda reach: 2 * reach + 1),

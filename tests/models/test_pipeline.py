@@ -128,6 +128,7 @@ def test_what_is_cut_is_said(folder, caplog):
     assert cut
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "document", ["", " \n\t", "x", "\x00\x07", "🎉🎉", "The mayor opened 新桥。", "a \ud83d b", "word " * 100_000]
 )
@@ -242,6 +243,7 @@ def test_models_that_want_a_prefix_get_it(bart_folder):
     assert not prefixed.equal(plain)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", ["truncate", "extract", "windows"])
 def test_another_prefix_than_the_checkpoints(folder, way):
     summarizer = pipeline("summarization", model=str(folder))

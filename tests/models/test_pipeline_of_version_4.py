@@ -201,6 +201,7 @@ def test_row_truncation(summarizer):
         summarizer(SENTENCES[0], truncation="sometimes")
 
 
+@pytest.mark.thorough
 def test_row_defaults(summarizer, monkeypatch):
     """length and beams, where nothing says them."""
     settings = asked(summarizer, monkeypatch)

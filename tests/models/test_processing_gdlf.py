@@ -33,6 +33,7 @@ def tag_names(processor, tag_ids):
     return [names[tag_id] for tag_id in tag_ids]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("tags", "expected"),
     [

@@ -62,6 +62,7 @@ def test_stop_words_are_scikit_learns():
     assert text.ENGLISH_STOP_WORDS == STOP_WORDS
 
 
+@pytest.mark.thorough
 def test_values_are_scikit_learns():
     text = pytest.importorskip("sklearn.feature_extraction.text")
     examples = made_up(40)

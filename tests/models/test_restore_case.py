@@ -98,6 +98,7 @@ def test_other_processors_take_the_setting_over(folder):
     assert fit_phrases(SENTENCES, AutoProcessor.from_pretrained(folder)).restore_case is True
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("settings", [*ENDS.values(), {"batch_size": 3}], ids=str)
 def test_pipeline_restores_from_the_whole_document(summarizer, settings):
     wanted = unrestored(summarizer, DOCUMENTS, **settings)

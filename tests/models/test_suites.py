@@ -18,6 +18,7 @@ def architecture(request) -> Architecture:
 
 
 # https://github.com/huggingface/accelerate/issues/1900: a divided model writes other texts
+@pytest.mark.thorough
 @pytest.mark.parametrize("use_cache", [True, False])
 def test_a_divided_model_writes_the_same(architecture, tmp_path, use_cache):
     whole, inputs = architecture.model().float(), architecture.inputs()

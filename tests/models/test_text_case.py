@@ -224,6 +224,7 @@ def word_spans(text: str) -> set[tuple[int, str]]:
     return spans
 
 
+@pytest.mark.thorough
 @reads_shared_data("arxiv_titles")
 def test_words_of_titles_are_the_authors():
     with gzip.open(SHARED_DATA / "arxiv_titles" / "test.jsonl.gz", "rt", encoding="utf-8") as lines:

@@ -125,6 +125,7 @@ def test_what_is_no_batch_is_refused(tiny_tokenizer):
     assert processor([["", " "], ["\n"]]) == processor(["", ""])
 
 
+@pytest.mark.thorough
 @OF_EACH
 def test_pipeline_reads_examples_of_several_documents(architecture, tiny_tokenizer, tmp_path):
     model, processor = build_with_processor(architecture, tiny_tokenizer)

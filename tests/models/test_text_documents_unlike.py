@@ -68,6 +68,7 @@ def test_ranges_that_cannot_be_read_are_named(folder, ranges):
         pipeline("summarization", model=str(folder))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", UNLIKE)
 def test_a_document_unlike_those_of_the_training_is_warned_of(folder, warnings, name):
     document, reason = UNLIKE[name]

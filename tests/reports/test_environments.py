@@ -78,6 +78,7 @@ def test_a_folder_with_files_is_not_replaced(tmp_path, capsys, command, tiny_tok
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
 
 
+@pytest.mark.thorough
 def test_standard_output_may_be_closed(tmp_path):
     (tmp_path / "a.txt").write_text(SENTENCES[0])
     for more, status in (("", 2), ("--output out.txt", 0)):
@@ -192,6 +193,7 @@ with moved_into_place(sys.argv[1]) as draft:
 
 
 # transformers saves no code of __main__, but names its file
+@pytest.mark.thorough
 def test_classes_of_a_notebook_are_saved_as_ours(tiny_tokenizer, tmp_path):
     folder = save(tmp_path / "drgd", *build_with_processor(DRGD, tiny_tokenizer))
     program = """

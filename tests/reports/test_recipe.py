@@ -251,6 +251,7 @@ def test_label_smoothing_of_the_plain_trainer_keeps_the_whole_loss(tiny_tokenize
 
 
 # what is deployed is what was scored: the base's prefix and decoding settings are not the adapter's
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["t5", "gdlf"])
 def test_an_adapter_keeps_the_settings_of_its_training(recipe, corpus, tiny_tokenizer, tmp_path, name, caplog):
     pytest.importorskip("peft")

@@ -28,6 +28,9 @@ from hf_summ.runtimes.onnx_search import READ, WRITE
 from tests.conftest import SENTENCES
 from tests.models.test_hub import run
 
+# exporting takes ten seconds a family
+pytestmark = pytest.mark.thorough
+
 # without ties, as models with random weights would repeat a token
 SIZES = {"vocab_size": 400, "d_model": 24, "tie_word_embeddings": False}
 BART = SIZES | {
@@ -61,9 +64,7 @@ def build(family: str, tokenizer) -> PreTrainedModel:
     return AutoModelForSeq2SeqLM.from_config(AutoConfig.for_model(family.partition(" ")[0], **settings)).eval()
 
 
-@pytest.fixture(
-    scope="module", params=["bart", "t5", *(pytest.param(name, marks=pytest.mark.thorough) for name in [*FAMILIES][2:])]
-)
+@pytest.fixture(scope="module", params=[*FAMILIES])
 def checkpoint(request, tiny_tokenizer, tmp_path_factory) -> Path:
     """A saved model with random weights, with its graphs in the folder `onnx`."""
     folder = tmp_path_factory.mktemp("checkpoint")
@@ -173,7 +174,6 @@ print("RESULT", json.dumps(pipeline("summarization", model="org/graphs")(sys.arg
 """
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("checkpoint", ["bart"], indirect=True)
 def test_graphs_on_the_hub_are_loaded_by_name(checkpoint, local_hub, tmp_path):
     wanted = pipeline("summarization", model=str(checkpoint))(DOCUMENTS[0], num_beams=2, max_new_tokens=9)

@@ -62,6 +62,7 @@ def test_the_bundled_model_summarizes(environment, run, tmp_path):
         assert details == {"file": "long.txt", "summary": wanted["summary_text"], **wanted["details"]}
 
 
+@pytest.mark.thorough
 def test_rows_are_summarized_by_processes(run, tmp_path):
     rows = [{"text": sentence, "number": number} for number, sentence in enumerate(SENTENCES)]
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
@@ -73,6 +74,7 @@ def test_rows_are_summarized_by_processes(run, tmp_path):
     assert [json.loads(line)["summary"] for line in lines] == [record["summary_text"] for record in summaries]
 
 
+@pytest.mark.thorough
 def test_the_service_answers(environment, tmp_path):
     server = subprocess.Popen(
         [*COMMAND, "serve", "--port", "0"], env=environment, cwd=tmp_path, stderr=subprocess.PIPE, text=True

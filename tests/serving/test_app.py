@@ -75,6 +75,7 @@ def test_an_answer_is_a_list(client, summarizer):
     assert client.post("/", content=rb'{"inputs": "a \ud800 b"}').json() == summarizer("a \ufffd b")
 
 
+@pytest.mark.thorough
 def test_many_clients_have_the_summaries_that_each_has_alone(client, address, summarizer):
     before = metric(address, "batch_size_count")
     documents = [sentence[:length] for sentence in SENTENCES for length in range(40, 56)]
@@ -86,6 +87,7 @@ def test_many_clients_have_the_summaries_that_each_has_alone(client, address, su
     assert metric(address, "waiting_requests") == 0
 
 
+@pytest.mark.thorough
 def test_bad_documents_fail_alone(client, summarizer):
     # 48 tokens fit
     long = " ".join(SENTENCES)
@@ -259,6 +261,7 @@ def test_a_client_that_goes_ends_the_decoding_of_its_request(summarizer):
         assert metric(running.address, 'requests_total{status="499"}') == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("search", [{}, {"do_sample": True}, {"num_beams": 1}, {"long_documents": "windows"}])
 def test_a_costly_request_ends_in_time_while_others_are_answered(summarizer, search):
     costly = {"max_new_tokens": 20_000, "min_new_tokens": 20_000, "num_beams": 4} | search

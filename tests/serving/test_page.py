@@ -41,6 +41,7 @@ def test_the_policy_is_strict(address):
     assert "style=" not in response.text
 
 
+@pytest.mark.thorough
 def test_by_keyboard(opened, address, summarizer):
     tab = opened()
     # the text has the focus

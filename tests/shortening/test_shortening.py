@@ -122,6 +122,7 @@ def test_extraction_reads_the_sentences_that_it_names(summarizer, caplog):
     assert caplog.text == ""
 
 
+@pytest.mark.thorough
 def test_windows_are_summarized_and_then_their_summaries(summarizer, caplog):
     text = text_of(60)
     (record,) = summarizer(text, long_documents="windows", return_details=True)
@@ -160,6 +161,7 @@ def test_summaries_that_do_not_shorten_end_it(summarizer):
     assert reading.details["rounds"] == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", ["truncate", "extract", "windows"])
 def test_lists_streams_and_batches_agree(summarizer, way):
     texts = [text_of(number, number) for number in (1, 12, 3, 25)] + [""]
@@ -240,6 +242,7 @@ def test_ways_that_there_are_not(summarizer, monkeypatch):
         summarizer([3], long_documents="extract")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", ["extract", "windows"])
 def test_awkward_documents(summarizer, way, caplog):
     caplog.set_level(logging.ERROR)

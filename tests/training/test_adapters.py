@@ -49,6 +49,7 @@ def command(settings, tmp_path, bases):
     return make
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("base", ["gdlf", "bart"])
 def test_an_adapter_is_trained_and_loaded(command, tmp_path, bases, base):
     metrics = main(command(base, *LORA, "--num_beams", "3", do_eval=True))
@@ -83,6 +84,7 @@ def test_an_adapter_is_trained_on(command, tmp_path, caplog):
     assert main(command(str(tmp_path / "further"), folder="alone", do_train=False, do_eval=True))["eval_loss"] > 0
 
 
+@pytest.mark.thorough
 def test_an_interrupted_training_of_an_adapter_goes_on(command, tmp_path):
     saving = {"save_strategy": "steps", "save_steps": 4}
     main(command("gdlf", *LORA, folder="whole", **saving))
@@ -107,6 +109,7 @@ def test_a_finished_training_of_an_adapter_predicts(command, tmp_path):
     assert all(torch.equal(before[name], tensor) for name, tensor in load_file(tmp_path / "adapter" / WEIGHTS).items())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("base", ["gdlf", "bart"])
 def test_the_command_line_summarizes_with_an_adapter_and_its_settings(command, tmp_path, capsys, base):
     main(command(base, *LORA, "--max_new_tokens", "3", "--do_predict"))

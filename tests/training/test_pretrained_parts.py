@@ -142,6 +142,7 @@ def test_checkpoint_keeps_the_bert_and_the_vocabulary_that_it_has(settings, bert
     assert "convolutional_attention is 'none' in the checkpoint and becomes '1d'" in caplog.text
 
 
+@pytest.mark.thorough
 def test_guided_model_begins_with_a_bart_of_the_recipe(settings, processor_folder, tmp_path, caplog):
     sizes = {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in tiny.BART_SIDE.items()}
     first = settings(

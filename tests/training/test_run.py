@@ -181,6 +181,7 @@ def test_predictions_have_the_case_of_their_documents(settings, tmp_path):
     assert plain == [prediction.lower() for prediction in predictions]
 
 
+@pytest.mark.thorough
 def test_unknown_words_are_replaced_in_every_evaluation(settings, tmp_path):
     # each summary is a name that only its own document has
     rows = [{**row, "summary": f"Name{chr(65 + index)}"} for index, row in enumerate(tiny.rows(12))]
@@ -239,6 +240,7 @@ def test_checkpoint_has_the_ranges_of_its_documents(settings, tmp_path, monkeypa
     assert not hasattr(AutoConfig.from_pretrained(tmp_path / "more"), "source_ranges")
 
 
+@pytest.mark.thorough
 def test_fine_tuned_models_of_transformers_decode_like_their_start(settings, tmp_path, tiny_tokenizer, recwarn):
     model = tiny.bart(tiny_tokenizer)
     task = {"num_beams": 3, "max_length": 16, "min_length": 12, "length_penalty": 1.0, "no_repeat_ngram_size": 2}
@@ -420,6 +422,7 @@ def test_padding_flags(settings, tmp_path):
     assert nll["learned"] != pytest.approx(nll["plain"], rel=1e-3)
 
 
+@pytest.mark.thorough
 def test_awkward_documents_are_trained_on_and_summarized(settings, tmp_path):
     texts = [
         "x",

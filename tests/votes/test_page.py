@@ -199,6 +199,7 @@ def test_hostile_texts_do_nothing(shown):
     assert tab.inner_text("fieldset p") == HOSTILE
 
 
+@pytest.mark.thorough
 def test_a_page_stands_alone(sheet):
     page = as_page(sheet)
     assert not re.search(r"https?:|\bsrc=|url\(|@import", page)

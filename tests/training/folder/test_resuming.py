@@ -43,6 +43,7 @@ def steps_of(out: Path) -> list[int]:
     return [step for (step, _) in tiny.history(out, "loss")]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("flags", "difference"),
     [
@@ -82,6 +83,7 @@ def test_settings_that_change_no_update_and_a_moved_file_are_not_refused(setting
     assert {folder.name for folder in out.glob("checkpoint-*")} == {f"checkpoint-{step}" for step in (2, 4, 5, 6, 7, 8)}
 
 
+@pytest.mark.thorough
 def test_accepted_changes_apply_from_the_checkpoint_on(settings, out, caplog):
     path = settings(**SAVING, weight_decay=0.1)
     main([path])
@@ -136,6 +138,7 @@ def test_nothing_to_apply_changes_to(settings, saving):
         main([path, "--seed", "7", "--accept_changes"])
 
 
+@pytest.mark.thorough
 def test_train_loss_covers_the_whole_run_after_resuming(settings, out):
     path = settings(**SAVING, logging_steps=3)
     whole = main([path])["train_loss"]
@@ -155,6 +158,7 @@ def test_second_run_in_a_folder_waits_for_the_first(settings, capsys):
     main([path, "--no_do_train", "--do_eval", "--model_name_or_path", str(Path(path).with_name("out"))])
 
 
+@pytest.mark.thorough
 def test_starting_over_is_done_once(settings, out, caplog):
     path = settings(**SAVING)
     main([path])
@@ -172,6 +176,7 @@ def test_starting_over_is_done_once(settings, out, caplog):
     assert any((new[name] != old[name]).any() for name in new)
 
 
+@pytest.mark.thorough
 def test_checkpoint_that_is_named_is_gone_back_to_once(settings, out, caplog):
     path = settings(**SAVING)
     main([path])
@@ -223,6 +228,7 @@ def test_seconds_of_evaluations_are_left_out():
     assert progress.seconds == 1.0 + 2.5
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("before", [1000.0, None])
 def test_resumed_run_goes_on_counting_seconds_if_they_are_known(settings, out, before):
     path = settings(**SAVING)
@@ -247,6 +253,7 @@ def test_finished_command_leaves_its_results_as_they_are(settings, out, caplog):
     assert f"{out} has the results of this command already: remove it to start over" in caplog.text
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("saving", [SAVING, {}])
 def test_finished_training_is_only_evaluated_by_a_command_that_asks_for_more(settings, out, saving):
     path = settings(**saving)

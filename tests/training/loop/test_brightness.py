@@ -38,6 +38,7 @@ def epochs_of(folder) -> int:
     return json.loads((folder / "config.json").read_text(encoding="utf-8"))["epochs_trained"]
 
 
+@pytest.mark.thorough
 def test_run_resumed_within_an_epoch_goes_on_with_its_brightness(highlights, tmp_path):
     path = highlights()
     main([path, "--output_dir", str(tmp_path / "whole")])

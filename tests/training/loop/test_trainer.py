@@ -190,6 +190,7 @@ def test_resuming_at_the_end_makes_no_update(make, tmp_path):
     assert all(torch.equal(trainer.model.state_dict()[name], tensor) for name, tensor in before.items())
 
 
+@pytest.mark.thorough
 def test_early_stopping_goes_on_after_a_resume_with_the_patience_of_now(make, tmp_path):
     def run(patience, checkpoint=None, **settings):
         trainer = make(
@@ -269,6 +270,7 @@ def test_model_that_skips_its_logits_has_no_losses_by_row(make, tiny_tokenizer):
     assert trainer.row_values == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("settings", [{"eval_tokens_per_batch": 120}, {"per_device_eval_batch_size": 5}])
 def test_predictions_come_in_the_order_of_the_data_set(make, rows, settings):
     given = {}

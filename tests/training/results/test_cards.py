@@ -197,6 +197,7 @@ def trained(settings, tmp_path) -> Path:
     return tmp_path / "out"
 
 
+@pytest.mark.thorough
 def test_whole_card(settings, tmp_path):
     # as many updates and tokens as it takes for summaries that share words with the references
     learning = {"max_steps": 120, "max_new_tokens": 16, "token": "hf_in_the_file"}
@@ -309,12 +310,14 @@ def test_scores_of_a_part_of_a_split_are_not_indexed(trained):
     assert ModelCard(card).data.eval_results is None
 
 
+@pytest.mark.thorough
 def test_license_is_not_invented(trained):
     card = card_of(trained)
     assert "No license was given when this model was trained, so this card states none." in card
     assert ModelCard(card).data.license is None
 
 
+@pytest.mark.thorough
 def test_fine_tuned_model_and_one_without_evaluation(settings, trained, tmp_path):
     path = settings(config_overrides=None, model_type=None, model_name_or_path=str(trained))
     main(
