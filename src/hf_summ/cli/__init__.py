@@ -187,16 +187,17 @@ class _Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args=None, namespace=None):
         """As in argparse, but only commands whose defaults include `more` accept unknown arguments."""
-        arguments, more = super().parse_known_args([self._spelled(argument) for argument in args or ()], namespace)
+        flags = re.findall(r"--([\w-]+)", self.format_usage())
+        spelled = []
+        for argument in args or ():
+            name, *value = argument.split("=", 1)
+            flag = name.removeprefix("--").replace("-", "_")
+            is_own = name.startswith("--") and flag in flags
+            spelled.append("=".join([f"--{flag}", *value]) if is_own else argument)
+        arguments, more = super().parse_known_args(spelled, namespace)
         if more and not hasattr(arguments, "more"):
-            self.error(unknown_flag(more, re.findall(r"--([\w-]+)", self.format_usage())))
+            self.error(unknown_flag(more, flags))
         return arguments, more
-
-    def _spelled(self, argument: str) -> str:
-        """A flag of this parser with underscores for dashes; another argument as it is."""
-        name, is_value, value = argument.partition("=")
-        flag = f"--{name[2:].replace('-', '_')}"
-        return f"{flag}{is_value}{value}" if name[:2] == "--" and flag in self._option_string_actions else argument
 
     def error(self, message: str) -> NoReturn:
         """Print the message, and exit with status 2."""
