@@ -12,8 +12,10 @@ import pytest
 from hf_summ.common.files import content_hash
 from hf_summ.data import Corpus, load
 from hf_summ.data.lists import as_example
+from hf_summ.data.sentence_rules import joined_lines
 from hf_summ.data.streams import FileRows, stored, streamed_files
 from hf_summ.evaluation import rouge
+from tests.reports.test_sentences import WRAPPED
 
 SENTENCES = ["we study ferries on lakes .", "ferries float on water .", "we measure the waves ."]
 HIGHLIGHTS = ["marby has a new library .", "it cost three million pounds ."]
@@ -108,11 +110,13 @@ def test_several_columns_are_a_list(tmp_path, way):
         '{"text": {"0": "a b", "1": "c d"}, "summary": {"0": "a", "1": "c"}}',
         '{\n  "text": ["a b", "c d"],\n  "summary": ["a", "c"]\n}',
         '{"data": [{"text": "a b", "summary": "a"}, {"text": "c d", "summary": "c"}]}',
+        '{"version": "1.0", "data": [{"text": "a b", "summary": "a"}, {"text": "c d", "summary": "c"}]}',
+        '{"5": {"text": "a b", "summary": "a"}, "6": {"text": "c d", "summary": "c"}}',
     ],
 )
 def test_json_of_columns_is_not_one_row(tmp_path, text):
-    expected = [{"document": "a b", "summary": "a"}, {"document": "c d", "summary": "c"}]
-    assert rows(tmp_path, "train.json", text) == expected
+    texts = [(row["document"], row["summary"]) for row in rows(tmp_path, "train.json", text)]
+    assert texts == [("a b", "a"), ("c d", "c")]
 
 
 def test_columns_are_chosen_by_content_names_first_and_told(tmp_path, caplog):
@@ -139,6 +143,15 @@ def test_separators_of_fields(tmp_path, separator):
     assert rows(tmp_path, "a.csv", text) == expected
     if separator == "\t":
         assert rows(tmp_path, "a.tsv", text) == expected
+
+
+def test_quotation_marks_between_tabs(tmp_path):
+    # rewicks/ersatz#1, facebookresearch/pytext#777
+    text = 'text\tsummary\n"Hello" he said.\tA "b"\n"Unclosed he said.\tc\n"d" e\tf\n'
+    texts = [row["document"] for row in rows(tmp_path, "a.tsv", text)]
+    assert texts == ['"Hello" he said.', '"Unclosed he said.', '"d" e']
+    text = 'text\tsummary\n"He said ""b"".\nHe left."\tc\n'
+    assert rows(tmp_path, "b.tsv", text) == [{"document": 'He said "b".\nHe left.', "summary": "c"}]
 
 
 @pytest.mark.parametrize(
@@ -168,8 +181,11 @@ def test_folders_that_datasets_saved(tmp_path):
     for corpus in (Corpus(train_file=folder), Corpus(dataset_name=folder)):
         assert load(corpus, str(tmp_path / "cache"))["train"]["document"][:] == ["a b", "c d"]
     assert content_hash(folder) == content_hash(folder) != content_hash(tmp_path / "splits")
-    loaded = load(Corpus(dataset_name=str(tmp_path / "splits")), str(tmp_path / "cache"))
-    assert loaded["validation"]["summary"][:] == ["a", "c"]
+    # a split of another name was left out in silence
+    datasets.DatasetDict({"train": saved, "val": saved}).save_to_disk(tmp_path / "others")
+    for name in ("splits", "others"):
+        loaded = load(Corpus(dataset_name=str(tmp_path / name)), str(tmp_path / "cache"))
+        assert loaded["validation"]["summary"][:] == ["a", "c"]
     assert [read()["text"] for _, read in FileRows(streamed_files([folder])).read()] == ["a b", "c d"]
 
 
@@ -188,3 +204,70 @@ def test_offline_summaries_read_lists_of_sentences_as_texts(caplog):
     assert "'source' has lists of sentences" in caplog.text
     assert as_example(SENTENCES, "documents") == SENTENCES
     assert as_example(["One. Two.", None, " ", "Three. Four."], "source") == ["One. Two.", "Three. Four."]
+
+
+def test_columns_without_text_are_not_guessed(tmp_path):
+    # as BookSum on the Hub: `content` is null, and `summary` an object that is written as text
+    book = {
+        "content": None,
+        "summary": '{"name": "Chapter 1"}',
+        "chapter": "It ended well.",
+        "summary_text": "It ends.",
+    }
+    (row,) = rows(tmp_path, "a.jsonl", json.dumps(book))
+    assert (row["document"], row["summary"]) == ("It ended well.", "It ends.")
+    assert rows(tmp_path, "b.jsonl", json.dumps({"document": 7, "text": "a b", "summary": "a"}))[0]["document"] == "a b"
+    # a text that is missing in the first row alone
+    lines = [{"text": "a b", "summary": None, "title": "t"}, {"text": "a b", "summary": "a", "title": "t"}]
+    assert rows(tmp_path, "c.jsonl", "\n".join(map(json.dumps, lines)))[0]["summary"] == "a"
+    (tmp_path / "named").mkdir()
+    datasets.Dataset.from_list([book]).to_parquet(tmp_path / "named" / "train.parquet")
+    for streaming in (None, True):
+        corpus = Corpus(dataset_name=str(tmp_path / "named"), streaming=streaming)
+        (row,) = load(corpus, str(tmp_path / "cache"))["train"]
+        assert (row["document"], row["summary"]) == ("It ended well.", "It ends.")
+
+
+def test_missing_texts_of_pandas_are_blank(tmp_path, caplog):
+    # json.dumps of a data frame's rows writes NaN
+    text = '{"text": "a b", "summary": NaN}\n{"text": "c d", "summary": "c"}\n'
+    assert rows(tmp_path, "a.jsonl", text) == [{"document": "c d", "summary": "c"}]
+    assert "1 of 2 rows have a blank document or summary" in caplog.text
+
+
+def test_dialogues_and_documents_as_objects(tmp_path):
+    # Yale-LILY/QMSum, complementizer/wcep-mds-dataset, nlpyang/PreSumm: how their files look
+    turns = [{"speaker": "A", "content": "Hi."}, {"speaker": "B", "content": "It works."}]
+    articles = [{"title": "t", "text": "A fire. It rained."}, {"title": "u", "text": "A mill burned. Rain fell."}]
+    words = [["A", "fire", "."], ["It", "rained", "."]]
+    lines = {"meeting": turns, "articles": articles, "words": words, "summary": "It works."}
+    texts = {
+        "meeting": "A: Hi.\nB: It works.",
+        "articles": "A fire. It rained.\n\nA mill burned. Rain fell.",
+        "words": "A fire . It rained .",
+    }
+    (tmp_path / "named").mkdir()
+    datasets.Dataset.from_list([lines]).to_parquet(tmp_path / "named" / "train.parquet")
+    for column, text in texts.items():
+        names = {"text_column": column}
+        assert rows(tmp_path, f"{column}.jsonl", json.dumps(lines), **names)[0]["document"] == text
+        for streaming in (None, True):
+            corpus = Corpus(dataset_name=str(tmp_path / "named"), streaming=streaming, **names)
+            assert next(iter(load(corpus, str(tmp_path / "cache"))["train"]))["document"] == text
+
+
+@pytest.mark.parametrize("streaming", [None, True])
+def test_line_ends_of_a_corpus(tmp_path, streaming):
+    joined = " ".join(joined_lines(WRAPPED).split())
+    texts = {None: WRAPPED, "auto": joined, "wrapped": joined, "sentences": WRAPPED.replace("\n", "\n\n")}
+    row = {"document": WRAPPED, "summary": "A cat sat\non a mat."}
+    (tmp_path / "named").mkdir()
+    datasets.Dataset.from_list([row]).to_parquet(tmp_path / "named" / "train.parquet")
+    for lines, text in texts.items():
+        corpora = [{"dataset_name": str(tmp_path / "named"), "streaming": streaming}]
+        corpora += [] if streaming else [{"train_file": write(tmp_path / "a.jsonl", json.dumps(row))}]
+        for corpus in corpora:
+            (loaded,) = load(Corpus(lines=lines, **corpus), str(tmp_path / "cache"))["train"]
+            assert loaded["document"] == text
+        # too short to be wrapped
+        assert (loaded["summary"] == row["summary"]) == (lines in (None, "auto"))

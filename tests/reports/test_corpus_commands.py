@@ -43,6 +43,28 @@ def test_predictions_are_not_the_summaries_beside_them(run):
     assert "predictions from 'summary_text'" in notes
 
 
+@pytest.mark.parametrize("column", ["pred", "hyp", "Model_Summary", "completion", "sys_summ"])
+def test_columns_that_are_named_like_predictions(run, column):
+    line = "evaluate --predictions p.jsonl --references g.jsonl --rouge_types rouge1 --format json"
+    rows = [{column: None, "model": "a bridge", **GOLD[0]}, {column: "The mill burned.", **GOLD[0]}]
+    output, notes, _ = run(line, p_jsonl=rows, g_jsonl=2 * GOLD)
+    assert json.loads(output)["rouge"]["rouge1"]["predictions"]["fmeasure"] == 0
+    assert f"predictions from '{column}'" in notes
+    _, notes, _ = run(line, p_jsonl=2 * [{"bart": "The mill burned.", **GOLD[0]}], g_jsonl=2 * GOLD)
+    assert "predictions are the references, perhaps from the same column" in notes
+
+
+@pytest.mark.parametrize("column", ["idx", "article_id", "fname"])
+def test_ids_of_other_names_show_another_order(run, column):
+    # zcgzcgzcg1/MediaSum#5, nlpyang/BertSum#35
+    line = "evaluate --predictions p.jsonl --references g.jsonl --rouge_types rouge1"
+    rows = [{column: 1, "prediction": "b"}, {column: 0, "prediction": "a"}]
+    gold = [{column: 0, "summary": "a"}, {column: 1, "summary": "b"}]
+    _, notes, status = run(line, p_jsonl=rows, g_jsonl=gold)
+    assert (status, "both files must have their ids in the same order" in notes) == (2, True)
+    assert run(line, p_jsonl=rows, g_jsonl=[{"other_id": 5, "summary": "b"}, {"other_id": 6, "summary": "a"}])[2] == 0
+
+
 @pytest.mark.parametrize(
     ("text", "mark"),
     [
@@ -54,6 +76,14 @@ def test_predictions_are_not_the_summaries_beside_them(run):
         ("A bridge -LRB- old -RRB- opened", "-LRB-"),
         ("A bridge. NEWLINE_CHAR It opened", "NEWLINE_CHAR"),
         ("A bridge ||||| It opened", "|||||"),
+        ("<think>A bridge</think> It opened.<|im_end|>", "[PAD]"),
+        ("It&rsquo;s a bridge &#x2014; it opened", "&amp;"),
+        # pltrdy/files2rouge#24, abisee/pointer-generator#12: tags are words
+        ("<p>A bridge<br /> opened</p>", "<p>"),
+        ("A bridge.\\nIt opened", "\\n"),
+        ("Un pont a Ã©tÃ© ouvert", "Ã©"),
+        ("Un pont a \ufffdt\ufffd ouvert", "\ufffd"),
+        ("Here is a summary of the text: A bridge opened", "Summary:"),
     ],
 )
 def test_marks_of_other_programs_are_noted(run, text, mark):
@@ -61,8 +91,30 @@ def test_marks_of_other_programs_are_noted(run, text, mark):
     line = "evaluate --predictions p.txt --references r.txt --rouge_types rouge1"
     _, notes, _ = run(line, p_txt=text, r_txt="A bridge opened.")
     assert f"p.txt: 1 of 1 texts contain {mark}: " in notes
-    _, notes, _ = run(line, p_txt="A bridge opened. ## A heading, the ##th of #s, a@b.c")
+    _, notes, _ = run(line, p_txt="A bridge opened. ## A heading, the ##th of #s, a@b.c, AT&T; <3 a <b> \\nu, Â, âge")
     assert "contain" not in notes
+
+
+def test_texts_of_two_forms_are_noted(run):
+    # abisee/pointer-generator#65, Alex-Fabbri/Multi-News#4
+    line = "evaluate --predictions p.txt --references r.txt --rouge_types rouge1"
+    _, notes, _ = run(line, p_txt="He did n't leave -LRB- yet -RRB- .", r_txt="He didn't leave (yet).")
+    assert "p.txt is tokenized and r.txt is not, so that words such as didn't differ" in notes
+    _, notes, _ = run(line, p_txt="He didn't leave (yet).", r_txt="He did n't leave -LRB- yet -RRB- .")
+    assert "r.txt is tokenized and p.txt is not" in notes
+    assert "r.txt: 1 of 1 texts contain -LRB-" in notes
+    _, notes, _ = run(line, r_txt="He didn't leave.")
+    assert "tokenized" not in notes
+
+
+def test_lists_of_predictions_are_sentences_of_one(run):
+    # yixinL7/BRIO: files of candidates
+    line = "evaluate --predictions p.jsonl --references r.txt --rouge_types rouge1"
+    similar = ["The old bridge opened on Monday", "On Monday the old bridge was opened"]
+    _, notes, _ = run(line, p_jsonl=[{"prediction": similar}], r_txt="A bridge opened.")
+    assert "'prediction' has lists of similar texts, which are joined: keep one summary a row" in notes
+    _, notes, _ = run(line, p_jsonl=[{"prediction": ["The bridge opened.", "It cost three million."]}])
+    assert "lists" not in notes
 
 
 MULTI_NEWS = [
@@ -140,7 +192,8 @@ def spoiled() -> list[dict]:
     """A corpus with faults."""
     text = "The city opened a library in the old mill, and it cost three million pounds. The mayor was there."
     rows = [{"content": f"{text} Visitor {number} came in.", "summary": "A library opened."} for number in range(8)]
-    rows += [dict(rows[0]), {"content": "", "summary": "x"}]
+    # a copy with other space
+    rows += [{**rows[0], "content": rows[0]["content"].replace(" ", "\n ")}, {"content": "", "summary": "x"}]
     rows[1]["content"] += " A library opened."
     rows[2]["content"] = textwrap.fill(" ".join([WRAPPED.replace("\n", " ")] * 2), 60)
     rows[3]["content"] += " NEWLINE_CHAR It rained."
@@ -169,6 +222,8 @@ def test_a_look_at_a_corpus(run):
         "b.jsonl: 2 of 2 documents are in a.jsonl too",
         "a.jsonl, 'content': 1 of 10 texts contain NEWLINE_CHAR: --data_format multi_news",
         "a.jsonl: 1 of 9 documents have wrapped lines",
+        # mahnazkoupaee/WikiHow-Dataset#12: nan
+        "a.jsonl: 9 of 10 summaries are 'A library opened.': remove them if it stands for none",
         "a.jsonl: 1 of 9 documents are mostly in another script, CYRILLIC",
     ):
         assert finding in findings

@@ -5,8 +5,9 @@ import textwrap
 import pytest
 
 from hf_summ.data import lead, split_sentences
-from hf_summ.data.sentence_rules import hidden, is_wrapped
+from hf_summ.data.sentence_rules import hidden, is_wrapped, joined_lines
 from hf_summ.evaluation import rouge
+from hf_summ.extractive import extract
 
 WRAPPED = """Automatic summarizers read a long text and write a shorter
 one that keeps what matters most. Because there are more
@@ -136,11 +137,59 @@ of such programs. Another one shortens news."""
         ("en", "Photo: [AP.|He left.|She stayed.|(Reuters] It rained.|It ended."),
         ("en", "It was the '60s.|Kids' toys sold.|They were fun."),
         ("en", "“He left.|She stayed.|It rained.|It ended.|We went."),
+        # Tessmore/sbd#9: a list ends with the sentence
+        ("en", "I love apples, oranges, mango etc.|I want more of it."),
+        ("fr", "Il aime les pommes, etc.|Puis il part."),
+        ("de", "Das ist usw.|Dann kam er."),
+        ("it", "Ha detto sì, ecc.|Poi va."),
+        ("nl", "Het is groot, enz.|Toen ging hij."),
+        ("ru", "Там был хлеб и т. д.|Он ушёл."),
+        # before a small letter, and before a number
+        ("en", "He won on Sat. night, at 5 hrs. and more.|We use approx. 5 ml. of water."),
+        ("pl", "Było ok. 5 tys. osób i 3 mln zł.|Potem wyszli."),
+        ("en", "In Sect. 3 and Def. 2, Thm. 4 holds.|See Refs. 3 and 4, Tab. 5 and Figs. 2 and 3."),
+        # times of day, as CNN has them
+        ("en", "It opens at 8 p.m. ET Sunday and 5 p.m. Monday.|We met at 5 p.m.|He was late."),
+        # diasks2/pragmatic_segmenter: sentences in brackets, and an ellipsis of one character
+        ("en", "He left.|(It rained.)|She stayed (alone.) at home."),
+        ("en", "The end …|He left…|Then… nothing."),
+        # years and units before a capital, which may begin a sentence
+        ("ru", "Он поступил в университет в 1990 г.|Потом ушёл."),
+        ("ru", "В 1990 г. Иванов поступил в университет.|Потом ушёл."),
+        ("pl", "W 2010 r. Polska wygrała.|Urodził się w maju 2010 r.|Potem wyjechał."),
+        ("uk", "У 1990 р. Він народився.|Так."),
+        # livekit/agents#1811: items without stops
+        ("en", "1) The first item|2) The second item"),
+        ("en", "Steps: 1. The first item|2. The second item|3. The third"),
+        ("en", "a. The first item|b. The second item|c. The third"),
+        ("en", "• 9. The first item|• 10. The second item"),
+        ("en", "We show 1) It is slow in Fig. 2) It is big."),
+        ("en", "On Thurs. and Tues. it rained (cf. Table 3).|They met Atty. Gen. Ken Paxton."),
+        # nipunsadvilkar/pySBD#99, HIT-SCIR/ltp#714
+        ("zh", '"这是对的。"他说。|“我会去！”王先生告诉记者，“明天去。”|“这条路。”|这条道路很长。'),
+        ("zh", "1.灯火彻夜不熄，这已经成为常态。|2.好。"),
+        # nltk/nltk#3370, nltk/nltk#2082, and words with stops
+        ("en", "It was the Ph.D.'s job.|She is an M.D.: an oncologist."),
+        ("en", "He uses ASP.NET and Vue.JS on http://x.org/Page.Html?x=1 now.|Call System.Out.println."),
+        # neurosnap/sentences#12: marks alone are no sentence
+        ("en", "“The laws will appear less complex. . . .”|He left."),
+        ("nl", "Het was raak.|...en toen barstte de hel los."),
+        # Hindi with stops in place of dandas
+        ("hi", "वह आया.|डॉ. शर्मा गया."),
+        # quotations that the sentence continues
+        ("ja", "彼は「行く。帰らない。」と言った。|「はい。」|終わり。"),
+        ("zh", "“你好！”他说。|“我来了。”|她走了。"),
+        ("vi", "TP. Huế đẹp.|TS. Nam và GS. Lan đi."),
+        ("id", "Ia tinggal di Jl. Sudirman no. 5.|Prof. Ani datang."),
     ],
 )
 def test_sentences(language, text):
     joiner = "" if language in ("zh", "ja", "my") else " "
     assert split_sentences(text.replace("|", joiner), language) == text.split("|")
+
+
+def test_sentences_without_space_between():
+    assert split_sentences("Mary had a lamb.Mary had it.") == ["Mary had a lamb.", "Mary had it."]
 
 
 def test_characters_are_hidden_one_for_one():
@@ -164,6 +213,29 @@ def test_line_ends_of_wrapped_text_are_spaces():
     text = f"Summaries\n\n{WRAPPED}\n\n- one\n- two\n"
     sentences = split_sentences(text)
     assert (sentences[0], sentences[-2:], len(sentences)) == ("Summaries", ["- one", "- two"], 8)
+
+
+# summanlp/textrank#46: as of a page in two columns
+DIVIDED = """Automatic summarizers read a long text and write
+a shorter one that keeps what matters most. Bec-
+ause there are more well-known texts than anyone
+can read, many well-known people study how prog-
+rams could do this. Programs that write state-
+of-the-art summaries consider length, style and
+well-
+known syntax. Another one shortens news."""
+
+
+@pytest.mark.filterwarnings("ignore:1 of 1 documents have wrapped lines")
+def test_words_that_are_divided_at_line_ends():
+    joined = DIVIDED.replace("Bec-\n", "Bec").replace("prog-\n", "prog").replace("-\n", "-").replace("\n", " ")
+    assert "state-of-the-art summaries consider length, style and well-known syntax" in joined
+    for text in (DIVIDED, DIVIDED.replace("\n", "\r\n")):
+        assert joined_lines(text).split() == joined.split()
+        assert extract([text], "lexrank", 2) == extract([joined], "lexrank", 2)
+    assert lead(DIVIDED, 2) == lead(joined, 2)
+    assert lead(DIVIDED, 1, lines="sentences") == "Automatic summarizers read a long text and write"
+    assert joined_lines("a-\nb. A -\nC") == "a-\nb. A -\nC"
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _read(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
     """The texts of all files, other systems' by their paths, and notes of the tags found in them."""
-    from hf_summ.evaluation.text_files import part_lines, part_sentences, read_systems
+    from hf_summ.evaluation.text_files import note_on_tokens, part_lines, part_sentences, read_systems
 
     names = [arguments.predictions, *(arguments.against or ())]
     (predictions, *others), references, sources = read_systems(
@@ -166,6 +166,7 @@ def _read(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
         files[name], of_file = part_sentences(file, arguments.separator)
         tags += of_file
     notes += tags
+    notes += filter(None, [note_on_tokens(files["predictions"], files["references"])])
     if arguments.separator not in (None, "none") and not tags:
         notes.append(f"no text contains the separator {arguments.separator!r:.80}")
     return files, notes

@@ -2,8 +2,9 @@
 
 import ast
 import json
+import math
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hf_summ.common.messages import nearest, one_line
@@ -14,27 +15,33 @@ if TYPE_CHECKING:
 
 # if no column is named, the first of these that a corpus has is used
 DOCUMENT_COLUMNS = (
-    *("document", "documents", "article", "article_text", "text", "full_text", "maintext", "dialogue", "content"),
-    *("story", "report", "book", "chapter", "transcript", "passage", "email_body", "body", "source", "input"),
-    "description",
+    *("document", "documents", "article", "articles", "article_text", "text", "full_text", "maintext", "dialogue"),
+    *("dialog", "conversation", "content", "story", "report", "book", "chapter", "transcript", "passage", "email_body"),
+    *("selftext_without_tldr", "body", "source", "input", "description"),
 )
 SUMMARY_COLUMNS = (
     *("summary", "summaries", "highlights", "target", "abstract", "abstract_text", "tldr", "references", "reference"),
-    *("summary_text", "headline", "subject_line", "title"),
+    *("summary_text", "recap", "headline", "headlines", "subject_line", "title"),
 )
 # of a file that need not have documents, in which an abstract may be the document
 REFERENCE_COLUMNS = (
     *("references", "reference", "summary", "summaries", "highlights", "target", "tldr", "headline", "subject_line"),
-    "title",
+    *("title", "gold", "ground_truth", "label", "labels"),
 )
 # of predictions; the first that contains one of the beginnings below comes before `summary`
 PREDICTION_COLUMNS = ("prediction", "predictions", "generated_summary", "summary_text", "generated_text")
-_PREDICTED = re.compile("predict|generat|hypothes|candidate|decoded|output|system", re.IGNORECASE)
+_PREDICTED = re.compile(
+    r"(?!(?:model|system|generator)(?:_?(?:name|id))?$).*(?:pred|^gen|generat|hyp|cand|decod|output|^sys|model|respon|complet|infer)",
+    re.IGNORECASE,
+)
 _MEMBER = re.compile(r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+\"""", re.DOTALL)
 # members separated by commas, or by space alone as NumPy does
 _LIST = re.compile(
     rf"\[\s*(?:{_MEMBER.pattern})(?:\s*,\s*(?:{_MEMBER.pattern})|\s+(?:{_MEMBER.pattern}))*+\s*\]\s*", re.DOTALL
 )
+# of the objects in a list: who speaks, and the text
+_SPEAKERS = ("speaker", "role", "name", "from", "author", "sender")
+_TEXTS = ("text", "content", "utterance", "value", "message")
 # of a loaded corpus, with the text to put before each row's document
 PREFIX_COLUMN = "prefix"
 # chosen column -> the column for its values if they are lists
@@ -47,14 +54,19 @@ def choose_columns(
     summary_column: str | None,
     where: str,
     prefix_column: str | None = None,
+    blank: Collection[str] = (),
 ) -> dict[str, str]:
     """The columns of `document`, `summary` and, if it is named, `prefix`.
 
-    Unnamed columns of documents and summaries are the first usual ones among `columns`.
+    Unnamed columns of documents and summaries are the first usual ones among `columns`, but not `blank` ones.
     """
     chosen = {
-        "document": choose_column(columns, text_column, DOCUMENT_COLUMNS, where, "with `text_column`", summary_column),
-        "summary": choose_column(columns, summary_column, SUMMARY_COLUMNS, where, "with `summary_column`", text_column),
+        "document": choose_column(
+            columns, text_column, DOCUMENT_COLUMNS, where, "with `text_column`", summary_column, blank
+        ),
+        "summary": choose_column(
+            columns, summary_column, SUMMARY_COLUMNS, where, "with `summary_column`", text_column, blank
+        ),
     }
     if prefix_column is not None:
         chosen[PREFIX_COLUMN] = choose_column(columns, prefix_column, (), where, "with `prefix_column`")
@@ -65,17 +77,26 @@ def choose_columns(
 
 
 def choose_column(
-    columns: Sequence[str], name: str | None, usual: Sequence[str], where: str, hint: str, other: str | None = None
+    columns: Sequence[str],
+    name: str | None,
+    usual: Sequence[str],
+    where: str,
+    hint: str,
+    other: str | None = None,
+    blank: Collection[str] = (),
 ) -> str:
     """The column `name` or, if it is None, the first usual one among `columns`.
 
     Args:
         hint: how to name a column, for the message.
         other: a column that is chosen for something else.
+        blank: columns without text, see `blank_columns`, of which none is chosen unless all usual ones are among them.
     """
     free = [column for column in columns if column not in (name, other)]
     spelled = {column.lower(): column for column in reversed(free)}
-    choice = name or next((spelled[column] for column in usual if column in spelled), None) or _numbered(spelled, usual)
+    written = {column: own for column, own in spelled.items() if own not in blank}
+    first = (names[column] for names in (written, spelled) for column in usual if column in names)
+    choice = name or next(first, None) or _numbered(spelled, usual)
     if choice is not None and (choice in columns or ((several := names_in(choice)) and several <= {*columns})):
         return choice
     similar = (nearest(column, free, cutoff=0.6) for column in ((name, *usual) if name else usual))
@@ -96,11 +117,33 @@ def _numbered(spelled: dict[str, str], usual: Sequence[str]) -> str | None:
     return None
 
 
-def prediction_column(row: dict[str, Any], name: str | None, where: str) -> str:
-    """The column `name` of predictions; by default the first usual one, one named like predictions, or `summary`."""
-    similar = (column for column, value in row.items() if isinstance(value, str) and _PREDICTED.search(column))
+def blank_columns(rows: Iterable[Mapping[str, Any]]) -> set[str]:
+    """The columns that have neither text nor lists in any of the rows; an object that is written as text is none."""
+    written: set[str] = set()
+    columns: set[str] = set()
+    for row in rows:
+        columns |= row.keys()
+        written.update(name for name, value in row.items() if _is_written(value))
+    return columns - written
+
+
+def _is_written(value: Any) -> bool:
+    if isinstance(value, list):
+        return any(
+            map(_is_written, [own for one in value for own in (one.values() if isinstance(one, dict) else [one])])
+        )
+    return isinstance(value, str) and has_text(value) and not value.startswith(('{"', "{'"))
+
+
+def prediction_column(columns: Sequence[str], name: str | None, where: str, blank: Collection[str] = ()) -> str:
+    """The column `name` of predictions; by default the first usual one, one named like predictions, or `summary`.
+
+    Args:
+        columns, blank: as for `choose_column`.
+    """
+    similar = (column for column in columns if column not in blank and _PREDICTED.match(column))
     usual = (*PREDICTION_COLUMNS, *map(str.lower, similar), "summary")
-    return choose_column(list(row), name, usual, where, "with `prediction_column`")
+    return choose_column(columns, name, usual, where, "with `prediction_column`", blank=blank)
 
 
 def names_in(column: str) -> set[str]:
@@ -116,6 +159,12 @@ def source_column(columns: Collection[str]) -> str:
 def has_references(columns: "datasets.Features") -> bool:
     """Whether a loaded corpus has a column with lists of references."""
     return is_text(getattr(columns.get(LIST_COLUMNS["summary"]), "feature", None))
+
+
+def may_be_text(feature: Any) -> bool:
+    """Whether a feature is that of texts, or of lists of texts, of objects or of such lists."""
+    member = getattr(feature, "feature", feature)
+    return is_text(member) or (member is not feature and (isinstance(member, dict) or may_be_text(member)))
 
 
 def is_text(feature: Any) -> bool:
@@ -139,7 +188,8 @@ def text_or_texts(row: dict[str, Any], column: str, where: str) -> str | list[st
     """The value of a chosen column in a row: one text or a list of texts.
 
     A list may be written as text, in JSON or as Python and NumPy print it; several columns, see `names_in`, are a list
-    of their texts.
+    of their texts. Objects with a text and its speaker are the lines of a dialogue, other objects several texts; lists
+    of words in a list are joined.
     """
     if column in row:
         value = _listed(row[column])
@@ -147,6 +197,10 @@ def text_or_texts(row: dict[str, Any], column: str, where: str) -> str | list[st
         value = [row[name] for name in column.split(",") if row[name] is not None]
     else:
         raise ValueError(f"{where}: no column '{column}'; the columns are {', '.join(row) or '(none)'}")
+    # as pandas writes a missing text
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    value = _flattened(value) if isinstance(value, list) and value else value
     for text in value if isinstance(value, list) else [value]:
         if not isinstance(text, str | None):
             listed = "a list with " if isinstance(value, list) else ""
@@ -164,6 +218,20 @@ def _listed(value: Any) -> Any:
         except (SyntaxError, ValueError):
             continue
     return value
+
+
+def _flattened(members: list[Any]) -> Any:
+    """The texts of a list of objects, or a dialogue as one text; the texts of a list of lists; or the list itself."""
+    if all(isinstance(member, dict) for member in members):
+        keys = set.intersection(*(set(member) for member in members))
+        text, speaker = (next((name for name in names if name in keys), None) for names in (_TEXTS, _SPEAKERS))
+        texts = [member.get(text) for member in members]
+        if speaker is None or text is None:
+            return texts if text else members
+        return "\n".join(f"{member[speaker]}: {own}" for member, own in zip(members, texts, strict=True) if own)
+    if all(isinstance(member, list) and all(isinstance(word, str) for word in member) for member in members):
+        return [" ".join(member) for member in members]
+    return members
 
 
 def has_text(value: str | Iterable[str | None] | None) -> bool:

@@ -36,6 +36,8 @@ class Reading:
         lists: what lists of texts in these columns are: `sentences` of one text, `documents`, `references`. `documents`
             decides for the column of documents, `references` for that of summaries, and `sentences` for the others;
             guessed where not given.
+        lines: what line ends within documents and summaries are, see `hf_summ.data.sentence_rules.joined_lines`; texts
+            are left as they are if not given, and split into sentences as with `auto`.
         data_format: the format in which the data set is distributed; a folder with the splits may then be given instead
             of files. `gigaword`: line-aligned articles and titles. `lcsts`: PART_I.txt to PART_III.txt.
             `multi_news`: X.src and X.tgt, or rows, with documents separated by `|||||` or
@@ -60,6 +62,12 @@ class Reading:
         unset="guessed from numbers and lengths",
         nargs="+",
         choices=MEANINGS,
+    )
+    lines: Literal["auto", "wrapped", "sentences"] | None = flag(
+        "data",
+        "What line ends within texts are: ends of sentences, spaces (wrapped), or spaces in text that is wrapped at a "
+        "width (auto); words that are divided there are joined",
+        unset="texts stay as they are",
     )
     data_format: str | None = flag(
         "data",

@@ -36,7 +36,7 @@ class Lists:
         meanings: what lists are, see `meaning`; guessed if not given.
 
     Attributes:
-        rows: how many lists were seen.
+        rows, members: how many lists were seen, and their members.
     """
 
     def __init__(self, column: str, name: str, meanings: Sequence[str] | None = None):
@@ -45,14 +45,14 @@ class Lists:
         # several columns are several texts, and lists in columns that this package writes are what their names say
         is_own = self._own in meanings or (not meanings and (name == self._own or "," in name))
         self._given = self._own if is_own else next((m for m in meanings if m == "sentences"), None)
-        self.rows = self._members = self._ends = self._tagged = self._pairs = 0
+        self.rows = self.members = self._ends = self._tagged = self._pairs = 0
         self._shared = 0.0
 
     def add(self, members: Sequence[str | None]) -> None:
         """Count a row's list."""
         texts = [member for member in members if member]
         self.rows += 1
-        self._members += len(texts)
+        self.members += len(texts)
         self._ends += sum(len(_INNER_END.findall(text)) for text in texts)
         self._tagged += sum(_TAG.search(text) is not None for text in texts)
         words = [set(_LONGER.findall(text.lower())) for text in texts]
@@ -73,15 +73,15 @@ class Lists:
         other = self._own if meaning == "sentences" else "sentences"
         doubt = f", which is doubtful: set `lists` to {other} if they are" if is_doubtful else ", see `lists`"
         return (
-            f"'{self._name}' has lists of {self._members / self.rows:.1f} texts on average, read as "
+            f"'{self._name}' has lists of {self.members / self.rows:.1f} texts on average, read as "
             f"{_READ_AS[meaning]}{doubt}"
         )
 
     def _guess(self) -> tuple[str, bool]:
         """The meaning, and whether it is doubtful."""
-        ends = self._ends / max(self._members, 1)
+        ends = self._ends / max(self.members, 1)
         if self._own == "documents":
-            is_doubtful = abs(ends - _MOST_ENDS) < _DOUBT or (ends > _MOST_ENDS and self._members > _MANY * self.rows)
+            is_doubtful = abs(ends - _MOST_ENDS) < _DOUBT or (ends > _MOST_ENDS and self.members > _MANY * self.rows)
             return "sentences" if ends <= _MOST_ENDS else "documents", is_doubtful
         if self._tagged or not self._pairs:
             return "sentences" if self._tagged else "references", False

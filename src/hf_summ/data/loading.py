@@ -12,11 +12,13 @@ from hf_summ.common.messages import one_line
 from hf_summ.data.columns import (
     LIST_COLUMNS,
     PREFIX_COLUMN,
+    blank_columns,
     choose_columns,
     column_type,
     feature_of,
     has_text,
     is_text,
+    may_be_text,
     names_in,
     single_texts,
     storable,
@@ -26,12 +28,15 @@ from hf_summ.data.columns import (
 from hf_summ.data.corpora import SPLITS, Corpus, Reading
 from hf_summ.data.lists import joined_sentences
 from hf_summ.data.raw_formats import format_of
-from hf_summ.data.surveys import ColumnSurvey, choose_corpus_columns, has_column_names
+from hf_summ.data.sentence_rules import joined_lines
+from hf_summ.data.surveys import PEEKED, ColumnSurvey, choose_corpus_columns, has_column_names
 
 logger = logging.getLogger(__name__)
 
-# rows of a data set on the Hub, and of a stream, from which the meaning of lists is guessed
-_SURVEYED, _PEEKED = 1000, 100
+# rows of a data set on the Hub from which the meaning of lists is guessed
+_SURVEYED = 1000
+# of splits
+_OTHER_NAMES = {"validation": ("val", "valid", "dev")}
 # number of rows that a warning about blank rows lists
 _ROWS_LISTED = 5
 
@@ -99,7 +104,8 @@ def _load_from_hub(
         if isinstance(error, OSError) and type(error) is not OSError:
             raise
         raise ValueError(f"{name}: cannot be loaded: {one_line(error.__cause__ or error)}") from error
-    splits = datasets.DatasetDict({split: loaded[split] for split in SPLITS if split in loaded})
+    named = {split: next(filter(loaded.__contains__, (split, *_OTHER_NAMES.get(split, ()))), None) for split in SPLITS}
+    splits = datasets.DatasetDict({split: loaded[own] for split, own in named.items() if own is not None})
     if not splits:
         raise ValueError(f"{name} has the splits {', '.join(loaded)}, but needs one of {', '.join(SPLITS)}")
     for split, rows in splits.items():
@@ -121,18 +127,19 @@ def _load_from_hub(
 
 def _stream(rows: datasets.IterableDataset, where: str, corpus: Corpus) -> datasets.IterableDataset:
     """The rows of a stream as those of a loaded corpus, without blank ones; the first rows tell what its lists are."""
-    first = list(rows.take(_PEEKED))
+    first = list(rows.take(PEEKED))
     if not first:
         raise ValueError(f"{where} has no rows: it must have at least one document and its summary")
     names = (corpus.text_column, corpus.summary_column)
-    survey = ColumnSurvey(corpus, choose_columns(list(first[0]), *names, where, corpus.prefix_column))
+    chosen = choose_columns(list(first[0]), *names, where, corpus.prefix_column, blank_columns(first))
+    survey = ColumnSurvey(corpus, chosen)
     for index, row in enumerate(first):
         survey.look_at(row, f"{where}, row {index}")
     survey.log(where)
     lists, sentences = survey.lists, survey.sentences
 
     def texts(row: dict[str, Any]) -> dict[str, Any]:
-        values = _texts(row, survey.chosen, lists, sentences, corpus.format.separate)
+        values = _texts(row, survey.chosen, lists, sentences, corpus.format.separate, corpus.lines)
         return {name: storable(value, as_json=False) for name, value in values.items()}
 
     types = dict.fromkeys(survey.chosen, "string") | {LIST_COLUMNS[column]: "strings" for column in lists}
@@ -151,12 +158,14 @@ def _saved(name: str) -> Mapping[str, datasets.Dataset] | None:
 
 def _name_columns(dataset: datasets.Dataset, where: str, corpus: Corpus) -> datasets.Dataset:
     separate = corpus.format.separate
-    chosen = choose_columns(
-        dataset.column_names, corpus.text_column, corpus.summary_column, where, corpus.prefix_column
-    )
+    texts = [name for name, feature in dataset.features.items() if may_be_text(feature)]
+    first = dataset.select_columns(texts).select(range(min(len(dataset), PEEKED)))
+    blank = blank_columns(first) | ({*dataset.column_names} - {*texts})
+    names = corpus.text_column, corpus.summary_column
+    chosen = choose_columns(dataset.column_names, *names, where, corpus.prefix_column, blank)
     for name in (name for names in chosen.values() for name in (names_in(names) or [names])):
         feature = dataset.features[name]
-        if not is_text(feature) and not is_text(getattr(feature, "feature", None)):
+        if not may_be_text(feature):
             raise ValueError(f"{where}: '{name}' must be text, but is {feature}: name another column")
     survey = ColumnSurvey(corpus, chosen)
     texts = [name for name in dataset.column_names if name in {*chosen.values()}.union(*map(names_in, chosen.values()))]
@@ -165,9 +174,9 @@ def _name_columns(dataset: datasets.Dataset, where: str, corpus: Corpus) -> data
     survey.log(where)
     lists, sentences = survey.lists, survey.sentences
     columns = _renamed(dataset.column_names, chosen, lists)
-    if lists or sentences or any(map(names_in, chosen.values())):
+    if corpus.lines or not all(is_text(dataset.features.get(name)) for name in chosen.values()):
         dataset = dataset.map(
-            lambda row: _texts(row, chosen, lists, sentences, separate),
+            lambda row: _texts(row, chosen, lists, sentences, separate, corpus.lines),
             remove_columns=[name for name in dataset.column_names if columns.get(name) != name],
             desc="joining lists of texts",
         )
@@ -234,6 +243,7 @@ class Survey:
                 "chosen": tuple(chosen.items()),
                 "lists": lists,
                 "sentences": self._columns.sentences,
+                "lines": self._corpus.lines,
                 "json_columns": tuple(sorted(name for name, type_name in types.items() if type_name == "json")),
                 "data_format": self._corpus.data_format,
                 "option": self._corpus.option(),
@@ -286,6 +296,7 @@ def _rows(
     chosen: tuple,
     lists: tuple,
     sentences: tuple,
+    lines: str | None,
     json_columns: tuple,
     data_format: str | None,
     option: Any,
@@ -296,7 +307,7 @@ def _rows(
         if not reader.passes(row, option):
             continue
         others = {new: storable(row.get(old), as_json=new in json_columns) for old, new in columns}
-        texts = _texts(row, dict(chosen), lists, sentences, reader.separate)
+        texts = _texts(row, dict(chosen), lists, sentences, reader.separate, lines)
         if has_text(texts["document"]) and has_text(texts["summary"]):
             yield others | {name: storable(value, as_json=False) for name, value in texts.items()}
 
@@ -307,8 +318,19 @@ def _texts(
     lists: Sequence[str],
     sentences: Sequence[str],
     separate: Callable[[str], list[str]] | None,
+    lines: str | None,
 ) -> dict[str, Any]:
     """The chosen columns of a row under their names in the data set; see `ColumnSurvey` for `lists` and `sentences`."""
     texts = {column: text_or_texts(row, name, "") for column, name in chosen.items()}
     texts |= {column: joined_sentences(texts[column] or []) for column in sentences}
-    return texts | single_texts({LIST_COLUMNS[column]: texts[column] for column in lists}, lists, separate)
+    texts |= single_texts({LIST_COLUMNS[column]: texts[column] for column in lists}, lists, separate)
+    if lines is None:
+        return texts
+    return {name: value if name == PREFIX_COLUMN else _joined(value, lines) for name, value in texts.items()}
+
+
+def _joined(value: Any, lines: str) -> Any:
+    """A text or a list of texts with other line ends, see `Reading.lines`."""
+    if isinstance(value, list):
+        return [_joined(text, lines) for text in value]
+    return value and joined_lines(value, lines)

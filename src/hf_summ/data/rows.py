@@ -15,6 +15,7 @@ from typing import Any
 
 from hf_summ.common.messages import progress_bar
 from hf_summ.common.records import parse_json
+from hf_summ.data.columns import DOCUMENT_COLUMNS, PREDICTION_COLUMNS, SUMMARY_COLUMNS
 from hf_summ.models.text_documents import readable
 
 logger = logging.getLogger(__name__)
@@ -24,6 +25,7 @@ _LONGEST_LINE = 2**30
 ROW_FILES = (".json", ".jsonl", ".csv", ".tsv", ".parquet", ".arrow")
 # separators of the fields of a .csv file; the most frequent in its header is used
 _SEPARATORS = ",;\t|"
+_QUOTED = re.compile(r'"(?:[^"]|"")*+"')
 
 # a row's position, such as `line 7`, and its values
 Rows = Iterator[tuple[str, dict[str, Any]]]
@@ -179,14 +181,18 @@ def _is_table(path: Path, line: str) -> bool:
 
 
 def _rows_of(value: Any) -> list[Any]:
-    """The rows of an object: its list of rows, those of its columns, which have several values each, or itself.
+    """The rows of an object: its list of rows, rows by their ids, those of its columns, or itself.
 
-    Columns are lists of one length or, as pandas writes them, objects with the same keys. An object with `documents` or
-    `references` is a row, which has several of them.
+    Columns have several values each: lists of one length or, as pandas writes them, objects with the same keys. An
+    object with `documents` or `references` is a row, which has several of them.
     """
     columns = list(value.values()) if isinstance(value, dict) else []
-    if len(columns) == 1 and isinstance(columns[0], list) and all(isinstance(row, dict) for row in columns[0]):
-        return columns[0]
+    if isinstance(value, dict) and not _has_usual(value):
+        lists = [rows for rows in columns if isinstance(rows, list) and all(isinstance(row, dict) for row in rows)]
+        if len(lists) == 1:
+            return lists[0]
+        if columns and all(isinstance(row, dict) and _has_usual(row) for row in columns):
+            return [{"id": name, **row} for name, row in value.items()]
     if columns and all(isinstance(column, dict) for column in columns):
         columns = [list(column.values()) for column in columns if column.keys() == columns[0].keys()]
     is_row = not isinstance(value, dict) or {"documents", "references"} & value.keys()
@@ -194,6 +200,11 @@ def _rows_of(value: Any) -> list[Any]:
         return [value]
     sizes = {len(column) for column in columns}
     return [dict(zip(value, row, strict=True)) for row in zip(*columns, strict=True)] if len(sizes) == 1 else [value]
+
+
+def _has_usual(row: dict[str, Any]) -> bool:
+    usual = {*DOCUMENT_COLUMNS, *SUMMARY_COLUMNS, *PREDICTION_COLUMNS}
+    return any(name.lower() in usual for name in row)
 
 
 def _json_row(path: Path, number: int, line: str) -> dict[str, Any]:
@@ -230,7 +241,8 @@ def _csv_rows(path: Path, show_progress: bool) -> UnreadRows:
     lines = (line for _, line in read_lines(path, show_progress))
     header = next(lines, "")
     separator = "\t" if kind_of_file(path) == ".tsv" else _separator(path, header, show_progress)
-    reader = csv.reader(chain([header], lines), strict=True, delimiter=separator)
+    quoting = csv.QUOTE_NONE if separator == "\t" and _is_literal(path) else csv.QUOTE_MINIMAL
+    reader = csv.reader(chain([header], lines), strict=True, delimiter=separator, quoting=quoting)
     names: list[str] = []
     position = "line 1"
     try:
@@ -255,6 +267,17 @@ def _separator(path: Path, header: str, is_first: bool) -> str:
     if separator != "," and is_first:
         logger.info(f"{path}: fields are separated by {separator!r}, as in its header")
     return separator
+
+
+def _is_literal(path: Path) -> bool:
+    """Whether marks in tab-separated fields are no quotation: each line is a row, and a field begins with one alone."""
+    numbers: set[int] = set()
+    is_alone = False
+    for _, line in read_lines(path):
+        fields = line.rstrip("\r\n").split("\t")
+        numbers.update([len(fields)] if line.strip() else [])
+        is_alone = is_alone or any(text.startswith('"') and not _QUOTED.fullmatch(text) for text in fields)
+    return is_alone and len(numbers) == 1
 
 
 def _csv_row(path: Path, position: str, names: list[str], values: list[str]) -> dict[str, Any]:

@@ -10,15 +10,30 @@ from itertools import pairwise
 from hf_summ.models.text_documents import IDEOGRAPHS, RUNNING
 
 LINES = ("auto", "wrapped", "sentences")
+# characters beside an end that decide whether it is one
+NEAR = 100
 # lines of wrapped text have this many characters, and this share of them is full
 _LEAST_WIDTH, _MOST_WIDTH, _FULL_SHARE = 20, 160, 0.75
 _STOP = re.compile(r"""[.!?…:;。！？।؟۔][\s"'”’»)\]]*$""")
 _FIRST_WORD = re.compile(rf"\s*(?:[{IDEOGRAPHS}{RUNNING}]{{1,2}}|\S+)")
 _LETTER = re.compile(r"\w")
+_HYPHEN = re.compile(r"[^\W\d_]-\s*$")
+_DIVIDED = re.compile(r"(-?[^\W\d_]+)-( +)([^\W\d_]+-?)")
 _ITEM = re.compile(r"\s*(?:[-*•‣◦▪●–>|#]|\(?(?:\d{1,2}|[a-z])[.)])\s")
 # markers of items within a line; one with a stop is a marker at the beginning, after a colon, and after such a marker
 _MARKER = re.compile(r"(?<!\S)(?:\(?(?:\d{1,3}|[A-Za-z]|[ivxIVX]{1,5})\.?\)|[•‣◦▪●*])(?=\s)")
-_NUMBER = re.compile(r"(?:^\s*|(?<=[.!?:;]\s))(?:\d{1,2}|[A-Za-z]|[ivx]{2,4})\.(?=\s+[^\W\d_])")
+_NUMBER = re.compile(
+    r"(?:^\s*|(?<=[.!?:;•‣◦▪●⁃]\s)|(?<=[。！？；：⁃]))(?:\d{1,2}|[A-Za-z]|[ivx]{2,4})\.(?=\s+[^\W\d_]|["
+    + IDEOGRAPHS
+    + "])"
+)
+# a list within a line, and the markers of its items, which may have no stops between them; within a sentence, others
+# follow a comma, a semicolon or a conjunction, or are in brackets
+_LIST = re.compile(r"(?:^|:)\s*[1a](?:\.\)?|\))\s")
+_ITEM_OF_LIST = re.compile(r"(?<!\S)(\d{1,2}|[a-z])(?:\.\)?|\))(?=\s+[\"“]?[^\W\da-z_])")
+_BULLET = re.compile(r"(?<=\S\s)[•‣◦▪●⁃]\s?(?=[^\W\d_]|\d{1,2}\.\s)")
+_WITHIN = re.compile(r"(?:[,;]|\b(?:and|or|und|oder|et|ou|y|o|e|en))\s+$")
+_BEFORE_LIST = frozenset(":•‣◦▪●⁃")
 _BRACKET_OR_BULLET = re.compile(r"[()\[\]•‣◦▪●*]")
 _EMOTICON = re.compile(r"(?<!\w)[:;=8][-'^]?[()\[\]](?!\w)")
 # a stop before a bracketed citation, after which the sentence continues
@@ -32,20 +47,25 @@ _INNER_STOP = re.compile(r"""[.!?][”"’')\]]*\s""")
 
 # abbreviations before a name, a number or a capital, which the library does not have
 _TITLES = {
+    "bn": "ড ডা ডঃ মো প্রফ",
     "ca": "Sr Sra Dr Dra Prof St Av núm pàg",
     "cs": "Dr dr Ing Mgr Bc MUDr JUDr PhDr RNDr Prof prof doc p č sv tzv např str",
     "da": "Dr dr Hr hr Fr fr Prof prof Nr nr kap",
     "de": "Dr Prof Hr Fr Frl Nr Abb Bd Kap Abs Art St Str Ing Dipl Mag bzw ca vgl sog geb evtl ggf inkl Fa",
+    "en": "cf Cf Atty Natl Intl Civ Proc Nat Acad Appl Assn",
     "el": "κ Δρ Καθ σελ αρ",
     "es": "Sr Sra Srta Sres Dr Dra D Dña Ud Uds Lic Ing Prof Profa Gral Cnel Sto Sta Av Avda núm pág págs cap art",
     "fi": "tri Tri prof Prof Dr dr esim ks ns nro",
     "fr": "MM Mme Mmes Mlle Mlles Dr Drs Pr Prof Me Mgr St Ste cf av apr env éd chap art bd boul",
     "gu": "ડૉ ડો શ્રી",
+    "hi": "डॉ डा श्री प्रो पं मो कु रु",
     "hu": "dr Dr Prof prof id Id ifj Ifj özv Özv",
+    "id": "Dr dr Prof prof Ir Drs Jl jl H Hj Tn Ny hlm no",
     "it": "Sig Sigg Dott Prof Avv Ing On Sen Gen Col Mons Dr Arch Geom pag pagg art cap no cfr egr gent",
     "kn": "ಡಾ ಶ್ರೀ",
     "ml": "ഡോ ശ്രീ",
     "mr": "डॉ श्री प्रा",
+    "ne": "डा डॉ श्री प्रा",
     "nl": "Dhr dhr Mevr mevr Mw mw Prof prof Dr dr Drs drs Ir ir Mr mr Ing ing St bijv nr Nr",
     "no": "Dr dr Hr hr Fr fr Prof prof Nr nr kap",
     "pl": "tj godz ok dr Dr prof Prof inż mgr hab ks gen płk św Św ul al pl nr tzw np",
@@ -57,13 +77,15 @@ _TITLES = {
     "ta": "திரு டாக்டர் திருமதி",
     "te": "డా డాక్టర్ శ్రీ",
     "tr": "Dr Prof Doç Yrd Av Sn Alb Gen Öğr Gör Arş Uzm Müh",
+    "vi": "TP Tp TS Ts GS PGS ThS BS LS ĐH Q P",
     "uk": "м вул ім проф Проф акад Акад ст стр рис",
 }
 _TITLES |= {"nb": _TITLES["no"], "nn": _TITLES["no"]}
 # before a number
 _NUMBERED = frozenset(
-    "p pp pág págs pag pagg pàg s S str стр nr Nr no No núm n art Art fig Fig Eq Sec Ref cap kap Kap vol Vol "
-    "Bd kl d".split()
+    "p pp pág págs pag pagg pàg s S str стр nr Nr no No núm n art Art fig Fig Figs Eq Eqs eq Sec Sect sec Ref Refs ref "
+    "refs cap kap Kap vol Vol vols Bd kl d Def Thm Lem Prop Cor Alg Tab App Ch ch chap Ex Ans Apt Rm Rte approx max "
+    "ca".split()
 )
 # a number with a stop after these is an ordinal
 _ORDINAL = {
@@ -79,6 +101,37 @@ _LAST_WORD = re.compile(r"(?:^|[\s.(\[«“\"'’-])([^\s.(\[«“\"'’-]+)\.$"
 _DOTTED = re.compile(r"(?<!\w)(?:[^\W\d_]{1,3}\.){2,}$")
 # characters of a title in a script of a danda
 _MOST_TITLE = 4
+# abbreviations of several letters before a small one: of a capital, or without a vowel
+_SHORTENED = re.compile(
+    r"(?<![\w.'’@])(?:[^\W\d_a-zа-я][^\W\d_]{1,3}|[^\W\d_aeiouyàâäéèêëíîïóôöúùûüаеиоуыэюяєії]{2,4}|tys|govt|temp|Thurs|Tues)\.$"
+)
+# a zone or a weekday after a time of day
+_AFTER_TIME = re.compile(
+    r"(?:[A-Z]{1,2}[SD]?T|GMT|UTC|Eastern|Pacific|Central|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day)\b"
+)
+# within a word with a stop: an address, a path, a name of code
+_WORD_WITH_STOP = (
+    re.compile(r"(?:://|www\.|[@\\])[!-~]*$"),
+    re.compile(r"(?:Com|COM|NET|Org|ORG|Html?|J[sS])\b|[A-Z]\w*\.[a-z]"),
+)
+# a quotation that ends with a stop, before what follows in the same sentence
+_QUOTED = re.compile(r"[。！？!?…][」』”’\"']$")
+_AFTER_QUOTED = {
+    "ja": re.compile("[ぁ-ん、]"),
+    "zh": re.compile('[^。！？，、“「"]{1,8}(?:[说說道问問喊答称稱]|告[诉訴]記?记?者?|表示)[，。：]'),
+}
+# words at the end of a list, which may end a sentence before a capital
+_AND_SO_ON = (
+    *"etc. ecc. usw. enz. itd. atd. osv. jne. stb. κ.λπ. κλπ. т.д. т.п. др. пр. ін.".split(),
+    *("т. д.", "т. п."),
+)
+# ends that the splitter does not see before a capital: of a list, an ellipsis, a sentence in brackets
+_UNSEEN = re.compile(rf"\b(?:{'|'.join(map(re.escape, _AND_SO_ON))})[\"”»)]*\s+")
+_ELLIPSIS = re.compile(r"…[\"”»)]*\s+|\([^()]*[.!?][\"”]?\)\s+")
+# of a number with a unit, after so many words of the sentence
+_UNIT = re.compile(r"\d\s(?:(?:тыс|млн|млрд)\.?\s)?(?:км|кг|м|гг?|вв?|руб|грн|мин|ч|рр?|km|kg|cm|m|g|hod|min|d)\.\s+")
+_LEAST_WORDS = 4
+_YEARS = ("r", "г", "р")
 
 
 def unwrapped(text: str, lines: str = "auto") -> str:
@@ -102,6 +155,25 @@ def unwrapped(text: str, lines: str = "auto") -> str:
     # a carriage return is part of the line end
     joined = (f"{part.replace(chr(13), ' ')} " if index in inner else f"{part}\n" for index, part in enumerate(parts))
     return "".join(joined)[: len(text)]
+
+
+def joined_lines(text: str, lines: str = "auto") -> str:
+    """The text as `unwrapped` reads it, in which a blank line follows each sentence of `lines` "sentences".
+
+    A word that is divided at a line end is joined, without its hyphen unless the text also has it within a line.
+    """
+    if lines == "sentences":
+        return text.replace("\n", "\n\n")
+    joined = unwrapped(text, lines)
+
+    def word(match: re.Match[str]) -> str:
+        first, space, second = match.groups()
+        if "\n" not in text[slice(*match.span(2))]:
+            return match[0]
+        is_compound = "-" in first + second or re.search(rf"(?<![^\W_]){first}-{second}", joined)
+        return f"{first}-{second}" if is_compound else first + second
+
+    return joined if joined == text else _DIVIDED.sub(word, joined)
 
 
 def _is_wrapped(parts: list[str], joints: list[int], full: list[int]) -> bool:
@@ -134,7 +206,12 @@ def _full(parts: list[str], joints: list[int]) -> list[int]:
     if not _LEAST_WIDTH <= width <= _MOST_WIDTH:
         return []
     firsts = {index: _FIRST_WORD.match(parts[index + 1]) for index in joints}
-    return [i for i in joints if (first := firsts[i]) and widths[i] + 1 + len(first[0].strip()) > width]
+    # a divided word fills its line
+    return [
+        i
+        for i in joints
+        if (first := firsts[i]) and (widths[i] + 1 + len(first[0].strip()) > width or _HYPHEN.search(parts[i]))
+    ]
 
 
 def hidden(line: str) -> str:
@@ -163,10 +240,26 @@ def _without_numbers(line: str) -> str:
 
     def replaced(match: re.Match[str]) -> str:
         nonlocal in_list
-        in_list = in_list or match.start() == 0 or line[match.start() - 2] == ":"
+        in_list = in_list or match.start() == 0 or line[match.start() - 2 : match.start()].strip() in _BEFORE_LIST
         return _capitals(match) if in_list else match[0]
 
+    for match in _later_items(line):
+        line = line[: match.start()] + _capitals(match) + line[match.end() :]
     return _NUMBER.sub(replaced, line)
+
+
+def _later_items(line: str) -> list[re.Match[str]]:
+    """The markers of the items after the first of a list within a line, such as 2) and 3) after 1)."""
+    items: list[re.Match[str]] = []
+    following = ""
+    for match in _ITEM_OF_LIST.finditer(line) if _LIST.search(line) else ():
+        if match[1] == following:
+            if not _WITHIN.search(line[: match.start()]):
+                items.append(match)
+        elif match[1] not in ("1", "a"):
+            continue
+        following = str(int(match[1]) + 1) if match[1].isdigit() else chr(ord(match[1]) + 1)
+    return items
 
 
 def _capitals(match: re.Match[str]) -> str:
@@ -204,13 +297,39 @@ def _unpaired(line: str) -> list[int]:
     return unpaired + [start for _, start in opened]
 
 
+def unseen_ends(line: str) -> set[int]:
+    """Where sentences of a line begin after ends that the splitter does not see."""
+    ends = [match.end() for match in _UNSEEN.finditer(line)]
+    items = [match.start() for match in (*_BULLET.finditer(line), *_later_items(line))]
+    for match in _ELLIPSIS.finditer(line):
+        before = line[: match.start()].rstrip()[-1:]
+        # a sentence in brackets follows another one, or begins the line
+        if before.isalnum() if match[0][0] == "…" else before in ".!?":
+            ends.append(match.end())
+    for match in _UNIT.finditer(line):
+        if _words_before(line, match.start() + 1) >= _LEAST_WORDS:
+            ends.append(match.end())
+    return {*items, *(end for end in ends if line[end : end + 2].lstrip('"“«(¿¡')[:1].isupper())}
+
+
+def _words_before(text: str, position: int) -> int:
+    """The number of words between the beginning of a sentence and a position in it."""
+    return len(_INNER_STOP.split(text[max(position - NEAR, 0) : position])[-1].split())
+
+
 def is_end(before: str, after: str, code: str) -> bool:
     """Whether a sentence of a language ends between two texts, where the splitter found an end.
 
     Args:
-        before, after: the text on either side, without space there.
+        before, after: the text on either side; a space between them belongs to the first.
         code: two letters, see `language_code`.
     """
+    is_inner = before and not before[-1].isspace()
+    if is_inner and (_WORD_WITH_STOP[0].search(before) or _WORD_WITH_STOP[1].match(after)):
+        return False
+    before, after = before.rstrip(), after.lstrip()
+    if code in _AFTER_QUOTED and _QUOTED.search(before) and _AFTER_QUOTED[code].match(after):
+        return False
     if not after or not before.endswith("."):
         return True
     # what follows a hyphen or a comma belongs to the word before
@@ -218,15 +337,22 @@ def is_end(before: str, after: str, code: str) -> bool:
         return False
     match = _LAST_WORD.search(before)
     name = match[1] if match else ""
+    if before.endswith((" a.m.", " p.m.")) and _AFTER_TIME.match(after):
+        return False
+    # a year at the beginning of a sentence
+    if name in _YEARS and before[:-2].rstrip()[-1:].isdigit() and _words_before(before, len(before) - 3) < _LEAST_WORDS:
+        return False
     is_letter = len(name) == 1 and name.isalpha() and not re.match(f"[{IDEOGRAPHS}]", name)
-    if after[0].islower() and (is_letter or _DOTTED.search(before) or (name.isdigit() and code != "en")):
+    is_short = is_letter or _DOTTED.search(before) or _SHORTENED.search(before.rsplit(None, 1)[-1])
+    if after[0].islower() and (is_short or (name.isdigit() and code != "en")):
         return False
     if after[0].isdigit() and code != "en" and _DOTTED.search(before):
         return False
-    if name in _TITLES.get(code, "").split() or (after[0].isdigit() and name in _NUMBERED):
+    if name in _TITLES.get(code, "").split() or (after.lstrip("(")[:1].isdigit() and name in _NUMBERED):
         return False
     if code in _DANDA:
-        return not 0 < len(name) <= _MOST_TITLE
+        # where sentences end with a stop, short words do too
+        return not (0 < len(name) <= _MOST_TITLE and "।" in before + after)
     if code in _ORDINAL and after[0].isupper() and _ORDINAL[code].search(before):
         return False
     # an initial; English ones the library has

@@ -12,7 +12,7 @@ import sentencex
 
 from hf_summ.common.messages import check_choice, one_line
 from hf_summ.data.languages import language_code
-from hf_summ.data.sentence_rules import LINES, hidden, is_end, unwrapped
+from hf_summ.data.sentence_rules import LINES, NEAR, hidden, is_end, joined_lines, unseen_ends, unwrapped
 from hf_summ.models.checks import check_integer, check_text
 
 SPLITTERS = ("sentencex", "spacy")
@@ -25,13 +25,13 @@ _LONG_WORD = re.compile(r"\S{500,}(?=\S{20})")
 _WIDE_SPACE = re.compile(r"[^\S\x00-\x7f\x85\u2028\u2029]")
 # in tokenized text, a stop is a separate token, unlike an abbreviation's, and closing marks follow it
 _LONE_STOP = re.compile(
-    r"""(?<=[ ])(?P<stops>[.!?](?!\S)(?:\s+[.!?](?!\S))*+)"""
+    r"""(?<=[ ])(?P<stops>[.!?](?!\S)(?:\s+[.!?](?!\S))*+(?:\s+[.!?]["'”’»)\]]+(?!\S))?)"""
     r"""(?P<closing>(?:\s+(?:''|["'”’»)\]])(?!\S))*+)(?:\s+(?P<next>\S)|\s*$)"""
 )
 # the library ends no sentence before an inverted mark
 _BEFORE_SPANISH = re.compile(r"[.!?…][»”\")]?\s+(?=[¡¿])")
-# characters beside an end that decide whether it is one
-_NEAR = 100
+
+
 _LONE_STOPS = (" .", " !", " ?")
 _LONE_QUOTE = re.compile(r'(?<!\S)"(?!\S)')
 
@@ -92,7 +92,7 @@ def lead(
         ValueError: `sentences` is less than 1, or as `split_sentences`.
     """
     check_integer("sentences", sentences, 1)
-    documents = [document] if isinstance(document, str) else document
+    documents = [joined_lines(text, lines) for text in ([document] if isinstance(document, str) else document)]
     texts = (
         pick_sentences(text, split_sentences(text, language, splitter, lines), range(sentences)) for text in documents
     )
@@ -144,14 +144,16 @@ def _split_tokenized(line: str) -> list[str]:
 
 def _segment(line: str, code: str) -> list[str]:
     """The sentences of one line according to sentencex, with surrounding space and its misreadings repaired."""
-    twin, position = hidden(line), 0
-    starts = {match.end() for match in _BEFORE_SPANISH.finditer(line)} if code == "es" else set()
+    twin, position, start = hidden(line), 0, 0
+    starts = unseen_ends(line)
+    starts |= {match.end() for match in _BEFORE_SPANISH.finditer(line)} if code == "es" else set()
     for segment in sentencex.segment(code, twin):
         position = twin.index(segment, position)
-        if segment.strip() and is_end(
-            line[max(position - _NEAR, 0) : position].rstrip(), line[position : position + _NEAR].lstrip(), code
-        ):
+        before, after = line[max(position - NEAR, 0) : position], line[position : position + NEAR]
+        # marks alone are no sentence
+        if segment.strip() and any(map(str.isalnum, line[start:position])) and is_end(before, after, code):
             starts.add(position)
+            start = position
         position += len(segment)
     return [line[start:end] for start, end in pairwise(sorted({0, *starts, len(line)}))]
 

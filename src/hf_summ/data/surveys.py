@@ -2,10 +2,11 @@
 
 import logging
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from hf_summ.data.columns import LIST_COLUMNS, PREFIX_COLUMN, choose_columns, has_text, text_or_texts
+from hf_summ.data.columns import LIST_COLUMNS, PREFIX_COLUMN, blank_columns, choose_columns, has_text, text_or_texts
 from hf_summ.data.corpora import Corpus
 from hf_summ.data.lists import Lists
 from hf_summ.data.rows import ROW_FILES, kind_of_file
@@ -14,6 +15,8 @@ from hf_summ.models.text_documents import readable
 logger = logging.getLogger(__name__)
 
 
+# rows from which columns with text are found
+PEEKED = 100
 # shorter summaries, such as a word, may occur in a document by chance
 _LEAST_SUMMARY = 10
 
@@ -107,7 +110,11 @@ class ColumnSurvey:
 def choose_corpus_columns(corpus: Corpus, paths: Sequence[Path], row: dict[str, Any], where: str) -> dict[str, str]:
     """The columns of a file's rows, of which this is one, see `choose_columns`; formats of their own have no others."""
     names = (corpus.text_column, corpus.summary_column) if has_column_names(paths) else (None, None)
-    return choose_columns(list(row), *names, where, corpus.prefix_column)
+    chosen = choose_columns(list(row), *names, where, corpus.prefix_column)
+    if not blank_columns([row]) & {*chosen.values()}:
+        return chosen
+    first = (row for _, row in islice(corpus.format.read(tuple(paths), False), PEEKED))
+    return choose_columns(list(row), *names, where, corpus.prefix_column, blank_columns(first))
 
 
 def has_column_names(paths: Sequence[Path]) -> bool:

@@ -1,6 +1,7 @@
 """A look at a corpus before a model is trained on it: what its files contain, what looks wrong, and what to do."""
 
 import random
+import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -16,17 +17,21 @@ from hf_summ.data.corpora import Corpus
 from hf_summ.data.languages import probable_language
 from hf_summ.data.lists import joined_sentences
 from hf_summ.data.marks import Marks
-from hf_summ.data.sentence_rules import is_wrapped
+from hf_summ.data.sentence_rules import is_wrapped, joined_lines
 from hf_summ.data.surveys import ColumnSurvey, choose_corpus_columns
 from hf_summ.evaluation.novelty import novelty_scores
 from hf_summ.evaluation.words import split_words
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 from hf_summ.models.text_tagging import script_of
 
+# space, also as `repr` writes it
+_SPACE = re.compile(r"(?:\s|\\[nrt]|\\xa0)+")
 # documents that give the language
 _LANGUAGE_SAMPLE = 200
 # a finding about a smaller share of the rows is left out
 _LEAST_SHARE = 0.01
+# characters of a summary that may stand for none, such as nan
+_SHORT = 20
 # copied words of a summary, in points, from which its words are mostly the document's
 _COPIED, _LONG_FRAGMENTS = 95, 10
 _PERCENTILES = {"median": 50, "p95": 95, "max": 100}
@@ -60,6 +65,7 @@ class FileReport:
         self._blank = self._duplicates = self._pairs = self.rows = 0
         self._others: list[str] = []
         self._shared: Counter[str] = Counter()
+        self._short: Counter[str] = Counter()
         self._marks = {column: Marks() for column in LIST_COLUMNS}
         hashes: set[bytes] = set()
         pairs: set[bytes] = set()
@@ -81,6 +87,8 @@ class FileReport:
             self._duplicates += document in hashes
             self._pairs += pair in pairs
             self._shared.update(name for name, own in earlier.items() if document in own)
+            if isinstance(texts["summary"], str) and len(texts["summary"]) <= _SHORT:
+                self._short[texts["summary"]] += 1
             hashes.add(document)
             pairs.add(pair)
             for column, marks in self._marks.items():
@@ -94,6 +102,8 @@ class FileReport:
         earlier[self.name] = hashes
         self._sampled = len(drawn)
         self._documents = [_text(row["document"], "document" in self._survey.sentences) for row in drawn]
+        if corpus.lines is not None:
+            self._documents = [joined_lines(text, corpus.lines) for text in self._documents]
         self._summaries = [_text(row["summary"], "summary" in self._survey.sentences, is_first=True) for row in drawn]
         languages = Counter(filter(None, map(probable_language, self._documents[:_LANGUAGE_SAMPLE])))
         self.guessed = languages.most_common(1)[0][0] if languages else None
@@ -151,6 +161,9 @@ class FileReport:
         name, rows, sampled = self.name, max(self.rows, 1), max(self._sampled, 1)
         if figures["blank"]:
             yield f"{name}: {figures['blank']:,} of {rows:,} rows have a blank document or summary and are left out"
+        for text, number in self._short.most_common(1):
+            if number > max(_LEAST_SHARE * rows, 1):
+                yield f"{name}: {number:,} of {rows:,} summaries are {text!r}: remove them if it stands for none"
         for key, what in (("duplicate_pairs", "pairs"), ("duplicate_documents", "documents")):
             if figures[key] and (key == "duplicate_pairs" or figures[key] > figures["duplicate_pairs"]):
                 yield f"{name}: {figures[key]:,} of {rows:,} {what} occur earlier in the file: remove the copies"
@@ -234,7 +247,8 @@ def _shown(spread: dict[str, int]) -> str:
 
 
 def _hash(texts: Any) -> bytes:
-    return blake2b(repr(texts).encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    """A hash of texts whatever space is between their words."""
+    return blake2b(_SPACE.sub(" ", repr(texts)).encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 def _text(value: str | list[str | None], is_sentences: bool, is_first: bool = False) -> str:

@@ -5,12 +5,14 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from hf_summ.data.columns import (
     DOCUMENT_COLUMNS,
     REFERENCE_COLUMNS,
+    blank_columns,
     choose_column,
     has_text,
     prediction_column,
@@ -20,12 +22,17 @@ from hf_summ.data.lists import Lists, joined_sentences
 from hf_summ.data.marks import SENTENCE_TAGS, notes_on_marks, without_separators
 from hf_summ.data.raw_formats import format_of, separate_documents, with_line_ends
 from hf_summ.data.rows import ROW_FILES, Rows, kind_of_file, read_lines, read_rows, saved_files
-from hf_summ.data.sentence_rules import unwrapped, wrapped_note
+from hf_summ.data.sentence_rules import joined_lines, wrapped_note
+from hf_summ.data.surveys import PEEKED
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 
 # kind of texts -> the setting that names their column
 _SETTINGS = {"predictions": "prediction_column", "references": "summary_column", "documents": "text_column"}
 _USUAL_COLUMNS = {"references": REFERENCE_COLUMNS, "documents": DOCUMENT_COLUMNS}
+_LONE_MARK = re.compile(r"\S [.,](?!\S)|\w (?:n't|'s)\b")
+# share of texts that are tokenized in a file of others
+_FEW = 0.1
+_ID = re.compile(r"(?:\w+_)?(?:id|idx|guid|uuid|fname)", re.IGNORECASE)
 # the separator that keeps tags as words
 NO_SEPARATOR = "none"
 
@@ -59,6 +66,7 @@ class TextFile:
         rows: (N,) lists of texts: one per row, or several references.
         places: (N,), where each row is in the file: `line 7`, or `row 7` of a .json list.
         ids: (N,), or None unless every row has one.
+        id_column: their column.
         notes: what was taken for granted: the column, what its lists are, marks of other programs.
     """
 
@@ -67,6 +75,7 @@ class TextFile:
     rows: list[list[str]]
     places: list[str]
     ids: list[Any] | None = None
+    id_column: str | None = None
     notes: tuple[str, ...] = ()
 
     def texts(self) -> list[str]:
@@ -80,7 +89,7 @@ def read_predictions(file: str, column: str | None = None) -> TextFile:
     Plain text has one text per line; blank lines are kept for alignment. Files of rows have named columns; a list in
     them is one of sentences.
     """
-    texts = _read(file, "predictions", column, ["sentences"], None)
+    texts = _read(file, "predictions", column, None, None)
     return replace(texts, notes=(*texts.notes, *notes_on_marks(file, texts.texts(), len(texts.rows))))
 
 
@@ -104,7 +113,8 @@ def read_references(
         [text for row in of_files for text in row]
         for of_files in zip(first.rows, *(o.rows for o in others), strict=True)
     ]
-    return replace(first, name=", ".join(files), rows=rows)
+    notes = (*first.notes, *notes_on_marks(", ".join(files), rows, len(rows)))
+    return replace(first, name=", ".join(files), rows=rows, notes=notes)
 
 
 def read_documents(
@@ -147,11 +157,8 @@ def part_sentences(file: TextFile, separator: str | None = None) -> tuple[TextFi
 
 
 def part_lines(file: TextFile, lines: str = "auto") -> TextFile:
-    """The texts with spaces for the line ends within sentences, see `hf_summ.data.sentence_rules.unwrapped`."""
-    if lines == "sentences":
-        # a blank line always ends a sentence
-        return replace(file, rows=[[text.replace("\n", "\n\n") for text in row] for row in file.rows])
-    rows = [[unwrapped(text, lines) for text in row] for row in file.rows]
+    """The texts with spaces for the line ends within sentences, see `hf_summ.data.sentence_rules.joined_lines`."""
+    rows = [[joined_lines(text, lines) for text in row] for row in file.rows]
     number = sum(row != own for row, own in zip(rows, file.rows, strict=True))
     notes = (*file.notes, f"{file.name}: {wrapped_note(number, len(rows), 'rows')}") if number else file.notes
     return replace(file, rows=rows, notes=notes if lines == "auto" else file.notes)
@@ -193,9 +200,20 @@ def read_systems(
     return systems, of_rows, documents
 
 
+def note_on_tokens(one: TextFile, other: TextFile) -> str | None:
+    """A note if most texts of one file are tokenized, and few of the other."""
+    shares = [sum(_LONE_MARK.search(row[0]) is not None for row in file.rows) / len(file.rows) for file in (one, other)]
+    if min(shares) > _FEW or max(shares) < 1 / 2:
+        return None
+    tokenized, plain = (one, other) if shares[0] > shares[1] else (other, one)
+    return (
+        f"{tokenized.name} is tokenized and {plain.name} is not, so that words such as didn't differ: treat both alike"
+    )
+
+
 def check_aligned(one: TextFile, other: TextFile) -> None:
     """Check that the rows of two files belong together."""
-    if one.ids is not None and other.ids is not None:
+    if one.ids is not None and other.ids is not None and one.id_column == other.id_column:
         for row, (id_1, id_2) in enumerate(zip(one.ids, other.ids, strict=False)):
             # processing a corpus may have turned numbers into strings
             if str(id_1) != str(id_2):
@@ -215,17 +233,22 @@ def _read(file: str, texts: str, column: str | None, lists: Sequence[str] | None
     """Read a file of `texts`: predictions, references or documents."""
     path = Path(file)
     rows, places, ids = [], [], []
-    chosen, seen = None, None
-    for place, row in _rows(path, data_format):
+    chosen, seen, id_column = None, None, None
+    located = iter(_rows(path, data_format))
+    first = list(islice(located, PEEKED))
+    for place, row in chain(first, located):
         where = f"{path}, {place}"
         if isinstance(row, str):
             if column is not None:
                 raise ValueError(f"{path}: plain text has no columns: name none with `{_SETTINGS[texts]}`")
             value: str | list[str | None] | None = row
         else:
-            chosen = chosen or _column(row, texts, column, where)
+            if chosen is None:
+                blank = blank_columns(row for _, row in first if isinstance(row, dict))
+                chosen = _column(list(row), texts, column, where, blank)
+                id_column = min((name for name in row if _ID.fullmatch(name)), key=len, default=None)
             value = text_or_texts(row, chosen, where)
-            ids.append(row.get("id"))
+            ids.append(row.get(id_column))
         if data_format == "multi_news" and isinstance(value, str):
             value = with_line_ends(value)
             value = list(filter(has_text, separate_documents(value))) if texts == "documents" else value
@@ -245,18 +268,22 @@ def _read(file: str, texts: str, column: str | None, lists: Sequence[str] | None
     if not rows:
         raise ValueError(f"{path} is empty: it must contain texts")
     notes = () if chosen is None else (f"{path}: {texts} from '{chosen}'",)
-    if seen is not None and seen.meaning == "sentences":
+    if seen is not None and (texts == "predictions" or seen.meaning == "sentences"):
         rows = [[joined_sentences(row)] for row in rows]
-    if seen is not None and (note := seen.note()):
-        notes += (f"{path}: {note}",)
-    return TextFile(str(path), chosen, rows, places, None if None in ids or not ids else ids, notes)
-
-
-def _column(row: dict[str, Any], texts: str, name: str | None, where: str) -> str:
-    """The column `name` of a row's texts, or the usual one."""
     if texts == "predictions":
-        return prediction_column(row, name, where)
-    return choose_column(list(row), name, _USUAL_COLUMNS[texts], where, f"with `{_SETTINGS[texts]}`")
+        if seen is not None and seen.meaning == "references" and seen.members > seen.rows:
+            notes += (f"{path}: '{chosen}' has lists of similar texts, which are joined: keep one summary a row",)
+    elif seen is not None and (note := seen.note()):
+        notes += (f"{path}: {note}",)
+    return TextFile(str(path), chosen, rows, places, None if None in ids or not ids else ids, id_column, notes)
+
+
+def _column(columns: list[str], texts: str, name: str | None, where: str, blank: set[str]) -> str:
+    """The column `name` of the texts, or the usual one, which is none of the blank ones."""
+    if texts == "predictions":
+        return prediction_column(columns, name, where, blank)
+    hint = f"with `{_SETTINGS[texts]}`"
+    return choose_column(columns, name, _USUAL_COLUMNS[texts], where, hint, blank=blank)
 
 
 def _rows(path: Path, data_format: str | None) -> Rows | Iterator[tuple[str, str]]:

@@ -7,7 +7,7 @@ from itertools import accumulate, chain, islice
 from typing import Any
 
 from hf_summ.common.messages import check_choice, progress_bar
-from hf_summ.data.sentence_rules import is_wrapped, wrapped_note
+from hf_summ.data.sentence_rules import is_wrapped, joined_lines, wrapped_note
 from hf_summ.data.sentences import pick_sentences, split_sentences
 from hf_summ.evaluation.words import check_lengths, split_words, warn_of_wordless
 from hf_summ.extractive.centrality import lexrank_scores, textrank_scores
@@ -103,8 +103,7 @@ def extract(
     See `extract_sentences` for arguments and errors.
     """
     chosen = _choose(documents, method, sentences, references, measure, language, splitter, words, lines)
-    joined = (text if isinstance(text, str) else DOCUMENT_SEPARATOR.join(text) for text in documents)
-    return [pick_sentences(document, *choice) for document, choice in zip(joined, chosen, strict=True)]
+    return [pick_sentences(DOCUMENT_SEPARATOR.join(texts), own, indices) for texts, own, indices in chosen]
 
 
 def extract_sentences(
@@ -142,7 +141,7 @@ def extract_sentences(
         UserWarning: some documents have no words and get no summary; or the lines of some are read as wrapped.
     """
     chosen = _choose(documents, method, sentences, references, measure, language, splitter, words, lines)
-    return [indices for _, indices in chosen]
+    return [indices for *_, indices in chosen]
 
 
 def _choose(
@@ -155,8 +154,8 @@ def _choose(
     splitter: str,
     room: int | None,
     lines: str,
-) -> Iterator[tuple[list[str], list[int]]]:
-    """Each document's sentences and the ascending indices of those chosen, with a progress bar."""
+) -> Iterator[tuple[list[str], list[str], list[int]]]:
+    """Each document's texts and sentences, and the ascending indices of those chosen, with a progress bar."""
     check_choice("`method`", method, METHODS)
     check_choice("`measure`", measure, MEASURES)
     check_list("documents", documents)
@@ -179,27 +178,28 @@ def _choose(
     wordless = []
     pairs = zip(sets, numbers, strict=True)
     for row, (texts, number) in enumerate(progress_bar(pairs, method, len(documents))):
-        own = [split_sentences(text, language, splitter, lines) for text in texts]
+        joined = [joined_lines(text, lines) for text in texts]
+        own = [split_sentences(text, language, splitter, lines) for text in joined]
         flat = [sentence for of_text in own for sentence in of_text]
         words = [split_words(sentence, language) for sentence in flat]
         limit = number if room is None else None
         if not any(words):
             wordless.append(row)
-            yield flat, []
+            yield joined, flat, []
         elif method == "oracle":
             assert references is not None
-            yield flat, greedy_oracle(words, split_words(references[row], language), limit, measure, room)
+            yield joined, flat, greedy_oracle(words, split_words(references[row], language), limit, measure, room)
         elif method in _CENTRALITIES:
             try:
                 scores = _CENTRALITIES[method](words)
             except ValueError as error:
                 raise ValueError(f"row {row}: {error}") from error
-            yield flat, _fitting(distinct(best_first(scores), words), words, limit, room)
+            yield joined, flat, _fitting(distinct(best_first(scores), words), words, limit, room)
         elif method == "consistent":
             costs = [1] * len(words) if room is None else [max(len(sentence), 1) for sentence in words]
-            yield flat, keep_sentences(words, costs, number if room is None else room)
+            yield joined, flat, keep_sentences(words, costs, number if room is None else room)
         else:
-            yield flat, _at_an_end(method, own, words, limit, room)
+            yield joined, flat, _at_an_end(method, own, words, limit, room)
     if documents:
         warn_of_wordless(wordless, "documents", len(documents), "get no summary", language, stacklevel=5)
     if lines == "auto" and (wrapped := [row for row, texts in enumerate(sets) if any(map(is_wrapped, texts))]):

@@ -325,7 +325,7 @@ def _corpus_details(arguments: RunArguments) -> str:
         details = "The data set was a folder and is not on the Hub under this name."
     else:
         details = "The documents were in files, which are not part of this repository."
-    rules = {name: getattr(corpus, name) for name in ("data_format", "min_score", "density_bin")}
+    rules = {name: getattr(corpus, name) for name in ("lines", "data_format", "min_score", "density_bin")}
     settings = ", ".join(f"`{name}` {value}" for name, value in rules.items() if value is not None)
     if settings:
         details += f" They were read with {settings}."
