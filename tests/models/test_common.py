@@ -136,11 +136,12 @@ def test_lengths_without_room_for_a_subword_are_refused(architecture, tiny_token
 
 
 def test_forward_passes_call_the_module_of_the_input_embeddings(architecture):
-    # NEFTune and other hooks are put there
+    # NEFTune and other hooks are put there, and read settings from it
     model, called = architecture.model(), []
-    handle = model.get_input_embeddings().register_forward_hook(lambda *_, **__: called.append(True), with_kwargs=True)
+    words = model.get_input_embeddings()
+    handle = words.register_forward_hook(lambda module, *_, **__: called.append(module), with_kwargs=True)
     model(**architecture.inputs(), labels=architecture.labels())
-    assert called
+    assert set(called) == {words}
     handle.remove()
     number = len(called)
     model(**architecture.inputs(), labels=architecture.labels())

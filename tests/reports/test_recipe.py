@@ -106,6 +106,23 @@ def test_a_checkpoint_with_several_summaries_is_evaluated_with_one(recipe, tiny_
     assert GenerationConfig.from_pretrained(tmp_path / "out").num_return_sequences == 3
 
 
+# huggingface/transformers#29665, #29988: saving fails after training
+def test_a_checkpoint_may_set_a_temperature_without_sampling(recipe, tiny_tokenizer, tmp_path):
+    model = save(tmp_path / "model", foreign("bart", tiny_tokenizer), tiny_tokenizer)
+    path = tmp_path / "model" / "generation_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "temperature": 0.5, "top_p": 0.6, "num_beams": 2}))
+    assert recipe(model)["train_loss"] > 0
+    saved = GenerationConfig.from_pretrained(tmp_path / "out")
+    assert (saved.temperature, saved.top_p, saved.num_beams) == (None, None, 2)
+
+
+# huggingface/transformers#10032, #12029: the length of summaries that are evaluated
+def test_the_trainers_limit_of_summaries_takes_effect(recipe, tiny_tokenizer, tmp_path):
+    model = save(tmp_path / "model", foreign("bart", tiny_tokenizer), tiny_tokenizer)
+    metrics = recipe(model, do_eval=True, generation_max_length=6, min_new_tokens=3)
+    assert 3 <= metrics["eval_gen_len"] <= 6
+
+
 # rows of the Hub that do not fit on the disk
 def test_training_rows_are_streamed(recipe, tiny_tokenizer, tmp_path, caplog):
     caplog.set_level("INFO")
@@ -322,3 +339,10 @@ def test_a_variant_of_the_weights_is_loaded(tiny_tokenizer, tmp_path):
     del config["equations"]
     (tmp_path / "config.json").write_text(json.dumps(config))
     assert type(model.config).from_pretrained(tmp_path).equations == "printed"
+
+
+# FlagOpen/FlagEmbedding#795: transformers adds NEFTune's noise to an embedding of BART that no forward pass calls
+def test_noise_reaches_the_words(recipe, tiny_tokenizer, tmp_path):
+    model = save(tmp_path / "model", foreign("bart", tiny_tokenizer, dropout=0.0), tiny_tokenizer)
+    quiet, noisy = (recipe(model, f"out_{noise}", neftune_noise_alpha=noise)["train_loss"] for noise in (0.0, 1e3))
+    assert quiet != pytest.approx(noisy, rel=1e-3)

@@ -1,6 +1,7 @@
 """The Transformer (Vaswani et al. 2017): positions, attention, feed-forward network and layers."""
 
 import math
+from functools import partial
 from typing import Any
 
 import torch
@@ -26,11 +27,21 @@ def tied_embedding(embedding: nn.Embedding) -> nn.Embedding:
     if not embedding.weight.is_meta:
         # on the meta device, transformers would take the shared parameter for loaded
         tied.weight = embedding.weight
-    tied._forward_hooks, tied._forward_hooks_with_kwargs = (
-        embedding._forward_hooks,
-        embedding._forward_hooks_with_kwargs,
-    )
+    share_hooks(embedding, tied)
     return tied
+
+
+def share_hooks(owner: nn.Module, reader: nn.Module) -> None:
+    """Let another module run the forward hooks of `owner`, which may read settings from it."""
+    reader.register_forward_hook(partial(_run_hooks, owner), with_kwargs=True)
+
+
+def _run_hooks(owner: nn.Module, module, args, kwargs, output):
+    for number, hook in owner._forward_hooks.items():
+        further = (kwargs,) if number in owner._forward_hooks_with_kwargs else ()
+        changed = hook(owner, args, *further, output)
+        output = output if changed is None else changed
+    return output
 
 
 def source_padding_mask(attention_mask: torch.Tensor | None) -> torch.Tensor | None:

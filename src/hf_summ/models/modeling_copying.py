@@ -37,7 +37,13 @@ class CopyEncoderOutput(BaseModelOutput):
         source_ids: (B, S).
     """
 
-    source_ids: torch.LongTensor | None = None
+    source_ids: torch.Tensor | None = None
+
+    def __post_init__(self):
+        if self.source_ids is not None:
+            # copying scatters to them, and callers may have 32 bits
+            self.source_ids = self.source_ids.long()
+        super().__post_init__()
 
 
 @dataclass
@@ -264,7 +270,7 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
     def _forward(self, labels, num_items_in_batch, skip_logits, **inputs) -> CopySummarizationOutput:
         """As `forward`, with the model's inputs by name."""
         if labels is not None:
-            labels = self.read_labels(labels, inputs)
+            labels = self.read_labels(labels.long(), inputs)
             inputs["use_cache"] = False
             if inputs["decoder_input_ids"] is None and inputs["decoder_inputs_embeds"] is None:
                 inputs["decoder_input_ids"] = self.prepare_decoder_input_ids_from_labels(labels)

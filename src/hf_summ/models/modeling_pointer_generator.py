@@ -56,7 +56,9 @@ class BidirectionalLstm(nn.LSTM):
             inputs = torch.cat((inputs, (~padding_mask).to(inputs.dtype)[..., None]), dim=-1)
         # as `nn.LSTM`, which takes no other weights than its own
         lstm: Any = torch.lstm
-        outputs, _, cells = lstm(inputs, (start, start), weights, True, 1, 0.0, False, True, True)
+        # many CPUs lack the primitive in half precision that autocast asks for
+        with torch.autocast("cpu", enabled=False):
+            outputs, _, cells = lstm(inputs, (start, start), weights, True, 1, 0.0, False, True, True)
         if padding_mask is None:
             ends = outputs[:, -1]
         else:

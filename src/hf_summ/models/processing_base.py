@@ -154,6 +154,14 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
         padded = super().pad(features, padding, max_length, pad_to_multiple_of)
         return BatchFeature(padded, tensor_type=return_tensors)
 
+    def batch_decode(self, sequences, *args, **kwargs) -> list[str]:
+        """As `TextProcessor.batch_decode`; ignored labels, with which trainers fill up rows, are padding."""
+        rows = [row.tolist() if hasattr(row, "tolist") else row for row in sequences]
+        for number, row in enumerate(rows):
+            if isinstance(row, list) and IGNORED_LABEL in row:
+                rows[number] = [self.pad_token_id if token == IGNORED_LABEL else token for token in row]
+        return super().batch_decode(rows, *args, **kwargs)
+
     def align(self, config) -> None:
         """Set the vocabulary size and special tokens of a new config to this processor's."""
         align_config(config, self.tokenizer)

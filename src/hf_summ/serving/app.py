@@ -90,6 +90,9 @@ def create_app(service: Service) -> FastAPI:
 
     @app.exception_handler(AnyHTTPException)
     async def refuse(request, error):
+        if error.status_code == 400 and error.__cause__ is not None:
+            # of a body in another encoding or with lists in lists, which FastAPI refuses without a reason
+            error.detail = f"the body cannot be read: {one_line(error.__cause__)}"
         return _refusal(error)
 
     @app.exception_handler(RequestValidationError)

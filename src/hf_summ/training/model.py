@@ -37,6 +37,7 @@ logger = logging.getLogger(__name__)
 _DEFAULT_SOURCE_LENGTH, _DEFAULT_TARGET_LENGTH = 1024, 128
 # keys without effect in greedy decoding; transformers refuses to save a greedy configuration that sets one of its own
 _BEAM_KEYS = [name for name, setting in SETTINGS.items() if setting.needs_beams]
+_SAMPLING_KEYS = {"temperature", "top_k", "top_p", "min_p", "top_h", "typical_p", "epsilon_cutoff", "eta_cutoff"}
 
 
 @dataclass(frozen=True)
@@ -201,6 +202,10 @@ def generation_config(
                 logger.info(f"--{name} {settings[name]}: ignored without --num_beams of at least 2")
             if hasattr(config, name):
                 setattr(config, name, None)
+    if not config.do_sample:
+        # older checkpoints set them without effect, but transformers saves no such settings
+        for name in _SAMPLING_KEYS & vars(config).keys():
+            setattr(config, name, None)
     config.validate(strict=True)
     return config
 

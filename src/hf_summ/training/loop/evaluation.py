@@ -18,6 +18,7 @@ from hf_summ.data.columns import PREFIX_COLUMN, reference_texts, source_column
 from hf_summ.evaluation import perplexity
 from hf_summ.models.losses import IGNORED_LABEL
 from hf_summ.models.modeling_sagcopy import guidance_divergence
+from hf_summ.models.pipeline_documents import clear_aliases
 from hf_summ.training.rows.batches import BatchOrder
 
 # variance above which a latent variable is active (Burda et al. 2016, section 5)
@@ -146,7 +147,8 @@ class RowwiseTrainer(Seq2SeqTrainer):
     def _generate(self, inputs: dict[str, torch.Tensor]) -> list[list[int]]:
         """Generated token ids of every row, without trailing padding."""
         inputs = _of_source(inputs)
-        settings = {name: value for name, value in self._gen_kwargs.items() if value is not None}
+        # `max_length` replaces the `max_new_tokens` that a run's generation config has
+        settings = clear_aliases({name: value for name, value in self._gen_kwargs.items() if value is not None})
         # a row has one summary, whatever the checkpoint sets
         settings |= {"num_return_sequences": 1, "return_dict_in_generate": False}
         if self.processing_class is not None:

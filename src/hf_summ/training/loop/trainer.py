@@ -21,6 +21,7 @@ from hf_summ.common.files import share, write_atomically
 from hf_summ.common.messages import one_line
 from hf_summ.data import SummarizationCollator
 from hf_summ.models.checks import input_names
+from hf_summ.models.layers_transformer import share_hooks
 from hf_summ.models.losses import IGNORED_LABEL, smoothed_cross_entropy
 from hf_summ.training.arguments import DataArguments, SummarizationTrainingArguments
 from hf_summ.training.checks import asks_for_fsdp
@@ -82,6 +83,8 @@ class SummarizationTrainer(RowwiseTrainer):
             self.add_callback(BrightnessCallback())
         self.add_callback(RunProgress())
         self.applies_changes = False
+        if args.neftune_noise_alpha is not None:
+            _share_noise(base_model(model))
         if args.early_stopping_patience is not None:
             self.add_callback(ResumableEarlyStopping(args.early_stopping_patience, args.early_stopping_threshold))
         if self.is_fsdp_enabled:
@@ -435,6 +438,15 @@ def _share_modules(model: nn.Module) -> None:
         for name, module in list(parent.named_children()):
             if type(module) is nn.Embedding:
                 setattr(parent, name, first.setdefault(module.weight, module))
+
+
+def _share_noise(model: PreTrainedModel) -> None:
+    """Let all embeddings of words run the hook of NEFTune: transformers adds it to one that BART and T5 never call."""
+    words = model.get_input_embeddings()
+    for module in model.modules():
+        is_tied = isinstance(module, nn.Embedding) and module.weight is words.weight and module is not words
+        if is_tied and not module._forward_hooks:
+            share_hooks(words, module)
 
 
 def _units(model: PreTrainedModel) -> list[str]:

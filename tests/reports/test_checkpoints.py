@@ -1,0 +1,56 @@
+"""What people do with a model and its checkpoint."""
+
+import pytest
+import torch
+
+from tests.conftest import SENTENCES
+from tests.models.architectures import (
+    COPY_TRANSFORMER,
+    DRGD,
+    GDLF,
+    HIGHLIGHT_TRANSFORMER,
+    POINTER_GENERATOR,
+    SAGCOPY,
+    build_with_processor,
+)
+
+ALL = (GDLF, COPY_TRANSFORMER, DRGD, HIGHLIGHT_TRANSFORMER, SAGCOPY, POINTER_GENERATOR)
+every_architecture = pytest.mark.parametrize("architecture", ALL, ids=lambda one: one.model_type)
+
+
+# huggingface/transformers#2952, huggingface/tokenizers#1187: ids have 32 bits where they come from arrays of Windows
+@every_architecture
+def test_ids_may_have_32_bits(tiny_tokenizer, architecture):
+    model, processor = build_with_processor(architecture, tiny_tokenizer)
+    inputs = processor(SENTENCES[:2], text_target=SENTENCES[2:4], return_tensors="pt")
+    short = {name: ids if ids.is_floating_point() else ids.int() for name, ids in inputs.items()}
+    assert model.train(False)(**short).loss == model(**inputs).loss
+    for batch in (inputs, short):
+        del batch["labels"]
+    settings = {"tokenizer": processor, "num_beams": 2, "max_new_tokens": 4}
+    assert torch.equal(model.generate(**short, **settings), model.generate(**inputs, **settings))
+
+
+# mittagessen/kraken#610, pytorch/pytorch#88136: what a layer computes under autocast, a CPU may lack in half precision
+@every_architecture
+def test_half_precision_on_a_cpu(tiny_tokenizer, architecture):
+    model, processor = build_with_processor(architecture, tiny_tokenizer)
+    inputs = processor(SENTENCES[:2], text_target=SENTENCES[2:4], return_tensors="pt")
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = model.train(False)(**inputs).loss
+    loss.backward()
+    assert loss.item() == pytest.approx(model(**inputs).loss.item(), rel=0.05)
+    del inputs["labels"]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        model.generate(**inputs, tokenizer=processor, num_beams=2, max_new_tokens=3)
+
+
+# huggingface/transformers#22634, oliverguhr/spelling#6: trainers fill up labels and summaries with ignored labels
+@every_architecture
+def test_ignored_labels_are_decoded_as_padding(tiny_tokenizer, architecture):
+    processor = build_with_processor(architecture, tiny_tokenizer)[1]
+    rows = processor(text_target=SENTENCES[:2], return_tensors="pt")["labels"]
+    assert (rows < 0).any()
+    texts = processor.batch_decode([row[row >= 0] for row in rows], skip_special_tokens=True)
+    for labels in (rows, rows.numpy(), rows.tolist()):
+        assert processor.batch_decode(labels, skip_special_tokens=True) == texts
