@@ -88,16 +88,8 @@ def create_app(service: Service) -> FastAPI:
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=hosts or ["*"], www_redirect=False)
     keyed = [Depends(_key_check(key))] if key else []
 
-    @app.exception_handler(AnyHTTPException)
-    async def refuse(request, error):
-        if error.status_code == 400 and error.__cause__ is not None:
-            # of a body in another encoding or with lists in lists, which FastAPI refuses without a reason
-            error.detail = f"the body cannot be read: {one_line(error.__cause__)}"
-        return _refusal(error)
-
-    @app.exception_handler(RequestValidationError)
-    async def refuse_body(request, error):
-        return _refusal(_body_problem(error.errors(), parameters))
+    app.add_exception_handler(AnyHTTPException, _refuse)
+    app.add_exception_handler(RequestValidationError, partial(_refuse_body, parameters))
 
     @app.post(
         "/",
@@ -262,6 +254,17 @@ def _body_problem(problems: Sequence[dict[str, Any]], parameters: set[str]) -> H
     else:
         message = f"`{name}` is {value!r:.80}, but {reason.replace('Input should be', 'must be')}"
     return HTTPException(422, error_line(message))
+
+
+async def _refuse(request: Request, error) -> JSONResponse:
+    if error.status_code == 400 and error.__cause__ is not None:
+        # of a body in another encoding or with lists in lists, which FastAPI refuses without a reason
+        error.detail = f"the body cannot be read: {one_line(error.__cause__)}"
+    return _refusal(error)
+
+
+async def _refuse_body(parameters: set[str], request: Request, error) -> JSONResponse:
+    return _refusal(_body_problem(error.errors(), parameters))
 
 
 def _refusal(error: HTTPException) -> JSONResponse:
