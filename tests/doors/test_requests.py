@@ -34,7 +34,7 @@ _FORBIDDEN = our.choices(
     generation_config={"num_beams":2} return_tensors=true phrases={"a":1} language=de __class__=1"""
 )
 _ACCEPTS = ("application/json", "text/turtle", "application/ld+json", "TEXT/TURTLE", "*/*", "", ",", ";", "q=1")
-_TYPES = st.sampled_from(("application/json", "text/plain", "", "application/json; charset=utf-16"))
+_TYPES = st.sampled_from(("application/json", "text/html", "", "application/json; charset=utf-16"))
 _METHODS = st.sampled_from((("PUT", "/"), ("DELETE", "/"), ("BREW", "/"), ("POST", "/page"), ("POST", "/%00")))
 
 

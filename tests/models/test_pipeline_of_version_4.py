@@ -153,7 +153,7 @@ def test_row_empty(summarizer):
 
 
 def test_row_nested(summarizer):
-    """a list in a list."""
+    """a list within a list."""
     (record,) = summarizer([SENTENCES[:2]], max_length=9)
     assert record == summarizer(["\n\n".join(SENTENCES[:2])], max_length=9)[0]
 
@@ -203,7 +203,7 @@ def test_row_truncation(summarizer):
 
 @pytest.mark.thorough
 def test_row_defaults(summarizer, monkeypatch):
-    """length and beams, where nothing says them."""
+    """default length and number of beams."""
     settings = asked(summarizer, monkeypatch)
     assert (settings["max_new_tokens"], settings["num_beams"]) == (256, 4)
     assert length(summarizer(SENTENCES[0], return_tensors=True)[0]) == 256
@@ -232,7 +232,7 @@ def test_row_task(folder, monkeypatch):
 
 
 def test_row_limits(folder):
-    """`max_length` of the call, where others set `max_new_tokens`."""
+    """`max_length` in the call, `max_new_tokens` set elsewhere."""
     for summarizer in (pipeline("summarization", model=str(folder), **ENDLESS), of_task(folder)):
         summarizer.model.generation_config.max_new_tokens = 30
         assert length(summarizer(SENTENCES[0], return_tensors=True, max_length=9, min_length=0)[0]) == 8
@@ -331,7 +331,7 @@ def test_row_output_dictionary(summarizer):
     ],
 )
 def test_row_numbers(summarizer, settings, message):
-    """`num_beams=0` and other numbers that cannot be."""
+    """invalid values such as `num_beams=0`."""
     with pytest.raises(ValueError, match=message):
         summarizer(SENTENCES[0], **{"max_length": 9, **settings})
 
@@ -349,7 +349,7 @@ def test_row_numbers(summarizer, settings, message):
     ],
 )
 def test_row_types(summarizer, documents, settings, message):
-    """settings and documents of other types."""
+    """settings and documents of a wrong type."""
     with pytest.raises((TypeError, ValueError), match=f"^{message}"):
         summarizer(documents, max_length=9, **settings)
 

@@ -174,7 +174,7 @@ def _name_columns(dataset: datasets.Dataset, where: str, corpus: Corpus) -> data
     survey.log(where)
     lists, sentences = survey.lists, survey.sentences
     columns = _renamed(dataset.column_names, chosen, lists)
-    if corpus.lines or not all(is_text(dataset.features.get(name)) for name in chosen.values()):
+    if corpus.lines or lists or not all(is_text(dataset.features.get(name)) for name in chosen.values()):
         dataset = dataset.map(
             lambda row: _texts(row, chosen, lists, sentences, separate, corpus.lines),
             remove_columns=[name for name in dataset.column_names if columns.get(name) != name],
