@@ -257,7 +257,7 @@ def test_files_and_columns_may_be_flags(tmp_path):
 def test_table_whose_name_has_a_dot_keeps_it(tmp_path):
     run_table(untrained(tmp_path, name="rows.v2"), "tiny", {}, [], str(tmp_path))
     assert {path.name for path in tmp_path.glob("rows.v2_*")} == {
-        f"rows.v2_tiny.{kind}" for kind in ("json", "md", "png")
+        f"rows.v2_tiny.{kind}" for kind in ("json", "md", "png", "tex")
     }
 
 
