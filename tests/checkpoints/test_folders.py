@@ -34,6 +34,7 @@ def flip(path: Path) -> None:
     path.write_bytes(content)
 
 
+@pytest.mark.thorough
 def test_newest_is_taken(run_folder):
     assert last_complete_checkpoint(run_folder) == str(run_folder / "checkpoint-30")
     assert last_complete_checkpoint(run_folder / "nowhere") is None
@@ -72,6 +73,7 @@ def test_problem_of_a_folder_that_is_not_there(tmp_path):
     assert checkpoint_problem(tmp_path / "no") == "no such folder"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name",
     ["config.json", "generation_config.json", "processor_config.json", "tokenizer.json", "tokenizer_config.json"],

@@ -29,6 +29,7 @@ def test_one_line_says_which_model_was_taken(run, shipped):
     assert "no --model" not in errors
 
 
+@pytest.mark.thorough
 def test_rows_and_explanations_take_it_too(run, shipped):
     expected, _ = run("summarize", "a.txt", "--model", str(shipped))
     _, errors = run("summarize", "rows.jsonl", "--text_column", "text", "--output", "out")

@@ -142,6 +142,7 @@ def test_columns_are_named(run, refusal, workplace, references):
     assert output == as_text(build_report(PREDICTIONS, references, SOURCES))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("options", "settings"),
     [

@@ -78,6 +78,7 @@ def test_bad_input_is_refused_and_the_page_kept(refusal):
     assert Path("page.html").read_text(encoding="utf-8") == "before"
 
 
+@pytest.mark.thorough
 def test_prefix_of_the_checkpoint_is_read_as_summarize_reads_it(run):
     config = json.loads(Path("copying/config.json").read_text(encoding="utf-8"))
     Path("copying/config.json").write_text(json.dumps({**config, "prefix": "In short: "}), encoding="utf-8")

@@ -83,6 +83,7 @@ def test_what_cannot_work_is_told(refusal, phrases, argv, message):
     assert not Path("x").exists()
 
 
+@pytest.mark.thorough
 def test_summaries_are_about_the_phrases_given(run, highlighter):
     Path("a.txt").write_text(SENTENCES[0], encoding="utf-8")
     Path("b.txt").write_text(SENTENCES[1], encoding="utf-8")

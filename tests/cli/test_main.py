@@ -38,6 +38,7 @@ def test_new_process_reads_standard_input(run, workplace):
     assert process.stdout.decode() == expected.replace("a.txt", "-")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "argv",
     [
@@ -69,6 +70,7 @@ def test_outputs_that_cannot_be_written_are_named_in_a_line(argv, tmp_path, monk
     assert re.search(r"error: .*a\.txt.*(name another|existing folder)", last), last
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "argv",
     [
@@ -118,6 +120,7 @@ def test_errors_quote_the_beginning_of_a_long_value(argv, tmp_path, monkeypatch,
     assert last.count("xy") <= 85
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("argv", [["--help"], ["table", "--list"]])
 def test_output_that_nobody_reads_ends_the_command_quietly(tmp_path, argv):
     process = start(*argv, cwd=tmp_path)

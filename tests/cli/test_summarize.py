@@ -57,6 +57,7 @@ def test_many_files_are_named_and_show_progress(run, files, expected):
     assert "3/3" in errors
 
 
+@pytest.mark.thorough
 def test_files_are_summarized_together(run, files, workplace):
     (summary,) = pipeline("summarization", model="model")([DOCUMENTS])
     Path("blank.txt").write_text(" \n", encoding="utf-8")
@@ -121,12 +122,14 @@ def test_a_sample_is_that_of_its_seed_and_settings(run, files):
     assert run(*sampled, "--seed", "1", "--top_k", "2")[0] == record["summary_text"] + "\n"
 
 
+@pytest.mark.thorough
 def test_precision(run, files):
     for dtype in ("bfloat16", "float32"):
         expected = pipeline("summarization", model="model", dtype=dtype)(DOCUMENTS[0])[0]["summary_text"]
         assert run("summarize", "a.txt", *MODEL, "--dtype", dtype)[0] == f"{expected}\n"
 
 
+@pytest.mark.thorough
 def test_files_that_are_cut_or_unlike_the_training_are_named_with_the_flag(run, files, workplace, caplog):
     for name in ("long.txt", "longer.txt"):
         (workplace / name).write_text(" ".join(SENTENCES * len(name)), encoding="utf-8")
@@ -165,6 +168,7 @@ def test_unknown_words_are_replaced_if_asked(run, files):
     assert run("summarize", "a.txt", *settings, "--no-replace_unk")[0] == "\n"
 
 
+@pytest.mark.thorough
 def test_8_bits(run, files, workplace):
     # wide enough for layers that are quantized
     model = GdlfForConditionalGeneration.from_pretrained("model", ffn_dim=2**13, ignore_mismatched_sizes=True)
@@ -219,6 +223,7 @@ def test_awkward_documents_give_a_summary(run, workplace, text):
     assert "blank" not in errors
 
 
+@pytest.mark.thorough
 def test_encodings(run, files, expected, workplace):
     (workplace / "mark.txt").write_text(DOCUMENTS[0], encoding="utf-8-sig")
     (workplace / "wide.txt").write_text(DOCUMENTS[0], encoding="utf-16")
@@ -235,6 +240,7 @@ def test_terminal_that_lacks_characters_gets_the_others(files, expected, monkeyp
     assert written.getvalue() == f"{expected[0]}\n".encode("ascii", "replace")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
@@ -290,6 +296,7 @@ def change(path: Path, **settings) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | settings))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("damage", "message"),
     [

@@ -63,6 +63,7 @@ def test_rows_are_summarized_in_their_order(run, rows, form):
     assert [row["summary"] for row in found] == summaries_of([row["text"] for row in ROWS])
 
 
+@pytest.mark.thorough
 def test_samples_of_rows_are_those_of_their_seed(run, rows, refusal):
     flags = ("--do_sample", "--num_beams", "1")
     found = []
@@ -86,6 +87,7 @@ def test_rows_unlike_those_of_the_training_are_counted_once(run, rows, caplog):
     assert not caplog.text
 
 
+@pytest.mark.thorough
 def test_inputs_of_all_kinds(run, rows):
     write(rows.parent / "a.jsonl.gz", json_lines(ROWS[:3]))
     write_csv(rows.parent / "b.csv", [{"text": ROWS[3]["text"], "more": "x"}])
@@ -97,6 +99,7 @@ def test_inputs_of_all_kinds(run, rows):
     assert [row["short"] for row in found] == summaries_of([row["text"] for row in ROWS])
 
 
+@pytest.mark.thorough
 def test_data_set_is_streamed(run, rows):
     folder = rows.parent / "corpus"
     folder.mkdir()
@@ -119,6 +122,7 @@ def test_only_some_columns_and_several_documents_in_a_row(run, workplace):
     assert (second["summary"], second["error"]) == (None, "rows.jsonl, line 2: 'parts' is blank")
 
 
+@pytest.mark.thorough
 def test_bad_row_does_not_cost_the_others(run, workplace):
     content = json_lines([{"id": "a", "text": SENTENCES[0]}, {"id": 2, "text": 7}, {"id": "c", "text": None}])
     content += '{"id": "d", "text": \n' + json_lines([{"id": "e"}, {"id": "f", "text": " \t"}])
@@ -152,6 +156,7 @@ def test_row_that_the_model_refuses_does_not_cost_its_batch(run, workplace, tiny
     assert found[2]["error"].startswith("the tokenizer gives the id ")
 
 
+@pytest.mark.thorough
 def test_killed_run_goes_on(rows, run):
     command = ("summarize", "rows.jsonl", *ROW_FLAGS, "--rows_per_shard", "2", "--device", "cpu")
     run(*command)
@@ -193,6 +198,7 @@ def test_shard_that_is_not_as_it_was_written_is_not_taken_for_done(rows, run, re
     assert loaded() == expected
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["shard-x.parquet", "shard-1.parquet", "shard-00000003.parquet"])
 def test_other_file_named_like_a_shard(rows, run, refusal, name):
     command = ("summarize", "rows.jsonl", *ROW_FLAGS, "--rows_per_shard", "4")
@@ -280,6 +286,7 @@ def test_settings_that_are_left_out_do_not_go_on(rows, run, refusal):
     assert "has summaries of another run (num_beams 2, now not set): name another folder" in message
 
 
+@pytest.mark.thorough
 def test_a_run_without_shards_restricts_no_other(rows, run, refusal):
     config = Path("model/generation_config.json")
     content = config.read_text()
@@ -377,6 +384,7 @@ def test_rows_are_not_read_as_one_text(rows, refusal, workplace):
         assert refusal("summarize", file, *MODEL) == message
 
 
+@pytest.mark.thorough
 def test_another_prefix_than_the_checkpoints(run, refusal, rows):
     texts = [f"tldr: {row['text']}" for row in ROWS]
     records = pipeline("summarization", model="model")(texts, max_new_tokens=3, return_details=True)

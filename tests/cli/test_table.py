@@ -44,6 +44,7 @@ def test_interrupted_table_says_how_it_goes_on(workplace, monkeypatch, capsys):
     assert capsys.readouterr().err == "\nhf-summ: interrupted: the same command resumes where it stopped\n"
 
 
+@pytest.mark.thorough
 def test_report_is_printed_and_written(run, workplace):
     output, errors = run("table", "made_up.yaml", "--scale", "tiny")
     assert output == (workplace / "out" / "tables" / "made_up_tiny.md").read_text(encoding="utf-8")

@@ -28,6 +28,7 @@ def settings(tmp_path, tiny_tokenizer, monkeypatch) -> Callable[..., str]:
     return lambda **changes: tiny.write_settings(tmp_path, **files | paths | changes)
 
 
+@pytest.mark.thorough
 def test_flags_win_over_the_file(settings, run):
     run("train", settings(), "--max_steps", "2", "--do_predict")
     assert len(tiny.history("out", "loss")) == 2

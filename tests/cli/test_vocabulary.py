@@ -73,6 +73,7 @@ def test_processor_without_tags_in_lower_case(run):
         assert AutoProcessor.from_pretrained(output).restore_case is True
 
 
+@pytest.mark.thorough
 def test_a_tagger_of_ones_own_is_found_from_everywhere(run, tmp_path, monkeypatch):
     pipeline = spacy.blank("en")
     pipeline.add_pipe("ner").add_label("PER")

@@ -201,6 +201,7 @@ def test_what_cannot_be_made_is_told(refusal, workplace, argv, message):
     assert sorted(workplace.rglob("*")) == before
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("argv", "message"),
     [

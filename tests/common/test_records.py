@@ -45,6 +45,7 @@ def test_ordinary_texts_are_read_as_ever():
     assert parse_yaml(merged) == yaml.safe_load(merged)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("parse", [parse_json, parse_yaml])
 @pytest.mark.parametrize(
     ("text", "message"),

@@ -89,6 +89,7 @@ def naive_split(word, vocabulary):
     return pieces
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(5))
 def test_words_of_kept_subwords_are_split_as_before_and_none_becomes_unknown(seed, tmp_path):
     chance = random.Random(seed)

@@ -82,6 +82,7 @@ def test_control_characters_and_emoji_stay():
     assert split_sentences("A\x00b 🙂 here. Then more.") == ["A\x00b 🙂 here.", "Then more."]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("splitter", SPLITTERS)
 def test_sentences_are_parts_of_any_text_and_hold_all_of_it(splitter):
     rng = random.Random(0)

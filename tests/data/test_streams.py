@@ -115,6 +115,7 @@ def written_again(path: Path) -> None:
     os.utime(path, ns=(0, 0))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("change", [truncated, grown, written_again])
 def test_a_file_that_changes_while_it_is_read(tmp_path, change):
     write(tmp_path / "a.jsonl", json_lines(ROWS * 1000))

@@ -119,6 +119,7 @@ def _answer(client: httpx.Client, document: str, seconds: float = 60, **paramete
         return None
 
 
+@pytest.mark.thorough
 @door(
     documents=st.lists(st.builds(lambda text, times: (text * times)[:6000], our.texts, st.sampled_from((1, 99)))),
     seconds=st.sampled_from((60, 60, 0.001, 0.02)),

@@ -48,6 +48,7 @@ def test_scores_are_those_of_the_package(pairs):
         assert scores == pytest.approx(100 * expected.numpy(), abs=1e-3)
 
 
+@pytest.mark.thorough
 def test_scores_are_those_of_the_definition(pairs):
     predictions, references = (texts[:2] for texts in pairs)
     for layer in (-1, 3):

@@ -89,6 +89,7 @@ def naive_acceptance(language_model, text, starts):
     return accepted
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS)
 def test_acceptance_is_that_of_one_prefix_at_a_time(language_models, kind):
     language_model = language_models[kind]
@@ -265,6 +266,7 @@ def test_percentiles_have_a_range(language_models):
         compare_language_models([language_models["causal"]], [("a", TEXT)], [50, 100.5], "random")
 
 
+@pytest.mark.thorough
 def test_long_texts_are_judged_in_seconds_each_token_once(language_models):
     text = " ".join(random.Random(0).choices(LONG_TEXT.split(), k=600))
     for language_model in language_models.values():

@@ -134,6 +134,7 @@ def test_weighted_runs_are_those_of_the_perl_script(tmp_path, several):
     np.testing.assert_allclose(np.stack(scores["rougeW"]), expected["rougeW"], atol=0.002)
 
 
+@pytest.mark.thorough
 def test_means_are_those_of_the_perl_script_and_intervals_nearly(tmp_path):
     predictions, references = made_up(2, 120, vocabulary=WORDS[:12])
     _, averages = perl_rouge(tmp_path, predictions, references, ["-m", "-c", "95", "-r", "1000"])

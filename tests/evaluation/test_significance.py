@@ -104,6 +104,7 @@ def test_randomization_of_a_measure_exchanges_rows_of_statistics():
     assert paired_randomization(a, b, trials=40_000, measure=perplexity) == pytest.approx(expected, abs=0.01)
 
 
+@pytest.mark.thorough
 def test_randomization_has_no_more_false_alarms_than_it_should_for_few_examples():
     generator = np.random.default_rng(0)
     pairs = [generator.beta(2, 5, (2, 20)) for _ in range(1000)]

@@ -43,6 +43,7 @@ def test_systems_differ_in_network_rate_and_updates_alone():
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("row", FROM_SCRATCH, ids=lambda row: row.row)
 def test_networks_are_of_one_size_and_regularized_alike(row):
     config = config_of(row)

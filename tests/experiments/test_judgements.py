@@ -33,6 +33,7 @@ def values(block):
     return {row["row"]: {name: cell["value"] for name, cell in row["measures"].items()} for row in block["rows"]}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("unit", "expected"),
     [
@@ -56,6 +57,7 @@ def test_votes_stand_beside_the_published_ones(tmp_path, unit, expected):
     assert "| published win | published lose | published kappa |" in text
 
 
+@pytest.mark.thorough
 def test_either_system_may_be_the_first(tmp_path):
     table = table_of_votes(tmp_path)
     (block,) = run_table(table, "small", {"xsum": write_report(tmp_path)}, [], str(tmp_path))["datasets"]

@@ -249,12 +249,14 @@ def test_extracts_have_a_length_for_each_data_set(name):
             assert all(number == "reference" or number >= 1 for number in numbers.values())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "label"), GDLF)
 def test_models_of_gdlfs_rows_have_the_papers_number_of_parameters(name, label):
     row = row_of(name, label)
     assert millions(counted_config("gdlf/xsum.yaml", row)) == pytest.approx(row.parameters, abs=0.2)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "label"), THESIS)
 def test_row_of_the_thesis_is_what_it_is_called(name, label):
     arguments, config = run_of(name, label)
@@ -280,6 +282,7 @@ def test_row_of_the_thesis_is_what_it_is_called(name, label):
     assert arguments.generation.num_beams == beams
 
 
+@pytest.mark.thorough
 def test_rows_of_the_thesis_are_the_same_where_their_scores_are():
     scores_of = defaultdict(set)
     for name, label in THESIS:

@@ -231,6 +231,7 @@ def test_plot_is_a_png_of_whatever_was_run(tmp_path, baseline, scored, figures):
     assert [file.name for file in tmp_path.iterdir() if "plot" in file.name] == ["plot.png"]
 
 
+@pytest.mark.thorough
 def test_plot_grows_with_data_sets(tmp_path):
     sizes = []
     for datasets in (TWO, {"xsum": TWO["xsum"]}):
@@ -253,6 +254,7 @@ def test_plot_shows_what_was_scored(tmp_path):
     assert pictures[0] == pictures[1] != pictures[2]
 
 
+@pytest.mark.thorough
 def test_rows_that_were_not_run_are_left_out(tmp_path):
     report = report_of(tmp_path, BOTH, "DC")
     sizes = []
@@ -269,6 +271,7 @@ def test_rows_that_were_not_run_are_left_out(tmp_path):
     assert not (tmp_path / "none.png").exists()
 
 
+@pytest.mark.thorough
 def test_plot_says_what_it_is_of(tmp_path):
     pictures = []
     for updates in (900, 1800):
@@ -290,6 +293,7 @@ def test_plot_names_data_that_are_not_the_published_ones(tmp_path):
     assert pictures[0] != pictures[1]
 
 
+@pytest.mark.thorough
 def test_score_is_not_drawn_among_differences_when_the_baseline_failed(tmp_path):
     pictures = []
     for number, scored in enumerate(({"GDLF": BOTH["GDLF"]}, {})):
@@ -313,6 +317,7 @@ def test_missing_matplotlib_is_told(tmp_path, monkeypatch):
         write_plot(report_of(tmp_path, BOTH), tmp_path / "plot.png")
 
 
+@pytest.mark.thorough
 def test_interval_that_is_off_by_a_rounding_is_drawn(tmp_path):
     report = report_of(tmp_path, BOTH, "DC")
     cell = report["datasets"][0]["rows"][1]["measures"]["rouge1"]["difference"]

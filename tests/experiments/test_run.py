@@ -76,6 +76,7 @@ def predictions(folder, beams):
     raise AssertionError(f"no decoding has {beams} beams")
 
 
+@pytest.mark.thorough
 def test_report_is_returned_written_and_told(folder, report):
     returned = strict_json(folder / "returned.json")
     assert returned["report"] == report
@@ -188,6 +189,7 @@ def test_row_is_trained_with_each_seed_and_reported_once(tmp_path):
     assert difference == pytest.approx(cell["value"] - lead["measures"]["rouge1"]["value"])
 
 
+@pytest.mark.thorough
 def test_second_table_takes_the_runs_of_the_first(folder, rows, tmp_path, monkeypatch):
     def refuse(*arguments, **settings):
         raise AssertionError("a process is started")
@@ -306,6 +308,7 @@ def test_rows_of_another_data_set_are_left_out(tmp_path):
     assert block["rows"][0]["measures"]["rouge1"]["published_difference"] is None
 
 
+@pytest.mark.thorough
 def test_statistics_are_those_of_all_splits(tmp_path):
     data = write_data(tmp_path / "news")
     measures = ["train_pairs", "validation_pairs", "test_pairs", "pairs", "document_words", "vocabulary"]

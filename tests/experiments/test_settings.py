@@ -257,6 +257,7 @@ def test_same_training_however_it_is_written(training, tmp_path):
     assert training_fingerprint(training()) == first
 
 
+@pytest.mark.thorough
 def test_other_training_for_whatever_changes_the_weights(training, tmp_path):
     different = [
         training(),

@@ -361,6 +361,7 @@ def test_seconds_are_those_that_a_run_noted_or_its_table_gives(place, tmp_path, 
     assert systems._seconds(place, Row("DC", full={"max_steps": 150}), state) == expected
 
 
+@pytest.mark.thorough
 def test_rows_whose_runs_are_done_do_not_wait_for_those_at_work(place, monkeypatch):
     other = Row("other", config_overrides={**TRANSFORMER, "d_model": 48})
     busy, done = planned(place, DC), planned(place, other)

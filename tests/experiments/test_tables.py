@@ -36,6 +36,7 @@ def test_tables_of_the_package_are_found_by_name():
     assert load_table("gdlf_4").baseline == "DC"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -116,6 +116,7 @@ def test_configurations_import_no_layers(architecture):
     assert {Path(file).stem for file in files} <= light
 
 
+@pytest.mark.thorough
 def test_config_is_written_by_several_threads(architecture):
     config = architecture.config()
     with ThreadPoolExecutor(8) as threads:
@@ -224,6 +225,7 @@ def test_batched_decoding_equals_each_document_alone(architecture, decoding):
         assert_same_texts(own, alone, architecture.end_token_id)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("num_beams", [1, 3])
 def test_teacher_forced_scores_equal_those_of_generate(architecture, num_beams):
     model, inputs = architecture.model(), architecture.inputs()
@@ -272,6 +274,7 @@ def test_padding_changes_nothing(architecture):
     torch.testing.assert_close(actual.logits, expected.logits)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("use_reentrant", [True, False])
 def test_gradient_checkpointing_gives_the_same_gradients(architecture, use_reentrant):
     if architecture.not_checkpointed:
@@ -308,6 +311,7 @@ def test_every_parameter_learns(architecture):
     assert not unused
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_stays_close(architecture, dtype):
     model, inputs, labels = architecture.model(), architecture.inputs(), architecture.labels()
@@ -360,6 +364,7 @@ def test_label_outside_the_vocabulary_is_named(architecture):
             architecture.model()(**architecture.inputs(), labels=torch.full((3, 2), label))
 
 
+@pytest.mark.thorough
 def test_word_limits_need_no_tokenizer_beside_a_loaded_checkpoint(architecture, tiny_tokenizer, tmp_path):
     # the limits are in its generation config
     model, processor = build_with_processor(architecture, tiny_tokenizer)
@@ -377,6 +382,7 @@ def test_word_limits_need_no_tokenizer_beside_a_loaded_checkpoint(architecture, 
     torch.testing.assert_close(loaded.generate(**inputs), expected)
 
 
+@pytest.mark.thorough
 def test_word_limits_ask_for_a_tokenizer_that_is_gone(architecture, tmp_path):
     model = architecture.model()
     with pytest.raises(ValueError, match=r"was not loaded from a checkpoint.* tokenizer=processor.*set them to 0"):
@@ -387,6 +393,7 @@ def test_word_limits_ask_for_a_tokenizer_that_is_gone(architecture, tmp_path):
         generate(loaded, architecture.inputs(), min_new_words=3)
 
 
+@pytest.mark.thorough
 def test_tokenizer_of_another_vocabulary_is_refused(architecture, tiny_tokenizer, tmp_path):
     architecture.model().save_pretrained(tmp_path)
     tiny_tokenizer.save_pretrained(tmp_path)

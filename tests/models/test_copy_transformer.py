@@ -231,6 +231,7 @@ def test_new_embeddings_are_drawn_as_the_config_says(architecture, settings, bou
     assert weights.std().item() == pytest.approx(deviation, rel=0.02)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("decoder_embedding", ["trained", "bert"])
 @pytest.mark.parametrize("encoder_type", ["transformer", "bert", "bert_transformer"])
 def test_fresh_model_has_the_weights_of_the_named_bert(encoder_type, decoder_embedding, bert_folder):
@@ -260,6 +261,7 @@ def is_dropping(model):
     return any(part.training for part in model.model.encoder.bert.modules())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("encoder_type", ["transformer", "bert_transformer"])
 def test_frozen_bert_stays_as_it_is(encoder_type, bert_folder, tmp_path):
     settings = {**ON_BERT, "encoder_type": encoder_type, "decoder_embedding": "bert", "bert_name": str(bert_folder)}
@@ -284,6 +286,7 @@ def test_frozen_bert_stays_as_it_is(encoder_type, bert_folder, tmp_path):
         torch.testing.assert_close(value, bert_parameters(model)[name], rtol=0, atol=0)
 
 
+@pytest.mark.thorough
 def test_frozen_parts_stay_frozen_when_all_else_is_unfrozen(conditioned):
     for model in (
         conditioned,
@@ -296,6 +299,7 @@ def test_frozen_parts_stay_frozen_when_all_else_is_unfrozen(conditioned):
         assert not any(value.requires_grad for value in bert_parameters(model).values())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("variant", ["BERT's words in the output", "BERT in decoder and output, no copying"])
 def test_words_in_the_output_are_stored_once_and_frozen(variant, bert_folder, tmp_path):
     model = build(**VARIANTS[variant] | {"bert_name": str(bert_folder)})
@@ -446,6 +450,7 @@ def test_eager_and_sdpa_attention_agree():
         torch.testing.assert_close(model(**inputs, labels=labels).logits, expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["none", "2d"])
 def test_memory_of_the_encoder_is_linear_in_the_length(kind):
     encoder = COPY_TRANSFORMER.model(convolutional_attention=kind).get_encoder().float()
@@ -459,6 +464,7 @@ def test_memory_of_the_encoder_is_linear_in_the_length(kind):
     assert 0 < peak(4000) < 4.5 * peak(1000)
 
 
+@pytest.mark.thorough
 def test_document_of_fifty_thousand_tokens():
     settings = {"d_model": 4, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1, "convolutional_attention": "1d"}
     bert = {**TINY_BERT, "max_position_embeddings": 512, "num_attention_heads": 1, "hidden_size": 4}

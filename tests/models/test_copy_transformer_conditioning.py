@@ -26,6 +26,7 @@ def condition(space, log_probs, draft, masked_lm, rejected=1.0, accepted=1.0, ju
     return (probabilities / probabilities.sum()).log()
 
 
+@pytest.mark.thorough
 def test_masked_language_model_comes_from_its_checkpoint_and_goes_with_the_model(conditioned, bert_folder, tmp_path):
     expected = BertForPreTraining.from_pretrained(bert_folder).state_dict()
     actual = conditioned.masked_lm.state_dict()
@@ -65,6 +66,7 @@ def test_conditioned_decoding_follows_the_thesis(conditioned, factors, tmp_path)
     assert differs
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("settings", [{"num_beams": 3}, {"num_beams": 3, "min_new_tokens": 4}], ids=str)
 def test_conditioned_beams_cached_uncached_and_alone_agree(conditioned, settings):
     inputs = COPY_TRANSFORMER.inputs()

@@ -153,6 +153,7 @@ PARAMETERS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("row", PARAMETERS)
 def test_parameter_counts_are_the_papers(row):
     overrides, published = PARAMETERS[row]

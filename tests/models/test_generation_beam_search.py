@@ -119,6 +119,7 @@ def test_a_thousand_documents_have_the_texts_of_transformers(architecture, kind,
         compare(architecture, kind, seed, 32, monkeypatch, beams)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("space", ["log", "probability"])
 def test_conditioned_beams_are_those_of_transformers(space, conditioned, monkeypatch):
     inputs = COPY_TRANSFORMER.inputs(rows=4)
@@ -191,6 +192,7 @@ class Never(StoppingCriteria):
         return torch.zeros(len(input_ids), dtype=torch.bool)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "value"),
     [

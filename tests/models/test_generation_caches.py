@@ -31,6 +31,7 @@ def test_other_kinds_of_cache_have_no_effect(architecture, kind):
     assert torch.equal(generate(model, inputs, num_beams=2, cache_implementation=kind), expected)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("settings", [{}, {"do_sample": True, "top_k": 1}], ids=["greedy", "sampling"])
 def test_summaries_are_continued_from_a_cache(architecture, settings):
     model, inputs = architecture.model(), architecture.inputs()

@@ -92,6 +92,7 @@ def test_one_beam_is_not_touched():
     torch.testing.assert_close(model.generate(**inputs, max_new_tokens=6, coverage_penalty=5.0), plain)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("architecture", [DRGD_PRINTED, GDLF_COPY], ids=lambda architecture: architecture.name)
 def test_coverage_penalty_is_the_same_with_and_without_a_cache(architecture):
     model, inputs = architecture.model(), architecture.inputs()

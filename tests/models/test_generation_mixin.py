@@ -52,6 +52,7 @@ def test_gnmt_length_penalty_is_the_published_formula():
     assert 10 ** copy.deepcopy(GnmtLengthPenalty(0.6, offset=9)) == pytest.approx(((9 + 10) / 10) ** 0.6)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("settings", [{"num_beams": 1}, {"num_beams": 4}, {"do_sample": True, "top_p": 0.9}], ids=str)
 def test_generated_texts_keep_the_word_limits(settings, tiny_tokenizer):
     model, processor = build_with_processor(GDLF, tiny_tokenizer)

@@ -172,6 +172,7 @@ def of_words(**settings):
     return model.generate(**inputs, **settings).tolist()
 
 
+@pytest.mark.thorough
 def test_beams_end_after_words_that_repeat():
     for size in (1, 2, 3):
         ended = of_words(no_repeat_word_ngram_size=size, ngram_blocking="beam")
@@ -192,6 +193,7 @@ def test_word_that_is_begun_counts_as_it_stands(tiny_tokenizer):
     assert not all(ends)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("least", [0, 4, 50])
 def test_short_summaries_are_passed_over_in_the_ranking_by_support_too(least):
     settings = {"beam_stopping": "drgd", "min_new_tokens": least}

@@ -220,6 +220,7 @@ def test_pipeline_of_a_saved_checkpoint_writes_unknown_words(folder):
     assert [record["summary_text"] for record in plain] != expected
 
 
+@pytest.mark.thorough
 def test_tokenizer_beside_the_weights_is_found_or_asked_for(folder):
     model, processor = AutoModelForSeq2SeqLM.from_pretrained(folder), AutoProcessor.from_pretrained(folder)
     inputs = processor(DOCUMENTS, return_tensors="pt")

@@ -232,6 +232,7 @@ def test_a_tied_output_layer_in_8_bits_is_stored_once(vocab_size, tmp_path):
     assert sizes[1] < 0.3 * sizes[0]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("settings", [{}, {"layout": 3}])
 def test_another_layout_is_refused(folder, settings, tmp_path):
     load(folder).save_pretrained(tmp_path)
@@ -256,6 +257,7 @@ def test_missing_integers_are_noticed(folder, kind, tmp_path):
     assert model.weights_problem().startswith("has no weights for ")
 
 
+@pytest.mark.thorough
 def test_a_saved_model_gives_the_same_tokens(architecture, folder, tmp_path):
     model, inputs = load(folder), architecture.inputs()
     settings = {"num_beams": 2, "max_new_tokens": 8}
@@ -272,6 +274,7 @@ def test_a_saved_model_gives_the_same_tokens(architecture, folder, tmp_path):
     assert all(torch.equal(value, expected[name]) for name, value in again.state_dict().items())
 
 
+@pytest.mark.thorough
 def test_a_documents_summary_does_not_depend_on_its_batch(architecture, folder):
     model, inputs = load(folder), architecture.inputs(rows=3)
     settings = {"num_beams": 2, "min_new_tokens": 6, "max_new_tokens": 6}
@@ -296,12 +299,14 @@ def test_a_masked_language_model_is_in_8_bits_too(conditioned, tmp_path):
     assert torch.equal(again.generate(**inputs, **settings), model.generate(**inputs, **settings))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("device_map", ["cuda", "cuda:1", 0, {"": "cpu", "lm_head": "cuda:0"}, {"": "disk"}])
 def test_accelerators_are_refused_on_loading(folder, device_map):
     with pytest.raises(ValueError, match=r"int8 is for CPUs, but the device is .*: load without"):
         load(folder, device_map=device_map)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("device_map", ["cpu", "auto"])
 def test_cpus_are_accepted_on_loading(folder, device_map):
     assert load(folder, device_map=device_map).device.type == "cpu"
@@ -314,6 +319,7 @@ def test_moving_to_an_accelerator_is_refused(folder):
         model.to("cuda")
 
 
+@pytest.mark.thorough
 def test_what_is_between_is_in_float32_whatever_was_saved(architecture, tmp_path):
     architecture.model().to(torch.bfloat16).save_pretrained(tmp_path / "half")
     model = load(tmp_path / "half")

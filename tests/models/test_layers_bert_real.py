@@ -40,6 +40,7 @@ def model(processor):
     return model
 
 
+@pytest.mark.thorough
 def test_encoder_reads_with_the_pretrained_weights(model, processor):
     inputs = processor(SENTENCES, return_tensors="pt")
     states = BertModel.from_pretrained(FOLDER).eval()(**inputs, output_hidden_states=True).hidden_states[-4:]

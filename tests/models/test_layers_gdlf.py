@@ -40,6 +40,7 @@ def assert_equals_naive(convolve, length, kernel, left):
         torch.testing.assert_close(one, other, msg=lambda message, name=name: f"gradient of {name}: {message}")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("length", "kernel"), SHAPES)
 @pytest.mark.parametrize("causal", [False, True])
 def test_chunked_convolution_and_its_gradients_equal_the_naive_ones(length, kernel, causal):

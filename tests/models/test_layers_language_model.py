@@ -284,6 +284,7 @@ def test_decoder_that_starts_with_padding_is_conditioned(masked_lm):
     torch.testing.assert_close(conditioned[0, 0], expected)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("space", LM_SPACES)
 def test_beams_are_scored_by_the_conditioned_distribution(masked_lm, space):
     config = BartConfig(

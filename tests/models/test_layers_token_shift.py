@@ -51,6 +51,7 @@ def test_a_matrix_of_zeros_changes_nothing(architecture):
     torch.testing.assert_close(shifted(**inputs, labels=labels).logits, expected.logits, rtol=0, atol=0)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("architecture", ALL, ids=lambda architecture: architecture.name)
 def test_matrix_is_orthogonal_at_the_start(architecture, dtype, tmp_path):

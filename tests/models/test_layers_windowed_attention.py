@@ -138,6 +138,7 @@ def test_large_scores_of_half_precision_stay_finite():
     assert all(gradient.isfinite().all() for gradient in torch.autograd.grad(outputs.float().sum(), inputs))
 
 
+@pytest.mark.thorough
 def test_dropout_acts_on_the_weights_in_training_alone():
     queries, keys, _ = make(12, heads=2, batch=1)
     # the identity as values makes the outputs the weights themselves

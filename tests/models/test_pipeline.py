@@ -56,6 +56,7 @@ def bart_folder(tiny_tokenizer, tmp_path_factory):
     return folder
 
 
+@pytest.mark.thorough
 def test_a_text_a_list_and_a_generator(folder):
     summarizer = pipeline("summarization", model=str(folder))
     assert isinstance(summarizer, SummarizationPipeline)
@@ -85,6 +86,7 @@ def test_batches_change_nothing(folder):
     assert summarizer(SENTENCES, batch_size=2, num_beams=3) == summarizer(SENTENCES, num_beams=3)
 
 
+@pytest.mark.thorough
 def test_progress_is_shown_when_asked_for(folder, capsys):
     summarizer = pipeline("summarization", model=str(folder))
     quiet = summarizer(SENTENCES)
@@ -105,6 +107,7 @@ def test_generation_settings_and_several_sequences(folder):
     assert len(tensors[0]["summary_token_ids"]) <= 5
 
 
+@pytest.mark.thorough
 def test_saved_pipeline_has_its_processor(folder, tmp_path):
     summarizer = pipeline("summarization", model=str(folder))
     summarizer.processor.max_source_length = 20
@@ -137,6 +140,7 @@ def test_awkward_documents_give_a_summary(folder, document):
     assert isinstance(record["summary_text"], str)
 
 
+@pytest.mark.thorough
 def test_awkward_documents_change_nothing_in_a_batch(folder):
     documents = ["", SENTENCES[0], " \n", "x", "\x00\x07", "🎉", "The mayor opened 新桥。", "</s>", "word " * 300]
     summarizer = pipeline("summarization", model=str(folder), dtype=torch.float64)
@@ -264,6 +268,7 @@ def test_another_prefix_than_the_checkpoints(folder, way):
         summarizer(long, source_prefix=7)
 
 
+@pytest.mark.thorough
 def test_adapted_model(tiny_tokenizer):
     from peft import LoraConfig, get_peft_model
 

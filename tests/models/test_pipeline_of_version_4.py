@@ -107,6 +107,7 @@ def test_row_list(summarizer):
     assert records == [summarizer(sentence, max_length=9)[0] for sentence in SENTENCES]
 
 
+@pytest.mark.thorough
 def test_row_column(summarizer):
     """a column of `datasets`, a series, an array, `dict.values()`."""
     expected = summarizer(SENTENCES, max_length=9)
@@ -127,6 +128,7 @@ def test_row_several_sequences(summarizer):
     assert records[0] == summarizer(SENTENCES[0], num_beams=2, num_return_sequences=2, max_length=9)
 
 
+@pytest.mark.thorough
 def test_row_generator(summarizer):
     """a generator, or another iterator."""
     read = []
@@ -288,6 +290,7 @@ def test_row_no_model(warnings):
     assert "defaulted to sshleifer/distilbart-cnn-12-6 and revision a4f8f3e" in warnings()[0]
 
 
+@pytest.mark.thorough
 def test_row_objects(tiny_tokenizer, folder):
     """a model object with its `tokenizer`, or with its `processor` alone."""
     model, processor = build_with_processor(GDLF, tiny_tokenizer)
@@ -300,6 +303,7 @@ def test_row_objects(tiny_tokenizer, folder):
         pipeline("summarization", model=model)
 
 
+@pytest.mark.thorough
 def test_row_output_dictionary(summarizer):
     """`return_dict_in_generate`, `output_scores`."""
     expected = summarizer(SENTENCES, max_length=9)
@@ -309,6 +313,7 @@ def test_row_output_dictionary(summarizer):
     assert summarizer(SENTENCES, max_length=9) == expected
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

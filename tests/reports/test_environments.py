@@ -93,6 +93,7 @@ def test_standard_output_may_be_closed(tmp_path):
     assert (outcome.returncode, outcome.stdout) == (2, b"")
 
 
+@pytest.mark.thorough
 def test_letters_that_the_output_lacks_are_counted(tmp_path):
     (tmp_path / "a.txt").write_text("Łódź opened a bridge for 12 €.\n", encoding="utf-8")
     environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
@@ -112,6 +113,7 @@ def test_a_corpus_with_equal_size_and_time_is_read_again(tmp_path):
 
 
 # from_pretrained replaces functions of torch while it loads
+@pytest.mark.thorough
 def test_threads_load_at_the_same_time(tmp_path, tiny_tokenizer):
     model = foreign("bart", tiny_tokenizer)
     folder, barrier = save(tmp_path, model, tiny_tokenizer), threading.Barrier(4)

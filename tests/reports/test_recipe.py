@@ -62,6 +62,7 @@ def test_every_family_is_trained_and_evaluated(recipe, tiny_tokenizer, tmp_path,
     assert "eval_rouge1" in metrics
 
 
+@pytest.mark.thorough
 def test_lengths_fit_the_positions_of_both_sides(recipe, tiny_tokenizer, tmp_path):
     model = save(tmp_path / "model", nested(tiny_tokenizer, 34), tiny_tokenizer)
     assert recipe(model, do_eval=True)["eval_loss"] > 0
@@ -81,6 +82,7 @@ def test_the_sides_of_a_tokenizer_do_not_matter(recipe, tiny_tokenizer, tmp_path
     assert losses[0] == losses[1]
 
 
+@pytest.mark.thorough
 def test_a_model_without_first_token_is_refused_at_the_door(recipe, tiny_tokenizer, tmp_path):
     model = nested(tiny_tokenizer, 64, decoder_start_token_id=None)
     name = save(tmp_path / "model", model, tiny_tokenizer)

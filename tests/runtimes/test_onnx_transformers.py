@@ -102,6 +102,7 @@ def random_settings(draw: random.Random) -> dict:
     return {name: value for name, value in settings.items() if value is not None}
 
 
+@pytest.mark.thorough
 def test_texts_are_those_of_transformers(checkpoint):
     plain, exported = (
         AutoModelForSeq2SeqLM.from_pretrained(checkpoint),
@@ -115,6 +116,7 @@ def test_texts_are_those_of_transformers(checkpoint):
         assert written == wanted, settings
 
 
+@pytest.mark.thorough
 def test_summaries_without_torch_are_those_of_the_pipeline(checkpoint):
     # Blenderbot sets this, which needs PyTorch
     own = {"encoder_no_repeat_ngram_size": 0}
@@ -127,6 +129,7 @@ def test_summaries_without_torch_are_those_of_the_pipeline(checkpoint):
         assert lean(documents, **settings) == wanted(documents, **settings)
 
 
+@pytest.mark.thorough
 def test_scores_in_8_bits_are_near_those_of_transformers(checkpoint, tmp_path):
     shutil.copytree(checkpoint / "onnx", tmp_path / "int8")
     for name in (READ, WRITE):
@@ -145,6 +148,7 @@ def test_scores_in_8_bits_are_near_those_of_transformers(checkpoint, tmp_path):
         assert (scored - wanted).abs().max() / wanted.std() < tolerance
 
 
+@pytest.mark.thorough
 def test_pipeline_and_command_line_take_the_folder_or_the_checkpoint(checkpoint, tmp_path, capsys):
     settings = {"num_beams": 4, "max_new_tokens": 10, "no_repeat_ngram_size": 2}
     wanted = pipeline("summarization", model=str(checkpoint), device="cpu")(DOCUMENTS, **settings)

@@ -53,6 +53,7 @@ print(json.dumps(told))
 """
 
 
+@pytest.mark.thorough
 def test_inference_client_is_its_client(address, summarizer):
     # in a process of its own, as that of the tests was told that there is no network
     command = [sys.executable, "-c", CLIENT, address, DOCUMENT]
@@ -194,6 +195,7 @@ def test_documents_in_turtle_keep_their_uris(client, summarizer):
         assert (refused.status_code, message in refused.text) == (400, True)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", ["truncate", "extract", "windows"])
 def test_long_documents_are_read_as_asked_for(client, summarizer, way):
     text, parameters = " ".join(SENTENCES), {"long_documents": way, "return_details": True}
@@ -375,6 +377,7 @@ class Panicking:
             self.normalizer.normalize_str(document)
 
 
+@pytest.mark.thorough
 def test_a_panic_of_rust_fails_its_request_alone(summarizer):
     """openai/tiktoken#15: a long text panics, and PanicException is no Exception."""
     panicking = Panicking()

@@ -27,6 +27,7 @@ def test_nested_and_flat_settings_are_one(summarizer):
     assert read_settings(parameters(summarizer, truncation="do_not_truncate")) == {"truncation": "do_not_truncate"}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("body", "message"),
     [

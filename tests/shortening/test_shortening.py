@@ -175,6 +175,7 @@ def test_lists_streams_and_batches_agree(summarizer, way):
     assert [len(records) for records in several] == [2] * 5
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("blank", ["", " \t", "\u3000\n"])
 def test_blank_documents_of_an_example_that_is_cut(summarizer, blank):
     example = [text_of(12, 1), blank, text_of(9, 3)]
@@ -186,6 +187,7 @@ def test_blank_documents_of_an_example_that_is_cut(summarizer, blank):
     assert all(end <= len(blank) for _, end in second)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", ["truncate", "extract", "windows"])
 def test_several_documents_of_an_example(summarizer, way):
     example = [text_of(12, 1), text_of(2, 2), text_of(9, 3)]
@@ -205,6 +207,7 @@ def test_several_documents_of_an_example(summarizer, way):
         assert 0 < details["cut_tokens"] < details["source_tokens"]
 
 
+@pytest.mark.thorough
 def test_the_constructor_sets_what_a_call_leaves_open(summarizer):
     made = pipeline(
         "summarization",

@@ -72,6 +72,7 @@ def test_an_adapter_is_trained_and_loaded(command, tmp_path, bases, base):
     assert all(torch.equal(own[name], tensor) for name, tensor in before.items())
 
 
+@pytest.mark.thorough
 def test_an_adapter_is_trained_on(command, tmp_path, caplog):
     main(command("gdlf", *LORA))
     assert re.search(r"of which LoRA's \d+ are trained", caplog.text)
@@ -101,6 +102,7 @@ def test_an_interrupted_training_of_an_adapter_goes_on(command, tmp_path):
         main(command("gdlf", "--lora_r", "3", *LORA[2:], folder="parts", **saving))
 
 
+@pytest.mark.thorough
 def test_a_finished_training_of_an_adapter_predicts(command, tmp_path):
     main(command("bart", *LORA))
     before = load_file(tmp_path / "adapter" / WEIGHTS)
@@ -163,6 +165,7 @@ def test_a_tokenizer_with_more_tokens_is_refused(command, tmp_path, bases, tiny_
     assert "an adapter cannot contain new embeddings" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_adapters_that_cannot_be_used_are_refused(command, tmp_path, capsys, bases):
     main(command("gdlf", *LORA))
     good = tmp_path / "adapter"

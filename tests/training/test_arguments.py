@@ -270,6 +270,7 @@ OWN = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("own", OWN, ids=lambda own: own.name)
 def test_every_flag_of_ours_says_what_it_decides_and_what_happens_without_it(own):
     assert set(own.metadata["flag"].effects.split()) <= EFFECTS.keys()

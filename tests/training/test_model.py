@@ -135,6 +135,7 @@ def test_attention_is_computed_as_named_in_nested_models_too(settings, bert_fold
         tiny.build([settings(**chosen), "--attn_implementation", "flex_attention"])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("overrides", "named"),
     [

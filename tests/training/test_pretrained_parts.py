@@ -39,6 +39,7 @@ def settings(tmp_path, bert_folder):
     return write
 
 
+@pytest.mark.thorough
 def test_run_on_bert_trains_saves_and_goes_on_from_its_own_folder(settings, bert_folder, tmp_path):
     overrides = {**BERT, "bert_name": bert_folder, "bert_window_size": 16, "bert_window_stride": 8}
     path = settings(overrides, do_predict=True, num_beams=2, coverage_penalty=5.0, gnmt_length_penalty=0.9)

@@ -128,6 +128,7 @@ def test_metrics_of_the_run_are_computed_and_compared_with_lead(settings, tmp_pa
     assert (len(judged), state["best_metric"]) == (2, max(judged))
 
 
+@pytest.mark.thorough
 def test_washed_texts_are_scored_against_washed_references(settings, tmp_path):
     rows = [{**row, "summary": "Bridge opens in 2014!"} for row in tiny.rows(12)]
     corpus = tmp_path / "same.jsonl"
@@ -158,6 +159,7 @@ def test_washed_texts_are_scored_against_washed_references(settings, tmp_path):
     assert metrics["predict_lead1_copy_rate"] == pytest.approx(100 * sum(whole) / len(whole), abs=1e-4)
 
 
+@pytest.mark.thorough
 def test_predictions_have_the_case_of_their_documents(settings, tmp_path):
     texts = [row["document"] for row in tiny.rows(12)]
     fit_processor(texts, vocab_size=300, lowercase=True, tags="none").save_pretrained(tmp_path / "uncased")
@@ -227,6 +229,7 @@ def test_unknown_words_are_replaced_in_every_evaluation(settings, tmp_path):
     assert "documents had prefixes of their own, from the column `task`." in card
 
 
+@pytest.mark.thorough
 def test_checkpoint_has_the_ranges_of_its_documents(settings, tmp_path, monkeypatch):
     monkeypatch.setattr(preparing, "COMPARED", 24)
     main([settings(output_dir=str(tmp_path / "out"), max_steps=2, save_strategy="steps", save_steps=1)])
@@ -271,6 +274,7 @@ def test_fine_tuned_models_of_transformers_decode_like_their_start(settings, tmp
     assert not json.loads((tmp_path / "greedy/generation_config.json").read_text("utf-8")).keys() & own_settings("all")
 
 
+@pytest.mark.thorough
 def test_documents_of_an_example_are_read_one_by_one(settings, tmp_path):
     rows = [{"documents": [row["document"], "A second one."], "summary": row["summary"]} for row in tiny.rows(12)]
     corpus = tmp_path / "clusters.jsonl"
@@ -405,6 +409,7 @@ def test_a_call_is_the_command(settings, tmp_path):
         train(path, max_step=2)
 
 
+@pytest.mark.thorough
 def test_padding_flags(settings, tmp_path):
     path = settings(max_steps=1, train_tokens_per_batch=None, per_device_train_batch_size=24, logging_steps=1)
     folders = {}
@@ -444,6 +449,7 @@ def test_awkward_documents_are_trained_on_and_summarized(settings, tmp_path):
     assert len(predictions.split("\n")) == len(rows) + 1
 
 
+@pytest.mark.thorough
 def test_documents_without_words_are_left_out_of_novelty(settings, tmp_path):
     rows = [*tiny.rows(2), {"document": "🎉 市长打开了新桥。", "summary": "A bridge."}]
     corpus = tmp_path / "wordless.jsonl"
@@ -472,6 +478,7 @@ def change(path: Path, **values) -> None:
 OTHER_SHAPE = r"model\.\S+ has shape \[32\] in its weights, but \[64\] in its configuration: give the configuration"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("flag", "damage", "message"),
     [
@@ -520,6 +527,7 @@ def test_checkpoint_in_8_bits_is_not_trained(settings, tmp_path, processor_folde
         tiny.check([path])
 
 
+@pytest.mark.thorough
 def test_checkpoint_of_another_model_is_not_gone_on_from(settings):
     main([settings(max_steps=1, save_strategy="steps", save_steps=1)])
     path = settings(config_overrides=tiny.MODEL | {"ffn_dim": 64})

@@ -17,6 +17,7 @@ def test_average_needs_no_optimizer(run_folder, tmp_path):
     assert average_checkpoints(run_folder, tmp_path / "mean", last=1) == [str(run_folder / "checkpoint-30")]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("choice", "steps"), [({"last": 2}, (20, 30)), ({"best": 2}, (20, 30)), ({"best": 1}, (20,))])
 def test_average_is_the_mean(run_folder, tmp_path, choice, steps):
     chosen = average_checkpoints([run_folder], tmp_path / "mean", **choice)
@@ -61,6 +62,7 @@ def test_file_in_half_precision_is_computed_in_float32(run_folder, tmp_path):
     assert torch.equal(model.lm_head.weight.data, saved["model.shared.weight"].float())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -72,6 +72,7 @@ def test_other_settings_are_refused_with_what_differs_and_the_ways_out(settings,
     assert {file: file.read_bytes() for file in out.rglob("*") if file.is_file()} == before
 
 
+@pytest.mark.thorough
 def test_settings_that_change_no_update_and_a_moved_file_are_not_refused(settings, tmp_path, out):
     path = settings(**SAVING)
     main([path])
@@ -102,6 +103,7 @@ def test_accepted_changes_apply_from_the_checkpoint_on(settings, out, caplog):
         main([path])
 
 
+@pytest.mark.thorough
 def test_changes_that_group_the_parameters_otherwise_are_refused(settings, out):
     path = settings(**SAVING)
     main([path])
@@ -110,6 +112,7 @@ def test_changes_that_group_the_parameters_otherwise_are_refused(settings, out):
         main([path, "--learning_rates", "shared=0.1", "--accept_changes"])
 
 
+@pytest.mark.thorough
 def test_optimizer_of_another_kind_is_refused_before_anything_is_prepared(settings, out):
     path = settings(**SAVING)
     main([path])
@@ -120,6 +123,7 @@ def test_optimizer_of_another_kind_is_refused_before_anything_is_prepared(settin
         tiny.check([path, "--optimizer", "adadelta", "--accept_changes"])
 
 
+@pytest.mark.thorough
 def test_checkpoints_without_an_optimizer_are_passed_over(settings, out, caplog):
     path = settings(**SAVING, save_only_model=True)
     whole = main([path])
@@ -130,6 +134,7 @@ def test_checkpoints_without_an_optimizer_are_passed_over(settings, out, caplog)
         main([path, "--resume_from_checkpoint", str(out / "checkpoint-4")])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("saving", [SAVING, {}])
 def test_nothing_to_apply_changes_to(settings, saving):
     path = settings(**saving)
@@ -147,6 +152,7 @@ def test_train_loss_covers_the_whole_run_after_resuming(settings, out):
         assert main([path])["train_loss"] == pytest.approx(whole, rel=1e-6)
 
 
+@pytest.mark.thorough
 def test_second_run_in_a_folder_waits_for_the_first(settings, capsys):
     path = settings()
 
@@ -192,6 +198,7 @@ def test_checkpoint_that_is_named_is_gone_back_to_once(settings, out, caplog):
     assert tiny.history(out, "loss") == whole
 
 
+@pytest.mark.thorough
 def test_advice_after_a_loss_that_is_not_finite_works(settings, out):
     path = settings(**SAVING)
     main([path])
@@ -210,6 +217,7 @@ def noted(folder: Path) -> dict:
     return json.loads((folder / "trainer_state.json").read_text())["stateful_callbacks"]["RunProgress"]["attributes"]
 
 
+@pytest.mark.thorough
 def test_checkpoint_notes_its_start_losses_and_seconds(settings, out):
     path, begun = settings(**SAVING, eval_strategy="steps", eval_steps=2), time.process_time()
     main([path])
@@ -243,6 +251,7 @@ def test_resumed_run_goes_on_counting_seconds_if_they_are_known(settings, out, b
     assert found is None if before is None else before < found < before + 100
 
 
+@pytest.mark.thorough
 def test_finished_command_leaves_its_results_as_they_are(settings, out, caplog):
     path = settings(**SAVING, do_eval=True, do_predict=True)
     metrics = main([path])
@@ -308,6 +317,7 @@ def test_start_logs_what_will_be_done(settings, caplog):
     assert "12,000 epochs: each document is seen 12,000 times; if that is too often, lower --max_steps" in caplog.text
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("warmup", "is_reported"), [("2", False), ("5", True)])
 def test_a_warmup_longer_than_the_training_is_reported(settings, caplog, warmup, is_reported):
     with caplog.at_level(logging.WARNING):

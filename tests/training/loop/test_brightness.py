@@ -59,6 +59,7 @@ def test_run_resumed_within_an_epoch_goes_on_with_its_brightness(highlights, tmp
     assert bright[6] != pytest.approx(expected[6])
 
 
+@pytest.mark.thorough
 def test_best_checkpoint_has_its_own_brightness(highlights, tmp_path):
     path = highlights(
         max_steps=12,
@@ -82,6 +83,7 @@ def test_best_checkpoint_has_its_own_brightness(highlights, tmp_path):
     assert epochs_of(tmp_path / "mean") == epochs_of(tmp_path / "out" / "checkpoint-12")
 
 
+@pytest.mark.thorough
 def test_phrases_of_a_corpus_are_read(highlights, tmp_path):
     rows = tiny.rows(12)
     losses = []

@@ -68,6 +68,7 @@ def test_stand_has_no_latent_measures(make):
     assert not {"eval_kl", "eval_active_units", "eval_nll_zero_latent"} & set(metrics)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("accumulation", [1, 2])
 def test_weight_of_the_kl_rises_with_the_updates(make, accumulation):
     trainer = make({"kl_warmup_steps": 3, "kl_weight": 0.5}, gradient_accumulation_steps=accumulation)

@@ -292,6 +292,7 @@ def test_predictions_come_in_the_order_of_the_data_set(make, rows, settings):
     assert min(map(min, output.predictions)) >= 0
 
 
+@pytest.mark.thorough
 def test_padding_of_beams_is_not_part_of_a_text():
     model, inputs = GDLF.model(), GDLF.inputs(rows=6)
     # no token twice, so that the end comes sooner or later
@@ -307,6 +308,7 @@ def test_padding_of_beams_is_not_part_of_a_text():
     assert strip_padding([2, 2, 1, 1], 1, [2]) == [2, 2]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("max_grad_norm", [0.0, 1.0])
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_gradient_that_is_not_finite_stops_the_run_before_it_is_saved(make, tmp_path, max_grad_norm, value):

@@ -304,6 +304,7 @@ def test_texts_in_markdown_are_shown_as_they_are():
     assert [as_code(text) for text in ("a", "\n", "`")] == ["`a`", "` `", "`` ` ``"]
 
 
+@pytest.mark.thorough
 def test_scores_of_a_part_of_a_split_are_not_indexed(trained):
     card = card_of(trained)
     assert "### Test: the first 6 documents" in card
@@ -343,6 +344,7 @@ def test_fine_tuned_model_and_one_without_evaluation(settings, trained, tmp_path
     assert (data.language, data.base_model, data.eval_results) == ("de", None, None)
 
 
+@pytest.mark.thorough
 def test_model_of_transformers_needs_no_code_of_the_folder(settings, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     sizes = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "max_position_embeddings": 64}
@@ -366,6 +368,7 @@ def test_model_of_transformers_needs_no_code_of_the_folder(settings, tmp_path, m
     assert "- learning_rate:" not in card
 
 
+@pytest.mark.thorough
 def test_best_weights_are_named(settings, tmp_path):
     flags = {"eval_strategy": "steps", "eval_steps": 4, "save_strategy": "steps", "save_steps": 4, "do_eval": True}
     path = settings(**flags, load_best_model_at_end=True, schedule_period=3, train_tokens_per_batch=None)
@@ -440,6 +443,7 @@ def test_hub_gets_scores_of_a_hub_data_set(settings, trained, dataset_folder, tm
     assert not (tmp_path / "part" / ".eval_results").exists()
 
 
+@pytest.mark.thorough
 def test_data_set_in_a_folder_is_not_one_of_the_hub(settings, dataset_folder, tmp_path):
     arguments = parse_arguments([settings(**NO_FILES, dataset_name=str(dataset_folder), do_predict=True)])
     run(arguments)

@@ -102,6 +102,7 @@ def test_splits_that_are_shortened(load, rows, splits, flag):
         assert (stage.apply(rows, split, *others)["document"] != rows["document"]) == (split in splits)
 
 
+@pytest.mark.thorough
 def test_a_run_reads_what_is_kept_and_says_so(settings, tmp_path, bert_folder, caplog):
     rows = [{"document": " ".join(SENTENCES * 2), "summary": f"s {place}"} for place in range(4)]
     for split in ("train", "test"):
