@@ -27,6 +27,7 @@ def weights(workplace) -> dict[str, torch.Tensor]:
     return tensors
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("argv", "steps"),
     [
@@ -52,6 +53,7 @@ def test_average_summarizes(run, workplace):
     assert mean == model
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("argv", "message"),
     [

@@ -19,6 +19,7 @@ def place(shipped, workplace) -> None:
     Path("rows.jsonl").write_text(json.dumps({"text": SENTENCES[0]}), encoding="utf-8")
 
 
+@pytest.mark.thorough
 def test_one_line_says_which_model_was_taken(run, shipped):
     expected, errors = run("summarize", "a.txt", "--model", str(shipped))
     assert "no --model" not in errors
@@ -54,6 +55,7 @@ def test_an_explanation_warns_of_a_document_unlike_those_of_the_training(run, sh
     )
 
 
+@pytest.mark.thorough
 def test_a_folder_of_the_same_name_goes_first(run):
     shutil.copytree("model", "arxiv-tldr")
     expected = run("summarize", "a.txt", "--model", "model")[0]

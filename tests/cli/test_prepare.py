@@ -91,6 +91,7 @@ def read(split: str) -> list[dict]:
     return [json.loads(line) for line in Path(f"rows/{split}.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("corpus", [name for name in PUBLIC_CORPORA if name != "swisstext"])
 def test_rows_of_each_corpus(run, folder, tmp_path, corpus):
     WRITERS[corpus](folder)

@@ -129,6 +129,7 @@ def kept_seconds(address: str) -> float:
     return statistics.median(seconds)
 
 
+@pytest.mark.thorough
 def test_sigterm_is_no_failure_of_one_process(workplace, capfd, caplog):
     def ask_and_end():
         wait_until(lambda: "ready: " in told(), seconds=300)

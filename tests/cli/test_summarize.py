@@ -51,6 +51,7 @@ def test_training_is_not_imported(files):
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
+@pytest.mark.thorough
 def test_many_files_are_named_and_show_progress(run, files, expected):
     output, errors = run("summarize", *files, *MODEL, "--batch_size", "2")
     assert output == "".join(f"{file}: {summary}\n" for file, summary in zip(files, expected, strict=True))
@@ -69,6 +70,7 @@ def test_files_are_summarized_together(run, files, workplace):
     assert run("summarize", "blank.txt", *MODEL, "--together")[0] == "\n"
 
 
+@pytest.mark.thorough
 def test_json_lines(run, files, expected):
     output, _ = run("summarize", *files, *MODEL, "--format", "jsonl")
     assert [json.loads(line) for line in output.splitlines()] == [
@@ -96,6 +98,7 @@ def test_details_need_json(refusal, files):
     assert "--details needs --format jsonl" in refusal("summarize", "a.txt", *MODEL, "--details")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("form", ["text", "jsonl"])
 def test_names_that_are_no_text_are_written_as_such(run, files, workplace, form):
     Path("a.txt").rename("caf\udce9.txt")

@@ -74,6 +74,7 @@ def test_samples_of_rows_are_those_of_their_seed(run, rows, refusal):
     assert "seed 1, now 2" in refusal("summarize", "rows.jsonl", *ROW_FLAGS, "--output", "a", *flags, "--seed", "2")
 
 
+@pytest.mark.thorough
 def test_rows_unlike_those_of_the_training_are_counted_once(run, rows, caplog):
     config = json.loads(Path("model/config.json").read_text(encoding="utf-8"))
     ranges = {"characters": [1, len(ROWS[1]["text"])]}
@@ -241,6 +242,7 @@ def test_a_stopped_run_says_how_to_go_on(rows, run, sent, status, number):
     assert "Traceback" not in errors
 
 
+@pytest.mark.thorough
 def test_full_disk(rows, refusal):
     write(rows, json_lines([{"text": SENTENCES[0], "more": os.urandom(500_000).hex()} for _ in range(4)]))
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)

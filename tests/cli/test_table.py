@@ -73,6 +73,7 @@ def test_data_stand_for_data_sets(run, workplace, argv, datasets):
     assert {block["documents"] for block in blocks} == {7}
 
 
+@pytest.mark.thorough
 def test_flags_of_training_are_taken_before_and_after(run, workplace):
     output, _ = run("table", "--max_predict_samples=3", "made_up.yaml", "--scale", "tiny", "--seed", "1", "--bf16")
     assert "Ours: made-up news, 3 test documents." in output

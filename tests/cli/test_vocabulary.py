@@ -146,6 +146,7 @@ def test_named_columns(run, tmp_path):
     assert "300 subwords" in run("vocabulary", "own.jsonl", *columns, *SMALL, "--output", "made")[0]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("argv", "message"),
     [

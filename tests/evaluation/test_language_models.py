@@ -150,6 +150,7 @@ def test_tokenizer_without_padding(saved, language_models, tmp_path):
     assert acceptance(language_model, TEXT, [50]) == acceptance(language_models["masked"], TEXT, [50])
 
 
+@pytest.mark.thorough
 def test_report_holds_what_the_tables_hold(language_models):
     texts = [("a", f" {TEXT}\n"), ("b", SENTENCES[1])]
     report = compare_language_models(list(language_models.values()), texts, [50, 90], "euros river euros asked", seed=3)

@@ -150,6 +150,7 @@ def test_systems_of_different_lengths_are_an_error():
         paired_bootstrap([1.0, 2.0], [1.0])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("measure", [perplexity, ratio])
 def test_interval_of_sums_agrees_with_resamples_drawn_one_by_one(measure):
     rows = made_losses(0)

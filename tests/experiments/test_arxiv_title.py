@@ -63,6 +63,7 @@ def test_updates_take_the_same_time():
     )
 
 
+@pytest.mark.thorough
 def test_claims_compare_what_is_called_so():
     """What a row adds to the one that it is to be above, also where the scale is tiny."""
     rows = {row.row: row for row in FROM_SCRATCH}

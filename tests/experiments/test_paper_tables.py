@@ -304,6 +304,7 @@ def test_gdlf_and_its_baseline_are_the_same_in_all_tables(name):
         assert row_of(name, row).config_overrides == row_of("gdlf_4", row).config_overrides
 
 
+@pytest.mark.thorough
 def test_decodings_of_one_training_share_it():
     rows_of = defaultdict(set)
     for name in NAMES:

@@ -283,6 +283,7 @@ def test_plot_says_what_it_is_of(tmp_path):
     assert pictures[0] != pictures[1]
 
 
+@pytest.mark.thorough
 def test_plot_names_data_that_are_not_the_published_ones(tmp_path):
     pictures = []
     for data in ("xsum", "folder/of_mine"):

@@ -338,6 +338,7 @@ def judgements(folder, model):
     )
 
 
+@pytest.mark.thorough
 def test_language_models_judge_the_users_texts(tmp_path):
     table = judgements(tmp_path, save_language_model("causal", tmp_path / "model"))
     for name, text in (("1", SENTENCES[0]), ("2", SENTENCES[1]), ("3", "river euros asked Monday flood")):

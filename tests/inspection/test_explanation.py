@@ -120,6 +120,7 @@ def test_its_own_summary_is_that_of_the_pipeline(built):
             assert explanation.documents[word.document][word.start : word.end] == word.text
 
 
+@pytest.mark.thorough
 @of_copying
 def test_attention_to_words_and_between_them(architecture, built):
     model, processor = built

@@ -55,6 +55,7 @@ def test_adapted_words_learn_and_are_saved(architecture, settings, tmp_path):
     torch.testing.assert_close(loss_of(loaded, architecture), expected)
 
 
+@pytest.mark.thorough
 def test_checkpoint_of_safetensors_is_read(architecture, tmp_path):
     """Its `save_model` stores a shared weight under the first of its names."""
     model = architecture.model().float()

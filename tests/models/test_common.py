@@ -291,6 +291,7 @@ def test_gradient_checkpointing_gives_the_same_gradients(architecture, use_reent
         torch.testing.assert_close(gradients[1][name], expected, msg=lambda message, name=name: f"{name}: {message}")
 
 
+@pytest.mark.thorough
 def test_accumulated_gradients_equal_one_large_batch(architecture):
     model, inputs, labels = architecture.model(), architecture.inputs(), architecture.labels()
     tokens = (labels != -100).sum()
@@ -405,6 +406,7 @@ def test_tokenizer_of_another_vocabulary_is_refused(architecture, tiny_tokenizer
         generate(architecture.model(), architecture.inputs(), min_new_words=3, tokenizer=tiny_tokenizer)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "key", ["no_repeat_word_ngram_size", "min_new_words", "gnmt_length_penalty", "gnmt_length_offset"]
 )
@@ -546,6 +548,7 @@ def test_prefix_tuning_is_refused(architecture):
         adapted(**architecture.inputs(), labels=architecture.labels())
 
 
+@pytest.mark.thorough
 def test_an_output_of_its_own_shares_nothing(architecture, tmp_path):
     """`tie_word_embeddings=False` unties the output layer, and nothing else."""
     model = architecture.model(tie_word_embeddings=False)

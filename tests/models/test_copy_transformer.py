@@ -405,6 +405,7 @@ def test_bert_asks_for_subwords():
         model(inputs_embeds=torch.zeros(1, 3, 16, dtype=torch.float64), decoder_input_ids=torch.tensor([[1]]))
 
 
+@pytest.mark.thorough
 def test_vocabulary_of_bert_cannot_be_resized(conditioned):
     for model in (COPY_TRANSFORMER_BERT.model(), conditioned):
         with pytest.raises(ValueError, match="cannot be resized to 44"):

@@ -77,6 +77,7 @@ def test_conditioned_beams_cached_uncached_and_alone_agree(conditioned, settings
     assert together[0].tolist()[: alone.index(2) + 1 if 2 in alone else None] == alone
 
 
+@pytest.mark.thorough
 def test_conditioned_training_follows_the_thesis(conditioned):
     inputs, labels = COPY_TRANSFORMER.inputs(), COPY_TRANSFORMER.labels()
     outputs = conditioned(**inputs, labels=labels)
@@ -97,6 +98,7 @@ def test_conditioned_training_follows_the_thesis(conditioned):
     assert (loss - outputs.loss).abs() > 1e-3
 
 
+@pytest.mark.thorough
 def test_conditioning_leaves_alone_what_other_processors_forbid(conditioned):
     # the end is likely, and forbidden: its probability is not to go to the other tokens
     conditioned.lm_head.bias.data[2] = 6.0

@@ -108,6 +108,7 @@ def test_best_beams_by_score_and_support_are_returned(written, weight):
     assert again.sequences_scores is None
 
 
+@pytest.mark.thorough
 def test_support_changes_the_order_of_beams(written):
     """Else the test above would prove nothing."""
     model, processor, inputs = written

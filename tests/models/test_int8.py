@@ -173,6 +173,7 @@ def test_a_model_in_8_bits_scores_like_its_original(architecture, folder):
     assert outputs.loss.item() != expected.loss.item()
 
 
+@pytest.mark.thorough
 def test_layers_compute_with_integers(folder):
     model = load(folder)
     kinds = {type(module) for module in model.modules()}
@@ -184,6 +185,7 @@ def test_layers_compute_with_integers(folder):
     assert all(model.get_parameter(target) is model.get_parameter(source) for target, source in ties.items())
 
 
+@pytest.mark.thorough
 def test_small_layers_compute_in_32_bits(folder):
     model = load(folder, least_weights=240)
     for module in model.modules():
@@ -327,6 +329,7 @@ def test_what_is_between_is_in_float32_whatever_was_saved(architecture, tmp_path
     model.generate(**architecture.inputs(), max_new_tokens=2)
 
 
+@pytest.mark.thorough
 def test_training_is_refused(architecture, folder, tmp_path):
     model = load(folder)
     with pytest.raises(ValueError, match=f"^{NOT_TRAINED}$"):

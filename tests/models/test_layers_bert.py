@@ -72,6 +72,7 @@ def naive_windows(bert, input_ids, mask, window_size=WINDOW, stride=STRIDE):
     return torch.stack(rows)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("family", CONFIGS)
 def test_windows_of_a_mixed_batch_equal_the_naive_ones(family):
     module = make(family)
@@ -83,6 +84,7 @@ def test_windows_of_a_mixed_batch_equal_the_naive_ones(family):
     assert not actual[mask == 0].any()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("length", LENGTHS)
 def test_a_document_alone_equals_the_naive_windows(length):
     module = make()

@@ -230,6 +230,7 @@ def test_batches_are_bounded(masked_lm, monkeypatch, space):
     assert shapes[-4:] == [(1, 7)] * 4
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("space", LM_SPACES)
 def test_training_raises_what_the_lm_accepts(masked_lm, space):
     rows, length, top_tokens, percentile, factor = 3, POSITIONS + 2, 12, 60, 1.7

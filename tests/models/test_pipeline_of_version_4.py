@@ -101,6 +101,7 @@ def test_row_text(summarizer):
     assert record.keys() == {"summary_text"}
 
 
+@pytest.mark.thorough
 def test_row_list(summarizer):
     """a list of texts."""
     records = summarizer(SENTENCES, max_length=9)
@@ -174,6 +175,7 @@ def test_row_blank(summarizer, warnings):
     assert first["summary_token_ids"].tolist() == second["summary_token_ids"].tolist() == []
 
 
+@pytest.mark.thorough
 def test_row_too_long(summarizer, warnings):
     """texts longer than the model reads."""
     summarizer.tokenizer.model_max_length = 10
@@ -341,6 +343,7 @@ def test_row_numbers(summarizer, settings, message):
         summarizer(SENTENCES[0], **{"max_length": 9, **settings})
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("documents", "settings", "message"),
     [

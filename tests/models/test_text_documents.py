@@ -34,6 +34,7 @@ def test_shares(lengths, total, kept):
     assert shares(lengths, total) == kept
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("total", range(60))
 def test_nothing_is_left_and_no_document_has_more_than_a_longer_one_that_is_cut(total):
     lengths = [11, 0, 2, 30, 7, 9]

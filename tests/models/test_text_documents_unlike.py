@@ -58,6 +58,7 @@ def test_ranges_include_their_ends():
     assert difference("x", 1, {}) is None
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("ranges", [3, [1, 2], {"words": [1, 2]}, {"characters": [1]}, {"characters": ["1", None]}])
 def test_ranges_that_cannot_be_read_are_named(folder, ranges):
     with pytest.raises(ValueError, match=r"^`source_ranges` is .*, but must be two numbers for each of tokens_per"):

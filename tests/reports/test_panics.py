@@ -29,6 +29,7 @@ def panicking(tmp_path, tiny_tokenizer) -> Path:
     return tmp_path
 
 
+@pytest.mark.thorough
 def test_a_row_at_which_the_tokenizer_panics_has_its_error(panicking):
     job = plan(panicking, "out", [{**ROWS[0], "text": PANIC}, *ROWS[1:10]])
     outcome = run_plan(job, {}, partial(in_this_process, work(panicking), job))

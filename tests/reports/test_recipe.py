@@ -99,6 +99,7 @@ def test_an_architecture_beside_a_checkpoint_of_another_is_refused(recipe, tiny_
         recipe(model, model_type=name)
 
 
+@pytest.mark.thorough
 def test_a_checkpoint_with_several_summaries_is_evaluated_with_one(recipe, tiny_tokenizer, tmp_path):
     model = foreign("bart", tiny_tokenizer)
     several = {"num_beams": 3, "num_return_sequences": 3, "return_dict_in_generate": True, "max_new_tokens": 4}
@@ -154,6 +155,7 @@ def test_a_generation_config_is_refused_at_the_start(corpus, capsys):
     assert "--generation_config folder: has no effect here: give its settings as flags" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -293,6 +293,7 @@ def test_a_costly_request_is_refused_at_once(client):
     assert time.monotonic() - before < 1
 
 
+@pytest.mark.thorough
 def test_a_step_that_does_not_end_is_noticed(summarizer):
     gate = Gate()
     with (

@@ -124,6 +124,7 @@ def test_the_command_line_summarizes_with_an_adapter_and_its_settings(command, t
     assert capsys.readouterr().out.strip() == first.strip()
 
 
+@pytest.mark.thorough
 def test_the_card_names_the_model_that_is_adapted(command, tmp_path, bases):
     main(command("gdlf", *LORA))
     card = (tmp_path / "adapter" / "README.md").read_text()

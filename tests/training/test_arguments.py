@@ -118,6 +118,7 @@ def test_wrong_file_is_named_with_what_is_wrong(yaml_file, text, message):
         parse_arguments([path])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("argv", "message"),
     [

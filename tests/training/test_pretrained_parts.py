@@ -63,6 +63,7 @@ def test_run_on_bert_trains_saves_and_goes_on_from_its_own_folder(settings, bert
     assert loaded.config.encoder_type == "bert_transformer"
 
 
+@pytest.mark.thorough
 def test_run_with_generator_conditioning(settings, bert_folder, tmp_path):
     overrides = {"copy": False, "masked_lm_name": bert_folder, "lm_training_factor": 1.5, "lm_top_tokens": 5}
     main([settings(overrides, do_predict=True, lm_accepted_factor=1.5, max_steps=2, max_predict_samples=2)])
@@ -101,6 +102,7 @@ def test_language_model_flags_are_not_for_other_models(settings, processor_folde
         tiny.build([path])
 
 
+@pytest.mark.thorough
 def test_trained_transformer_is_given_a_language_model(settings, bert_folder, tmp_path):
     plain = {"copy": False, "convolutional_attention": "none"}
     main([settings(plain, max_steps=1)])
@@ -129,6 +131,7 @@ def test_overrides_that_leave_out_weights_of_a_checkpoint_are_refused(settings, 
         tiny.build([path])
 
 
+@pytest.mark.thorough
 def test_checkpoint_keeps_the_bert_and_the_vocabulary_that_it_has(settings, bert_folder, tmp_path, caplog):
     sizes = {"model_type": "bert", "vocab_size": 30522, "hidden_size": 384, "hidden_act": "relu"}
     overrides = {**BERT, "bert_window_size": 16, "bert_window_stride": 8}

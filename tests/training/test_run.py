@@ -516,6 +516,7 @@ def test_damaged_model_is_named_in_one_line(settings, tmp_path, processor_folder
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.thorough
 def test_checkpoint_in_8_bits_is_not_trained(settings, tmp_path, processor_folder):
     processor, model = AutoProcessor.from_pretrained(processor_folder), tmp_path / "model"
     tiny.gdlf(processor).save_pretrained(model)
@@ -536,6 +537,7 @@ def test_checkpoint_of_another_model_is_not_gone_on_from(settings):
     assert main([path, "--resume_from_checkpoint", "no"])["train_loss"] > 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("flags", "code", "message"),
     [

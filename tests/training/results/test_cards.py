@@ -470,6 +470,7 @@ def test_scores_that_the_hub_must_not_get():
     assert name == "org_news_rouge1.yaml"
 
 
+@pytest.mark.thorough
 def test_card_of_a_fine_tuned_bundled_model_has_no_link_to_the_hub(settings, shipped, tmp_path):
     start = {"model_name_or_path": "arxiv-tldr", "tokenizer_name": None, "model_type": None, "config_overrides": None}
     main([settings(**start, max_steps=1)])
