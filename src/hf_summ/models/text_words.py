@@ -214,7 +214,8 @@ class WordMarks:
 
     def character_class(self, text: str) -> int:
         """The class of the text's first character."""
-        if self.is_byte_level and text:
+        # ASCII characters represent themselves
+        if self.is_byte_level and not text.isascii():
             content = self._bytes(text)
             text = content.decode("utf-8", "ignore")
             if not text:
@@ -222,7 +223,7 @@ class WordMarks:
                 return _UNSPACED if content[0] in _UNSPACED_BYTES else _LETTER
         if not text or text.isspace():
             return _SPACE
-        if not self.is_whole and _UNSPACED_CHARACTER.match(text):
+        if not self.is_whole and not text.isascii() and _UNSPACED_CHARACTER.match(text):
             return _UNSPACED
         if not self.splits_classes or text[0].isalpha():
             return _LETTER
@@ -230,7 +231,7 @@ class WordMarks:
 
     def continues(self, text: str) -> bool:
         """Whether the text begins inside a character, whose first bytes are in the previous token."""
-        return self.is_byte_level and bool(text) and self._bytes(text[0])[0] in _CONTINUATION_BYTES
+        return self.is_byte_level and not text[:1].isascii() and self._bytes(text[0])[0] in _CONTINUATION_BYTES
 
     def unspaced(self, text: str) -> int:
         """The number of characters of scripts without spaces that begin in a token; 0 if every token is a word."""
