@@ -238,6 +238,17 @@ def test_words_that_are_divided_at_line_ends():
     assert joined_lines("a-\nb. A -\nC") == "a-\nb. A -\nC"
 
 
+def test_wrapped_paragraphs_of_a_few_lines_end_sentences():
+    paragraphs = [
+        "The mayor opened a new bridge on Monday, which cost the town more than the two before it.",
+        "Nobody came to see it.",
+        '"I had hoped for a crowd," the mayor said, and went home before the rain began to fall.',
+    ]
+    text = "\n".join(textwrap.fill(paragraph, 45) for paragraph in paragraphs)
+    assert is_wrapped(text)
+    assert [" ".join(sentence.split()) for sentence in split_sentences(text)] == paragraphs
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -139,9 +139,9 @@ def unwrapped(text: str, lines: str = "auto") -> str:
 
     Args:
         lines: "wrapped": every line end between two lines of text, unless an item of a list begins; "sentences": none;
-            "auto": as "wrapped" if the text is wrapped at a width, which holds if most lines have no room for the next
-            line's first word, most of them do not end with a stop, and not almost all begin with a capital. A line with
-            such room ends a sentence there, but for one before a small letter.
+            "auto": as "wrapped" if the text is wrapped at a width, which holds if most lines without a stop have no
+            room for the next line's first word, and not almost all of these precede a capital. A line with such room
+            ends a sentence there, but for one before a small letter.
     """
     parts = text.split("\n")
     filled = [bool(part.strip()) for part in parts]
@@ -177,12 +177,15 @@ def joined_lines(text: str, lines: str = "auto") -> str:
 
 
 def _is_wrapped(parts: list[str], joints: list[int], full: list[int]) -> bool:
-    """Whether most lines before another one are full, without a stop, and not all before a capital."""
-    stops = sum(_STOP.search(parts[index]) is not None for index in full)
+    """Whether lines without a stop are full, which a third of all lines are, and not all before a capital."""
+    # paragraphs of a few lines each end with a stop
+    unstopped = {index for index in joints if not _STOP.search(parts[index])}
+    inner = unstopped.intersection(full)
     # highlights of a web page may have almost one length, but each begins with a capital
-    firsts = (_LETTER.search(parts[index + 1]) for index in full)
+    firsts = (_LETTER.search(parts[index + 1]) for index in inner)
     capitals = sum(first is not None and first[0].isupper() for first in firsts)
-    return len(full) >= max(2, _FULL_SHARE * len(joints)) and 2 * stops <= len(full) and 3 * capitals <= 2 * len(full)
+    least = max(2, len(joints) / 3, _FULL_SHARE * len(unstopped))
+    return len(inner) >= least and 3 * capitals <= 2 * len(inner)
 
 
 def is_wrapped(text: str) -> bool:
