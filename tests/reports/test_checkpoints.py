@@ -31,6 +31,13 @@ def test_ids_may_have_32_bits(tiny_tokenizer, architecture):
     assert torch.equal(model.generate(**short, **settings), model.generate(**inputs, **settings))
 
 
+# shap's `TextGeneration` cuts the input's length off the output of a model whose configuration does not say
+@every_architecture
+def test_other_programs_see_an_encoder_and_a_decoder(tiny_tokenizer, architecture):
+    config = build_with_processor(architecture, tiny_tokenizer)[0].config
+    assert (config.is_encoder_decoder, config.is_decoder, "is_decoder" in config.to_dict()) == (True, False, False)
+
+
 # mittagessen/kraken#610, pytorch/pytorch#88136: what a layer computes under autocast, a CPU may lack in half precision
 @every_architecture
 def test_half_precision_on_a_cpu(tiny_tokenizer, architecture):

@@ -53,6 +53,9 @@ class SummarizationConfig(PreTrainedConfig):
     # the names of keys in older checkpoints -> the present ones
     renamed: ClassVar[Mapping[str, str]] = {}
 
+    # SHAP and others take a model without it for a decoder alone, whose output begins with its input
+    is_decoder: ClassVar[bool] = False
+
     use_cache: bool = True
     is_encoder_decoder: bool = True
     tie_word_embeddings: bool = True
