@@ -105,7 +105,7 @@ def test_lone_surrogates_in_documents(load_rows):
             r"line 2: 'documents' must be text, but is a list with int",
         ),
         (
-            [CLUSTERS[0], {"documents": [[["a"]]], "summary": "s"}],
+            [CLUSTERS[0], {"documents": [[[7]]], "summary": "s"}],
             r"line 2: 'documents' must be text, but is a list with list",
         ),
         ([CLUSTERS[0], {"documents": "a", "summary": "s"}], r"line 2: 'documents' is str, unlike in other rows: 'a'"),

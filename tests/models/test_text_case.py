@@ -51,6 +51,9 @@ DOCUMENT = (
         ("in the u . s . it works", "In the U.S. it works"),
         ("shown by devlin et al . in prose", "Shown by Devlin et al. in prose"),
         ('" quoted " text', '"Quoted" text'),
+        # tomaarsen/TwitchMarkovChain#31, hplt-project/sacremoses#152: who says it; o'neill
+        ('he said " why ? " yesterday . then', 'He said "why?" yesterday. Then'),
+        ("rock ' n ' roll by o ' neill and d ' angelo", "Rock 'n' roll by o'neill and d'angelo"),
         ("15 models . ( they work )", "15 models. (They work)"),
         ("élan", "Élan"),
         # punctuation that the document lacks, as in English
@@ -128,7 +131,7 @@ def naive_begins(text: str, start: int) -> bool:
     since_word = re.search(r"[^A-Za-z0-9]*$", before)[0]
     if since_word == before or "\n\n" in since_word:
         return True
-    ended = re.finditer(r"([.?!])[\"')\]]*\s", since_word)
+    ended = re.finditer(r"(\.)[\"')\]]*\s|[?!][)\]]*\s", since_word)
     previous = re.search(r"([A-Za-z0-9]+)[^A-Za-z0-9]*$", before)[1]
     is_short = previous.isalpha() and (len(previous) == 1 or previous.lower() in ("dr", "al"))
     return any(match[1] != "." or not is_short for match in ended)

@@ -1,7 +1,10 @@
 """Corpora as others write them: lists, columns, separators, types and folders."""
 
+import bz2
+import gzip
 import json
 import logging
+import lzma
 import warnings
 
 import datasets
@@ -15,6 +18,7 @@ from hf_summ.data.lists import as_example
 from hf_summ.data.sentence_rules import joined_lines
 from hf_summ.data.streams import FileRows, stored, streamed_files
 from hf_summ.evaluation import rouge
+from hf_summ.offline.shards import Plan
 from tests.reports.test_sentences import WRAPPED
 
 SENTENCES = ["we study ferries on lakes .", "ferries float on water .", "we measure the waves ."]
@@ -22,7 +26,7 @@ HIGHLIGHTS = ["marby has a new library .", "it cost three million pounds ."]
 
 
 def write(path, text):
-    path.write_text(text, encoding="utf-8")
+    path.write_text(text, encoding="utf-8", newline="")
     return str(path)
 
 
@@ -173,6 +177,35 @@ def test_types_of_text_in_tables(tmp_path, of):
         assert [stored(read(), streamed.schema)["text"] for _, read in streamed.read(1)] == ["c d"]
 
 
+@pytest.mark.parametrize(
+    ("name", "compress"),
+    [
+        ("a.ndjson", bytes),
+        ("a.jsonl.gz", gzip.compress),
+        ("a.jsonlines.bz2", bz2.compress),
+        ("a.jsonl.xz", lzma.compress),
+    ],
+)
+def test_names_and_compressions_of_rows(tmp_path, name, compress):
+    # huggingface/datasets#2497
+    content = compress(b'{"text": "a b", "summary": "a"}\n' * 9)
+    (tmp_path / name).write_bytes(content)
+    corpus = Corpus(train_file=str(tmp_path / name))
+    assert load(corpus, str(tmp_path / "cache"))["train"]["document"][:] == ["a b"] * 9
+    if compress is not bytes:
+        (tmp_path / name).write_bytes(content[:-8])
+        with pytest.raises(ValueError, match="not a complete"):
+            load(corpus, str(tmp_path / "cache"))
+
+
+def test_carriage_returns(tmp_path):
+    # pandas-dev/pandas#10018: one in a field without quotation marks
+    text = 'text,summary\r\na\rb,c\r\n"d\re",f\ng,h'
+    assert [row["document"] for row in rows(tmp_path, "b.csv", text)] == ["a\rb", "d\re", "g"]
+    with pytest.raises(ValueError, match=r"a\.csv: its lines end with CR alone: convert them"):
+        rows(tmp_path, "a.csv", "text,summary\ra b,a\rc d,c\r")
+
+
 def test_folders_that_datasets_saved(tmp_path):
     saved = datasets.Dataset.from_dict({"text": ["a b", "c d"], "summary": ["a", "c"]})
     saved.save_to_disk(tmp_path / "one", num_shards=2)
@@ -254,6 +287,46 @@ def test_dialogues_and_documents_as_objects(tmp_path):
         for streaming in (None, True):
             corpus = Corpus(dataset_name=str(tmp_path / "named"), streaming=streaming, **names)
             assert next(iter(load(corpus, str(tmp_path / "cache"))["train"]))["document"] == text
+
+
+@pytest.mark.parametrize("way", ["file", "name", "stream"])
+def test_names_of_texts_within_objects(tmp_path, way):
+    # esdurmus/Wikilingua, Yale-LILY/QMSum, yaolu/Multi-XScience, openai/summarize-from-feedback: how their files look
+    line = {
+        "article": {"document": ["Open it.", "Pay it."], "summary": ["Open.", "Pay."]},
+        "queries": [{"query": "q", "answer": "It opened Monday."}, {"query": "r", "answer": "A bridge opened Monday."}],
+        "abstract": "We study. It works.",
+        "refs": {"abstract": ["One one. Two.", "Three. Four."], "mid": ["1", "2"]},
+        "words": [[["A", "fire", "."], ["It", "rained", "."]], [["A", "mill", "burned", "."]]],
+    }
+    (tmp_path / "named").mkdir()
+    datasets.Dataset.from_list([line]).to_parquet(tmp_path / "named" / "train.parquet")
+    corpus = {"train_file": write(tmp_path / "a.jsonl", json.dumps(line))}
+    if way != "file":
+        corpus = {"dataset_name": str(tmp_path / "named"), "streaming": True if way == "stream" else None}
+
+    def row(text, summary):
+        (row,) = load(Corpus(text_column=text, summary_column=summary, **corpus), str(tmp_path / "cache"))["train"]
+        return row
+
+    lists = row("article.document", "queries.answer")
+    assert (lists["document"], lists["references"]) == (
+        "Open it. Pay it.",
+        ["It opened Monday.", "A bridge opened Monday."],
+    )
+    assert row("abstract,refs.abstract", "article.summary")["documents"] == [
+        line["abstract"],
+        *line["refs"]["abstract"],
+    ]
+    assert row("words", "abstract")["document"].split() == "A fire . It rained . A mill burned .".split()
+    source = FileRows(streamed_files([str(tmp_path / ("a.jsonl" if way == "file" else "named/train.parquet"))]))
+    plan = Plan(source, "article.document", ["abstract"], "summary", 9, tmp_path, "jsonl")
+    plan.check()
+    assert next(plan.shards(set())).rows[0].text == "Open it. Pay it."
+    with pytest.raises(ValueError, match="no 'text' in an object of document, summary"):
+        row("article.text", "abstract")
+    with pytest.raises(ValueError, match=r"name a text within, such as queries\.query"):
+        row("abstract", "queries")
 
 
 @pytest.mark.parametrize("streaming", [None, True])

@@ -54,6 +54,27 @@ def test_columns_that_are_named_like_predictions(run, column):
     assert "predictions are the references, perhaps from the same column" in notes
 
 
+@pytest.mark.parametrize(
+    ("predictions", "flags"),
+    [
+        # huggingface/datasets#6695
+        (["A bridge", "A mill"], ""),
+        ({"7": "A bridge", "8": "A mill"}, ""),
+        # EleutherAI/lm-evaluation-harness and the batches of openai/openai-python: how their files look
+        ([{"doc_id": 7, "resps": [["A bridge"]]}, {"doc_id": 8, "resps": [["A mill"]]}], ""),
+        (
+            [{"response": {"choices": [{"message": {"content": text}}]}} for text in ("A bridge", "A mill")],
+            "--prediction_column response.choices.message.content",
+        ),
+    ],
+)
+def test_files_of_other_programs(run, tmp_path, predictions, flags):
+    (tmp_path / "p.json").write_text(json.dumps(predictions))
+    line = f"evaluate --predictions p.json --references r.txt --rouge_types rouge1 --format json {flags}"
+    output, *_ = run(line, r_txt="A bridge\nA mill\n")
+    assert json.loads(output)["rouge"]["rouge1"]["predictions"]["fmeasure"] == 100
+
+
 @pytest.mark.parametrize("column", ["idx", "article_id", "fname"])
 def test_ids_of_other_names_show_another_order(run, column):
     # zcgzcgzcg1/MediaSum#5, nlpyang/BertSum#35

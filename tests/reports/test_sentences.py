@@ -5,7 +5,7 @@ import textwrap
 import pytest
 
 from hf_summ.data import lead, split_sentences
-from hf_summ.data.sentence_rules import hidden, is_wrapped, joined_lines
+from hf_summ.data.sentence_rules import is_wrapped, joined_lines, twin_and_starts
 from hf_summ.evaluation import rouge
 from hf_summ.extractive import extract
 
@@ -179,6 +179,30 @@ of such programs. Another one shortens news."""
         # quotations that the sentence continues
         ("ja", "彼は「行く。帰らない。」と言った。|「はい。」|終わり。"),
         ("zh", "“你好！”他说。|“我来了。”|她走了。"),
+        # speedyk-005/yasbd-lib#29, #150, #281, #288, fnl/syntok#12: dates, verses, abbreviations before lower case
+        ("en", "It is at 9 a.m. Jan. 5.|Trying to get back to Com. & Adm. through the dark.|See Phil. 4:8 for it."),
+        ("en", "He met Wm. Shakespeare and Schumer, D-N.Y., in then-U.S. land.|He left."),
+        ("es", "El total, aprox. 500 euros, de EE.UU. y del Excmo. Sr. D. Juan.|Bien."),
+        ("pt", "O total, aprox. 500 reais, no apto. 3 da Cia. Costa.|Bom."),
+        ("it", "Le FF.SS. e la S.r.l. Verdi.|Ecco."),
+        ("pl", "Por. rozdz. 5 i rys. 2 na os. Zachód.|Min. Nowak przyszedł, itp.|Koniec."),
+        ("ru", "Это напр. так.|Им. Ленина, ул. Мира.|Да."),
+        ("ru", "«Пойдём!» — сказал он.|— Да? — спросил он.|— Нет."),
+        ("nb", "Kl. 10.30 den 5. mai kom 5 mill. kr. fram.|Han gikk."),
+        ("ro", "Str. Lungă nr. 5, bl. 3, cca. 1850.|Da."),
+        ("hu", "Kb. 5 km.|Ld. 5. oldal.|2010. 05. 03. napján jött."),
+        ("el", "Ο κος. Γιάννης (βλ. εικ. 3).|Ναι."),
+        ("sr", "Др. Петровић је дошао.|Отишао је."),
+        ("ta", "கி.மு. 500 இல் வாழ்ந்தார்.|இறந்தார்."),
+        ("ko", '그는 "간다."라고 말했다.|2010. 5. 3. 그가 왔다.|갔다.'),
+        ("nl", "Burg. Jansen kwam 5 jan. 2010, incl. hond.|Hij ging."),
+        ("pt", "Ex. e obs. finais, séc. XIX a XX, e fim.|Bom."),
+        ("tr", "Atatürk Cad. No. 5, Sok. 3.|Son."),
+        ("es", "ella vino.|luego salió."),
+        ("zh", "1、第一。|2、第二。"),
+        # diasks2/pragmatic_segmenter#35
+        ("zh", "我们明天一起去看《摔跤吧！爸爸》好吗？|好！"),
+        ("id", "PT. Maju dan CV. Sinar menjual.|Baik."),
         ("vi", "TP. Huế đẹp.|TS. Nam và GS. Lan đi."),
         ("id", "Ia tinggal di Jl. Sudirman no. 5.|Prof. Ani datang."),
     ],
@@ -194,7 +218,7 @@ def test_sentences_without_space_between():
 
 def test_characters_are_hidden_one_for_one():
     for text in (WRAPPED, "a) b (c \"d. 1. E :( „f“ ” ‘ ' )", ""):
-        assert len(hidden(text)) == len(text)
+        assert len(twin_and_starts(text)[0]) == len(text)
 
 
 def test_line_ends_of_wrapped_text_are_spaces():
@@ -213,6 +237,22 @@ def test_line_ends_of_wrapped_text_are_spaces():
     text = f"Summaries\n\n{WRAPPED}\n\n- one\n- two\n"
     sentences = split_sentences(text)
     assert (sentences[0], sentences[-2:], len(sentences)) == ("Summaries", ["- one", "- two"], 8)
+
+
+@pytest.mark.parametrize("end", ["\r", "\x0b", "\u2028"])
+def test_other_line_ends_of_wrapped_text(end):
+    assert joined_lines(WRAPPED.replace("\n", end)) == WRAPPED.replace("\n", " ")
+
+
+def test_wrapped_text_without_small_letters_or_spaces_and_within_items():
+    assert joined_lines(WRAPPED.upper()) == WRAPPED.upper().replace("\n", " ")
+    text = "今天市政府开了一座新桥，花了很多钱，市长在中午讲了一个小时的话。很多人都来看热闹，孩子们也很高兴。"
+    assert joined_lines("\n".join(textwrap.wrap(text, 21))) == text
+    joined = WRAPPED.replace("\n", " ")
+    items = [textwrap.fill(joined, 60, initial_indent=f"{number}. ") for number in range(1, 4)]
+    assert [" ".join(line.split()) for line in joined_lines("\n".join(items)).split("\n")] == [
+        f"{number}. {joined}" for number in range(1, 4)
+    ]
 
 
 # summanlp/textrank#46: as of a page in two columns
@@ -236,6 +276,15 @@ def test_words_that_are_divided_at_line_ends():
     assert lead(DIVIDED, 2) == lead(joined, 2)
     assert lead(DIVIDED, 1, lines="sentences") == "Automatic summarizers read a long text and write"
     assert joined_lines("a-\nb. A -\nC") == "a-\nb. A -\nC"
+    # yfedoseev/pdf_oxide#1412, bzsanti/oxidizePdf#578: soft hyphens, numbers, names, and what two words share
+    for divided, word in {
+        "Immo\xad\nbilien": "Immobilien",
+        "0001-\n96": "0001-96",
+        "Jean-\nPaul": "Jean-Paul",
+        "CAPI-\nTAL": "CAPITAL",
+        "pre-\nand postwar": "pre- and postwar",
+    }.items():
+        assert joined_lines(divided, "wrapped") == word
 
 
 def test_wrapped_paragraphs_of_a_few_lines_end_sentences():

@@ -127,9 +127,9 @@ def run(arguments: argparse.Namespace) -> None:
         [f"{located.name}, {position}" for position in located.places],
         own,
     )
-    files = values_of(arguments, TextFlags)
-    del files["names"]
-    report = {"files": files, **evaluation.report()}
+    paths = values_of(arguments, TextFlags)
+    del paths["names"]
+    report = {"files": paths, **evaluation.report()}
     report["notes"] = [*notes, *report["notes"]]
     if arguments.scores is not None:
         lines = (to_json(row) + "\n" for row in evaluation.rows())

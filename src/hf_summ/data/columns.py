@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 DOCUMENT_COLUMNS = (
     *("document", "documents", "article", "articles", "article_text", "text", "full_text", "maintext", "dialogue"),
     *("dialog", "conversation", "content", "story", "report", "book", "chapter", "transcript", "passage", "email_body"),
-    *("selftext_without_tldr", "body", "source", "input", "description"),
+    *("selftext_without_tldr", "body", "news", "post", "reviewtext", "paragraphs", "source", "input", "description"),
 )
 SUMMARY_COLUMNS = (
     *("summary", "summaries", "highlights", "target", "abstract", "abstract_text", "tldr", "references", "reference"),
-    *("summary_text", "recap", "headline", "headlines", "subject_line", "title"),
+    *("summary_text", "recap", "headline", "headlines", "subject_line", "tl;dr", "output", "completion", "title"),
 )
 # of a file that need not have documents, in which an abstract may be the document
 REFERENCE_COLUMNS = (
@@ -31,7 +31,7 @@ REFERENCE_COLUMNS = (
 # of predictions; the first that contains one of the beginnings below comes before `summary`
 PREDICTION_COLUMNS = ("prediction", "predictions", "generated_summary", "summary_text", "generated_text")
 _PREDICTED = re.compile(
-    r"(?!(?:model|system|generator)(?:_?(?:name|id))?$).*(?:pred|^gen|generat|hyp|cand|decod|output|^sys|model|respon|complet|infer)",
+    r"(?!(?:model|system|generator)(?:_?(?:name|id))?$).*(?:pred|^gen|generat|hyp|cand|decod|output|^sys|model|resp|complet|infer)",
     re.IGNORECASE,
 )
 _MEMBER = re.compile(r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+\"""", re.DOTALL)
@@ -93,7 +93,7 @@ def choose_column(
         blank: columns without text, see `blank_columns`, of which none is chosen unless all usual ones are among them.
     """
     free = [column for column in columns if column not in (name, other)]
-    spelled = {column.lower(): column for column in reversed(free)}
+    spelled = {column.strip().lower(): column for column in reversed(free)}
     written = {column: own for column, own in spelled.items() if own not in blank}
     first = (names[column] for names in (written, spelled) for column in usual if column in names)
     choice = name or next(first, None) or _numbered(spelled, usual)
@@ -147,8 +147,11 @@ def prediction_column(columns: Sequence[str], name: str | None, where: str, blan
 
 
 def names_in(column: str) -> set[str]:
-    """The names of several columns, whose values are read as a list, that are separated by commas."""
-    return set(column.split(",")) if "," in column else set()
+    """The columns that a name refers to if it is none: several, separated by commas, or that of article.document.
+
+    Values of several columns are read as a list; those within objects, or within the objects of a list, are read alone.
+    """
+    return {name.partition(".")[0] for name in column.split(",")} if "," in column or "." in column else set()
 
 
 def source_column(columns: Collection[str]) -> str:
@@ -189,12 +192,14 @@ def text_or_texts(row: dict[str, Any], column: str, where: str) -> str | list[st
 
     A list may be written as text, in JSON or as Python and NumPy print it; several columns, see `names_in`, are a list
     of their texts. Objects with a text and its speaker are the lines of a dialogue, other objects several texts; lists
-    of words in a list are joined.
+    of words, or of sentences of words, in a list are joined.
     """
     if column in row:
         value = _listed(row[column])
     elif (names := names_in(column)) and names <= row.keys():
-        value = [row[name] for name in column.split(",") if row[name] is not None]
+        values = [_listed(_value_within(row, name, where)) for name in column.split(",")]
+        joined = (text for own in values for text in (own if isinstance(own, list) else [own]) if text is not None)
+        value = list(joined) if len(values) > 1 else values[0]
     else:
         raise ValueError(f"{where}: no column '{column}'; the columns are {', '.join(row) or '(none)'}")
     # as pandas writes a missing text
@@ -204,8 +209,25 @@ def text_or_texts(row: dict[str, Any], column: str, where: str) -> str | list[st
     for text in value if isinstance(value, list) else [value]:
         if not isinstance(text, str | None):
             listed = "a list with " if isinstance(value, list) else ""
-            raise ValueError(f"{where}: '{column}' must be text, but is {listed}{type(text).__name__}: {text!r:.60}")
+            hint = (
+                f"; name a text within, such as {column}.{next(iter(text))}" if isinstance(text, dict) and text else ""
+            )
+            raise ValueError(
+                f"{where}: '{column}' must be text, but is {listed}{type(text).__name__}: {text!r:.60}{hint}"
+            )
     return value
+
+
+def _value_within(value: Any, name: str, where: str) -> Any:
+    """The value of a name such as article.document, within an object or the objects of a list."""
+    if isinstance(value, list):
+        return [_value_within(member, name, where) for member in value]
+    if not isinstance(value, Mapping):
+        return None
+    first, _, rest = (name, "", "") if name in value else name.partition(".")
+    if first not in value:
+        raise ValueError(f"{where}: no '{name}' in an object of {', '.join(value)}")
+    return _value_within(value[first], rest, where) if rest else value[first]
 
 
 def _listed(value: Any) -> Any:
@@ -229,8 +251,9 @@ def _flattened(members: list[Any]) -> Any:
         if speaker is None or text is None:
             return texts if text else members
         return "\n".join(f"{member[speaker]}: {own}" for member, own in zip(members, texts, strict=True) if own)
-    if all(isinstance(member, list) and all(isinstance(word, str) for word in member) for member in members):
-        return [" ".join(member) for member in members]
+    if all(isinstance(member, list) for member in members):
+        texts = [_flattened(member) if member and isinstance(member[0], list) else member for member in members]
+        return [" ".join(text) if all(isinstance(word, str) for word in text) else text for text in texts]
     return members
 
 

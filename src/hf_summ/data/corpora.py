@@ -32,7 +32,7 @@ class Reading:
     Args:
         text_column, summary_column: columns of documents and summaries; guessed if not given (document/summary,
             article/highlights, text/summary, source/target, ...). Names of several columns, separated by commas, are
-            read as a list.
+            read as a list; `article.document` is a text within an object.
         lists: what lists of texts in these columns are: `sentences` of one text, `documents`, `references`. `documents`
             decides for the column of documents, `references` for that of summaries, and `sentences` for the others;
             guessed where not given.
@@ -109,8 +109,8 @@ class Corpus(Reading):
     """A corpus on the Hub (`dataset_name`) or in files: one file or a line-aligned pair for each split.
 
     A file is .json (a list of rows, one row per line, or an object of columns), .jsonl, .csv or .tsv, each also as .gz,
-    .parquet, .arrow, or a folder of a split that `save_to_disk` of `datasets` wrote. A pair is `X.source` beside
-    `X.target`, or `documents.txt,summaries.txt`. Equal corpora are read in the same way.
+    .bz2 or .xz, .parquet, .arrow, or a folder of a split that `save_to_disk` of `datasets` wrote. A pair is `X.source`
+    beside `X.target`, or `documents.txt,summaries.txt`. Equal corpora are read in the same way.
     """
 
     dataset_name: str | None = flag("data", "Data set on the Hub, or a folder that `datasets` can load", unset="files")

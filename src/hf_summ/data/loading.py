@@ -163,13 +163,13 @@ def _name_columns(dataset: datasets.Dataset, where: str, corpus: Corpus) -> data
     blank = blank_columns(first) | ({*dataset.column_names} - {*texts})
     names = corpus.text_column, corpus.summary_column
     chosen = choose_columns(dataset.column_names, *names, where, corpus.prefix_column, blank)
-    for name in (name for names in chosen.values() for name in (names_in(names) or [names])):
+    own = {own for name in chosen.values() for own in ([name] if name in dataset.features else names_in(name))}
+    for name in own:
         feature = dataset.features[name]
-        if not may_be_text(feature):
+        if not (may_be_text(feature) or isinstance(feature, dict)):
             raise ValueError(f"{where}: '{name}' must be text, but is {feature}: name another column")
     survey = ColumnSurvey(corpus, chosen)
-    texts = [name for name in dataset.column_names if name in {*chosen.values()}.union(*map(names_in, chosen.values()))]
-    for index, row in enumerate(dataset.select_columns(texts).select(range(min(len(dataset), _SURVEYED)))):
+    for index, row in enumerate(dataset.select_columns([*own]).select(range(min(len(dataset), _SURVEYED)))):
         survey.look_at(row, f"{where}, row {index}")
     survey.log(where)
     lists, sentences = survey.lists, survey.sentences

@@ -1,13 +1,15 @@
 """Rows of corpus files, read one at a time, with their positions in the file."""
 
+import bz2
 import csv
 import gzip
 import json
 import logging
+import lzma
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, dropwhile, zip_longest
 from pathlib import Path
@@ -23,8 +25,13 @@ logger = logging.getLogger(__name__)
 # in bytes; a whole corpus may be a list in a single line, which needs several times its size in memory
 _LONGEST_LINE = 2**30
 ROW_FILES = (".json", ".jsonl", ".csv", ".tsv", ".parquet", ".arrow")
+_OTHER_NAMES = {".ndjson": ".jsonl", ".jsonlines": ".jsonl", ".tab": ".tsv", ".pq": ".parquet", ".feather": ".arrow"}
+# extension -> what decompresses such a file, in pieces, as a small one may contain a line that fills the memory
+_COMPRESSED = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 # separators of the fields of a .csv file; the most frequent in its header is used
 _SEPARATORS = ",;\t|"
+# no decoded text has it
+_RETURN = "\ud800"
 _QUOTED = re.compile(r'"(?:[^"]|"")*+"')
 
 # a row's position, such as `line 7`, and its values
@@ -42,13 +49,13 @@ def locate(name: str) -> tuple[Path, ...]:
         return tuple(map(existing, paths))
     path = existing(Path(name))
     if kind_of_file(path) == ".source":
-        source = path.with_suffix("") if path.suffix == ".gz" else path
+        source = path.with_suffix("") if path.suffix in _COMPRESSED else path
         return path, beside(path, [source.with_suffix(".target").name], "summaries")
     if kind_of_file(path) not in ROW_FILES:
         raise ValueError(
             f"{path}: cannot tell from its name how to read this file: name a {', '.join(ROW_FILES[:-1])} or "
             f"{ROW_FILES[-1]} file, an X.source beside its X.target, or 'documents.txt,summaries.txt' (line-aligned); "
-            "text also as .gz"
+            "text also as .gz, .bz2 or .xz"
         )
     return (path,)
 
@@ -88,10 +95,11 @@ def saved_files(path: Path) -> list[Path]:
 
 
 def kind_of_file(path: Path) -> str:
-    """The extension that determines how to read the file; .gz is ignored, and a folder of `save_to_disk` is .arrow."""
+    """The extension that tells how to read a file, before one of compression; a folder of `save_to_disk` is .arrow."""
     if saved_files(path):
         return ".arrow"
-    return Path(path.stem if path.suffix == ".gz" else path.name).suffix.lower()
+    extension = Path(path.stem if path.suffix in _COMPRESSED else path.name).suffix.lower()
+    return _OTHER_NAMES.get(extension, extension)
 
 
 def read_rows(paths: tuple[Path, ...], show_progress: bool = False) -> Rows:
@@ -127,13 +135,14 @@ def read_lines(path: Path, show_progress: bool = False) -> Iterator[tuple[int, s
     size, units = path.stat().st_size, {"unit": "B", "unit_scale": True, "disable": not show_progress}
     with open(path, "rb") as raw, progress_bar(None, f"checking {path.name}", size, **units) as bar:
         try:
-            # decompressed in pieces, as a small file may contain a line that fills the memory
-            source = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
+            source = _COMPRESSED[path.suffix](raw) if path.suffix in _COMPRESSED else raw
             for number, line in enumerate(iter(partial(source.readline, _LONGEST_LINE + 1), b""), 1):
                 if len(line) > _LONGEST_LINE:
                     raise ValueError(
                         f"{path}, line {number}: longer than {_LONGEST_LINE >> 20} MiB: write one row per line"
                     )
+                if number == 1 and b"\r" in line.rstrip() and not line.endswith(b"\n"):
+                    raise ValueError(f"{path}: its lines end with CR alone: convert them, such as by tr '\\r' '\\n'")
                 # concatenated files have byte-order marks in the middle
                 yield number, line.decode("utf-8").lstrip("\ufeff")
                 if not number % 1000:
@@ -141,8 +150,12 @@ def read_lines(path: Path, show_progress: bool = False) -> Iterator[tuple[int, s
         except UnicodeDecodeError as error:
             reason = f"{error.reason} at byte {error.start + 1}"
             raise ValueError(f"{path}, line {number}: not UTF-8 ({reason}): convert the file") from None
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise ValueError(f"{path}: not a complete .gz file, after line {number} ({error}): copy it again") from None
+        except (EOFError, zlib.error, lzma.LZMAError, OSError) as error:
+            if path.suffix not in _COMPRESSED:
+                raise
+            raise ValueError(
+                f"{path}: not a complete {path.suffix} file, after line {number} ({error}): copy it again"
+            ) from None
 
 
 def read_aligned(paths: Sequence[Path], show_progress: bool = False) -> Iterator[tuple[int, list[str]]]:
@@ -165,7 +178,7 @@ def _json_rows(path: Path, show_progress: bool) -> UnreadRows:
     if line.lstrip().startswith("[") or line.strip() == "{" or (second is None and _is_table(path, line)):
         rows = _parse(line + "".join(line for _, line in lines), path, number)
         for index, row in enumerate(rows if isinstance(rows, list) else _rows_of(rows), 1):
-            yield f"row {index}", partial(_object, path, f"row {index}", row)
+            yield f"row {index}", partial(_object, path, f"row {index}", {"text": row} if isinstance(row, str) else row)
         return
     for number, text in chain([first], lines):
         if text and not text.isspace():
@@ -181,13 +194,16 @@ def _is_table(path: Path, line: str) -> bool:
 
 
 def _rows_of(value: Any) -> list[Any]:
-    """The rows of an object: its list of rows, rows by their ids, those of its columns, or itself.
+    """The rows of an object: its list of rows, rows or texts by their ids, those of its columns, or itself.
 
     Columns have several values each: lists of one length or, as pandas writes them, objects with the same keys. An
     object with `documents` or `references` is a row, which has several of them.
     """
     columns = list(value.values()) if isinstance(value, dict) else []
     if isinstance(value, dict) and not _has_usual(value):
+        # ids have digits, names of columns do not all
+        if all(isinstance(text, str) and re.search(r"\d", name) for name, text in value.items()):
+            return [{"id": name, "text": text} for name, text in value.items()]
         lists = [rows for rows in columns if isinstance(rows, list) and all(isinstance(row, dict) for row in rows)]
         if len(lists) == 1:
             return lists[0]
@@ -238,11 +254,13 @@ def _object(path: Path, position: str, row: Any) -> dict[str, Any]:
 def _csv_rows(path: Path, show_progress: bool) -> UnreadRows:
     # long documents exceed the module's default limit of 131,072 characters per field
     csv.field_size_limit(2**31 - 1)
-    lines = (line for _, line in read_lines(path, show_progress))
+    # the reader takes a carriage return within a field for a line end
+    numbered = read_lines(path, show_progress)
+    lines = ((text := line.rstrip("\r\n")).replace("\r", _RETURN) + line[len(text) :] for _, line in numbered)
     header = next(lines, "")
     separator = "\t" if kind_of_file(path) == ".tsv" else _separator(path, header, show_progress)
-    quoting = csv.QUOTE_NONE if separator == "\t" and _is_literal(path) else csv.QUOTE_MINIMAL
-    reader = csv.reader(chain([header], lines), strict=True, delimiter=separator, quoting=quoting)
+    lines = chain([header], lines)
+    reader = csv.reader(_escaped(path, lines) if separator == "\t" else lines, strict=True, delimiter=separator)
     names: list[str] = []
     position = "line 1"
     try:
@@ -269,6 +287,18 @@ def _separator(path: Path, header: str, is_first: bool) -> str:
     return separator
 
 
+def _escaped(path: Path, lines: Iterable[str]) -> Iterator[str]:
+    """Tab-separated lines with escapes for quotation marks that do not enclose fields."""
+    is_literal = None
+    for line in lines:
+        if line.startswith('"') or '\t"' in line:
+            # this reads the file, which most have no need of
+            is_literal = _is_literal(path) if is_literal is None else is_literal
+            escaped = line.rstrip("\r\n").replace('"', '""').replace("\t", '"\t"')
+            line = f'"{escaped}"\n' if is_literal else line
+        yield line
+
+
 def _is_literal(path: Path) -> bool:
     """Whether marks in tab-separated fields are no quotation: each line is a row, and a field begins with one alone."""
     numbers: set[int] = set()
@@ -286,4 +316,4 @@ def _csv_row(path: Path, position: str, names: list[str], values: list[str]) -> 
             f"{path}, {position}: {len(values)} fields, but the header names {len(names)} ({', '.join(names)}): "
             'put fields that contain commas or line ends in "quotes"'
         )
-    return dict(zip(names, values, strict=True))
+    return dict(zip(names, (value.replace(_RETURN, "\r") for value in values), strict=True))

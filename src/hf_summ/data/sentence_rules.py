@@ -5,6 +5,7 @@ sentence continues are dropped.
 """
 
 import re
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 from hf_summ.models.text_documents import IDEOGRAPHS, RUNNING
@@ -16,28 +17,33 @@ NEAR = 100
 _LEAST_WIDTH, _MOST_WIDTH, _FULL_SHARE = 20, 160, 0.75
 _STOP = re.compile(r"""[.!?…:;。！？।؟۔][\s"'”’»)\]]*$""")
 _FIRST_WORD = re.compile(rf"\s*(?:[{IDEOGRAPHS}{RUNNING}]{{1,2}}|\S+)")
+_UNSPACED = f"{IDEOGRAPHS}\u3001-\u303f\uff01-\uff65"
+_OTHER_END = re.compile("\r(?!\n)|[\x0b\x85\u2028\u2029]")
 _LETTER = re.compile(r"\w")
-_HYPHEN = re.compile(r"[^\W\d_]-\s*$")
-_DIVIDED = re.compile(r"(-?[^\W\d_]+)-( +)([^\W\d_]+-?)")
+_HYPHEN = re.compile(r"\w[-‐\xad]\s*$")
+_DIVIDED = re.compile(r"(-?\w+)([-‐\xad])( +)(\w+-?)|(?<=[{0}])( +)(?=[{0}])".replace("{0}", _UNSPACED))
+# words after a hyphen that stands for the end of a later word
+_SUSPENDED = frozenset("and or to und oder bis et ou y o e och og en eller".split())
 _ITEM = re.compile(r"\s*(?:[-*•‣◦▪●–>|#]|\(?(?:\d{1,2}|[a-z])[.)])\s")
-# markers of items within a line; one with a stop is a marker at the beginning, after a colon, and after such a marker
-_MARKER = re.compile(r"(?<!\S)(?:\(?(?:\d{1,3}|[A-Za-z]|[ivxIVX]{1,5})\.?\)|[•‣◦▪●*])(?=\s)")
-_NUMBER = re.compile(
-    r"(?:^\s*|(?<=[.!?:;•‣◦▪●⁃]\s)|(?<=[。！？；：⁃]))(?:\d{1,2}|[A-Za-z]|[ivx]{2,4})\.(?=\s+[^\W\d_]|["
-    + IDEOGRAPHS
-    + "])"
+# Patterns begin with what is rare, as a look behind at each character takes longer.
+# the marker of an item within a line, which "\n" precedes
+_MARKER = re.compile(
+    r"[\s。！？；：⁃](?=(\(?(\d{1,3}|[A-Za-z]|[ivxIVX]{1,5})(\.?\)|[.、])|[•‣◦▪●*])(?:\s|[" + IDEOGRAPHS + "]))"
 )
-# a list within a line, and the markers of its items, which may have no stops between them; within a sentence, others
-# follow a comma, a semicolon or a conjunction, or are in brackets
-_LIST = re.compile(r"(?:^|:)\s*[1a](?:\.\)?|\))\s")
-_ITEM_OF_LIST = re.compile(r"(?<!\S)(\d{1,2}|[a-z])(?:\.\)?|\))(?=\s+[\"“]?[^\W\da-z_])")
-_BULLET = re.compile(r"(?<=\S\s)[•‣◦▪●⁃]\s?(?=[^\W\d_]|\d{1,2}\.\s)")
+# one with a stop is a marker at the beginning, after a colon or a bullet, and after such a marker
+_BEFORE_NUMBER, _BEFORE_LIST = frozenset(".!?:;•‣◦▪●⁃。！？；："), frozenset(":•‣◦▪●⁃")
+_AFTER_NUMBER = re.compile(rf"\s+[^\W\d_]|[{IDEOGRAPHS}]")
+# a list within a line, whose items may have no stops between them; those within a sentence follow a comma, a semicolon
+# or a conjunction
+_LIST = re.compile(r"[\n:]\s*[1a](?:\.\)?|\))\s")
+_AFTER_ITEM = re.compile(r"\s+[\"“]?[^\W\da-z_]")
 _WITHIN = re.compile(r"(?:[,;]|\b(?:and|or|und|oder|et|ou|y|o|e|en))\s+$")
-_BEFORE_LIST = frozenset(":•‣◦▪●⁃")
-_BRACKET_OR_BULLET = re.compile(r"[()\[\]•‣◦▪●*]")
-_EMOTICON = re.compile(r"(?<!\w)[:;=8][-'^]?[()\[\]](?!\w)")
+_BULLET = re.compile(r"[•‣◦▪●⁃](?<=\S\s.)\s?(?=[^\W\d_]|\d{1,2}\.\s)")
+_EMOTICON = re.compile(r"[:;=8](?<!\w.)[-'^]?[()\[\]](?!\w)")
 # a stop before a bracketed citation, after which the sentence continues
-_CITED = re.compile(r"(?:(?<=\bet al)\.(?=\s[\[(])|\.(?=\s\[[^\]\[]{1,40}\](?:\s+[a-z]|[.,;:)])))")
+_CITED = re.compile(r"\.(?:(?<=\bet al\.)(?=\s[\[(])|(?=\s\[[^\]\[]{1,40}\](?:\s+[a-z]|[.,;:)])))")
+# the title of a work, which may have stops
+_TITLE = re.compile(r"《[^《》]{1,60}》")
 _PAIRS = {"(": ")", "[": "]", "（": "）", "「": "」", "『": "』", "“": "”", "„": "“”", "«": "»", "»": "«", "‘": "’"}
 _CLOSING = frozenset("".join(_PAIRS.values()))
 _MARKS = re.compile(rf"[\"'{re.escape(''.join({*_PAIRS, *_CLOSING}))}]")
@@ -45,91 +51,113 @@ _MARKS = re.compile(rf"[\"'{re.escape(''.join({*_PAIRS, *_CLOSING}))}]")
 _MOST_INNER = 2
 _INNER_STOP = re.compile(r"""[.!?][”"’')\]]*\s""")
 
-# abbreviations before a name, a number or a capital, which the library does not have
+# abbreviations before a name, a number or a capital, which the library does not have, in lower case
 _TITLES = {
+    "bg": "ул гр бул проф стр бр",
     "bn": "ড ডা ডঃ মো প্রফ",
-    "ca": "Sr Sra Dr Dra Prof St Av núm pàg",
-    "cs": "Dr dr Ing Mgr Bc MUDr JUDr PhDr RNDr Prof prof doc p č sv tzv např str",
-    "da": "Dr dr Hr hr Fr fr Prof prof Nr nr kap",
-    "de": "Dr Prof Hr Fr Frl Nr Abb Bd Kap Abs Art St Str Ing Dipl Mag bzw ca vgl sog geb evtl ggf inkl Fa",
-    "en": "cf Cf Atty Natl Intl Civ Proc Nat Acad Appl Assn",
-    "el": "κ Δρ Καθ σελ αρ",
-    "es": "Sr Sra Srta Sres Dr Dra D Dña Ud Uds Lic Ing Prof Profa Gral Cnel Sto Sta Av Avda núm pág págs cap art",
-    "fi": "tri Tri prof Prof Dr dr esim ks ns nro",
-    "fr": "MM Mme Mmes Mlle Mlles Dr Drs Pr Prof Me Mgr St Ste cf av apr env éd chap art bd boul",
+    "ca": "sr sra dr dra prof st av núm pàg",
+    "cs": "dr ing mgr bc mudr judr phdr rndr prof doc p č sv tzv např str",
+    "da": "dr hr fr prof nr kap kl mio mrd",
+    "de": "dr prof hr fr frl nr abb bd kap abs art st str ing dipl mag bzw ca vgl sog geb evtl ggf inkl fa evang kath",
+    "el": "κ δρ καθ σελ αρ κος εικ βλ",
+    "en": "cf atty natl intl civ proc nat acad appl assn wm chas thos geo jos robt profs incl excl ft",
+    "es": "sr sra srta sres dr dra d dña ud uds lic ing prof profa gral cnel sto sta av avda núm pág págs cap art "
+    "excmo excma aprox const univ dpto cía col arq ss",
+    "fi": "tri prof dr esim ks ns nro",
+    "fr": "mm mme mmes mlle mlles dr drs pr prof me mgr st ste cf av apr env éd chap art bd boul cie cdt col",
     "gu": "ડૉ ડો શ્રી",
-    "hi": "डॉ डा श्री प्रो पं मो कु रु",
-    "hu": "dr Dr Prof prof id Id ifj Ifj özv Özv",
-    "id": "Dr dr Prof prof Ir Drs Jl jl H Hj Tn Ny hlm no",
-    "it": "Sig Sigg Dott Prof Avv Ing On Sen Gen Col Mons Dr Arch Geom pag pagg art cap no cfr egr gent",
+    "hi": "डॉ डा श्री प्रो पं मो कु रु श्रीमती",
+    "hr": "dr prof br str ul",
+    "hu": "dr prof id ifj özv kb ld vö",
+    "id": "dr prof ir drs jl h hj tn ny hlm no cv ud",
+    "it": "sig sigg dott prof avv ing on sen gen col mons dr arch geom pag pagg art cap no cfr egr gent",
     "kn": "ಡಾ ಶ್ರೀ",
     "ml": "ഡോ ശ്രീ",
     "mr": "डॉ श्री प्रा",
     "ne": "डा डॉ श्री प्रा",
-    "nl": "Dhr dhr Mevr mevr Mw mw Prof prof Dr dr Drs drs Ir ir Mr mr Ing ing St bijv nr Nr",
-    "no": "Dr dr Hr hr Fr fr Prof prof Nr nr kap",
-    "pl": "tj godz ok dr Dr prof Prof inż mgr hab ks gen płk św Św ul al pl nr tzw np",
-    "pt": "Sr Sra Srta Dr Dra Prof Profa Eng Exmo Exma Av pág págs pag núm art cap Sto Sta",
-    "ro": "dl Dl dna Dna dr Dr prof Prof Sf sf str nr",
-    "ru": "г ул д гл им проф Проф акад Акад ст стр рис т тов",
-    "sk": "Dr dr Ing Mgr Bc MUDr JUDr PhDr Prof prof doc p č sv tzv napr str",
-    "sv": "Dr dr Prof prof Hr hr Fr fr S:t nr Nr kap",
+    "nl": "dhr mevr mw prof dr drs ir mr ing st bijv nr blz burg dir gem",
+    "no": "dr hr fr prof nr kap kl mill mrd",
+    "pl": "tj godz ok dr prof inż mgr hab ks gen płk św ul al pl nr tzw np os min por zob bp abp",
+    "pt": "sr sra srta dr dra prof profa eng exmo exma av pág págs pag núm art cap sto sta aprox apto cia "
+    "arq dep gov séc",
+    "ro": "dl dna dr prof sf str nr cca bl ap sec",
+    "ru": "г ул д гл им проф акад ст стр рис т тов напр см табл св",
+    "sk": "dr ing mgr bc mudr judr phdr prof doc p č sv tzv napr str",
+    "sr": "др проф г бр стр ул dr prof br str ul",
+    "sv": "dr prof hr fr s:t nr kap kl",
+    "sw": "dk bw",
     "ta": "திரு டாக்டர் திருமதி",
     "te": "డా డాక్టర్ శ్రీ",
-    "tr": "Dr Prof Doç Yrd Av Sn Alb Gen Öğr Gör Arş Uzm Müh",
-    "vi": "TP Tp TS Ts GS PGS ThS BS LS ĐH Q P",
-    "uk": "м вул ім проф Проф акад Акад ст стр рис",
+    "tr": "dr prof doç yrd av sn alb gen öğr gör arş uzm müh cad sok mah",
+    "uk": "м вул ім проф акад ст стр рис напр див",
+    "vi": "tp ts gs pgs ths bs ls đh q p",
 }
+_TITLES = {code: frozenset(titles.split()) for code, titles in _TITLES.items()}
 _TITLES |= {"nb": _TITLES["no"], "nn": _TITLES["no"]}
 # before a number
 _NUMBERED = frozenset(
     "p pp pág págs pag pagg pàg s S str стр nr Nr no No núm n art Art fig Fig Figs Eq Eqs eq Sec Sect sec Ref Refs ref "
     "refs cap kap Kap vol Vol vols Bd kl d Def Thm Lem Prop Cor Alg Tab App Ch ch chap Ex Ans Apt Rm Rte approx max "
-    "ca".split()
+    "ca cca aprox apto rozdz rys ust poz min al tab fl pkt lit Arts arts Secs secs jan janv feb febr févr mrt mar apr "
+    "avr jun jul juil aug sep sept okt oct nov dec dez déc".split()
 )
 # a number with a stop after these is an ordinal
 _ORDINAL = {
     "de": re.compile(
         r"\b(?:[Dd](?:er|ie|as|em|en|es)|[Ii]m|[Aa]m|[Zz]u[mr]|[Vv]om|[Bb]eim|(?:ein|kein|sein|ihr|dies|jed)e?[rsmn]?|und)"
         r"\s\d{1,3}\.$"
-    )
+    ),
+    # the day of a date
+    "ko": re.compile(r"\d\.\s?\d{1,2}\.\s?\d{1,2}\.$"),
 }
+_GOES_ON = re.compile(r"[-,;][^\W_]|,|&\s")
+# after a quotation or a question, before who says it
+_DASH = re.compile(r"[—–]\s*(?=[^\W\d_])")
+# a chapter and verse after a book
+_VERSE = re.compile(r"\d+:\d")
 # in these languages, sentences end with a danda
 _DANDA = frozenset("as bn hi ne or pa sa".split())
 _LAST_WORD = re.compile(r"(?:^|[\s.(\[«“\"'’-])([^\s.(\[«“\"'’-]+)\.$")
 # an abbreviation of several letters, such as o.a.
-_DOTTED = re.compile(r"(?<!\w)(?:[^\W\d_]{1,3}\.){2,}$")
+_DOTTED = re.compile(r"(?<!\w)(?:[^\s\d.]{1,4}\.){2,}$")
 # characters of a title in a script of a danda
 _MOST_TITLE = 4
+# letters of an abbreviation before a small one, in languages whose abbreviations the library has in part
+_MOST_SHORT = 5
 # abbreviations of several letters before a small one: of a capital, or without a vowel
 _SHORTENED = re.compile(
     r"(?<![\w.'’@])(?:[^\W\d_a-zа-я][^\W\d_]{1,3}|[^\W\d_aeiouyàâäéèêëíîïóôöúùûüаеиоуыэюяєії]{2,4}|tys|govt|temp|Thurs|Tues)\.$"
 )
-# a zone or a weekday after a time of day
+# a zone, a weekday or a date after a time of day
 _AFTER_TIME = re.compile(
     r"(?:[A-Z]{1,2}[SD]?T|GMT|UTC|Eastern|Pacific|Central|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day)\b"
+    r"|(?:Jan|Feb|Mar|Apr|May|June?|July?|Aug|Sept?|Oct|Nov|Dec)[a-z]*\.?\s\d"
 )
 # within a word with a stop: an address, a path, a name of code
 _WORD_WITH_STOP = (
     re.compile(r"(?:://|www\.|[@\\])[!-~]*$"),
-    re.compile(r"(?:Com|COM|NET|Org|ORG|Html?|J[sS])\b|[A-Z]\w*\.[a-z]"),
+    re.compile(r"(?:Com|COM|NET|Org|ORG|Html?|J[sS])\b|[A-Z]\w*\.[a-z]|[A-Z]{1,3}\."),
 )
 # a quotation that ends with a stop, before what follows in the same sentence
-_QUOTED = re.compile(r"[。！？!?…][」』”’\"']$")
+_QUOTED = re.compile(r"[。！？!?….][」』”’\"']$")
 _AFTER_QUOTED = {
     "ja": re.compile("[ぁ-ん、]"),
+    "ko": re.compile(r"(?:이?라[고는며]|하[고며]|[고며]\s)"),
     "zh": re.compile('[^。！？，、“「"]{1,8}(?:[说說道问問喊答称稱]|告[诉訴]記?记?者?|表示)[，。：]'),
 }
 # words at the end of a list, which may end a sentence before a capital
 _AND_SO_ON = (
-    *"etc. ecc. usw. enz. itd. atd. osv. jne. stb. κ.λπ. κλπ. т.д. т.п. др. пр. ін.".split(),
+    *"etc. ecc. usw. enz. itd. itp. atd. osv. jne. stb. κ.λπ. κλπ. т.д. т.п. др. пр. ін.".split(),
     *("т. д.", "т. п."),
 )
 # ends that the splitter does not see before a capital: of a list, an ellipsis, a sentence in brackets
-_UNSEEN = re.compile(rf"\b(?:{'|'.join(map(re.escape, _AND_SO_ON))})[\"”»)]*\s+")
+_UNSEEN = re.compile(r"\.(?:" + "|".join(rf"(?<=\b{re.escape(end)})" for end in _AND_SO_ON) + r")[\"”»)]*\s+")
 _ELLIPSIS = re.compile(r"…[\"”»)]*\s+|\([^()]*[.!?][\"”]?\)\s+")
 # of a number with a unit, after so many words of the sentence
-_UNIT = re.compile(r"\d\s(?:(?:тыс|млн|млрд)\.?\s)?(?:км|кг|м|гг?|вв?|руб|грн|мин|ч|рр?|km|kg|cm|m|g|hod|min|d)\.\s+")
+_UNIT = re.compile(
+    r"[0-9]\s(?:(?:тыс|млн|млрд|mio|mill?|tys|ml[nd]|mrd)\.?\s)?"
+    r"(?:км|кг|м|гг?|вв?|руб|грн|мин|ч|рр?|km|kg|cm|m|g|hod|min|d|kr|zł)\.\s+"
+)
 _LEAST_WORDS = 4
 _YEARS = ("r", "г", "р")
 
@@ -143,7 +171,7 @@ def unwrapped(text: str, lines: str = "auto") -> str:
             room for the next line's first word, and not almost all of these precede a capital. A line with such room
             ends a sentence there, but for one before a small letter.
     """
-    parts = text.split("\n")
+    parts = _OTHER_END.sub("\n", text).split("\n")
     filled = [bool(part.strip()) for part in parts]
     joints = [index for index, pair in enumerate(pairwise(filled)) if all(pair)]
     if lines == "wrapped":
@@ -160,32 +188,40 @@ def unwrapped(text: str, lines: str = "auto") -> str:
 def joined_lines(text: str, lines: str = "auto") -> str:
     """The text as `unwrapped` reads it, in which a blank line follows each sentence of `lines` "sentences".
 
-    A word that is divided at a line end is joined, without its hyphen unless the text also has it within a line.
+    Chinese and Japanese lines are joined without space.
+    A word that is divided at a line end is joined, without its hyphen unless the text also has it within a line, or a
+    number or a capital follows.
     """
     if lines == "sentences":
         return text.replace("\n", "\n\n")
-    joined = unwrapped(text, lines)
+    joined, ends = unwrapped(text, lines), _OTHER_END.sub("\n", text)
 
     def word(match: re.Match[str]) -> str:
-        first, space, second = match.groups()
-        if "\n" not in text[slice(*match.span(2))]:
+        first, hyphen, space, second, unspaced = match.groups()
+        if "\n" not in ends[slice(*match.span(3 if space else 5))] or (hyphen != "\xad" and second in _SUSPENDED):
             return match[0]
-        is_compound = "-" in first + second or re.search(rf"(?<![^\W_]){first}-{second}", joined)
-        return f"{first}-{second}" if is_compound else first + second
+        if unspaced:
+            return ""
+        is_name = second[0].isupper() and not first.isupper()
+        is_compound = is_name or "-" in first + second or not (first + second).isalpha()
+        is_compound = is_compound or re.search(rf"(?<![^\W_]){first}-{second}", joined)
+        return f"{first}-{second}" if is_compound and hyphen != "\xad" else first + second
 
     return joined if joined == text else _DIVIDED.sub(word, joined)
 
 
 def _is_wrapped(parts: list[str], joints: list[int], full: list[int]) -> bool:
     """Whether lines without a stop are full, which a third of all lines are, and not all before a capital."""
+    # lines before items need not be full
+    joints = [index for index in joints if not _ITEM.match(parts[index + 1])]
     # paragraphs of a few lines each end with a stop
     unstopped = {index for index in joints if not _STOP.search(parts[index])}
     inner = unstopped.intersection(full)
     # highlights of a web page may have almost one length, but each begins with a capital
     firsts = (_LETTER.search(parts[index + 1]) for index in inner)
     capitals = sum(first is not None and first[0].isupper() for first in firsts)
-    least = max(2, len(joints) / 3, _FULL_SHARE * len(unstopped))
-    return len(inner) >= least and 3 * capitals <= 2 * len(inner)
+    has_small = 3 * capitals <= 2 * len(inner) or "".join(parts).isupper()
+    return has_small and len(inner) >= max(2, len(joints) / 3, _FULL_SHARE * len(unstopped))
 
 
 def is_wrapped(text: str) -> bool:
@@ -217,56 +253,47 @@ def _full(parts: list[str], joints: list[int]) -> list[int]:
     ]
 
 
-def hidden(line: str) -> str:
-    """The line with other characters, one for one, in place of those that the splitter misreads.
+def twin_and_starts(line: str) -> tuple[str, set[int]]:
+    """The line in the form that the splitter reads well, and where sentences begin that it does not see.
 
-    These are list markers, after which it takes all that follows as one sentence, emoticons, brackets and quotation
-    marks without a partner, and stops before citations.
+    The form has other characters, one for one, in place of those that it misreads: list markers, after which it takes
+    all that follows as one sentence, emoticons, brackets and quotation marks without a partner, and stops before
+    citations.
     """
-    line = _without_numbers(line)
-    # most lines have none of these, for which four searches would take most of the time
-    if _BRACKET_OR_BULLET.search(line):
-        line = _MARKER.sub(_capitals, line)
-        line = _EMOTICON.sub(lambda match: "x" * len(match[0]), line)
-        line = _CITED.sub(",", line)
-    characters = list(line)
-    for index in _unpaired(line):
-        # an opening mark begins a sentence, and a closing one ends it
-        opens = not line[index - 1 : index].strip() and line[index + 1 : index + 2].strip()
-        characters[index] = "X" if opens else " "
-    return "".join(characters)
+    markers, items = _markers(line)
+    twin = _replaced(line, {index: "X" for span in (*markers, *items) for index in range(*span)})
+    twin = _CITED.sub(",", _EMOTICON.sub(lambda match: "x" * len(match[0]), twin))
+    twin = _TITLE.sub(lambda match: re.sub("[。！？!?…]", "，", match[0]), twin)
+    # an opening mark begins a sentence, and a closing one ends it
+    marks = {i: "X" if not twin[i - 1 : i].strip() and twin[i + 1 : i + 2].strip() else " " for i in _unpaired(twin)}
+    twin = _replaced(twin, marks)
+    return twin, {*_unseen_starts(line), *(start for start, _ in items)}
 
 
-def _without_numbers(line: str) -> str:
-    """The line with capitals in place of markers with a stop."""
-    in_list = False
-
-    def replaced(match: re.Match[str]) -> str:
-        nonlocal in_list
-        in_list = in_list or match.start() == 0 or line[match.start() - 2 : match.start()].strip() in _BEFORE_LIST
-        return _capitals(match) if in_list else match[0]
-
-    for match in _later_items(line):
-        line = line[: match.start()] + _capitals(match) + line[match.end() :]
-    return _NUMBER.sub(replaced, line)
+def _replaced(line: str, others: Mapping[int, str]) -> str:
+    """The line with other characters at these positions."""
+    return "".join(others.get(index, character) for index, character in enumerate(line)) if others else line
 
 
-def _later_items(line: str) -> list[re.Match[str]]:
-    """The markers of the items after the first of a list within a line, such as 2) and 3) after 1)."""
-    items: list[re.Match[str]] = []
-    following = ""
-    for match in _ITEM_OF_LIST.finditer(line) if _LIST.search(line) else ():
-        if match[1] == following:
-            if not _WITHIN.search(line[: match.start()]):
-                items.append(match)
-        elif match[1] not in ("1", "a"):
-            continue
-        following = str(int(match[1]) + 1) if match[1].isdigit() else chr(ord(match[1]) + 1)
-    return items
-
-
-def _capitals(match: re.Match[str]) -> str:
-    return re.sub(r"\S", "X", match[0])
+def _markers(line: str) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """The [start, end) of list markers, and of those of a list's items after the first, such as 2) and 3) after 1)."""
+    markers, items = [], []
+    in_list, following = False, ""
+    for match in _MARKER.finditer(f"\n{line}"):
+        start, (marker, name, ending) = match.start(), match.groups()
+        end = start + len(marker)
+        before = line[max(start - NEAR, 0) : start]
+        last = before.rstrip()[-1:]
+        if ending not in (".", "、"):
+            markers += [(start, end)] if line[end].isspace() else []
+        elif marker[0] != "(" and (not last or last in _BEFORE_NUMBER) and _AFTER_NUMBER.match(line, end):
+            in_list = in_list or not last or last in _BEFORE_LIST
+            markers += [(start, end)] if in_list else []
+        if name and marker[0] != "(" and name in (following, "1", "a") and _AFTER_ITEM.match(line, end):
+            if name == following and not _WITHIN.search(before):
+                items.append((start, end))
+            following = str(int(name) + 1) if name.isdigit() else chr(ord(name) + 1)
+    return markers, items if items and _LIST.search(f"\n{line}") else []
 
 
 def _unpaired(line: str) -> list[int]:
@@ -300,10 +327,10 @@ def _unpaired(line: str) -> list[int]:
     return unpaired + [start for _, start in opened]
 
 
-def unseen_ends(line: str) -> set[int]:
-    """Where sentences of a line begin after ends that the splitter does not see."""
+def _unseen_starts(line: str) -> Iterator[int]:
+    """Where sentences begin after ends that the splitter does not see."""
+    yield from (match.start() for match in _BULLET.finditer(line))
     ends = [match.end() for match in _UNSEEN.finditer(line)]
-    items = [match.start() for match in (*_BULLET.finditer(line), *_later_items(line))]
     for match in _ELLIPSIS.finditer(line):
         before = line[: match.start()].rstrip()[-1:]
         # a sentence in brackets follows another one, or begins the line
@@ -312,7 +339,7 @@ def unseen_ends(line: str) -> set[int]:
     for match in _UNIT.finditer(line):
         if _words_before(line, match.start() + 1) >= _LEAST_WORDS:
             ends.append(match.end())
-    return {*items, *(end for end in ends if line[end : end + 2].lstrip('"“«(¿¡')[:1].isupper())}
+    yield from (end for end in ends if line[end : end + 2].lstrip('"“«(¿¡')[:1].isupper())
 
 
 def _words_before(text: str, position: int) -> int:
@@ -334,11 +361,12 @@ def is_end(before: str, after: str, code: str) -> bool:
     if code in _AFTER_QUOTED and _QUOTED.search(before) and _AFTER_QUOTED[code].match(after):
         return False
     if not after or not before.endswith("."):
-        return True
+        return not ((dash := _DASH.match(after)) and after[dash.end()].islower())
     # what follows a hyphen or a comma belongs to the word before
-    if re.match(r"[-,;][^\W_]|,", after):
+    if _GOES_ON.match(after):
         return False
-    match = _LAST_WORD.search(before)
+    word = before.rsplit(None, 1)[-1]
+    match = _LAST_WORD.search(word)
     name = match[1] if match else ""
     if before.endswith((" a.m.", " p.m.")) and _AFTER_TIME.match(after):
         return False
@@ -346,17 +374,19 @@ def is_end(before: str, after: str, code: str) -> bool:
     if name in _YEARS and before[:-2].rstrip()[-1:].isdigit() and _words_before(before, len(before) - 3) < _LEAST_WORDS:
         return False
     is_letter = len(name) == 1 and name.isalpha() and not re.match(f"[{IDEOGRAPHS}]", name)
-    is_short = is_letter or _DOTTED.search(before) or _SHORTENED.search(before.rsplit(None, 1)[-1])
-    if after[0].islower() and (is_short or (name.isdigit() and code != "en")):
+    is_other = code != "en" and (name.isdigit() or (len(name) <= _MOST_SHORT and not (before + after).islower()))
+    if after[0].islower() and (is_letter or is_other or _DOTTED.search(word) or _SHORTENED.search(word)):
         return False
-    if after[0].isdigit() and code != "en" and _DOTTED.search(before):
+    if after[0].isdigit() and code != "en" and _DOTTED.search(word):
         return False
-    if name in _TITLES.get(code, "").split() or (after.lstrip("(")[:1].isdigit() and name in _NUMBERED):
+    if name.lower() in _TITLES.get(code, ()) or (name in _NUMBERED and after.lstrip("(")[:1].isdigit()):
+        return False
+    if (name[:1].isupper() and _VERSE.match(after)) or (code != "en" and name.isdigit() and after[0].isdigit()):
         return False
     if code in _DANDA:
         # where sentences end with a stop, short words do too
         return not (0 < len(name) <= _MOST_TITLE and "।" in before + after)
-    if code in _ORDINAL and after[0].isupper() and _ORDINAL[code].search(before):
+    if code in _ORDINAL and _ORDINAL[code].search(before):
         return False
     # an initial; English ones the library has
     return code == "en" or not (is_letter and not name.islower() and after[0].isalpha())

@@ -12,7 +12,7 @@ import sentencex
 
 from hf_summ.common.messages import check_choice, one_line
 from hf_summ.data.languages import language_code
-from hf_summ.data.sentence_rules import LINES, NEAR, hidden, is_end, joined_lines, unseen_ends, unwrapped
+from hf_summ.data.sentence_rules import LINES, NEAR, is_end, joined_lines, twin_and_starts, unwrapped
 from hf_summ.models.checks import check_integer, check_text
 
 SPLITTERS = ("sentencex", "spacy")
@@ -144,8 +144,8 @@ def _split_tokenized(line: str) -> list[str]:
 
 def _segment(line: str, code: str) -> list[str]:
     """The sentences of one line according to sentencex, with surrounding space and its misreadings repaired."""
-    twin, position, start = hidden(line), 0, 0
-    starts = unseen_ends(line)
+    twin, starts = twin_and_starts(line)
+    position = start = 0
     starts |= {match.end() for match in _BEFORE_SPANISH.finditer(line)} if code == "es" else set()
     for segment in sentencex.segment(code, twin):
         position = twin.index(segment, position)

@@ -39,7 +39,7 @@ _SUPERFLUOUS = re.compile(
         )
     )
 )
-_QUOTED = re.compile(rf"\" [^\"]* \"|' (?!{_CLITIC})[^']* '(?! {_CLITIC})")
+_QUOTED = re.compile(rf"\" [^\"]* \"|(?<!\b[dlo] )' (?!{_CLITIC})[^']* '(?! {_CLITIC})")
 
 
 def restored(
@@ -142,7 +142,7 @@ def _joined_neighbors(tokens: _Tokens, forms: Sequence[str], index: int) -> tupl
 
 def _sentence_starts(tokens: _Tokens) -> Iterator[bool]:
     """Whether each token is the first word of a sentence."""
-    begins, ends, word = True, False, ""
+    begins, ends, is_stop, word = True, False, True, ""
     for space, token in tokens:
         begins = begins or (ends and space != "") or "\n\n" in space
         is_word = token[0].isalnum()
@@ -151,8 +151,10 @@ def _sentence_starts(tokens: _Tokens) -> Iterator[bool]:
             begins, ends, word = False, False, token
         elif token in ".?!":
             ends = token != "." or not (word.isalpha() and (len(word) == 1 or word.lower() in _ABBREVIATIONS))
-        elif token not in "\"'”’)]":
-            ends = False
+            is_stop = token == "."
+        elif token not in ")]":
+            # who says a quoted question follows it
+            ends = ends and is_stop and token in "\"'”’"
 
 
 def _written(tokens: _Tokens, forms: Sequence[str], source: _Source, is_split: bool) -> str:
@@ -179,6 +181,6 @@ def _superfluous(tokens: Sequence[str]) -> set[int]:
     text = " ".join(tokens)
     spaces = {match.start() for match in _SUPERFLUOUS.finditer(text)}
     for match in _QUOTED.finditer(text):
-        spaces = spaces - {match.start() - 1} | {match.start() + 1, match.end() - 2}
+        spaces = spaces - {match.start() - 1, match.end()} | {match.start() + 1, match.end() - 2}
     starts = accumulate((len(token) + 1 for token in tokens), initial=0)
     return {index for index, start in enumerate(starts) if start - 1 in spaces}

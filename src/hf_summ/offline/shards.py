@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from hf_summ.common.files import moved_into_place
 from hf_summ.common.messages import nearest, one_line
 from hf_summ.common.records import to_json
-from hf_summ.data.columns import has_text, text_or_texts
+from hf_summ.data.columns import has_text, names_in, text_or_texts
 from hf_summ.data.lists import as_example
 from hf_summ.data.streams import FileRows, HubRows, stored
 
@@ -80,13 +80,15 @@ class Plan:
     def check(self) -> None:
         """Check the names of columns."""
         schema = self.source.schema
-        for flag, names in (("text_column", [self.text_column]), ("columns", self.columns or [])):
+        # one within objects, whose texts are checked row by row
+        is_within = self.text_column not in schema.names and set() < names_in(self.text_column) <= {*schema.names}
+        for flag, names in (("text_column", [self.text_column] * (not is_within)), ("columns", self.columns or [])):
             for name in names:
                 if name not in schema.names:
                     columns = one_line(", ".join(schema.names)) or "(none)"
                     hint = one_line(nearest(name, schema.names))
                     raise ValueError(f"--{flag} {one_line(name)}: the columns are {columns}{hint}")
-        column_type = schema.field(self.text_column).type
+        column_type = pa.string() if is_within else schema.field(self.text_column).type
         if not _is_text(column_type) and not (pa.types.is_list(column_type) and _is_text(column_type.value_type)):
             raise ValueError(f"--text_column {one_line(self.text_column)}: must contain text, but has {column_type}")
         names = self.schema.names
