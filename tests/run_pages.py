@@ -62,7 +62,8 @@ def blocks(page: Path) -> Iterator[tuple[str, str, int]]:
     if page.suffix == ".ipynb":
         for cell in json.loads(text)["cells"]:
             if cell["cell_type"] == "code":
-                code = "".join(cell["source"])
+                # a line that installs the package
+                code = re.sub("^%pip.*", "", "".join(cell["source"]), flags=re.MULTILINE)
                 yield "bash" if code.startswith("%%bash\n") else "python", code.removeprefix("%%bash\n"), 0
                 yield from (("output", "".join(output["text"]), 0) for output in cell["outputs"])
         return

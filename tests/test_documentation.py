@@ -59,6 +59,7 @@ FOREIGN_FLAGS = {
     "stop",
     "systems",
     "test",
+    "train",
     "use_fsdp",
     "validation",
 }
@@ -197,12 +198,13 @@ def test_notebooks(tmp_path):
     notebook = extension("notebooks").as_notebook(page)
     nbformat.validate(notebook)
     assert [(cell.cell_type, cell.source) for cell in notebook.cells] == [
+        ("code", "# in a clone of the repository\n%pip install --quiet torch ."),
         ("markdown", "# Title\n\nHere and [there](https://b.org):"),
         ("code", "print(1)"),
         ("code", "%%bash\nls \\\n    -l"),
         ("markdown", "```python\nx\n```"),
     ]
-    assert notebook.cells[1].outputs[0].text == "1\n"
+    assert notebook.cells[2].outputs[0].text == "1\n"
 
 
 def test_sentences_of_pages():

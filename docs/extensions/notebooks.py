@@ -17,6 +17,8 @@ _REPLACED = (
     (r"\[([^]]+)\]\((?!https?:)[^)]+\)", r"\1"),
     (r"```\{code-block\} ", "```"),
 )
+# the package is on no index
+_INSTALL = "# in a clone of the repository\n%pip install --quiet torch ."
 _METADATA = {"kernelspec": {"name": "python3", "display_name": "Python 3"}, "language_info": {"name": "python"}}
 
 
@@ -32,9 +34,9 @@ class Notebook(SphinxDirective):
 
 
 def as_notebook(page: Path) -> nbformat.NotebookNode:
-    """A cell for each block of code, with the output that the page shows, and one for each text between them."""
+    """A cell that installs the package, one for each block of code with the page's output, and one for each text."""
     text = page.read_text(encoding="utf-8")
-    cells, end = [], 0
+    cells, end = [new_code_cell(_INSTALL)], 0
     for block in re.finditer(_CODE, text):
         language, code, printed = block.groups()
         outputs = [new_output("stream", name="stdout", text=printed)] if printed else []

@@ -137,15 +137,18 @@ class Evil:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda weights: {"encoder.embed_tokens.weight": torch.zeros(3, 4)}, "is not a MASS: it lacks model.encoder"),
+        (
+            lambda weights: {"encoder.embed_tokens.weight": torch.zeros(3, 4)},
+            "is not a checkpoint of MASS: it lacks model.encoder",
+        ),
         (lambda weights: {**weights, "decoder.embed_out": torch.zeros(13, 12)}, "has separate embeddings"),
         (
             lambda weights: {**weights, "encoder.gate.weight": torch.zeros(2)},
-            "is not a MASS: model.encoder.gate.weight",
+            "is not a checkpoint of MASS: model.encoder.gate.weight",
         ),
         (
             lambda weights: {name: value for name, value in weights.items() if "layers.1.fc2" not in name},
-            "is not a MASS: it lacks model.encoder.layers.1.fc2",
+            "is not a checkpoint of MASS: it lacks model.encoder.layers.1.fc2",
         ),
         (lambda weights: [1, 2], "is not a checkpoint of fairseq: it must contain weights by name"),
         (
@@ -172,8 +175,8 @@ def test_files_that_do_not_fit_are_named(files, tmp_path, run):
     with pytest.raises(ValueError, match="cannot be read as weights only"):
         convert_mass(checkpoint, dictionary, tmp_path / "bart")
     for line, message in (
-        ("the", "line 2: must be another piece and its count"),
-        ("[PAD] 3", "line 2: must be another piece and its count"),
+        ("the", "line 2: must be a new piece and its count"),
+        ("[PAD] 3", "line 2: must be a new piece and its count"),
     ):
         Path(dictionary).write_text(f"[PAD] 3\n{line}\n", encoding="utf-8")
         with pytest.raises(ValueError, match=message):

@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import SENTENCES
 
-NOTE = "hf-summ: no --model: arxiv-tldr, which writes titles of news\n"
+NOTE = "hf-summ: no --model: using arxiv-tldr, which writes titles of news\n"
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +67,7 @@ def test_a_folder_of_the_same_name_goes_first(run):
 def test_a_missing_model_and_a_misspelled_one_are_named(refusal, shipped, command):
     more = {"summarize": ("a.txt",), "serve": ("--port", "0"), "explain": ("a.txt", "--output", "page.html")}[command]
     assert refusal(command, *more, "--model", "arxiv-tlrd") == (
-        "--model arxiv-tlrd: cannot be loaded: no such folder, and no such repository on the Hub within reach; "
+        "--model arxiv-tlrd: cannot be loaded: neither a folder nor a repository on the Hub that can be reached; "
         "did you mean arxiv-tldr?"
     )
     assert "did you mean" not in refusal(command, *more, "--model", "org/arxiv-tlrd")

@@ -26,7 +26,7 @@ def test_a_page_and_its_numbers(run):
     model = str(Path("copying").resolve())
     output, errors = run("explain", "a.txt", *MODEL, "--model", model, "--json", "--max_new_tokens", "6")
     assert output.strip() == summary.strip()
-    assert "did not fit" not in errors
+    assert "did not read" not in errors
     assert Path("page.html").read_text(encoding="utf-8").startswith("<!doctype html>")
     told = json.loads(Path("page.json").read_text(encoding="utf-8"))
     assert (told["model"], told["model_type"], told["documents"]) == ("copying", "highlight_transformer", SENTENCES[:1])
@@ -54,7 +54,7 @@ def test_what_was_cut_off_is_told(run):
         json.dumps({**settings, "max_source_length": 12}), encoding="utf-8"
     )
     _, errors = run("explain", "a.txt", *MODEL)
-    assert "words did not fit into the model's input" in errors
+    assert "the model did not read the last " in errors
 
 
 def test_bad_input_is_refused_and_the_page_kept(refusal):

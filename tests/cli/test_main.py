@@ -142,7 +142,7 @@ def test_interrupt_ends_the_command_in_one_line(tmp_path):
     process.send_signal(signal.SIGINT)
     # a signal that comes just before the read waits until the read ends
     os.close(writer)
-    assert process.communicate() == ("", "\nhf-summ: interrupted: the same command starts over\n")
+    assert process.communicate() == ("", "\nhf-summ: interrupted: rerun the command to start over\n")
     assert process.returncode == 130
 
 
@@ -150,8 +150,8 @@ def test_interrupt_ends_the_command_in_one_line(tmp_path):
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["-m", "hf_summ", "train", "x.yaml"], "\nhf-summ: interrupted: the same command starts over\n"),
-        ([str(ROOT / "run_summarization.py"), "x.yaml"], "\ninterrupted: the same command starts over\n"),
+        (["-m", "hf_summ", "train", "x.yaml"], "\nhf-summ: interrupted: rerun the command to start over\n"),
+        ([str(ROOT / "run_summarization.py"), "x.yaml"], "\ninterrupted: rerun the command to start over\n"),
     ],
 )
 def test_interrupt_while_libraries_are_imported_ends_in_one_line(argv, message):

@@ -182,7 +182,7 @@ def test_bad_input_is_refused(workplace, refusal):
 
 def test_a_model_that_cannot_be_loaded_ends_the_service(workplace, refusal):
     message = refusal("serve", "--model", "none", "--port", "0")
-    assert message.startswith("--model none: cannot be loaded: no such folder, and no such repository on the Hub")
+    assert message.startswith("--model none: cannot be loaded: neither a folder nor a repository on the Hub")
 
 
 def test_handlers_of_others_are_left_open(workplace, refusal):
@@ -204,7 +204,7 @@ def test_a_model_that_workers_cannot_load_ends_the_service(workplace):
     process = start("serve", "--model", "none", "--port", "0", "--workers", "2", cwd=workplace)
     _, errors = process.communicate(timeout=300)
     assert (process.returncode, "Traceback" in errors) == (2, False)
-    assert "hf-summ: error: --model none: cannot be loaded: no such folder, and no such repository on the" in errors
+    assert "hf-summ: error: --model none: cannot be loaded: neither a folder nor a repository on the" in errors
 
 
 SHORT = """

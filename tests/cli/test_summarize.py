@@ -139,18 +139,18 @@ def test_files_that_are_cut_or_unlike_the_training_are_named_with_the_flag(run, 
     change(workplace / "model" / "config.json", source_ranges={"characters": [1, 100]})
     argv = ("summarize", "long.txt", "a.txt", "longer.txt", *MODEL, "--max_new_tokens", "3")
     _, errors = run(*argv)
-    cut = r"hf-summ: too long for the model, which read (\d+)% of long.txt; (\d+)% of longer.txt"
+    cut = r"hf-summ: too long for the model, which read only (\d+)% of long.txt; (\d+)% of longer.txt"
     way = ": set --long_documents to windows to read all, or to extract to read the most important sentences\n"
     characters = len(" ".join(SENTENCES * len("long.txt")))
     unlike = (
-        "hf-summ: long.txt; longer.txt: differ from the training data: "
+        "hf-summ: long.txt; longer.txt differ from the training data: "
         f"the first has {characters:,} characters (training: 1 to 100)\n"
     )
     shares = re.search(cut + way + re.escape(unlike), errors)
     assert 0 < int(shares[2]) < int(shares[1]) < 100
     assert re.search(f"{cut}\n{re.escape(unlike)}", run(*argv, "--long_documents", "extract")[1])
     assert "too long" not in run(*argv, "--long_documents", "windows")[1]
-    assert re.search(r"which read \d+% of long.txt; a.txt; longer.txt: set ", run(*argv, "--together")[1])
+    assert re.search(r"which read only \d+% of long.txt; a.txt; longer.txt: set ", run(*argv, "--together")[1])
     assert not caplog.text
 
 
@@ -261,9 +261,9 @@ def test_terminal_that_lacks_characters_gets_the_others(files, expected, monkeyp
         (["a.txt", "--seed", "-1"], "--seed -1: must be at least 0"),
         (["a.txt", "--seed", "1"], "--seed 1: needs --do_sample or --sample_latent"),
         (["a.txt", "--ngram_blocking", "beam"], "beam: needs --no_repeat_ngram_size or --no_repeat_word_ngram_size"),
-        (["a.txt", "--num_beams", "1", "--length_penalty", "2"], "2.0: has no effect beside --num_beams 1: leave one"),
+        (["a.txt", "--num_beams", "1", "--length_penalty", "2"], "2.0: has no effect beside --num_beams 1: omit one"),
         (["a.txt", "--min_new_words", "9", "--max_new_tokens", "8"], "--min_new_words 9: must be at most 8, which is"),
-        (["a.txt", "--int8", "--dtype", "float16"], "--dtype float16: has no effect beside --int8: leave"),
+        (["a.txt", "--int8", "--dtype", "float16"], "--dtype float16: has no effect beside --int8: omit"),
         (
             ["a.txt", "--runtime", "onnx", "--dtype", "float16"],
             "--dtype float16: has no effect beside --runtime onnx",
@@ -281,13 +281,13 @@ def test_what_cannot_work_is_told_before_the_model_is_loaded(refusal, files, wor
 
 def test_setting_of_another_architecture(refusal, files):
     said = refusal("summarize", "a.txt", *MODEL, "--lm_percentile", "90")
-    assert said == "--lm_percentile: the model is a gdlf, which does not have it"
+    assert said == "--lm_percentile: the model is a gdlf, which does not support it"
 
 
 @pytest.mark.parametrize("model", ["nowhere", "./nowhere", "a/b/nowhere"])
 def test_model_that_is_not_there(refusal, files, model):
     said = refusal("summarize", "a.txt", "--model", model)
-    assert said.startswith(f"--model {model}: cannot be loaded: no such folder, and no such repository on the Hub")
+    assert said.startswith(f"--model {model}: cannot be loaded: neither a folder nor a repository on the Hub")
 
 
 def cut(path: Path) -> None:

@@ -182,9 +182,9 @@ def test_killed_run_goes_on(rows, run):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda content: content[:-20], r"shard-00000001\.\S+: not a complete file \(.*\): remove it, and the same"),
+        (lambda content: content[:-20], r"shard-00000001\.\S+: not a complete file \(.*\): remove it, and rerun"),
         (lambda content: b"", r"shard-00000001\.\S+: "),
-        (None, r"shard-00000001\.\S+: has 3 rows, but was written with 4: remove it, and the same command writes it"),
+        (None, r"shard-00000001\.\S+: has 3 rows, but was written with 4: remove it, and rerun the command to write"),
     ],
 )
 def test_shard_that_is_not_as_it_was_written_is_not_taken_for_done(rows, run, refusal, form, change, message):
@@ -205,7 +205,7 @@ def test_other_file_named_like_a_shard(rows, run, refusal, name):
     command = ("summarize", "rows.jsonl", *ROW_FLAGS, "--rows_per_shard", "4")
     run(*command)
     os.rename("out/shard-00000000.parquet", f"out/{name}")
-    assert refusal(*command).endswith(f"out/{name}: no shard of these summaries: remove it, or name another folder")
+    assert refusal(*command).endswith(f"/{name} is not a shard of these summaries: remove it, or name another folder")
 
 
 def test_numbers_that_json_lacks(workplace, run):
@@ -238,7 +238,7 @@ def test_a_stopped_run_says_how_to_go_on(rows, run, sent, status, number):
     process.send_signal(sent)
     output, errors = process.communicate()
     assert (process.returncode, output) == (status, "")
-    assert errors.splitlines()[-1] == "hf-summ: interrupted: the same command resumes in out"
+    assert errors.splitlines()[-1] == "hf-summ: interrupted: rerun the command to resume in out"
     assert "Traceback" not in errors
 
 
@@ -252,7 +252,7 @@ def test_full_disk(rows, refusal):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert re.fullmatch(
-        r"\S*/out/shard-00000000.parquet: cannot be written \(.*too large.*\): the same command resumes once it can",
+        r"\S*/out/shard-00000000.parquet: cannot be written \(.*too large.*\): rerun the command once it can",
         said,
     )
     assert sorted(path.name for path in Path("out").iterdir()) == [".lock", "_summaries.yaml"]
@@ -337,9 +337,12 @@ def test_two_commands_in_one_folder(rows, refusal):
         (["--text_column", "txet"], "--text_column txet: the columns are id, text; did you mean text"),
         (["--text_column", "id"], "--text_column id: must contain text, but has int64"),
         (["--columns", "id", "summary"], "--columns summary: the columns are id, text"),
-        (["--output_column", "error"], "--output_column error: the output has two columns 'error': name another"),
+        (
+            ["--output_column", "error"],
+            "--output_column error: the output would have two columns 'error': name another",
+        ),
         (["--text_column", "a\nb"], "--text_column a b: the columns are id, text"),
-        (["--output_column", "text"], "--output_column text: the output has two columns 'text': name another"),
+        (["--output_column", "text"], "--output_column text: the output would have two columns 'text': name another"),
         (["--together"], "--text_column and --together exclude each other"),
         (["--encoding", "latin-1"], "--text_column and --encoding exclude each other"),
         (["--format", "text"], "--format text: with --text_column, it must be one of parquet, jsonl"),
@@ -348,7 +351,7 @@ def test_two_commands_in_one_folder(rows, refusal):
         (["--dataset_name", "x"], "--text_column needs files of rows or --dataset_name: give one of them"),
         (["--output", "rows.jsonl"], "rows.jsonl: file exists: name another path"),
         (["--output", "model"], "--output .*model: has files, but no _summaries.yaml: name a new or empty folder"),
-        (["--model", "nowhere"], "--model nowhere: cannot be loaded: no such folder, and no such repository"),
+        (["--model", "nowhere"], "--model nowhere: cannot be loaded: neither a folder nor a repository"),
         (["--phrase", "bridge"], "--phrase: .*model does not read key phrases"),
         (["--min_new_words", "9999999999999999999999"], "--min_new_words 9999999999999999999999: must be at most"),
     ],
@@ -360,7 +363,7 @@ def test_what_cannot_work_is_told(rows, refusal, argv, message):
 def test_column_that_is_added(workplace, refusal):
     write(workplace / "rows.jsonl", json_lines([{"text": "x", "error": "y"}]))
     said = refusal("summarize", "rows.jsonl", *ROW_FLAGS)
-    assert said.endswith("the output has two columns 'error': name another, or keep others with --columns")
+    assert said.endswith("the output would have two columns 'error': name another, or choose other --columns")
 
 
 def test_output_and_input_are_needed(rows, refusal):

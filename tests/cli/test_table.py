@@ -41,7 +41,7 @@ def test_interrupted_table_says_how_it_goes_on(workplace, monkeypatch, capsys):
     # what Ctrl-C raises while a row is trained
     monkeypatch.setattr("hf_summ.experiments.run.run_table", interrupt)
     assert main(["table", "made_up.yaml"]) == 130
-    assert capsys.readouterr().err == "\nhf-summ: interrupted: the same command resumes where it stopped\n"
+    assert capsys.readouterr().err == "\nhf-summ: interrupted: rerun the command to resume where it stopped\n"
 
 
 @pytest.mark.thorough

@@ -87,7 +87,7 @@ def test_interrupted_training_says_how_it_goes_on(settings, tmp_path):
     assert process.returncode == 130, errors
     assert "Traceback" not in errors
     checkpoint = last_complete_checkpoint("out")
-    assert errors.splitlines()[-1] == f"hf-summ: interrupted: the same command resumes from {checkpoint}"
+    assert errors.splitlines()[-1] == f"hf-summ: interrupted: rerun the command to resume from {checkpoint}"
 
 
 @pytest.mark.thorough
@@ -98,4 +98,6 @@ def test_training_interrupted_before_its_first_checkpoint_says_so(settings, tmp_
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate()
     assert process.returncode == 130, errors
-    assert errors.splitlines()[-1] == "hf-summ: interrupted before the first checkpoint: the same command starts over"
+    assert (
+        errors.splitlines()[-1] == "hf-summ: interrupted before the first checkpoint: rerun the command to start over"
+    )

@@ -133,7 +133,7 @@ def test_bytes_that_are_no_text(run, refusal):
     Path(other).write_bytes(Path("ours.txt").read_bytes())
     Path("ours.txt").rename(odd)
     said = refusal("votes", "make", "--systems", odd, other, *MAKE[3:])
-    assert said == "--systems ours\ufffd.txt ours\ufffd.txt: the names are equal in the key: rename a file"
+    assert said == "--systems ours\ufffd.txt ours\ufffd.txt: these names are equal in the key: rename a file"
     run("votes", "make", "--systems", odd, *MAKE[2:], "--aspect", "truth\udcff=Which says\nless?")
     key = read_key("key.json")
     assert key.protocol.aspects == {"truth\ufffd": "Which says less?"}
@@ -171,7 +171,7 @@ def test_presets_are_the_protocols():
         ),
         (
             ("--systems", "ours.txt", "ours.txt", *MAKE[3:]),
-            "--systems ours.txt ours.txt: the names are equal in the key: rename a file",
+            "--systems ours.txt ours.txt: these names are equal in the key: rename a file",
         ),
         (
             ("--systems", "ours.txt", "short.txt", *MAKE[3:]),

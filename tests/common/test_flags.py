@@ -57,9 +57,9 @@ def test_flags_become_options_of_a_command(parse):
         ("--beams 0", "--beams 0: must be at least 1"),
         ("--beams 10", "--beams 10: must be at most 9"),
         ("--mode one", "--mode one: needs --file or --beams 2"),
-        ("--early --beams 1", "--early: has no effect beside --beams 1: leave one of them out"),
-        ("--fast --rates a c", "--fast: has no effect beside --rates a c: leave one of them out"),
-        ("--fast --mode one --file f", "--fast: has no effect beside --mode one: leave one of them out"),
+        ("--early --beams 1", "--early: has no effect beside --beams 1: omit one of them"),
+        ("--fast --rates a c", "--fast: has no effect beside --rates a c: omit one of them"),
+        ("--fast --mode one --file f", "--fast: has no effect beside --mode one: omit one of them"),
     ],
 )
 def test_range_and_conditions_are_checked(parse, line, problem):

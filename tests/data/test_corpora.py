@@ -124,7 +124,7 @@ def test_csv_fields_stay_strings(load, tmp_path):
         (
             "csv",
             {"text_column": "other", "summary_column": "other"},
-            "each column must be another one, but they are docum",
+            "each column must be a different one, but they are docum",
         ),
     ],
 )

@@ -49,7 +49,7 @@ def test_concatenated_files_may_repeat_one(load, tmp_path):
         (
             "summary",
             {},
-            "line 1: each column must be another one, but they are document: 'document', summary: 'summary', p",
+            "line 1: each column must be a different one, but they are document: 'document', summary: 'summary', p",
         ),
         ("task", {"task": ["a"]}, r"line 2: 'task' is list, unlike in other rows: \['a'\]"),
         ("task", {"task": 7}, "line 2: 'task' must be text, but is int: 7"),

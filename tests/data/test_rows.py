@@ -10,7 +10,7 @@ from tests.data.files import ROWS, json_lines, write
 GOOD = json_lines(ROWS[:1])
 # name and content of a file -> the error, after its path
 BAD = [
-    ("rows.txt", "text", r": cannot tell from its name how to read .* name a .json, .jsonl, .csv, .tsv"),
+    ("rows.txt", "text", r": unknown file type: name a .json, .jsonl, .csv, .tsv"),
     ("rows.parquet", "text", ": not a complete Parquet file"),
     *((name, b"", " is empty") for name in ("rows.json", "rows.csv", "a.source")),
     ("rows.jsonl", "\n\n", " has no rows"),

@@ -94,11 +94,11 @@ def test_what_was_cut_off_is_shown_and_shortened():
     ]
     page = as_page(Explanation("m", "drgd", [text], "", words, []))
     texts = Reader(page).texts["p"]
-    assert "Never read: the last 1000 words, which did not fit" in texts
+    assert "Not read: the last 1000 words, which exceed the model's maximum length." in texts
     assert 300 < texts.count("never ") < 400
     nothing = [SourceWord(0, 0, 3, "one", False), SourceWord(1, 0, 3, "two", True, {"copied": 0.0})]
     texts = Reader(as_page(Explanation("m", "drgd", ["one", "two"], "", nothing, []))).texts["p"]
-    assert "Never read: all 1 word, which" in texts
+    assert "Not read: all 1 word, which exceeds" in texts
 
 
 @pytest.mark.thorough

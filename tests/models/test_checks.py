@@ -70,7 +70,7 @@ def test_numbers_are_finite_and_fit_into_tensors():
     ("setting", "value", "error", "message"),
     [
         ("model_max_length", "512", TypeError, "the tokenizer's `model_max_length` must be a number, but is '512'"),
-        ("unk_token", "", ValueError, "the tokenizer's `unk_token` is empty: name a token, or leave it out"),
+        ("unk_token", "", ValueError, "the tokenizer's `unk_token` is empty: name a token, or omit it"),
     ],
 )
 def test_tokenizer_whose_file_was_written_by_hand_is_told(tiny_tokenizer, setting, value, error, message):

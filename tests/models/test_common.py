@@ -418,7 +418,9 @@ def test_negative_generation_keys_are_refused(architecture, key):
 def test_generation_key_of_another_architecture_is_refused(architecture):
     model = architecture.model()
     key = next(name for name, setting in SETTINGS.items() if setting.architecture and name not in model.generation_keys)
-    with pytest.raises(ValueError, match=f"`{key}`: the model is a {model.config.model_type}, which does not have it"):
+    with pytest.raises(
+        ValueError, match=f"`{key}`: the model is a {model.config.model_type}, which does not support it"
+    ):
         generate(model, architecture.inputs(), **{key: True})
 
 

@@ -206,7 +206,7 @@ def test_rules_that_transformers_does_not_have_are_refused_where_it_searches(rul
     for setting, asked in (("do_sample", True), ("use_cache", False), ("output_scores", True)):
         message = (
             f"`{name}` is '{value}', which the beam search of transformers lacks, but `{setting}` needs that search: "
-            "leave one of them out"
+            "omit one of them"
         )
         with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
             GDLF.model().generate(

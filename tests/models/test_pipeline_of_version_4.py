@@ -272,7 +272,7 @@ def test_row_stop(summarizer):
 
 
 def test_settings_of_other_architectures_are_refused(folder, summarizer):
-    message = "`min_new_words`: the model is a t5, which does not have it"
+    message = "`min_new_words`: the model is a t5, which does not support it"
     with pytest.raises(ValueError, match=message):
         summarizer(SENTENCES[0], min_new_words=3)
     with pytest.raises(ValueError, match=message):

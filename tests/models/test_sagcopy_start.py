@@ -101,7 +101,7 @@ def test_saved_model_needs_its_start_no_more(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "bart", "message"),
     [
-        ({"d_model": 48}, {}, r"`d_model` is 48, but 16 in `start_name` \(.*\): leave it out"),
+        ({"d_model": 48}, {}, r"`d_model` is 48, but 16 in `start_name` \(.*\): omit it"),
         ({"norm": "pre"}, {}, r"`norm` is pre, but post in `start_name`"),
         ({}, {"decoder_ffn_dim": 20}, "whose `ffn_dim` differ: 24 and 20"),
         ({}, {"encoder_attention_heads": 2}, "whose `attention_heads` differ: 2 and 4"),

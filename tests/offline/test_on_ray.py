@@ -28,7 +28,7 @@ def test_shards_are_the_same_and_survive_a_killed_process(mortal, local_ray):
     job, here = plan(mortal, "out", rows), plan(mortal, "here", rows)
     said: list[str] = []
     engine = partial(on_ray, work(mortal, is_mortal=True), job, address=None, announce=said.append)
-    with pytest.raises(ValueError, match="--num_processes 5: Ray has 4 CPUs and 0 GPUs: at most 4"):
+    with pytest.raises(ValueError, match="--num_processes 5: Ray has 4 CPUs and 0 GPUs: give at most 4"):
         run_plan(job, {}, partial(engine, number=5))
     run_plan(here, {}, partial(in_this_process, work(mortal), here))
     # a shard of an earlier run

@@ -51,7 +51,7 @@ def test_columns_that_are_named_like_predictions(run, column):
     assert json.loads(output)["rouge"]["rouge1"]["predictions"]["fmeasure"] == 0
     assert f"predictions from '{column}'" in notes
     _, notes, _ = run(line, p_jsonl=2 * [{"bart": "The mill burned.", **GOLD[0]}], g_jsonl=2 * GOLD)
-    assert "predictions are the references, perhaps from the same column" in notes
+    assert "predictions are identical to the references, perhaps from the same column" in notes
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_lists_of_predictions_are_sentences_of_one(run):
     line = "evaluate --predictions p.jsonl --references r.txt --rouge_types rouge1"
     similar = ["The old bridge opened on Monday", "On Monday the old bridge was opened"]
     _, notes, _ = run(line, p_jsonl=[{"prediction": similar}], r_txt="A bridge opened.")
-    assert "'prediction' has lists of similar texts, which are joined: keep one summary a row" in notes
+    assert "'prediction' has lists of similar texts, which are joined: keep one summary per row" in notes
     _, notes, _ = run(line, p_jsonl=[{"prediction": ["The bridge opened.", "It cost three million."]}])
     assert "lists" not in notes
 

@@ -95,7 +95,7 @@ def test_a_model_without_first_token_is_refused_at_the_door(recipe, tiny_tokeniz
 def test_an_architecture_beside_a_checkpoint_of_another_is_refused(recipe, tiny_tokenizer, tmp_path, name):
     model = save(tmp_path / "model", foreign("bart", tiny_tokenizer), tiny_tokenizer)
     hint = f", or start it with --config_overrides start_name={model}" if name == "sagcopy" else ""
-    with pytest.raises(ValueError, match=f"--model_type {name}: {model} is a bart: leave one of the two out{hint}$"):
+    with pytest.raises(ValueError, match=f"--model_type {name}: {model} is a bart: omit one of the two{hint}$"):
         recipe(model, model_type=name)
 
 
@@ -142,7 +142,7 @@ def test_training_rows_are_streamed(recipe, tiny_tokenizer, tmp_path, caplog):
     model, processor = build_with_processor(GDLF, tiny_tokenizer)
     assert recipe(save(tmp_path / "gdlf", model, processor), "own", **streamed, max_steps=1)["train_loss"] > 0
     assert f"{folder}, train: documents from 'document', summaries from 'summary'" in caplog.text
-    with pytest.raises(ValueError, match="--streaming: needs --max_steps, as a stream"):
+    with pytest.raises(ValueError, match="--streaming: needs --max_steps, because the length"):
         recipe(bart, "endless", **streamed, max_steps=None)
     with pytest.raises(ValueError, match="--streaming: excludes --train_tokens_per_batch, which reads all rows"):
         recipe(bart, "packed", **{**streamed, "per_device_train_batch_size": None}, train_tokens_per_batch=100)
@@ -180,7 +180,7 @@ def test_flags_that_end_training_are_refused_before_the_corpus_is_prepared(
 
 def test_a_run_without_an_update_saves_no_model(recipe, tiny_tokenizer, tmp_path):
     model = save(tmp_path / "model", foreign("bart", tiny_tokenizer), tiny_tokenizer)
-    with pytest.raises(ValueError, match="no update was made, as the training documents fill no batch: leave out"):
+    with pytest.raises(ValueError, match="no update was made, because the training documents fill no batch: omit"):
         recipe(model, per_device_train_batch_size=9, dataloader_drop_last=True)
     assert not (tmp_path / "out" / "model.safetensors").exists()
 

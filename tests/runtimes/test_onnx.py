@@ -141,7 +141,7 @@ def test_a_folder_of_another_version_is_refused(checkpoint, tmp_path):
 
 def test_what_graphs_cannot_do_is_refused(checkpoint):
     model, read = load(checkpoint / "onnx"), inputs(checkpoint, DOCUMENTS)
-    with pytest.raises(ValueError, match="ONNX graphs do not support `output_attentions`: leave it out"):
+    with pytest.raises(ValueError, match="ONNX graphs do not support `output_attentions`: omit it"):
         model.generate(**read, output_attentions=True, return_dict_in_generate=True)
     with pytest.raises(ValueError, match="ONNX graphs do not support `labels`"):
         model(**read, decoder_input_ids=read["input_ids"][:, :2], labels=read["input_ids"][:, :2])

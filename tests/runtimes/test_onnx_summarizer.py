@@ -70,7 +70,7 @@ def test_every_way_to_call_it(checkpoint):
 def test_what_the_search_lacks_is_named(checkpoint):
     lean = OnnxSummarizer(checkpoint)
     for settings in ({"typical_p": 0.5, "do_sample": True}, {"penalty_alpha": 0.6}, {"stop_sequence": "."}):
-        with pytest.raises(ValueError, match="ONNX Runtime's search lacks: leave it out, or load the checkpoint"):
+        with pytest.raises(ValueError, match="ONNX Runtime's search lacks: omit it, or load the checkpoint"):
             lean(DOCUMENTS, **settings)
     with pytest.raises(ValueError, match="`num_return_sequences` is 3, but must be at most `num_beams`"):
         lean(DOCUMENTS, num_beams=2, num_return_sequences=3)

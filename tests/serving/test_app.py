@@ -62,7 +62,7 @@ def test_inference_client_is_its_client(address, summarizer):
     plain, asked, (status, message), *about = json.loads(done.stdout)
     assert plain == summarizer(DOCUMENT)[0]["summary_text"]
     assert asked == summarizer(DOCUMENT, num_beams=2, max_new_tokens=3)[0]["summary_text"]
-    assert (status, "`num_beams` is 10000, but must be less than or equal to 16" in message) == (422, True)
+    assert (status, "`num_beams` is 10000, but must be at most 16" in message) == (422, True)
     assert about == [True, "summarization"]
 
 
@@ -100,7 +100,7 @@ def test_bad_documents_fail_alone(client, summarizer):
         if text == long:
             assert response.status_code == 422
             assert response.json()["error"].endswith(
-                "tokens, but the model reads at most 48: shorten it, leave `truncation` out, or set `long_documents` "
+                "tokens, but the model reads at most 48: shorten it, omit `truncation`, or set `long_documents` "
                 "to extract or windows"
             )
         else:
@@ -431,4 +431,4 @@ def test_max_time_ends_a_summary_as_it_is(client, summarizer):
     (record,) = client.post("/", json={"inputs": DOCUMENT, "parameters": parameters}).json()
     assert len(summarizer.tokenizer(record["summary_text"])["input_ids"]) < 100
     refused = client.post("/", json={"inputs": DOCUMENT, "parameters": {"max_time": 0}})
-    assert (refused.status_code, refused.json()["error"]) == (422, "`max_time` is 0, but must be greater than 0")
+    assert (refused.status_code, refused.json()["error"]) == (422, "`max_time` is 0, but must be above 0")

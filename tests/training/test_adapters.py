@@ -210,4 +210,4 @@ def test_without_peft_it_is_said_what_to_install(command, tmp_path):
         [sys.executable, "-c", f"{code} sys.exit(run_recipe({arguments!r}))"], capture_output=True, text=True
     )
     assert ended.returncode == 2
-    assert "--lora_r 2: needs peft: pip install 'hf-summ[lora]'" in ended.stderr
+    assert "--lora_r 2: needs PEFT: pip install 'hf-summ[lora]'" in ended.stderr

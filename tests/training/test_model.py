@@ -39,7 +39,7 @@ def test_case_is_restored_if_the_vocabulary_or_the_run_says_so(tiny_tokenizer, t
         assert processor.restore_case is given
     with pytest.raises(ValueError, match="--restore_case True: the vocabulary is not in lower case: make one with"):
         settle_case(True, SagCopyProcessor(tiny_tokenizer), config)
-    with pytest.raises(ValueError, match="--restore_case True: bart has no processor of this package: leave it out"):
+    with pytest.raises(ValueError, match="--restore_case True: bart has no processor of this package: omit it"):
         settle_case(True, uncased, AutoConfig.for_model("bart"))
 
 

@@ -347,7 +347,7 @@ def test_two_processes_give_the_losses_of_one(settings, tmp_path):
     output, errors = process.communicate()
     assert process.returncode == 0, errors
     assert sorted(re.findall(r"process \d of \d", output)) == ["process 0 of 2", "process 1 of 2"]
-    assert errors.count("FSDP is off, as accelerate shards over GPUs only: each process has the whole model") == 1
+    assert errors.count("FSDP is off, because accelerate shards over GPUs only: each process has the whole model") == 1
     keys = ("loss", "nll", "grad_norm", "learning_rate")
     for kind in kinds:
         alone, shared = (tiny.history(tmp_path / name, *keys) for name in (kind, f"{kind}2"))

@@ -67,5 +67,5 @@ def test_fewer_than_two_judges_cannot_agree(measure, judgments):
 
 
 def test_what_cannot_be_measured_is_told():
-    with pytest.raises(ValueError, match="has none of judge 1 on unit 0, but Fleiss' kappa needs all: leave out"):
+    with pytest.raises(ValueError, match="has none of judge 1 on unit 0, but Fleiss' kappa needs all: omit"):
         fleiss_kappa([[0, 1], [math.nan, 1]])

@@ -143,7 +143,7 @@ def import_peft(what: str) -> Any:
     try:
         import peft
     except ImportError as error:
-        raise ImportError(f"{what}: needs peft: pip install 'hf-summ[lora]'") from error
+        raise ImportError(f"{what}: needs PEFT: pip install 'hf-summ[lora]'") from error
     return peft
 
 

@@ -48,29 +48,29 @@ class ModelArguments:
     )
     config_name: str | None = flag(
         "model",
-        "Checkpoint whose config.json describes the new model, named as model_name_or_path",
-        unset="that of model_type",
+        "Checkpoint whose config.json describes the new model, named like model_name_or_path",
+        unset="the defaults of model_type",
     )
     tokenizer_name: str | None = flag(
-        "model", "Processor or tokenizer, named as model_name_or_path", unset="the checkpoint's"
+        "model", "Processor or tokenizer, named like model_name_or_path", unset="the checkpoint's"
     )
     config_overrides: dict[str, Any] = flag(
         "model",
-        "Values of the model's configuration as key=JSON; keys may be dotted, and the flag may be repeated",
+        "Values of the model's configuration as key=JSON, with dots for nested keys; may be repeated",
         default={},
         unset="none",
         action=MergeOverrides,
         nargs="+",
     )
     cache_dir: str | None = flag(
-        "reporting decoding", "Folder for downloads and prepared data", unset="that of Hugging Face's libraries"
+        "reporting decoding", "Folder for downloads and prepared data", unset="the cache of Hugging Face's libraries"
     )
     model_revision: str = flag("model updates", "Branch, tag or commit of the checkpoint", default="main")
-    token: str | None = flag("secret", "Hub token for private repositories", unset="HF_TOKEN, or that of your login")
+    token: str | None = flag("secret", "Hub token for private repositories", unset="HF_TOKEN, or your login's token")
     trust_remote_code: bool = flag("model decoding", "Run code that comes with a Hub repository", default=False)
     attn_implementation: Literal["eager", "sdpa", "flash_attention_2", "flex_attention"] | None = flag(
         "training decoding updates",
-        "How attention is computed, which changes speed and rounding; the checkpoint does not store it",
+        "Implementation of attention, which affects speed and rounding; the checkpoint does not store it",
         unset="sdpa if the model has it, otherwise eager",
     )
     resize_position_embeddings: bool | None = flag(
@@ -107,7 +107,7 @@ def load_config(arguments: ModelArguments) -> PreTrainedConfig:
         starts = is_known and hasattr(CONFIG_MAPPING[arguments.model_type], "start_name")
         hint = f", or start it with --config_overrides start_name={source}" if starts else ""
         raise ValueError(
-            f"--model_type {arguments.model_type}: {source} is a {config.model_type}: leave one of the two out{hint}"
+            f"--model_type {arguments.model_type}: {source} is a {config.model_type}: omit one of the two{hint}"
         )
     if not config.is_encoder_decoder:
         raise ValueError(f"{config.model_type} is not an encoder-decoder: choose a model such as bart")
@@ -192,5 +192,5 @@ def naming(flag: str, name: str | None) -> Generator[None]:
         is_there = name is None or Path(name).exists() or isinstance(error.__cause__, RemoteEntryNotFoundError)
         if is_there or "cannot be reached" in str(error):
             raise
-        reason = "no such folder, and no such repository on the Hub within reach"
+        reason = "neither a folder nor a repository on the Hub that can be reached"
         raise ValueError(f"--{flag} {one_line(name):.80}: {reason}") from error

@@ -45,7 +45,7 @@ def read_dictionary(path: str | os.PathLike) -> list[str]:
     for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
         piece, *count = line.split() or [""]
         if len(count) != 1 or piece in pieces:
-            raise ValueError(f"{path}, line {number}: must be another piece and its count, but is {line!r:.60}")
+            raise ValueError(f"{path}, line {number}: must be a new piece and its count, but is {line!r:.60}")
         pieces[piece] = len(pieces)
     for piece in _SPECIAL:
         pieces.setdefault(piece, len(pieces))
@@ -82,7 +82,7 @@ def bart_of_mass(
     names = ("embed_tokens.weight", "embed_positions.weight", "layernorm_embedding.weight", "layers.0.fc1.weight")
     for name in (f"model.{side}.{name}" for side in ("encoder", "decoder") for name in names):
         if name not in renamed:
-            raise ValueError(f"{source} is not a MASS: it lacks {name}")
+            raise ValueError(f"{source} is not a checkpoint of MASS: it lacks {name}")
     embedding = renamed["model.encoder.embed_tokens.weight"]
     if len(embedding) != len(pieces):
         raise ValueError(f"{source} has {len(embedding)} pieces, but {dictionary} {len(pieces)}")
@@ -100,7 +100,7 @@ def bart_of_mass(
     missing, unknown = model.load_state_dict(renamed, strict=False)
     missing = [name for name in missing if not name.endswith(("embed_tokens.weight", "lm_head.weight", "logits_bias"))]
     for problem in (*(f"it lacks {name}" for name in missing), *(f"{name} is unknown" for name in unknown)):
-        raise ValueError(f"{source} is not a MASS: {problem}")
+        raise ValueError(f"{source} is not a checkpoint of MASS: {problem}")
     return model
 
 

@@ -24,21 +24,21 @@ COMMANDS = {
     "summarize": "Summarize text files, or the rows of corpora",
     "extract": "Extractive summaries, without a model",
     "serve": "Serve a model over HTTP",
-    "explain": "Show where a summary's words came from, on a page",
-    "data": "Show what a corpus contains, what looks wrong in it, and what to do about it",
-    "prepare": "Write the rows of a public corpus from its files, and check their number",
+    "explain": "Make a page that shows where a summary's words came from",
+    "data": "Report what a corpus contains, what looks wrong in it, and how to fix it",
+    "prepare": "Convert a public corpus's files to rows, and check their number",
     "vocabulary": "Fit a vocabulary to your corpus and write a processor folder",
     "key-phrases": "Fit key phrases to your corpus and write a processor folder",
-    "idf": "Count in how many documents of your corpus each word occurs",
-    "export": "Write a checkpoint's graphs for ONNX Runtime",
-    "convert": "Convert a checkpoint of MASS to one of transformers",
+    "idf": "Count the documents of your corpus in which each word occurs",
+    "export": "Export a checkpoint to ONNX Runtime",
+    "convert": "Convert a MASS checkpoint to transformers",
     "train": "Train, evaluate and predict from a configuration",
     "average": "Average the weights of checkpoints",
     "compare-lms": "Compare language models as judges of text",
     "evaluate": "Score predictions against references",
     "compare": "Show the summaries of several systems side by side",
     "votes": "Make blind voting sheets, and count the votes",
-    "table": "Run a table of one of the papers",
+    "table": "Reproduce a table of one of the papers",
 }
 # commands that set up logging themselves
 _LOGGING = (["train"], ["table"])
@@ -69,7 +69,7 @@ def main(argv: list[str] | None = None) -> int:
         return _BROKEN_PIPE
     except KeyboardInterrupt:
         # on a new line, below the progress bar
-        print("\nhf-summ: interrupted: the same command starts over", file=sys.stderr)
+        print("\nhf-summ: interrupted: rerun the command to start over", file=sys.stderr)
         return _INTERRUPTED
     except OSError as error:
         print(f"hf-summ: error: standard output: {error_line(error.strerror)}", file=sys.stderr)

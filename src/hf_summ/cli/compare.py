@@ -28,7 +28,7 @@ class ExampleFlags:
     samples: int = flag("data", "Number of rows to show", 5, range=Range(1), unless=("rows",), metavar="N")
     seed: int = flag("data", "Random seed of the rows", 0, unless=("rows",), range=Range(0))
     shade: Literal["reference", "document", "none"] = flag(
-        "reporting", "What the shaded words of summaries are shared with", "reference"
+        "reporting", "Text that shares the shaded words with a summary", "reference"
     )
     language: str = flag("reporting", "ISO 639 code of the texts' language", "en")
     output: str | None = flag("reporting", "File to write", unset="print Markdown", metavar="PAGE.md|PAGE.html")

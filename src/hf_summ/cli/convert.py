@@ -7,9 +7,9 @@ def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "convert",
-        description="Convert a pre-trained MASS of its authors' program to an equivalent BART with its tokenizer. "
+        description="Convert a MASS checkpoint of its authors' program to an equivalent BART with its tokenizer. "
         "SAGCopy starts from it, and it can be trained or used like any other BART. Only weights are read; a "
-        "checkpoint with code is refused.",
+        "checkpoint that contains code is rejected.",
     )
     parser.add_argument("kind", choices=["mass"], help="Kind of the checkpoint")
     parser.add_argument("checkpoint", metavar="CHECKPOINT.pt", help="File with the weights")

@@ -83,5 +83,7 @@ def run(arguments: argparse.Namespace) -> None:
         print(f"hf-summ: the text differs from the training data: it has {unlike}", file=sys.stderr)
     unread = sum(not word.is_read for word in explanation.source_words)
     if unread:
-        print(f"hf-summ: the last {unread} words did not fit into the model's input", file=sys.stderr)
+        print(
+            f"hf-summ: the model did not read the last {unread} words, which exceed its maximum length", file=sys.stderr
+        )
     print(explanation.summary.strip())

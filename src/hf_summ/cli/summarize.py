@@ -111,13 +111,13 @@ def _notes(read: list[tuple[str | list[str], dict[str, Any]]], long_documents: s
             f"{details['read_tokens'] / details['source_tokens']:.0%} of {_shown([name])}" for name, details in cut
         )
         hint = ": set --long_documents to windows to read all, or to extract to read the most important sentences"
-        yield f"too long for the model, which read {shown([*shares])}{hint if long_documents == 'truncate' else ''}"
+        hint = hint if long_documents == "truncate" else ""
+        yield f"too long for the model, which read only {shown([*shares])}{hint}"
     unlike = [(name, details["unlike"]) for name, details in read if "unlike" in details]
     if unlike:
-        differ = (
-            "differs from the training data: it" if len(unlike) == 1 else "differ from the training data: the first"
-        )
-        yield f"{_shown(name for name, _ in unlike)}: {differ} has {unlike[0][1]}"
+        differ, first = ("differs", "it") if len(unlike) == 1 else ("differ", "the first")
+        names = _shown(name for name, _ in unlike)
+        yield f"{names} {differ} from the training data: {first} has {unlike[0][1]}"
 
 
 def _shown(names: Iterable[str | list[str]]) -> str:

@@ -114,7 +114,7 @@ def run_rows(arguments: argparse.Namespace) -> None:
     )
     # before the model, whose libraries load slowly
     plan.check()
-    arguments.interrupted = f"the same command resumes in {arguments.output}"
+    arguments.interrupted = f"rerun the command to resume in {arguments.output}"
     end_on_sigterm()
     find_model(arguments)
     with loading(arguments.model):
@@ -168,7 +168,7 @@ def _notes(outcome: Any, folder: str) -> Iterator[str]:
         yield f"{outcome.failed:,} of these rows have no summary: see their column 'error'"
     if outcome.cut:
         read = 1 - outcome.cut_tokens / outcome.source_tokens
-        yield f"{outcome.cut:,} of them are longer than the model reads: {read:.0%} of their tokens were read"
+        yield f"{outcome.cut:,} of them were too long for the model, which read {read:.0%} of their tokens"
     if outcome.unlike:
         yield f"{outcome.unlike:,} of them differ from the training data: one has {outcome.difference}"
 

@@ -57,7 +57,7 @@ class ModelFlags:
     )
     source_prefix: str | None = flag(
         "decoding",
-        "Text to put before each document, for models that were trained with several",
+        "Prefix of each document, for models that were trained with several prefixes",
         unset="the checkpoint's",
         metavar="TEXT",
     )
@@ -212,11 +212,11 @@ def find_model(arguments: argparse.Namespace) -> None:
         graphs = model_with_graphs(name)
     if arguments.model is None:
         arguments.model = str(graphs or bundled_model())
-        print(f"hf-summ: no --model: {DEFAULT_MODEL}, which writes {purpose(DEFAULT_MODEL)}", file=sys.stderr)
+        print(f"hf-summ: no --model: using {DEFAULT_MODEL}, which writes {purpose(DEFAULT_MODEL)}", file=sys.stderr)
     else:
         arguments.model = str(graphs or model_folder(name))
     if graphs is not None:
-        print("hf-summ: no --runtime: onnx, in 8 bits; pytorch has 32", file=sys.stderr)
+        print("hf-summ: no --runtime: using onnx, in 8 bits; --runtime pytorch uses 32", file=sys.stderr)
     if getattr(arguments, "runtime", "") is None and (graphs or (Path(arguments.model) / RUNTIME_FILE).is_file()):
         arguments.runtime = "onnx"
 
@@ -311,7 +311,7 @@ def loading(model: str) -> Generator[None]:
         if not Path(model).exists():
             # names with a slash are repositories or paths, not bundled models
             hint = "" if "/" in model else nearest(model, bundled_models(), cutoff=0.7)
-            reason = f"no such folder, and no such repository on the Hub within reach{hint or f': {reason}'}"
+            reason = f"neither a folder nor a repository on the Hub that can be reached{hint or f': {reason}'}"
         raise ValueError(f"--model {model}: cannot be loaded: {reason}") from error
 
 

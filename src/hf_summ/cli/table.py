@@ -40,7 +40,7 @@ def add_parser(commands) -> None:
         help="Folder for the reports and the runs, which tables share (default: %(default)s)",
     )
     # the training recipe parses the rest
-    parser.set_defaults(run=run, more=[], interrupted="the same command resumes where it stopped")
+    parser.set_defaults(run=run, more=[], interrupted="rerun the command to resume where it stopped")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -33,7 +33,7 @@ def _add_make(steps) -> None:
         "make",
         help="Make a sheet for each voter",
         description="Draw documents. Write a page and a table with the same pairs of summaries for each voter, and a "
-        "key to the systems. Files contain one text per line, or rows, as for `hf-summ evaluate`.",
+        "key to the systems. Files contain one text per line, or rows, as in `hf-summ evaluate`.",
     )
     parser.add_argument(
         "--systems",
@@ -52,7 +52,7 @@ def _add_make(steps) -> None:
         "--preset",
         choices=_PROTOCOLS,
         default="gdlf",
-        help="Paper whose questions and numbers of documents and voters are used (default: gdlf)",
+        help="Paper whose questions and numbers of documents and voters to use (default: gdlf)",
     )
     parser.add_argument("--documents", type=int, metavar="N", help="Number of documents (default: the preset's)")
     parser.add_argument("--voters", type=int, metavar="N", help="Number of voters (default: the preset's)")
@@ -73,7 +73,7 @@ def _add_make(steps) -> None:
         "--output", required=True, metavar="FOLDER", help="New or empty folder for the pages and tables"
     )
     parser.add_argument("--key", required=True, metavar="KEY.json", help="New file for the key, outside the folder")
-    parser.set_defaults(run=make, interrupted="the same command starts over")
+    parser.set_defaults(run=make, interrupted="rerun the command to start over")
 
 
 def _add_collect(steps) -> None:
@@ -122,7 +122,7 @@ def make(arguments: argparse.Namespace) -> None:
     systems = {readable(name): files[name].texts() for name in arguments.systems}
     if len(systems) < len(arguments.systems):
         raise ValueError(
-            f"--systems {' '.join(map(readable, arguments.systems))}: the names are equal in the key: rename a file"
+            f"--systems {' '.join(map(readable, arguments.systems))}: these names are equal in the key: rename a file"
         )
     sources = files["sources"]
     sheets, key = make_sheets(

@@ -134,7 +134,7 @@ def check_ranges(settings: Mapping[str, Any], flags: Mapping[str, Flag]) -> None
 
 
 def without_effect(
-    settings: Mapping[str, Any], flags: Mapping[str, Flag], hint: str = "leave one of them out"
+    settings: Mapping[str, Any], flags: Mapping[str, Flag], hint: str = "omit one of them"
 ) -> dict[str, str]:
     """The flags that have no effect beside the others, each with a message.
 

@@ -72,7 +72,7 @@ def choose_columns(
         chosen[PREFIX_COLUMN] = choose_column(columns, prefix_column, (), where, "with `prefix_column`")
     if len(set(chosen.values())) < len(chosen):
         settings = ", ".join(f"{name}: '{column}'" for name, column in chosen.items())
-        raise ValueError(f"{where}: each column must be another one, but they are {settings}")
+        raise ValueError(f"{where}: each column must be a different one, but they are {settings}")
     return chosen
 
 

@@ -53,7 +53,7 @@ def locate(name: str) -> tuple[Path, ...]:
         return path, beside(path, [source.with_suffix(".target").name], "summaries")
     if kind_of_file(path) not in ROW_FILES:
         raise ValueError(
-            f"{path}: cannot tell from its name how to read this file: name a {', '.join(ROW_FILES[:-1])} or "
+            f"{path}: unknown file type: name a {', '.join(ROW_FILES[:-1])} or "
             f"{ROW_FILES[-1]} file, an X.source beside its X.target, or 'documents.txt,summaries.txt' (line-aligned); "
             "text also as .gz, .bz2 or .xz"
         )

@@ -188,7 +188,7 @@ def checked_texts(texts: Iterable[str]) -> Iterator[str]:
     """The texts without lone surrogates; raises an error for what is no text, and at the end if all are blank."""
     empty = True
     if isinstance(texts, (str, bytes, Mapping)) or not isinstance(texts, Iterable):
-        raise TypeError(f"the texts of a vocabulary must be several, but are {type(texts).__name__}: {texts!r:.80}")
+        raise TypeError(f"`documents_and_summaries` must be texts, but is {type(texts).__name__}: {texts!r:.80}")
     for text in texts:
         check_text("documents_and_summaries", text)
         empty = empty and not text.strip()

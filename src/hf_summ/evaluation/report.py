@@ -228,7 +228,7 @@ class Evaluation:
             if blank := sum(not text.strip() for text in texts):
                 yield f"{blank} of {number} {'' if name == 'predictions' else 'texts of '}{name} are blank and score 0"
             if texts == [row[0] for row in self.references]:
-                yield f"{name} are the references, perhaps from the same column"
+                yield f"{name} are identical to the references, perhaps from the same column"
         if blank := sum(not any(text.strip() for text in row) for row in self.references):
             yield f"{blank} of {number} references are blank: their pairs score 0"
         if number == 1:

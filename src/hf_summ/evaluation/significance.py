@@ -193,9 +193,7 @@ def _statistics(name: str, scores: Any, measure: OfSums | None = None) -> tuple[
         raise ValueError(f"`{name}` has shape {values.shape}, but must have {shape} for each of at least one example")
     if not np.isfinite(values).all():
         position = tuple(np.argwhere(~np.isfinite(values))[0])
-        raise ValueError(
-            f"`{name}` contains {values[position]} in row {position[0]}: leave out examples without a score"
-        )
+        raise ValueError(f"`{name}` contains {values[position]} in row {position[0]}: omit examples without a score")
     return (values[:, None], lambda sums: sums[..., 0] / len(values)) if measure is None else (values, measure)
 
 

@@ -272,7 +272,7 @@ def _read(file: str, texts: str, column: str | None, lists: Sequence[str] | None
         rows = [[joined_sentences(row)] for row in rows]
     if texts == "predictions":
         if seen is not None and seen.meaning == "references" and seen.members > seen.rows:
-            notes += (f"{path}: '{chosen}' has lists of similar texts, which are joined: keep one summary a row",)
+            notes += (f"{path}: '{chosen}' has lists of similar texts, which are joined: keep one summary per row",)
     elif seen is not None and (note := seen.note()):
         notes += (f"{path}: {note}",)
     return TextFile(str(path), chosen, rows, places, None if None in ids or not ids else ids, id_column, notes)

@@ -28,7 +28,8 @@ def write_plot(report: dict[str, Any], path: Path) -> None:
         figure = figure_class(figsize=(8, 4.5 * len(trained)), layout="constrained")
         for panel, block in zip(figure.subplots(len(trained), squeeze=False).flat, trained, strict=True):
             _draw_curves(panel, [row for row in block["rows"] if row.get("curve")])
-            panel.set_title(_data_names(block), fontsize=9)
+            if len(trained) > 1:
+                panel.set_title(_data_names(block), fontsize=9)
         _save(figure, report, trained, path.with_name(f"{path.stem}_curves.png"))
     blocks = [block for block in blocks if block["rows"]]
     if report["against"] is not None:
@@ -40,15 +41,22 @@ def write_plot(report: dict[str, Any], path: Path) -> None:
         _save(_relations(report, blocks, figure_class), report, blocks, path)
         return
     rows = max(len(block["rows"]) for block in blocks)
+    # more panels beside each other would be unreadable on a page
+    lines = -(-len(measures) // 3)
+    columns = -(-len(measures) // lines)
     # a figure outside pyplot needs no window system
-    figure = figure_class(figsize=(2 + 2.6 * len(measures), (1.2 + 0.32 * rows) * len(blocks)), layout="constrained")
-    panels = figure.subplots(len(blocks), len(measures), squeeze=False)
-    for line, block in zip(panels, blocks, strict=True):
-        for panel, measure in zip(line, measures, strict=True):
+    size = (2 + 2.6 * columns, (1.2 + 0.32 * rows) * lines * len(blocks))
+    figure = figure_class(figsize=size, layout="constrained")
+    panels = figure.subplots(len(blocks) * lines, columns, squeeze=False)
+    for block, of_block in zip(blocks, panels.reshape(len(blocks), -1), strict=True):
+        for number, (measure, panel) in enumerate(zip(measures, of_block, strict=False)):
             _draw(panel, report["baseline"], block["rows"], measure)
-            panel.set_title(f"{title_of(measure)}, {_data_names(block)}", fontsize=9)
-        for panel in line[1:]:
-            panel.set_yticklabels([])
+            title = title_of(measure).replace("R-", "ROUGE-")
+            panel.set_title(f"{title}, {_data_names(block)}" if len(blocks) > 1 else title, fontsize=9)
+            if number % columns:
+                panel.set_yticklabels([])
+        for panel in of_block[len(measures) :]:
+            panel.remove()
     drawn = (panel.get_legend_handles_labels() for panel in panels.flat)
     handles = {label: handle for pairs in drawn for handle, label in zip(*pairs, strict=True)}
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=2, fontsize=8, frameon=False)
@@ -139,4 +147,5 @@ def _draw_curves(panel, rows: Sequence[Mapping[str, Any]]) -> None:
         panel.plot([update * pace for update in updates], losses, style, lw=1, label=row["row"])
     panel.set_xlabel("seconds of training" if in_seconds else "updates", fontsize=8)
     panel.set_ylabel("negative log-likelihood per token", fontsize=8)
-    panel.legend(fontsize=8, frameon=False)
+    # beside the curves, whose ends it would cover
+    panel.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))

@@ -17,8 +17,8 @@ from hf_summ.experiments.tables import ROUGE_MEASURES, Row, Table
 _CLAIMS = (
     "The papers' claims, as differences in ROUGE with 95% intervals by paired bootstrap over test documents. "
     "A claim holds or fails if the interval excludes zero and the ranges over seeds do not overlap. Otherwise it is "
-    "undecided: if the difference is the true one, the given total number of documents would decide it with a "
-    "probability of 80%, or more seeds are needed."
+    "undecided: either more seeds are needed, or the given total number of documents, which would decide it with a "
+    "probability of 80% if the measured difference is the true one."
 )
 _TRAININGS = (
     "Tokens trained per second (source and target, without padding; CPU seconds where the device is a CPU), documents "

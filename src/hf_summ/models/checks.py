@@ -97,7 +97,7 @@ def check_tokenizer(tokenizer: Any) -> None:
         raise ValueError(f"the tokenizer's `model_max_length` is {limit}, but must be at least 1")
     for name in ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"):
         if getattr(tokenizer, name, None) == "":
-            raise ValueError(f"the tokenizer's `{name}` is empty: name a token, or leave it out")
+            raise ValueError(f"the tokenizer's `{name}` is empty: name a token, or omit it")
 
 
 def class_to_save(own_class: type) -> type:
@@ -357,7 +357,7 @@ def check_own_settings(settings: Mapping[str, Any], model: Any) -> None:
     supported = getattr(model, "generation_keys", ())
     for name, value in settings.items():
         if value is not None and name in SETTINGS and SETTINGS[name].architecture and name not in supported:
-            raise ValueError(f"`{name}`: the model is a {model.config.model_type}, which does not have it")
+            raise ValueError(f"`{name}`: the model is a {model.config.model_type}, which does not support it")
 
 
 def check_generation_config(config: Any) -> None:

@@ -124,7 +124,7 @@ class SagCopyConfig(SummarizationConfig):
             is_set = key != "vocab_size" and getattr(self, key) != getattr(type(self)(), key)
             if is_set and getattr(self, key) != value:
                 raise ValueError(
-                    f"`{key}` is {getattr(self, key)}, but {value} in `start_name` ({self.start_name!r}): leave it out"
+                    f"`{key}` is {getattr(self, key)}, but {value} in `start_name` ({self.start_name!r}): omit it"
                 )
             setattr(self, key, value)
         self.check()

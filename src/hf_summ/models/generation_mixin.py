@@ -200,7 +200,7 @@ class SummarizationGenerationMixin(GenerationMixin):
                 if (value := getattr(generation_config, name)) not in (None, "token"):
                     raise ValueError(
                         f"`{name}` is '{value}', which the beam search of transformers lacks, but `{setting}` needs "
-                        "that search: leave one of them out"
+                        "that search: omit one of them"
                     )
             logger.debug(f"transformers' own search is used because of `{setting}`")
             return search_of_transformers(

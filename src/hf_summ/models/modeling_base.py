@@ -67,7 +67,9 @@ class SummarizationPreTrainedModel(PreTrainedModel):
             if kwargs.get("variant") is None or "file named" not in str(error):
                 raise
             # as in diffusers
-            logger.warning(f"{name} has no weights of the variant {kwargs['variant']!r:.80}: others are loaded")
+            logger.warning(
+                f"{name} has no weights of the variant {kwargs['variant']!r:.80}: the default ones are loaded"
+            )
             return cls.from_pretrained(
                 name, *args, output_loading_info=output_loading_info, **{**kwargs, "variant": None}
             )

@@ -254,9 +254,7 @@ class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, Co
         super().train(mode)
         if self.masked_lm is not None:
             if freeze(self.masked_lm, self._frozen) and mode:
-                raise ValueError(
-                    'the language model is not trained: leave it out, with `exclude_modules=".*masked_lm.*"`'
-                )
+                raise ValueError('the language model is not trained: omit it, with `exclude_modules=".*masked_lm.*"`')
             self.masked_lm.eval()
         return self
 

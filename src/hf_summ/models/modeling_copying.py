@@ -387,9 +387,7 @@ def _check_cache(cache) -> None:
     """Raise a ValueError for a cache whose last layer is no `DecoderStateLayer`, unlike all of ours."""
     layers = getattr(getattr(cache, "self_attention_cache", None), "layers", None) or [None]
     if cache is not None and not isinstance(layers[-1], DecoderStateLayer):
-        raise ValueError(
-            "`cache` is not from this model: leave it out; for prefix tuning, which adds one, use LoRA instead"
-        )
+        raise ValueError("`cache` is not from this model: omit it; for prefix tuning, which adds one, use LoRA instead")
 
 
 def _check_labels(labels: torch.Tensor, vocab_size: int) -> None:

@@ -276,7 +276,7 @@ def _announce_graph(has_documents: bool, has_beams: bool, has_padding: bool) -> 
     """Log, before the first of such steps, that their graph is compiled; other steps cannot use it."""
     inputs = ("several documents" if has_documents else "one document", "beams" if has_beams else "greedy search")
     padded = " and padding" if has_padding else ""
-    logger.warning(f"compiling decoding steps for {' with '.join(inputs)}{padded}: up to a minute at the first time")
+    logger.warning(f"compiling decoding steps for {' with '.join(inputs)}{padded}, which takes up to a minute once")
 
 
 class GdlfModel(GdlfPreTrainedModel, CopyingModel):

@@ -222,7 +222,7 @@ class DocumentSummarizer:
         example = Example.of(example)
         source = {} if example.phrases is None else {"phrases": example.phrases}
         if source and "phrase_starts" not in getattr(self.processor, "model_input_names", ()):
-            raise ValueError("`phrases` are given, but the model does not read key phrases: leave them out")
+            raise ValueError("`phrases` are given, but the model does not read key phrases: omit them")
         _check_document(example.document)
         document = example.document if example.reading is None else example.reading.example
         limit = self.source_limit

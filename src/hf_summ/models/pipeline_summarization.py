@@ -38,7 +38,7 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
       important sentences, as many as fit. "windows" summarizes its parts, joins the summaries, and repeats this until
       they fit. Both need hf_summ, and read `batch_size` texts of an iterator at a time.
     - `language` ("en"): ISO 639 code of the texts, for sentence splitting.
-    - `source_prefix`: text before each document, for models that were trained with several; by default the config's.
+    - `source_prefix`: prefix of each document, for models that were trained with several; by default the config's.
     - `return_details` (False): whether to add `details` to each record: the parts of the text read; see `details_of`.
     - `batch_size` (1): number of texts per call of `generate`.
     - `show_progress` (False): whether to show a progress bar over many texts.

@@ -27,7 +27,7 @@ from hf_summ.offline.shards import ADDED_COLUMNS, Plan, Row, Shard, Summarized
 Progress = Callable[[int], object]
 # a text that every model can summarize, unless the model or its settings are wrong
 _PLAIN_TEXT = "The mayor opened the new bridge on Monday."
-LESS_MEMORY = "if memory was too small, lower --batch_size or --num_processes; the same command resumes"
+LESS_MEMORY = "if memory was too small, lower --batch_size or --num_processes, and rerun the command to resume"
 # how often processes of a Ray cluster may end at a shard, which is not necessarily the cause
 ATTEMPTS = 3
 # between the numbers of two seeds; on a CPU, torch reads 32 bits of them
@@ -382,5 +382,5 @@ def _processes(number: int | None) -> tuple[int, int]:
     most = min(cpus, gpus) if gpus else cpus
     if most < (number or 1):
         # they would wait for ever
-        raise ValueError(f"--num_processes {number or 1}: Ray has {cpus} CPUs and {gpus} GPUs: at most {most}")
+        raise ValueError(f"--num_processes {number or 1}: Ray has {cpus} CPUs and {gpus} GPUs: give at most {most}")
     return number or most, 1 if gpus else 0

@@ -23,7 +23,7 @@ FORMATS = {"parquet": ".parquet", "jsonl": ".jsonl.gz"}
 # columns besides the summary: the document's number of tokens before truncation, the number of removed tokens, and why
 # there is no summary, or an empty string
 ADDED_COLUMNS = ("source_tokens", "cut_tokens", "error")
-_WRITE_AGAIN = "remove it, and the same command writes it again"
+_WRITE_AGAIN = "remove it, and rerun the command to write it again"
 
 
 class Row(NamedTuple):
@@ -94,8 +94,8 @@ class Plan:
         names = self.schema.names
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise ValueError(
-                f"--output_column {one_line(self.output_column)}: the output has two columns '{one_line(twice)}': name "
-                "another, or keep others with --columns"
+                f"--output_column {one_line(self.output_column)}: the output would have two columns "
+                f"'{one_line(twice)}': name another, or choose other --columns"
             )
 
     @property
@@ -161,7 +161,7 @@ class Plan:
             digits = path.name[len(_NAME) :].partition(".")[0]
             number = int(digits) if digits.isdecimal() else 0
             if path.name != self._path(number).name or number >= (self.number or math.inf):
-                raise ValueError(f"{path}: no shard of these summaries: remove it, or name another folder")
+                raise ValueError(f"{path} is not a shard of these summaries: remove it, or name another folder")
             rows, expected = _rows_in(path), self.rows_per_shard
             if self.source.number is not None:
                 expected = min(expected, self.source.number - number * expected)
@@ -184,7 +184,7 @@ class Plan:
                         lines.write(f"{to_json(row)}\n".encode())
         except OSError as error:
             reason = error.strerror or one_line(error)
-            raise OSError(f"{path}: cannot be written ({reason}): the same command resumes once it can") from error
+            raise OSError(f"{path}: cannot be written ({reason}): rerun the command once it can") from error
 
     def _path(self, number: int) -> Path:
         return self.folder / f"{_NAME}{number:08d}{FORMATS[self.format]}"

@@ -94,7 +94,7 @@ def _problem(model: "PreTrainedModel") -> str | None:
     """Why a model cannot be exported, or None."""
     config = model.config
     if config.model_type not in _MODEL_TYPES:
-        return f"is a {config.model_type}, which has no graphs: export one of {', '.join(_MODEL_TYPES)}"
+        return f"is a {config.model_type}, which cannot be exported: name one of {', '.join(_MODEL_TYPES)}"
     if hasattr(config, "quantization_config"):
         return "has 8 bits already: export the checkpoint in 32 bits, with --int8"
     if hasattr(model, "peft_config"):

@@ -190,7 +190,7 @@ class OnnxGeneration(PreTrainedModel):
         """The scores of the next subword after each one of `decoder_input_ids`, step by step."""
         for name in _NOT_READ:
             if (value := inputs.get(name)) is not None and value is not False:
-                raise ValueError(f"ONNX graphs do not support `{name}`: leave it out, or load the checkpoint itself")
+                raise ValueError(f"ONNX graphs do not support `{name}`: omit it, or load the checkpoint itself")
         mask, tokens, source, cache = (inputs[name] for name in _INPUTS)
         # the name before transformers 5.24
         cache = inputs.get("past_key_values", cache)

@@ -144,7 +144,7 @@ class OnnxSummarizer(DocumentSummarizer):
         merged["num_beams"] = merged["num_beams"] or 1
         if (name := lacking(merged)) is not None:
             raise UnsupportedSetting(
-                f"`{name}` is {merged[name]!r:.80}, which ONNX Runtime's search lacks: leave it out, or load the "
+                f"`{name}` is {merged[name]!r:.80}, which ONNX Runtime's search lacks: omit it, or load the "
                 "checkpoint itself with `pipeline`"
             )
         self._check_length(merged)

@@ -60,7 +60,14 @@ _TEXT, _TURTLE = "text/plain", "text/turtle"
 _DISCONNECTED = 499, "the client has disconnected"
 # what to do about a document that is too long
 _CALL_HINT = "or call the pipeline with `truncation=True`"
-_REQUEST_HINT = "leave `truncation` out, or set `long_documents` to extract or windows"
+_REQUEST_HINT = "omit `truncation`, or set `long_documents` to extract or windows"
+# pydantic's words -> ours
+_WORDS = {
+    "Input should be": "must be",
+    "less than or equal to": "at most",
+    "greater than or equal to": "at least",
+    "greater than": "above",
+}
 # seconds between updates of the gauges
 _INTERVAL = 0.1
 
@@ -252,7 +259,9 @@ def _body_problem(problems: Sequence[dict[str, Any]], parameters: set[str]) -> H
     elif name == "inputs":
         message = f"`inputs` must be a string or a list of strings, but is {value!r:.80}"
     else:
-        message = f"`{name}` is {value!r:.80}, but {reason.replace('Input should be', 'must be')}"
+        for theirs, ours in _WORDS.items():
+            reason = reason.replace(theirs, ours)
+        message = f"`{name}` is {value!r:.80}, but {reason}"
     return HTTPException(422, error_line(message))
 
 

@@ -17,7 +17,7 @@ _PIPELINE_SETTINGS = {
     # as in transformers' `TruncationStrategy`
     "truncation": Setting(
         Literal["do_not_truncate", "longest_first", "only_first", "only_second"],
-        help="`do_not_truncate` refuses a document that is too long; the others truncate it",
+        help="`do_not_truncate` rejects a document that is too long; the others truncate it",
     ),
     "long_documents": Setting(
         Literal["truncate", "extract", "windows"], help="How to read a document that is too long"

@@ -19,19 +19,21 @@ class Limits:
     batch_wait: float = flag(
         "reporting", "Milliseconds that an idle service waits for more requests before decoding", 5.0
     )
-    limit_queue: int = flag("reporting", "Number of waiting requests at which further ones are refused", 256)
+    limit_queue: int = flag("reporting", "Number of waiting requests above which further ones are rejected", 256)
     limit_body: int = flag("reporting", "Maximum number of bytes of a request", 1_048_576)
     limit_source_tokens: int = flag("reporting", "Maximum number of tokens of a document", 100_000)
-    limit_new_tokens: int = flag("reporting", "Maximum number of new tokens per summary, for the default too", 1024)
-    limit_num_beams: int = flag("reporting", "Maximum number of beams, for the default too", 16)
+    limit_new_tokens: int = flag(
+        "reporting", "Maximum number of new tokens per summary; the default must not exceed it", 1024
+    )
+    limit_num_beams: int = flag("reporting", "Maximum number of beams; the default must not exceed it", 16)
     limit_work: float = flag(
-        "reporting", "Maximum product of windows, beams, new tokens and tokens that each new token reads", 1e7
+        "reporting", "Maximum product of windows, beams, new tokens and tokens attended to per new token", 1e7
     )
     limit_decode_seconds: float = flag("reporting", "Seconds after which the decoding of a summary is aborted", 30.0)
     limit_seconds: float = flag("reporting", "Seconds that a client may take to send the body of a request", 20.0)
     allowed_hosts: str = flag(
         "reporting",
-        "Comma-separated names and addresses of this service, such as *.example.org: requests to others are refused",
+        "Comma-separated names and addresses of this service, such as *.example.org; requests to others are rejected",
         "",
         unset="localhost, 127.0.0.1 and [::1], if --host is one of them, and otherwise any",
     )

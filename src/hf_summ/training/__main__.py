@@ -34,7 +34,7 @@ def main(argv: list[str] | None = None, prefix: str = "") -> int:
     except KeyboardInterrupt:
         # on a line below the progress bar
         if arguments is None:
-            print(f"\n{prefix}interrupted: the same command starts over", file=sys.stderr)
+            print(f"\n{prefix}interrupted: rerun the command to start over", file=sys.stderr)
         elif arguments.training.do_train and arguments.training.process_index == 0:
             print(f"\n{prefix}{_resume_hint(arguments.training.output_dir, 'interrupted')}", file=sys.stderr)
         return 130
@@ -64,8 +64,8 @@ def _resume_hint(folder: str, reason: str) -> str:
 
     checkpoint = last_complete_checkpoint(folder)
     if checkpoint is None:
-        return f"{reason} before the first checkpoint: the same command starts over"
-    return f"{reason}: the same command resumes from {checkpoint}"
+        return f"{reason} before the first checkpoint: rerun the command to start over"
+    return f"{reason}: rerun the command to resume from {checkpoint}"
 
 
 def _is_full(folder: str) -> bool:

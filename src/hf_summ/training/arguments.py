@@ -147,7 +147,7 @@ class DataArguments:
     extract_idf: str | None = flag(
         "training decoding updates",
         "File of document frequencies for the stage, written by `hf-summ idf`",
-        unset="those within each document",
+        unset="frequencies within each document",
         needs=_EXTRACTS,
     )
     next_sentence_model: str | None = flag(
@@ -282,7 +282,7 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
     )
     early_stopping_patience: int | None = flag(
         "training",
-        "Number of evaluations without a better metric_for_best_model, counted after warm-up, after which to stop",
+        "Stop after this number of evaluations without a better metric_for_best_model, counted after warm-up",
         unset="never",
         range=AT_LEAST_ONE,
         needs=EVALUATES,

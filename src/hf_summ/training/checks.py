@@ -78,9 +78,7 @@ INHERITED: Mapping[str, Flag] = {
 UNREAD = {
     "generation_config": "give its settings as flags, such as --num_beams",
     "sortish_sampler": "give --train_sampling_strategy group_by_length, or --train_tokens_per_batch",
-    **dict.fromkeys(
-        ("eval_do_concat_batches", "batch_eval_metrics", "include_for_metrics", "use_cache"), "leave it out"
-    ),
+    **dict.fromkeys(("eval_do_concat_batches", "batch_eval_metrics", "include_for_metrics", "use_cache"), "omit it"),
 }
 _INSTEAD = "train with DDP (`accelerate launch`) or FSDP2 (`--fsdp`)"
 

@@ -290,9 +290,7 @@ def settle_lengths(data: DataArguments, processor: Processor, model: PreTrainedM
 def settle_case(restores: bool, processor: Processor, config: PreTrainedConfig) -> None:
     """Store `--restore_case` in the processor."""
     if not hasattr(processor, "restore_case"):
-        raise ValueError(
-            f"--restore_case {restores}: {config.model_type} has no processor of this package: leave it out"
-        )
+        raise ValueError(f"--restore_case {restores}: {config.model_type} has no processor of this package: omit it")
     if restores and not processor.is_uncased:
         raise ValueError(f"--restore_case {restores}: {CASED}")
     processor.restore_case = restores

@@ -55,9 +55,7 @@ def check_optimization(model: PreTrainedModel, training: TrainingArguments) -> N
         without.optim_args = ",".join(other for other in items if other is not item) or None
         settings = [Trainer.get_optimizer_cls_and_kwargs(args, model) for args in (training, without)]
         if settings[0] == settings[1]:
-            raise ValueError(
-                f"--optim_args {item:.80}: has no effect with --optim {training.optim.value}: leave it out"
-            )
+            raise ValueError(f"--optim_args {item:.80}: has no effect with --optim {training.optim.value}: omit it")
     check_patterns(model, training.learning_rates)
 
 

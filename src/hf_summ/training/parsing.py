@@ -182,7 +182,7 @@ def without_effect(settings: Mapping[str, Any]) -> dict[str, str]:
         for name, hint in UNREAD.items()
         if settings.get(name, FLAGS[name].default) != FLAGS[name].default
     }
-    return unread | declarations.without_effect(settings, FLAGS, "leave it out, or give {unset}")
+    return unread | declarations.without_effect(settings, FLAGS, "omit it, or give {unset}")
 
 
 def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:

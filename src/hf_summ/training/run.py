@@ -100,7 +100,7 @@ def run(arguments: RunArguments, argv: Sequence[str] = (), on_start: Callable = 
         is_finished = resumption.is_trained and all(ledger.is_finished(step, description) for step in steps)
         metrics = ledger.results(*steps) if is_finished else {}
         if is_finished:
-            logger.info(f"{training.output_dir} has the results of this command already: remove it to start over")
+            logger.info(f"{training.output_dir} already has the results of this command: remove it to start over")
             if not training.push_to_hub:
                 return metrics
         if resumption.is_trained:
@@ -117,7 +117,7 @@ def run(arguments: RunArguments, argv: Sequence[str] = (), on_start: Callable = 
         trainer = make_trainer(built, data, training, scorer, prepared)
         if writes and not is_finished:
             for folder in resumption.discarded:
-                logger.info(f"{folder} is removed, as this run replaces its run")
+                logger.info(f"{folder} is removed, because this run replaces it")
                 shutil.rmtree(folder)
             ledger.begin(steps[1:] if resumption.is_trained else steps, description)
         if training.do_train:
@@ -133,8 +133,9 @@ def run(arguments: RunArguments, argv: Sequence[str] = (), on_start: Callable = 
             publish = trainer.push_to_hub if training.push_to_hub else trainer.create_model_card
             publish(card=card)
             if training.process_index == 0:
-                folder = shlex.quote(training.output_dir)
-                print(f"model in {folder}: hf-summ summarize FILE --model {folder}")
+                names = [training.output_dir, *([trainer.hub_model_id] if training.push_to_hub else [])]
+                for name in map(shlex.quote, names):
+                    print(f"model in {name}: hf-summ summarize FILE --model {name}")
         return metrics
 
 
@@ -149,7 +150,7 @@ def _train(
     training, model = trainer.args, trainer.model
     folder = training.output_dir
     if resumption.is_trained:
-        logger.info(f"{folder} is trained already: only the remaining steps are run")
+        logger.info(f"{folder} is already trained: only the remaining steps are run")
         trainer.state = TrainerState.load_from_json(str(Path(folder, TRAINER_STATE_NAME)))
         return ledger.results("train")
     trainer.applies_changes = bool(resumption.changes)
@@ -165,7 +166,7 @@ def _train(
     output = trainer.train(resume_from_checkpoint=resumption.checkpoint)
     if not trainer.state.global_step:
         raise ValueError(
-            "no update was made, as the training documents fill no batch: leave out "
+            "no update was made, because the training documents fill no batch: omit "
             "--dataloader_drop_last, or lower --per_device_train_batch_size"
         )
     trainer.save_model()
@@ -235,7 +236,7 @@ def _set_threads(training: SummarizationTrainingArguments) -> None:
     torch.set_num_threads(training.torch_num_threads or threads_for(1, only_idle=True) or before)
     if training.torch_num_threads is None and torch.get_num_threads() < before:
         threads = torch.get_num_threads()
-        logger.info(f"torch uses {threads} of {before} threads, as the machine is busy: see --torch_num_threads")
+        logger.info(f"torch uses {threads} of {before} threads, because the machine is busy: see --torch_num_threads")
 
 
 def _check_steps(arguments: RunArguments) -> None:
@@ -256,7 +257,7 @@ def _check_steps(arguments: RunArguments) -> None:
             if getattr(training, name, None) or getattr(arguments.data, name, None):
                 raise ValueError(f"--streaming: excludes --{name}, which reads all rows first")
         if training.max_steps <= 0:
-            raise ValueError("--streaming: needs --max_steps, as a stream does not tell its length")
+            raise ValueError("--streaming: needs --max_steps, because the length of a stream is unknown")
     if training.n_gpu > 1:
         logger.warning(f"only 1 of {training.n_gpu} GPUs is used: start with `accelerate launch` to use them all")
         training._n_gpu = 1

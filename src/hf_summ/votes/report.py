@@ -209,7 +209,7 @@ def fleiss_kappa(judgments: Sequence[Sequence[float]] | np.ndarray) -> float:
     if np.isnan(values).any():
         judge, unit = np.argwhere(np.isnan(values))[0]
         raise ValueError(
-            f"`judgments` has none of judge {judge} on unit {unit}, but Fleiss' kappa needs all: leave out the unit, "
+            f"`judgments` has none of judge {judge} on unit {unit}, but Fleiss' kappa needs all: omit the unit, "
             "or use `krippendorff_alpha`"
         )
     judges = len(values)

@@ -259,7 +259,7 @@ def test_finished_command_leaves_its_results_as_they_are(settings, out, caplog):
     with caplog.at_level(logging.INFO):
         assert main([path]) == metrics
     assert {file: (file.read_bytes(), file.stat().st_mtime_ns) for file in out.rglob("*") if file.is_file()} == before
-    assert f"{out} has the results of this command already: remove it to start over" in caplog.text
+    assert f"{out} already has the results of this command: remove it to start over" in caplog.text
 
 
 @pytest.mark.thorough

@@ -35,8 +35,9 @@ def test_hub_gets_the_model_without_a_pickle(settings, tmp_path):
     )
     with IgnoringHub() as hub:
         process = start(["run_summarization.py", path], **hub.environment(tmp_path / "home"))
-        _, errors = process.communicate()
+        output, errors = process.communicate()
         assert process.returncode == 0, errors
+        assert output.endswith("model in tester/bridges: hf-summ summarize FILE --model tester/bridges\n")
         commits = hub.repositories["model", "tester/bridges"].commits
         assert not hub.unknown_requests
     # the first ones come with the checkpoints, while training goes on

@@ -423,7 +423,7 @@ def make_trainer(
         and functools.partial(score, processor=processor, scorer=scorer, prefix=data.source_prefix),
     )
     if asks_for_fsdp(training) and not trainer.is_fsdp_enabled:
-        logger.warning("FSDP is off, as accelerate shards over GPUs only: each process has the whole model")
+        logger.warning("FSDP is off, because accelerate shards over GPUs only: each process has the whole model")
     return trainer
 
 

@@ -188,7 +188,7 @@ def comparison(metrics: dict[str, float], sentences: int | None, scorer: Scorer,
             lines.append(f"{title:10}" + "".join(f"{metrics[prefix + name]:11.2f}" for name in columns))
         tables.append("\n".join(lines))
         tables += [
-            f"{title}: {name} is of {metrics[number]} of {documents} summaries, as the others have none"
+            f"{title}: {name} is of {metrics[number]} of {documents} summaries; the others have none"
             for name in columns
             for title, prefix in rows.items()
             if (number := f"{prefix}{name}_rows") in metrics
