@@ -10,9 +10,9 @@ import yaml
 from transformers import AutoConfig
 
 import hf_summ  # noqa: F401 registers the architectures
+from docs.extensions.configuration_rows import millions
 from hf_summ.checkpoints.overrides import apply_overrides
 from hf_summ.data.rows import ROW_FILES
-from hf_summ.experiments.rows import millions
 from hf_summ.pretrained import model_folder
 from hf_summ.training.parsing import parse_arguments
 

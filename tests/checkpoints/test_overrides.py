@@ -69,11 +69,7 @@ def test_dotted_keys_reach_nested_configs():
         (GdlfConfig, {"zzz": 2}, "unknown key 'zzz' in gdlf; the keys are .*d_model, "),
         (T5Config, {"num_layer": 2}, "unknown key 'num_layer' in t5; did you mean num_layers?"),
         (nested, {"encoder.hiden_size": 2}, "unknown key 'hiden_size' in encoder; did you mean hidden_size?"),
-        (
-            GdlfConfig,
-            {"encoder_kernel_sizes.9": 3},
-            "unknown key '9' in encoder_kernel_sizes; the keys are 0, 1, .*, 6",
-        ),
+        (GdlfConfig, {"encoder_kernel_sizes.9": 3}, "unknown key '9' in encoder_kernel_sizes; the keys are 0, 1, .*,"),
         (GdlfConfig, {"d_model.x": 3}, "unknown key 'x' in d_model; the keys are none"),
         (GdlfConfig, {"d_model": "wide"}, "d_model=\"wide\".*'d_model' expected int, got str"),
         (GdlfConfig, {"encoder_layers": 2}, "encoder_layers=2: .*`encoder_kernel_sizes` has 7"),

@@ -22,29 +22,14 @@ def workplace(tmp_path, monkeypatch):
 
 
 def test_chosen_rows_are_shown_with_the_names_of_systems(run, workplace):
-    argv = (
-        "compare",
-        "a.jsonl",
-        "b.jsonl",
-        "--names",
-        "BART",
-        "GDLF",
-        "--sources",
-        "documents.jsonl",
-        "--rows",
-        "8",
-        "2",
-    )
+    argv = "compare a.jsonl b.jsonl --names BART GDLF --sources documents.jsonl --rows 8 2".split()
     output, _ = run(*argv)
-    assert (
-        output
-        == "\n\n".join(
-            f"## Row {row}: n{row - 1}\n\n**Document**\n\ndocument {row - 1}\n\n**Reference**\n\nthe {row - 1}\n\n"
-            f"**BART**\n\na **{row - 1}**\n\n**GDLF**\n\nb **{row - 1}**"
-            for row in (8, 2)
-        )
-        + "\n"
+    expected = (
+        f"## Row {row}: n{row - 1}\n\n**Document**\n\ndocument {row - 1}\n\n**Reference**\n\nthe {row - 1}\n\n"
+        f"**BART**\n\na **{row - 1}**\n\n**GDLF**\n\nb **{row - 1}**"
+        for row in (8, 2)
     )
+    assert output == "\n\n".join(expected) + "\n"
     run(*argv, "--shade", "document", "--output", "page.html")
     assert "a <mark>7</mark>" in (workplace / "page.html").read_text(encoding="utf-8")
 

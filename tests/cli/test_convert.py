@@ -144,19 +144,12 @@ class Evil:
         (lambda weights: {**weights, "decoder.embed_out": torch.zeros(13, 12)}, "has separate embeddings"),
         (
             lambda weights: {**weights, "encoder.gate.weight": torch.zeros(2)},
-            "is not a checkpoint of MASS: model.encoder.gate.weight",
-        ),
-        (
-            lambda weights: {name: value for name, value in weights.items() if "layers.1.fc2" not in name},
-            "is not a checkpoint of MASS: it lacks model.encoder.layers.1.fc2",
+            "is not a checkpoint of MASS: model.encoder.gate",
         ),
         (lambda weights: [1, 2], "is not a checkpoint of fairseq: it must contain weights by name"),
-        (
-            lambda weights: {**weights, "code": Evil()},
-            "cannot be read as weights only: it is damaged, or contains code, which is never run",
-        ),
+        (lambda weights: {**weights, "code": Evil()}, "cannot be read as weights only: it is damaged, or contains"),
     ],
-    ids=["of a BERT", "other output", "more", "less", "a list", "code"],
+    ids=["of a BERT", "other output", "more", "a list", "code"],
 )
 def test_other_checkpoints_are_refused(files, tmp_path, change, message, capsys):
     names = files(change(mass_weights()))
@@ -174,12 +167,9 @@ def test_files_that_do_not_fit_are_named(files, tmp_path, run):
     Path(checkpoint).write_bytes(Path(checkpoint).read_bytes()[:500])
     with pytest.raises(ValueError, match="cannot be read as weights only"):
         convert_mass(checkpoint, dictionary, tmp_path / "bart")
-    for line, message in (
-        ("the", "line 2: must be a new piece and its count"),
-        ("[PAD] 3", "line 2: must be a new piece and its count"),
-    ):
+    for line in ("the", "[PAD] 3"):
         Path(dictionary).write_text(f"[PAD] 3\n{line}\n", encoding="utf-8")
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(ValueError, match="line 2: must be a new piece and its count"):
             convert_mass(checkpoint, dictionary, tmp_path / "bart")
 
 

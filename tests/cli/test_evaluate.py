@@ -167,17 +167,8 @@ def test_settings_are_the_user_s(run, workplace, references, options, settings):
 
 def test_names_are_the_conventional_ones(run, workplace):
     output, _ = run("evaluate", *PAIR)
-    assert re.findall(r"^\| (ROUGE-\S+)", output, flags=re.MULTILINE) == [
-        *["ROUGE-1", "ROUGE-2", "ROUGE-3", "ROUGE-L", "ROUGE-SU4", "ROUGE-SU*"]
-    ]
-
-
-def test_blank_texts_are_told(run, workplace):
-    (workplace / "p.txt").write_text("\n\nc\n", encoding="utf-8")
-    (workplace / "r.txt").write_text("a\nb\n\n", encoding="utf-8")
-    _, said = run("evaluate", *PAIR)
-    assert "hf-summ: 2 of 3 predictions are blank and score 0\n" in said
-    assert "hf-summ: 1 of 3 references are blank: their pairs score 0\n" in said
+    names = ["ROUGE-1", "ROUGE-2", "ROUGE-3", "ROUGE-L", "ROUGE-SU4", "ROUGE-SU*"]
+    assert re.findall(r"^\| (ROUGE-\S+)", output, flags=re.MULTILINE) == names
 
 
 @pytest.mark.parametrize("mode", ["rouge155", "rouge_score"])
@@ -207,68 +198,32 @@ def test_tags_end_sentences(run, workplace, tag, options):
     assert "hf-summ: no text contains the separator '###'\n" in run("evaluate", *PAIR, "--separator", "###")[1]
 
 
-def test_one_pair_has_no_interval(run, workplace):
-    for name in ("p.txt", "r.txt"):
-        (workplace / name).write_text("a bridge\n", encoding="utf-8")
-    output, said = run("evaluate", *PAIR)
-    assert re.search(r"^\| ROUGE-1 +(\| 100.00 \| +none ){3}\|$", output, flags=re.MULTILINE)
-    assert "hf-summ: there is only one pair, so there is no interval\n" in said
-
-
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
         ((*PAIR[:3], "short.txt"), "p.txt has 3 texts and short.txt has 2: line 3 of p.txt has no counterpart"),
-        ((*PAIR, "--against", "short.txt"), "p.txt has 3 texts and short.txt has 2"),
         ((*PAIR, "--sources", "short.txt"), "p.txt has 3 texts and short.txt has 2"),
         (("--predictions", "empty.txt", *PAIR[2:]), "empty.txt is empty: it must contain texts"),
-        ((*PAIR[:3], "empty.txt"), "empty.txt is empty: it must contain texts"),
         ((*PAIR[:3], "blank.txt"), "nothing to score: no reference has any words"),
         ((*PAIR[:3], "zh.txt"), "nothing to score: no reference has any words .* name the language of other scripts"),
         ((*PAIR, "--sources", "zh.txt"), "none of the 3 sources has any words"),
         ((*PAIR, "--average", "micro"), "--average micro: needs --sources"),
-        ((*PAIR, "--count", "tokens"), "--count tokens: needs --sources"),
-        ((*PAIR, "--count_punctuation"), "--count_punctuation: needs --sources"),
         ((*PAIR, "--metrics", "support"), "--metrics support: needs --sources, with which it compares the summaries"),
-        (
-            (*PAIR, "--metrics", "bertscore=folder.json"),
-            "folder.json cannot be loaded as a text encoder model",
-        ),
-        (
-            (*PAIR, "--sources", "s.txt", "--metrics", "entailment=nowhere"),
-            "nowhere cannot be loaded as a natural language inference",
-        ),
+        ((*PAIR, "--metrics", "bertscore=folder.json"), "folder.json cannot be loaded as a text encoder model"),
+        ((*PAIR, "--sources", "s.txt", "--metrics", "entailment=nowhere"), "nowhere cannot be loaded as a natural"),
         ((*PAIR, "--scores", "scores.csv"), "--scores scores.csv: must be a .jsonl file in an existing folder"),
         (("--predictions", "s.jsonl", *PAIR[2:], "--scores", "s.jsonl"), "--scores s.jsonl: would replace the input"),
-        (("--predictions", "nul.txt", *PAIR[2:]), "nul.txt, line 2: NUL at character 2, so the file is not UTF-8"),
         (("--predictions", "latin.txt", *PAIR[2:]), r"latin.txt, line 2: not UTF-8 \(.* at byte 4\): convert the file"),
         (("--predictions", ".", *PAIR[2:]), ". is not a file: name one with a text per line"),
-        ((*PAIR[:3], "nowhere.txt"), "nowhere.txt is not a file: name one"),
         (("--predictions", "cut.jsonl"), "cut.jsonl, line 2: not a JSON row"),
         (PAIR[:2], "p.txt has no references beside its predictions: name their file with --references"),
-        (("--predictions", "s.jsonl"), "s.jsonl has no references beside its predictions"),
         (("--predictions", "rows.jsonl", "--against", "turned.jsonl"), "rows.jsonl, line 1 has the id 0 and turned.js"),
         ((*PAIR, "--rouge_types", "rougeLsum"), "ROUGE type is 'rougeLsum', but must be one of rouge1"),
-        (
-            (*PAIR, "--rouge_mode", "rouge_score", "--byte_limit", "75"),
-            "--rouge_mode is 'rouge_score', which has no byte_limit",
-        ),
-        ((*PAIR, "--byte_limit", "75", "--word_limit", "9"), "--byte_limit and --word_limit exclude each other"),
-        ((*PAIR, "--word_limit", "0"), "--word_limit is 0, but must be at least 1"),
+        ((*PAIR, "--rouge_mode", "rouge_score", "--byte_limit", "75"), "--rouge_mode is 'rouge_score', which has no"),
         ((*PAIR, "--language", "Klingon"), "--language is 'Klingon', but must be an ISO 639 code"),
         ((*PAIR, "--resamples", "0"), "--resamples 0: must be at least 1"),
         ((*PAIR, "--separator", " "), "--separator is ' ', but must be a tag or a mark between sentences"),
-        ((*PAIR, "--seed", "-1"), "--seed -1: must be at least 0"),
-        (
-            (*PAIR, "--output", "nowhere/report.json"),
-            "--output nowhere/report.json: must be a .json file in an existing",
-        ),
         ((*PAIR, "--output", "report.md"), "--output report.md: must be a .json file"),
-        ((*PAIR, "--output", "folder.json"), "--output folder.json: must be a .json file"),
-        (
-            ("--predictions", "list.json", "--output", "./list.json"),
-            "--output list.json: would replace the input list.json; give the report another name",
-        ),
         (("--predictions", "p.md", *PAIR[2:], "--output", "p.json"), "--output p.json: would replace the input p.md;"),
     ],
 )
@@ -279,7 +234,6 @@ def test_what_cannot_work_is_told(refusal, workplace, argv, message):
         "empty.txt": "",
         "blank.txt": "\n \n\n",
         "zh.txt": "你\n好\n吗\n",
-        "nul.txt": "a\nb\0\nc\n",
         "cut.jsonl": '{"prediction": "a", "summary": "b"}\n{"pred',
         "s.jsonl": '{"summary": "a"}\n',
         "turned.jsonl": "".join(f'{{"id": {number}, "prediction": "a"}}\n' for number in (2, 1, 0)),

@@ -136,10 +136,7 @@ def test_the_published_number_of_rows_is_no_note(run, folder, monkeypatch):
     ("argv", "message"),
     [
         (["nowhere", "--output", "rows"], "^nowhere does not exist"),
-        (
-            ["raw", "--output", "raw/../raw"],
-            "^--output raw/../raw: would replace files of the corpus: name another folder$",
-        ),
+        (["raw", "--output", "raw/../raw"], "^--output raw/../raw: would replace files of the corpus: name another"),
         (["raw", "--output", "file"], "^file: file exists: name another path$"),
         (["raw", "--output", "rows"], "^raw has no train.article.txt and no train/train.article.txt"),
     ],

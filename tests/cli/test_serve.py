@@ -180,11 +180,6 @@ def test_bad_input_is_refused(workplace, refusal):
     assert message == "--api_key_file key: is blank; write a key into it"
 
 
-def test_a_model_that_cannot_be_loaded_ends_the_service(workplace, refusal):
-    message = refusal("serve", "--model", "none", "--port", "0")
-    assert message.startswith("--model none: cannot be loaded: neither a folder nor a repository on the Hub")
-
-
 def test_handlers_of_others_are_left_open(workplace, refusal):
     closed = []
 

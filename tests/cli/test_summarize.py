@@ -16,6 +16,7 @@ from hf_summ import DrgdConfig, DrgdForConditionalGeneration, DrgdProcessor, Gdl
 from hf_summ.cli import main
 from hf_summ.data.vocabulary import fit_processor
 from tests.conftest import SENTENCES
+from tests.training.tiny import cut
 
 MODEL = ("--model", "model")
 # the tiny model summarizes each of them differently
@@ -92,10 +93,6 @@ def test_long_documents_are_read_as_asked_for(run, files, workplace):
         assert expected["source_tokens"] > 48
         assert json.loads(lines[1])["cut_tokens"] == 0
         assert run("summarize", "long.txt", *MODEL, "--long_documents", way)[0] == record["summary_text"] + "\n"
-
-
-def test_details_need_json(refusal, files):
-    assert "--details needs --format jsonl" in refusal("summarize", "a.txt", *MODEL, "--details")
 
 
 @pytest.mark.thorough
@@ -250,6 +247,7 @@ def test_terminal_that_lacks_characters_gets_the_others(files, expected, monkeyp
         (["a.txt", "latin.txt"], r"latin.txt is not text in utf-8 \(byte 3\): name its encoding with --encoding"),
         (["a.txt", "nowhere.txt"], "nowhere.txt: no such file or directory: name another path"),
         (["model"], "model: is a directory: name another path"),
+        (["a.txt", "--details"], "--details needs --format jsonl"),
         (["a.txt", "--encoding", "utf-9"], "--encoding utf-9: unknown; name one such as utf-8"),
         (["a.txt", "--batch_size", "0"], "--batch_size 0: must be at least 1"),
         (["a.txt", "--num_beams", "0"], "--num_beams 0: must be at least 1"),
@@ -264,13 +262,9 @@ def test_terminal_that_lacks_characters_gets_the_others(files, expected, monkeyp
         (["a.txt", "--num_beams", "1", "--length_penalty", "2"], "2.0: has no effect beside --num_beams 1: omit one"),
         (["a.txt", "--min_new_words", "9", "--max_new_tokens", "8"], "--min_new_words 9: must be at most 8, which is"),
         (["a.txt", "--int8", "--dtype", "float16"], "--dtype float16: has no effect beside --int8: omit"),
-        (
-            ["a.txt", "--runtime", "onnx", "--dtype", "float16"],
-            "--dtype float16: has no effect beside --runtime onnx",
-        ),
+        (["a.txt", "--runtime", "onnx", "--dtype", "float16"], "--dtype float16: has no effect beside --runtime onnx"),
         (["a.txt", "--int8", "--device", "meta"], "--int8: needs --device cpu"),
         (["a.txt", "--output", "nowhere/out.txt"], "--output nowhere/out.txt: must be a file in an existing folder"),
-        (["a.txt", "--output", "model"], "--output model: must be a file in an existing folder"),
     ],
 )
 def test_what_cannot_work_is_told_before_the_model_is_loaded(refusal, files, workplace, argv, message):
@@ -290,11 +284,6 @@ def test_model_that_is_not_there(refusal, files, model):
     assert said.startswith(f"--model {model}: cannot be loaded: neither a folder nor a repository on the Hub")
 
 
-def cut(path: Path) -> None:
-    """Truncate a file as if its writer had been killed."""
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-
 def change(path: Path, **settings) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | settings))
 
@@ -303,41 +292,19 @@ def change(path: Path, **settings) -> None:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (
-            lambda folder: cut(folder / "model.safetensors"),
-            "--model model: model.safetensors cannot be read .* another checkpoint",
-        ),
-        (lambda folder: (folder / "model.safetensors").write_bytes(b""), "model.safetensors cannot be read"),
+        (lambda folder: cut(folder / "model.safetensors"), "model.safetensors cannot be read .* another checkpoint"),
         (lambda folder: (folder / "model.safetensors").unlink(), "--model model: it has no model.safetensors"),
         (lambda folder: cut(folder / "config.json"), "--model model: config.json cannot be read .* copy it again"),
-        (lambda folder: cut(folder / "generation_config.json"), "generation_config.json cannot be read"),
-        (lambda folder: cut(folder / "processor_config.json"), "processor_config.json cannot be read"),
         (lambda folder: cut(folder / "tokenizer.json"), "tokenizer.json cannot be read"),
         (lambda folder: (folder / "config.json").unlink(), "--model model: cannot be loaded: Unrecognized model"),
-        (
-            lambda folder: change(folder / "config.json", encoder_layers=5),
-            "`encoder_kernel_sizes` has 3 kernel sizes .*, but `encoder_layers` is 5",
-        ),
-        (
-            lambda folder: change(folder / "config.json", ffn_dim=64),
-            "--model model: cannot be loaded: .*feed_forward.* with the shape",
-        ),
-        (
-            lambda folder: change(folder / "processor_config.json", tag_vocabulary=["NN"]),
-            "the tagger returned the tag '",
-        ),
+        (lambda folder: change(folder / "config.json", ffn_dim=64), "cannot be loaded: .*feed_forward.* with the"),
+        (lambda folder: change(folder / "processor_config.json", tag_vocabulary=["NN"]), "the tagger returned the tag"),
         (lambda folder: change(folder / "config.json", model_type="other"), "custom code .*trust_remote_code"),
         # of which transformers and tokenizers say so by errors of other types
         (lambda folder: change(folder / "config.json", model_type=[]), "--model model: cannot be loaded: unhashable"),
         (lambda folder: change(folder / "tokenizer.json", model=3), "cannot be loaded: data did not match any variant"),
-        (
-            lambda folder: change(folder / "tokenizer_config.json", pad_token=True),
-            "cannot be loaded: Special token pad",
-        ),
-        (
-            lambda folder: change(folder / "config.json", num_heads=-4),
-            r"cannot be loaded: [^\n]*`num_heads` is -4, but must be at least 1",
-        ),
+        (lambda folder: change(folder / "tokenizer_config.json", pad_token=True), "cannot be loaded: Special token"),
+        (lambda folder: change(folder / "config.json", num_heads=-4), "`num_heads` is -4, but must be at least 1"),
     ],
 )
 def test_damaged_model_is_named_with_what_is_wrong(refusal, files, workplace, damage, message):

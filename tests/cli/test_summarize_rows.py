@@ -282,12 +282,6 @@ def test_other_settings_do_not_go_on(rows, run, refusal, changes, message):
     )
 
 
-def test_settings_that_are_left_out_do_not_go_on(rows, run, refusal):
-    run("summarize", "rows.jsonl", *ROW_FLAGS, "--num_beams", "2")
-    message = refusal("summarize", "rows.jsonl", *ROW_FLAGS)
-    assert "has summaries of another run (num_beams 2, now not set): name another folder" in message
-
-
 @pytest.mark.thorough
 def test_a_run_without_shards_restricts_no_other(rows, run, refusal):
     config = Path("model/generation_config.json")
@@ -342,7 +336,6 @@ def test_two_commands_in_one_folder(rows, refusal):
             "--output_column error: the output would have two columns 'error': name another",
         ),
         (["--text_column", "a\nb"], "--text_column a b: the columns are id, text"),
-        (["--output_column", "text"], "--output_column text: the output would have two columns 'text': name another"),
         (["--together"], "--text_column and --together exclude each other"),
         (["--encoding", "latin-1"], "--text_column and --encoding exclude each other"),
         (["--format", "text"], "--format text: with --text_column, it must be one of parquet, jsonl"),
@@ -360,19 +353,6 @@ def test_what_cannot_work_is_told(rows, refusal, argv, message):
     assert re.search(message, refusal("summarize", "rows.jsonl", *ROW_FLAGS, *argv))
 
 
-def test_column_that_is_added(workplace, refusal):
-    write(workplace / "rows.jsonl", json_lines([{"text": "x", "error": "y"}]))
-    said = refusal("summarize", "rows.jsonl", *ROW_FLAGS)
-    assert said.endswith("the output would have two columns 'error': name another, or choose other --columns")
-
-
-def test_output_and_input_are_needed(rows, refusal):
-    assert "nowhere.jsonl does not exist" in refusal("summarize", "nowhere.jsonl", *ROW_FLAGS)
-    assert "give one of them" in refusal("summarize", *ROW_FLAGS)
-    said = refusal("summarize", "rows.jsonl", "--text_column", "text", *MODEL)
-    assert said == "--text_column needs --output, the folder for the summaries"
-
-
 @pytest.mark.parametrize(
     "flags", [("--num_processes", "2"), ("--columns", "id"), ("--engine", "ray"), ("--split", "x")]
 )
@@ -384,6 +364,8 @@ def test_flags_of_rows_need_the_column(rows, refusal, flags):
 
 
 def test_rows_are_not_read_as_one_text(rows, refusal, workplace):
+    said = refusal("summarize", "rows.jsonl", "--text_column", "text", *MODEL)
+    assert said == "--text_column needs --output, the folder for the summaries"
     for file in ("rows.jsonl", "nowhere.parquet"):
         message = f"{file} is a file of rows: give --text_column, the column of the documents"
         assert refusal("summarize", file, *MODEL) == message

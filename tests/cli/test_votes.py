@@ -165,29 +165,16 @@ def test_presets_are_the_protocols():
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (
-            ("--systems", "ours.txt", *MAKE[3:]),
-            "--systems has only 'ours.txt', but votes compare at least two",
-        ),
-        (
-            ("--systems", "ours.txt", "ours.txt", *MAKE[3:]),
-            "--systems ours.txt ours.txt: these names are equal in the key: rename a file",
-        ),
-        (
-            ("--systems", "ours.txt", "short.txt", *MAKE[3:]),
-            "s.txt has 8 texts and short.txt has 2: line 3 of s.txt has no counterpart",
-        ),
-        ((*MAKE, "--references", "short.txt"), "s.txt has 8 texts and short.txt has 2: line 3 of s.txt"),
+        (("--systems", "ours.txt", *MAKE[3:]), "--systems has only 'ours.txt', but votes compare at least two"),
+        (("--systems", "ours.txt", "ours.txt", *MAKE[3:]), "--systems ours.txt ours.txt: these names are equal"),
+        (("--systems", "ours.txt", "short.txt", *MAKE[3:]), "s.txt has 8 texts and short.txt has 2: line 3 of s.txt"),
         ((*MAKE, "--documents", "9"), "9 documents are required, but only 8 are not blank: lower --documents, or"),
-        ((*MAKE, "--documents", "0"), "--documents is 0, but must be at least 1"),
-        ((*MAKE, "--voters", "0"), "--voters is 0, but must be at least 1"),
         ((*MAKE, "--aspect", "fluency"), "--aspect 'fluency': must be a new name and a question, such as 'fluency=W"),
         ((*MAKE, "--aspect", "a=b", "--aspect", "a=c"), "--aspect 'a=c': must be a new name and a question"),
         ((*MAKE, "--aspect", "item=Which?"), "an aspect is named 'item', like another column of the sheets"),
         ((*MAKE, "--summary_column", "tldr"), "--summary_column: needs --references"),
         ((*MAKE, "--sources", "none.txt"), "none.txt is not a file: name one"),
         ((*MAKE, "--output", "full"), "--output full: must be a new or empty folder"),
-        ((*MAKE, "--output", "s.txt"), "--output s.txt: must be a new or empty folder"),
         ((*MAKE, "--key", "sheets/key.json"), "--key sheets/key.json: must not be in the folder sheets, which the"),
         ((*MAKE, "--key", "old.json"), "--key old.json: must be a new file in an existing folder"),
     ],
@@ -207,16 +194,11 @@ def test_what_cannot_be_made_is_told(refusal, workplace, argv, message):
     [
         (("none.csv", "--key", "key.json"), "none.csv: not a file of votes: name one"),
         (("sheets/voter-1.csv", "--key", "none.json"), "none.json is not a key of sheets ("),
-        (("sheets/voter-1.csv", "--key", "s.txt"), "s.txt is not a key of sheets ("),
         (("sheets/voter-1.csv", "--key", "key.json"), "there are no votes: all files are empty"),
         (("filled.csv", "--key", "others.json"), "filled.csv, line 2: the sheet 's"),
         (("filled.csv", "filled.csv", "--key", "key.json"), "filled.csv, line 2: voter-2 has voted on i"),
         (("filled.csv", "--key", "key.json", "--resamples", "0"), "--resamples 0: must be at least 1"),
-        (("filled.csv", "--key", "key.json", "--seed", "-1"), "--seed -1: must be at least 0"),
-        (
-            ("filled.csv", "--key", "key.json", "--json", "./key.json"),
-            "--json ./key.json: would replace an input; give the report another name",
-        ),
+        (("filled.csv", "--key", "key.json", "--json", "./key.json"), "--json ./key.json: would replace an input"),
     ],
 )
 def test_what_cannot_be_collected_is_told(run, refusal, workplace, argv, message):

@@ -6,14 +6,7 @@ from collections import Counter
 import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import (
-    AutoModel,
-    AutoTokenizer,
-    BertConfig,
-    BertModel,
-    BertTokenizer,
-    PreTrainedTokenizerFast,
-)
+from transformers import AutoModel, AutoTokenizer, BertConfig, BertModel, BertTokenizer, PreTrainedTokenizerFast
 
 from hf_summ import CopyTransformerProcessor
 from hf_summ.data.vocabulary import prune_bert

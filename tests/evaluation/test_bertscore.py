@@ -67,10 +67,7 @@ def test_the_best_reference_counts_and_blank_texts_score_0():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        (
-            "nowhere",
-            "nowhere cannot be loaded as a text encoder model .*: if the Hub is out of reach, give the folder of a",
-        ),
+        ("nowhere", "nowhere cannot be loaded as a text encoder model .*: if the Hub is out of reach, give the folder"),
         (f"{ENCODER}:7", "model:7: the encoder has 6 layers: give one of them"),
     ],
 )

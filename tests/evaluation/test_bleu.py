@@ -130,9 +130,7 @@ def test_without_sacrebleu_the_extra_is_named(monkeypatch, measure, name):
 
 def test_tokenizer_that_is_not_installed_is_told(monkeypatch):
     monkeypatch.setitem(sys.modules, "MeCab", None)
-    with pytest.raises(
-        ImportError, match="sacrebleu's tokenizer 'ja-mecab' cannot be used: Japanese tokenization requires"
-    ):
+    with pytest.raises(ImportError, match="sacrebleu's tokenizer 'ja-mecab' cannot be used: Japanese tokenization"):
         bleu(["橋"], ["橋"], tokenize="ja-mecab")
 
 

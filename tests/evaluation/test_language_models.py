@@ -8,12 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from tokenizers import Tokenizer, models
-from transformers import (
-    BertForPreTraining,
-    BertLMHeadModel,
-    BertModel,
-    PreTrainedTokenizerFast,
-)
+from transformers import BertForPreTraining, BertLMHeadModel, BertModel, PreTrainedTokenizerFast
 
 from hf_summ.evaluation import language_models as comparison
 from hf_summ.evaluation.language_models import (

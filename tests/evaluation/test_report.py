@@ -43,10 +43,7 @@ def cells(line: str) -> list[str]:
 def test_figures_are_those_of_the_functions(mode, scores):
     settings = Settings(rouge_mode=mode, **NO_STEMS, resamples=50, seed=3)
     report = build_report(PREDICTIONS, REFERENCES, against={"o.txt": OTHERS}, settings=settings)
-    columns = {
-        "predictions": scores(PREDICTIONS, REFERENCES, False),
-        "o.txt": scores(OTHERS, REFERENCES, False),
-    }
+    columns = {"predictions": scores(PREDICTIONS, REFERENCES, False), "o.txt": scores(OTHERS, REFERENCES, False)}
     assert list(report["rouge"]) == list(columns["predictions"])
     for metric, systems in report["rouge"].items():
         for name, figures in systems.items():

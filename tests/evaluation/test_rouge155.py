@@ -31,7 +31,7 @@ str iz at bl conn adjust depend feud rate probat organ""".split()
 
 pytestmark = [
     # the made-up texts hold more accents than English does
-    pytest.mark.filterwarnings("ignore:the references have"),
+    pytest.mark.filterwarnings("ignore:the references have")
 ]
 
 

@@ -101,16 +101,8 @@ def test_ids_count_where_each_row_has_one(write):
         ("a.jsonl", '{"prediction": "a"}\n{"predic', "a.jsonl, line 2: not a JSON row"),
         ("a.json", '[{"prediction": "a"},\n{', "a.json, line 2: not a JSON row"),
         ("a.jsonl", '"a"', "a.jsonl, line 1: a row must be an object"),
-        (
-            "a.jsonl",
-            '{"text": "a", "id": 1}',
-            "no prediction column; the columns are text, id: name one with `prediction_column`",
-        ),
-        (
-            "a.jsonl",
-            '{"prediction": "a"}\n{"summary": "b"}',
-            "a.jsonl, line 2: no column 'prediction'; the columns are summary",
-        ),
+        ("a.jsonl", '{"text": "a", "id": 1}', "no prediction column; the columns are text, id: name one with"),
+        ("a.jsonl", '{"prediction": "a"}\n{"summary": "b"}', "a.jsonl, line 2: no column 'prediction'; the columns"),
         ("a.jsonl", '{"prediction": ["a", 3]}', "line 1: 'prediction' must be text, but is a list with int: 3"),
         ("a.jsonl", '{"prediction": 3}', "'prediction' must be text, but is int: 3"),
         ("a.txt.gz", None, "a.txt.gz: not a complete .gz file"),
@@ -153,9 +145,7 @@ def test_different_ids_are_an_error_that_names_the_first(write):
     one = read_predictions(write("a.jsonl", rows))
     check_aligned(one, read_predictions(write("b.jsonl", [{**row, "id": str(row["id"])} for row in rows])))
     other = read_predictions(write("c.jsonl", [rows[0], rows[2], rows[1]]))
-    with pytest.raises(
-        ValueError, match=r"a.jsonl, line 2 has the id 2 and c.jsonl, line 2 has 3: both files must have their ids"
-    ):
+    with pytest.raises(ValueError, match=r"a.jsonl, line 2 has the id 2 and c.jsonl, line 2 has 3: both files must"):
         check_aligned(one, other)
     # ids say more than numbers of rows
     with pytest.raises(ValueError, match=r"has the id 1 and c.jsonl, line 1 has 3"):

@@ -5,9 +5,9 @@ import re
 import pytest
 from transformers import AutoConfig
 
+from docs.extensions.configuration_rows import millions
 from hf_summ.checkpoints.overrides import apply_overrides
 from hf_summ.common.flags import names
-from hf_summ.experiments.rows import millions
 from hf_summ.experiments.settings import base_settings
 from hf_summ.experiments.tables import configs_folder, load_table
 from hf_summ.training.arguments import GenerationArguments

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 
+from docs.extensions.configuration_rows import millions
+from docs.extensions.configuration_rows import model_config as counted_config
 from hf_summ.checkpoints.overrides import apply_overrides
-from hf_summ.experiments.rows import millions
-from hf_summ.experiments.rows import model_config as counted_config
 from hf_summ.experiments.settings import base_settings
 from hf_summ.experiments.tables import SCALES, Row, Table, load_table, table_names
 from hf_summ.training.arguments import RunArguments
@@ -43,68 +43,6 @@ GAINS = [
     ("thesis_7_10", "Convolutional CopyTransformer", "CopyTransformer (our implementation)", [0.25, 0.41, 0.12]),
     ("thesis_7_10", "BERT+CopyTransformer", "CopyTransformer (our implementation)", [1.27, 1.14, 1.3]),
     ("thesis_7_11", "Convolutional CopyTransformer", "CopyTransformer (our implementation)", [1.04, 1.26, 1.09]),
-]
-# trainings of more than one row
-SHARED = [
-    {("sagcopy_2", "PGNet"), ("thesis_7_10", "BiLSTM + Pointer-Generator + Coverage")},
-    {
-        ("thesis_7_1", "Transformer"),
-        ("thesis_7_1", "Transformer + Beam Search"),
-        ("thesis_7_5", "Transformer"),
-        ("thesis_7_7", "Transformer, α 1.0"),
-        ("thesis_7_7", "Transformer+BERT-generator, α 0.9"),
-        ("thesis_7_7", "Transformer+BERT-generator, α 0.7"),
-        ("thesis_7_8", "Transformer"),
-    },
-    {
-        ("thesis_7_1", "Transformer + Pointer Gen."),
-        ("thesis_7_1", "Transformer + Pointer Gen. + Beam Search"),
-        ("thesis_7_3", "CopyTransformer"),
-        ("thesis_7_3", "+Extraction in testing time (50%)"),
-        ("thesis_7_3", "+Extraction in testing time (70%)"),
-        ("thesis_7_4", "CopyTransformer"),
-        ("thesis_7_5", "CopyTransformer"),
-    },
-    {("thesis_7_4", "+ 1D conv."), ("thesis_figure_7_1", "1D conv., window 11")},
-    {
-        ("thesis_7_8", "Transformer+BERT-generator, train"),
-        ("thesis_7_8", "Transformer+BERT-generator, train and test"),
-    },
-    {
-        ("thesis_7_2", "Transformer"),
-        ("thesis_7_2", "Transformer + Beam Search"),
-        ("thesis_7_6", "Transformer"),
-    },
-    {
-        ("thesis_7_2", "Transformer + Pointer Gen."),
-        ("thesis_7_2", "Transformer + Pointer Gen. + Beam Search"),
-        ("thesis_7_6", "CopyTransformer"),
-    },
-    {
-        ("thesis_7_6", "Bert-transformer Enc. + Transformer Dec."),
-        ("thesis_7_11", "Smaller BERT+Transformer (enc.)"),
-    },
-    {
-        ("gdlf_2", "DC"),
-        ("gdlf_4", "DC"),
-        ("gdlf_5", "DC"),
-        ("gdlf_6", "GLU"),
-        ("gdlf_7", "DC"),
-        ("gdlf_8", "DC"),
-    },
-    {("gdlf_2", "GDLF"), ("gdlf_4", "GDLF"), ("gdlf_5", "GDLF"), ("gdlf_8", "GDLF")},
-    {("gdlf_4", "DC+POS"), ("gdlf_7", "DC+POS")},
-    {("gdlf_4", "DC+GATE"), ("gdlf_6", "GATE")},
-    {("gdlf_4", "DC+LF"), ("gdlf_5", "DC+LF")},
-    {("highlight_1", "CopyTransformer"), ("highlight_4", "w/o highlight attn")},
-    {
-        ("highlight_1", "Highlight (Weighted)"),
-        ("highlight_2", "1/4 Heads 1/2 Layers"),
-        ("highlight_4", "Highlight-Transformer"),
-    },
-    {("sagcopy_3", "SAGCopy Indegree-1"), ("sagcopy_figure_2", "SAGCopy Indegree-1")},
-    {("drgd_gigaword", "DRGD"), ("drgd_decoders", "DRGD")},
-    {("drgd_lcsts", "DRGD"), ("drgd_decoders", "DRGD")},
 ]
 
 
@@ -239,16 +177,6 @@ def test_trained_rows_resolve_at_every_scale(name, scale):
         apply_overrides(config, {**settings["config_overrides"], **row.decoding_overrides})
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_extracts_have_a_length_for_each_data_set(name):
-    table = table_of(name)
-    for row in table.rows:
-        if row.extractive is not None:
-            numbers = row.sentences if isinstance(row.sentences, dict) else dict.fromkeys(table.datasets, row.sentences)
-            assert list(numbers) == list(table.datasets)
-            assert all(number == "reference" or number >= 1 for number in numbers.values())
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize(("name", "label"), GDLF)
 def test_models_of_gdlfs_rows_have_the_papers_number_of_parameters(name, label):
@@ -302,19 +230,6 @@ def test_rows_of_the_thesis_are_the_same_where_their_scores_are():
 def test_gdlf_and_its_baseline_are_the_same_in_all_tables(name):
     for row in ("DC", "GDLF"):
         assert row_of(name, row).config_overrides == row_of("gdlf_4", row).config_overrides
-
-
-@pytest.mark.thorough
-def test_decodings_of_one_training_share_it():
-    rows_of = defaultdict(set)
-    for name in NAMES:
-        for row, _, config in trained_rows(name):
-            rows_of[training_of(row, config)].add((name, row.row))
-    shared = {frozenset(rows) for rows in rows_of.values() if len(rows) > 1}
-    # the same tables on CNN/DailyMail and Newsroom, without those of XSum alone
-    elsewhere = [{("gdlf_2", "DC"), ("gdlf_4", "DC"), ("gdlf_5", "DC")}]
-    elsewhere += [{(name, "GDLF") for name in ("gdlf_2", "gdlf_4", "gdlf_5")}]
-    assert shared == {frozenset(rows) for rows in [*SHARED, *elsewhere]}
 
 
 def test_rows_that_are_run_alike_have_the_same_figures():

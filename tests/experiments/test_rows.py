@@ -4,8 +4,8 @@ import shlex
 
 import pytest
 
-from hf_summ.experiments import rows
-from hf_summ.experiments.rows import fill, flag_items, model_config, override_items, rows_of
+from docs.extensions import configuration_rows as rows
+from docs.extensions.configuration_rows import fill, flag_items, model_config, override_items, rows_of
 from hf_summ.experiments.tables import Row, configs_folder, load_table
 from hf_summ.training.parsing import parse_flags
 from tests.experiments.made_up import TRANSFORMER, write_table
@@ -23,7 +23,7 @@ def cells(text):
 def test_readme_has_the_rows_of_the_tables():
     text = README.read_text(encoding="utf-8")
     assert text.count("<!-- rows of ") == text.count("<!-- end of rows -->") == 2
-    assert fill(text) == text, "run `python -m hf_summ.experiments.rows`"
+    assert fill(text) == text, "run `python docs/extensions/configuration_rows.py`"
 
 
 @pytest.mark.thorough

@@ -76,7 +76,6 @@ def predictions(folder, beams):
     raise AssertionError(f"no decoding has {beams} beams")
 
 
-@pytest.mark.thorough
 def test_report_is_returned_written_and_told(folder, report):
     returned = strict_json(folder / "returned.json")
     assert returned["report"] == report
@@ -189,7 +188,6 @@ def test_row_is_trained_with_each_seed_and_reported_once(tmp_path):
     assert difference == pytest.approx(cell["value"] - lead["measures"]["rouge1"]["value"])
 
 
-@pytest.mark.thorough
 def test_second_table_takes_the_runs_of_the_first(folder, rows, tmp_path, monkeypatch):
     def refuse(*arguments, **settings):
         raise AssertionError("a process is started")
@@ -207,10 +205,7 @@ def test_second_table_takes_the_runs_of_the_first(folder, rows, tmp_path, monkey
 
 def untrained(folder, **changes):
     """A table that needs no process: an extract and the references."""
-    rows = [
-        {"row": "LEAD-1", "extractive": "lead", "sentences": 1},
-        {"row": "references", "gold": True},
-    ]
+    rows = [{"row": "LEAD-1", "extractive": "lead", "sentences": 1}, {"row": "references", "gold": True}]
     return write_table(folder, **{"rows": rows, **changes})
 
 
@@ -256,21 +251,15 @@ def test_files_and_columns_may_be_flags(tmp_path):
     assert block["rows"][1]["measures"]["rouge1"]["value"] == pytest.approx(100)
 
 
-def test_table_whose_name_has_a_dot_keeps_it(tmp_path):
-    run_table(untrained(tmp_path, name="rows.v2"), "tiny", {}, [], str(tmp_path))
-    assert {path.name for path in tmp_path.glob("rows.v2_*")} == {
-        f"rows.v2_tiny.{kind}" for kind in ("json", "md", "png", "tex")
-    }
-
-
 def test_summaries_too_short_for_a_measure_leave_it_empty(tmp_path):
     data = write_data(tmp_path / "news")
     for split in ("train", "validation", "test"):
         text = json.dumps({"document": "Ana Lopez opened the bridge.", "summary": "A bridge"}) + "\n"
         (data / f"{split}.jsonl").write_text(text * 3, encoding="utf-8")
-    table = untrained(tmp_path, measures=["rouge1", "novel3"], baseline="LEAD-1")
+    # a table's name may have a dot
+    table = untrained(tmp_path, name="rows.v2", measures=["rouge1", "novel3"], baseline="LEAD-1")
     run_table(table, "small", {"xsum": str(data)}, [], str(tmp_path))
-    (block,) = strict_json(tmp_path / "made_up_small.json")["datasets"]
+    (block,) = strict_json(tmp_path / "rows.v2_small.json")["datasets"]
     lead, references = (row["measures"]["novel3"] for row in block["rows"])
     assert lead["value"] == 0
     assert (references["value"], references["verdict"]) == (None, None)
@@ -308,7 +297,6 @@ def test_rows_of_another_data_set_are_left_out(tmp_path):
     assert block["rows"][0]["measures"]["rouge1"]["published_difference"] is None
 
 
-@pytest.mark.thorough
 def test_statistics_are_those_of_all_splits(tmp_path):
     data = write_data(tmp_path / "news")
     measures = ["train_pairs", "validation_pairs", "test_pairs", "pairs", "document_words", "vocabulary"]
@@ -338,7 +326,6 @@ def judgements(folder, model):
     )
 
 
-@pytest.mark.thorough
 def test_language_models_judge_the_users_texts(tmp_path):
     table = judgements(tmp_path, save_language_model("causal", tmp_path / "model"))
     for name, text in (("1", SENTENCES[0]), ("2", SENTENCES[1]), ("3", "river euros asked Monday flood")):
@@ -378,15 +365,10 @@ def test_language_model_that_is_not_there_is_told_in_its_rows(tmp_path):
     assert all(row["problem"].startswith("./nowhere cannot be loaded as a language model") for row in block["rows"][:3])
 
 
-def test_missing_text_is_told_at_the_door(tmp_path):
-    (tmp_path / "1.txt").write_text(SENTENCES[0], encoding="utf-8")
-    with pytest.raises(FileNotFoundError, match=r"2\.txt"):
-        run_table(judgements(tmp_path, "nowhere"), "small", {"texts": str(tmp_path)}, [], str(tmp_path / "out"))
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        ({"scale": "huge"}, "`scale` is 'huge', but must be one of tiny, small, full"),
         ({"name": "gdlf_44"}, r"unknown table gdlf_44; did you mean gdlf_4\?"),
         ({"data": {"xsun": "news"}}, r"--data xsun: made_up has no such data set; did you mean xsum\?; it has xsum"),
         ({"data": {"xsum": "nowhere"}}, "nowhere: there is no train.jsonl, but there must be exactly one file"),
@@ -394,18 +376,8 @@ def test_missing_text_is_told_at_the_door(tmp_path):
     ],
 )
 def test_what_cannot_work_is_told_before_anything_starts(tmp_path, changes, message):
-    settings = {
-        "name": untrained(tmp_path),
-        "scale": "tiny",
-        "data": {},
-        "flags": [],
-        "output_dir": str(tmp_path / "o"),
-    }
+    output = {"output_dir": str(tmp_path / "o")}
+    settings = {"name": untrained(tmp_path), "scale": "tiny", "data": {}, "flags": [], **output}
     with pytest.raises(ValueError, match=message):
         run_table(**{**settings, **changes})
     assert not (tmp_path / "o").exists()
-
-
-def test_unknown_scale_is_told(tmp_path):
-    with pytest.raises(ValueError, match="`scale` is 'huge', but must be one of tiny, small, full"):
-        run_table(untrained(tmp_path), "huge", {}, [], str(tmp_path))

@@ -148,15 +148,11 @@ def test_folders_that_hold_no_splits_are_told(tmp_path):
     with pytest.raises(ValueError, match=r"nowhere: there is no train\.jsonl, but there must be exactly one file"):
         split_files(tmp_path / "nowhere")
     (tmp_path / "train.jsonl").touch()
-    with pytest.raises(
-        ValueError, match=r"there is no validation\.jsonl, but there must be exactly one file for validation \(\.j"
-    ):
+    with pytest.raises(ValueError, match=r"there is no validation\.jsonl, but there must be exactly one file for"):
         split_files(tmp_path)
     for name in ("val.json", "dev.jsonl.gz", "test.jsonl"):
         (tmp_path / name).touch()
-    with pytest.raises(
-        ValueError, match=r"there are val\.json and dev\.jsonl\.gz, but there must be exactly one file for valid"
-    ):
+    with pytest.raises(ValueError, match=r"there are val\.json and dev\.jsonl\.gz, but there must be exactly one file"):
         split_files(tmp_path)
 
 
@@ -216,10 +212,7 @@ def test_flags_are_read_as_their_values(tokens, flags):
         (["--max_steps", "--bf16"], "--max_steps/--max-steps: expected one argument"),
         (["--length_penalty", "true"], "--length_penalty/--length-penalty: invalid float value: 'true'"),
         (["--config_overrides", "d_model"], "--config_overrides 'd_model': write key=JSON"),
-        (
-            ["--resume_from_checkpoint", "x"],
-            "--resume_from_checkpoint: cannot be shared by the rows of a table.*; omit it",
-        ),
+        (["--resume_from_checkpoint", "x"], "--resume_from_checkpoint: cannot be shared by the rows of a table.*;"),
         (["--push_to_hub"], "--push_to_hub: cannot be shared by the rows of a table"),
         (["--token", "hf_x"], "--token: would be written to the settings of each run; set HF_TOKEN instead"),
     ],

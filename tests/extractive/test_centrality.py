@@ -9,12 +9,7 @@ import numpy as np
 import pytest
 
 from hf_summ.extractive import extract, extract_sentences
-from hf_summ.extractive.centrality import (
-    lexrank_scores,
-    lexrank_similarities,
-    textrank_scores,
-    textrank_similarities,
-)
+from hf_summ.extractive.centrality import lexrank_scores, lexrank_similarities, textrank_scores, textrank_similarities
 
 METHODS = ("lexrank", "textrank")
 

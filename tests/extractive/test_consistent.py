@@ -147,10 +147,7 @@ def test_says_that_pairs_are_not_checked():
         ({"share": 0.5, "splitter": "nltk"}, "`splitter` is 'nltk', but must be one of"),
         ({"share": 0.5, "language": "Klingon"}, "`language` is 'Klingon', but must be an ISO 639 code"),
         ({"share": 0.5, "idf": "nowhere.json"}, "nowhere.json is not a file written by `hf-summ idf`"),
-        (
-            {"share": 0.5, "idf": DocumentFrequencies({}, 2, "de")},
-            "the document frequencies are of language 'de', but `language` is 'en': fit others",
-        ),
+        ({"share": 0.5, "idf": DocumentFrequencies({}, 2, "de")}, "the document frequencies are of language 'de', but"),
     ],
 )
 def test_errors(settings, message):
@@ -180,17 +177,6 @@ def test_documents_with_little_to_choose_from():
     assert consistent_extract(documents, 0.5, language="zh") == ["", "", *documents[2:]]
     with pytest.warns(UserWarning, match="1 of 2 documents have no words and keep their first sentences: rows 1, cou"):
         assert consistent_sentences(["One.", "你好。\n世界。\n下雨了。\n再见。"], 0.5) == [[0], [0, 1, 2]]
-
-
-@pytest.mark.thorough
-def test_five_thousand_sentences_agree_with_the_thesis():
-    rng = np.random.default_rng(0)
-    words = [[f"w{word}" for word in np.minimum(rng.zipf(1.3, rng.integers(1, 9)), 300)] for _ in range(5000)]
-    sentences = [f"{' '.join(parts)}." for parts in words]
-    (kept,) = consistent_sentences(["\n".join(sentences)], 0.1, next_sentence_model=hashed)
-    chosen = naive.keep_share(words, Fraction(1, 10))
-    assert 500 <= len(chosen) < len(kept)
-    assert kept == naive.close_gaps(sentences, chosen, follows)
 
 
 @pytest.mark.thorough
@@ -277,11 +263,7 @@ def test_documents_are_judged_together_and_no_pair_twice():
     asked: list = []
     found = close_gaps(["abcd", "abcd", "axd", ""], [[0, 3], [0, 3], [0, 2], []], judge_of({"ad": 0.1}, asked))
     assert found == [[0, 1, 3], [0, 1, 3], [0, 1, 2], []]
-    assert asked == [
-        [("a", "d")],
-        [("a", "b"), ("a", "c"), ("a", "x")],
-        [("b", "d"), ("c", "d"), ("x", "d")],
-    ]
+    assert asked == [[("a", "d")], [("a", "b"), ("a", "c"), ("a", "x")], [("b", "d"), ("c", "d"), ("x", "d")]]
 
 
 def test_thousands_of_sentences_as_one_by_one():

@@ -103,7 +103,5 @@ def test_an_architecture_without_the_head_is_refused(tmp_path):
 
 
 def test_a_checkpoint_that_does_not_exist(tmp_path):
-    with pytest.raises(
-        ValueError, match=r"nowhere cannot be loaded as a next-sentence model \(.*: if the Hub is out of"
-    ):
+    with pytest.raises(ValueError, match=r"nowhere cannot be loaded as a next-sentence model \(.*: if the Hub is out"):
         NextSentenceModel(str(tmp_path / "nowhere"))

@@ -180,12 +180,8 @@ def test_words_are_novel_as_the_tokenizer_sees_them():
     tokenizer = word_piece_tokenizer([document] * 5, vocab_size=100)
     model, processor = build_with_processor(COPY_TRANSFORMER, tokenizer)
     explanation = explain(model, processor, document, "MULLER opened a bridge")
-    assert {word.text: word.is_novel for word in explanation.summary_words} == {
-        "muller": False,
-        "opened": False,
-        "[UNK]": True,
-        "bridge": False,
-    }
+    novel = {word.text: word.is_novel for word in explanation.summary_words}
+    assert novel == {"muller": False, "opened": False, "[UNK]": True, "bridge": False}
 
 
 def test_unknown_words_are_shown_as_they_were_replaced():
@@ -278,14 +274,8 @@ def test_no_text_has_no_words(tiny_tokenizer):
 
 
 def test_a_summarys_words_are_found_whatever_its_spaces():
-    assert words_of_summary(" it's (so)", ["it", "'", "s", "(", "so", ")"]) == [
-        (1, 3),
-        (3, 4),
-        (4, 5),
-        (6, 7),
-        (7, 9),
-        (9, 10),
-    ]
+    pieces = ["it", "'", "s", "(", "so", ")"]
+    assert words_of_summary(" it's (so)", pieces) == [(1, 3), (3, 4), (4, 5), (6, 7), (7, 9), (9, 10)]
     assert words_of_summary("ab", ["", "a b"]) == [(0, 0), (0, 2)]
     with pytest.raises(ValueError, match="'c' is not next in 'b'"):
         words_of_summary("ab", ["a", "c"])

@@ -122,13 +122,6 @@ def test_a_word_points_at_where_it_was_copied_from(shown):
 
 
 @pytest.mark.thorough
-def test_a_touch_is_enough(shown):
-    tab = shown(as_page(made_up()), has_touch=True, viewport={"width": 400, "height": 800})
-    tab.tap("#summary button >> nth=1")
-    assert tab.get_attribute("#summary button >> nth=1", "aria-pressed") == "true"
-
-
-@pytest.mark.thorough
 def test_everything_works_from_the_keyboard(shown):
     tab = shown(as_page(made_up(summary="two four six")))
     tab.keyboard.press("Tab")

@@ -104,6 +104,18 @@ class NaiveModel:
         return total / tokens
 
 
+def assert_equals_with_gradients(actual, expected, **inputs):
+    """Outputs, and the gradients of a weighted sum of them, by the inputs' names."""
+    torch.testing.assert_close(actual, expected)
+    weights = torch.randn_like(expected)
+    pairs = [
+        torch.autograd.grad((outputs * weights).sum(), list(inputs.values()), materialize_grads=True)
+        for outputs in (actual, expected)
+    ]
+    for name, one, other in zip(inputs, *pairs, strict=True):
+        torch.testing.assert_close(one, other, msg=lambda message, name=name: f"gradient of {name}: {message}")
+
+
 def assert_equals_naive(model, naive, inputs, labels):
     """The same loss, and the same gradient of every trainable parameter."""
     loss, expected_loss = model(**inputs, labels=labels).loss, naive.loss(inputs, labels)

@@ -5,10 +5,9 @@ import math
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModel, AutoModelForSeq2SeqLM, BertModel, DynamicCache, EncoderDecoderCache
+from transformers import AutoModelForSeq2SeqLM, BertModel, DynamicCache, EncoderDecoderCache
 
 from benchmarks.measuring import peak_mebibytes
-from hf_summ import CopyTransformerConfig, CopyTransformerForConditionalGeneration, CopyTransformerModel
 from tests.models.architectures import (
     COPY_TRANSFORMER,
     COPY_TRANSFORMER_BERT,
@@ -197,22 +196,6 @@ def test_loss_and_gradients_equal_the_naive_reading(variant, is_training):
     assert_equals_naive(model, NaiveCopyTransformer(model), COPY_TRANSFORMER.inputs(), COPY_TRANSFORMER.labels())
 
 
-@pytest.mark.parametrize(
-    "overrides", [{}, {"d_model": 256, "encoder_layers": 3, "decoder_layers": 3, "num_heads": 4, "ffn_dim": 1024}]
-)
-def test_parameter_count_is_that_of_the_parts(overrides):
-    with torch.device("meta"):
-        config = CopyTransformerConfig(**overrides)
-        model = CopyTransformerForConditionalGeneration(config)
-    d, vocabulary, inner = config.d_model, config.vocab_size, config.ffn_dim
-    attention, feed_forward, norm = 4 * (d * d + d), 2 * d * inner + d + inner, 2 * d
-    encoder = config.encoder_layers * (attention + feed_forward + 2 * norm) + norm
-    decoder = config.decoder_layers * (2 * attention + feed_forward + 3 * norm) + norm
-    embedding, output = vocabulary * d, vocabulary * d + vocabulary
-    copy_gate = d + 1
-    assert model.num_parameters() == embedding + encoder + decoder + output + copy_gate
-
-
 @pytest.mark.parametrize("architecture", [COPY_TRANSFORMER, HIGHLIGHT_TRANSFORMER], ids=str)
 @pytest.mark.parametrize(
     ("settings", "bound", "deviation"),
@@ -324,16 +307,6 @@ def test_trainable_bert_learns(bert_folder):
     assert not still
 
 
-def test_base_model_is_an_auto_model(tmp_path):
-    COPY_TRANSFORMER_BERT.model().save_pretrained(tmp_path)
-    model = AutoModel.from_pretrained(tmp_path)
-    assert type(model) is CopyTransformerModel
-    ids = COPY_TRANSFORMER.inputs()["input_ids"]
-    outputs = model(input_ids=ids, decoder_input_ids=torch.tensor([[1, 5]] * 3))
-    assert outputs.last_hidden_state.shape == (3, 2, 16)
-    torch.testing.assert_close(outputs.copy_attentions.sum(-1), torch.ones(3, 2, dtype=torch.float64))
-
-
 @pytest.mark.parametrize("architecture", [COPY_TRANSFORMER, COPY_TRANSFORMER_BERT], ids=lambda a: a.name)
 def test_logits_are_normalised_and_skipped_in_training(architecture):
     model, inputs, labels = architecture.model(), architecture.inputs(), architecture.labels()
@@ -424,23 +397,6 @@ def test_input_embeddings_can_be_replaced(variant):
     assert model.get_input_embeddings() is new
     assert set(model.state_dict()) == names
     assert model(**COPY_TRANSFORMER.inputs(), labels=COPY_TRANSFORMER.labels()).loss.isfinite()
-
-
-def test_plain_vocabulary_is_resized():
-    model = COPY_TRANSFORMER.model()
-    model.resize_token_embeddings(50)
-    outputs = model(**COPY_TRANSFORMER.inputs(), labels=COPY_TRANSFORMER.labels() + 0)
-    assert outputs.logits.shape[-1] == 50
-
-
-def test_recorded_attentions_have_every_layer():
-    model, inputs = COPY_TRANSFORMER.model(convolutional_attention="none"), COPY_TRANSFORMER.inputs()
-    model.set_attn_implementation("eager")
-    outputs = model(**inputs, labels=COPY_TRANSFORMER.labels(), output_attentions=True, output_hidden_states=True)
-    assert [weights.shape for weights in outputs.encoder_attentions] == [(3, 4, 11, 11)] * 2
-    assert [weights.shape for weights in outputs.decoder_attentions] == [(3, 4, 6, 6)] * 2
-    assert [weights.shape for weights in outputs.cross_attentions] == [(3, 4, 6, 11)] * 2
-    assert len(outputs.encoder_hidden_states) == 3
 
 
 def test_eager_and_sdpa_attention_agree():

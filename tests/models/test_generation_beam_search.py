@@ -102,15 +102,6 @@ def suits(architecture, kind):
 @pytest.mark.thorough
 @pytest.mark.parametrize("beams", [[1], [2, 3, 5]], ids=["greedy", "beams"])
 @pytest.mark.parametrize("kind", SETTINGS)
-def test_texts_are_those_of_transformers(kind, beams, monkeypatch):
-    able = [architecture for architecture in ARCHITECTURES if suits(architecture, kind)]
-    for seed in range(2):
-        compare(able[(seed + len(kind)) % len(able)], kind, seed, 4, monkeypatch, beams)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("beams", [[1], [2, 3, 5]], ids=["greedy", "beams"])
-@pytest.mark.parametrize("kind", SETTINGS)
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda architecture: architecture.name)
 def test_a_thousand_documents_have_the_texts_of_transformers(architecture, kind, beams, monkeypatch):
     if not suits(architecture, kind):

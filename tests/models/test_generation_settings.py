@@ -77,9 +77,7 @@ def test_settings_of_a_checkpoint_are_checked_too():
     model.generation_config.min_new_tokens = "3"
     with pytest.raises(ValueError, match="`min_new_tokens` is '3', but must be an integer of at least 0"):
         model.generate(**GDLF.inputs(), max_new_tokens=4)
-    with pytest.raises(
-        TypeError, match=r"^`generation_config` must be a GenerationConfig, but is dict: {'num_beams': 2}$"
-    ):
+    with pytest.raises(TypeError, match=r"^`generation_config` must be a GenerationConfig, but is dict:"):
         model.generate(**GDLF.inputs(), generation_config={"num_beams": 2})
 
 

@@ -95,15 +95,6 @@ def test_unknown_words_become_the_most_attended_words(architecture, tokenizer, s
         assert text == tokenizer.decode([token for token in ids if token < FIRST_POINTER], skip_special_tokens=True)
 
 
-def test_model_that_knows_all_words_says_what_it_said(tokenizer):
-    model, processor = build_with_processor(DRGD, tokenizer)
-    with torch.no_grad():
-        model.lm_head.bias[tokenizer.unk_token_id] = -1000.0
-    inputs = processor(DOCUMENTS[:3], return_tensors="pt")
-    plain = model.generate(**inputs, tokenizer=processor)
-    torch.testing.assert_close(model.generate(**inputs, tokenizer=processor, replace_unk=True), plain)
-
-
 def test_padding_the_end_and_words_of_no_weight_are_not_chosen():
     sequences = np.array([[0, 3, 3, 2], [0, 7, 3, 3]])
     source_ids = np.array([[5, 3, 2, 0]])

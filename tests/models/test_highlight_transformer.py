@@ -62,23 +62,16 @@ class NaiveHighlightTransformer(NaiveModel):
         return self.top("model.encoder", h)
 
     def attend(self, name, x, source, causal=False, phrases=None):
-        heads = self.config.num_heads
-        width = self.config.d_model // heads
-        q, k, v = (
-            self.linear(f"{name}.q_proj", x),
-            self.linear(f"{name}.k_proj", source),
-            self.linear(f"{name}.v_proj", source),
-        )
+        q, k, v = self.heads(name, x, source)
         contexts, all_weights = [], []
-        for head in range(heads):
-            part = slice(head * width, (head + 1) * width)
-            scores = q[:, part] @ k[:, part].T / math.sqrt(width)
+        for head in range(self.config.num_heads):
+            scores = q[:, head] @ k[:, head].T / math.sqrt(q.shape[-1])
             if causal:
                 scores = scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -torch.inf)
             weights = scores.softmax(-1)
             if phrases is not None and head in self.config.lit_heads:
                 weights = self.highlight(scores, weights, phrases)
-            contexts.append(weights @ v[:, part])
+            contexts.append(weights @ v[:, head])
             all_weights.append(weights)
         return self.linear(f"{name}.out_proj", torch.cat(contexts, dim=-1)), all_weights
 

@@ -11,10 +11,9 @@ from hf_summ.models.layers_gdlf import (
     DynamicConvolution,
     compiled_dynamic_convolution,
     dynamic_convolution,
-    dynamic_convolution_step,
 )
 from hf_summ.models.modeling_base import DecoderStateLayer
-from tests.models.naive import naive_convolution
+from tests.models.naive import assert_equals_with_gradients, naive_convolution
 
 
 def make(length, kernel, heads=2, width=6, batch=2, extra=0):
@@ -28,16 +27,9 @@ SHAPES = [(1, 3), (5, 31), (31, 7), (32, 7), (33, 1), (64, 31), (70, 3), (45, 41
 
 
 def assert_equals_naive(convolve, length, kernel, left):
-    """Outputs, and gradients by name."""
     inputs, taps = make(length, kernel)
     expected = naive_convolution(inputs, taps, left)
-    actual = convolve(inputs, taps, left)
-    torch.testing.assert_close(actual, expected)
-    weights = torch.randn_like(expected)
-    expected_gradients = torch.autograd.grad((expected * weights).sum(), (inputs, taps))
-    actual_gradients = torch.autograd.grad((actual * weights).sum(), (inputs, taps))
-    for name, one, other in zip(("inputs", "taps"), actual_gradients, expected_gradients, strict=True):
-        torch.testing.assert_close(one, other, msg=lambda message, name=name: f"gradient of {name}: {message}")
+    assert_equals_with_gradients(convolve(inputs, taps, left), expected, inputs=inputs, taps=taps)
 
 
 @pytest.mark.thorough
@@ -90,12 +82,6 @@ def test_compiled_in_training_where_there_is_a_compiler(tmp_path, compiler, comp
     assert ("torch.compile does not work here, so GDLF is slower: " in process.stderr) == (compiler is not None)
 
 
-def test_step_equals_the_last_position():
-    inputs, taps = make(9, 5)
-    whole = dynamic_convolution(inputs, taps, 4)
-    torch.testing.assert_close(dynamic_convolution_step(inputs[:, -5:], taps[:, -1:]), whole[:, -1:])
-
-
 @pytest.mark.parametrize("pieces", [[1] * 11, [4, 1, 1, 5], [11]])
 def test_windows_kept_in_the_state_equal_the_whole(pieces):
     layer = DynamicConvolution(6, 5, num_heads=2, causal=True).double()
@@ -114,14 +100,6 @@ def test_kernel_longer_than_the_text_is_normalised_over_all_its_taps():
     # uniform taps: a seventh of the only position, not all of it
     inputs = torch.ones(1, 1, 4, dtype=torch.float64)
     torch.testing.assert_close(layer(inputs), inputs / 7)
-
-
-def test_causal_convolution_reads_nothing_later():
-    layer = DynamicConvolution(4, 5, num_heads=2, causal=True).double()
-    inputs = torch.randn(1, 8, 4, dtype=torch.float64)
-    changed = inputs.clone()
-    changed[:, 5:] += 1.0
-    torch.testing.assert_close(layer(changed)[:, :5], layer(inputs)[:, :5], rtol=0, atol=0)
 
 
 def test_kernel_dropout_acts_in_training_alone():

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from benchmarks.measuring import peak_mebibytes
 from hf_summ.models.layers_copy_transformer import ConvolutionalSelfAttention, windowed_attention
+from tests.models.naive import assert_equals_with_gradients
 
 
 def naive_attention(queries, keys, values, window_size, head_window_size=1, circular=False, padding_mask=None):
@@ -47,15 +48,9 @@ def prefix_mask(lengths, length):
 
 
 def assert_equals_naive(inputs, *settings, padding_mask=None):
-    """Outputs, and gradients by name."""
     expected = naive_attention(*inputs, *settings, padding_mask=padding_mask)
     actual = windowed_attention(*inputs, *settings, padding_mask=padding_mask)
-    torch.testing.assert_close(actual, expected)
-    weights = torch.randn_like(expected)
-    expected_gradients = torch.autograd.grad((expected * weights).sum(), inputs, materialize_grads=True)
-    actual_gradients = torch.autograd.grad((actual * weights).sum(), inputs)
-    for name, one, other in zip(("queries", "keys", "values"), actual_gradients, expected_gradients, strict=True):
-        torch.testing.assert_close(one, other, msg=lambda message, name=name: f"gradient of {name}: {message}")
+    assert_equals_with_gradients(actual, expected, **dict(zip(("queries", "keys", "values"), inputs, strict=True)))
 
 
 KINDS = {"1d": (1, False), "2d": (3, False), "circular": (3, True)}
@@ -95,15 +90,6 @@ def test_any_sizes_equal_the_naive_ones(length, window_size, heads, head_window_
     # head windows beyond the number of heads among them: each head is then seen once
     inputs = make(length, heads)
     assert_equals_naive(inputs, window_size, head_window_size, circular, padding_mask=prefix_mask(real, length))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_document_in_a_batch_equals_the_document_alone(kind):
-    inputs, lengths = make(40, batch=3), [40, 3, 21]
-    together = windowed_attention(*inputs, 7, *KINDS[kind], padding_mask=prefix_mask(lengths, 40))
-    for document, length in enumerate(lengths):
-        alone = windowed_attention(*(states[document, None, :, :length] for states in inputs), 7, *KINDS[kind])
-        torch.testing.assert_close(together[document, :, :length], alone[0])
 
 
 def test_a_window_over_everything_is_full_attention():

@@ -8,16 +8,15 @@ import pytest
 import torch
 from transformers import (
     AutoProcessor,
-    BartConfig,
     BartForConditionalGeneration,
     ByT5Tokenizer,
     ProcessorMixin,
     pipeline,
 )
 
-from hf_summ import SummarizationPipeline
 from tests.conftest import SENTENCES
 from tests.models.architectures import ARCHITECTURES, EACH_BY_ONE, build_with_processor
+from tests.reports.tiny_models import foreign
 
 
 @pytest.fixture(params=EACH_BY_ONE)
@@ -32,41 +31,12 @@ def folder(request, tiny_tokenizer, tmp_path):
 @pytest.fixture(scope="module")
 def bart_folder(tiny_tokenizer, tmp_path_factory):
     folder = tmp_path_factory.mktemp("bart")
-    torch.manual_seed(0)
-    config = BartConfig(
-        vocab_size=len(tiny_tokenizer),
-        d_model=16,
-        encoder_layers=1,
-        decoder_layers=1,
-        encoder_attention_heads=2,
-        decoder_attention_heads=2,
-        encoder_ffn_dim=16,
-        decoder_ffn_dim=16,
-        max_position_embeddings=64,
-        pad_token_id=0,
-        bos_token_id=1,
-        eos_token_id=2,
-        decoder_start_token_id=1,
-        forced_eos_token_id=None,
-    )
-    model = BartForConditionalGeneration(config)
+    settings = {"max_position_embeddings": 64, "decoder_start_token_id": 1, "forced_eos_token_id": None}
+    model = foreign("bart", tiny_tokenizer, **settings)
     model.generation_config.max_new_tokens = 8
     model.save_pretrained(folder)
     tiny_tokenizer.save_pretrained(folder)
     return folder
-
-
-@pytest.mark.thorough
-def test_a_text_a_list_and_a_generator(folder):
-    summarizer = pipeline("summarization", model=str(folder))
-    assert isinstance(summarizer, SummarizationPipeline)
-    alone = [summarizer(sentence)[0]["summary_text"] for sentence in SENTENCES]
-    assert any(alone)
-    assert [record["summary_text"] for record in summarizer(SENTENCES)] == alone
-    streamed = summarizer(sentence for sentence in SENTENCES)
-    assert next(streamed)[0]["summary_text"] == alone[0]
-    assert [record["summary_text"] for (record,) in streamed] == alone[1:]
-    assert summarizer([]) == []
 
 
 def test_tokenizer_of_a_saved_processor_saved_beside_another_model(bart_folder, folder, tiny_tokenizer):
@@ -98,15 +68,6 @@ def test_progress_is_shown_when_asked_for(folder, capsys):
     assert "summarizing" in capsys.readouterr().err
 
 
-def test_generation_settings_and_several_sequences(folder):
-    summarizer = pipeline("summarization", model=str(folder))
-    records = summarizer(SENTENCES[:2], num_beams=3, num_return_sequences=2, max_new_tokens=4)
-    assert [len(sequences) for sequences in records] == [2, 2]
-    tensors = summarizer(SENTENCES[0], return_tensors=True, max_new_tokens=4)
-    assert set(tensors[0]) == {"summary_token_ids"}
-    assert len(tensors[0]["summary_token_ids"]) <= 5
-
-
 @pytest.mark.thorough
 def test_saved_pipeline_has_its_processor(folder, tmp_path):
     summarizer = pipeline("summarization", model=str(folder))
@@ -129,15 +90,6 @@ def test_what_is_cut_is_said(folder, caplog):
     summarizer.processor.max_source_length = 500
     assert summarizer(SENTENCES[0], truncation=False) == summarizer(SENTENCES[0])
     assert cut
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    "document", ["", " \n\t", "x", "\x00\x07", "🎉🎉", "The mayor opened 新桥。", "a \ud83d b", "word " * 100_000]
-)
-def test_awkward_documents_give_a_summary(folder, document):
-    (record,) = pipeline("summarization", model=str(folder))(document, max_new_tokens=3)
-    assert isinstance(record["summary_text"], str)
 
 
 @pytest.mark.thorough
@@ -209,12 +161,6 @@ def test_a_lone_surrogate_is_read_as_the_corpora_write_it(folder, bart_folder):
         assert read[0] == read[1] != read[2]
 
 
-def test_what_is_no_text_is_named(folder):
-    summarizer = pipeline("summarization", model=str(folder))
-    with pytest.raises(TypeError, match="a document must be a string, but is int: 3"):
-        summarizer([SENTENCES[0], 3])
-
-
 def test_transformers_own_models_work_too(bart_folder):
     summarizer = pipeline("summarization", model=str(bart_folder))
     assert not isinstance(summarizer.processor, ProcessorMixin)
@@ -237,15 +183,6 @@ def test_summaries_are_no_longer_than_the_decoders_positions(bart_folder, tmp_pa
     for name in ("max_new_tokens", "max_length"):
         with pytest.raises(ValueError, match=f"`{name}` is 65, but the model's decoder has 64 positions: lower it"):
             summarizer(SENTENCES[0], **{name: 65})
-
-
-def test_models_that_want_a_prefix_get_it(bart_folder):
-    summarizer = pipeline("summarization", model=str(bart_folder))
-    plain = summarizer.preprocess(SENTENCES[0])["input_ids"]
-    summarizer.model.config.task_specific_params = {"summarization": {"prefix": "summarize: "}}
-    prefixed = summarizer.preprocess(SENTENCES[0])["input_ids"]
-    assert prefixed.equal(summarizer.tokenizer(f"summarize: {SENTENCES[0]}", return_tensors="pt")["input_ids"])
-    assert not prefixed.equal(plain)
 
 
 @pytest.mark.thorough

@@ -327,10 +327,7 @@ def test_row_output_dictionary(summarizer):
         ({"max_new_tokens": 2.5}, "`max_new_tokens` is 2.5, but must be an integer of at least 1"),
         ({"length_penalty": 1e4}, "`length_penalty` is 10000.0, too large for a summary's length: lower it"),
         ({"length_penalty": float("inf")}, "`length_penalty` is inf, but must be a finite number"),
-        (
-            {"max_new_tokens": 10**30},
-            "`max_new_tokens` is 1000000000000000000000000000000, but must be at most 1000000",
-        ),
+        ({"max_new_tokens": 10**30}, "`max_new_tokens` is 1000000000000000000000000000000, but must be at most"),
         ({"repetition_penalty": 0.0}, "`repetition_penalty` is 0.0, but must be a number from 0.0001 to 10000"),
         ({"batch_size": 0}, "`batch_size` is 0, but must be at least 1"),
         ({"truncation": "most"}, "`truncation` is 'most', but must be a bool or one of only_first, only_second"),

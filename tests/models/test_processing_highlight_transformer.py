@@ -3,8 +3,6 @@
 import logging
 import math
 import random
-import subprocess
-import sys
 from collections import Counter
 
 import pytest
@@ -82,13 +80,6 @@ def test_values_are_scikit_learns():
         order = list(dict.fromkeys(lists[row]))
         expected = sorted(values, key=lambda phrase: (-round(values[phrase], 9), order.index(phrase)))
         assert [phrase.text for phrase in key_phrases(documents, frequencies, number)] == expected[:10]
-
-
-def test_texts_without_gaps_have_scikit_learns_n_grams():
-    text = pytest.importorskip("sklearn.feature_extraction.text")
-    document = "Mayor Lopez opened bridge river flood bus"
-    analyze = text.TfidfVectorizer(ngram_range=(2, 3), stop_words="english").build_analyzer()
-    assert Counter(phrase for phrase, _ in found(document)) == Counter(analyze(document))
 
 
 def test_frequencies_begin_at_two_and_have_a_cap():
@@ -220,18 +211,3 @@ def test_frequencies_travel(tiny_tokenizer, tmp_path):
     processor.save_pretrained(tmp_path)
     loaded = AutoProcessor.from_pretrained(tmp_path)
     assert loaded(SENTENCES) == processor(SENTENCES)
-
-
-@pytest.mark.thorough
-def test_frequencies_need_no_scikit_learn(tiny_tokenizer, tmp_path):
-    processor = HIGHLIGHT_TRANSFORMER.processor(tiny_tokenizer, num_phrases=3)
-    processor.save_pretrained(tmp_path)
-    script = f"""
-import sys
-sys.modules["sklearn"] = None
-import hf_summ
-from transformers import AutoProcessor
-print(AutoProcessor.from_pretrained({str(tmp_path)!r})({SENTENCES[0]!r})["phrase_starts"])
-"""
-    output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
-    assert output.strip().endswith(str(processor(SENTENCES[0])["phrase_starts"]))

@@ -230,9 +230,7 @@ def test_ways_that_there_are_not(summarizer, monkeypatch):
             "summarization", model=summarizer.model, tokenizer=summarizer.tokenizer, long_documents="skip"
         ),
     ):
-        with pytest.raises(
-            ValueError, match="`long_documents` is 'skip', but must be one of truncate, extract, windows"
-        ):
+        with pytest.raises(ValueError, match="`long_documents` is 'skip', but must be one of truncate, extract,"):
             make()
     with pytest.raises(ValueError, match="cannot be located in windows"):
         summarizer("a text", long_documents="windows", phrases={"a": 1.0})

@@ -103,15 +103,6 @@ def test_an_interrupted_training_of_an_adapter_goes_on(command, tmp_path):
 
 
 @pytest.mark.thorough
-def test_a_finished_training_of_an_adapter_predicts(command, tmp_path):
-    main(command("bart", *LORA))
-    before = load_file(tmp_path / "adapter" / WEIGHTS)
-    metrics = main(command("bart", *LORA, "--do_predict"))
-    assert metrics["predict_samples"] == 7
-    assert all(torch.equal(before[name], tensor) for name, tensor in load_file(tmp_path / "adapter" / WEIGHTS).items())
-
-
-@pytest.mark.thorough
 @pytest.mark.parametrize("base", ["gdlf", "bart"])
 def test_the_command_line_summarizes_with_an_adapter_and_its_settings(command, tmp_path, capsys, base):
     main(command(base, *LORA, "--max_new_tokens", "3", "--do_predict"))

@@ -11,7 +11,6 @@ from transformers import Seq2SeqTrainingArguments
 
 from hf_summ.common.flags import EFFECTS
 from hf_summ.data import Corpus
-from hf_summ.evaluation.measures import NAMED
 from hf_summ.training import arguments as module
 from hf_summ.training.arguments import FLAGS, GROUPS, GenerationArguments, flags_of
 from hf_summ.training.checks import INHERITED
@@ -19,6 +18,7 @@ from hf_summ.training.parsing import bundled_configs, parse_arguments
 
 ROOT = Path(__file__).parents[2]
 EVALUATED = ["--eval_strategy", "steps", "--eval_steps", "500"]
+BEST = [*EVALUATED, "--metric_for_best_model"]
 
 
 @pytest.fixture
@@ -103,10 +103,7 @@ def test_json_file_and_flags_alone(tmp_path):
         ("lerning_rate: 1\n", "unknown key 'lerning_rate'; did you mean learning_rate?"),
         ("num_beams: four\n", "num_beams.*invalid int value: 'four'"),
         ("optimizer: sgd\n", "optimizer.*invalid choice: 'sgd'"),
-        (
-            "config_overrides: {d_model: 2020-01-01}\n",
-            "config_overrides: .* date is not JSON serializable: put it in quotes",
-        ),
+        ("config_overrides: {d_model: 2020-01-01}\n", "config_overrides: .* date is not JSON serializable: put it in"),
         ("a: [1\n", "cannot be read as yaml.*line"),
         ("", "must contain `key: value` lines"),
         ("- 1\n", "must contain `key: value` lines"),
@@ -130,78 +127,36 @@ def test_wrong_file_is_named_with_what_is_wrong(yaml_file, text, message):
         (["train.jsonl"], "train.jsonl: the first argument must be a .yaml or .json file"),
         (["gdlf/xsumm"], r"as gdlf/xsum; did you mean gdlf/xsum\?; flags"),
         (["tables/gdlf_1"], "tables/gdlf_1: the first argument must be"),
-        (
-            ["--do_train", "true", "more.yaml"],
-            "more.yaml: does not belong to a flag; a settings file must be the first",
-        ),
+        (["--do_train", "true", "more.yaml"], "more.yaml: does not belong to a flag; a settings file must be the"),
         (["--train_tokens_per_batch", "0"], "--train_tokens_per_batch 0: must be at least 1"),
-        (["--max_eval_samples", "0"], "--max_eval_samples 0: must be at least 1"),
         (["--lead_sentences", "0"], "--lead_sentences 0: must be at least 1"),
-        (["--per_device_train_batch_size", "-3"], "--per_device_train_batch_size -3: must be at least 1"),
         (["--max_steps", "0"], "--max_steps 0: must be at least 1$"),
         (["--num_train_epochs", "1e300"], "--num_train_epochs 1e[+]300: must be at most 1000000"),
-        (["--num_train_epochs", "0"], "--num_train_epochs 0.0: must be above 0"),
         (["--max_grad_value", "0"], "--max_grad_value 0.0: must be above 0"),
         (["--learning_rate", "nan"], "--learning_rate nan: must be finite"),
         (["--num_beams", "100000"], "--num_beams 100000: must be at most 1000"),
-        (
-            ["--output_dir", "out", "--report_to", "tensorbord"],
-            "--report_to tensorbord: must be one of none, .*; did you mean tensorboard[?]",
-        ),
+        (["--output_dir", "out", "--report_to", "tensorbord"], "tensorbord: must be .*; did you mean tensorboard[?]"),
         (["--torch_compile_backend", "induktor"], "--torch_compile_backend induktor: .*; did you mean inductor[?]"),
-        (
-            ["--metrics", "rouge", "meteor"],
-            "--metrics meteor: must be one of rouge, bleu, chrf, bertscore, novelty, support, entailment;",
-        ),
-        (["--metrics", "novel"], r"one of rouge, .*; did you mean novelty\?"),
-        (["--rouge_mode", "perl"], "invalid choice: 'perl'"),
+        (["--metrics", "rouge", "meteor"], "--metrics meteor: must be one of rouge, bleu, chrf, bertscore, novelty"),
         (["--beam_stopping", "fairseq"], "invalid choice: 'fairseq'"),
-        (
-            ["--metrics", "entailment"],
-            "--metrics entailment: needs a model: name its model of natural language inference",
-        ),
-        (
-            [*EVALUATED, "--metric_for_best_model", "bertscore"],
-            "--metric_for_best_model bertscore: not computed with these --metrics, .*: choose from loss, rouge1, ",
-        ),
-        (
-            [*EVALUATED, "--metrics", "bleu", "--metric_for_best_model", "eval_rouge3"],
-            "_best_model eval_rouge3: not computed .*: choose from loss, bleu",
-        ),
-        (
-            [*EVALUATED, "--rouge_mode", "rouge155", "--metric_for_best_model", "rougeLsum"],
-            "_best_model rougeLsum: not computed .*: choose from loss, rouge1, ",
-        ),
-        (
-            [*EVALUATED, "--metric_for_best_model", "rouge2", "--predict_with_generate", "no"],
-            "_best_model rouge2: not computed .*: choose from loss$",
-        ),
+        (["--metrics", "entailment"], "--metrics entailment: needs a model: name its model of natural language"),
+        ([*BEST, "bertscore"], "--metric_for_best_model bertscore: not computed with .*: choose from loss, rouge1, "),
+        ([*BEST, "eval_rouge3", "--metrics", "bleu"], "_best_model eval_rouge3: not .*: choose from loss, bleu"),
+        ([*BEST, "rougeLsum", "--rouge_mode", "rouge155"], "rougeLsum: not computed .*: choose from loss, rouge1, "),
+        ([*BEST, "rouge2", "--predict_with_generate", "no"], "_best_model rouge2: not .*: choose from loss$"),
         (["--torch_compile_mode", "~"], "--torch_compile_mode ~: must be one of default, .*max-autotune"),
         (["--generation_config", "/nowhere"], "--generation_config /nowhere: "),
-        ([*EVALUATED, "--metric_for_best_model", "rogue2"], "_best_model rogue2: unknown metric; did you mean rouge2?"),
+        ([*BEST, "rogue2"], "_best_model rogue2: unknown metric; did you mean rouge2?"),
         (["--num_beams", "0"], "--num_beams 0: must be at least 1"),
-        (["--min_new_words", "-1"], "--min_new_words -1: must be at least 0"),
-        (["--no_repeat_word_ngram_size", "-1"], "--no_repeat_word_ngram_size -1: must be at least 0"),
-        (["--gnmt_length_penalty", "-0.5"], "--gnmt_length_penalty -0.5: must be at least 0"),
-        (["--lm_rejected_factor", "0"], "^--lm_rejected_factor 0.0: must be above 0$"),
         (["--lm_percentile", "100"], "^--lm_percentile 100.0: must be below 100$"),
         (["--length_penalty", "inf"], "^--length_penalty inf: must be finite$"),
         (["--max_source_length", "1"], "--max_source_length 1: must be at least 2"),
-        (["--max_target_length", "1"], "--max_target_length 1: must be at least 2"),
-        (["--val_max_target_length", "1"], "--val_max_target_length 1: must be at least 2"),
         (["--val_max_target_length", "2000000"], "^--val_max_target_length 2000000: must be at most 1000000$"),
     ],
 )
 def test_wrong_flag_is_named_with_what_would_do(argv, message):
     with pytest.raises(ValueError, match=message):
         parse_arguments(argv)
-
-
-def test_least_values_are_taken():
-    flags = ["--num_beams", "1", "--min_new_words", "0", "--gnmt_length_penalty", "0", "--max_source_length", "2"]
-    arguments = parse_arguments([*flags, "--lead_sentences", "1"])
-    assert arguments.generation.given() == {"num_beams": 1, "min_new_words": 0, "gnmt_length_penalty": 0.0}
-    assert (arguments.data.max_source_length, arguments.training.lead_sentences) == (2, 1)
 
 
 def test_best_checkpoint_is_chosen_by_rouge_unless_told_otherwise():
@@ -217,7 +172,7 @@ def test_best_checkpoint_is_chosen_by_rouge_unless_told_otherwise():
 
 def test_best_model_may_be_chosen_by_any_metric_of_the_run():
     def greater_is_better(name, *flags):
-        return parse_arguments([*EVALUATED, "--metric_for_best_model", name, *flags]).training.greater_is_better
+        return parse_arguments([*BEST, name, *flags]).training.greater_is_better
 
     assert [greater_is_better(name) for name in ("perplexity", "nll", "eval_perplexity", "eval_loss")] == [False] * 4
     assert greater_is_better("rougeSU*", "--rouge_mode", "rouge155") is True
@@ -259,9 +214,6 @@ def test_data_of_the_flags_replaces_that_of_the_file(tmp_path):
     assert corpus == Corpus(train_file="theirs.jsonl", validation_file="v.jsonl", summary_column="s")
 
 
-# what flags mean
-
-
 OWN = [
     field
     for group in GROUPS
@@ -291,13 +243,3 @@ def test_flags_can_be_asked_for_by_what_they_decide():
     assert flags_of("secret") == {"token", "hub_token"}
     assert flags_of("decoding") >= {field.name for field in dataclasses.fields(GenerationArguments)} | {"bf16", "seed"}
     assert not flags_of("decoding") & {"max_steps", "train_file", "learning_rate"}
-
-
-def test_help_tells_every_default(capsys):
-    with pytest.raises(SystemExit):
-        parse_arguments(["--help"])
-    text = " ".join(capsys.readouterr().out.split())
-    assert f"one or more of {NAMED} (default: rouge support)" in text
-    assert "Number of beams; 1 is greedy search (default: the model's)" in text
-    # transformers' own help has none
-    assert text.count("(default: ") >= len(FLAGS)

@@ -28,10 +28,6 @@ def test_noam():
     assert max(expected) == expected[3]
 
 
-def test_noam_of_the_papers_peaks_where_they_say():
-    assert max(rates(4, 1.0, name="noam", noam_scale=2.0, d_model=256, warmup_steps=4)) == pytest.approx(2 / 16 / 2)
-
-
 def fairseq_cosine(update: int, peak: float, low: float, warmup: int, period: int) -> float:
     """fairseq's CosineLRScheduleWithRestarts with t_mult 1, lr_shrink 1 and warm-up from 0."""
     if update < warmup:

@@ -40,14 +40,8 @@ NOT_RUN = {"torch_compile", "push_to_hub", "deepspeed", "fsdp", "debug", "output
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (
-            "--per_device_train_batch_size 4",
-            "beside --train_tokens_per_batch 160: .*, or give --train_tokens_per_batch",
-        ),
-        (
-            "--optim adafactor",
-            "--optim adafactor: has no effect beside --optimizer adam: omit it, or give .* null$",
-        ),
+        ("--per_device_train_batch_size 4", "beside --train_tokens_per_batch 160: .*, or give --train_tokens_per"),
+        ("--optim adafactor", "adafactor: has no effect beside --optimizer adam: omit it, or give .* null$"),
         ("--optimizer null --optim adafactor --adam_beta2 .7", "0.7: has no effect beside --optim adafactor"),
         ("--lr_scheduler_type linear", "beside --schedule cosine"),
         ("--num_train_epochs 2", "beside --max_steps 8: omit it, or give --max_steps -1$"),
@@ -97,11 +91,8 @@ def test_any_configuration_has_a_short_run(name):
     assert (training.max_steps, training.warmup_steps, training.logging_steps) == (30, 3, 7)
     assert training.eval_strategy == "no" or training.eval_steps == 10
     assert training.save_strategy == "no" or training.save_steps == 10
-    assert (training.schedule, training.gradient_accumulation_steps, training.early_stopping_patience) == (
-        None,
-        1,
-        None,
-    )
+    assert training.schedule is training.early_stopping_patience is None
+    assert training.gradient_accumulation_steps == 1
     assert training.lr_scheduler_type == "cosine"
     assert training.optimizer in ("adam", "adamw")
     assert 1e-4 <= training.learning_rate <= 2e-3
@@ -154,12 +145,8 @@ def other_value(field, hint):
 @pytest.mark.thorough
 @pytest.mark.parametrize("batches", ["tokens", "examples"])
 def test_every_flag_has_an_effect_or_is_refused(settings, tmp_path, batches):
-    base = dict.fromkeys(("do_eval", "do_predict"), True) | {
-        "logging_steps": 2,
-        "num_beams": 2,
-        "lead_sentences": 1,
-        "max_source_length": 200,
-    }
+    base = {"logging_steps": 2, "num_beams": 2, "lead_sentences": 1, "max_source_length": 200}
+    base |= dict.fromkeys(("do_eval", "do_predict"), True)
     for kind in ("eval", "save"):
         base |= {f"{kind}_strategy": "steps", f"{kind}_steps": 4}
     if batches == "examples":

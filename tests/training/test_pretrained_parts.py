@@ -75,11 +75,7 @@ def test_run_with_generator_conditioning(settings, bert_folder, tmp_path):
 @pytest.mark.parametrize(
     ("overrides", "changes", "message"),
     [
-        (
-            {**BERT, "bert_name": "google-bert/no-such-bert"},
-            {},
-            "`bert_name` is 'google-bert/no-such-bert', which cannot",
-        ),
+        ({**BERT, "bert_name": "google-bert/no-bert"}, {}, "`bert_name` is 'google-bert/no-bert', which cannot"),
         ({"masked_lm_name": "x"}, {}, "`masked_lm_name` and `copy=True` exclude each other"),
         ({}, {"lm_rejected_factor": 0.9}, "need a masked language model"),
     ],
@@ -125,9 +121,7 @@ def test_overrides_that_ask_for_weights_which_a_checkpoint_lacks_are_refused(set
 def test_overrides_that_leave_out_weights_of_a_checkpoint_are_refused(settings, bert_folder, tmp_path):
     main([settings({**BERT, "bert_name": bert_folder, "bert_window_size": 16, "bert_window_stride": 8}, max_steps=1)])
     path = settings({}, config_overrides={"encoder_type": "transformer"}, model_name_or_path=str(tmp_path / "out"))
-    with pytest.raises(
-        ValueError, match="encoder_type=transformer: the checkpoint's weights are for encoder_type=bert_"
-    ):
+    with pytest.raises(ValueError, match="encoder_type=transformer: the checkpoint's weights are for encoder_type=ber"):
         tiny.build([path])
 
 

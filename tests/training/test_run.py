@@ -366,10 +366,7 @@ def test_two_processes_give_the_losses_of_one(settings, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (
-            {"config_overrides": {"encoder_layer": 1}},
-            "unknown key 'encoder_layer' in gdlf; did you mean encoder_layers?",
-        ),
+        ({"config_overrides": {"encoder_layer": 1}}, "unknown key 'encoder_layer' in gdlf; did you mean"),
         ({"config_overrides": {"encoder_layers": 3}}, "`encoder_kernel_sizes` has 7 kernel sizes"),
         ({"model_type": "gdfl"}, "--model_type gdfl: unknown architecture; did you mean gdlf?"),
         ({"model_type": "bert"}, "bert is not an encoder-decoder"),
@@ -384,10 +381,7 @@ def test_two_processes_give_the_losses_of_one(settings, tmp_path):
         ({"model_type": "bart", "config_overrides": TINY_BART, "min_new_words": 3}, "of bart does not support it"),
         ({"max_source_length": 99, "model_type": "bart", "config_overrides": TINY_BART}, "has positions for 64 tokens"),
         ({"resume_from_checkpoint": "nowhere"}, "--resume_from_checkpoint nowhere: no such folder"),
-        (
-            {"config_overrides": tiny.MODEL | {"ffn_dim": 10**12}},
-            "no gdlf of these sizes can be created .*memory.*: correct",
-        ),
+        ({"config_overrides": tiny.MODEL | {"ffn_dim": 10**12}}, "no gdlf of these sizes can be created .*memory.*:"),
     ],
 )
 def test_wrong_settings_are_reported_before_anything_starts(settings, tmp_path, changes, message):

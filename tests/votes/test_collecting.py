@@ -9,7 +9,7 @@ import pytest
 
 from hf_summ.votes import as_csv, read_votes
 from hf_summ.votes.collecting import missing_votes
-from tests.votes.made_up import made_sheets, rows_of, votes_with, write
+from tests.votes.made_up import made_sheets, rows_of, write
 
 
 def filled(sheet, choose) -> str:
@@ -107,9 +107,7 @@ def test_two_votes_of_a_voter_on_an_item_are_told(asked, tmp_path):
     ):
         read([*rows, rows[1]])
     files = [write(tmp_path / name, rows) for name in ("a.json", "b.json")]
-    with pytest.raises(
-        ValueError, match=r"b.json, row 1: voter-1 has voted on .* before, in .*a.json, row 1: leave out"
-    ):
+    with pytest.raises(ValueError, match=r"b.json, row 1: voter-1 has voted on .* before, in .*a.json, row 1: leave"):
         read_votes(files, key)
 
 
@@ -138,14 +136,10 @@ def test_an_unknown_choice_is_told(asked, choice, shown):
 
 def test_files_that_are_no_votes_are_told(asked, tmp_path):
     sheets, key, read = asked
-    with pytest.raises(
-        ValueError, match="no column 'fluency'; the columns are sheet, item, relevance: name votes of the"
-    ):
+    with pytest.raises(ValueError, match="no column 'fluency'; the columns are sheet, item, relevance: name votes of"):
         read([{"sheet": sheets[0].id, "item": "i", "relevance": "A"}])
     (tmp_path / "votes.csv").write_text("sheet:item:relevance:fluency\ns:i:A:B\n", encoding="utf-8")
-    with pytest.raises(
-        ValueError, match=r"no column 'sheet'; the columns are sheet:item:.*, and save tables with commas"
-    ):
+    with pytest.raises(ValueError, match=r"no column 'sheet'; the columns are sheet:item:.*, and save tables with"):
         read_votes([tmp_path / "votes.csv"], key)
     (tmp_path / "votes.html").touch()
     for name in ("none.json", "votes.html"):
@@ -158,9 +152,3 @@ def test_files_that_are_no_votes_are_told(asked, tmp_path):
     (tmp_path / "cut.json").write_text(whole[:-20], encoding="utf-8")
     with pytest.raises(ValueError, match=r"cut.json, line \d+: not a JSON row"):
         read_votes([tmp_path / "cut.json"], key)
-
-
-def test_made_up_votes_are_those_that_were_asked_for():
-    table = [[1, -1, 0, None], [0, 1, 1, -1]]
-    votes = votes_with({"fluency": table})
-    assert votes.outcomes(("one", "two"), "fluency").tolist() == pytest.approx(np.array(table, float), nan_ok=True)

@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from hf_summ.votes import PROTOCOLS, Protocol, as_csv, as_page, make_sheets, read_key
+from hf_summ.votes import Protocol, as_csv, as_page, make_sheets, read_key
 from tests.votes.made_up import DOCUMENTS, PROTOCOL, SYSTEMS, made_sheets
 
 
@@ -116,23 +116,16 @@ def test_a_key_is_read_as_it_was_written(tmp_path):
 @pytest.mark.parametrize(
     "change",
     [
+        lambda told: "half a character: \ud800",
         lambda told: [],
         lambda told: {**told, "protocol": {**told["protocol"], "documents": 0}},
-        lambda told: {**told, "protocol": {"voters": 3}},
-        lambda told: {**told, "items": {}},
         lambda told: {name: value for name, value in told.items() if name != "sheets"},
-        lambda told: {**told, "sheets": ["s1"]},
         lambda told: {**told, "seed": "one"},
         lambda told: {**told, "protocol": {**told["protocol"], "digits": 1.5}},
         lambda told: {**told, "items": {id: {**item, "first": ["one"]} for id, item in told["items"].items()}},
         lambda told: {**told, "sheets": {id: {**sheet, "voter": []} for id, sheet in told["sheets"].items()}},
         lambda told: {**told, "sheets": {id: {**sheet, "voter": "one"} for id, sheet in told["sheets"].items()}},
-        lambda told: {
-            **told,
-            "sheets": {
-                id: {**sheet, "on_a": dict.fromkeys(told["items"], "x")} for id, sheet in told["sheets"].items()
-            },
-        },
+        lambda told: {**told, "sheets": {id: {**sheet, "on_a": {}} for id, sheet in told["sheets"].items()}},
     ],
 )
 def test_what_is_no_key_is_told(tmp_path, change):
@@ -140,17 +133,10 @@ def test_what_is_no_key_is_told(tmp_path, change):
     (tmp_path / "key.json").write_text(key.to_json(), encoding="utf-8")
     told = json.loads((tmp_path / "key.json").read_text(encoding="utf-8"))
     (tmp_path / "key.json").write_text(json.dumps(change(told)), encoding="utf-8")
-    with pytest.raises(
-        ValueError, match=r"key\.json is not a key of sheets \(.*\): name the one that was written with them"
-    ):
+    with pytest.raises(ValueError, match=r"key\.json is not a key of sheets \(.*\): name the one that was written"):
         read_key(tmp_path / "key.json")
-
-
-def test_a_file_that_is_not_json_or_missing_is_no_key(tmp_path):
-    (tmp_path / "key.json").write_bytes(b"\xff{")
-    for name in ("key.json", "none.json"):
-        with pytest.raises(ValueError, match=rf"{name} is not a key of sheets"):
-            read_key(tmp_path / name)
+    with pytest.raises(ValueError, match=r"none\.json is not a key of sheets"):
+        read_key(tmp_path / "none.json")
 
 
 @pytest.mark.parametrize(
@@ -170,14 +156,6 @@ def test_bad_input_is_told(systems, settings, message):
         made_sheets(systems=systems, **settings)
 
 
-def test_numbers_are_those_of_the_papers():
-    assert {name: (found.documents, found.voters, [*found.aspects]) for name, found in PROTOCOLS.items()} == {
-        "gdlf": (50, 3, ["relevance"]),
-        "highlight_transformer": (50, 4, ["informativeness", "fluency", "non-redundancy"]),
-        "sagcopy": (100, 3, ["importance", "readability"]),
-    }
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -186,23 +164,13 @@ def test_numbers_are_those_of_the_papers():
         ((50, 3, {}), "`aspects` is empty, but must have a name and a question for each"),
         ((50, 3, {" ": "?"}), "the aspect ' ' has the question '\\?': give both a name and a question"),
         ((50, 3, {"fluency": ""}), "the aspect 'fluency' has the question '': give both"),
+        (("50", 3, {"fluency": "?"}), "`documents` must be an integer, but is str: '50'"),
+        ((50, 3, {"fluency": None}), "`aspects` must be a string, but is NoneType: None"),
         ((50, 3, {"fluency": "?"}, "votes"), "`unit` is 'votes', but must be one of documents, percent"),
         ((50, 3, {"fluency": "?"}, "percent", 10), "`digits` is 10, but must be at most 9"),
         ((50, 3, {"summary A": "?"}), "an aspect is named 'summary A', like another column of the sheets"),
     ],
 )
 def test_what_is_no_protocol_is_told(settings, message):
-    with pytest.raises(ValueError, match=message):
-        Protocol(*settings)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (("50", 3, {"fluency": "?"}), "`documents` must be an integer, but is str: '50'"),
-        ((50, 3, {"fluency": None}), "`aspects` must be a string, but is NoneType: None"),
-    ],
-)
-def test_values_of_other_types(settings, message):
-    with pytest.raises(TypeError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         Protocol(*settings)

@@ -12,6 +12,7 @@ from transformers.utils import GENERATION_CONFIG_NAME, cached_file, find_adapter
 
 from hf_summ.checkpoints.loading import ModelArguments, load_processor
 from hf_summ.common.files import check_hub_reachable, write_atomically
+from hf_summ.common.lazy import import_extra
 from hf_summ.common.messages import one_line
 from hf_summ.common.records import parse_json
 from hf_summ.models.checks import input_names
@@ -140,11 +141,7 @@ def _file(arguments: ModelArguments, name: str) -> str | None:
 
 
 def import_peft(what: str) -> Any:
-    try:
-        import peft
-    except ImportError as error:
-        raise ImportError(f"{what}: needs PEFT: pip install 'hf-summ[lora]'") from error
-    return peft
+    return import_extra("peft", f"{what}: needs PEFT", "lora")
 
 
 class AutoModelForSummarization(AutoModelForSeq2SeqLM):

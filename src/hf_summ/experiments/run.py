@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from hf_summ.experiments.report import block_of_scores, block_of_values, latex, 
 from hf_summ.experiments.scoring import WAITING, Outcome, Pieces, claims, over_seeds, relation, score, why_not_run
 from hf_summ.experiments.settings import flags_of_all_rows, split_files
 from hf_summ.experiments.systems import (
-    Plan,
     System,
     Workplace,
     dataset_settings,
@@ -231,38 +229,38 @@ def _rows(table: Table, dataset: str) -> list[Row]:
 
 def _scores(workplace: Workplace, datasets: Sequence[str]) -> Iterator[list[dict[str, Any]]]:
     """The blocks of all data sets, yielded again after each trained row."""
-    plans = [plan(workplace, _rows(workplace.table, dataset), dataset) for dataset in datasets]
+    plans = {dataset: plan(workplace, _rows(workplace.table, dataset), dataset) for dataset in datasets}
     # (data set, number in its plan) -> the scored outcome
     scored: dict[tuple[str, int], Outcome] = {}
-    for outcomes in run_all(workplace, [system for planned in plans for system in planned.systems]):
+    for outcomes in run_all(workplace, [system for systems in plans.values() for system in systems]):
         of_systems = iter(outcomes)
         blocks = []
-        for planned in plans:
-            numbered = enumerate(islice(of_systems, len(planned.systems)))
-            of_data = [scored.get((planned.dataset, number), outcome) for number, outcome in numbered]
-            block, of_data = _block(workplace, planned, of_data)
+        for dataset, systems in plans.items():
+            pairs = [
+                (system, scored.get((dataset, number), outcome))
+                for number, (system, outcome) in enumerate(zip(systems, of_systems, strict=False))
+            ]
+            block, of_data = _block(workplace, dataset, pairs)
             blocks.append(block)
-            scored |= {(planned.dataset, number): outcome for number, outcome in enumerate(of_data) if outcome.measures}
+            scored |= {(dataset, number): outcome for number, outcome in enumerate(of_data) if outcome.measures}
         yield blocks
 
 
-def _block(workplace: Workplace, planned: Plan, outcomes: list[Outcome]) -> tuple[dict[str, Any], list[Outcome]]:
+def _block(
+    workplace: Workplace, dataset: str, pairs: Sequence[tuple[System, Outcome]]
+) -> tuple[dict[str, Any], list[Outcome]]:
     """The block of one data set, and its scored outcomes."""
-    table, dataset, documents = workplace.table, planned.dataset, None
-    pairs = list(zip(planned.systems, outcomes, strict=True))
+    table, documents, outcomes = workplace.table, None, [outcome for _, outcome in pairs]
     if any(outcome.problem is None for outcome in outcomes):
         try:
-            if planned.unreachable is not None:
-                raise OSError(planned.unreachable)
             # the settings of a trained system are known to work; those of a waiting one are second choice
             trainings = [
-                system.training
+                system.training.settings
                 for problem in (None, WAITING)
                 for system, outcome in pairs
                 if system.training is not None and outcome.problem == problem
             ]
-            trained = next(iter(trainings), None)
-            corpus = rows_to_summarize(trained.settings if trained else dataset_settings(workplace, dataset))
+            corpus = rows_to_summarize(trainings[0] if trainings else dataset_settings(workplace, dataset))
         except (ValueError, OSError) as error:
             outcomes = [
                 outcome if outcome.problem else replace(outcome, problem=one_line(error)) for outcome in outcomes

@@ -1,6 +1,14 @@
-"""The systems of a table's rows: their training and their summaries."""
+"""The systems of a table's rows: their training and their summaries.
 
+Each run of the recipe is a separate process, in a folder named by a hash of its settings. The recipe's ledger says
+whether a run is finished, and its lock that a process is working on it, even if the process that started it was killed.
+"""
+
+import codecs
 import json
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -20,7 +28,6 @@ from hf_summ.data.loading import load
 from hf_summ.data.sentences import split_sentences
 from hf_summ.data.toy_news import make_corpus
 from hf_summ.data.vocabulary import fit_phrases, fit_processor, load_tokenizer
-from hf_summ.experiments.jobs import Job, JobFailed, perform
 from hf_summ.experiments.scoring import WAITING, Outcome, why_not_run
 from hf_summ.experiments.settings import (
     base_settings,
@@ -37,12 +44,39 @@ from hf_summ.experiments.settings import (
 from hf_summ.experiments.tables import SUMMARY_VALUES, Row, Scale, Table
 from hf_summ.extractive import DocumentFrequencies, extract
 from hf_summ.models.configuration_highlight_transformer import HighlightTransformerConfig
+from hf_summ.training.__main__ import IN_USE
 from hf_summ.training.arguments import OF_EXTRACTION
-from hf_summ.training.folder.ledger import FolderInUse, Ledger
+from hf_summ.training.folder.ledger import FolderInUse, Ledger, locked
+from hf_summ.training.parsing import as_flag
 
 # a scale's settings of the vocabulary to fit
 _FITTED = ("vocab_size", "lowercase", "units", "digits_as_hash")
 _TRAINING = {"do_train": True, "do_eval": False, "do_predict": False, "show_summaries": 0}
+# number of bytes at the end of a failed run's log that are searched for the error
+_TAIL = 20_000
+# seconds between reads of a run's log
+_INTERVAL = 0.2
+
+
+@dataclass(frozen=True)
+class Job:
+    """A training or decoding run: its settings and its output folder."""
+
+    folder: Path
+    settings: dict[str, Any]
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run has its results."""
+        return Ledger(self.folder).is_finished("train" if self.settings.get("do_train") else "predict")
+
+
+class JobFailed(Exception):
+    """The run in `folder` ended with an error; the message is the run's."""
+
+    def __init__(self, message: str, folder: Path):
+        super().__init__(message)
+        self.folder = folder
 
 
 @dataclass(frozen=True)
@@ -65,19 +99,6 @@ class System:
     def name(self) -> str:
         """The row and its data set."""
         return f"{self.row.row} on {self.dataset}"
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The systems of a data set's rows.
-
-    Args:
-        unreachable: the error if the data set could not be reached; it is not requested again.
-    """
-
-    dataset: str
-    systems: tuple[System, ...]
-    unreachable: str | None = None
 
 
 @dataclass(frozen=True)
@@ -111,26 +132,28 @@ class Workplace:
         return "made-up news" if self.scale == "tiny" else dataset
 
 
-def plan(workplace: Workplace, rows: Sequence[Row], dataset: str) -> Plan:
-    """The systems of rows with their training jobs, one for each of the table's seeds; fits their vocabularies."""
-    systems, unreachable = [], None
+def plan(workplace: Workplace, rows: Sequence[Row], dataset: str) -> list[System]:
+    """The systems of rows with their training jobs, one for each of the table's seeds; fits their vocabularies.
+
+    A data set that cannot be reached is requested once, and is the problem of all rows.
+    """
+    systems: list[System] = []
+    unreachable = None
     seeds = () if "seed" in workplace.extra else workplace.table.seeds
     first, *more = [{"seed": seed} for seed in seeds] or [{}]
     # all rows with the first seed come first, so that a report has every row soon
     runs = [(row, first) for row in rows] + [(row, seed) for seed in more for row in rows if row.is_trained]
     for row in (replace(row, flags={**row.flags, **seed}) for row, seed in runs):
         training, decoding, problem = None, {}, why_not_run(row)
-        if row.is_trained and unreachable is not None:
-            problem = unreachable
-        elif row.is_trained:
+        if row.is_trained and unreachable is None:
             try:
                 training, decoding = _jobs(workplace, row, dataset)
             except OSError as error:
-                problem = unreachable = one_line(error)
+                unreachable = one_line(error)
             except (ValueError, ImportError) as error:
                 problem = one_line(error)
         systems.append(System(row, dataset, training, decoding, problem))
-    return Plan(dataset, tuple(systems), unreachable)
+    return [replace(system, problem=system.problem or unreachable) for system in systems]
 
 
 def run_all(workplace: Workplace, systems: Sequence[System]) -> Iterator[list[Outcome]]:
@@ -393,3 +416,66 @@ def _made_once(path: Path) -> Generator[Path | None]:
         else:
             with moved_into_place(path) as draft:
                 yield draft
+
+
+def perform(job: Job) -> None:
+    """Run the job, unless it is finished.
+
+    Its output goes to standard error and to `log.txt` in its folder. An interrupted run resumes from its last
+    checkpoint.
+
+    Raises:
+        JobFailed: the run could not start or complete.
+        FolderInUse: another process is running it.
+    """
+    if job.is_finished:
+        return
+    # a second process would find the folder locked too, but only after building its model
+    with locked(job.folder):
+        log = job.folder / "log.txt"
+    settings = job.settings | {"output_dir": job.folder}
+    flags = [token for name, value in settings.items() if value != {} for token in as_flag(name, value)]
+    with open(log, "ab") as written:
+        start = written.tell()
+        # directly into the file, as the run may outlive this process
+        process = subprocess.Popen(
+            [sys.executable, "-m", "hf_summ.training", *flags],
+            stdin=subprocess.DEVNULL,
+            stdout=written,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        output = _follow(process, log, start)
+    except BaseException:
+        # a run survives if this process is killed, but is stopped if it is interrupted
+        process.terminate()
+        process.wait()
+        raise
+    if process.returncode == IN_USE:
+        raise FolderInUse(job.folder)
+    if process.returncode:
+        raise JobFailed(_reason(output, process.returncode), job.folder)
+
+
+def _follow(process: subprocess.Popen, log: Path, start: int) -> str:
+    """Print the log from byte `start` on until the process ends, and return its end."""
+    tail = b""
+    # a chunk may end within a character
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    with open(log, "rb") as file:
+        file.seek(start)
+        while True:
+            has_ended = process.poll() is not None
+            chunk = file.read()
+            tail = (tail + chunk)[-_TAIL:]
+            print(decoder.decode(chunk), end="", file=sys.stderr, flush=True)
+            if has_ended:
+                return tail.decode("utf-8", "replace")
+            time.sleep(_INTERVAL)
+
+
+def _reason(output: str, status: int) -> str:
+    """The error of a failed run, in one line."""
+    lines = [line.strip() for line in output.replace("\r", "\n").splitlines() if line.strip()]
+    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    return errors[-1] if errors else f"{lines[-1] if lines else 'no output'} (exit status {status})"

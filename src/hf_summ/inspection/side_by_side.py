@@ -2,8 +2,8 @@
 
 import html
 import re
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Mapping
+from itertools import chain, pairwise
 
 from hf_summ.evaluation.novelty import copied_fragments
 from hf_summ.evaluation.words import split_words
@@ -55,12 +55,8 @@ def as_markdown(examples: Mapping[str, Mapping[str, str]], shade: str | None, la
     """
     sections = []
     for title, texts in examples.items():
-        marked = _marked(texts, shade, language)
-        paragraphs = [
-            f"**{name}**\n\n" + "".join(f"**{segment}**" if is_shared else segment for segment, is_shared in segments)
-            for name, segments in marked.items()
-        ]
-        sections.append("\n\n".join([f"## {title}", *paragraphs]))
+        marked = _marked(texts, shade, language, str, "**{}**")
+        sections.append("\n\n".join([f"## {title}", *(f"**{name}**\n\n{text}" for name, text in marked.items())]))
     return "\n\n".join(sections) + "\n"
 
 
@@ -68,28 +64,24 @@ def as_html(examples: Mapping[str, Mapping[str, str]], shade: str | None, langua
     """Examples as a page of HTML in one file, with shared words shaded; see `as_markdown`."""
     sections = []
     for title, texts in examples.items():
-        rows = []
-        for name, segments in _marked(texts, shade, language).items():
-            cell = "".join(
-                f"<mark>{html.escape(segment)}</mark>" if is_shared else html.escape(segment)
-                for segment, is_shared in segments
-            )
-            rows.append(f'<tr><th scope="row">{html.escape(name)}<td dir="auto">{cell}')
+        marked = _marked(texts, shade, language, html.escape, "<mark>{}</mark>").items()
+        rows = [f'<tr><th scope="row">{html.escape(name)}<td dir="auto">{text}' for name, text in marked]
         sections.append("\n".join([f"<h2>{html.escape(title)}</h2>", "<table>", *rows, "</table>"]))
     return _PAGE.format("\n".join(sections))
 
 
-def _marked(texts: Mapping[str, str], shade: str | None, language: str) -> dict[str, list[tuple[str, bool]]]:
-    """Each text as segments, and whether they are shared; texts up to the one that they are compared with are whole."""
+def _marked(
+    texts: Mapping[str, str], shade: str | None, language: str, quote: Callable[[str], str], mark: str
+) -> dict[str, str]:
+    """Each text in a markup; what those behind the text named `shade` share with it stands in the form `mark`."""
     names = list(texts)
     compared = names[names.index(shade) + 1 :] if shade is not None else []
-    return {
-        name: _segments(text, shared_spans(text, texts[str(shade)], language) if name in compared else [])
-        for name, text in texts.items()
-    }
-
-
-def _segments(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[str, bool]]:
-    bounds = [0, *(bound for span in spans for bound in span), len(text)]
-    segments = [(text[start:end], index % 2 == 1) for index, (start, end) in enumerate(pairwise(bounds))]
-    return [segment for segment in segments if segment[0]]
+    marked = {}
+    for name, text in texts.items():
+        spans = shared_spans(text, texts[str(shade)], language) if name in compared else []
+        bounds = [0, *chain.from_iterable(spans), len(text)]
+        segments = [quote(text[start:end]) for start, end in pairwise(bounds)]
+        # what is shared stands between what is not
+        segments[1::2] = map(mark.format, segments[1::2])
+        marked[name] = "".join(segments)
+    return marked

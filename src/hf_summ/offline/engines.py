@@ -19,6 +19,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from hf_summ.common.lazy import import_extra
 from hf_summ.common.messages import no_warnings, one_line, panics_as_errors
 from hf_summ.common.processes import threads_for
 from hf_summ.offline.shards import ADDED_COLUMNS, Plan, Row, Shard, Summarized
@@ -291,11 +292,8 @@ def on_ray(
     """
     # must be set before Ray is imported
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    try:
-        import ray
-        from ray.exceptions import RayError, RayTaskError
-    except ImportError as error:
-        raise ImportError("--engine ray needs ray: pip install 'hf-summ[ray]'") from error
+    ray = import_extra("ray", "--engine ray needs ray", "ray")
+    from ray.exceptions import RayError, RayTaskError
 
     with _connected(address):
         number, gpus = _processes(number)

@@ -117,9 +117,7 @@ def test_optimizer_of_another_kind_is_refused_before_anything_is_prepared(settin
     path = settings(**SAVING)
     main([path])
     interrupt(out, 4)
-    with pytest.raises(
-        ValueError, match=r"checkpoint-4: its optimizer is adam, whose state adadelta cannot load: keep"
-    ):
+    with pytest.raises(ValueError, match=r"checkpoint-4: its optimizer is adam, whose state adadelta cannot load:"):
         tiny.check([path, "--optimizer", "adadelta", "--accept_changes"])
 
 
@@ -203,9 +201,7 @@ def test_advice_after_a_loss_that_is_not_finite_works(settings, out):
     path = settings(**SAVING)
     main([path])
     interrupt(out, 4)
-    with pytest.raises(
-        FloatingPointError, match=r"try a lower --learning_rate, .*, with --accept_changes, which resumes"
-    ):
+    with pytest.raises(FloatingPointError, match=r"try a lower --learning_rate, .*, with --accept_changes, which"):
         main([path, "--learning_rate", "1e30", "--accept_changes"])
     assert last_complete_checkpoint(out) == str(out / "checkpoint-4")
     main([path, "--learning_rate", "0.001", "--accept_changes"])

@@ -107,9 +107,7 @@ def test_phrases_of_a_corpus_are_read(highlights, tmp_path):
 
 
 def test_training_without_frequencies_says_which_command_makes_them(highlights, processor_folder):
-    with pytest.raises(
-        ValueError, match="fit them with `hf-summ key-phrases CORPUS --processor FOLDER --output FOLDER`"
-    ):
+    with pytest.raises(ValueError, match="fit them with `hf-summ key-phrases CORPUS --processor FOLDER --output"):
         main([highlights(), "--tokenizer_name", processor_folder])
 
 

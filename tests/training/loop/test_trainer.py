@@ -11,7 +11,6 @@ from transformers import GenerationConfig
 from transformers.testing_utils import CaptureLogger
 from transformers.utils import logging
 
-from hf_summ.checkpoints.adapters import takes
 from hf_summ.evaluation import perplexity
 from hf_summ.training.arguments import SummarizationTrainingArguments
 from hf_summ.training.loop.evaluation import strip_padding
@@ -88,11 +87,6 @@ def test_loss_by_documents_is_the_sum_over_a_summarys_tokens(make, rows):
     assert first("documents") == pytest.approx([length * loss, nll, length * norm], rel=1e-5)
 
 
-def test_models_that_count_items(processor, tiny_tokenizer):
-    assert takes(tiny.gdlf(processor), "num_items_in_batch")
-    assert not takes(tiny.bart(tiny_tokenizer), "num_items_in_batch")
-
-
 def test_smoothing_of_a_foreign_model_is_not_in_its_nll(make, tiny_tokenizer):
     def run(smoothing):
         torch.manual_seed(0)
@@ -137,13 +131,6 @@ def test_weight_decay_spares_norms_and_biases(make):
     ]
 
 
-def test_noam_replaces_the_learning_rate(make):
-    trainer = make(schedule="noam", noam_scale=2.0, warmup_steps=2, learning_rate=123.0)
-    found = losses(trainer, "learning_rate")
-    expected = [2 * 16**-0.5 * min((step + 1) ** -0.5, (step + 1) * 2**-1.5) for step in range(4)]
-    assert found == pytest.approx(expected)
-
-
 def test_loss_that_is_not_finite_stops_the_run_before_anything_is_saved(make, tmp_path):
     trainer = make(max_steps=9, save_strategy="steps", save_steps=3, logging_steps=100)
     seen = []
@@ -155,9 +142,7 @@ def test_loss_that_is_not_finite_stops_the_run_before_anything_is_saved(make, tm
         return output
 
     trainer.model.register_forward_hook(spoil)
-    with pytest.raises(
-        FloatingPointError, match=r"the loss is nan at step 6 \(nll \d\.\d+\): try a lower --learning_rate"
-    ):
+    with pytest.raises(FloatingPointError, match=r"the loss is nan at step 6 \(nll \d\.\d+\): try a lower"):
         trainer.train()
     assert [path.name for path in tmp_path.glob("checkpoint-*")] == ["checkpoint-3"]
 
@@ -324,9 +309,7 @@ def test_weights_that_are_not_finite_are_never_saved(make, tmp_path):
     trainer = make(max_steps=2)
     trainer.train()
     trainer.model.model.shared.weight.data[1, 2] = math.inf
-    with pytest.raises(
-        FloatingPointError, match=r"^model\.shared\.weight is not finite after step 2: try a lower --lear"
-    ):
+    with pytest.raises(FloatingPointError, match=r"^model\.shared\.weight is not finite after step 2: try a lower"):
         trainer.save_model()
     assert not list(tmp_path.rglob("*.safetensors"))
 

@@ -265,13 +265,8 @@ def test_names_in_a_card_are_texts_and_no_code(settings, tmp_path):
     (tmp_path / "train.jsonl").rename(file)
     (tmp_path / "test.jsonl").rename(tested := tmp_path / "a\x85\udc80.jsonl")
     files = {"train_file": str(file), "test_file": str(tested)}
-    argv = [
-        settings(max_steps=1, do_predict=True, **files),
-        "--output_dir",
-        str(tmp_path / name),
-        "--source_prefix=``x: ",
-    ]
-    main(argv)
+    output = ["--output_dir", str(tmp_path / name)]
+    main([settings(max_steps=1, do_predict=True, **files), *output, "--source_prefix=``x: "])
     card = card_of(tmp_path / name)
     assert str(tmp_path) not in card
     found = [
@@ -321,19 +316,8 @@ def test_license_is_not_invented(trained):
 @pytest.mark.thorough
 def test_fine_tuned_model_and_one_without_evaluation(settings, trained, tmp_path):
     path = settings(config_overrides=None, model_type=None, model_name_or_path=str(trained))
-    main(
-        [
-            path,
-            "--output_dir",
-            str(tmp_path / "tuned"),
-            "--language",
-            "de",
-            "--max_train_samples",
-            "9",
-            "--min_coverage",
-            "0.01",
-        ]
-    )
+    flags = "--language de --max_train_samples 9 --min_coverage 0.01".split()
+    main([path, "--output_dir", str(tmp_path / "tuned"), *flags])
     card = card_of(tmp_path / "tuned")
     assert "on `train.jsonl`. It summarizes documents in the language `de`." in card
     assert "Training rows have at least 1% of the summary's words in the document." in card
@@ -386,9 +370,8 @@ def test_best_weights_are_named(settings, tmp_path):
     assert "computed like the Perl script ROUGE-1.5.5 (`--rouge_mode rouge155`; stemming: Porter and WordNet's" in card
     assert "| ROUGE-SU*" in card
     assert "LEAD" not in card
-    assert {entry.metric_args["rouge_mode"] for entry in ModelCard(card).data.eval_results if entry.metric_args} == {
-        "rouge155"
-    }
+    results = ModelCard(card).data.eval_results
+    assert {entry.metric_args["rouge_mode"] for entry in results if entry.metric_args} == {"rouge155"}
 
 
 @pytest.fixture
@@ -407,16 +390,8 @@ NO_FILES = dict.fromkeys(("train_file", "validation_file", "test_file"))
 def test_hub_gets_scores_of_a_hub_data_set(settings, trained, dataset_folder, tmp_path, local_hub):
     started = {"model_name_or_path": "org/base", "model_type": None, "config_overrides": None}
     path = settings(**NO_FILES, **started, dataset_name="org/news", do_predict=True, lead_sentences=1)
-    whole = [
-        path,
-        "--output_dir",
-        str(tmp_path / "whole"),
-        "--push_to_hub",
-        "--hub_model_id",
-        "tester/bridges",
-        "--license",
-        "cc-by-4.0",
-    ]
+    flags = "--push_to_hub --hub_model_id tester/bridges --license cc-by-4.0".split()
+    whole = [path, "--output_dir", str(tmp_path / "whole"), *flags]
     part = [path, "--max_predict_samples", "3", "--output_dir", str(tmp_path / "part")]
     local_hub.publish("org/news", dataset_folder, kind="dataset")
     local_hub.publish("org/base", trained)

@@ -4,7 +4,6 @@ import itertools
 
 import datasets
 import numpy as np
-import pytest
 from accelerate import skip_first_batches
 from accelerate.data_loader import DataLoaderShard
 from hypothesis import given, settings
@@ -94,9 +93,3 @@ def test_lengths_follow_a_selection():
 def test_rows_of_one_length_are_spread_by_the_seed():
     same = np.full(30, 5)
     assert pack_tokens(same, same, 100, seed=0) != pack_tokens(same, same, 100, seed=1)
-
-
-@pytest.mark.parametrize("processes", [2, 3])
-def test_batches_repeat_only_when_rows_run_out(processes):
-    shares = [list(BatchOrder([[0]], None, processes, index)) for index in range(processes)]
-    assert shares == [[[0]]] * processes

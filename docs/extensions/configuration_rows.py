@@ -1,6 +1,6 @@
 """The trained rows of the papers' tables, as shown between the markers of configs/README.md.
 
-`python -m hf_summ.experiments.rows` regenerates them from configs/tables.
+`python docs/extensions/configuration_rows.py` regenerates them from configs/tables.
 """
 
 import re
