@@ -27,7 +27,14 @@ class Reply:
 
 
 class NotFound(Exception):
-    """Carries the Hub's name for what is missing, which its client converts to the matching exception."""
+    """Carries the Hub's name for what is missing, which its client converts to the matching exception.
+
+    With the commit that lacks a file, the client remembers that it does.
+    """
+
+    def __init__(self, name: str, **headers: str):
+        super().__init__(name)
+        self.headers = headers
 
 
 @dataclass
@@ -164,7 +171,7 @@ class LocalHub:
     def resolve(self, body: bytes, kind: str | None, name: str, revision: str, path: str) -> Reply:
         sha, files = self.find(kind, name).at(revision)
         if path not in files:
-            raise NotFound("EntryNotFound")
+            raise NotFound("EntryNotFound", **{"X-Repo-Commit": sha})
         return Reply(files[path], headers={"X-Repo-Commit": sha, "ETag": f'"{entry(path, files)["oid"]}"'})
 
 
@@ -183,7 +190,9 @@ class Handler(BaseHTTPRequestHandler):
         try:
             reply = self.hub.answer(self.command, unquote(urlsplit(self.path).path), body)
         except NotFound as missing:
-            reply = Reply({"error": str(missing)}, status=404, headers={"X-Error-Code": str(missing)})
+            reply = Reply(
+                {"error": str(missing)}, status=404, headers={"X-Error-Code": str(missing), **missing.headers}
+            )
         content = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
         self.send_response(reply.status)
         for header, value in {**reply.headers, "Content-Length": str(len(content))}.items():

@@ -15,6 +15,7 @@ from tests.models.architectures import (
     DRGD,
     GDLF_COPY,
     HIGHLIGHT_TRANSFORMER,
+    POINTER_GENERATOR,
     SAGCOPY,
     VOCAB_SIZE,
     Architecture,
@@ -23,7 +24,7 @@ from tests.models.architectures import (
 pytestmark = pytest.mark.thorough
 
 ROWS, LENGTH, LAYERS = 3, 11, 2
-PROCESSED = [GDLF_COPY, COPY_TRANSFORMER, DRGD, HIGHLIGHT_TRANSFORMER, SAGCOPY]
+PROCESSED = [GDLF_COPY, COPY_TRANSFORMER, DRGD, HIGHLIGHT_TRANSFORMER, POINTER_GENERATOR, SAGCOPY]
 BART = Architecture(
     BartConfig,
     BartForConditionalGeneration,
@@ -124,15 +125,15 @@ def bench(architecture: Architecture) -> type:
         settings = {key: value for key, value in architecture.settings.items() if not key.endswith("_config")}
         if len(settings) < len(architecture.settings):
             self.skipTest("its nested configuration is not written as it was given")
-        # DRGD has neither layers nor heads
-        names = ["hidden_size"] if architecture.model_type == "drgd" else None
+        # recurrent models have neither layers nor heads
+        names = ["hidden_size"] if architecture.model_type in ("drgd", "pointer_generator") else None
         tester = CONFIGURATIONS.ConfigTester(self, architecture.config_class, common_properties=names, **settings)
         tester.run_common_tests()
 
     members = {
         "all_model_classes": (type(head(architecture.config()).model), head),
         "is_encoder_decoder": True,
-        "has_attentions": architecture.model_type not in ("gdlf", "drgd"),
+        "has_attentions": architecture.model_type not in ("gdlf", "drgd", "pointer_generator"),
         "setUp": set_up,
         "test_config": test_config,
         "__module__": __name__,

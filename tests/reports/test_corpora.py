@@ -50,7 +50,8 @@ def test_lists_in_a_stream_are_read_as_in_files(tmp_path, caplog):
     write(tmp_path / "corpus" / "train.jsonl", "\n".join(map(json.dumps, lines)))
     corpus = {"dataset_name": str(tmp_path / "corpus"), "streaming": True}
     (row,) = load(Corpus(**corpus), str(tmp_path / "cache"))["train"]
-    assert row == {"document": " ".join(SENTENCES), "summary": " ".join(HIGHLIGHTS)}
+    other = {"about": '["a ferry", "a lake"]'}
+    assert row == {"document": " ".join(SENTENCES), "summary": " ".join(HIGHLIGHTS), **other}
     assert "train: documents from 'source', summaries from 'target'" in caplog.text
     assert "'source' has lists of 1.5 texts on average, read as the sentences of one text" in caplog.text
     named = Corpus(**corpus, summary_column="about", lists=["documents", "references"])
@@ -60,6 +61,7 @@ def test_lists_in_a_stream_are_read_as_in_files(tmp_path, caplog):
         "documents": SENTENCES,
         "summary": "a ferry",
         "references": ["a ferry", "a lake"],
+        "target": json.dumps(HIGHLIGHTS),
     }
 
 

@@ -151,8 +151,10 @@ def test_files_of_a_model_are_regular(tmp_path, name):
 
 # weights whose products exceed float16
 @pytest.mark.parametrize("beams", [1, 2])
-def test_products_that_are_not_finite_are_noted(tiny_tokenizer, caplog, beams):
+@pytest.mark.parametrize("name", ["drgd", "bart"])
+def test_products_that_are_not_finite_are_noted(tiny_tokenizer, caplog, name, beams):
     model, processor = build_with_processor(DRGD, tiny_tokenizer)
+    model = foreign("bart", tiny_tokenizer) if name == "bart" else model
     model.get_input_embeddings().weight.data[:] = float("nan")
     logging.getLogger("transformers").propagate = True
     from transformers.utils.logging import get_logger
@@ -160,8 +162,11 @@ def test_products_that_are_not_finite_are_noted(tiny_tokenizer, caplog, beams):
     get_logger("transformers").warning_once.cache_clear()
     logging.getLogger("hf_summ.models").propagate = True
     with caplog.at_level(logging.WARNING):
-        inputs = processor(SENTENCES[:1], return_tensors="pt")
-        model.generate(**inputs, num_beams=beams, max_new_tokens=3, tokenizer=processor)
+        if name == "bart":
+            pipeline("summarization", model=model, tokenizer=processor.tokenizer, num_beams=beams)(SENTENCES[0])
+        else:
+            inputs = processor(SENTENCES[:1], return_tensors="pt")
+            model.generate(**inputs, num_beams=beams, max_new_tokens=3, tokenizer=processor)
     assert caplog.text.count("the model computes NaN") == 1
 
 

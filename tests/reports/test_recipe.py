@@ -3,13 +3,19 @@
 import copy
 import json
 import logging
+import string
 
+import datasets
 import pytest
 import torch
+import yaml
 from transformers import (
     AutoModelForSeq2SeqLM,
     AutoProcessor,
     GenerationConfig,
+    MBart50Tokenizer,
+    MBartTokenizer,
+    NllbTokenizer,
     Seq2SeqTrainer,
     Seq2SeqTrainingArguments,
     pipeline,
@@ -17,6 +23,8 @@ from transformers import (
 
 import hf_summ
 from hf_summ import SummarizationCollator
+from hf_summ.data import Corpus, load
+from hf_summ.models.text_phrases import read_phrases
 from hf_summ.training import train
 from hf_summ.training.__main__ import main as run_recipe
 from hf_summ.training.parsing import parse_arguments
@@ -60,6 +68,45 @@ def test_every_family_is_trained_and_evaluated(recipe, tiny_tokenizer, tmp_path,
     metrics = recipe(save(tmp_path / "model", model, tiny_tokenizer), **small, do_eval=True)
     assert metrics["train_loss"] > 0
     assert "eval_rouge1" in metrics
+
+
+# `--lang` of transformers' example: otherwise texts of any language are read and written with the token of English
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("tokenizer_class", "given", "languages"),
+    [
+        (MBart50Tokenizer, {}, ("en_XX", "en_XX")),
+        (MBart50Tokenizer, {"lang": "ro_RO"}, ("ro_RO", "ro_RO")),
+        (MBart50Tokenizer, {"lang": "ro_RO", "target_lang": "de_DE"}, ("ro_RO", "de_DE")),
+        (MBartTokenizer, {"lang": "ro_RO"}, ("ro_RO", "ro_RO")),
+        (NllbTokenizer, {"lang": "ron_Latn"}, ("ron_Latn", "ron_Latn")),
+    ],
+    ids=str,
+)
+def test_texts_have_the_tokens_of_their_languages(recipe, tmp_path, caplog, tokenizer_class, given, languages):
+    letters = ["<s>", "<pad>", "</s>", "<unk>", "\u2581", *string.ascii_letters]
+    pieces = [(piece, -float(number)) for number, piece in enumerate(letters)]
+    if tokenizer_class is NllbTokenizer:
+        pieces = {piece: number for number, piece in enumerate(letters)}
+    tokenizer = tokenizer_class(vocab=pieces)
+    model = foreign("m2m_100" if tokenizer_class is NllbTokenizer else "mbart", tokenizer)
+    recipe(save(tmp_path / "model", model, tokenizer), do_eval=True, max_new_tokens=3, **given)
+    assert ("documents are read as en_XX" in caplog.text) is (not given)
+    pipe = pipeline("summarization", model=str(tmp_path / "out"))
+    source, target = map(pipe.tokenizer.convert_tokens_to_ids, languages)
+    assert source in pipe.preprocess("a b")["input_ids"]
+    assert target in pipe.tokenizer(text_target="a b")["input_ids"]
+    written = pipe("a b", return_tensors=True)[0]["summary_token_ids"].tolist()
+    assert written.index(target) == (tokenizer_class is not MBartTokenizer)
+    for wrong, hint in (("ro", "has no such language"), (languages[0].lower(), f"did you mean {languages[0]}")):
+        with pytest.raises(ValueError, match=f"--target_lang {wrong}: the tokenizer .*{hint}"):
+            recipe(str(tmp_path / "out"), "wrong", target_lang=wrong)
+
+
+def test_a_language_needs_a_tokenizer_with_languages(recipe, tiny_tokenizer, tmp_path):
+    model = save(tmp_path / "model", foreign("bart", tiny_tokenizer), tiny_tokenizer)
+    with pytest.raises(ValueError, match="--lang ro_RO: the tokenizer of bart has no languages"):
+        recipe(model, lang="ro_RO")
 
 
 @pytest.mark.thorough
@@ -142,10 +189,52 @@ def test_training_rows_are_streamed(recipe, tiny_tokenizer, tmp_path, caplog):
     model, processor = build_with_processor(GDLF, tiny_tokenizer)
     assert recipe(save(tmp_path / "gdlf", model, processor), "own", **streamed, max_steps=1)["train_loss"] > 0
     assert f"{folder}, train: documents from 'document', summaries from 'summary'" in caplog.text
+    metrics = recipe(bart, "files", streaming=True, max_steps=2)
+    assert metrics["train_samples"] == 16
+    assert yaml.safe_load((tmp_path / "files" / "run.yaml").read_text())["train"]["data"]["train"]["streaming"]
     with pytest.raises(ValueError, match="--streaming: needs --max_steps, because the length"):
         recipe(bart, "endless", **streamed, max_steps=None)
+    with pytest.raises(ValueError, match="--train_sampling_strategy sequential: has no effect beside --streaming"):
+        recipe(bart, "sorted", streaming=True, train_sampling_strategy="sequential")
     with pytest.raises(ValueError, match="--streaming: excludes --train_tokens_per_batch, which reads all rows"):
         recipe(bart, "packed", **{**streamed, "per_device_train_batch_size": None}, train_tokens_per_batch=100)
+
+
+@pytest.mark.parametrize("form", ["jsonl", "json", "csv", "parquet", "folder", "aligned", "hub"])
+def test_a_stream_has_the_rows_of_the_file(tmp_path, form):
+    rows = [row if form == "csv" else {**row, "phrases": {"news": 1.5}} for row in tiny.rows(130)]
+    data = datasets.Dataset.from_list(rows)
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    path = folder / f"train.{'jsonl' if form == 'hub' else form}"
+    if form == "folder":
+        data.save_to_disk(str(path))
+    elif form == "aligned":
+        path = folder / "train.source"
+        for name, column in (("source", "document"), ("target", "summary")):
+            (folder / f"train.{name}").write_text("".join(row[column] + "\n" for row in rows))
+    else:
+        getattr(data, f"to_{path.suffix[1:].removesuffix('l')}")(str(path))
+    name = {"dataset_name": str(folder)} if form == "hub" else {"train_file": str(path)}
+    streamed, stored = (load(Corpus(**name, streaming=stream), str(tmp_path))["train"] for stream in (True, None))
+    for one, other in zip(streamed, stored, strict=True):
+        assert (one["document"], one["summary"]) == (other["document"], other["summary"])
+        assert read_phrases(one.get("phrases")) == read_phrases(other.get("phrases"))
+
+
+def test_a_later_row_of_a_stream_is_named(tmp_path):
+    rows = [{"document": "a b c", "summary": "b"}] * 200
+    for value, problem in ((5, "must be text, but is int: 5"), (["a", "b"], "is list, unlike in other rows")):
+        folder = tmp_path / "corpus"
+        folder.mkdir(exist_ok=True)
+        path = folder / "train.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in [*rows, {"document": value, "summary": "b"}]))
+        for name, line in (
+            ({"train_file": str(path)}, "line 201"),
+            ({"dataset_name": str(folder)}, "train, row 200"),
+        ):
+            with pytest.raises(ValueError, match=f"{line}: 'document' {problem}"):
+                list(load(Corpus(**name, streaming=True))["train"])
 
 
 # huggingface/transformers#22831: TypeError of the first checkpoint

@@ -1,6 +1,7 @@
 """LoRA as a flag of a run, and adapters as its checkpoints."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -124,6 +125,51 @@ def test_the_card_names_the_model_that_is_adapted(command, tmp_path, bases):
         assert part in card
     assert "GdlfForConditionalGeneration" in card
     assert "trust_remote_code=True" not in card
+
+
+PUBLISH = """
+import json, sys
+from transformers import AutoModelForSeq2SeqLM, AutoProcessor, pipeline
+from hf_summ.training import train
+base, document, flags = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+for auto in (AutoModelForSeq2SeqLM, AutoProcessor):
+    auto.from_pretrained(base).push_to_hub("tester/base")
+train(model_name_or_path="tester/base", push_to_hub=True, hub_model_id="tester/adapter", **flags)
+print("RESULT", pipeline("summarization", model=flags["output_dir"])(document))
+"""
+USE = """
+import sys
+from transformers import pipeline
+import hf_summ
+pipe = pipeline("summarization", model="tester/adapter")
+assert pipe.model.config.prefix == "own: "
+print("RESULT", pipe(sys.argv[1]))
+"""
+
+
+@pytest.mark.thorough
+def test_an_adapter_on_the_hub_is_loaded_with_its_base_and_settings(local_hub, tmp_path, bases):
+    corpus = tiny.write_corpus(tmp_path, train=4)
+    run = {"output_dir": str(tmp_path / "out"), "do_train": True, "lora_r": 2, "learning_rate": 0.5, "max_steps": 2}
+    run |= {"source_prefix": "own: ", "num_beams": 3, "max_new_tokens": 5, "use_cpu": True, "report_to": "none"}
+    document = tiny.rows(1)[0]["document"]
+    written = []
+    for program, arguments, home, offline in (
+        (PUBLISH, [bases["gdlf"], document, json.dumps(corpus | run)], "home", "0"),
+        (USE, [document], "another", "0"),
+        # what was downloaded needs no network
+        (USE, [document], "another", "1"),
+    ):
+        environment = {**os.environ, **local_hub.environment(tmp_path / home), "HF_HUB_OFFLINE": offline}
+        command = [sys.executable, "-c", program, *arguments]
+        ended = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=tmp_path)
+        assert ended.returncode == 0, ended.stderr[-3000:]
+        written += [line for line in ended.stdout.splitlines() if line.startswith("RESULT")]
+    assert len(written) == 3
+    assert len(set(written)) == 1
+    files = local_hub.files("tester/adapter")
+    assert WEIGHTS in files
+    assert "model.safetensors" not in files
 
 
 @pytest.mark.parametrize(

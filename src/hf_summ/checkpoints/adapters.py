@@ -153,6 +153,9 @@ class AutoModelForSummarization(AutoModelForSeq2SeqLM):
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path, *args, **kwargs):
         """The model; that of an adapter has `adapter_name`, and `adapter_processor` if the adapter has one."""
+        if kwargs.get("revision") is not None:
+            # a plain string: `pipeline` resolves the revision of an adapter to a commit of its base
+            kwargs["revision"] = f"{kwargs['revision']}"
         exported = load_exported(pretrained_model_name_or_path, kwargs)
         if exported is not None:
             return exported
@@ -162,8 +165,7 @@ class AutoModelForSummarization(AutoModelForSeq2SeqLM):
             return model
         start = ModelArguments(
             model_name_or_path=str(pretrained_model_name_or_path),
-            # a plain string, which is not resolved to a commit of the base's repository
-            model_revision=f"{kwargs.get('revision') or 'main'}",
+            model_revision=kwargs.get("revision") or "main",
             cache_dir=kwargs.get("cache_dir"),
             token=kwargs.get("token"),
             trust_remote_code=bool(kwargs.get("trust_remote_code")),

@@ -15,7 +15,15 @@ if TYPE_CHECKING:
 # seconds before a bar is shown, so that quick steps show none
 _PATIENCE = 3.0
 # flags of transformers 4's script -> ours
-_REPLACED = {"max_length": "max_new_tokens", "min_length": "min_new_tokens"}
+_REPLACED = {
+    "max_length": "max_new_tokens",
+    "min_length": "min_new_tokens",
+    "forced_bos_token": "target_lang",
+    "group_by_length": "train_sampling_strategy",
+    "no_cuda": "use_cpu",
+    "overwrite_output_dir": "resume_from_checkpoint",
+    "use_auth_token": "token",
+}
 # a quoted value, without apostrophes in words, or a word that is longer than errors show
 _LONG = re.compile(r"""(?<!\w)'[^']{80,}'(?!\w)|(?<!\w)"[^"]{80,}"(?!\w)|\S{256,}""")
 

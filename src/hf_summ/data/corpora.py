@@ -117,9 +117,8 @@ class Corpus(Reading):
     dataset_config_name: str | None = flag("data", "Configuration of that data set", unset="its only one")
     streaming: bool | None = flag(
         "data",
-        "Read the training rows of dataset_name as a stream, without storing them; needs max_steps",
-        unset="they are downloaded and stored",
-        needs=("dataset_name",),
+        "Read the training rows as a stream, without storing them; needs max_steps",
+        unset="they are downloaded or converted, and stored",
     )
     train_file: str | None = flag(
         "data", "Documents and summaries for training: a file of rows, or X.source", unset="none"

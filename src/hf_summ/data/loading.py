@@ -50,8 +50,8 @@ def load(
 
     Other columns are kept, except columns called `document`, `documents`, `summary` or `prefix` that are not the chosen
     ones; the chosen column of prefixes is called `prefix`. CSV fields stay strings; values of different types within a
-    column become JSON strings. Lone surrogates, which no tokenizer can read, become U+FFFD. Rows with a blank document
-    or summary are skipped, with one warning per split.
+    column become JSON strings, as do all in a stream. Lone surrogates, which no tokenizer can read, become U+FFFD. Rows
+    with a blank document or summary are skipped, with one warning per split.
 
     Lists of texts are the sentences of one text, which are joined, several documents, or several references: see
     `Reading.lists`. Those of documents are kept as `documents`, and `document` joins their members by blank lines.
@@ -137,15 +137,19 @@ def _stream(rows: datasets.IterableDataset, where: str, corpus: Corpus) -> datas
         survey.look_at(row, f"{where}, row {index}")
     survey.log(where)
     lists, sentences = survey.lists, survey.sentences
+    # without types, as later rows may have others
+    others = _others(first[0], chosen, lists)
 
-    def texts(row: dict[str, Any]) -> dict[str, Any]:
-        values = _texts(row, survey.chosen, lists, sentences, corpus.format.separate, corpus.lines)
-        return {name: storable(value, as_json=False) for name, value in values.items()}
+    def named(row: dict[str, Any], index: int) -> dict[str, Any]:
+        survey.look_at(row, f"{where}, row {index}")
+        texts = _texts(row, chosen, lists, sentences, corpus.format.separate, corpus.lines)
+        return {name: storable(row.get(name), as_json=True) for name in others} | {
+            name: storable(value, as_json=False) for name, value in texts.items()
+        }
 
-    types = dict.fromkeys(survey.chosen, "string") | {LIST_COLUMNS[column]: "strings" for column in lists}
-    features = datasets.Features({name: feature_of(type_name) for name, type_name in types.items()})
-    named = rows.map(texts, remove_columns=list(first[0]), features=features)
-    return named.filter(lambda row: has_text(row["document"]) and has_text(row["summary"]))
+    features = _features(dict.fromkeys(others, "json"), chosen, lists)
+    rows = rows.map(named, with_indices=True, remove_columns=list(first[0]), features=features)
+    return rows.filter(lambda row: has_text(row["document"]) and has_text(row["summary"]))
 
 
 def _saved(name: str) -> Mapping[str, datasets.Dataset] | None:
@@ -173,7 +177,8 @@ def _name_columns(dataset: datasets.Dataset, where: str, corpus: Corpus) -> data
         survey.look_at(row, f"{where}, row {index}")
     survey.log(where)
     lists, sentences = survey.lists, survey.sentences
-    columns = _renamed(dataset.column_names, chosen, lists)
+    columns = {name: name for name in _others(dataset.column_names, chosen, lists)}
+    columns |= {name: LIST_COLUMNS[column] if column in lists else column for column, name in chosen.items()}
     if corpus.lines or lists or not all(is_text(dataset.features.get(name)) for name in chosen.values()):
         dataset = dataset.map(
             lambda row: _texts(row, chosen, lists, sentences, separate, corpus.lines),
@@ -191,19 +196,23 @@ def _name_columns(dataset: datasets.Dataset, where: str, corpus: Corpus) -> data
 
 
 class Survey:
-    """The checked rows of a split's files; a problem is reported with its line before any work starts."""
+    """The checked rows of a split's files; a problem is reported with its line before any work starts.
+
+    Of a stream, only the first rows with texts are checked.
+    """
 
     def __init__(self, corpus: Corpus, split: str):
         self._corpus, self._split, self._name, self._paths = corpus, split, corpus.files[split], corpus.paths(split)
         # before they are read: a file that changes afterwards is converted again
         self._files = tuple((str(path.resolve()), content_hash(path)) for path in self._paths)
+        self._is_stream = bool(corpus.streaming) and split == "train"
         # column -> the types of its values
         self._types: dict[str, set[str]] = {}
         columns = None
         blank: list[str] = []
         option = corpus.option()
         rows = total = 0
-        for position, row in corpus.format.read(self._paths, True):
+        for position, row in corpus.format.read(self._paths, not self._is_stream):
             total += 1
             if corpus.format.passes(row, option):
                 rows += 1
@@ -213,41 +222,41 @@ class Survey:
                     blank.append(position)
                 for name, value in row.items():
                     self._types.setdefault(name, set()).add(value_type(value))
+            if self._is_stream and rows - len(blank) == PEEKED:
+                break
         if not total:
             raise ValueError(f"{self._name} has no rows: it must have at least one document and its summary")
-        _check_some_pass(self._name, rows, total, corpus)
+        where = f"{self._name}, first {total} rows" if self._is_stream else self._name
+        _check_some_pass(where, rows, total, corpus)
         if rows < total:
-            logger.info(f"{self._name}: {rows} of {total} rows are used, those {_passing(corpus)}")
-        _report_blank(self._name, len(blank), rows, blank)
+            logger.info(f"{where}: {rows} of {total} rows are used, those {_passing(corpus)}")
+        _report_blank(where, len(blank), rows, blank)
         assert columns is not None
         self._columns = columns
         columns.log(self._name)
 
-    def convert(self, cache_dir: str | None) -> datasets.Dataset:
-        """The rows as a data set, from the cache if the files have not changed."""
+    def convert(self, cache_dir: str | None) -> datasets.Dataset | datasets.IterableDataset:
+        """The rows as a data set, from the cache if the files have not changed, or as a stream."""
         chosen, lists = self._columns.chosen, self._columns.lists
-        columns = _renamed(self._types, chosen, lists)
-        types = {columns[name]: column_type(types) for name, types in self._types.items() if name in columns}
-        # without this, a column with only null values would have no type
-        types |= {LIST_COLUMNS[column]: "strings" for column in lists} | dict.fromkeys(chosen, "string")
-        order = [*chosen, *(name for name in types if name not in chosen)]
+        types = {name: column_type(self._types[name]) for name in _others(self._types, chosen, lists)}
+        # later rows of a stream may have others
+        types = dict.fromkeys(types, "json") if self._is_stream else types
+        settings = {
+            # their content is in the cache's key, as archives and copies keep the time of a change
+            "files": self._files,
+            "types": tuple(types.items()),
+            "chosen": tuple(chosen.items()),
+            "lists": lists,
+            "sentences": self._columns.sentences,
+            "lines": self._corpus.lines,
+            "data_format": self._corpus.data_format,
+            "option": self._corpus.option(),
+        }
+        features = _features(types, chosen, lists)
+        if self._is_stream:
+            return datasets.IterableDataset.from_generator(_rows, features, settings | {"survey": (self._columns,)})
         return datasets.Dataset.from_generator(
-            _rows,
-            features=datasets.Features({name: feature_of(types[name]) for name in order}),
-            cache_dir=cache_dir,
-            split=datasets.NamedSplit(self._split),
-            gen_kwargs={
-                # their content is in the cache's key, as archives and copies keep the time of a change
-                "files": self._files,
-                "columns": tuple(sorted((old, new) for old, new in columns.items() if old not in chosen.values())),
-                "chosen": tuple(chosen.items()),
-                "lists": lists,
-                "sentences": self._columns.sentences,
-                "lines": self._corpus.lines,
-                "json_columns": tuple(sorted(name for name, type_name in types.items() if type_name == "json")),
-                "data_format": self._corpus.data_format,
-                "option": self._corpus.option(),
-            },
+            _rows, features, cache_dir, gen_kwargs=settings, split=datasets.NamedSplit(self._split)
         )
 
 
@@ -282,31 +291,42 @@ def _report_blank(where: str, blank: int, rows: int, positions: Sequence[str] = 
         logger.warning(f"{where}: {blank} of {rows} rows have a blank document or summary and are left out{listed}")
 
 
-def _renamed(columns: Iterable[str], chosen: dict[str, str], lists: Collection[str]) -> dict[str, str]:
-    """Column of the file -> its name in the data set; `chosen` has the columns of document, summary and prefix."""
-    renamed = {name: LIST_COLUMNS[column] if column in lists else column for column, name in chosen.items()}
-    # other columns of these names would be read instead of the chosen ones
-    taken = {*chosen, *renamed.values(), LIST_COLUMNS["document"], PREFIX_COLUMN}
-    return {name: name for name in columns if name not in taken} | renamed
+def _others(columns: Iterable[str], chosen: Mapping[str, str], lists: Collection[str]) -> list[str]:
+    """The columns beside the chosen ones that a data set has, except those that would be read in their place."""
+    names = {*chosen, *chosen.values(), *(LIST_COLUMNS[column] for column in ("document", *lists)), PREFIX_COLUMN}
+    return [name for name in columns if name not in names]
+
+
+def _features(types: Mapping[str, str], chosen: Iterable[str], lists: Collection[str]) -> datasets.Features:
+    """The features of the texts, and of other columns of these types."""
+    # without this, a column with only null values would have no type
+    texts = dict.fromkeys(chosen, "string") | {LIST_COLUMNS[column]: "strings" for column in lists}
+    return datasets.Features({name: feature_of(type_name) for name, type_name in {**texts, **types}.items()})
 
 
 def _rows(
     files: tuple,
-    columns: tuple,
+    types: tuple,
     chosen: tuple,
     lists: tuple,
     sentences: tuple,
     lines: str | None,
-    json_columns: tuple,
     data_format: str | None,
     option: Any,
+    survey: tuple[ColumnSurvey, ...] = (),
 ) -> Iterator[dict[str, Any]]:
-    """The rows of a surveyed file with renamed columns, without blank rows and rows excluded by the option."""
+    """The rows of a file with renamed columns, without blank rows and rows excluded by the option.
+
+    Args:
+        survey: of the columns, if the rows have not been looked at.
+    """
     reader = format_of(data_format)
-    for _, row in reader.read(tuple(Path(path) for path, _ in files), False):
+    for position, row in reader.read(tuple(Path(path) for path, _ in files), False):
         if not reader.passes(row, option):
             continue
-        others = {new: storable(row.get(old), as_json=new in json_columns) for old, new in columns}
+        for columns in survey:
+            columns.look_at(row, f"{files[0][0]}, {position}")
+        others = {name: storable(row.get(name), as_json=type_name == "json") for name, type_name in types}
         texts = _texts(row, dict(chosen), lists, sentences, reader.separate, lines)
         if has_text(texts["document"]) and has_text(texts["summary"]):
             yield others | {name: storable(value, as_json=False) for name, value in texts.items()}

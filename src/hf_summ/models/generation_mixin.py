@@ -21,6 +21,7 @@ logger = logging.get_logger(__name__)
 _ALWAYS_SET = ("num_beams", "num_return_sequences")
 # outputs that transformers collects through hooks, which a compiled graph cannot contain
 _CAPTURED = ("output_attentions", "output_hidden_states")
+NAN = "the model computes NaN, and its texts are arbitrary: try `dtype=torch.float32`"
 
 
 class CoveragePenaltyLogitsProcessor(LogitsProcessor):
@@ -211,7 +212,7 @@ class SummarizationGenerationMixin(GenerationMixin):
         for values in (states, getattr(output, "sequences_scores", None)):
             if values is not None and values.isnan().any():
                 # as of weights whose products exceed float16
-                logger.warning_once("the model computes NaN, and its texts are arbitrary: try `dtype=torch.float32`")
+                logger.warning_once(NAN)
         return output if generation_config.return_dict_in_generate else output.sequences
 
     def _search_by_rules(self, input_ids, logits_processor, generation_config, model_kwargs):

@@ -18,6 +18,7 @@ from .checks import (
     input_names,
     target_positions,
 )
+from .generation_mixin import NAN
 from .modeling_base import load_with_runtime
 from .pipeline_documents import DocumentSummarizer, Example, Examples, clear_aliases, generated
 from .pipeline_long_documents import GLOBAL_MASK, TRUNCATE, global_attention_mask
@@ -172,11 +173,17 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
             return {"output_ids": torch.zeros(documents, sequences, 0, dtype=torch.long), **further}
         if len(written) < documents:
             inputs = {name: value[written] for name, value in inputs.items()}
+        nan = _NanProcessor()
+        if not hasattr(self.model, "generation_keys"):
+            # ours say so themselves
+            settings["logits_processor"] = [*(settings.get("logits_processor") or []), nan]
         try:
             output_ids = self.model.generate(**inputs, **settings)
         except OverflowError as error:
             penalty = settings.get("length_penalty")
             raise ValueError(f"`length_penalty` is {penalty}, too large for a summary's length: lower it") from error
+        if nan.is_seen:
+            logger.warning_once(NAN)
         output_ids = output_ids.view(len(written), -1, output_ids.shape[-1])
         if len(written) < documents:
             filled = output_ids.new_zeros(documents, *output_ids.shape[1:])
@@ -228,6 +235,17 @@ class _StepProcessor:
 
     def __call__(self, input_ids, scores):
         self._proceed()
+        return scores
+
+
+class _NanProcessor:
+    """A logits processor that changes no scores, and sees whether any is NaN, as of products that exceed float16."""
+
+    is_seen: Any = False
+
+    def __call__(self, input_ids, scores):
+        # without waiting for the device
+        self.is_seen = scores.isnan().any() | self.is_seen
         return scores
 
 

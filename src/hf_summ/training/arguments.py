@@ -131,6 +131,14 @@ class DataArguments:
         "and the model card names it",
         unset="the rules of en, and none in the card",
     )
+    lang: str | None = flag(
+        "training decoding updates",
+        "Code of the language in the tokenizer of a multilingual model, such as ro_RO for mBART",
+        unset="the tokenizer's",
+    )
+    target_lang: str | None = flag(
+        "training decoding updates", "The same for summaries in another language", unset="lang"
+    )
     extract_share: float | None = flag(
         "training decoding updates",
         "Share of each document's sentences that the consistent extractive stage keeps",

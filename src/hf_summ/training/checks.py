@@ -30,7 +30,7 @@ _SEED, _TO_PUBLISH = Range(0, 2**32 - 1), ("push_to_hub",)
 INHERITED: Mapping[str, Flag] = {
     "per_device_train_batch_size": Flag(_UPDATES, COUNT, unless=_BY_TOKENS),
     "per_device_eval_batch_size": Flag("training decoding", COUNT, unless=("eval_tokens_per_batch",)),
-    "train_sampling_strategy": Flag(_UPDATES, unless=_BY_TOKENS),
+    "train_sampling_strategy": Flag(_UPDATES, unless=(*_BY_TOKENS, "streaming")),
     "auto_find_batch_size": Flag(unless=_BY_TOKENS),
     "dataloader_drop_last": Flag(_UPDATES, unless=_BY_TOKENS),
     "gradient_accumulation_steps": Flag(_UPDATES, COUNT),

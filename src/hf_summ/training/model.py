@@ -12,12 +12,13 @@ from transformers import (
     GenerationConfig,
     PreTrainedConfig,
     PreTrainedModel,
+    PreTrainedTokenizerBase,
 )
 
 from hf_summ.checkpoints.adapters import Adapter, find_adapter, import_peft
 from hf_summ.checkpoints.folders import model_problem, settings_problem
 from hf_summ.checkpoints.loading import ModelArguments, Processor, hub_settings, load_config, load_processor, naming
-from hf_summ.common.messages import one_line
+from hf_summ.common.messages import nearest, one_line
 from hf_summ.models.checks import SETTINGS, source_positions, target_positions
 from hf_summ.models.processing_base import align_config
 from hf_summ.models.quantization_int8 import INT8
@@ -87,13 +88,14 @@ def build(
     if base.attn_implementation is not None:
         # also in each model that it contains
         model.set_attn_implementation(base.attn_implementation)
-    _check_start(model, base)
     lengths = settle_lengths(data, processor, model)
     _fit(model, processor, lengths, base.resize_position_embeddings, adapter is None and lora.lora_r is None)
     if adapter is not None:
         adapter.restore_settings(model.config)
     saved = None if adapter is None else adapter.generation_config()
     model.generation_config = _saved_generation_config(model) if saved is None else saved
+    _set_languages(data, getattr(processor, "tokenizer", processor), model)
+    _check_start(model, base)
     # the flag replaces a checkpoint's length only if it is given
     length_is_given = is_new or data.val_max_target_length is not None
     model.generation_config = generation_config(model, generation, lengths, length_is_given)
@@ -294,6 +296,37 @@ def settle_case(restores: bool, processor: Processor, config: PreTrainedConfig) 
     if restores and not processor.is_uncased:
         raise ValueError(f"--restore_case {restores}: {CASED}")
     processor.restore_case = restores
+
+
+def _set_languages(data: DataArguments, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -> None:
+    """Set the languages of documents and summaries, whose tokens begin or end the texts of a multilingual model."""
+    if not hasattr(tokenizer, "set_tgt_lang_special_tokens"):
+        for name in ("lang", "target_lang"):
+            if (code := getattr(data, name)) is not None:
+                raise ValueError(f"--{name} {code}: the tokenizer of {model.config.model_type} has no languages")
+        return
+    source = data.lang or tokenizer.src_lang
+    target = data.target_lang or data.lang or tokenizer.tgt_lang or source
+    if data.lang is None:
+        logger.warning(f"documents are read as {source}, and summaries as {target}: see --lang and --target_lang")
+    _id_of_language("lang", source, tokenizer)
+    number = _id_of_language("target_lang", target, tokenizer)
+    tokenizer.src_lang, tokenizer.tgt_lang = source, target
+    ids = tokenizer(text_target="a")["input_ids"]
+    # mBART writes after the token that ends its labels, and the others force that with which they begin
+    if ids[-1] == number:
+        model.config.decoder_start_token_id = model.generation_config.decoder_start_token_id = number
+    else:
+        model.generation_config.forced_bos_token_id = number
+
+
+def _id_of_language(name: str, code: str, tokenizer: PreTrainedTokenizerBase) -> int:
+    # M2M100 and PLBart have further underscores
+    for token in (code, f"__{code}__"):
+        if (number := tokenizer.convert_tokens_to_ids(token)) not in (None, tokenizer.unk_token_id):
+            return number
+    codes = [token.strip("_") for token in tokenizer.all_special_tokens]
+    raise ValueError(f"--{name} {code}: the tokenizer has no such language{nearest(code, codes)}")
 
 
 def _check_start(model: PreTrainedModel, start: ModelArguments) -> None:

@@ -79,12 +79,12 @@ def _data_of(corpus: Corpus, split: str, rows: datasets.Dataset, extraction: Ext
         if columns := columns_of(corpus, split):
             origin |= {"text_column": columns[0], "summary_column": columns[1]}
     elif isinstance(rows, datasets.IterableDataset):
-        return {"name": corpus.dataset_name, "configuration": corpus.dataset_config_name, "streaming": True}
+        origin = {"name": corpus.dataset_name, "configuration": corpus.dataset_config_name}
     else:
         origin = {"name": corpus.dataset_name, "fingerprint": rows._fingerprint}
     if extraction is not None and split in extraction.splits:
         origin["extraction"] = extraction.fingerprint
-    return {**origin, "rows": len(rows)}
+    return {**origin, **({"streaming": True} if isinstance(rows, datasets.IterableDataset) else {"rows": len(rows)})}
 
 
 def _updates(
@@ -98,6 +98,9 @@ def _updates(
         counted |= {"max_steps" if training.max_steps > 0 else "num_train_epochs"}
     if training.train_tokens_per_batch is not None:
         counted -= {"per_device_train_batch_size"}
+    if settings["streaming"]:
+        # workers shuffle a stream in other orders
+        counted |= {"dataloader_num_workers"}
     # the names of files do not count
     texts = [*data.get("files", {}).values(), data.get("fingerprint"), data.get("extraction")]
     return {

@@ -273,7 +273,8 @@ def processor_fingerprint(processor: Processor) -> str:
     else:
         # truncation and padding are state of the last call
         vocabulary = {k: v for k, v in json.loads(backend.to_str()).items() if k not in ("truncation", "padding")}
-    settings = {"class": type(processor).__name__, "special": tokenizer.special_tokens_map}
+    languages = [getattr(tokenizer, name, None) for name in ("src_lang", "tgt_lang")]
+    settings = {"class": type(processor).__name__, "special": tokenizer.special_tokens_map, "languages": languages}
     if processor is not tokenizer:
         settings |= {name: value for name, value in processor.to_dict().items() if name != "tokenizer"}
     text = json.dumps([vocabulary, settings], sort_keys=True, default=str)
