@@ -201,7 +201,7 @@ def _runtimes(modeling: ModuleType) -> None:
 
 
 def _shorteners(pipeline: ModuleType) -> None:
-    def shorten(way: str, *arguments) -> Any:
-        return getattr(import_module("hf_summ.shortening"), way)(*arguments)
+    def shorten(way: str, *arguments, **settings) -> Any:
+        return getattr(import_module("hf_summ.shortening"), way)(*arguments, **settings)
 
     pipeline.SHORTENERS.update({way: partial(shorten, way) for way in ("extract", "windows")})

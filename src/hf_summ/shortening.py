@@ -5,6 +5,7 @@ the document, and the model reads the summaries.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from hf_summ.data.sentences import language_code, pick_sentences, sentence_places, split_sentences
@@ -14,41 +15,91 @@ __all__ = ["extract", "windows"]
 
 # more characters than an average token of any tokenizer has
 _CHARACTERS = 64
+# tokens of a document
+_LEAST = 1
 
 
-def extract(examples: Sequence[Example], reader: ModelReader, language: str) -> list[Reading]:
-    """Shorten examples by the consistent extractive stage (Aksenov 2020, section 4.1), without next-sentence scores.
+def extract(
+    examples: Sequence[Example],
+    reader: ModelReader,
+    language: str,
+    extract_share: float | None = None,
+    extract_tokens: int | None = None,
+    extract_idf: str | None = None,
+    next_sentence_model: Any = None,
+) -> list[Reading]:
+    """Shorten examples by the consistent extractive stage (Aksenov 2020, section 4.1).
 
     The sentences of several documents compete with each other. `details` has `sentences`: for each kept sentence its
     `index` over all documents, its `start` and `end` characters and, with several documents, its `document`.
 
     Args:
         language: ISO 639 code.
+        extract_share, extract_tokens: share of the sentences, or number of the model's tokens, to keep of each example;
+            by default, only examples that are too long are shortened, to what the model reads.
+        extract_idf: file of document frequencies; by default the sentences of an example are the collection.
+        next_sentence_model: as for `consistent_sentences`.
 
     Raises:
-        ValueError: `language` is not such a code, even if no example is too long.
+        ValueError: `language` is not such a code, even if no example is shortened; or as `consistent_sentences`.
     """
     language_code(language)
-    return [_shortened(example, reader, language) for example in examples]
+    lengths = list(map(reader.length, examples))
+    fits_model = extract_share is None and extract_tokens is None
+    if fits_model and not any(map(reader.is_too_long, lengths)):
+        return list(map(Reading, examples, lengths))
+    # imported late, as it imports slow libraries
+    from hf_summ.extractive.consistent import ConsistentStage
+
+    stage = ConsistentStage(
+        share=extract_share,
+        tokens=_LEAST if fits_model else extract_tokens,
+        idf=None if extract_idf is None else _frequencies(extract_idf),
+        judge=_judge(next_sentence_model) if isinstance(next_sentence_model, str) else next_sentence_model,
+        language=language,
+    )
+    return [
+        _shortened(example, length, reader, stage, fits_model)
+        if not fits_model or reader.is_too_long(length)
+        else Reading(example, length)
+        for example, length in zip(examples, lengths, strict=True)
+    ]
 
 
-def _shortened(example: Example, reader: ModelReader, language: str) -> Reading:
-    # imported late, as these packages import slow libraries
+@lru_cache(maxsize=1)
+def _frequencies(file: str) -> Any:
+    from hf_summ.extractive.frequencies import DocumentFrequencies
+
+    return DocumentFrequencies.load(file)
+
+
+@lru_cache(maxsize=1)
+def _judge(name: str) -> Any:
+    from hf_summ.extractive.consistent import load_judge
+
+    return load_judge(name)
+
+
+def _shortened(example: Example, length: int, reader: ModelReader, stage: Any, fits_model: bool) -> Reading:
+    """An example of this length after the stage, shortened again until it `fits_model`."""
     from hf_summ.evaluation.words import split_words
-    from hf_summ.extractive.consistent import keep_sentences
+    from hf_summ.extractive.consistent import close_gaps, keep_sentences, keep_share
 
-    length = reader.length(example)
-    if not reader.is_too_long(length):
-        return Reading(example, length)
+    language = stage.language
     texts = [example] if isinstance(example, str) else example
     sentences = [split_sentences(text, language) for text in texts]
     # document and number in it of each sentence
     numbers = [(document, number) for document, own in enumerate(sentences) for number in range(len(own))]
     flat = [sentence for own in sentences for sentence in own]
     words, costs = [split_words(sentence, language) for sentence in flat], reader.count(flat)
-    budget = reader.room(len(texts))
+    budget = reader.room(len(texts)) if fits_model else stage.tokens
     while True:
-        indices = keep_sentences(words, costs, budget)
+        if stage.share is None:
+            indices = keep_sentences(words, costs, budget, stage.idf)
+        else:
+            indices = keep_share(words, stage.share, stage.idf)
+        if stage.judge is not None:
+            (indices,) = close_gaps([flat], [indices], stage.judge)
         chosen: list[list[int]] = [[] for _ in texts]
         for document, number in map(numbers.__getitem__, indices):
             chosen[document].append(number)
@@ -56,9 +107,9 @@ def _shortened(example: Example, reader: ModelReader, language: str) -> Reading:
         shorter = picked[0] if isinstance(example, str) else picked
         excess = reader.length(shorter) - (reader.limit or 0)
         # a text may have more tokens than its separate sentences
-        if excess <= 0 or len(indices) < 2 or budget == 1:
+        if not fits_model or excess <= 0 or len(indices) < 2 or budget == _LEAST:
             break
-        budget = max(budget - excess, 1)
+        budget = max(budget - excess, _LEAST)
     spans = [sentence_places(text, own) for text, own in zip(texts, sentences, strict=True)]
     details = []
     for index, (document, number) in zip(indices, map(numbers.__getitem__, indices), strict=True):

@@ -9,8 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from transformers import BertConfig, BertForNextSentencePrediction
 
-from hf_summ.extractive import METHODS, extract
+from hf_summ.extractive import METHODS, DocumentFrequencies, consistent_extract, extract
+from tests.conftest import pair_tokenizer
 from tests.data.files import json_lines, write
 
 DOCUMENTS = ["The flood came. It was night.\nThe dam broke.", "A bridge opened. It rained. The bridge closed again."]
@@ -30,6 +32,32 @@ def texts(tmp_path, monkeypatch) -> None:
 def test_rows_are_summarized_by_each_method(run, method):
     output, _ = run("extract", "rows.jsonl", "--method", method, "--sentences", "1")
     assert output.splitlines() == extract(DOCUMENTS, method, 1, REFERENCES)
+
+
+@pytest.mark.thorough
+def test_the_whole_stage_is_a_command(run, refusal):
+    tokenizer, sizes = pair_tokenizer(), {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+    model = BertForNextSentencePrediction(BertConfig(vocab_size=len(tokenizer), intermediate_size=16, **sizes))
+    for part in (model, tokenizer):
+        part.save_pretrained("bert")
+    DocumentFrequencies.fit(DOCUMENTS).save("idf.json")
+    stage = {"idf": "idf.json", "next_sentence_model": "bert"}
+    flags = ("--idf", "idf.json", "--next_sentence_model", "bert")
+    for limits, same in ((("--share", "0.3"), {"share": 0.3}), (("--words", "5"), {"tokens": 5})):
+        method = ("--method", "consistent") if "--words" in limits else ()
+        output, notes = run("extract", "rows.jsonl", *method, *limits, *flags)
+        assert output.splitlines() == consistent_extract(DOCUMENTS, **same, **stage)
+        assert "coherence" not in notes
+    _, notes = run("extract", "rows.jsonl", "--share", "0.3")
+    assert "no --next_sentence_model is given, so the coherence of neighboring sentences is not checked" in notes
+    assert refusal("extract", "a.txt", *flags).endswith("--idf: needs --method consistent")
+    assert refusal("extract", "a.txt", "--method", "consistent", *flags).endswith(
+        "--idf: needs --share or --words, what to keep of a document"
+    )
+    assert refusal("extract", "a.txt", "--share", "0.3", "--method", "lead").endswith(
+        "--share: needs --method consistent"
+    )
+    assert "--words and --share exclude each other" in refusal("extract", "a.txt", "--share", "0.3", "--words", "9")
 
 
 def test_columns_are_named(run, refusal):

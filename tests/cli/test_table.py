@@ -96,7 +96,7 @@ def test_what_cannot_work_is_told(refusal, workplace, argv, message):
 
 
 def test_table_without_a_row_that_ran_ends_in_an_error(capsys, workplace):
-    # its language models need texts
+    # its language models are out of reach
     assert main(["table", "thesis_4_2"]) == 2
     assert "hf-summ: error: no row was run, for reasons given in the table" in capsys.readouterr().err
 

@@ -162,3 +162,22 @@ def test_what_cannot_work_is_told_and_nothing_written(refusal, tmp_path, argv, m
     write(tmp_path / "unpaired.source", "a\n")
     assert re.search(message, refusal("vocabulary", "--output", "made", "--tags", "none", *argv))
     assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.thorough
+def test_tags_of_a_column_are_the_vocabulary(run, tmp_path):
+    """A corpus that Stanford's tagger has read, as text and as pairs."""
+    tagged = [
+        {**row, "word_tags": " ".join(f"{word}_T{len(word)}" for word in row["document"].split())} for row in ROWS
+    ]
+    pairs = [{**row, "word_tags": [pair.rsplit("_", 1) for pair in row["word_tags"].split()]} for row in tagged]
+    expected = sorted({f"T{len(word)}" for row in ROWS for word in row["document"].split()})
+    for number, rows in enumerate((tagged, pairs)):
+        write(tmp_path / "tagged.jsonl", json_lines(rows))
+        output, notes = run("vocabulary", "tagged.jsonl", *SMALL[:2], "--output", f"own{number}")
+        assert output.endswith(f"word tags: {len(expected)}\n")
+        assert "no --tagger: word tags are those in the column word_tags" in notes
+        processor = AutoProcessor.from_pretrained(tmp_path / f"own{number}")
+        assert (processor.tagger, processor.word_tags) == (None, expected)
+    run("vocabulary", "tagged.jsonl", *SMALL[:2], "--tagger", "en_core_web_sm", "--output", "spacy")
+    assert AutoProcessor.from_pretrained(tmp_path / "spacy").tagger == "en_core_web_sm"

@@ -5,10 +5,22 @@ import math
 import numpy as np
 import pytest
 
-from hf_summ.evaluation import novelty_scores, support_scores
-from hf_summ.evaluation.measures import FALLING, MEASURES, NAMED, Settings, check_metrics, measure_of, title_of
+from hf_summ.data import split_sentences
+from hf_summ.evaluation import novelty_scores, rouge155_scores, support_scores
+from hf_summ.evaluation.measures import (
+    FALLING,
+    MEASURES,
+    NAMED,
+    Settings,
+    check_metrics,
+    measure_of,
+    rouge_of_rows,
+    title_of,
+)
 from hf_summ.evaluation.report import Evaluation, as_text
 from hf_summ.evaluation.significance import Scored, bootstrap_interval, mean_over_rows, ratio, rounded
+from hf_summ.training.results.reports import Scorer
+from tests.conftest import SENTENCES, word_piece_tokenizer
 
 PREDICTIONS = ["The mayor opened a bridge.", "It cost 12 million.", "Rain fell."]
 REFERENCES = ["The mayor opened the bridge.", "The bridge cost 12 million.", "It rained."]
@@ -78,3 +90,26 @@ def test_a_measure_says_over_how_many_rows_it_is_a_mean():
     assert f"| Support, %          | {support:.2f} (3 of 5) |" in as_text(report)
     novel = np.nanmean(novelty_scores(predictions, texts[2])["novel2"])
     assert f" {novel:.2f} (3 of 5) | " in as_text(report)
+
+
+def test_rouge_of_a_tokenizers_subwords(tmp_path):
+    tokenizer = word_piece_tokenizer(SENTENCES, 60)
+    tokenizer.save_pretrained(tmp_path)
+    texts = [f"{SENTENCES[0]} {SENTENCES[1]}", SENTENCES[2]], [[SENTENCES[1]], [SENTENCES[3], SENTENCES[2].upper()]]
+
+    def cut(text):
+        if isinstance(text, list):
+            return [cut(one) for one in text]
+        return "\n".join(" ".join(tokenizer.tokenize(sentence)) for sentence in split_sentences(text))
+
+    own = {"rouge_mode": "rouge155", "rouge_tokenizer": str(tmp_path)}
+    expected = rouge155_scores(*([cut(text) for text in side] for side in texts), sentences="lines", several="pooled")
+    settings = Settings(**own)
+    assert [scores.fmeasure.tolist() for scores in rouge_of_rows(*texts, settings).values()] == [
+        scores.fmeasure.tolist() for scores in expected.values()
+    ]
+    scored = Scorer(["rouge"], "rouge155", "en", rouge_tokenizer=str(tmp_path)).scored(*texts)
+    assert scored["rouge2"].rows().tolist() == pytest.approx(expected["rouge2"].fmeasure.tolist())
+    assert f"language en, subwords of {tmp_path}" in as_text(Evaluation(*texts, settings=settings).report())
+    with pytest.raises(ValueError, match=r"^`rouge_tokenizer` is 'no/such', which cannot be loaded: "):
+        Scorer(["rouge"], "rouge155", "en", rouge_tokenizer="no/such")

@@ -14,6 +14,7 @@ from hf_summ.evaluation.novelty import corpus_statistics
 from hf_summ.experiments.report import latex, markdown
 from hf_summ.experiments.run import run_table
 from hf_summ.experiments.scoring import WAITING
+from hf_summ.experiments.tables import load_table
 from hf_summ.training.folder.ledger import Ledger
 from tests.conftest import SENTENCES
 from tests.evaluation.tiny_language_models import save_language_model
@@ -355,6 +356,13 @@ def test_flags_without_effect_on_a_table_are_told(tmp_path, kind, flags):
     name = {"language_models": "thesis_4_2", "statistics": "thesis_5_1"}[kind]
     with pytest.raises(ValueError, match=f"{flags[0]}: has no effect on {name}, which trains and decodes nothing"):
         run_table(name, "small", {}, flags, str(tmp_path))
+
+
+def test_the_thesis_judges_the_texts_of_its_box(tmp_path):
+    (block,) = run_table("thesis_4_2", "small", {}, [], str(tmp_path))["datasets"]
+    problems = {row["problem"].partition(" cannot be loaded as a language model")[0] for row in block["rows"]}
+    assert problems == {row.language_model for row in load_table("thesis_4_2").rows}
+    assert block["data"] == "tables/box_4_1"
 
 
 def test_language_model_that_is_not_there_is_told_in_its_rows(tmp_path):

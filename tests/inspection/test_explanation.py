@@ -150,6 +150,24 @@ def test_centrality_is_the_models_own(built):
     )
 
 
+@pytest.mark.parametrize("architecture", [SAGCOPY])
+def test_links_are_the_edges_of_the_self_attention_graph(built):
+    model, processor = built
+    model.set_attn_implementation("eager")
+    inputs = processor(DOCUMENT, return_tensors="pt")
+    graph = model.get_encoder()(**inputs, output_attentions=True).attentions[-1][0].mean(0)
+    encoded = processor.tokenizer(DOCUMENT, add_special_tokens=False, return_offsets_mapping=True)
+    table = word_table(processor.tokenizer, model.config.vocab_size)
+    own_words = words_of_source(DOCUMENT, encoded["input_ids"], encoded["offset_mapping"], table)
+    spans = [[len(processor._special_ids()[0]) + index for index in word.subwords] for word in own_words]
+    words = explain(model, processor, DOCUMENT).source_words
+    for word, own in zip(words, spans, strict=True):
+        weights = [(sum(float(graph[i, j]) for i in own for j in other) / len(own)) for other in spans]
+        best = sorted(range(len(words)), key=lambda number: -weights[number])[:4]
+        assert [number for number, _ in word.links] == best
+        assert [weight for _, weight in word.links] == pytest.approx([weights[number] for number in best], rel=1e-4)
+
+
 @pytest.mark.parametrize("architecture", [HIGHLIGHT_TRANSFORMER])
 def test_phrases_have_their_values(built):
     model, processor = built

@@ -102,6 +102,21 @@ def test_what_was_cut_off_is_shown_and_shortened():
 
 
 @pytest.mark.thorough
+def test_a_word_of_the_source_points_at_those_it_attends_to(shown):
+    made = made_up()
+    linked = [dataclasses.replace(word, links=[(2, 0.5), (0, 0.05)]) for word in made.source_words]
+    tab = shown(as_page(dataclasses.replace(made, source_words=linked)))
+    tab.click("#source b >> nth=1")
+    assert tab.inner_text("#caption") == "“two” attends to “… one two three two …” 0.5, “… one two three two …” 0.05."
+    assert tab.locator("#source b.origin").all_inner_texts() == ["one", "three"]
+    tab.keyboard.press("ArrowRight")
+    assert tab.inner_text("#caption").startswith("“three” attends to ")
+    tab.click("#summary button >> nth=0")
+    assert tab.inner_text("#caption").startswith("“two” has probability")
+    assert tab.locator("#source b[aria-pressed=true]").count() == 0
+
+
+@pytest.mark.thorough
 def test_a_word_points_at_where_it_was_copied_from(shown):
     tab = shown(as_page(made_up()))
     assert tab.inner_text("#caption") == "No word of the summary is chosen."

@@ -304,8 +304,8 @@ def test_what_is_no_text_is_named(tiny_tokenizer):
 
 
 def test_settings_of_the_wrong_type_are_named(tiny_tokenizer):
-    with pytest.raises(TypeError, match=r"^`tagger` must be a string, but is NoneType: None$"):
-        GdlfProcessor(tiny_tokenizer, tagger=None)
+    with pytest.raises(TypeError, match=r"^`tagger` must be a string, but is int: 3$"):
+        GdlfProcessor(tiny_tokenizer, tagger=3)
     with pytest.raises(TypeError, match=r"^`tag_vocabulary` must be a list, but is str: 'NN'$"):
         GdlfProcessor(tiny_tokenizer, tag_vocabulary="NN")
 

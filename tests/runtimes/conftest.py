@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from hf_summ.cli import main
+from hf_summ.data import fit_vocabulary
 from hf_summ.models import layers_recurrent
 from hf_summ.runtimes import onnx_graphs
 from tests.conftest import SENTENCES
@@ -16,6 +17,7 @@ from tests.models.architectures import (
     GDLF,
     GDLF_COPY,
     HIGHLIGHT_TRANSFORMER,
+    POINTER_GENERATOR,
     SAGCOPY,
     TINY_BERT,
     build_with_processor,
@@ -27,7 +29,12 @@ PLAIN = dataclasses.replace(
     settings={**COPY_TRANSFORMER.settings, "convolutional_attention": "none", **BERT_WORDS},
     variant="plain",
 )
-CHECKPOINTS = [DRGD_PRINTED, DRGD, GDLF, GDLF_COPY, PLAIN, HIGHLIGHT_TRANSFORMER, SAGCOPY]
+# with a vocabulary of words, which lacks some of them
+WORDS = dataclasses.replace(POINTER_GENERATOR, variant="words")
+CHECKPOINTS = [
+    *[DRGD_PRINTED, DRGD, GDLF, GDLF_COPY, PLAIN, HIGHLIGHT_TRANSFORMER, SAGCOPY, WORDS],
+    dataclasses.replace(POINTER_GENERATOR, settings={**POINTER_GENERATOR.settings, "coverage": False, "copy": False}),
+]
 DOCUMENTS = [" ".join(SENTENCES), SENTENCES[2], " ".join(SENTENCES[:2])]
 
 
@@ -39,7 +46,10 @@ DOCUMENTS = [" ".join(SENTENCES), SENTENCES[2], " ".join(SENTENCES[:2])]
 def checkpoint(request, tiny_tokenizer, tmp_path_factory) -> Path:
     """A saved model, with its graphs in float32 in the folder `onnx`."""
     folder = tmp_path_factory.mktemp("checkpoint")
-    for part in build_with_processor(request.param, tiny_tokenizer):
+    tokenizer = tiny_tokenizer
+    if request.param is WORDS:
+        tokenizer = fit_vocabulary(SENTENCES, units="words", show_progress=False)
+    for part in build_with_processor(request.param, tokenizer):
         part.save_pretrained(folder)
     with pytest.MonkeyPatch.context() as patch:
         # in parts

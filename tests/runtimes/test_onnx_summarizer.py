@@ -6,6 +6,7 @@ import sys
 import pytest
 from transformers import pipeline
 
+from hf_summ.models.text_words import FIRST_POINTER
 from hf_summ.runtimes import OnnxSummarizer
 from tests.runtimes.conftest import DOCUMENTS
 
@@ -53,6 +54,19 @@ def test_summaries_and_details_are_those_of_the_pipeline(checkpoint, caplog):
             warnings.append([record.message for record in caplog.records if "documents" in record.message])
         assert plain(results[0]) == plain(results[1]), settings
         assert warnings[0] == warnings[1]
+
+
+def test_pointers_to_unknown_words_are_those_of_the_pipeline(checkpoint):
+    wanted, lean = pipeline("summarization", model=str(checkpoint)), OnnxSummarizer(checkpoint)
+    if not getattr(lean.processor, "unknown_ids", 0):
+        pytest.skip("the vocabulary has every word")
+    document = "Zoë Quix baked 917 muffins, and Zoë Quix ate them."
+    settings = {"return_tensors": True, "return_text": True, "max_new_tokens": 20, "min_new_tokens": 20}
+    (record,), (expected,) = (summarizer(document, **settings) for summarizer in (lean, wanted))
+    assert record["summary_text"] == expected["summary_text"]
+    assert record["summary_token_ids"].tolist() == expected["summary_token_ids"].tolist()
+    assert any(token >= FIRST_POINTER for token in record["summary_token_ids"])
+    assert any(word in record["summary_text"] for word in ("Zoë", "Quix", "917", "muffins"))
 
 
 def test_every_way_to_call_it(checkpoint):

@@ -8,8 +8,9 @@ import pytest
 from transformers import pipeline
 
 from hf_summ.data import split_sentences
+from hf_summ.extractive import consistent_extract
 from hf_summ.models.pipeline_long_documents import SHORTENERS, ModelReader
-from hf_summ.shortening import partition, split_windows, windows
+from hf_summ.shortening import extract, partition, split_windows, windows
 from tests.conftest import SENTENCES
 
 
@@ -252,6 +253,56 @@ def test_awkward_documents(summarizer, way, caplog):
         (record,) = summarizer(text, long_documents=way, return_details=True)
         assert isinstance(record["summary_text"], str)
         assert all(0 <= start < end <= len(text) for start, end in record["details"]["read"])
+
+
+# every fifth one has words that others have too, and is chosen
+NUMBERED = [f"Number {number} {f'odd{number}' if number % 5 else 'is as usual'}." for number in range(10, 70)]
+TEXT = " ".join(NUMBERED)
+
+
+def judge(pairs):
+    """Accepts sentences of `NUMBERED` that are near each other, more so the nearer they are."""
+    numbers = [[int(text.split()[1]) for text in pair] for pair in pairs]
+    return [max(0.9 - 0.1 * (second - first), 0.0) for first, second in numbers]
+
+
+@pytest.mark.parametrize("kept", [{"share": 0.1}, {"tokens": 120}])
+def test_the_stage_of_training_shortens_every_document(summarizer, kept):
+    documents = [TEXT, " ".join(NUMBERED[:14]), " ".join(NUMBERED[22:])]
+    reader = reader_of(summarizer)
+    counter = {"counter": lambda sentence: reader.count([sentence])[0]} if "tokens" in kept else {}
+    settings = {f"extract_{name}": value for name, value in kept.items()}
+    readings = extract(documents, reader, "en", **settings, next_sentence_model=judge)
+    wanted = consistent_extract(documents, **kept, **counter, next_sentence_model=judge)
+    assert [reading.example for reading in readings] == wanted
+    assert wanted != [reading.example for reading in extract(documents, reader, "en", **settings)]
+    with pytest.raises(ValueError, match="`share` and `tokens` exclude each other"):
+        extract(documents, reader, "en", extract_share=0.5, extract_tokens=9)
+
+
+def test_what_fits_the_model_is_repaired_too(summarizer):
+    (reading,) = extract([TEXT], reader_of(summarizer), "en", next_sentence_model=judge)
+    (plain,) = extract([TEXT], reader_of(summarizer), "en")
+    assert reading.example != plain.example
+    assert reader_of(summarizer).length(reading.example) <= 100
+
+
+def test_a_model_that_was_trained_behind_the_stage_says_so(summarizer, caplog):
+    model = summarizer.model
+    parts = {"model": model, "tokenizer": summarizer.tokenizer, "processor": summarizer.processor, "max_new_tokens": 4}
+    (short,) = consistent_extract([TEXT], share=0.1, next_sentence_model=judge)
+    (wanted,) = pipeline("summarization", **parts)(short)
+    model.config.extraction = {"extract_share": 0.1, "next_sentence_model": True}
+    pipeline("summarization", **parts)
+    assert "whole ones: set `extract_share=0.1`, `next_sentence_model`" in caplog.text
+    caplog.clear()
+    shortening = pipeline("summarization", **parts, extract_share=0.1, next_sentence_model=judge, return_details=True)
+    assert "whole ones" not in caplog.text
+    (record,) = shortening(TEXT)
+    assert record["summary_text"] == wanted["summary_text"]
+    assert 0 < record["details"]["read_tokens"] < record["details"]["source_tokens"]
+    with pytest.raises(ValueError, match="`extract_share` and `long_documents='windows'` exclude each other"):
+        shortening(TEXT, long_documents="windows")
 
 
 def test_a_model_without_a_limit_reads_everything(summarizer):

@@ -1,9 +1,9 @@
-"""The settings of `generate()` as flags, of the recipe and of the commands that summarize."""
+"""Flags of the recipe and of the commands that summarize: settings of `generate()`, and of the extractive stage."""
 
 import dataclasses
 
 from hf_summ.common.flags import flag
-from hf_summ.models.checks import SETTINGS
+from hf_summ.models.checks import SETTINGS, Range
 
 
 def decoding_flags(unset: str, needs_beams: tuple[str, ...] = ()) -> type:
@@ -21,3 +21,44 @@ def decoding_flags(unset: str, needs_beams: tuple[str, ...] = ()) -> type:
             declared = flag("training decoding", setting.help, None, unset, limits, setting.needs, unless)
             fields.append((name, setting.type | None, declared))
     return dataclasses.make_dataclass("DecodingFlags", fields, namespace={"__module__": __name__})
+
+
+def extraction_flags(*others: str) -> type:
+    """A dataclass with the flags of the consistent extractive stage.
+
+    Args:
+        others: conditions under which the stage is applied, see `Flag`, besides those of these flags.
+    """
+    effects, applied = "training decoding updates", ("extract_share", "extract_tokens", *others)
+
+    @dataclasses.dataclass
+    class ExtractionFlags:
+        """The extractive stage before the model."""
+
+        extract_share: float | None = flag(
+            effects,
+            "Share of each document's sentences that the consistent extractive stage keeps",
+            unset="all",
+            range=Range(0, 1, above=True),
+            unless=("extract_tokens",),
+        )
+        extract_tokens: int | None = flag(
+            effects,
+            "Number of tokens that the stage keeps, instead of extract_share",
+            unset="all",
+            range=Range(1, 10**7),
+        )
+        extract_idf: str | None = flag(
+            effects,
+            "File of document frequencies for the stage, written by `hf-summ idf`",
+            unset="those within each document",
+            needs=applied,
+        )
+        next_sentence_model: str | None = flag(
+            effects,
+            "BERT with a next-sentence head, with which the stage restores sentences: a folder or a Hub repository",
+            unset="no sentences are restored",
+            needs=applied,
+        )
+
+    return ExtractionFlags

@@ -16,9 +16,9 @@ from hf_summ.cli.summarizers import (
 from hf_summ.common.flags import add_flags
 from hf_summ.common.messages import print_note
 from hf_summ.data.rows import ROW_FILES, kind_of_file
-from hf_summ.data.sentence_rules import LINES
+from hf_summ.data.sentence_rules import LINES, joined_lines
 from hf_summ.extractive import METHODS
-from hf_summ.models.text_documents import readable
+from hf_summ.models.text_documents import DOCUMENT_SEPARATOR, readable
 
 
 def add_parser(commands) -> None:
@@ -35,10 +35,9 @@ def add_parser(commands) -> None:
     parser.add_argument(
         "--method",
         choices=METHODS,
-        default="lead",
         help="Sentences to select: the first or last; the most central (lexrank, textrank: extra `extractive`); those "
         "with the highest tf-idf, or the first three and these (consistent); those closest to the rows' references "
-        "(oracle) (default: lead)",
+        "(oracle) (default: consistent with --share, otherwise lead)",
     )
     parser.add_argument(
         "--sentences",
@@ -48,6 +47,23 @@ def add_parser(commands) -> None:
     )
     parser.add_argument(
         "--words", type=int, metavar="N", help="Maximum number of words instead; whole sentences (default: no limit)"
+    )
+    parser.add_argument(
+        "--share",
+        type=float,
+        metavar="S",
+        help="Share of each document's sentences instead, with consistent (default: a number of sentences)",
+    )
+    parser.add_argument(
+        "--idf",
+        metavar="FILE",
+        help="Document frequencies that `hf-summ idf` wrote, for --share and --words (default: each document's own)",
+    )
+    parser.add_argument(
+        "--next_sentence_model",
+        metavar="MODEL",
+        help="BERT with a next-sentence head, which restores sentences between incoherent ones, for --share and "
+        "--words: a folder or a Hub repository (default: no sentences are restored)",
     )
     parser.add_argument(
         "--lines",
@@ -72,10 +88,20 @@ def run(arguments: argparse.Namespace) -> None:
     check_output_file(arguments)
     if arguments.summary_column is not None and arguments.method != "oracle":
         raise ValueError("--summary_column: needs --method oracle, which alone reads references")
-    if arguments.words is not None and arguments.sentences is not None:
-        raise ValueError("`sentences` and `words` exclude each other: set only one")
+    limits = [name for name in ("sentences", "words", "share") if getattr(arguments, name) is not None]
+    if len(limits) > 1:
+        raise ValueError(f"`{limits[0]}` and `{limits[1]}` exclude each other: set only one")
+    if arguments.method is None:
+        arguments.method = "lead" if arguments.share is None else "consistent"
+    stage = {name: getattr(arguments, name) for name in ("share", "idf", "next_sentence_model")}
+    stage = {name: value for name, value in stage.items() if value is not None}
+    for name in stage:
+        if arguments.method != "consistent":
+            raise ValueError(f"--{name}: needs --method consistent")
+        if not {"share", "words"} & {*limits}:
+            raise ValueError(f"--{name}: needs --share or --words, what to keep of a document")
     from hf_summ.evaluation.text_files import read_documents, read_references
-    from hf_summ.extractive import extract
+    from hf_summ.extractive import consistent_extract, extract
 
     reading = {"lists": arguments.lists, "data_format": arguments.data_format}
     notes: list[str] = []
@@ -102,7 +128,13 @@ def run(arguments: argparse.Namespace) -> None:
     number = 3 if arguments.sentences is None else arguments.sentences
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        summaries = extract(documents, arguments.method, number, references, **options)
+        if stage:
+            sets = ([text] if isinstance(text, str) else text for text in documents)
+            lines, tokens = options.pop("lines"), options.pop("words")
+            texts = [DOCUMENT_SEPARATOR.join(joined_lines(text, lines) for text in own) for own in sets]
+            summaries = consistent_extract(texts, tokens=tokens, **stage, **options)
+        else:
+            summaries = extract(documents, arguments.method, number, references, **options)
     for note in (*notes, *(warning.message for warning in caught)):
         print_note(note)
     write_summaries("".join(f"{readable(summary)}\n" for summary in summaries), arguments.output)

@@ -6,6 +6,7 @@ from functools import partial
 
 from hf_summ.cli.summarizers import (
     DecodingFlags,
+    ExtractionFlags,
     ModelFlags,
     RuntimeFlags,
     check_flags,
@@ -30,7 +31,7 @@ def add_parser(commands) -> None:
     parser.add_argument(
         "--workers", type=int, default=1, help="Number of processes, each with its own model (default: 1)"
     )
-    for declared in (RuntimeFlags, Limits, DecodingFlags):
+    for declared in (RuntimeFlags, Limits, ExtractionFlags, DecodingFlags):
         add_flags(parser, declared)
     parser.set_defaults(run=run, interrupted="accepted requests were answered")
 

@@ -11,6 +11,7 @@ from hf_summ.cli.summarizers import (
     STANDARD_INPUT,
     DecodingFlags,
     DocumentFlags,
+    ExtractionFlags,
     Int8Flags,
     LengthFlags,
     ModelFlags,
@@ -45,6 +46,7 @@ def add_parser(commands) -> None:
     )
     add_flags(parser, DocumentFlags)
     add_flags(parser, LengthFlags)
+    add_flags(parser, ExtractionFlags)
     parser.add_argument(
         "--details",
         action="store_true",
@@ -98,21 +100,24 @@ def run(arguments: argparse.Namespace) -> None:
         )
     for index, result in zip(written, results, strict=True):
         summaries[index] = result
-    for note in _notes([(names[index], summaries[index]["details"]) for index in written], arguments.long_documents):
+    for note in _notes([(names[index], summaries[index]["details"]) for index in written], arguments):
         print(f"hf-summ: {note}", file=sys.stderr)
     write_summaries("".join(_lines(names, summaries, arguments)), arguments.output)
 
 
-def _notes(read: list[tuple[str | list[str], dict[str, Any]]], long_documents: str) -> Iterator[str]:
-    """Notes on truncated documents, and on documents unlike the training data."""
+def _notes(read: list[tuple[str | list[str], dict[str, Any]]], arguments: argparse.Namespace) -> Iterator[str]:
+    """Notes on shortened documents, and on documents unlike the training data."""
     cut = [(name, details) for name, details in read if details["cut_tokens"]]
     if cut:
         shares = (
             f"{details['read_tokens'] / details['source_tokens']:.0%} of {_shown([name])}" for name, details in cut
         )
-        hint = ": set --long_documents to windows to read all, or to extract to read the most important sentences"
-        hint = hint if long_documents == "truncate" else ""
-        yield f"too long for the model, which read only {shown([*shares])}{hint}"
+        if arguments.extract_share is not None or arguments.extract_tokens is not None:
+            yield f"the extractive stage kept {shown([*shares])}"
+        else:
+            hint = ": set --long_documents to windows to read all, or to extract to read the most important sentences"
+            hint = hint if arguments.long_documents == "truncate" else ""
+            yield f"too long for the model, which read only {shown([*shares])}{hint}"
     unlike = [(name, details["unlike"]) for name, details in read if "unlike" in details]
     if unlike:
         differ, first = ("differs", "it") if len(unlike) == 1 else ("differ", "the first")

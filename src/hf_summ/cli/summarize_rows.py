@@ -10,6 +10,7 @@ from typing import Any
 
 from hf_summ.cli import end_on_sigterm
 from hf_summ.cli.summarizers import (
+    ExtractionFlags,
     LengthFlags,
     check_flags,
     check_is_text,
@@ -121,7 +122,7 @@ def run_rows(arguments: argparse.Namespace) -> None:
         checkpoint = str(find(arguments.model)) if arguments.runtime == "onnx" else arguments.model
         settings = {**model_identity(checkpoint, arguments.revision), "int8": arguments.int8, **decoding}
         settings |= {"dtype": arguments.dtype, "seed": arguments.seed}
-    optional = {"phrases": phrases, "source_prefix": arguments.source_prefix}
+    optional = {"phrases": phrases, "source_prefix": arguments.source_prefix, **values_of(arguments, ExtractionFlags)}
     settings |= {name: value for name, value in optional.items() if value is not None}
     if Path(arguments.model).is_dir():
         # other processes may have another working directory
@@ -130,7 +131,7 @@ def run_rows(arguments: argparse.Namespace) -> None:
     uses_torch = arguments.runtime != "onnx"
     work = Work(load, decoding, arguments.batch_size, arguments.output_column, phrases, seed, uses_torch)
     outcome = run_plan(plan, settings, _engine(arguments, work, plan), _print_note)
-    for message in _notes(outcome, arguments.output):
+    for message in _notes(outcome, arguments):
         _print_note(message)
 
 
@@ -160,15 +161,17 @@ def _check_needs(arguments: argparse.Namespace) -> None:
             raise ValueError(f"--{name} needs {need}")
 
 
-def _notes(outcome: Any, folder: str) -> Iterator[str]:
+def _notes(outcome: Any, arguments: argparse.Namespace) -> Iterator[str]:
     """Notes on the outcome of a run."""
-    shards = f"{outcome.shards:,} shard{'s' * (outcome.shards != 1)} in {folder}"
+    shards = f"{outcome.shards:,} shard{'s' * (outcome.shards != 1)} in {arguments.output}"
     yield f"{outcome.rows:,} rows summarized: {shards}" if outcome.rows else f"nothing is left to do: {shards}"
     if outcome.failed:
         yield f"{outcome.failed:,} of these rows have no summary: see their column 'error'"
     if outcome.cut:
         read = 1 - outcome.cut_tokens / outcome.source_tokens
-        yield f"{outcome.cut:,} of them were too long for the model, which read {read:.0%} of their tokens"
+        shortens = arguments.extract_share is not None or arguments.extract_tokens is not None
+        what = "shortened by the extractive stage, which kept" if shortens else "too long for the model, which read"
+        yield f"{outcome.cut:,} of them were {what} {read:.0%} of their tokens"
     if outcome.unlike:
         yield f"{outcome.unlike:,} of them differ from the training data: one has {outcome.difference}"
 

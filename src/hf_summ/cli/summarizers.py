@@ -9,9 +9,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
-from hf_summ.checkpoints.decoding import decoding_flags
+from hf_summ.checkpoints.decoding import decoding_flags, extraction_flags
 from hf_summ.common import flags
-from hf_summ.common.flags import Flag, flag, flags_in, values_of
+from hf_summ.common.flags import Flag, flag, flags_in, names, values_of
 from hf_summ.common.messages import delay_bars, nearest, one_line
 from hf_summ.common.processes import threads_for
 from hf_summ.data.columns import DOCUMENT_COLUMNS, PREDICTION_COLUMNS, REFERENCE_COLUMNS
@@ -159,7 +159,8 @@ class DecodingFlags(_Settings):
     )
 
 
-_FLAGS = flags_in(ModelFlags, RuntimeFlags, Int8Flags, DecodingFlags)
+ExtractionFlags: Any = extraction_flags("long_documents=extract")
+_FLAGS = flags_in(ModelFlags, RuntimeFlags, Int8Flags, LengthFlags, ExtractionFlags, DecodingFlags)
 
 
 def check_names(given: list[str] | None, usual: Sequence[str], taken: Collection[str] = ()) -> Sequence[str]:
@@ -243,6 +244,8 @@ def load_summarizer(arguments: argparse.Namespace, **settings):
         settings: arguments of `pipeline` that override the flags.
     """
     values = vars(arguments)
+    given = {name: values.get(name) for name in names(ExtractionFlags)}
+    settings |= {name: value for name, value in given.items() if value is not None}
     load = _load_graphs if values.get("runtime") == "onnx" else _load_pipeline
     summarizer = load(arguments, settings)
     check_own_settings(values, summarizer.model)

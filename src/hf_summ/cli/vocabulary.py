@@ -5,14 +5,17 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hf_summ.common.files import check_new_folder, moved_into_place
 from hf_summ.common.flags import add_flags, check_flags, flag, flags_in, values_of
-from hf_summ.data.corpora import Corpus, Reading
+from hf_summ.common.messages import print_note
+from hf_summ.data.columns import WORD_TAGS
+from hf_summ.data.corpora import Reading
 from hf_summ.data.units import UNITS
 from hf_summ.models.checks import Range
 from hf_summ.models.text_documents import WASHINGS
-from hf_summ.models.text_tagging import TAGS
+from hf_summ.models.text_tagging import TAGS, tag_names
 
 
 @dataclass
@@ -59,7 +62,11 @@ class VocabularyFlags:
     tags: str | None = flag(
         "data", "Kind of word tags", unset="pos, or none with --washing", unless=("washing",), choices=TAGS
     )
-    tagger: str = flag("data", "spaCy pipeline that tags words, installed or a folder", "en_core_web_sm")
+    tagger: str | None = flag(
+        "data",
+        "spaCy pipeline that tags words, installed or a folder",
+        unset="the tags in the column word_tags, or en_core_web_sm",
+    )
     max_source_length: int = flag("data", "Number of tokens to which documents are truncated", 500, range=Range(2))
     max_target_length: int = flag("data", "Number of tokens to which summaries are truncated", 150, range=Range(2))
 
@@ -97,7 +104,12 @@ def run(arguments: argparse.Namespace) -> None:
     from hf_summ.data.vocabulary import fit_processor
 
     settings["tags"] = arguments.tags or "pos"
-    if os.path.isdir(arguments.tagger):
+    if arguments.tagger is None and settings["tags"] != "none" and arguments.washing is None:
+        settings["tagger"] = "en_core_web_sm"
+        if given := sorted({tag for row in _rows(arguments) for tag in tag_names(row.get(WORD_TAGS))}):
+            settings |= {"tagger": None, "tag_vocabulary": given}
+            print_note(f"no --tagger: word tags are those in the column {WORD_TAGS}")
+    elif os.path.isdir(arguments.tagger or ""):
         # a relative path could name a folder of the checkpoint itself
         settings["tagger"] = os.path.abspath(arguments.tagger)
     processor = fit_processor(_texts(arguments), **settings)
@@ -110,11 +122,12 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _texts(arguments: argparse.Namespace) -> Iterator[str]:
-    from hf_summ.data.loading import load
+    for row in _rows(arguments):
+        yield row["document"]
+        yield row["summary"]
 
-    corpora = [Corpus.among({**vars(arguments), "train_file": file}) for file in arguments.files]
-    # checks all files before the first text is used
-    for rows in [load(corpus)["train"] for corpus in corpora]:
-        for row in rows:
-            yield row["document"]
-            yield row["summary"]
+
+def _rows(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    from hf_summ.data.loading import training_rows
+
+    return training_rows(arguments.files, vars(arguments))

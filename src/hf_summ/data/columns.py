@@ -44,6 +44,8 @@ _SPEAKERS = ("speaker", "role", "name", "from", "author", "sender")
 _TEXTS = ("text", "content", "utterance", "value", "message")
 # of a loaded corpus, with the text to put before each row's document
 PREFIX_COLUMN = "prefix"
+# of any corpus, with the tags of each document's words
+WORD_TAGS = "word_tags"
 # chosen column -> the column for its values if they are lists
 LIST_COLUMNS = {"document": "documents", "summary": "references"}
 

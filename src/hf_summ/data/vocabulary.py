@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from hf_summ.models.processing_drgd import DrgdProcessor
 from hf_summ.models.processing_gdlf import GdlfProcessor
 from hf_summ.models.processing_highlight_transformer import HighlightTransformerProcessor
 from hf_summ.models.text_documents import WASHINGS, readable, washed
-from hf_summ.models.text_tagging import check_script, default_tag_vocabulary, tag_vocabulary_of
+from hf_summ.models.text_tagging import Tagger, check_script, default_tag_vocabulary, tag_vocabulary_of
 
 # their ids follow this order
 SPECIAL_TOKENS = {
@@ -122,7 +122,8 @@ def fit_processor(
     lowercase: bool = False,
     min_frequency: int = 2,
     tags: str = "pos",
-    tagger: str = "en_core_web_sm",
+    tagger: Tagger = "en_core_web_sm",
+    tag_vocabulary: Sequence[str] | None = None,
     units: str = "subwords",
     digits_as_hash: bool = False,
     washing: str | None = None,
@@ -133,7 +134,8 @@ def fit_processor(
 
     Args:
         documents_and_summaries, vocab_size, lowercase, min_frequency, units, digits_as_hash: as for `fit_vocabulary`.
-        tags, tagger, restore_case, lengths: as for `GdlfProcessor`; DRGD's has no tags.
+        tags, tagger, tag_vocabulary, restore_case, lengths: as for `GdlfProcessor`; DRGD's has no tags. Without a
+            `tag_vocabulary`, it is the tagger's.
         washing: as for `DrgdProcessor`; the vocabulary is fitted to washed texts.
     """
     if washing is not None and washing not in WASHINGS:
@@ -141,8 +143,7 @@ def fit_processor(
     if restore_case and not lowercase and washing is None:
         # the processor would refuse it as well, but only after the long part
         raise ValueError("`restore_case` needs `lowercase` or `washing`")
-    tag_vocabulary = None
-    if washing is None and tags != "none":
+    if washing is None and tags != "none" and tag_vocabulary is None:
         # checked first: a missing tagger is reported before the long part
         texts = iter(documents_and_summaries)
         first = list(islice(texts, _TEXTS_CHECKED))

@@ -7,10 +7,12 @@ makes metrics of the library `evaluate` of its entries. A new measure is a funct
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal
 
 from hf_summ.common.flags import flag
-from hf_summ.common.messages import check_choice
+from hf_summ.common.messages import check_choice, one_line
+from hf_summ.data.sentences import split_sentences
 from hf_summ.evaluation.bleu import TITLES as BLEU_TITLES
 from hf_summ.evaluation.bleu import bleu_measures, chrf_statistics, corpus_chrf, tokenizer_for
 from hf_summ.evaluation.novelty import NGRAMS, novelty_measures
@@ -60,6 +62,12 @@ class Settings:
         "characters (characters); those of DRGD's program, without most punctuation and digits (lcsts); or tokens "
         "between spaces (spaced)",
         "words",
+    )
+    rouge_tokenizer: str | None = flag(
+        "reporting",
+        "Tokenizer whose subwords ROUGE compares, as in the thesis's tables: a folder or a name on the Hub",
+        unset="words are compared",
+        metavar="NAME",
     )
     byte_limit: int | None = flag(
         "reporting", "Truncate summaries to N bytes (rouge155)", unset="no limit", metavar="N"
@@ -138,6 +146,39 @@ class Measure:
         return tuple(self.titles)
 
 
+@lru_cache(maxsize=1)
+def _pieces(name: str) -> Callable[[str], list[str]]:
+    """The function that splits a text into a tokenizer's subwords."""
+    # imported late, as it is slow
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(name).tokenize
+    except Exception as error:
+        # for broken files, transformers and tokenizers raise errors of any type
+        raise ValueError(
+            f"`rouge_tokenizer` is {name!r:.80}, which cannot be loaded: {one_line(error):.300}"
+        ) from error
+
+
+def in_pieces(
+    texts: Sequence[str | Sequence[str]], pieces: Callable[[str], list[str]], settings: Settings
+) -> list[Any]:
+    """Texts, or lists of them, as subwords between spaces, one sentence per line, as subwords hide its end."""
+
+    def sentences(text: str) -> list[str]:
+        if settings.sentences == "lines":
+            return text.split("\n")
+        return split_sentences(text, settings.language, settings.splitter)
+
+    return [
+        "\n".join(" ".join(pieces(sentence)) for sentence in sentences(text))
+        if isinstance(text, str)
+        else in_pieces(text, pieces, settings)
+        for text in texts
+    ]
+
+
 def rouge_of_rows(
     predictions: Sequence[str], references: Sequence[str | Sequence[str]], settings: Settings
 ) -> dict[str, Any]:
@@ -146,6 +187,9 @@ def rouge_of_rows(
     options = {name: getattr(settings, name) for name in names}
     if settings.rouge_types is not None:
         options["rouge_types"] = settings.rouge_types
+    if settings.rouge_tokenizer is not None:
+        pieces, options["sentences"] = _pieces(settings.rouge_tokenizer), "lines"
+        predictions, references = (in_pieces(texts, pieces, settings) for texts in (predictions, references))
     return rouge_scores_in_mode(settings.rouge_mode, predictions, references, **options)
 
 

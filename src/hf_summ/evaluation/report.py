@@ -381,7 +381,8 @@ def _settings_line(report: dict[str, Any]) -> str:
     facts = [
         f"{settings['rouge_mode']}: macro means in points over {report['pairs']} pairs",
         f"stemming: {settings['stemming']}",
-        f"language {settings['language']}" + _UNITS[settings["units"]],
+        f"language {settings['language']}"
+        + (f", subwords of {tokenizer}" if (tokenizer := settings["rouge_tokenizer"]) else _UNITS[settings["units"]]),
         f"sentences by {splitter_version(settings['splitter'])}"
         if settings["sentences"] == "split"
         else "one sentence per line",

@@ -10,7 +10,7 @@ from datasets import Dataset
 from filelock import FileLock
 from transformers import AutoProcessor
 
-from hf_summ.common.files import write_atomically
+from hf_summ.common.files import bundled_folder, write_atomically
 from hf_summ.common.flags import names
 from hf_summ.common.messages import check_choice, nearest, one_line
 from hf_summ.common.records import parse_json, to_json
@@ -40,17 +40,21 @@ def judge_texts(table: Table, dataset: str, folder: str | None) -> dict[str, Any
     """The block of a table of language models; in each row, a model judges a text at a percentile.
 
     Args:
-        folder: folder with the texts as `<text>.txt`, for each `text` of the rows; the last one has random words.
+        folder: folder with the texts as `<text>.txt`, for each `text` of the rows; the last one has random words. By
+            default the table's own.
     """
-    if folder is None:
+    data = folder or table.texts
+    if data is None:
         files = ", ".join(f"{name}.txt" for name in _texts(table))
         return _without_data(table, dataset, f"no texts: give --data {dataset}=FOLDER with {files}")
-    texts = {name: read_text(Path(folder) / f"{name}.txt") for name in _texts(table)}
+    # those of the table are beside it
+    path = bundled_folder("configs") / data if folder is None else Path(folder)
+    texts = {name: read_text(path / f"{name}.txt") for name in _texts(table)}
     judged: dict[str, Outcome] = {}
     for name in dict.fromkeys(row.language_model for row in table.rows if row.language_model is not None):
         judged |= _judge(name, [row for row in table.rows if row.language_model == name], texts)
     outcomes = [judged.get(row.row, Outcome(row, why_not_run(row))) for row in table.rows]
-    return block_of_values(table, dataset, folder, outcomes)
+    return block_of_values(table, dataset, data, outcomes)
 
 
 def count_votes(table: Table, dataset: str, file: str | None) -> dict[str, Any]:

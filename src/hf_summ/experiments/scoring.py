@@ -9,9 +9,8 @@ from typing import Any
 import datasets
 import numpy as np
 
-from hf_summ.data import split_sentences
 from hf_summ.data.columns import reference_texts
-from hf_summ.evaluation.measures import Settings, measure_of
+from hf_summ.evaluation.measures import Settings, in_pieces, measure_of
 from hf_summ.evaluation.significance import (
     Comparison,
     Scored,
@@ -118,7 +117,10 @@ def score(
             continue
         texts = predictions, (corpus["document"] if measure.reads == "sources" else references)
         if measure.name == "rouge" and table.unit == "wordpieces":
-            texts = _in_pieces(predictions, language, pieces), _in_pieces(references, language, pieces)
+            if pieces is None:
+                raise ValueError("the table scores subwords, but this row has no model that defines them")
+            reading = Settings(language=language)
+            texts = in_pieces(predictions, pieces, reading), in_pieces(references, pieces, reading)
         with warnings.catch_warnings():
             if "language" in table.rouge:
                 # a table that reads another language's words means to
@@ -234,18 +236,6 @@ def _pooled(scored: Sequence[Scored]) -> Scored:
     values = [one.value() for one in scored]
     seeds = tuple(value for value in values if value is not None)
     return Scored(np.sum([one.statistics for one in scored], axis=0), scored[0].measure, seeds)
-
-
-def _in_pieces(texts: Sequence[str | Sequence[str]], language: str, pieces: Pieces | None) -> list:
-    """Texts, or lists of them, as subwords between spaces, one sentence per line, as subwords hide its end."""
-    if pieces is None:
-        raise ValueError("the table scores subwords, but this row has no model that defines them")
-    return [
-        "\n".join(" ".join(pieces(sentence)) for sentence in split_sentences(text, language))
-        if isinstance(text, str)
-        else _in_pieces(text, language, pieces)
-        for text in texts
-    ]
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:

@@ -122,6 +122,7 @@ class Table:
         notes: notes for readers of the figures.
         systems: the two systems between which people voted; wins and losses are the first one's.
         seeds: seeds of each row's training runs, whose mean and range are reported; by default, a row is trained once.
+        texts: folder under `configs/` with the texts of a table of language models, unless `--data` names another.
         train_seconds: CPU seconds of each training run at the scale full, which determine the rows' `max_steps`.
     """
 
@@ -141,6 +142,7 @@ class Table:
     notes: tuple[str, ...] = ()
     systems: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
+    texts: str | None = None
     train_seconds: float | None = None
 
     def language_of(self, dataset: str) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -13,8 +13,8 @@ from hf_summ.common.pages import render_page
 from hf_summ.models.text_documents import prefix_of, with_prefix
 from hf_summ.models.text_words import WordTable, replace_unknown, word_table
 
-# most source words listed for a summary word, and their least probability
-_ORIGINS, _LEAST = 8, 0.005
+# most source words listed for a word of the summary and of the source, and their least probability or weight
+_ORIGINS, _LINKS, _LEAST = 8, 4, 0.005
 # measures by which source words can be shaded: name, label, description on the page
 _SHADES = (
     ("copied", "copied", "the probability that the summary copied the word at least once"),
@@ -102,6 +102,8 @@ class SourceWord:
         start, end: positions of its first character and after its last.
         is_read: whether it fit into the model's input; others were truncated.
         values: its measures by name; see `Explanation`.
+        links: the words to which it attends most, as pairs of number and weight: edges of the encoder's graph of
+            self-attention (Xu et al. 2020, Figure 3), in the last layer, as the mean over heads; if it has one.
     """
 
     document: int
@@ -110,6 +112,7 @@ class SourceWord:
     text: str
     is_read: bool
     values: dict[str, float] = field(default_factory=dict)
+    links: list[tuple[int, float]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -171,6 +174,7 @@ def explain(
     summary: str | None = None,
     phrases: Mapping[str, float] | None = None,
     source_prefix: str | None = None,
+    word_tags: Any = None,
     **generation: Any,
 ) -> Explanation:
     """Summarize an example, and find the origins of the summary's words.
@@ -184,6 +188,7 @@ def explain(
         summary: a text to explain instead of the model's summary.
         phrases: key phrases and their values, for models that read them; None to extract them.
         source_prefix: text before the document; by default the config's.
+        word_tags: the tags of the words, for GDLF; by default its tagger's.
         generation: arguments of `generate()`.
 
     Raises:
@@ -191,7 +196,8 @@ def explain(
     """
     _check(model, document, summary)
     table = word_table(processor.tokenizer, model.config.vocab_size)
-    source = {} if phrases is None else {"phrases": phrases}
+    given = {"phrases": phrases, "word_tags": word_tags}
+    source = {name: [value] for name, value in given.items() if value is not None}
     prefix = prefix_of(model.config) if source_prefix is None else source_prefix
     document = with_prefix(document if isinstance(document, str) else list(document), prefix)
     examples = document if isinstance(document, str) else [document]
@@ -256,6 +262,9 @@ class _Trace:
         is_word = self.source_ids[0][None] == targets[0]
         shares = self.gates[:, None] * self.copy_attention * is_word
         self.origins = shares / self.log_probs.exp().clamp(min=torch.finfo(torch.float64).tiny)[:, None]
+        # the self-attention of the encoder's last layer
+        graphs = outputs.encoder_attentions
+        self.graph = graphs[-1][0].cpu().double().mean(0) if graphs else None
         self.values = self._values(inputs, outputs)
 
     def _values(self, inputs, outputs) -> dict[str, torch.Tensor]:
@@ -269,8 +278,8 @@ class _Trace:
             values["phrase_value"] = _phrase_values(inputs, len(copied))
         attention = outputs.cross_attentions[-1][0].cpu().double().mean(0)
         values["attention_of_summary"] = attention[is_text].mean(0) if is_text.any() else 0.0 * copied
-        if outputs.encoder_attentions:
-            values["attention_of_source"] = outputs.encoder_attentions[-1][0].cpu().double().mean((0, 1))
+        if self.graph is not None:
+            values["attention_of_source"] = self.graph.mean(0)
         return values
 
     def explanation(self, replaces_unknown: bool) -> Explanation:
@@ -288,7 +297,7 @@ class _Trace:
 
     def _source_words(self) -> tuple[list[SourceWord], dict[int, int]]:
         """The words of all documents, and source position -> number of its word."""
-        words, of_position = [], {}
+        words, of_position, spans = [], {}, []
         encoded = self.encoded["input_ids"], self.encoded["offset_mapping"]
         documents = zip(self.texts, *encoded, self.row.spans, strict=True)
         for document, (text, ids, offsets, (first, length)) in enumerate(documents):
@@ -297,7 +306,26 @@ class _Trace:
                 of_position |= dict.fromkeys(positions, len(words))
                 values = {name: _of_word(name, of[positions]) for name, of in self.values.items()} if positions else {}
                 words.append(SourceWord(document, start, end, text[start:end], bool(positions), values))
+                spans.append(positions)
+        if self.graph is not None:
+            words = [
+                replace(word, links=self._likely(self.graph[positions].mean(0), of_position, _LINKS))
+                if positions
+                else word
+                for word, positions in zip(words, spans, strict=True)
+            ]
         return words, of_position
+
+    @staticmethod
+    def _likely(shares: torch.Tensor, of_position: Mapping[int, int], most: int) -> list[tuple[int, float]]:
+        """The words with the largest shares, from those of positions (S,), as pairs of number and share."""
+        words: dict[int, float] = {}
+        for position in shares.nonzero()[:, 0].tolist():
+            if position in of_position:
+                number = of_position[position]
+                words[number] = words.get(number, 0.0) + float(shares[position])
+        likely = sorted(words.items(), key=lambda item: (-item[1], item[0]))[:most]
+        return [item for item in likely if item[1] >= _LEAST]
 
     def _summary(self, replaces_unknown: bool) -> tuple[str, list[Word]]:
         """The summary's text and its words, with unknown ones replaced on request."""
@@ -328,13 +356,7 @@ class _Trace:
         self, summary: str, word: Word, of_position: Mapping[int, int], vocabulary: set[str]
     ) -> SummaryWord:
         text = summary[word.start : word.end]
-        origins: dict[int, float] = {}
         from_positions = self.origins[word.subwords].mean(0)
-        for position in from_positions.nonzero()[:, 0].tolist():
-            if position in of_position:
-                number = of_position[position]
-                origins[number] = origins.get(number, 0.0) + float(from_positions[position])
-        likely = sorted(origins.items(), key=lambda item: (-item[1], item[0]))[:_ORIGINS]
         return SummaryWord(
             start=word.start,
             end=word.end,
@@ -342,7 +364,7 @@ class _Trace:
             probability=float(self.log_probs[word.subwords].sum().exp()),
             gate=float(self.gates[word.subwords].mean()),
             copied=min(float(from_positions.sum()), 1.0),
-            origins=[item for item in likely if item[1] >= _LEAST],
+            origins=self._likely(from_positions, of_position, _ORIGINS),
             is_novel=self._normalized(text) not in vocabulary,
         )
 
@@ -380,6 +402,7 @@ def as_page(explanation: Explanation) -> str:
         explanation=explanation,
         read=list(read.values()),
         shades=[shade for shade in _SHADES if shade[0] in measures],
+        has_links=any(word.links for word in read.values()),
         summary=_in_text(explanation.summary, explanation.summary_words),
         documents=list(_documents(explanation)),
         index_read={number: index for index, number in enumerate(read)},

@@ -30,7 +30,7 @@ function context(number) {
 }
 
 function clear() {
-  buttons.forEach((button) => button.setAttribute("aria-pressed", "false"));
+  document.querySelectorAll("[aria-pressed=true]").forEach((word) => word.setAttribute("aria-pressed", "false"));
   words.forEach((word) => word.classList.remove("origin", "weak"));
   caption.textContent = "No word of the summary is chosen.";
 }
@@ -42,45 +42,64 @@ function choose(number) {
   buttons[number].setAttribute("aria-pressed", "true");
   caption.textContent = `“${word}” has probability ${probability}. It was copied with probability ${copied} (gate ${gate})`;
   const origins = [...cells[4].querySelectorAll("data")];
-  caption.append(origins.length ? ", from " : ".");
-  origins.forEach((origin, place) => {
-    const number = Number(origin.value);
-    const share = parseFloat(origin.nextSibling.textContent);
+  list(", from ", origins.map((origin) => [Number(origin.value), parseFloat(origin.nextSibling.textContent)]));
+  if (cells[5].textContent.trim() === "no") caption.append(" It does not occur in the source.");
+}
+
+// Outlines source words, and links them in the caption; each is a number and a share.
+function list(before, places) {
+  caption.append(places.length ? before : ".");
+  places.forEach(([number, share], place) => {
     words[number].classList.add("origin");
     words[number].classList.toggle("weak", share < 0.1);
     const link = document.createElement("a");
     link.href = `#word-${number + 1}`;
     link.textContent = `“… ${context(number)} …”`;
-    caption.append(link, ` ${share}`, place + 1 < origins.length ? ", " : ".");
+    caption.append(link, ` ${share}`, place + 1 < places.length ? ", " : ".");
   });
-  if (cells[5].textContent.trim() === "no") caption.append(" It does not occur in the source.");
 }
 
-function walk(event) {
-  const here = buttons.indexOf(event.target);
+function attend(number) {
+  clear();
+  words[number].setAttribute("aria-pressed", "true");
+  caption.textContent = `“${words[number].textContent}”`;
+  const links = [...sourceRows[number].cells].at(-1).textContent.match(/\d+ [\d.]+/g) || [];
+  list(" attends to ", links.map((link) => link.split(" ").map(Number)).map(([word, weight]) => [word - 1, weight]));
+}
+
+function walk(event, items, choose) {
+  const here = items.indexOf(event.target);
   const forward = getComputedStyle(event.currentTarget).direction === "rtl" ? "ArrowLeft" : "ArrowRight";
   const backward = forward === "ArrowRight" ? "ArrowLeft" : "ArrowRight";
-  const places = { [forward]: here + 1, [backward]: here - 1, Home: 0, End: buttons.length - 1 };
+  const places = { [forward]: here + 1, [backward]: here - 1, Home: 0, End: items.length - 1 };
   if (event.key === "Escape") clear();
+  // a native button clicks itself
+  if (event.key === "Enter" && event.target.tagName === "B") event.target.click();
   if (here < 0 || !(event.key in places)) return;
   event.preventDefault();
-  const next = Math.min(Math.max(places[event.key], 0), buttons.length - 1);
-  buttons[next].focus();
+  const next = Math.min(Math.max(places[event.key], 0), items.length - 1);
+  items[next].focus();
   choose(next);
 }
 
-buttons.forEach((button, number) => {
-  button.style.setProperty("--value", summaryRows[number].cells[3].textContent);
-  button.tabIndex = number ? -1 : 0;
-  button.addEventListener("click", () => {
-    if (button.getAttribute("aria-pressed") === "true") clear();
-    else choose(number);
+// Makes the words of a text buttons, of which one can be reached by Tab and the others by arrow keys.
+function makeChoosable(id, items, choose) {
+  items.forEach((item, number) => {
+    item.tabIndex = number ? -1 : 0;
+    item.addEventListener("click", () => {
+      if (item.getAttribute("aria-pressed") === "true") clear();
+      else choose(number);
+    });
+    item.addEventListener("focus", () => {
+      items.forEach((other) => { other.tabIndex = other === item ? 0 : -1; });
+    });
   });
-  button.addEventListener("focus", () => {
-    buttons.forEach((other) => { other.tabIndex = other === button ? 0 : -1; });
-  });
-});
-document.getElementById("summary").addEventListener("keydown", walk);
+  document.getElementById(id).addEventListener("keydown", (event) => walk(event, items, choose));
+}
+
+buttons.forEach((button, number) => { button.style.setProperty("--value", summaryRows[number].cells[3].textContent); });
+makeChoosable("summary", buttons, choose);
+if (words.some((word) => word.hasAttribute("role"))) makeChoosable("source", words, attend);
 document.querySelectorAll("input[name=shade]").forEach((input) => {
   input.addEventListener("change", () => shade(Number(input.value)));
 });

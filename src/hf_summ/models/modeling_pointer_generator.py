@@ -64,9 +64,9 @@ class BidirectionalLstm(nn.LSTM):
         else:
             outputs = outputs * padding_mask[..., None]
             last = (padding_mask * torch.arange(1, outputs.shape[1] + 1, device=outputs.device)).argmax(-1)
-            ends = outputs[torch.arange(len(outputs), device=outputs.device), last]
+            ends = outputs[torch.arange(outputs.shape[0], device=outputs.device), last]
         first = 0 if padding_mask is None else padding_mask.to(torch.uint8).argmax(-1)
-        begins = outputs[torch.arange(len(outputs), device=outputs.device), first]
+        begins = outputs[torch.arange(outputs.shape[0], device=outputs.device), first]
         forward, backward = ends.chunk(2, -1)[0], begins.chunk(2, -1)[1]
         return outputs, torch.cat((forward, backward), dim=-1), torch.cat(tuple(cells), dim=-1)
 
@@ -91,9 +91,11 @@ class CoverageAttention(nn.Module):
         self, state: torch.Tensor, keys: torch.Tensor, coverage: torch.Tensor, source_mask: torch.Tensor | None
     ) -> torch.Tensor:
         """State (R, s), keys (B, S, h), coverage (R, S) and mask (B, S), R a multiple of B -> weights (R, S)."""
-        layer = keys[:, None] + self.query_projection(state).unflatten(0, (len(keys), -1))[:, :, None]
+        layer = keys[:, None] + self.query_projection(state).unflatten(0, (keys.shape[0], -1))[:, :, None]
         if self.coverage_projection is not None:
-            layer = layer + self.coverage_projection(coverage.to(layer.dtype).unflatten(0, (len(keys), -1))[..., None])
+            layer = layer + self.coverage_projection(
+                coverage.to(layer.dtype).unflatten(0, (keys.shape[0], -1))[..., None]
+            )
         scores = self.score(layer.tanh())[..., 0]
         if source_mask is not None:
             scores = scores.masked_fill(~source_mask[:, None], torch.finfo(scores.dtype).min)
@@ -243,7 +245,7 @@ class PointerGeneratorDecoder(PointerGeneratorPreTrainedModel):
             inputs = self.input_projection(torch.cat((word, context), dim=-1))
             hidden, cell = self.cell(inputs, (hidden, cell))
             weights = self.attention(torch.cat((cell, hidden), dim=-1), keys, coverage, mask)
-            context = (weights.to(source.dtype).unflatten(0, (len(source), -1)) @ source).flatten(0, 1)
+            context = (weights.to(source.dtype).unflatten(0, (source.shape[0], -1)) @ source).flatten(0, 1)
             repetition = torch.minimum(weights, coverage).sum(-1)
             coverage = coverage + weights
             steps.append((hidden, cell, context, inputs, weights, repetition))
@@ -273,7 +275,7 @@ class PointerGeneratorDecoder(PointerGeneratorPreTrainedModel):
 
     def start_states(self, source: torch.Tensor, last_states, rows: int) -> dict[str, torch.Tensor]:
         """The states before the first position, of each row's document; the context and the coverage are zero."""
-        hidden, cell = last_states.repeat_interleave(rows // len(source), dim=0).chunk(2, -1)
+        hidden, cell = last_states.repeat_interleave(rows // source.shape[0], dim=0).chunk(2, -1)
         return {
             "hidden": self.hidden_start(hidden).relu(),
             "cell": self.cell_start(cell).relu(),

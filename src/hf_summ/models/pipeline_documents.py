@@ -1,8 +1,9 @@
 """What summarizers do around their model, in PyTorch or in another runtime: read documents, and write records."""
 
+import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from .checks import check_integer, check_texts, is_list, source_positions, target_positions
@@ -27,10 +28,16 @@ from .text_documents import (
     with_prefix,
 )
 
+logger = logging.getLogger(__name__)
+
 # two names of one limit; `generate()` always prefers the second
 _LIMITS = (("max_length", "max_new_tokens"), ("min_length", "min_new_tokens"))
 # the end of a warning of a truncated document
 _HINT = "; set `long_documents` to 'windows' to read all of it, or to 'extract' to read its most important sentences"
+# settings of the extractive stage before the model, see `hf_summ.shortening.extract`
+EXTRACTION = ("extract_share", "extract_tokens", "extract_idf", "next_sentence_model")
+# what may be given beside a document -> the model's input that it becomes, and its name
+_SOURCES = {"phrases": ("phrase_starts", "key phrases"), "word_tags": ("tag_ids", "word tags")}
 # values of `truncation`, as in transformers' tokenizers
 _NO_TRUNCATION = "do_not_truncate"
 _STRATEGIES = ("only_first", "only_second", "longest_first", _NO_TRUNCATION)
@@ -42,12 +49,12 @@ class Example:
 
     Args:
         document: the user's document.
-        phrases: its key phrases, if given.
+        source: what is given beside it, by the name of the processor's argument.
         reading: the shortened document, if the model reads that instead.
     """
 
     document: Any
-    phrases: Any = None
+    source: Mapping[str, Any] = field(default_factory=dict)
     reading: Reading | None = None
 
     @classmethod
@@ -57,17 +64,17 @@ class Example:
 
 
 class Examples(Sequence):
-    """Documents as examples, each with its phrases if given."""
+    """Documents as examples, each with what is given beside it: argument of the processor -> one value per document."""
 
-    def __init__(self, documents, phrases=None):
+    def __init__(self, documents, source: Mapping[str, Sequence] | None = None):
         self.documents = documents
-        self.phrases = phrases
+        self.source = source or {}
 
     def __len__(self):
         return len(self.documents)
 
     def __getitem__(self, index):
-        return Example(self.documents[index], None if self.phrases is None else self.phrases[index])
+        return Example(self.documents[index], {name: values[index] for name, values in self.source.items()})
 
 
 class DocumentSummarizer:
@@ -87,12 +94,21 @@ class DocumentSummarizer:
     tokenizer: Any
     batch_size: Any
 
-    def _set_reading(self, long_documents: str, language: str, source_prefix: str | None) -> None:
-        """Set the defaults of reading documents."""
+    def _set_reading(self, long_documents: str, language: str, source_prefix: str | None, **extraction: Any) -> None:
+        """Set the defaults of reading documents; `extraction` has the settings of the extractive stage."""
         check_long_documents(long_documents)
         self.long_documents = long_documents
         self.language = language
         self.source_prefix = source_prefix
+        self._extraction = {name: value for name, value in extraction.items() if value is not None}
+        self._shortens_all = not {"extract_share", "extract_tokens"}.isdisjoint(self._extraction)
+        trained = getattr(self.model.config, "extraction", None)
+        if trained and not self._shortens_all:
+            settings = (f"`{name}`" if value is True else f"`{name}={value}`" for name, value in trained.items())
+            logger.warning(
+                "the extractive stage shortened the documents of the model's training, but here it reads whole ones: "
+                f"set {', '.join(settings)}"
+            )
         self._source_ranges = checked_ranges(getattr(self.model.config, "source_ranges", None))
 
     def _run(self, examples, *args, **settings) -> Any:
@@ -108,7 +124,15 @@ class DocumentSummarizer:
         raise NotImplementedError
 
     def __call__(
-        self, documents, *args, show_progress: bool = False, phrases=None, long_documents=None, language=None, **kwargs
+        self,
+        documents,
+        *args,
+        show_progress: bool = False,
+        phrases=None,
+        word_tags=None,
+        long_documents=None,
+        language=None,
+        **kwargs,
     ):
         """Summarize `documents`; see `SummarizationPipeline`."""
         if kwargs.get("batch_size") is not None:
@@ -116,19 +140,24 @@ class DocumentSummarizer:
         columns = getattr(documents, "column_names", getattr(documents, "columns", None))
         if columns is not None:
             raise TypeError(f"`documents` has the columns {', '.join(map(str, columns))}: give one of them")
-        shorten = self._shortener(long_documents or self.long_documents, language or self.language, phrases, kwargs)
+        given = {"phrases": phrases, "word_tags": word_tags}
+        source = {name: value for name, value in given.items() if value is not None}
+        shorten = self._shortener(long_documents or self.long_documents, language or self.language, source, kwargs)
         is_lazy = _is_data_set(documents) or (hasattr(documents, "__getitem__") and not isinstance(documents, Iterable))
         if isinstance(documents, (str, bytes, Mapping)) or not (is_lazy or isinstance(documents, Iterable)):
-            (example,) = shorten(iter([Example(documents, phrases)]))
+            (example,) = shorten(iter([Example(documents, source)]))
             return next(with_warnings(iter([self._run(example, *args, **kwargs)])))
         is_eager = isinstance(documents, Sized) and not is_lazy
         documents = list(documents) if is_eager else documents
         length = len(documents) if isinstance(documents, Sized) else None
-        if phrases is not None and (length is None or not is_list(phrases) or len(phrases) != length):
-            number = "a list of" if length is None else length
-            raise ValueError(f"`phrases` must be a list, with an entry for each of {number} documents: {phrases!r:.80}")
+        for name, values in source.items():
+            if length is None or not is_list(values) or len(values) != length:
+                number = "a list of" if length is None else length
+                raise ValueError(
+                    f"`{name}` must be a list, with an entry for each of {number} documents: {values!r:.80}"
+                )
         if length is not None:
-            documents = Examples(documents, phrases)
+            documents = Examples(documents, source)
         if shorten is not iter:
             # a generator, as the shortener needs the model of this process
             documents = generated(shorten(generated(documents)))
@@ -180,13 +209,19 @@ class DocumentSummarizer:
         }
         return preprocess, generate, postprocess
 
-    def _shortener(self, name: str, language: str, phrases, settings: dict[str, Any]) -> Callable:
+    def _shortener(self, name: str, language: str, source: Mapping[str, Any], settings: dict[str, Any]) -> Callable:
         """A function from an iterator of examples to one of shortened examples; `iter` if nothing shortens them."""
+        if self._shortens_all:
+            if name == "windows":
+                raise ValueError("`extract_share` and `long_documents='windows'` exclude each other: set only one")
+            name = "extract"
         check_long_documents(name)
         if name == TRUNCATE:
             return iter
-        if phrases is not None and name == "windows":
-            raise ValueError("`phrases` cannot be located in windows: set `long_documents` to 'extract' or 'truncate'")
+        stage = self._extraction if name == "extract" else {}
+        if source and name == "windows":
+            given = next(iter(source))
+            raise ValueError(f"`{given}` cannot be located in windows: set `long_documents` to 'extract' or 'truncate'")
         prefix, limit = settings.get("source_prefix"), self.source_limit
         reader = ModelReader(self, limit, lambda texts: self._summaries(texts, settings), prefix)
 
@@ -194,9 +229,9 @@ class DocumentSummarizer:
             for chunk in in_chunks(map(Example.of, examples), settings.get("batch_size") or self.batch_size or 1):
                 for example in chunk:
                     _check_document(example.document)
-                readings = SHORTENERS[name]([example.document for example in chunk], reader, language)
+                readings = SHORTENERS[name]([example.document for example in chunk], reader, language, **stage)
                 for example, reading in zip(chunk, readings, strict=True):
-                    yield Example(example.document, example.phrases, reading)
+                    yield Example(example.document, example.source, reading)
 
         return shorten
 
@@ -220,10 +255,15 @@ class DocumentSummarizer:
             is blank, truncated or unlike the training documents, and its `details`.
         """
         example = Example.of(example)
-        source = {} if example.phrases is None else {"phrases": example.phrases}
-        if source and "phrase_starts" not in getattr(self.processor, "model_input_names", ()):
-            raise ValueError("`phrases` are given, but the model does not read key phrases: omit them")
+        source = {name: [value] for name, value in example.source.items() if value is not None}
+        for name in source:
+            field_name, what = _SOURCES[name]
+            if field_name not in getattr(self.processor, "model_input_names", ()):
+                raise ValueError(f"`{name}` are given, but the model does not read {what}: omit them")
         _check_document(example.document)
+        if "word_tags" in source and example.reading is not None and example.reading.ranges is not None:
+            tags = self.processor.tags_within(example.document, *source["word_tags"], example.reading.ranges)
+            source["word_tags"] = [tags]
         document = example.document if example.reading is None else example.reading.example
         limit = self.source_limit
         reader = ModelReader(self, limit, lambda texts: [], source_prefix)
@@ -239,8 +279,10 @@ class DocumentSummarizer:
             hint = _HINT if example.reading is None and SHORTENERS else ""
             note["cut"] = f"{message}: {cut_of(document, length, limit, counts)}{hint}"
             note |= {"length": length, "limit": limit, "hint": hint}
-        tokens = length if example.reading is None else example.reading.source_tokens
-        reason = None if note["blank"] else difference(example.document, tokens, self._source_ranges)
+        # the stage shortened the training documents as well
+        is_whole = example.reading is None or self._shortens_all
+        own = (document, length) if is_whole else (example.document, example.reading.source_tokens)
+        reason = None if note["blank"] else difference(*own, self._source_ranges)
         unlike = {} if reason is None else {"unlike": reason}
         note |= unlike
         if getattr(self.processor, "restore_case", False):
@@ -259,7 +301,8 @@ class DocumentSummarizer:
 
     def _number_of_tokens(self) -> int:
         """The number of tokens that the model can read."""
-        return self.model.config.vocab_size
+        # a processor may tell unknown words apart by further ids
+        return self.model.config.vocab_size + getattr(self.processor, "unknown_ids", 0)
 
     def _task_settings(self, names: Iterable[str]) -> dict[str, Any]:
         """The settings of these names in the config's `task_specific_params`, which transformers 4 read."""

@@ -20,7 +20,7 @@ from .checks import (
 )
 from .generation_mixin import NAN
 from .modeling_base import load_with_runtime
-from .pipeline_documents import DocumentSummarizer, Example, Examples, clear_aliases, generated
+from .pipeline_documents import EXTRACTION, DocumentSummarizer, Example, Examples, clear_aliases, generated
 from .pipeline_long_documents import GLOBAL_MASK, TRUNCATE, global_attention_mask
 
 logger = logging.get_logger(__name__)
@@ -34,10 +34,14 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
 
     - `phrases`: key phrases of the text, or of each text of the list, for models that read them; see
       `HighlightTransformerProcessor`. By default they are found.
+    - `word_tags`: tags of the words of the text, or of each text of the list, for GDLF; see `GdlfProcessor`. By default
+      its tagger finds them.
     - `truncation` (True): whether to truncate a text that is too long for the model, with a warning, or to refuse it.
     - `long_documents` ("truncate"): how to read a text that is too long for the model. "extract" selects its most
       important sentences, as many as fit. "windows" summarizes its parts, joins the summaries, and repeats this until
       they fit. Both need hf_summ, and read `batch_size` texts of an iterator at a time.
+    - `extract_share`, `extract_tokens`: in the constructor, they shorten every text by the extractive stage, as in
+      training. `extract_idf` and `next_sentence_model` are for this stage and for `long_documents="extract"`.
     - `language` ("en"): ISO 639 code of the texts, for sentence splitting.
     - `source_prefix`: prefix of each document, for models that were trained with several; by default the config's.
     - `return_details` (False): whether to add `details` to each record: the parts of the text read; see `details_of`.
@@ -80,7 +84,8 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
             model = load_with_runtime(runtime, model.name_or_path)
             kwargs.setdefault("device", "cpu")
         self.model = model
-        self._set_reading(long_documents, language, source_prefix)
+        extraction = {name: kwargs.pop(name, None) for name in EXTRACTION}
+        self._set_reading(long_documents, language, source_prefix, **extraction)
         # our architectures only
         problem = model.weights_problem() if hasattr(model, "weights_problem") else None
         if problem is not None:

@@ -1,5 +1,7 @@
 """Processor of GDLF: subwords and their tags."""
 
+from typing import Any
+
 from transformers.utils import logging
 
 from .processing_base import SummarizationProcessor
@@ -15,7 +17,9 @@ class GdlfProcessor(GdlfTextProcessor, SummarizationProcessor):
     Args:
         tokenizer: a fast tokenizer with padding and end tokens.
         tags: `pos`, `ner`, `pos+ner` or `none`.
-        tagger: name of an installed spaCy pipeline, or the absolute path of one.
+        tagger: name of an installed spaCy pipeline, or the absolute path of one; a spaCy pipeline; or a function from a
+            text to its tags, as `word_tags` of a call has them. The latter two are not saved. Without a tagger, each
+            call needs `word_tags`.
         tag_vocabulary: word tags in the order of their ids; by default those of spaCy's English pipelines.
         max_source_length: number of subwords to which documents are truncated, including the end token.
         max_target_length: the same for summaries.
@@ -35,9 +39,15 @@ class GdlfProcessor(GdlfTextProcessor, SummarizationProcessor):
             )
             self.tags = config.tags
             # a user's tagger has its own labels for other tags as well
-            is_default = self.tags == "none" or self.tagger in ENGLISH_TAGGERS
-            self.tag_vocabulary = None if is_default else tag_vocabulary_of(self.tagger, self.tags)
+            if self.tagger in ENGLISH_TAGGERS or self.tags == "none":
+                self.tag_vocabulary = None
+            elif isinstance(self.tagger, str):
+                self.tag_vocabulary = tag_vocabulary_of(self.tagger, self.tags)
         config.tag_vocab_size = 1 + len(SUBWORD_POSITIONS) * len(self.word_tags)
+
+    def to_dict(self) -> dict[str, Any]:
+        settings = super().to_dict()
+        return settings | {"tagger": settings["tagger"] if isinstance(settings["tagger"], str) else None}
 
 
 __all__ = ["GdlfProcessor"]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 ONNX = "onnx"
 _LAYOUT = 3
 _MODEL_TYPES = (
-    *("gdlf", "drgd", "copy_transformer", "highlight_transformer", "sagcopy"),
+    *("gdlf", "drgd", "copy_transformer", "highlight_transformer", "pointer_generator", "sagcopy"),
     # of transformers
     *("bart", "mbart", "pegasus", "marian", "blenderbot", "blenderbot-small", "m2m_100", "plbart"),
     *("t5", "mt5", "umt5", "longt5"),

@@ -27,6 +27,7 @@ from hf_summ.models.layers_gdlf import DeepLayerFusion
 from hf_summ.models.layers_recurrent import next_state
 from hf_summ.models.layers_transformer import CACHE, eager_attention_forward
 from hf_summ.models.modeling_base import DecoderStateLayer, SharedSourceCache, make_decoder_cache
+from hf_summ.models.modeling_pointer_generator import BidirectionalLstm
 from hf_summ.runtimes.onnx_quantization import quantize
 from hf_summ.runtimes.onnx_search import (
     BEST_TOKENS,
@@ -79,15 +80,18 @@ def write_graphs(model: PreTrainedModel, folder: Path, int8: bool = False) -> No
             states = {name: outputs[name] for name in states}
         # names of tensors in a graph must differ
         names = [f"{NEXT}{name}" if name in states else name for name in outputs]
-        _write(write, {**step, **states}, names, folder / WRITE, int8, model.config.vocab_size)
+        # pointers add a score for each position of the source
+        points = getattr(model, "_points", False)
+        _write(write, {**step, **states}, names, folder / WRITE, int8, model.config.vocab_size, points)
         bar.update()
 
 
 @dataclass
 class _Encoded(BaseModelOutput):
-    """An encoder's output with a placeholder for the centrality: SAGCopy's keys, which depend on it, are cached."""
+    """An encoder's output with placeholders for what only a first step reads: SAGCopy's centrality, LSTMs' states."""
 
     centrality: torch.Tensor | None = None
+    last_states: torch.Tensor | None = None
 
 
 class _Read(nn.Module):
@@ -114,7 +118,7 @@ class _Read(nn.Module):
         }
         decoder = self.model.get_decoder()
         if hasattr(decoder, "start_states"):
-            start = decoder.start_states(last, mask.bool(), last.shape[0])
+            start = decoder.start_states(last, getattr(encoded, "last_states", mask.bool()), last.shape[0])
             states |= {f"{STATE}{name}.0": value for name, value in start.items()}
         return {LAST: last, **source, **states}
 
@@ -128,12 +132,12 @@ class _Write(nn.Module):
 
     def forward(self, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Tensors by name, with the rows to continue in `rows` -> scores, copy distributions and states."""
-        cache = _cache_of(inputs)
+        cache, mask = _cache_of(inputs), inputs["attention_mask"]
         outputs = self.model(
             # for copying
             input_ids=inputs["input_ids"],
-            attention_mask=inputs["attention_mask"],
-            encoder_outputs=_Encoded(last_hidden_state=inputs[LAST], centrality=inputs["attention_mask"]),
+            attention_mask=mask,
+            encoder_outputs=_Encoded(last_hidden_state=inputs[LAST], centrality=mask, last_states=mask),
             decoder_input_ids=inputs["tokens"][:, None],
             cache=cache,
             use_cache=True,
@@ -194,8 +198,9 @@ def _write(
     file: Path,
     int8: bool,
     vocab_size: int | None = None,
+    points: bool = False,
 ) -> None:
-    """Write a module's graph; with `vocab_size`, the graph returns the best continuations too."""
+    """Write a module's graph; with `vocab_size`, the graph returns the best continuations too, as `add_candidates`."""
     auto = torch.export.Dim.AUTO
     shapes = {
         name: {index: auto for index, size in enumerate(value.shape) if size in _SIZES}
@@ -210,7 +215,7 @@ def _write(
     if int8:
         quantize(graph)
     if vocab_size is not None:
-        add_candidates(graph, vocab_size)
+        add_candidates(graph, vocab_size, points)
     save(graph, file)
 
 
@@ -282,12 +287,16 @@ def _attend(
 
 @contextmanager
 def _layers_for_export(model: PreTrainedModel) -> Generator[None]:
-    """Use forms of GRUs and fusions in this context whose graphs are fast."""
-    forms = {
-        layer: partial(_gru, layer) if isinstance(layer, nn.GRU) else partial(_fused, layer, _fusion_chunks(layer))
-        for layer in model.modules()
-        if isinstance(layer, (nn.GRU, DeepLayerFusion))
-    }
+    """Use forms of recurrent layers and fusions in this context whose graphs are fast."""
+    forms: dict[nn.Module, Callable] = {}
+    for layer in model.modules():
+        match layer:
+            case nn.GRU():
+                forms[layer] = partial(_gru, layer)
+            case BidirectionalLstm():
+                forms[layer] = partial(_lstm, layer)
+            case DeepLayerFusion():
+                forms[layer] = partial(_fused, layer, _fusion_chunks(layer))
     for layer, form in forms.items():
         layer.forward = form
     try:
@@ -355,12 +364,50 @@ def _gru(layer: nn.GRU, inputs: torch.Tensor) -> torch.Tensor:
     return outputs.transpose(0, 1)
 
 
+def _lstm(
+    layer: BidirectionalLstm, inputs: torch.Tensor, padding_mask: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """`BidirectionalLstm` as a loop in each direction; torch would export a step per position."""
+    forward = _lstm_states(layer, "", inputs, padding_mask)
+    backward = _lstm_states(layer, "_reverse", inputs.flip(1), padding_mask.flip(1))
+    outputs = torch.cat((forward[0], backward[0].flip(1)), dim=-1) * padding_mask[..., None]
+    hidden, cells = (torch.cat(states, dim=-1) for states in zip(forward[1:], backward[1:], strict=True))
+    return outputs, hidden, cells
+
+
+def _lstm_states(
+    layer: BidirectionalLstm, direction: str, inputs: torch.Tensor, padding_mask: torch.Tensor
+) -> tuple[torch.Tensor, ...]:
+    """The hidden states (B, S, k) of a direction, and its last hidden states and cells (B, k)."""
+    names = (f"{name}_l0{direction}" for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
+    word_weight, weight, word_bias, bias = map(layer.get_parameter, names)
+    words = linear(inputs, word_weight, word_bias).transpose(0, 1)
+
+    def step(
+        states: tuple[torch.Tensor, torch.Tensor], position: tuple[torch.Tensor, torch.Tensor]
+    ) -> tuple[tuple[torch.Tensor, torch.Tensor], torch.Tensor]:
+        (hidden, cell), (words, is_token) = states, position
+        entry, forget, new, output = (words + linear(hidden, weight, bias)).chunk(4, dim=-1)
+        next_cell = forget.sigmoid() * cell + entry.sigmoid() * new.tanh()
+        next_hidden = output.sigmoid() * next_cell.tanh()
+        # padding changes no state
+        states = next_hidden.where(is_token, hidden), next_cell.where(is_token, cell)
+        # as the next state and as an output, which must be different tensors
+        return states, states[0].clone()
+
+    start = inputs.new_zeros(inputs.shape[0], layer.hidden_size)
+    (hidden, cell), outputs = scan(step, (start, start.clone()), (words, padding_mask.transpose(0, 1)[..., None]))
+    return outputs.transpose(0, 1), hidden, cell
+
+
 ALL_ATTENTION_FUNCTIONS.register(_ATTENTION, _attend)
 ALL_MASK_ATTENTION_FUNCTIONS.register(_ATTENTION, _source_mask)
 
 
-def add_candidates(model: ModelProto, vocab_size: int) -> None:
+def add_candidates(model: ModelProto, vocab_size: int, points: bool = False) -> None:
     """Add the best continuations to a graph with `logits` (R, 1, V), in place.
+
+    With `points`, there are more logits than words, by a number that only a step determines.
 
     Further inputs are `forbidden` (P, 2), pairs of a row and a token; `totals` (R, 1), the rows' scores so far; and
     `number` (1,), the number of continuations of a row. Further outputs are their totals and tokens, (R, number), best
@@ -372,10 +419,11 @@ def add_candidates(model: ModelProto, vocab_size: int) -> None:
     constants = {
         "last": np.array([-1]),
         "first": np.array([0]),
-        "matrix": np.array([-1, vocab_size]),
-        "padding": np.array([0, 0, 0, blocks * block - vocab_size]),
         "lowest": np.array(-np.inf, np.float32),
-        "cells": np.array([0, blocks, block]),
+        "cells": np.array([0, -1, block]),
+        "unpadded": np.array([0, 0, 0]),
+        "second": np.array([1]),
+        "size": np.array([block]),
         "row": np.array([0, -1]),
         "blocks": np.array([blocks]),
         "width": np.array([vocab_size]),
@@ -393,12 +441,14 @@ def add_candidates(model: ModelProto, vocab_size: int) -> None:
         return f"candidates.{value}" if value in constants else value
 
     # the norm by LogSoftmax, as ReduceLogSumExp takes ten times as long
-    scores = node("LogSoftmax", node("Reshape", "logits", "matrix"), axis=-1)
+    scores = node("LogSoftmax", node("Reshape", "logits", "row"), axis=-1)
     pairs = node("Gather", node("Shape", FORBIDDEN), "first")
     forbidding = helper.make_tensor("value", TensorProto.FLOAT, [1], [-np.inf])
     scores = node("ScatterND", scores, FORBIDDEN, node("ConstantOfShape", pairs, value=forbidding))
-    if blocks * block > vocab_size:
-        scores = node("Pad", scores, "padding", "lowest")
+    if points or vocab_size % block:
+        width = node("Gather", node("Shape", scores), "second")
+        missing = node("Mod", node("Neg", width), "size")
+        scores = node("Pad", scores, node("Concat", "unpadded", missing, axis=0), "lowest")
     cells = node("Reshape", scores, "cells")
     maxima = node("ReduceMax", cells, "last", keepdims=0)
     # the best are in the blocks with the highest maxima

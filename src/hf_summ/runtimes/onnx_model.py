@@ -12,7 +12,6 @@ from torch import nn
 from transformers import MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING, AutoConfig, GenerationConfig, PreTrainedModel
 from transformers.utils import ModelOutput
 
-from hf_summ.models.configuration_drgd import DrgdConfig
 from hf_summ.models.generation_beam_search import output_of, rule_of, start_of
 from hf_summ.models.generation_mixin import SummarizationGenerationMixin
 from hf_summ.models.layers_transformer import cache_argument
@@ -25,6 +24,7 @@ from hf_summ.runtimes.onnx_search import (
     NO_CANDIDATES,
     POSITIONS,
     READ,
+    RECURRENT,
     STATE,
     WRITE,
     Graph,
@@ -131,8 +131,8 @@ class OnnxGeneration(PreTrainedModel):
         # skip the architecture's constructor, which creates weights
         PreTrainedModel.__init__(self, config)
         self._folder = folder
-        # activations of few positions fit in a processor's cache, but each step of a GRU multiplies all its weights
-        positions = sys.maxsize if isinstance(config, DrgdConfig) else POSITIONS
+        # activations of few positions fit in a processor's cache
+        positions = sys.maxsize if config.model_type in RECURRENT else POSITIONS
         self._reader = _Reader(folder / READ, positions)
         self._step = Graph(folder / WRITE, torch.get_num_threads())
         self._outputs = [name for name in self._step.outputs if name not in (BEST_TOTALS, BEST_TOKENS)]

@@ -23,6 +23,8 @@ COPIED = "copy_attentions"
 # inputs and outputs of `onnx_graphs`
 FORBIDDEN, TOTALS, NUMBER = "forbidden", "totals", "number"
 BEST_TOTALS, BEST_TOKENS = "best.totals", "best.tokens"
+# architectures whose steps multiply all weights of a recurrent layer
+RECURRENT = ("drgd", "pointer_generator")
 # positions, over all documents, that are encoded at once: their activations fit in a processor's cache
 POSITIONS = 512
 

@@ -34,12 +34,29 @@ from hf_summ.models.generation_rules import (
     Texts,
     word_rules,
 )
-from hf_summ.models.pipeline_documents import DocumentSummarizer, Example, clear_aliases, generated
+from hf_summ.models.pipeline_documents import EXTRACTION, DocumentSummarizer, Example, clear_aliases, generated
 from hf_summ.models.pipeline_long_documents import in_chunks
-from hf_summ.models.text_words import best_supported, check_vocabulary, replace_unknown, word_table
+from hf_summ.models.text_words import (
+    FIRST_POINTER,
+    WordTable,
+    best_supported,
+    check_vocabulary,
+    replace_unknown,
+    word_table,
+)
 from hf_summ.runtimes.folder_tokenizer import FolderTokenizer
 from hf_summ.runtimes.folders import find
-from hf_summ.runtimes.onnx_search import POSITIONS, READ, WRITE, Graph, attentions, encode, processors, search
+from hf_summ.runtimes.onnx_search import (
+    POSITIONS,
+    READ,
+    RECURRENT,
+    WRITE,
+    Graph,
+    attentions,
+    encode,
+    processors,
+    search,
+)
 from hf_summ.runtimes.settings import SUPPORTED, UnsupportedSetting, lacking
 
 # architecture -> its processor, and the module of the processor's text side
@@ -48,6 +65,7 @@ _PROCESSORS = {
     "drgd": ("DrgdProcessor", "base"),
     "gdlf": ("GdlfProcessor", "gdlf"),
     "highlight_transformer": ("HighlightTransformerProcessor", "highlight_transformer"),
+    "pointer_generator": ("PointerGeneratorProcessor", "base"),
     "sagcopy": ("SagCopyProcessor", "base"),
 }
 # as of the pipeline
@@ -58,8 +76,9 @@ class OnnxSummarizer(DocumentSummarizer):
     """Summarizes texts with the output of `hf-summ export`, without PyTorch and transformers.
 
     Called like `SummarizationPipeline`, with the same results: a text, or a list, iterator or column of texts, with
-    `phrases`, `long_documents`, `language`, `source_prefix`, `truncation`, `return_details`, `return_tensors` (arrays),
-    `batch_size` and settings of `generate()`; samples differ from PyTorch's with the same seed.
+    `phrases`, `word_tags`, `long_documents`, `language`, `source_prefix`, `truncation`, `return_details`,
+    `return_tensors` (arrays), `batch_size` and settings of `generate()`; samples differ from PyTorch's with the same
+    seed.
 
     Args:
         folder: the exported folder, or the checkpoint's folder that contains it as `onnx`.
@@ -67,7 +86,7 @@ class OnnxSummarizer(DocumentSummarizer):
         batch_size: default number of texts that are decoded together.
         threads: number of threads; by default that of idle processors, or the number in OMP_NUM_THREADS.
         seed: seed of sampling; by default texts differ from run to run.
-        settings: defaults of the call's settings.
+        settings: defaults of the call's settings, and the pipeline's settings of the extractive stage.
 
     Raises:
         ValueError: the folder has no graphs or they are of another version, or a setting is out of range or not
@@ -103,7 +122,8 @@ class OnnxSummarizer(DocumentSummarizer):
         )
         self.tokenizer = FolderTokenizer(settings_folder)
         self.processor = _processor(settings_folder, self.tokenizer)
-        self._set_reading(long_documents, language, source_prefix)
+        extraction = {name: settings.pop(name, None) for name in EXTRACTION}
+        self._set_reading(long_documents, language, source_prefix, **extraction)
         self.batch_size = batch_size
         self._seed = seed
         self._preprocess, generate, self._postprocess = self._split_settings(**settings)
@@ -112,8 +132,7 @@ class OnnxSummarizer(DocumentSummarizer):
         self.search_settings()
         threads = threads or threads_for(1, only_idle=True) or int(os.environ["OMP_NUM_THREADS"])
         self._read, self._step = Graph(path / READ, threads), Graph(path / WRITE, threads)
-        # each step of a GRU multiplies all its weights
-        self._positions = sys.maxsize if model_type == "drgd" else POSITIONS
+        self._positions = sys.maxsize if model_type in RECURRENT else POSITIONS
 
     @cached_property
     def _noise(self) -> "np.random.Generator":
@@ -188,11 +207,12 @@ class OnnxSummarizer(DocumentSummarizer):
         """
         if not rows:
             return iter(())
-        config, rules = self._search_of(settings)
-        if config.num_beams == 1:
+        if settings["num_beams"] == 1:
             # samples are texts of their own
-            rows = [row for row in rows for _ in range(config.num_return_sequences)]
+            rows = [row for row in rows for _ in range(settings.get("num_return_sequences", 1))]
         inputs = self._padded({name: [row[name][0] for row in rows] for name in rows[0]})
+        pointers = inputs["input_ids"].shape[1] if self._has_pointers else 0
+        config, rules = self._search_of(settings, pointers)
         source = {**inputs, **encode(self._read, inputs, self._positions)}
         first = config.bos_token_id if config.decoder_start_token_id is None else config.decoder_start_token_id
         start = np.full((len(inputs["input_ids"]) * config.num_beams, 1), first)
@@ -221,10 +241,22 @@ class OnnxSummarizer(DocumentSummarizer):
             sequences = sequences[order]
         if config.replace_unk:
             sequences = self._without_unknown(source, sequences)
+        if pointers:
+            size = self.model.config.vocab_size
+            sequences = np.where(sequences < size, sequences, FIRST_POINTER + sequences - size)
         return iter(sequences.reshape(-1, returned, sequences.shape[-1]))
 
-    def _search_of(self, settings: Mapping[str, Any]) -> tuple[SimpleNamespace, list[Rule]]:
-        """The config of a search with these settings, as `generate()` prepares it, and the rules that forbid tokens."""
+    @property
+    def _has_pointers(self) -> bool:
+        """Whether there are scores for the positions of the source."""
+        return bool(getattr(self.processor, "unknown_ids", 0) and self.model.config.copy)
+
+    def _search_of(self, settings: Mapping[str, Any], pointers: int) -> tuple[SimpleNamespace, list[Rule]]:
+        """The config of a search with these settings, as `generate()` prepares it, and the rules that forbid tokens.
+
+        Args:
+            pointers: number of words, besides those of the vocabulary, that have scores.
+        """
         values = {**dict.fromkeys(SUPPORTED), "length_penalty": 1.0, "early_stopping": False, **settings}
         config = SimpleNamespace(**{"num_return_sequences": 1, **values})
         config.num_return_sequences = config.num_return_sequences or 1
@@ -241,7 +273,11 @@ class OnnxSummarizer(DocumentSummarizer):
         if config.reranks:
             config.num_return_sequences = config.num_beams
         ends, size = _ids(config.eos_token_id), self.model.config.vocab_size
-        rules = list(word_rules(config, lambda: word_table(self.tokenizer, size), 1, ends))
+
+        def table() -> WordTable:
+            return WordTable(self.tokenizer, size + pointers) if pointers else word_table(self.tokenizer, size)
+
+        rules = list(word_rules(config, table, 1, ends))
         if least and config.beam_stopping != "drgd":
             rules.append(MinLength(least, ends))
         if config.no_repeat_ngram_size and config.ngram_blocking != "beam":

@@ -9,7 +9,7 @@ from typing import Any
 from transformers import Seq2SeqTrainingArguments
 from transformers.integrations import is_tensorboard_available
 
-from hf_summ.checkpoints.decoding import decoding_flags
+from hf_summ.checkpoints.decoding import decoding_flags, extraction_flags
 from hf_summ.checkpoints.loading import ModelArguments
 from hf_summ.common.flags import Flag, flag
 from hf_summ.common.messages import nearest, one_line
@@ -34,8 +34,7 @@ from hf_summ.training.optimization import parse_learning_rates
 _SHARE = Range(0, 1, above=True)
 # one of the tokens is the end token; summaries are generated as long as targets
 _TARGET_LENGTH = Range(2, SETTINGS["max_new_tokens"].range.most)
-# one of these sets up the extractive stage, whose other flags need it
-_EXTRACTS = ("extract_share", "extract_tokens")
+# they need one of those that apply the extractive stage
 OF_EXTRACTION = ("extract_idf", "next_sentence_model", "extract_splits")
 
 
@@ -69,8 +68,11 @@ class LoraArguments:
     )
 
 
+_Extraction: Any = extraction_flags()
+
+
 @dataclass
-class DataArguments:
+class DataArguments(_Extraction):
     """How the corpus is truncated and prepared."""
 
     max_source_length: int | None = flag(
@@ -139,36 +141,11 @@ class DataArguments:
     target_lang: str | None = flag(
         "training decoding updates", "The same for summaries in another language", unset="lang"
     )
-    extract_share: float | None = flag(
-        "training decoding updates",
-        "Share of each document's sentences that the consistent extractive stage keeps",
-        unset="all",
-        range=_SHARE,
-        unless=("extract_tokens",),
-    )
-    extract_tokens: int | None = flag(
-        "training decoding updates",
-        "Number of tokens that the stage keeps, instead of extract_share",
-        unset="all",
-        range=Range(1, 10**7),
-    )
-    extract_idf: str | None = flag(
-        "training decoding updates",
-        "File of document frequencies for the stage, written by `hf-summ idf`",
-        unset="frequencies within each document",
-        needs=_EXTRACTS,
-    )
-    next_sentence_model: str | None = flag(
-        "training decoding updates",
-        "BERT with a next-sentence head, with which the stage restores sentences: a folder or a Hub repository",
-        unset="no sentences are restored",
-        needs=_EXTRACTS,
-    )
     extract_splits: typing.Literal["train", "test", "both"] | None = flag(
         "training decoding updates",
         "Splits that the stage shortens: train, test (with validation), or both",
         unset="both",
-        needs=_EXTRACTS,
+        needs=("extract_share", "extract_tokens"),
     )
 
     def __post_init__(self):
@@ -218,6 +195,12 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         "training",
         "ROUGE as computed by Google's rouge-score or by the Perl script ROUGE-1.5.5",
         default="rouge_score",
+        needs=("metrics=rouge",),
+    )
+    rouge_tokenizer: str | None = flag(
+        "training",
+        "Tokenizer whose subwords ROUGE compares: a folder or a Hub repository",
+        unset="words are compared",
         needs=("metrics=rouge",),
     )
     several_references: typing.Literal["best", "mean", "pooled"] | None = flag(

@@ -73,7 +73,8 @@ def build(
     base = start if adapter is None else adapter.base
     config = load_config(base)
     processor = load_processor(start if adapter is None else adapter.with_tokenizer, config)
-    if getattr(processor, "tags", "none") != "none":
+    # without a tagger, rows have tags
+    if getattr(processor, "tags", "none") != "none" and processor.tagger is not None:
         # here, as an error would otherwise appear at the first document, or in another process
         load_tagger(processor.tagger, processor.tags)
     if data.restore_case is not None:

@@ -32,7 +32,7 @@ from hf_summ.training.parsing import as_flag, parse_arguments
 from hf_summ.training.results import reports
 from hf_summ.training.results.cards import make_card
 from hf_summ.training.results.reports import Scorer
-from hf_summ.training.rows.extraction import load_extraction
+from hf_summ.training.rows.extraction import Extraction, load_extraction
 from hf_summ.training.rows.preparing import choose_splits, prepare_splits, source_ranges
 
 logger = logging.getLogger(__name__)
@@ -81,7 +81,8 @@ def run(arguments: RunArguments, argv: Sequence[str] = (), on_start: Callable = 
     _set_threads(training)
     scorer = None
     if training.do_eval or training.do_predict:
-        scorer = Scorer(training.metrics, training.rouge_mode, data.language, training.several_references)
+        rouge = training.several_references, training.rouge_tokenizer
+        scorer = Scorer(training.metrics, training.rouge_mode, data.language, *rouge)
     with training.main_process_first(desc="loading the corpus"):
         corpus = load(arguments.corpus, start.cache_dir, start.token, start.trust_remote_code)
         corpus = choose_splits(corpus, data, training)
@@ -121,7 +122,7 @@ def run(arguments: RunArguments, argv: Sequence[str] = (), on_start: Callable = 
                 shutil.rmtree(folder)
             ledger.begin(steps[1:] if resumption.is_trained else steps, description)
         if training.do_train:
-            metrics |= _train(trainer, ledger, resumption, corpus["train"], data.source_prefix)
+            metrics |= _train(trainer, ledger, resumption, corpus["train"], data.source_prefix, extraction)
         if training.do_eval and not is_finished:
             metrics |= _finish(trainer, ledger, "eval", trainer.evaluate(), len(prepared["validation"]))
         if training.do_predict and not is_finished:
@@ -140,12 +141,18 @@ def run(arguments: RunArguments, argv: Sequence[str] = (), on_start: Callable = 
 
 
 def _train(
-    trainer: SummarizationTrainer, ledger: Ledger, resumption: Resumption, rows: datasets.Dataset, prefix: str
+    trainer: SummarizationTrainer,
+    ledger: Ledger,
+    resumption: Resumption,
+    rows: datasets.Dataset,
+    prefix: str,
+    extraction: Extraction | None,
 ) -> dict[str, float]:
     """Train and return the metrics; if training is complete already, load its state and its metrics.
 
     Args:
         rows: the training documents, whose ranges the model's config gets.
+        extraction: the stage before the model, which the config gets too.
     """
     training, model = trainer.args, trainer.model
     folder = training.output_dir
@@ -155,7 +162,10 @@ def _train(
         return ledger.results("train")
     trainer.applies_changes = bool(resumption.changes)
     # those of the checkpoint at the start describe other documents
-    vars(model.config).pop("source_ranges", None)
+    for name in ("source_ranges", "extraction"):
+        vars(model.config).pop(name, None)
+    if extraction is not None and "train" in extraction.splits:
+        model.config.extraction = extraction.settings
     if (ranges := source_ranges(rows, trainer.processing_class, prefix)) is not None:
         model.config.source_ranges = ranges
     if resumption.checkpoint is not None:

@@ -5,14 +5,17 @@ import re
 
 import datasets
 import pytest
+from transformers import AutoConfig
 
+from hf_summ import GdlfProcessor
 from hf_summ.data import split_sentences
+from hf_summ.data.loading import load as load_corpus
 from hf_summ.extractive import DocumentFrequencies, consistent_extract
 from hf_summ.training.folder.ledger import Ledger
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.rows import extraction
 from hf_summ.training.rows.extraction import load_extraction
-from hf_summ.training.rows.preparing import whole_lengths
+from hf_summ.training.rows.preparing import encode, whole_lengths
 from hf_summ.training.run import main
 from tests.conftest import SENTENCES
 from tests.training import tiny
@@ -120,6 +123,9 @@ def test_a_run_reads_what_is_kept_and_says_so(settings, tmp_path, bert_folder, c
         "Of the documents of train and test, the consistent extractive stage (Aksenov 2020, section 4.1) kept a share "
         "of 0.2 of the sentences, by document frequencies of `idf.json`, and sentences that the next-sentence model "
     ) in card
+    # what whole texts are compared with at inference, without names of files
+    config = AutoConfig.from_pretrained(tmp_path / "out")
+    assert config.extraction == {"extract_share": 0.2, "extract_idf": True, "next_sentence_model": True}
     # other frequencies are another training
     idf_file(tmp_path, SENTENCES * 2)
     with pytest.raises(ValueError, match="its run has other settings"):
@@ -156,3 +162,33 @@ def test_examples_of_several_documents(load):
     load(datasets.DatasetDict(test=rows), extract_share=0.5, extract_splits="train")
     with pytest.raises(ValueError, match=r"^--extract_splits: the examples of train have several documents each"):
         load(datasets.DatasetDict(train=rows), extract_share=0.5, extract_splits="train")
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("form", ["text", "pairs"])
+def test_a_run_reads_a_column_of_tags(settings, tmp_path, tiny_tokenizer, form):
+    """With the tags of the kept sentences, if documents are shortened; see tests/models/test_own_tags.py."""
+    texts = [" ".join([*SENTENCES[place:], *SENTENCES[:place]]) for place in range(4)]
+    tags = [[[word, "X" if word.istitle() else "Y"] for word in text.split()] for text in texts]
+    written = tags if form == "pairs" else [" ".join(map("_".join, own)) for own in tags]
+    rows = [{"document": text, "summary": "s", "word_tags": own} for text, own in zip(texts, written, strict=True)]
+    (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    processor = GdlfProcessor(tiny_tokenizer, tagger=None, tag_vocabulary=["X", "Y"], max_source_length=400)
+    processor.save_pretrained(tmp_path / "tags")
+    files = {
+        "train_file": str(tmp_path / "train.jsonl"),
+        "validation_file": None,
+        "tokenizer_name": str(tmp_path / "tags"),
+    }
+    model = {"config_overrides": {**tiny.MODEL, "tags": "pos"}, "max_steps": 1}
+    main([settings(**files, **model)])
+    arguments = parse_arguments([settings(**files, **model, extract_share=0.2)])
+    corpus = load_corpus(arguments.corpus)
+    stage = load_extraction(arguments.data, arguments.model, processor, corpus)
+    short = stage.apply(corpus["train"], "train", processor, arguments.data, str(tmp_path / "cache"))
+    found = encode(short[:], processor, (400, 10), "")
+    for row, text in zip(short, texts, strict=True):
+        assert 0 < len(row["document"].split()) < len(text.split())
+    direct = [[[word, "X" if word.istitle() else "Y"] for word in row["document"].split()] for row in short]
+    assert found["tag_ids"] == processor(short["document"], word_tags=direct)["tag_ids"]
+    assert len(set(found["tag_ids"][0])) > 3

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import yaml
 from huggingface_hub import EvalResult, EvalResultEntry, eval_result_entries_to_yaml
 
+from hf_summ.common.files import shared_name
 from hf_summ.common.pages import markdown_table
 from hf_summ.data.sentences import splitter_version
 from hf_summ.evaluation.measures import MEASURES, RougeMode, Settings, Several, measure_of, title_of
@@ -26,6 +27,7 @@ class Results:
         rouge_mode, language, several: as for `hf_summ.evaluation.rouge_scores`.
         lead_sentences: LEAD's number of sentences, or None without LEAD.
         is_whole: whether all documents of the split were scored.
+        rouge_tokenizer: as for `Scorer`.
     """
 
     split: str
@@ -37,6 +39,7 @@ class Results:
     lead_sentences: int | None = None
     is_whole: bool = True
     several: Several | None = None
+    rouge_tokenizer: str | None = None
 
     @property
     def shown(self) -> list[str]:
@@ -81,7 +84,8 @@ class Results:
             settings = Settings(rouge_mode=self.rouge_mode, language=self.language, several=self.several)
             sentences.append(
                 f"ROUGE is F in points, computed like {program[self.rouge_mode]} (`--rouge_mode {self.rouge_mode}`; "
-                f"stemming: {settings.stemming}; sentences by {splitter_version(settings.splitter)})."
+                f"stemming: {settings.stemming}; sentences by {splitter_version(settings.splitter)}"
+                f"{f'; subwords of {shared_name(self.rouge_tokenizer)}' if self.rouge_tokenizer else ''})."
             )
             if self.scores.get("references", 1) > 1:
                 which = OF_SEVERAL[settings.of_several]

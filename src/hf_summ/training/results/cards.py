@@ -392,6 +392,7 @@ def _results(
                     lead_sentences=training.lead_sentences if split == "test" else None,
                     is_whole=not _is_limited(data, split, documents[split]),
                     several=training.several_references,
+                    rouge_tokenizer=training.rouge_tokenizer,
                 )
             )
     return results

@@ -31,17 +31,27 @@ class Scorer:
         rouge_mode: as for `hf_summ.evaluation.rouge`.
         language: language of the summaries, which determines how each metric splits texts into words.
         several: how ROUGE treats several references, as for `rouge_scores`.
+        rouge_tokenizer: the tokenizer whose subwords ROUGE compares in place of words.
 
     Attributes:
         clean: converts a text to the form that is scored, such as the washed form that a processor reads. Tags between
             sentences are read as their ends.
     """
 
-    def __init__(self, metrics: Sequence[str], rouge_mode: RougeMode, language: str, several: Several | None = None):
+    def __init__(
+        self,
+        metrics: Sequence[str],
+        rouge_mode: RougeMode,
+        language: str,
+        several: Several | None = None,
+        rouge_tokenizer: str | None = None,
+    ):
         # report an unknown language here, not after the first epoch
         language_code(language)
         models = check_metrics(metrics)
-        self.settings = Settings(rouge_mode=rouge_mode, language=language, several=several, metrics=models)
+        self.settings = Settings(
+            rouge_mode=rouge_mode, language=language, several=several, metrics=models, rouge_tokenizer=rouge_tokenizer
+        )
         self.language = language
         self.clean: Callable[[str], str] = str
         self.measures = [MEASURES[name] for name in models]

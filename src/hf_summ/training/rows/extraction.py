@@ -13,14 +13,15 @@ import datasets
 from hf_summ.checkpoints.loading import ModelArguments, Processor
 from hf_summ.common.files import content_hash
 from hf_summ.data import sentences
-from hf_summ.data.columns import source_column
-from hf_summ.data.sentences import pick_sentences
+from hf_summ.data.columns import WORD_TAGS, source_column
+from hf_summ.data.sentences import pick_sentences, sentence_places
 from hf_summ.evaluation import words
 from hf_summ.evaluation.pair_models import NextSentenceModel
 from hf_summ.evaluation.words import no_words
 from hf_summ.extractive import consistent, frequencies
 from hf_summ.extractive.consistent import UNCHECKED, ConsistentStage
 from hf_summ.extractive.frequencies import DocumentFrequencies
+from hf_summ.models.text_tagging import tags_within
 from hf_summ.training.arguments import DataArguments
 from hf_summ.training.rows.preparing import MEASURED, cached_map, hash_of_code, processor_fingerprint, whole_lengths
 
@@ -50,6 +51,13 @@ class Extraction:
     def fingerprint(self) -> str:
         """A hash of the stage, which distinguishes runs."""
         return hashlib.sha256(json.dumps(self.dependencies).encode()).hexdigest()[:16]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The flags of the stage, with True for files, whose names are those of this machine."""
+        values = {"extract_share": self.stage.share, "extract_tokens": self.stage.tokens}
+        values |= {"extract_idf": self.stage.idf is not None, "next_sentence_model": self.stage.judge is not None}
+        return {name: value for name, value in values.items() if value not in (None, False)}
 
     def apply(
         self, rows: datasets.Dataset, split: str, processor: Processor, data: DataArguments, cache_dir: str | None
@@ -134,7 +142,17 @@ def _shorten(rows: dict[str, list], stage: ConsistentStage) -> dict[str, list]:
     chosen = list(stage.choose(rows["document"], wordless))
     counts = [[len(indices), len(pieces), row not in wordless] for row, (pieces, indices) in enumerate(chosen)]
     texts = [pick_sentences(text, *choice) for text, choice in zip(rows["document"], chosen, strict=True)]
-    return {"document": texts, _COUNTS: counts}
+    columns: dict[str, list] = {"document": texts, _COUNTS: counts}
+    if WORD_TAGS in rows:
+        tagged = zip(rows["document"], rows[WORD_TAGS], chosen, strict=True)
+        columns[WORD_TAGS] = [_tags_of(*row) for row in tagged]
+    return columns
+
+
+def _tags_of(document: str, tags: Any, choice: tuple[list[str], list[int]]) -> str:
+    """The tags of a document's kept sentences."""
+    spans = sentence_places(document, choice[0])
+    return json.dumps(tags_within(document, tags, [spans[index] for index in choice[1]]))
 
 
 @functools.cache

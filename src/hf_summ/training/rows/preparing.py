@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerBase
 from transformers.dynamic_module_utils import get_relative_import_files
 
 from hf_summ.checkpoints.loading import Processor
-from hf_summ.data.columns import PREFIX_COLUMN, has_references, source_column
+from hf_summ.data.columns import PREFIX_COLUMN, WORD_TAGS, has_references, source_column
 from hf_summ.evaluation.words import split_words
 from hf_summ.models.text_documents import measured, with_prefix
 from hf_summ.models.text_phrases import read_phrases
@@ -168,7 +168,7 @@ def encode(rows: dict[str, list], processor: Processor, lengths: tuple[int, int]
     """Convert a batch of rows to lists of token ids, truncated to (source, target) lengths.
 
     The package's processors read the texts of a column `documents` separately; a bare tokenizer reads them joined. A
-    processor for key phrases takes them from the column `phrases`.
+    processor for key phrases takes them from the column `phrases`, and one for tags takes those from `word_tags`.
 
     Args:
         prefix: the text before the documents of rows that have none of their own.
@@ -176,8 +176,11 @@ def encode(rows: dict[str, list], processor: Processor, lengths: tuple[int, int]
     source_length, target_length = lengths
     if not isinstance(processor, PreTrainedTokenizerBase):
         examples = with_prefixes(rows, source_column(rows), prefix)
-        is_read = "phrases" in rows and "phrases" in inspect.signature(processor.source_features).parameters
-        source = {"phrases": [read_phrases(value) for value in rows["phrases"]]} if is_read else {}
+        source = {}
+        if "phrases" in rows and "phrases" in inspect.signature(processor.source_features).parameters:
+            source["phrases"] = [read_phrases(value) for value in rows["phrases"]]
+        if WORD_TAGS in rows and getattr(processor, "tags", "none") != "none":
+            source[WORD_TAGS] = rows[WORD_TAGS]
         features = processor(
             examples, rows["summary"], max_length=source_length, max_target_length=target_length, **source
         )

@@ -1,0 +1,172 @@
+"""Word tags of the user's own, or of any tagger, in GDLF: aligned with the documents, in each place that reads them."""
+
+import json
+
+import pytest
+import spacy
+from spacy.training import Example
+from transformers import AutoProcessor, pipeline
+
+from hf_summ import GdlfConfig, GdlfForConditionalGeneration, GdlfProcessor
+from hf_summ.models.text_tagging import align_tags, load_tagger, tag_vocabulary_of, tag_words, tags_of_each
+from tests.conftest import SENTENCES
+
+TEXT = 'The dog (a "good" dog) barks… and/or sleeps.'
+PAIRS = [
+    *[("The", "DT"), ("dog", "NN"), ("-LRB-", "-LRB-"), ("a", "DT"), ("``", "``"), ("good", "JJ"), ("''", "''")],
+    *[
+        ("dog", "NN"),
+        ("-RRB-", "-RRB-"),
+        ("barks", "VBZ"),
+        ("...", ":"),
+        ("and\\/or", "CC"),
+        ("sleeps", "VBZ"),
+        (".", "."),
+    ],
+]
+
+
+@pytest.fixture
+def processor(tiny_tokenizer):
+    return GdlfProcessor(tiny_tokenizer, tagger=None)
+
+
+def test_pairs_are_found_in_the_text_whatever_their_form():
+    starts = [0, 4, 8, 9, 11, 12, 16, 18, 21, 23, 28, 30, 37, 43]
+    expected = [(start, end, tag) for start, end, (_, tag) in zip(starts, [*ends(starts), 44], PAIRS, strict=True)]
+    forms = PAIRS, list(map(list, PAIRS)), json.dumps(PAIRS), " ".join(map("_".join, PAIRS))
+    for form in forms:
+        assert align_tags(TEXT, form) == expected
+
+
+def ends(starts):
+    """The ends of all words but the last: those of the text before the next start, without space."""
+    return [len(TEXT[:start].rstrip()) for start in starts[1:]]
+
+
+def test_tags_of_words_between_spaces():
+    expected = [(0, 2, "PRP"), (4, 8, "VBD"), (9, 14, "NN")]
+    for form in ("PRP VBD NN", ["PRP", "VBD", "NN"], '["PRP", "VBD", "NN"]'):
+        assert align_tags("He  made\nmoney", form) == expected
+    assert align_tags("", "") == align_tags(" ", []) == []
+
+
+@pytest.mark.parametrize(
+    ("tags", "error", "message"),
+    [
+        ("DT NN", ValueError, "has 2 tags, but the document has 8 words between spaces: give pairs"),
+        (PAIRS[:-1], ValueError, r"has '' where the document has '\.': give a pair for each word"),
+        ([*PAIRS, (".", ".")], ValueError, r"has '\.' where the document has '': give a pair"),
+        ([("The", "DT"), ("cat", "NN")], ValueError, r"has 'cat' where the document has 'dog \(a"),
+        (3, TypeError, "must be tags, or pairs of a word and its tag, but is int: 3"),
+        ([("a", "b", "c")], TypeError, "but is list: "),
+    ],
+)
+def test_tags_that_do_not_fit_are_named(tags, error, message):
+    with pytest.raises(error, match=f"^`word_tags` .*{message}"):
+        align_tags(TEXT, tags)
+
+
+def test_entries_of_examples_with_several_documents():
+    pairs = [["a", "X"]]
+    assert tags_of_each([["a"], ["a", "b c"]], ["X", ["Y", "Z Z"]]) == ["X", "Y", "Z Z"]
+    assert tags_of_each([["a", "b c"]], [["Y", pairs]]) == ["Y", pairs]
+    assert tags_of_each([["a", "b c"]], ['["Y", [["a", "X"]]]']) == ["Y", pairs]
+    assert tags_of_each([["a"]], [[pairs]]) == tags_of_each([["a"]], [pairs]) == [pairs]
+    assert tags_of_each([["a b"]], "X Y") == ["X Y"]
+    for entries in (["X"], ["X", "Y"], ["X", ["Y", "Z", "Z"]]):
+        with pytest.raises(ValueError, match=r"3 documents but . `word_tags`"):
+            tags_of_each([["a"], ["a", "b c"]], entries)
+
+
+def test_given_tags_are_as_good_as_the_taggers(tiny_tokenizer, processor):
+    own = GdlfProcessor(tiny_tokenizer)
+    words = [list(words) for words in tag_words(SENTENCES, "en_core_web_sm", "pos")]
+    pairs = [[(text[start:end], tag) for start, end, tag in row] for text, row in zip(SENTENCES, words, strict=True)]
+    expected = own(SENTENCES)["tag_ids"]
+    assert processor(SENTENCES, word_tags=pairs)["tag_ids"] == expected
+    assert processor(SENTENCES[0], word_tags=pairs[0])["tag_ids"] == expected[0]
+    assert processor([SENTENCES[:2]], word_tags=[pairs[:2]]).data == own([SENTENCES[:2]]).data
+    by_text = dict(zip(SENTENCES, pairs, strict=True))
+    called = GdlfProcessor(tiny_tokenizer, tagger=by_text.__getitem__)
+    assert called(SENTENCES)["tag_ids"] == expected
+    loaded = GdlfProcessor(tiny_tokenizer, tagger=load_tagger("en_core_web_sm", "pos"))
+    assert loaded(SENTENCES)["tag_ids"] == expected
+
+
+def test_taggers_that_are_no_names_are_not_saved(tiny_tokenizer, tmp_path):
+    for tagger in (str.split, None, spacy.blank("en")):
+        GdlfProcessor(tiny_tokenizer, tagger=tagger, tag_vocabulary=["X"]).save_pretrained(tmp_path)
+        GdlfConfig().save_pretrained(tmp_path)
+        loaded = AutoProcessor.from_pretrained(tmp_path)
+        assert (loaded.tagger, loaded.word_tags) == (None, ["X"])
+    with pytest.raises(ValueError, match=r"^the processor has no `tagger`: give `word_tags`"):
+        loaded("a")
+    assert loaded("a", word_tags="X")["tag_ids"] == [1 + 3, 0]
+    config = GdlfConfig(tags="ner")
+    loaded.align(config)
+    assert (loaded.word_tags, config.tag_vocab_size) == (["X"], 5)
+    with pytest.raises(ValueError, match=r"^`tagger` is a function: give its tags as `tag_vocabulary`$"):
+        tag_vocabulary_of(str.split, "pos")
+    with pytest.raises(ValueError, match=r"^a word has the tag 'Y', which is not in"):
+        loaded("a", word_tags="Y")
+    with pytest.raises(ValueError, match=r'^`word_tags` are given, but the processor has `tags="none"`'):
+        GdlfProcessor(tiny_tokenizer, tags="none")("a", word_tags="X")
+
+
+def test_pipes_may_have_any_name_and_universal_tags(tmp_path):
+    tagger = spacy.blank("de")
+    tagger.add_pipe("morphologizer", name="merkmale").add_label("POS=NOUN|Number=Sing")
+    example = Example.from_dict(tagger.make_doc("Bonn"), {"pos": ["NOUN"], "morphs": ["Number=Sing"]})
+    tagger.initialize(lambda: [example])
+    tagger.add_pipe("entity_ruler", name="orte").add_patterns([{"label": "LOC", "pattern": "Bonn"}])
+    tagger.add_pipe("sentencizer")
+    tagger.to_disk(tmp_path)
+    folder = str(tmp_path)
+    assert load_tagger(folder, "pos").pipe_names == ["merkmale"]
+    assert load_tagger(folder, "ner").pipe_names == ["orte"]
+    assert tag_vocabulary_of(folder, "pos+ner") == ["NOUN", "LOC"]
+    assert tag_vocabulary_of(folder, "ner") == ["LOC", "NONE"]
+    (words,) = tag_words(["Bonn am Rhein"], folder, "ner")
+    assert [tag for _, _, tag in words] == ["LOC", "NONE", "NONE"]
+    spacy.blank("de").to_disk(tmp_path / "blank")
+    with pytest.raises(ValueError, match=r'no pipe that assigns token.tag or token.pos, which `tags="pos"` needs'):
+        load_tagger(str(tmp_path / "blank"), "pos")
+
+
+def test_summaries_of_documents_with_tags(tiny_tokenizer):
+    sizes = {"d_model": 16, "num_heads": 2, "ffn_dim": 16, "encoder_kernel_sizes": [3], "decoder_kernel_sizes": [3]}
+    own = GdlfProcessor(tiny_tokenizer, max_source_length=40)
+    config = GdlfConfig(encoder_layers=1, decoder_layers=1, **sizes)
+    own.align(config)
+    model = GdlfForConditionalGeneration(config).eval()
+    tagless = GdlfProcessor(tiny_tokenizer, tagger=None, max_source_length=40)
+    wanted, summarizer = (
+        pipeline("summarization", model=model, processor=one, max_new_tokens=8) for one in (own, tagless)
+    )
+    texts = [" ".join(SENTENCES), *SENTENCES]
+
+    def tags_of(text):
+        return [(text[start:end], tag) for start, end, tag in next(iter(tag_words([text], "en_core_web_sm", "pos")))]
+
+    tags = list(map(tags_of, texts))
+    assert summarizer(texts, word_tags=tags) == wanted(texts)
+    assert summarizer(texts[1], word_tags=tags[1]) == wanted(texts[1])
+    assert summarizer([texts[1:3]], word_tags=[tags[1:3]]) == wanted([texts[1:3]])
+    # the kept sentences have the tags that they have in the whole document
+    (record,) = summarizer(texts[0], word_tags=tags[0], long_documents="extract", return_details=True)
+    pieces = [(start, end) for start, end in record["details"]["read"]]
+    assert 0 < len(pieces) < len(SENTENCES)
+    kept = " ".join(texts[0][start:end] for start, end in pieces)
+    pairs = [pair for start, end in pieces for pair in tags_of(texts[0][start:end])]
+    assert record["summary_text"] == summarizer(kept, word_tags=pairs)[0]["summary_text"]
+    with pytest.raises(ValueError, match=r"^`word_tags` cannot be located in windows"):
+        summarizer(texts[0], word_tags=tags[0], long_documents="windows")
+    with pytest.raises(ValueError, match=r"^`word_tags` must be a list, with an entry for each of 6 documents"):
+        summarizer(texts, word_tags=tags[:2])
+    with pytest.raises(ValueError, match=r"^the processor has no `tagger`"):
+        summarizer(texts)
+    model.config.tags = "none"
+    tagless = pipeline("summarization", model=model, processor=GdlfProcessor(tiny_tokenizer, tags="none"))
+    with pytest.raises(ValueError, match=r"^`word_tags` are given, but the model does not read word tags"):
+        tagless(texts, word_tags=tags)
