@@ -80,7 +80,7 @@ class GdlfTextProcessor(TextProcessor):
         """
         if self.tags == "none":
             if word_tags is not None:
-                raise ValueError('`word_tags` are given, but the processor has `tags="none"`: leave them out')
+                raise ValueError('`word_tags` are given, but the processor has `tags="none"`: omit them')
             return super().source_features(examples, length, show_progress)
         rows, encoded = self._source_rows(examples, length, return_offsets_mapping=True)
         texts = [text for example in examples for text in example]
