@@ -1,6 +1,6 @@
 """Recurrent layers: a bidirectional GRU over the source, and two GRUs with a cross-attention between them."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -18,11 +18,12 @@ class Gru(nn.GRU):
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """(B, S, input_size) -> the states (B, S, hidden_size)."""
-        if not torch.compiler.is_compiling():
-            # torch computes with a list of the weights, which accelerate does not update
-            for name, weight in list(self.named_parameters()):
-                setattr(self, name, weight)
-        return super().forward(inputs)[0]
+        start = inputs.new_zeros(1, inputs.shape[0], self.hidden_size)
+        # not torch's own list of them, which accelerate does not update
+        weights = list(self.parameters())
+        gru: Any = torch.gru
+        # cuDNN keeps what gradients need only if it is told to train
+        return gru(inputs, start, weights, True, 1, 0.0, torch.is_grad_enabled(), False, True)[0]
 
 
 class BidirectionalGru(nn.Module):

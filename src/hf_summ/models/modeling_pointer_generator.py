@@ -58,7 +58,9 @@ class BidirectionalLstm(nn.LSTM):
         lstm: Any = torch.lstm
         # many CPUs lack the primitive in half precision that autocast asks for
         with torch.autocast("cpu", enabled=False):
-            outputs, _, cells = lstm(inputs, (start, start), weights, True, 1, 0.0, False, True, True)
+            # cuDNN keeps what gradients need only if it is told to train
+            is_trained = torch.is_grad_enabled()
+            outputs, _, cells = lstm(inputs, (start, start), weights, True, 1, 0.0, is_trained, True, True)
         if padding_mask is None:
             ends = outputs[:, -1]
         else:
