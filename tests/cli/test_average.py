@@ -77,3 +77,11 @@ def test_bundled_models_are_averaged_by_name(run, shipped, workplace):
     run("average", "arxiv-tldr", str(shipped), "--output", "mean")
     mean, weights = (load_file(folder / "model.safetensors") for folder in (workplace / "mean", shipped))
     assert all(mean[name].equal(tensor) for name, tensor in weights.items())
+
+
+@pytest.mark.thorough
+def test_average_in_8_bits_computes_as_before(run, workplace):
+    (workplace / "a.txt").write_text(SENTENCES[0], encoding="utf-8")
+    run("average", "model", "model", "--output", "mean", "--dtype", "int8")
+    assert torch.int8 in {tensor.dtype for tensor in load_file("mean/model.safetensors").values()}
+    assert run("summarize", "a.txt", "--model", "mean")[0]

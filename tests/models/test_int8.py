@@ -24,7 +24,7 @@ from hf_summ.models import quantization_int8
 from hf_summ.models.quantization_int8 import _MANY, _WIDE, Int8Embedding, Int8Linear, quantize_weight
 from tests.models.architectures import EACH
 
-NOT_TRAINED = "int8 has no gradients: to train the model, load it without `quantization_config`"
+NOT_TRAINED = "int8 has no gradients: to train the model, load it without `quantization_config`, or call `dequantize()`"
 
 
 @pytest.fixture(params=EACH)
@@ -62,6 +62,22 @@ def naive(layer: Int8Linear, inputs: torch.Tensor) -> torch.Tensor:
             product = int((levels * weights.long()).sum()) * step * layer.weight_scale[channel]
             outputs[row, channel] = product + (0 if layer.bias is None else layer.bias[channel])
     return outputs
+
+
+def test_file_alone_has_8_bits(architecture, folder, tmp_path):
+    config = Int8Config(dequantize=True)
+    AutoModelForSeq2SeqLM.from_pretrained(folder, quantization_config=config).save_pretrained(tmp_path / "int8")
+    model, computing = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "int8"), load(folder)
+    assert {value.dtype for value in model.parameters()} == {torch.float32}
+    assert getattr(model, "quantization_method", None) is None
+    frozen = {name for name, value in architecture.model().named_parameters() if not value.requires_grad}
+    assert {name for name, value in model.train().named_parameters() if not value.requires_grad} == frozen
+    restored = computing.dequantize().train()
+    for one in (model, restored):
+        outputs = one(**architecture.inputs(), labels=architecture.labels())
+        outputs.loss.backward()
+        assert all(value.grad is not None for value in one.get_input_embeddings().parameters() if value.requires_grad)
+    torch.testing.assert_close(restored.state_dict(), model.state_dict())
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -261,7 +277,8 @@ def test_a_saved_model_gives_the_same_tokens(architecture, folder, tmp_path):
     model.save_pretrained(tmp_path / "int8")
     assert not list((tmp_path / "int8").glob("*.bin"))
     config = json.loads((tmp_path / "int8" / "config.json").read_text(encoding="utf-8"))
-    assert config["quantization_config"] == {"quant_method": "hf_summ_int8", "least_weights": 0, "layout": 2}
+    quantization = {"quant_method": "hf_summ_int8", "least_weights": 0, "dequantize": False, "layout": 2}
+    assert config["quantization_config"] == quantization
     again, report = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "int8", output_loading_info=True)
     assert not any(report.values()), report
     assert torch.equal(again.generate(**inputs, **settings), tokens)

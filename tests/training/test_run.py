@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForSeq2SeqLM, AutoProcessor, pipeline
 
 from hf_summ import GdlfForConditionalGeneration, GdlfProcessor, Int8Config
@@ -511,15 +513,19 @@ def test_damaged_model_is_named_in_one_line(settings, tmp_path, processor_folder
 
 
 @pytest.mark.thorough
-def test_checkpoint_in_8_bits_is_not_trained(settings, tmp_path, processor_folder):
+@pytest.mark.parametrize("dequantize", [False, True])
+def test_checkpoint_in_8_bits_is_trained_in_32(settings, tmp_path, processor_folder, dequantize):
     processor, model = AutoProcessor.from_pretrained(processor_folder), tmp_path / "model"
     tiny.gdlf(processor).save_pretrained(model)
-    GdlfForConditionalGeneration.from_pretrained(model, quantization_config=Int8Config()).save_pretrained(model)
+    config = Int8Config(least_weights=1, dequantize=dequantize)
+    GdlfForConditionalGeneration.from_pretrained(model, quantization_config=config).save_pretrained(model)
     processor.save_pretrained(model)
-    path = settings(config_overrides=None, model_name_or_path=str(model))
-    message = f"--model_name_or_path {model}: its weights have 8 bits and cannot be trained; name the checkpoint that"
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
-        tiny.check([path])
+    saved = {name for name, value in load_file(model / "model.safetensors").items() if value.dtype == torch.int8}
+    main([settings(config_overrides=None, model_name_or_path=str(model), max_steps=1)])
+    trained = load_file(tmp_path / "out" / "model.safetensors")
+    assert saved
+    assert all(trained[name].dtype == torch.float32 for name in saved)
+    assert not any(name.endswith("_scale") for name in trained)
 
 
 @pytest.mark.thorough

@@ -21,7 +21,7 @@ def add_parser(commands) -> None:
     )
     parser.add_argument(
         "--dtype",
-        choices=("float16", "bfloat16", "float32"),
+        choices=("int8", "float16", "bfloat16", "float32"),
         help="Precision of the weights in the file; the model computes as before (default: their own)",
     )
     parser.set_defaults(run=run)

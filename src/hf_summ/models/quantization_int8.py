@@ -127,6 +127,12 @@ class Int8Linear(nn.Module):
         products = _quantized_linear(torch.cat((low, shifted - low)), self._packed, self.weight_scale, 64)
         return products[: len(rows)] + products[len(rows) :]
 
+    def in_float(self) -> nn.Linear:
+        """A linear layer with the integers, still to be scaled, as its weight."""
+        layer = nn.Linear(self.in_features, self.out_features, bias=False, device="meta")
+        layer.weight, layer.weight_scale, layer.bias = self.weight, self.weight_scale, self.bias
+        return layer
+
     def train(self, mode: bool = True):
         """Set the mode; for training, raise a ValueError."""
         if mode:
@@ -147,7 +153,9 @@ class Int8Linear(nn.Module):
         return {**self.__dict__, "_packed": None}
 
 
-_NOT_TRAINED = "int8 has no gradients: to train the model, load it without `quantization_config`"
+_NOT_TRAINED = (
+    "int8 has no gradients: to train the model, load it without `quantization_config`, or call `dequantize()`"
+)
 
 
 def refuse_accelerators(devices) -> None:
@@ -177,11 +185,13 @@ class Int8Config(QuantizationConfigMixin):
     Attributes:
         least_weights: linear layers and embeddings with fewer weights are small: in decoding, with few rows, quantizing
             the rows takes longer than the faster product saves.
+        dequantize: whether saved files alone have 8 bits, and the model loads in float32, in which it can be trained.
         layout: layout of saved files; only 2 can be read.
         quant_method: name of the method in config.json.
     """
 
     least_weights: int = 2**17
+    dequantize: bool = False
     layout: int = 2
     quant_method: str = INT8
 
@@ -228,8 +238,22 @@ class Int8Quantizer(HfQuantizer):
     def _process_model_after_weight_loading(self, model: PreTrainedModel, **kwargs) -> None:
         if not self.pre_quantized:
             _quantize(model)
+        if self.quantization_config.dequantize:
+            self._dequantize(model)
+            return
         _arrange(model, self.quantization_config.least_weights)
         model.requires_grad_(False)
+
+    def _dequantize(self, model: PreTrainedModel, dtype: torch.dtype | None = None) -> PreTrainedModel:
+        """The model with float32 layers, which can be trained; `model.dequantize()` calls this."""
+        for parent in list(model.modules()):
+            for name, module in list(parent.named_children()):
+                if isinstance(module, Int8Linear):
+                    setattr(parent, name, module.in_float())
+                elif isinstance(module, Int8Embedding):
+                    module.__class__ = nn.Embedding
+        _in_float32(model)
+        return model.requires_grad_()
 
     def get_state_dict_and_metadata(self, model: PreTrainedModel) -> tuple[dict[str, torch.Tensor], dict]:
         """The weights in the layout of files, each matrix in 8 bits, and no metadata."""
@@ -274,6 +298,11 @@ def _arrange(model: PreTrainedModel, least_weights: int) -> None:
             elif type(module) is nn.Embedding and module.weight.numel() >= least_weights:
                 # in place, as encoder and decoder share it
                 module.__class__ = Int8Embedding
+    _in_float32(model)
+
+
+def _in_float32(model: PreTrainedModel) -> None:
+    """Convert integers to float32 in all layers that do not compute with them."""
     # rows in order, as `Int8Linear` may have transposed the integers that they share
     dequantize = cache(lambda levels, scale: nn.Parameter((levels * scale[:, None]).contiguous(), requires_grad=False))
     for module in model.modules():

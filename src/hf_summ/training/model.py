@@ -250,10 +250,10 @@ def _load_model(config: PreTrainedConfig, start: ModelArguments, hub: dict[str, 
     missing = loaded["missing_keys"]
     if hasattr(model, "load_pretrained_parts"):
         missing = model.load_pretrained_parts(missing, **hub)
-    problem = None
     if getattr(model, "quantization_method", None) == INT8:
-        problem = "its weights have 8 bits and cannot be trained; name the checkpoint that was quantized"
-    elif loaded["mismatched_keys"]:
+        model = model.dequantize()
+    problem = None
+    if loaded["mismatched_keys"]:
         name, saved, configured = min(loaded["mismatched_keys"])
         problem = (
             f"{name} has shape {list(saved)} in its weights, but {list(configured)} in its configuration: give the "

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
-from transformers import TrainerState
+from transformers import AutoModelForSeq2SeqLM, TrainerState
 
 from hf_summ.checkpoints.folders import (
     INDEX,
@@ -22,6 +22,7 @@ from hf_summ.checkpoints.folders import (
     weights_problem,
 )
 from hf_summ.common.files import moved_into_place
+from hf_summ.models.quantization_int8 import Int8Config
 
 logger = logging.getLogger(__name__)
 
@@ -42,8 +43,9 @@ def average_checkpoints(
 
     `folders` are several model folders, or one run's output folder. In the latter case, `last=n` chooses its newest
     checkpoints, and `best=n` the best by its `metric_for_best_model`. Config, processor and generation settings are
-    those of the newest. The weights are written in `dtype`, by default unchanged. The config keeps the dtype in which
-    the model computes, so a file in half precision is not slower on a CPU.
+    those of the newest. The weights are written in `dtype`, by default unchanged; with int8, matrices of the package's
+    models have 8 bits and a scale for each row. The config keeps the dtype in which the model computes, so a smaller
+    file is not slower on a CPU.
 
     Returns:
         The folders that were averaged.
@@ -68,12 +70,17 @@ def average_checkpoints(
     output = Path(output)
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise FileExistsError(f"{output} is not empty: name a new folder for the average")
-    weights = _mean_weights(chosen, dtype)
+    in_8_bits = dtype is torch.int8
+    weights = _mean_weights(chosen, torch.float32 if in_8_bits else dtype)
     output.parent.mkdir(parents=True, exist_ok=True)
     with moved_into_place(output) as unfinished:
         _copy_model_files(chosen[-1], unfinished)
         name = next((name for name in WEIGHTS if (chosen[-1] / name).exists()), WEIGHTS[0])
         save_file(weights, unfinished / name, {"format": "pt"})
+        if in_8_bits:
+            config = Int8Config(dequantize=True)
+            model = AutoModelForSeq2SeqLM.from_pretrained(unfinished, quantization_config=config)
+            model.save_pretrained(unfinished)
     return [str(folder) for folder in chosen]
 
 
