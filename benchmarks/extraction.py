@@ -20,9 +20,9 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import BertConfig, BertForNextSentencePrediction, PreTrainedTokenizerFast
 
-from hf_summ.extractive import next_sentence
-from hf_summ.extractive.centrality import lexrank_scores, textrank_scores
+from hf_summ.evaluation.pair_models import NextSentenceModel
 from hf_summ.extractive.consistent import keep_sentences
+from hf_summ.extractive.extraction import lexrank_scores, textrank_scores
 from hf_summ.extractive.frequencies import tfidf_scores
 
 
@@ -86,7 +86,7 @@ def measure_pairs(number: int, width: int, layers: int, rounds: int) -> None:
     texts = [" ".join(made_up_sentences(generator, 1, words)[0]) for words in generator.integers(3, 60, 2 * number)]
     pairs = list(zip(texts[::2], texts[1::2], strict=True))
     with tempfile.TemporaryDirectory() as folder:
-        judge = next_sentence.NextSentenceModel(saved_model(folder, width, layers))
+        judge = NextSentenceModel(saved_model(folder, width, layers))
     seconds = cpu_seconds(
         {
             "in batches, sorted by length": lambda: judge(pairs),

@@ -24,9 +24,9 @@ ARCHITECTURES = {
 
 # name -> module of what `hf_summ` has
 PLACES = {
-    f"{prefix}{suffix}": f".models.{kind}_{model_type}"
+    f"{prefix}{suffix}": f".models.{module}_{model_type}"
     for model_type, prefix in ARCHITECTURES.items()
-    for suffix, kind in (
+    for suffix, module in (
         ("Config", "configuration"),
         ("Model", "modeling"),
         ("ForConditionalGeneration", "modeling"),
@@ -99,9 +99,13 @@ def register() -> None:
     """Register with transformers and PEFT, which need not be imported yet."""
     after_import(
         {
-            "transformers.models.auto.configuration_auto": _configurations,
+            "transformers.models.auto.configuration_auto": lambda auto: _register_when_read(
+                auto.CONFIG_MAPPING, auto.AutoConfig, "Config"
+            ),
             "transformers.models.auto.modeling_auto": _models,
-            "transformers.models.auto.processing_auto": _processors,
+            "transformers.models.auto.processing_auto": lambda auto: _register_when_read(
+                auto.PROCESSOR_MAPPING, auto.AutoProcessor, "Processor"
+            ),
             "transformers.pipelines": _pipeline,
             "transformers.trainer": _trainer,
             "peft.utils.constants": _adapters,
@@ -115,35 +119,20 @@ def _class(name: str) -> Any:
     return getattr(import_module(PLACES[name], "hf_summ"), name)
 
 
-def _fill_when_read(mapping: Any, fill: Callable[[], None]) -> None:
-    # what `register` of an Auto class writes to
-    mapping._extra_content = _FilledWhenRead(mapping._extra_content, fill)
-
-
-def _configurations(auto: ModuleType) -> None:
-    def fill() -> None:
-        for model_type, prefix in ARCHITECTURES.items():
-            auto.AutoConfig.register(model_type, _class(f"{prefix}Config"), exist_ok=True)
-
-    _fill_when_read(auto.CONFIG_MAPPING, fill)
-
-
 def _models(auto: ModuleType) -> None:
     _register_when_read(auto.MODEL_MAPPING, auto.AutoModel, "Model")
     seq2seq = auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING
     _register_when_read(seq2seq, auto.AutoModelForSeq2SeqLM, "ForConditionalGeneration")
 
 
-def _processors(auto: ModuleType) -> None:
-    _register_when_read(auto.PROCESSOR_MAPPING, auto.AutoProcessor, "Processor")
-
-
 def _register_when_read(mapping: Any, auto_class: Any, suffix: str) -> None:
     def fill() -> None:
-        for prefix in ARCHITECTURES.values():
-            auto_class.register(_class(f"{prefix}Config"), _class(f"{prefix}{suffix}"), exist_ok=True)
+        for model_type, prefix in ARCHITECTURES.items():
+            key = model_type if suffix == "Config" else _class(f"{prefix}Config")
+            auto_class.register(key, _class(f"{prefix}{suffix}"), exist_ok=True)
 
-    _fill_when_read(mapping, fill)
+    # what `register` of an Auto class writes to
+    mapping._extra_content = _FilledWhenRead(mapping._extra_content, fill)
 
 
 def _pipeline(pipelines: ModuleType) -> None:
@@ -201,7 +190,7 @@ def _runtimes(modeling: ModuleType) -> None:
 
 
 def _shorteners(pipeline: ModuleType) -> None:
-    def shorten(way: str, *arguments, **settings) -> Any:
-        return getattr(import_module("hf_summ.shortening"), way)(*arguments, **settings)
+    def shorten(method: str, *arguments, **settings) -> Any:
+        return getattr(import_module("hf_summ.shortening"), method)(*arguments, **settings)
 
-    pipeline.SHORTENERS.update({way: partial(shorten, way) for way in ("extract", "windows")})
+    pipeline.SHORTENERS.update({method: partial(shorten, method) for method in ("extract", "windows")})

@@ -63,7 +63,7 @@ def test_average_summarizes(run, workplace):
         (["model", "nowhere"], "nowhere cannot be averaged: it has no model.safetensors"),
         (["nowhere", "--last", "1"], "nowhere has 0 complete checkpoints, but 1 were requested"),
         (["model", "cut"], "cut cannot be averaged: model.safetensors cannot be read"),
-        (["run", "--last", "1", "--output", "model"], "model is not empty: name a new folder for the average"),
+        (["run", "--last", "1", "--output", "model"], "--output model: must be a new or empty folder"),
     ],
 )
 def test_what_cannot_be_averaged(refusal, weights, workplace, argv, message):

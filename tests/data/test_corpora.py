@@ -357,7 +357,7 @@ def test_corpus_by_name_with_a_column_in_the_way(load, named):
     ("row", "columns", "message"),
     [
         ({"id": "1"}, {}, "train: no document column; the columns are id"),
-        ({"pages": 7, "summary": "s"}, {"text_column": "pages"}, "train: 'pages' must be text, but is Value.*int64.*:"),
+        ({"pages": 7, "summary": "s"}, {"text_column": "pages"}, "train, row 0: 'pages' must be text, but is int: 7"),
         ({"document": " ", "summary": "s"}, {}, "train: all 1 rows have a blank"),
     ],
 )

@@ -113,7 +113,7 @@ def test_documents_that_are_no_texts(load_rows, rows, message):
 
 
 def test_documents_by_name_that_are_no_texts(load_rows):
-    with pytest.raises(ValueError, match=r"train: 'documents' must be text, but is List"):
+    with pytest.raises(ValueError, match=r"train, row 0: 'documents' must be text, but is a list with int: 1"):
         load_rows("name", [{"documents": [1, 2], "summary": "s"}])
 
 

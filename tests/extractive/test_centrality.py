@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hf_summ.extractive import extract, extract_sentences
-from hf_summ.extractive.centrality import lexrank_scores, lexrank_similarities, textrank_scores, textrank_similarities
+from hf_summ.extractive.extraction import lexrank_scores, lexrank_similarities, textrank_scores, textrank_similarities
 
 METHODS = ("lexrank", "textrank")
 
@@ -83,7 +83,7 @@ def test_equal_sentences_come_in_their_order(method):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_more_sentences_than_memory_has_room_for_are_refused(method, monkeypatch):
-    monkeypatch.setattr("hf_summ.extractive.centrality.MOST_SENTENCES", 3)
+    monkeypatch.setattr("hf_summ.extractive.extraction.MOST_SENTENCES", 3)
     message = "^row 1: the document has 4 sentences, but lexrank and textrank compare at most 3 with each other: choose"
     with pytest.raises(ValueError, match=message):
         extract(["One. Two. Three.", "One. Two. Three. Four."], method, 1)

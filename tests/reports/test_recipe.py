@@ -113,7 +113,7 @@ def test_a_language_needs_a_tokenizer_with_languages(recipe, tiny_tokenizer, tmp
 def test_lengths_fit_the_positions_of_both_sides(recipe, tiny_tokenizer, tmp_path):
     model = save(tmp_path / "model", nested(tiny_tokenizer, 34), tiny_tokenizer)
     assert recipe(model, do_eval=True)["eval_loss"] > 0
-    with pytest.raises(ValueError, match="--max_target_length 33: the decoder of encoder-decoder has positions for 32"):
+    with pytest.raises(ValueError, match="--max_target_length 33: encoder-decoder has positions for 32"):
         recipe(model, "longer", max_target_length=33)
 
 
@@ -192,7 +192,7 @@ def test_training_rows_are_streamed(recipe, tiny_tokenizer, tmp_path, caplog):
     metrics = recipe(bart, "files", streaming=True, max_steps=2)
     assert metrics["train_samples"] == 16
     assert yaml.safe_load((tmp_path / "files" / "run.yaml").read_text())["train"]["data"]["train"]["streaming"]
-    with pytest.raises(ValueError, match="--streaming: needs --max_steps, because the length"):
+    with pytest.raises(ValueError, match="--streaming: needs --max_steps"):
         recipe(bart, "endless", **streamed, max_steps=None)
     with pytest.raises(ValueError, match="--train_sampling_strategy sequential: has no effect beside --streaming"):
         recipe(bart, "sorted", streaming=True, train_sampling_strategy="sequential")

@@ -178,7 +178,7 @@ def test_an_adapter_on_the_hub_is_loaded_with_its_base_and_settings(local_hub, t
         (["--lora_alpha", "8"], "--lora_alpha 8.0: needs --lora_r$"),
         (["--lora_r", "0"], "--lora_r 0: must be at least 1"),
         (["--lora_r", "2", "--lora_dropout", "1"], "--lora_dropout 1.0: must be at most"),
-        (["--lora_r", "2", "--lora_target_modules", "nothing"], "--lora_target_modules: .*nothing.* not found"),
+        (["--lora_r", "2", "--lora_target_modules", "nothing"], "Target modules .*nothing.* not found"),
         (["--lora_r", "2", "--push_to_hub"], "--push_to_hub: an adapter of the local folder"),
     ],
 )

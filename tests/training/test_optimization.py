@@ -6,14 +6,15 @@ import pytest
 import torch
 from torch import nn
 
+from hf_summ.training.arguments import SummarizationTrainingArguments
 from hf_summ.training.optimization import build_schedule, check_patterns, parameter_groups, parse_learning_rates
 
 
 def rates(updates: int, learning_rate: float, **settings) -> list[float]:
     """The rate of each update."""
     optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=learning_rate)
-    settings = {"warmup_steps": 4, "training_steps": updates, "d_model": 16, "learning_rate": learning_rate} | settings
-    schedule = build_schedule(optimizer, **settings)
+    settings = {"warmup_steps": 4, "learning_rate": learning_rate, "use_cpu": True} | settings
+    schedule = build_schedule(optimizer, SummarizationTrainingArguments(**settings), updates, 16)
     found = []
     for _ in range(updates):
         found.append(optimizer.param_groups[0]["lr"])
@@ -24,7 +25,7 @@ def rates(updates: int, learning_rate: float, **settings) -> list[float]:
 
 def test_noam():
     expected = [2 * 16**-0.5 * min(step**-0.5, step * 4**-1.5) for step in range(1, 13)]
-    assert rates(12, 1.0, name="noam", noam_scale=2.0) == pytest.approx(expected)
+    assert rates(12, 1.0, schedule="noam", noam_scale=2.0) == pytest.approx(expected)
     assert max(expected) == expected[3]
 
 
@@ -40,20 +41,20 @@ def fairseq_cosine(update: int, peak: float, low: float, warmup: int, period: in
 @pytest.mark.parametrize("low", [0.0, 1e-4])
 def test_cosine_restarts_every_period(low):
     expected = [fairseq_cosine(update, 1e-3, low, 4, 6) for update in range(24)]
-    found = rates(24, 1e-3, name="cosine", period=6, minimum_learning_rate=low)
+    found = rates(24, 1e-3, schedule="cosine", schedule_period=6, minimum_learning_rate=low)
     assert found == pytest.approx(expected)
     assert [update for update in range(24) if found[update] == pytest.approx(1e-3)] == [4, 10, 16, 22]
 
 
 def test_cosine_without_period_ends_at_the_last_update():
-    assert rates(20, 1e-3, name="cosine")[-1] == pytest.approx(fairseq_cosine(19, 1e-3, 0.0, 4, 16))
+    assert rates(20, 1e-3, schedule="cosine")[-1] == pytest.approx(fairseq_cosine(19, 1e-3, 0.0, 4, 16))
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"name": "noam", "warmup_steps": 0}, "--warmup_steps 0: the noam schedule needs at least 1"),
-        ({"name": "cosine", "minimum_learning_rate": 1.0}, "--minimum_learning_rate 1.0: must be from 0 to"),
+        ({"schedule": "noam", "warmup_steps": 0}, "--warmup_steps 0: the noam schedule needs at least 1"),
+        ({"schedule": "cosine", "minimum_learning_rate": 1.0}, "--minimum_learning_rate 1.0: must be from 0 to"),
     ],
 )
 def test_schedules_that_cannot_be(settings, message):

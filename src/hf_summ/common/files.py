@@ -91,7 +91,11 @@ def moved_into_place(path: str | os.PathLike) -> Generator[Path]:
         with _naming(draft):
             yield draft
         if path.is_file():
-            _take_permissions(draft, path)
+            before = path.stat()
+            draft.chmod(stat.S_IMODE(before.st_mode))
+            # only root may change a file's owner
+            with suppress(OSError, AttributeError):
+                os.chown(draft, before.st_uid, before.st_gid)
         for file in [draft, *draft.rglob("*")]:
             if file.is_file() and file != draft:
                 share(file)
@@ -103,7 +107,6 @@ def moved_into_place(path: str | os.PathLike) -> Generator[Path]:
 
 
 def _remove(path: Path) -> None:
-    """Remove a file or a folder, if it exists."""
     if path.is_dir():
         shutil.rmtree(path)
     else:
@@ -166,14 +169,6 @@ def _is_stream(path: str | os.PathLike) -> bool:
         mode = os.stat(path).st_mode
         return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
     return False
-
-
-def _take_permissions(draft: Path, path: Path) -> None:
-    before = path.stat()
-    draft.chmod(stat.S_IMODE(before.st_mode))
-    # only root may change a file's owner
-    with suppress(OSError, AttributeError):
-        os.chown(draft, before.st_uid, before.st_gid)
 
 
 def _flush_to_disk(path: Path) -> None:

@@ -40,21 +40,15 @@ def error_line(error: object, tokens: Iterable[str] = ()) -> str:
         tokens: the command line; a token of more than 255 characters is shortened to 80.
     """
     if isinstance(error, OSError) and error.strerror and isinstance(error.filename, str):
-        error = _unusable_path(error.filename, error.strerror)
+        # the folder of a draft, whose name is ours; names have at most 255 bytes
+        path = os.path.dirname(error.filename) if error.filename.endswith(".part") else error.filename
+        error = f"{one_line(path):.255}: {error.strerror[:1].lower()}{error.strerror[1:]}: name another path"
     line = one_line(error)
     for value in map(one_line, tokens):
         value = value.partition("=")[2] if value.startswith("--") else value
         if len(value) > 255:
             line = line.replace(value, f"{value:.80}…")
     return f"{_LONG.sub(lambda match: f'{match[0]:.80}…', line):.1000}"
-
-
-def _unusable_path(path: str, reason: str) -> str:
-    """Describe why the operating system rejected a path."""
-    # name the target's folder, not our temporary file
-    path = os.path.dirname(path) if path.endswith(".part") else path
-    # file names have at most 255 bytes
-    return f"{one_line(path):.255}: {reason[:1].lower()}{reason[1:]}: name another path"
 
 
 def print_note(message: object) -> None:

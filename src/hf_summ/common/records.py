@@ -17,8 +17,6 @@ from typing import Any
 from hf_summ.common.files import write_atomically
 from hf_summ.common.messages import one_line
 
-# most values to which a file's aliases may expand
-_MOST_VALUES = 10**6
 # most differences in a message; the record has all settings
 _NAMED = 4
 
@@ -28,9 +26,9 @@ def parse_json(text: str, strict: bool = True) -> Any:
 
     Raises:
         JSONDecodeError: it is not JSON.
-        ValueError: an object has a key twice, a number has too many digits, or values are nested too deeply.
+        ValueError: an object has a key twice, or values are nested too deeply.
     """
-    with _limits_as_errors():
+    with _depth_as_error():
         return json.loads(text, strict=strict, object_pairs_hook=_without_repeats)
 
 
@@ -46,50 +44,32 @@ def parse_yaml(text: str) -> Any:
     """The value of a YAML text.
 
     Raises:
-        YAMLError: it is not YAML, a mapping has a key twice, or its aliases expand to more than a million values.
-        ValueError: values are nested too deeply, or a number has too many digits.
+        YAMLError: it is not YAML, or a mapping has a key twice.
+        ValueError: values are nested too deeply.
     """
     # imported in functions: a summary on the command line reads no YAML
     import yaml
 
-    with _limits_as_errors():
+    with _depth_as_error():
         return yaml.load(text, _loader())
 
 
 @contextmanager
-def _limits_as_errors() -> Generator[None]:
-    """In this context, exceeding Python's limits raises an error with a clear message."""
+def _depth_as_error() -> Generator[None]:
+    """In this context, exceeding Python's depth of calls is a ValueError."""
     try:
         yield
     except RecursionError:
         raise ValueError("values are nested too deeply") from None
-    except ValueError as error:
-        if "integer string conversion" in str(error):
-            raise ValueError("a number has more digits than can be read") from None
-        raise
 
 
 @cache
 def _loader() -> type:
-    """PyYAML's loader of plain values, with errors for equal keys and for aliases that would fill the memory."""
+    """PyYAML's loader of plain values, with an error for equal keys."""
     import yaml
     from yaml.constructor import ConstructorError
 
     class Loader(yaml.SafeLoader):
-        def __init__(self, text):
-            super().__init__(text)
-            # node -> the number of values to which it expands
-            self.sizes = {}
-
-        def compose_node(self, parent, index):
-            node = super().compose_node(parent, index)
-            if isinstance(node.value, list) and node not in self.sizes:
-                children = (child for item in node.value for child in (item if isinstance(item, tuple) else (item,)))
-                self.sizes[node] = sum(self.sizes.get(child, 1) for child in children)
-                if self.sizes[node] > _MOST_VALUES:
-                    raise ConstructorError(None, None, "aliases expand to too many values", node.start_mark)
-            return node
-
         def construct_mapping(self, node, deep=False):
             seen = set()
             for key_node, _ in node.value:

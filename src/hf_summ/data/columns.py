@@ -226,10 +226,10 @@ def _value_within(value: Any, name: str, where: str) -> Any:
         return [_value_within(member, name, where) for member in value]
     if not isinstance(value, Mapping):
         return None
-    first, _, rest = (name, "", "") if name in value else name.partition(".")
+    first, _, inner = (name, "", "") if name in value else name.partition(".")
     if first not in value:
         raise ValueError(f"{where}: no '{name}' in an object of {', '.join(value)}")
-    return _value_within(value[first], rest, where) if rest else value[first]
+    return _value_within(value[first], inner, where) if inner else value[first]
 
 
 def _listed(value: Any) -> Any:

@@ -119,6 +119,7 @@ class Corpus(Reading):
         "data",
         "Read the training rows as a stream, without storing them; needs max_steps",
         unset="they are downloaded or converted, and stored",
+        needs=("max_steps",),
     )
     train_file: str | None = flag(
         "data", "Documents and summaries for training: a file of rows, or X.source", unset="none"

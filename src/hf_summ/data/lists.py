@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
 
-from hf_summ.data.columns import has_text
+from hf_summ.data.columns import LIST_COLUMNS, has_text
 from hf_summ.data.marks import SENTENCE_TAGS
 from hf_summ.models.text_documents import IDEOGRAPHS
 
 logger = logging.getLogger(__name__)
 
-MEANINGS = ("sentences", "documents", "references")
-# chosen column -> what a list in it is unless it is one of sentences
-OWN = {"document": "documents", "summary": "references"}
+# what a list is -> how that is told
+MEANINGS = {
+    "sentences": "the sentences of one text",
+    "documents": "several documents",
+    "references": "several references",
+}
 # lists whose members have at most so many ends of sentences within are of sentences; near it, the guess is doubtful
 _MOST_ENDS, _DOUBT = 0.3, 0.15
 # more documents on average may be paragraphs of one
@@ -40,7 +43,8 @@ class Lists:
     """
 
     def __init__(self, column: str, name: str, meanings: Sequence[str] | None = None):
-        self._own, self._name = OWN[column], name
+        # what a list is unless it is one of sentences
+        self._own, self._name = LIST_COLUMNS[column], name
         meanings = [meanings] if isinstance(meanings, str) else meanings or ()
         # several columns are several texts, and lists in columns that this package writes are what their names say
         is_own = self._own in meanings or (not meanings and (name == self._own or "," in name))
@@ -74,7 +78,7 @@ class Lists:
         doubt = f", which is doubtful: set `lists` to {other} if they are" if is_doubtful else ", see `lists`"
         return (
             f"'{self._name}' has lists of {self.members / self.rows:.1f} texts on average, read as "
-            f"{_READ_AS[meaning]}{doubt}"
+            f"{MEANINGS[meaning]}{doubt}"
         )
 
     def _guess(self) -> tuple[str, bool]:
@@ -88,13 +92,6 @@ class Lists:
         shared = self._shared / self._pairs
         is_sentences = ends <= _MOST_ENDS and shared < _SHARED
         return "sentences" if is_sentences else "references", abs(shared - _SHARED) < _SHARED / 2
-
-
-_READ_AS = {
-    "sentences": "the sentences of one text",
-    "documents": "several documents",
-    "references": "several references",
-}
 
 
 def as_example(members: Sequence[str | None], column: str) -> str | list[str]:

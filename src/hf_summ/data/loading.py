@@ -104,8 +104,8 @@ def _load_from_hub(
         if isinstance(error, OSError) and type(error) is not OSError:
             raise
         raise ValueError(f"{name}: cannot be loaded: {one_line(error.__cause__ or error)}") from error
-    named = {split: next(filter(loaded.__contains__, (split, *_OTHER_NAMES.get(split, ()))), None) for split in SPLITS}
-    splits = datasets.DatasetDict({split: loaded[own] for split, own in named.items() if own is not None})
+    names = {split: next(filter(loaded.__contains__, (split, *_OTHER_NAMES.get(split, ()))), None) for split in SPLITS}
+    splits = datasets.DatasetDict({split: loaded[own] for split, own in names.items() if own is not None})
     if not splits:
         raise ValueError(f"{name} has the splits {', '.join(loaded)}, but needs one of {', '.join(SPLITS)}")
     for split, rows in splits.items():
@@ -128,27 +128,22 @@ def _load_from_hub(
 def _stream(rows: datasets.IterableDataset, where: str, corpus: Corpus) -> datasets.IterableDataset:
     """The rows of a stream as those of a loaded corpus, without blank ones; the first rows tell what its lists are."""
     first = list(rows.take(PEEKED))
-    if not first:
-        raise ValueError(f"{where} has no rows: it must have at least one document and its summary")
     names = (corpus.text_column, corpus.summary_column)
-    chosen = choose_columns(list(first[0]), *names, where, corpus.prefix_column, blank_columns(first))
+    chosen = choose_columns(list(next(iter(first), ())), *names, where, corpus.prefix_column, blank_columns(first))
     survey = ColumnSurvey(corpus, chosen)
     for index, row in enumerate(first):
         survey.look_at(row, f"{where}, row {index}")
     survey.log(where)
     lists, sentences = survey.lists, survey.sentences
     # without types, as later rows may have others
-    others = _others(first[0], chosen, lists)
+    others = dict.fromkeys(_others(first[0], chosen, lists), "json")
 
-    def named(row: dict[str, Any], index: int) -> dict[str, Any]:
+    def convert(row: dict[str, Any], index: int) -> dict[str, Any]:
         survey.look_at(row, f"{where}, row {index}")
-        texts = _texts(row, chosen, lists, sentences, corpus.format.separate, corpus.lines)
-        return {name: storable(row.get(name), as_json=True) for name in others} | {
-            name: storable(value, as_json=False) for name, value in texts.items()
-        }
+        return _converted(row, others, _texts(row, chosen, lists, sentences, corpus.format.separate, corpus.lines))
 
-    features = _features(dict.fromkeys(others, "json"), chosen, lists)
-    rows = rows.map(named, with_indices=True, remove_columns=list(first[0]), features=features)
+    features = _features(others, chosen, lists)
+    rows = rows.map(convert, with_indices=True, remove_columns=list(first[0]), features=features)
     return rows.filter(lambda row: has_text(row["document"]) and has_text(row["summary"]))
 
 
@@ -168,10 +163,6 @@ def _name_columns(dataset: datasets.Dataset, where: str, corpus: Corpus) -> data
     names = corpus.text_column, corpus.summary_column
     chosen = choose_columns(dataset.column_names, *names, where, corpus.prefix_column, blank)
     own = {own for name in chosen.values() for own in ([name] if name in dataset.features else names_in(name))}
-    for name in own:
-        feature = dataset.features[name]
-        if not (may_be_text(feature) or isinstance(feature, dict)):
-            raise ValueError(f"{where}: '{name}' must be text, but is {feature}: name another column")
     survey = ColumnSurvey(corpus, chosen)
     for index, row in enumerate(dataset.select_columns([*own]).select(range(min(len(dataset), _SURVEYED)))):
         survey.look_at(row, f"{where}, row {index}")
@@ -224,8 +215,6 @@ class Survey:
                     self._types.setdefault(name, set()).add(value_type(value))
             if self._is_stream and rows - len(blank) == PEEKED:
                 break
-        if not total:
-            raise ValueError(f"{self._name} has no rows: it must have at least one document and its summary")
         where = f"{self._name}, first {total} rows" if self._is_stream else self._name
         _check_some_pass(where, rows, total, corpus)
         if rows < total:
@@ -276,7 +265,7 @@ def _passing(reading: Reading) -> str:
 
 
 def _check_some_pass(where: str, passing: int, rows: int, reading: Reading) -> None:
-    if not passing:
+    if rows and not passing:
         hint = "`min_score`" if reading.data_format == "lcsts" else "`density_bin` (abstractive, mixed or extractive)"
         raise ValueError(f"{where}: none of the {rows} rows is one {_passing(reading)}: change {hint}")
 
@@ -284,7 +273,9 @@ def _check_some_pass(where: str, passing: int, rows: int, reading: Reading) -> N
 def _report_blank(where: str, blank: int, rows: int, positions: Sequence[str] = ()) -> None:
     """Warn of blank rows, with the first ones if known; raise a ValueError if all rows are blank."""
     if blank == rows:
-        raise ValueError(f"{where}: all {rows} rows have a blank document or summary")
+        raise ValueError(
+            f"{where}: all {rows} rows have a blank document or summary" if rows else f"{where} has no rows"
+        )
     if blank:
         listed = ", ".join([*positions[:_ROWS_LISTED], *(["..."] if blank > _ROWS_LISTED else [])])
         listed = f" ({listed})" if positions else ""
@@ -304,21 +295,10 @@ def _features(types: Mapping[str, str], chosen: Iterable[str], lists: Collection
     return datasets.Features({name: feature_of(type_name) for name, type_name in {**texts, **types}.items()})
 
 
-def _rows(
-    files: tuple,
-    types: tuple,
-    chosen: tuple,
-    lists: tuple,
-    sentences: tuple,
-    lines: str | None,
-    data_format: str | None,
-    option: Any,
-    survey: tuple[ColumnSurvey, ...] = (),
-) -> Iterator[dict[str, Any]]:
+def _rows(files, types, chosen, lists, sentences, lines, data_format, option, survey=()) -> Iterator[dict[str, Any]]:
     """The rows of a file with renamed columns, without blank rows and rows excluded by the option.
 
-    Args:
-        survey: of the columns, if the rows have not been looked at.
+    The settings are those of `Survey.convert`, with the survey of the columns if the rows have not been looked at.
     """
     reader = format_of(data_format)
     for position, row in reader.read(tuple(Path(path) for path, _ in files), False):
@@ -326,10 +306,15 @@ def _rows(
             continue
         for columns in survey:
             columns.look_at(row, f"{files[0][0]}, {position}")
-        others = {name: storable(row.get(name), as_json=type_name == "json") for name, type_name in types}
         texts = _texts(row, dict(chosen), lists, sentences, reader.separate, lines)
         if has_text(texts["document"]) and has_text(texts["summary"]):
-            yield others | {name: storable(value, as_json=False) for name, value in texts.items()}
+            yield _converted(row, dict(types), texts)
+
+
+def _converted(row: Mapping[str, Any], types: Mapping[str, str], texts: Mapping[str, Any]) -> dict[str, Any]:
+    """A data set's row: the other columns, of these types, and the texts."""
+    others = {name: storable(row.get(name), as_json=type_name == "json") for name, type_name in types.items()}
+    return others | {name: storable(value, as_json=False) for name, value in texts.items()}
 
 
 def _texts(

@@ -120,13 +120,13 @@ def unread_rows(path: Path, show_progress: bool = False) -> UnreadRows:
     Rows can thus be skipped without parsing them, and an unreadable row does not end the iteration: its function raises
     the ValueError that `read_rows` would raise.
     """
-    kind = kind_of_file(path)
-    if kind in (".parquet", ".arrow"):
+    extension = kind_of_file(path)
+    if extension in (".parquet", ".arrow"):
         # imported here, as it is slow
-        from hf_summ.data.tables import table_rows
+        from hf_summ.data.streams import table_rows
 
         return table_rows(path)
-    return (_csv_rows if kind in (".csv", ".tsv") else _json_rows)(path, show_progress)
+    return (_csv_rows if extension in (".csv", ".tsv") else _json_rows)(path, show_progress)
 
 
 def read_lines(path: Path, show_progress: bool = False) -> Iterator[tuple[int, str]]:

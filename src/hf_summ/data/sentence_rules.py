@@ -171,17 +171,17 @@ def unwrapped(text: str, lines: str = "auto") -> str:
             room for the next line's first word, and not almost all of these precede a capital. A line with such room
             ends a sentence there, but for one before a small letter.
     """
-    parts = _OTHER_END.sub("\n", text).split("\n")
-    filled = [bool(part.strip()) for part in parts]
+    rows = _OTHER_END.sub("\n", text).split("\n")
+    filled = [bool(row.strip()) for row in rows]
     joints = [index for index, pair in enumerate(pairwise(filled)) if all(pair)]
     if lines == "wrapped":
-        inner = {index for index in joints if not _ITEM.match(parts[index + 1])}
-    elif lines == "auto" and _is_wrapped(parts, joints, full := _full(parts, joints)):
-        inner = {*full, *(i for i in joints if parts[i + 1].lstrip()[:1].islower() and not _STOP.search(parts[i]))}
+        inner = {index for index in joints if not _ITEM.match(rows[index + 1])}
+    elif lines == "auto" and _is_wrapped(rows, joints, full := _full(rows, joints)):
+        inner = {*full, *(i for i in joints if rows[i + 1].lstrip()[:1].islower() and not _STOP.search(rows[i]))}
     else:
         return text
     # a carriage return is part of the line end
-    joined = (f"{part.replace(chr(13), ' ')} " if index in inner else f"{part}\n" for index, part in enumerate(parts))
+    joined = (f"{row.replace(chr(13), ' ')} " if index in inner else f"{row}\n" for index, row in enumerate(rows))
     return "".join(joined)[: len(text)]
 
 
@@ -210,17 +210,17 @@ def joined_lines(text: str, lines: str = "auto") -> str:
     return joined if joined == text else _DIVIDED.sub(word, joined)
 
 
-def _is_wrapped(parts: list[str], joints: list[int], full: list[int]) -> bool:
+def _is_wrapped(rows: list[str], joints: list[int], full: list[int]) -> bool:
     """Whether lines without a stop are full, which a third of all lines are, and not all before a capital."""
     # lines before items need not be full
-    joints = [index for index in joints if not _ITEM.match(parts[index + 1])]
+    joints = [index for index in joints if not _ITEM.match(rows[index + 1])]
     # paragraphs of a few lines each end with a stop
-    unstopped = {index for index in joints if not _STOP.search(parts[index])}
+    unstopped = {index for index in joints if not _STOP.search(rows[index])}
     inner = unstopped.intersection(full)
     # highlights of a web page may have almost one length, but each begins with a capital
-    firsts = (_LETTER.search(parts[index + 1]) for index in inner)
+    firsts = (_LETTER.search(rows[index + 1]) for index in inner)
     capitals = sum(first is not None and first[0].isupper() for first in firsts)
-    has_small = 3 * capitals <= 2 * len(inner) or "".join(parts).isupper()
+    has_small = 3 * capitals <= 2 * len(inner) or "".join(rows).isupper()
     return has_small and len(inner) >= max(2, len(joints) / 3, _FULL_SHARE * len(unstopped))
 
 
@@ -237,19 +237,19 @@ def wrapped_note(number: int, total: int, texts: str) -> str:
     )
 
 
-def _full(parts: list[str], joints: list[int]) -> list[int]:
+def _full(rows: list[str], joints: list[int]) -> list[int]:
     """The lines without room for the next line's first word, if the text may be wrapped at all."""
-    widths = [len(part.rstrip()) for part in parts]
+    widths = [len(row.rstrip()) for row in rows]
     # a few addresses and the like may exceed the width
-    width = sorted(widths)[-1 - len(parts) // 20]
+    width = sorted(widths)[-1 - len(rows) // 20]
     if not _LEAST_WIDTH <= width <= _MOST_WIDTH:
         return []
-    firsts = {index: _FIRST_WORD.match(parts[index + 1]) for index in joints}
+    firsts = {index: _FIRST_WORD.match(rows[index + 1]) for index in joints}
     # a divided word fills its line
     return [
         i
         for i in joints
-        if (first := firsts[i]) and (widths[i] + 1 + len(first[0].strip()) > width or _HYPHEN.search(parts[i]))
+        if (first := firsts[i]) and (widths[i] + 1 + len(first[0].strip()) > width or _HYPHEN.search(rows[i]))
     ]
 
 

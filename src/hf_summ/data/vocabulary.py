@@ -19,7 +19,7 @@ from transformers import (
 )
 
 from hf_summ.common.files import check_hub_reachable, moved_into_place
-from hf_summ.common.messages import one_line, progress_bar, unknown_choice
+from hf_summ.common.messages import check_choice, one_line, progress_bar
 from hf_summ.data.units import UNITS, character_tokenizer, subword_tokenizer, unit_trainer, word_tokenizer
 from hf_summ.models.checks import check_integer, check_text
 from hf_summ.models.pretrained_parts import check_encoder, read_config, read_model
@@ -79,10 +79,11 @@ def fit_vocabulary(
         ValueError: unknown units, a corpus without text, or a `vocab_size` that is too small for the special tokens and
             the minimum of these units: 256 bytes, or one word or character.
     """
-    if units not in UNITS:
-        raise ValueError(unknown_choice("`units`", units, UNITS))
+    check_choice("`units`", units, UNITS)
     check_integer("min_frequency", min_frequency, 0, _LARGEST)
-    _check_size(vocab_size, units)
+    needed = len(pre_tokenizers.ByteLevel.alphabet()) if units == "subwords" else 1
+    why = f", for {len(SPECIAL_TOKENS)} special tokens and {f'{needed} bytes' if units == 'subwords' else units}"
+    check_integer("vocab_size", vocab_size, len(SPECIAL_TOKENS) + needed, _LARGEST, why)
     unknown = SPECIAL_TOKENS["unk_token"]
     if units == "subwords":
         tokenizer = subword_tokenizer()
@@ -138,8 +139,8 @@ def fit_processor(
             `tag_vocabulary`, it is the tagger's.
         washing: as for `DrgdProcessor`; the vocabulary is fitted to washed texts.
     """
-    if washing is not None and washing not in WASHINGS:
-        raise ValueError(unknown_choice("`washing`", washing, WASHINGS))
+    if washing is not None:
+        check_choice("`washing`", washing, WASHINGS)
     if restore_case and not lowercase and washing is None:
         # the processor would refuse it as well, but only after the long part
         raise ValueError("`restore_case` needs `lowercase` or `washing`")
@@ -164,15 +165,6 @@ def fit_processor(
         return DrgdProcessor(tokenizer, washing=washing, restore_case=restore_case, **lengths)
     return GdlfProcessor(
         tokenizer, tags=tags, tagger=tagger, tag_vocabulary=tag_vocabulary, restore_case=restore_case, **lengths
-    )
-
-
-def _check_size(vocab_size: int, units: str) -> None:
-    needed = len(pre_tokenizers.ByteLevel.alphabet()) if units == "subwords" else 1
-    smallest = len(SPECIAL_TOKENS) + needed
-    room = f"{needed} bytes" if units == "subwords" else units
-    check_integer(
-        "vocab_size", vocab_size, smallest, _LARGEST, f", for {len(SPECIAL_TOKENS)} special tokens and {room}"
     )
 
 

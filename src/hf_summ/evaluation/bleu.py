@@ -91,7 +91,13 @@ def bleu_statistics(
     # the scores of single examples are not used; this setting avoids sacrebleu's warning about short ones
     metric = _metric(tokenize, lowercase, effective_order=True)
     rows = reference_rows(predictions, references)
-    _warn_of_tokenized(predictions, tokenize)
+    finished = sum(prediction.endswith(" .") for prediction in predictions)
+    if finished >= _TOKENIZED_LINES and tokenize != "none":
+        warnings.warn(
+            f"{finished} predictions end in ' .', like tokenized text: give texts that are not tokenized, as BLEU "
+            "splits them into words itself",
+            stacklevel=2,
+        )
     table = np.empty((len(rows), 10), dtype=np.int64)
     pairs = zip(predictions, rows, strict=True)
     for number, (prediction, row) in enumerate(progress_bar(pairs, "BLEU", len(rows))):
@@ -124,16 +130,6 @@ def _all_bleu(sums: np.ndarray) -> tuple[np.ndarray, ...]:
 def tokenizer_for(language: str) -> str:
     """The tokenizer that sacrebleu uses for a language, given by its ISO 639 code."""
     return _TOKENIZERS.get(language_code(language), "13a")
-
-
-def _warn_of_tokenized(predictions: Sequence[str], tokenize: str) -> None:
-    finished = sum(prediction.endswith(" .") for prediction in predictions)
-    if finished >= _TOKENIZED_LINES and tokenize != "none":
-        warnings.warn(
-            f"{finished} predictions end in ' .', like tokenized text: give texts that are not tokenized, as BLEU "
-            "splits them into words itself",
-            stacklevel=3,
-        )
 
 
 def reference_rows(predictions: Sequence[str], references: Sequence[str | Sequence[str]]) -> list[list[str]]:

@@ -61,7 +61,7 @@ class FileReport:
         self.name = corpus.files["train"]
         self._count, self._limits, self._assumed = count, limits, language or "en"
         paths, option = corpus.paths("train"), corpus.option()
-        self._survey: ColumnSurvey | None = None
+        survey = None
         self._blank = self._duplicates = self._pairs = self.rows = 0
         self._others: list[str] = []
         self._shared: Counter[str] = Counter()
@@ -75,11 +75,11 @@ class FileReport:
             if not corpus.format.passes(row, option):
                 continue
             where = f"{self.name}, {position}"
-            if self._survey is None:
-                self._survey = ColumnSurvey(corpus, choose_corpus_columns(corpus, paths, row, where))
-                self._others = [name for name in row if name not in self._survey.chosen.values()]
+            if survey is None:
+                survey = ColumnSurvey(corpus, choose_corpus_columns(corpus, paths, row, where))
+                self._others = [name for name in row if name not in survey.chosen.values()]
             self.rows += 1
-            texts = self._survey.look_at(row, where)
+            texts = survey.look_at(row, where)
             if texts is None:
                 self._blank += 1
                 continue
@@ -97,21 +97,21 @@ class FileReport:
             index = len(drawn) if len(drawn) < sample else generator.randrange(self.rows)
             if index < sample:
                 drawn[index : index + 1] = [texts]
-        if self._survey is None:
+        if survey is None:
             raise ValueError(f"{self.name} has no rows: it must have at least one document and its summary")
+        self._survey = survey
         earlier[self.name] = hashes
         self._sampled = len(drawn)
-        self._documents = [_text(row["document"], "document" in self._survey.sentences) for row in drawn]
+        self._documents = [_text(row["document"], "document" in survey.sentences) for row in drawn]
         if corpus.lines is not None:
             self._documents = [joined_lines(text, corpus.lines) for text in self._documents]
-        self._summaries = [_text(row["summary"], "summary" in self._survey.sentences, is_first=True) for row in drawn]
+        self._summaries = [_text(row["summary"], "summary" in survey.sentences, is_first=True) for row in drawn]
         languages = Counter(filter(None, map(probable_language, self._documents[:_LANGUAGE_SAMPLE])))
         self.guessed = languages.most_common(1)[0][0] if languages else None
         self.language = language or self.guessed or "en"
 
     def figures(self) -> dict[str, Any]:
         """All figures, ready for JSON."""
-        assert self._survey is not None
         scripts = Counter(filter(None, map(script_of, self._documents)))
         scores: dict[str, list[float]] = {"copy_rate": [], "copy_density": []}
         if self._documents:
@@ -157,7 +157,6 @@ class FileReport:
 
     def findings(self, figures: dict[str, Any]) -> Iterator[str]:
         """What looks wrong, each with what to do about it."""
-        assert self._survey is not None
         name, rows, sampled = self.name, max(self.rows, 1), max(self._sampled, 1)
         if figures["blank"]:
             yield f"{name}: {figures['blank']:,} of {rows:,} rows have a blank document or summary and are left out"

@@ -198,14 +198,6 @@ def _rouge(predictions, references, settings: Settings) -> dict[str, Scored]:
     return {name: mean_over_rows(getattr(columns, settings.rouge_part)) for name, columns in scores.items()}
 
 
-def _bleu(predictions, references, settings: Settings) -> dict[str, Scored]:
-    return bleu_measures(predictions, references, tokenizer_for(settings.language))
-
-
-def _chrf(predictions, references, settings: Settings) -> dict[str, Scored]:
-    return {"chrf": Scored(chrf_statistics(predictions, references), corpus_chrf)}
-
-
 def _bertscore(predictions, references, settings: Settings) -> dict[str, Scored]:
     # imported here, as below: no other measure needs torch
     from hf_summ.evaluation.pair_models import bertscore_scores
@@ -216,10 +208,6 @@ def _bertscore(predictions, references, settings: Settings) -> dict[str, Scored]
 def _novelty(predictions, sources, settings: Settings) -> dict[str, Scored]:
     options = settings.language, settings.average, settings.count, settings.count_punctuation
     return novelty_measures(predictions, sources, *options)
-
-
-def _support(predictions, sources, settings: Settings) -> dict[str, Scored]:
-    return {"support": mean_over_rows(support_scores(predictions, sources, settings.language))}
 
 
 def _entailment(predictions, sources, settings: Settings) -> dict[str, Scored]:
@@ -240,7 +228,9 @@ _TABLE = (
     Measure(
         "bleu",
         BLEU_TITLES,
-        _bleu,
+        lambda predictions, references, settings: bleu_measures(
+            predictions, references, tokenizer_for(settings.language)
+        ),
         "BLEU is that of the corpus, computed by sacrebleu.",
         columns=("bleu",),
         source="https://aclanthology.org/P02-1040",
@@ -248,7 +238,7 @@ _TABLE = (
     Measure(
         "chrf",
         {"chrf": "chrF"},
-        _chrf,
+        lambda predictions, references, _: {"chrf": Scored(chrf_statistics(predictions, references), corpus_chrf)},
         "chrF is F2 of the corpus's character n-grams, computed by sacrebleu.",
         source="https://aclanthology.org/W15-3049",
     ),
@@ -273,7 +263,9 @@ _TABLE = (
     Measure(
         "support",
         {"support": "Support, %"},
-        _support,
+        lambda predictions, sources, settings: {
+            "support": mean_over_rows(support_scores(predictions, sources, settings.language))
+        },
         "Support is the mean of two shares: of a summary's content words that occur in the document, and of its "
         "adjacent pairs that occur together in one sentence of the document. It is no fact check.",
         reads="sources",
@@ -312,12 +304,11 @@ def check_metrics(metrics: Iterable[str]) -> dict[str, str]:
     """The measures named on a command line as `name` or `name=MODEL`: name -> model, empty if it needs none."""
     models = {}
     for text in metrics:
-        name, equals, model = text.partition("=")
+        name, _, model = text.partition("=")
         check_choice("--metrics", name, MEASURES)
         needs = MEASURES[name].needs
-        if needs and not model:
-            raise ValueError(f"--metrics {text}: needs a model: name its {needs}, as in {name}=MODEL")
-        if equals and not needs:
-            raise ValueError(f"--metrics {text}: needs no model: give {name} alone")
+        if bool(needs) != bool(model):
+            hint = f"a model: name its {needs}, as in {name}=MODEL" if needs else f"no model: give {name} alone"
+            raise ValueError(f"--metrics {text}: needs {hint}")
         models[name] = model
     return models

@@ -193,10 +193,8 @@ class EntailmentModel(PairModel):
             yield " ".join(window)
 
 
-@lru_cache(maxsize=1)
-def entailment_model(name: str) -> EntailmentModel:
-    """The model of that name, loaded once."""
-    return EntailmentModel(name)
+# loaded once
+entailment_model = lru_cache(maxsize=1)(EntailmentModel)
 
 
 def entailment_scores(

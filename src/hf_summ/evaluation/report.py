@@ -130,10 +130,6 @@ class Evaluation:
             for measure in sorted(self._measures, key=lambda measure: measure.name == "novelty")
             for score in (_COPYING if measure.name == "novelty" else measure.columns or measure.titles)
         ]
-        numbers = {
-            name: {score: scored.number() for score, scored in of_text.items()}
-            for name, of_text in self._scored.items()
-        }
         return {
             "settings": {**asdict(settings), "stemming": settings.stemming, "hf_summ": __version__},
             "name": self.name,
@@ -144,8 +140,8 @@ class Evaluation:
             "differences": self._differences(),
             "texts": {name: self._of_texts(name) for name in self._firsts},
             "rows": {
-                name: {score: number for score, number in of_text.items() if number < pairs}
-                for name, of_text in numbers.items()
+                name: {score: number for score, scored in of_text.items() if (number := scored.number()) < pairs}
+                for name, of_text in self._scored.items()
             },
             "notes": [*self._warnings, *self._notes()],
         }
@@ -184,7 +180,6 @@ class Evaluation:
 
     @property
     def _compared(self) -> list[str]:
-        """The scores against the references other than ROUGE."""
         measures = [measure for measure in self._measures if measure.reads == "references"]
         return [score for measure in measures for score in measure.columns or measure.titles]
 

@@ -247,9 +247,11 @@ def _reader155(use_stemmer: bool, byte_limit: int | None, word_limit: int | None
     """The reader of English texts: other letters and surrogates become blanks, but count as bytes."""
     cuts: list[Callable[[list[bytes]], list[bytes]]] = []
     if byte_limit is not None:
-        cuts = [partial(_cut_bytes, limit=byte_limit, running=running) for running in (True, False)]
+        cuts = [
+            partial(_cut, limit=byte_limit, units=bytes, joined=bytes, running=running) for running in (True, False)
+        ]
     elif word_limit is not None:
-        cuts = [partial(_cut_words, limit=word_limit)]
+        cuts = [partial(_cut, limit=word_limit, units=_words_of, joined=b" ".join)]
 
     def cut_lines(cut: Callable, text: str) -> list[str]:
         lines = cut([readable(line).encode() for line in split(text) if line])
@@ -258,24 +260,18 @@ def _reader155(use_stemmer: bool, byte_limit: int | None, word_limit: int | None
     return Reader(read_words, stem if use_stemmer else None, *([partial(cut_lines, cut) for cut in cuts] or [split]))
 
 
-def _cut_bytes(lines: list[bytes], limit: int, running: bool) -> list[bytes]:
-    """The lines up to the first that reaches the limit, counted from the first line (`running`) or within a line."""
+def _cut(lines: list[bytes], limit: int, units: Callable, joined: Callable, running: bool = True) -> list[bytes]:
+    """The lines up to the unit that reaches the limit, counted from the first line (`running`) or within a line."""
     within, used = [], 0
     for line in lines:
-        if used + len(line) >= limit:
-            return [*within, line[: limit - used]]
+        content = units(line)
+        if used + len(content) >= limit:
+            return [*within, joined(content[: limit - used])]
         within.append(line)
-        used += len(line) if running else 0
+        used += len(content) if running else 0
     return within
 
 
-def _cut_words(lines: list[bytes], limit: int) -> list[bytes]:
-    """The lines up to the word that reaches the limit; an indent counts as a word, as in the script."""
-    within, used = [], 0
-    for line in lines:
-        words = _SPACE.split(line.rstrip()) if line.strip() else []
-        if used + len(words) >= limit:
-            return [*within, b" ".join(words[: limit - used])]
-        within.append(line)
-        used += len(words)
-    return within
+def _words_of(line: bytes) -> list[bytes]:
+    """The words between spaces; an indent counts as a word, as in the script."""
+    return _SPACE.split(line.rstrip()) if line.strip() else []

@@ -334,18 +334,18 @@ def weighted_lcs(batch: Batch) -> Counts:
     cuts = np.searchsorted(batch.line_texts, np.arange(len(batch.sizes)))
     for pair in range(len(hits)):
         peers, models = (_lines(batch, cuts[text], ends[text]) for text in (2 * pair, 2 * pair + 1))
-        whole = [Counter(batch.ids[batch.texts == text].tolist()) for text in (2 * pair, 2 * pair + 1)]
+        available = [Counter(batch.ids[batch.texts == text].tolist()) for text in (2 * pair, 2 * pair + 1)]
         bases[pair] = sum(len(model) ** _POWER for model in models) ** _POWER
         for model in models:
             matched = {position for peer in peers for position in _weighted_positions(model, peer)}
             run = 0
             for position in sorted(matched):
-                if min(counts[model[position]] for counts in whole) > 0:
+                if min(counts[model[position]] for counts in available) > 0:
                     run += 1
                     if position + 1 not in matched:
                         hits[pair] += run**_POWER
                         run = 0
-                    for counts in whole:
+                    for counts in available:
                         counts[model[position]] -= 1
     return hits, batch.sizes[::2] ** _POWER, bases
 

@@ -245,7 +245,6 @@ def _values(measure: OfSums, sums: np.ndarray) -> np.ndarray:
 
 
 def _bounds(values: np.ndarray, confidence: float) -> list[float]:
-    """Both ends of the interval."""
     return np.percentile(values, [50 - confidence / 2, 50 + confidence / 2]).tolist()
 
 

@@ -139,10 +139,10 @@ def warn_of_wordless(
         warnings.warn(no_words(finding, language), stacklevel=stacklevel)
 
 
-def first_of(rows: Sequence[object], largest: int = 5) -> str:
-    """The first `largest` rows, and the number of the others."""
-    more = f" and {len(rows) - largest} more" if len(rows) > largest else ""
-    return ", ".join(map(str, rows[:largest])) + more
+def first_of(rows: Sequence[object]) -> str:
+    """The first five rows, and the number of the others."""
+    more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
+    return ", ".join(map(str, rows[:5])) + more
 
 
 def no_words(finding: str, language: str) -> str:

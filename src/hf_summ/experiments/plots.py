@@ -64,7 +64,6 @@ def write_plot(report: dict[str, Any], path: Path) -> None:
 
 
 def _save(figure, report: dict[str, Any], blocks: Sequence[dict[str, Any]], path: Path) -> None:
-    """Write the figure, with captions above its panels."""
     captions = [
         f"{report['paper']}: {report['title']} (scale {report['scale']})",
         *(data_line(report, b) for b in blocks),

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,6 @@ from hf_summ.experiments.systems import (
     summaries_without_training,
 )
 from hf_summ.experiments.tables import JUDGEMENTS, SCALES, VOTES, Row, Table, load_table
-from hf_summ.models.checks import check_integer
 
 
 def judge_texts(table: Table, dataset: str, folder: str | None) -> dict[str, Any]:
@@ -90,8 +90,6 @@ def _read_votes(file: str, unit: str) -> tuple[dict[str, int], list[tuple[list[s
     try:
         report = parse_json(Path(file).read_text(encoding="utf-8"))
         counts = {name: report[name] for name in ("documents", "voters")}
-        for name, number in counts.items():
-            check_integer(name, number, 1)
         pairs = []
         for pair in report["pairs"]:
             # paths, with folders and extensions such as .jsonl.gz
@@ -107,8 +105,6 @@ def _read_votes(file: str, unit: str) -> tuple[dict[str, int], list[tuple[list[s
 
 def _shares(figures: Mapping[str, Any], voters: int, unit: str) -> list[float | None]:
     numbers, kappa = [figures[name] for name in ("wins", "losses", "ties")], figures["kappa"]
-    for number in numbers:
-        check_integer("votes", number, 0)
     total = voters if unit == "documents" else sum(numbers) / 100
     return [*(number / total if total else None for number in numbers), None if kappa is None else float(kappa)]
 
@@ -140,13 +136,9 @@ def _texts(table: Table) -> list[str]:
     return list(dict.fromkeys(row.text for row in table.rows if row.language_model is not None))
 
 
+_print_note = partial(print, file=sys.stderr, flush=True)
 # kind of table that reads no corpora -> the function that computes its blocks
 _JUDGED = {"language_models": judge_texts, "votes": count_votes}
-
-
-def print_note(message: str) -> None:
-    """Print a note for the user to standard error."""
-    print(message, file=sys.stderr, flush=True)
 
 
 def run_table(
@@ -155,7 +147,7 @@ def run_table(
     data: Mapping[str, str],
     flags: Sequence[str],
     output_dir: str,
-    announce: Callable[[str], None] = print_note,
+    announce: Callable[[str], None] = _print_note,
 ) -> dict[str, Any]:
     """Train and score a table's unfinished rows, and write `<table>_<scale>.json`, `.md`, `.tex` and plots `.png`.
 
@@ -311,7 +303,6 @@ def _pieces(system: System) -> Pieces | None:
 
 
 def _statistics(workplace: Workplace, dataset: str) -> dict[str, Any]:
-    """The statistics of one corpus."""
     outcomes = [_counted(workplace, row, dataset) for row in _rows(workplace.table, dataset)]
     return block_of_values(workplace.table, dataset, workplace.data_name(dataset), outcomes)
 

@@ -232,7 +232,6 @@ def rank_correlation(one: np.ndarray, other: np.ndarray) -> dict[str, float] | N
 
 
 def _pooled(scored: Sequence[Scored]) -> Scored:
-    """A measure over several seeds."""
     values = [one.value() for one in scored]
     seeds = tuple(value for value in values if value is not None)
     return Scored(np.sum([one.statistics for one in scored], axis=0), scored[0].measure, seeds)

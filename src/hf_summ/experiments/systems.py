@@ -9,8 +9,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -198,7 +197,6 @@ def run_all(workplace: Workplace, systems: Sequence[System]) -> Iterator[list[Ou
 
 
 def _run(workplace: Workplace, system: System, training: Job) -> Outcome:
-    """Train and decode."""
     perform(training)
     settings = decoding_settings(training.settings, system.row, training.folder, **system.decoding)
     decoding = Job(training.folder / "decodings" / decoding_fingerprint(settings), settings)
@@ -216,7 +214,6 @@ def _run(workplace: Workplace, system: System, training: Job) -> Outcome:
 
 
 def _facts(workplace: Workplace, row: Row, training: Job, decoding: Job) -> dict[str, Any]:
-    """The facts about a trained model for a report."""
     state = json.loads((training.folder / "trainer_state.json").read_text(encoding="utf-8"))
     parameters = 0
     for file in training.folder.glob("*.safetensors"):
@@ -328,12 +325,10 @@ def settle_data(workplace: Workplace, dataset: str, settings: dict[str, Any], sc
         return with_data(settings, {**corpus.given(), **workplace.data[dataset]})
     if corpus.dataset_name is not None or corpus.files:
         return with_data(settings, corpus.given())
-    if scale.toy_news is None:
+    if (sizes := scale.toy_news) is None:
         return settings
-    folder = workplace.folder / "toy_news" / "-".join(str(scale.toy_news[split]) for split in SPLITS)
-    with _made_once(folder) as draft:
-        if draft is not None:
-            make_corpus(draft, **scale.toy_news)
+    folder = workplace.folder / "toy_news" / "-".join(str(sizes[split]) for split in SPLITS)
+    _make_once(folder, lambda draft: make_corpus(draft, **sizes))
     return with_data(settings, {file_flag(split): str(folder / f"{split}.jsonl") for split in SPLITS})
 
 
@@ -363,17 +358,15 @@ def _jobs(workplace: Workplace, row: Row, dataset: str) -> tuple[Job, dict[str, 
 def _vocabulary(workplace: Workplace, settings: dict[str, Any], fitted: dict[str, Any], tags: str) -> Path:
     """The processor folder with a vocabulary fitted to the training documents; created if it does not exist."""
     data = data_fingerprint(settings, ("train",))
-    folder = workplace.folder / "processors" / fingerprint(data, fitted, tags)
-    with _made_once(folder) as draft:
-        if draft is not None:
-            sizes = ", ".join(f"{name} {value}" for name, value in fitted.items() if name != "units")
-            workplace.announce(
-                f"fitting {fitted.get('units', 'subwords')} to the training documents: {sizes}, tags {tags}"
-            )
-            rows = read_corpus(settings, ("train",))["train"]
-            texts = (text for row in rows for text in (row["document"], row["summary"]))
-            fit_processor(texts, tags=tags, **fitted).save_pretrained(draft)
-    return folder
+
+    def fit(draft: Path) -> None:
+        sizes = ", ".join(f"{name} {value}" for name, value in fitted.items() if name != "units")
+        workplace.announce(f"fitting {fitted.get('units', 'subwords')} to the training documents: {sizes}, tags {tags}")
+        rows = read_corpus(settings, ("train",))["train"]
+        texts = (text for row in rows for text in (row["document"], row["summary"]))
+        fit_processor(texts, tags=tags, **fitted).save_pretrained(draft)
+
+    return _make_once(workplace.folder / "processors" / fingerprint(data, fitted, tags), fit)
 
 
 def _with_phrases(workplace: Workplace, settings: dict[str, Any]) -> str:
@@ -384,38 +377,37 @@ def _with_phrases(workplace: Workplace, settings: dict[str, Any]) -> str:
         return name
     length = settings["max_source_length"]
     data = data_fingerprint(settings, ("train",))
+
+    def fit(draft: Path) -> None:
+        workplace.announce(f"fitting key phrases to the training documents, truncated to {length} tokens")
+        rows = read_corpus(settings, ("train",))["train"]
+        examples = rows[source_column(rows.column_names)]
+        fit_phrases(examples, processor, max_source_length=length).save_pretrained(draft)
+
     folder = workplace.folder / "processors" / fingerprint(data, name_of_processor(settings), "phrases", length)
-    with _made_once(folder) as draft:
-        if draft is not None:
-            workplace.announce(f"fitting key phrases to the training documents, truncated to {length} tokens")
-            rows = read_corpus(settings, ("train",))["train"]
-            examples = rows[source_column(rows.column_names)]
-            fit_phrases(examples, processor, max_source_length=length).save_pretrained(draft)
-    return str(folder)
+    return str(_make_once(folder, fit))
 
 
 def _frequencies(workplace: Workplace, settings: dict[str, Any]) -> Path:
     """The file with the training documents' document frequencies; created if it does not exist."""
     language = settings["language"]
     name = fingerprint(data_fingerprint(settings, ("train",)), language)
-    file = workplace.folder / "frequencies" / f"{name}.json"
-    with _made_once(file) as draft:
-        if draft is not None:
-            workplace.announce("counting the words of the training documents")
-            DocumentFrequencies.fit(read_corpus(settings, ("train",))["train"]["document"], language).save(draft)
-    return file.absolute()
+
+    def count(draft: Path) -> None:
+        workplace.announce("counting the words of the training documents")
+        DocumentFrequencies.fit(read_corpus(settings, ("train",))["train"]["document"], language).save(draft)
+
+    return _make_once(workplace.folder / "frequencies" / f"{name}.json", count).absolute()
 
 
-@contextmanager
-def _made_once(path: Path) -> Generator[Path | None]:
-    """The path at which to make a file or a folder that commands share; None if one of them has made it."""
+def _make_once(path: Path, make: Callable[[Path], None]) -> Path:
+    """Make a file or a folder that commands share, unless one of them has made it; returns its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{path}.lock"):
-        if path.exists():
-            yield None
-        else:
+        if not path.exists():
             with moved_into_place(path) as draft:
-                yield draft
+                make(draft)
+    return path
 
 
 def perform(job: Job) -> None:
@@ -475,7 +467,6 @@ def _follow(process: subprocess.Popen, log: Path, start: int) -> str:
 
 
 def _reason(output: str, status: int) -> str:
-    """The error of a failed run, in one line."""
     lines = [line.strip() for line in output.replace("\r", "\n").splitlines() if line.strip()]
     errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
     return errors[-1] if errors else f"{lines[-1] if lines else 'no output'} (exit status {status})"

@@ -12,7 +12,7 @@ from typing import Any
 from hf_summ.common.messages import one_line, progress_bar
 from hf_summ.data.sentences import pick_sentences, split_sentences
 from hf_summ.evaluation.words import split_words, warn_of_wordless
-from hf_summ.extractive.frequencies import DocumentFrequencies, best_first, distinct, tfidf_scores
+from hf_summ.extractive.frequencies import DocumentFrequencies, best_first, distinct, fitting, tfidf_scores
 from hf_summ.models.checks import check_integer, check_texts, is_list, is_number
 from hf_summ.models.text_documents import readable
 
@@ -104,10 +104,8 @@ class ConsistentStage:
     splitter: str = "sentencex"
 
     def __post_init__(self):
-        if self.share is not None and self.tokens is not None:
-            raise ValueError("`share` and `tokens` exclude each other: set only one")
-        if self.share is None and self.tokens is None:
-            raise ValueError("the consistent extractive stage needs `share` or `tokens`, what to keep of a document")
+        if (self.share is None) == (self.tokens is None):
+            raise ValueError("the consistent extractive stage needs either `share` or `tokens`, what to keep")
         if self.share is not None and not (is_number(self.share) and 0 < self.share <= 1):
             raise ValueError(f"`share` is {self.share!r:.80}, but must be above 0 and at most 1")
         if self.tokens is not None:
@@ -260,14 +258,8 @@ def keep_sentences(
         budget: the largest sum of the costs of the kept sentences.
         idf: document frequencies of a corpus; if not given, the document's sentences are the collection.
     """
-    if words and costs[0] > budget:
-        return [0]
-    chosen = []
-    for index in distinct([*range(min(_ALWAYS, len(words))), *best_first(tfidf_scores(words, idf))], words):
-        if costs[index] <= budget:
-            chosen.append(index)
-            budget -= costs[index]
-    return sorted(chosen)
+    order = [*range(min(_ALWAYS, len(words))), *best_first(tfidf_scores(words, idf))]
+    return fitting(distinct(order, words), costs, budget)
 
 
 def load_judge(name: str, **hub_settings: Any) -> Judge:
@@ -286,8 +278,6 @@ def _choose(
 ) -> list[tuple[list[str], list[int]]]:
     """Each document's sentences and the ascending indices of the kept ones, with all warnings."""
     check_texts("documents", documents)
-    if not isinstance(idf, DocumentFrequencies | str | os.PathLike | None):
-        raise TypeError(f"`idf` must be document frequencies or a file of them, but is {idf!r:.80}")
     table = idf if isinstance(idf, DocumentFrequencies | None) else DocumentFrequencies.load(idf)
     stage = ConsistentStage(idf=table, **settings)
     if next_sentence_model is None:

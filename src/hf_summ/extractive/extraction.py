@@ -1,25 +1,37 @@
-"""Extractive summaries by any method; the oracle is that of Nallapati et al. 2017."""
+"""Extractive summaries by any method; the oracle is that of Nallapati et al. 2017.
+
+LexRank and TextRank score each document separately; its sentences are the collection for inverse document frequencies.
+"""
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, chain, islice
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, chain
 from typing import Any
 
+import numpy as np
+
+from hf_summ.common.lazy import import_extra
 from hf_summ.common.messages import check_choice, progress_bar
 from hf_summ.data.sentence_rules import is_wrapped, joined_lines, wrapped_note
 from hf_summ.data.sentences import pick_sentences, split_sentences
 from hf_summ.evaluation.words import check_lengths, split_words, warn_of_wordless
-from hf_summ.extractive.centrality import lexrank_scores, textrank_scores
 from hf_summ.extractive.consistent import keep_sentences
-from hf_summ.extractive.frequencies import best_first, distinct, tfidf_scores
+from hf_summ.extractive.frequencies import best_first, distinct, fitting, tfidf_scores
 from hf_summ.models.checks import check_integer, check_list, check_texts, is_list
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 
 # the measure is the sum of ROUGE-n F over these n
 MEASURES = {"rouge1": (1,), "rouge2": (2,), "rouge12": (1, 2)}
-_CENTRALITIES = {"tfidf": tfidf_scores, "lexrank": lexrank_scores, "textrank": textrank_scores}
-METHODS = ("lead", "tail", "oracle", *_CENTRALITIES, "consistent")
+METHODS = ("lead", "tail", "oracle", "tfidf", "lexrank", "textrank", "consistent")
+# LexRank's threshold: sentences with a lower cosine are not linked (the best value in Erkan and Radev 2004)
+_THRESHOLD = 0.1
+# share of the random walk that follows links: TextRank's d, one minus LexRank's
+_DAMPING = 0.85
+# most sentences of a document: the similarities of so many take 2 GB
+MOST_SENTENCES = 10_000
+# PageRank ends when a step changes the ranks of all sentences by this much on average
+_TOLERANCE = 1e-9
 
 
 def greedy_oracle(
@@ -48,8 +60,8 @@ def greedy_oracle(
     best = 0.0
     while number is None or len(chosen) < number:
         if chosen and room is not None:
-            rest = room - sum(len(sentences[index]) for index in chosen)
-            candidates = {words: index for words, index in candidates.items() if len(words) <= rest}
+            budget = room - sum(len(sentences[index]) for index in chosen)
+            candidates = {words: index for words, index in candidates.items() if len(words) <= budget}
         trials = (sorted([*chosen, index]) for index in sorted(candidates.values()) if index not in chosen)
         scored = ((_score(list(chain.from_iterable(sentences[i] for i in trial)), counts), trial) for trial in trials)
         # `max` returns the first of equals
@@ -72,6 +84,83 @@ def _score(words: Sequence[str], references: dict[int, Counter]) -> float:
 
 def _ngrams(words: Sequence[str], n: int):
     return zip(*(words[shift:] for shift in range(n)), strict=False)
+
+
+def lexrank_scores(sentences: Sequence[Sequence[str]]) -> np.ndarray:
+    """LexRank with threshold 0.1: PageRank over the sentences linked by `lexrank_similarities`: (sentences,).
+
+    Erkan and Radev 2004, without their reranking. As there, a sentence is linked to itself.
+    """
+    return _pagerank((lexrank_similarities(sentences) > _THRESHOLD).astype(float))
+
+
+def textrank_scores(sentences: Sequence[Sequence[str]]) -> np.ndarray:
+    """TextRank: PageRank over the sentences with links weighted by `textrank_similarities`: (sentences,).
+
+    Mihalcea and Tarau 2004, equation 2.
+    """
+    return _pagerank(textrank_similarities(sentences))
+
+
+def lexrank_similarities(sentences: Sequence[Sequence[str]]) -> np.ndarray:
+    """idf-modified cosine of each pair (Erkan and Radev 2004): (sentences, sentences), 0 to 1.
+
+    0 for a sentence without words, or whose words all occur in every sentence.
+    """
+    counts = _counts(sentences)
+    # log(N / n) of each word, which occurs in n of the N sentences
+    idf = np.log(counts.shape[0] / (counts > 0).sum(axis=0))
+    vectors = counts.multiply(idf).tocsr()
+    norms = np.sqrt(vectors.multiply(vectors).sum(axis=1))
+    scales = np.divide(1, norms, out=np.zeros_like(norms), where=norms > 0)
+    vectors = vectors.multiply(scales[:, None]).tocsr()
+    return (vectors @ vectors.T).toarray()
+
+
+def textrank_similarities(sentences: Sequence[Sequence[str]]) -> np.ndarray:
+    """Common words divided by log lengths of each pair: (sentences, sentences), 0 on the diagonal.
+
+    Mihalcea and Tarau 2004: |common words| / (log |a| + log |b|); 0 for two sentences of one word each, for which that
+    is undefined.
+    """
+    present = (_counts(sentences) > 0).astype(float)
+    similarities = (present @ present.T).toarray()
+    logs = np.log([max(len(words), 1) for words in sentences])
+    scales = logs[:, None] + logs[None, :]
+    # the quotient needs a logarithm above 0
+    similarities[scales == 0] = 0
+    np.divide(similarities, scales, out=similarities, where=scales > 0)
+    np.fill_diagonal(similarities, 0)
+    return similarities
+
+
+def _counts(sentences: Sequence[Sequence[str]]):
+    """How often each word is in each sentence: a sparse array (sentences, words)."""
+    text = import_extra("sklearn.feature_extraction.text", "lexrank and textrank need scikit-learn", "extractive")
+    # scikit-learn needs SciPy
+    from scipy import sparse
+
+    # the sentences are already split into words
+    return sparse.csr_array(text.CountVectorizer(analyzer=lambda words: words, dtype=float).fit_transform(sentences))
+
+
+def _pagerank(weights: np.ndarray) -> np.ndarray:
+    """The stationary distribution of the random walk along weighted links: (sentences,), with sum 1."""
+    number = len(weights)
+    sums = weights.sum(axis=1)
+    ranks = np.full(number, 1 / number)
+    change = np.inf
+    # each step shrinks the change to at most 0.85 of it, so this always ends
+    while change > number * _TOLERANCE:
+        # from a sentence without links, the walk continues at any
+        shares = np.divide(ranks, sums, out=np.zeros(number), where=sums > 0)
+        following = _DAMPING * (shares @ weights + ranks[sums == 0].sum() / number) + (1 - _DAMPING) / number
+        change = np.abs(following - ranks).sum()
+        ranks = following
+    return ranks
+
+
+_CENTRALITIES = {"tfidf": tfidf_scores, "lexrank": lexrank_scores, "textrank": textrank_scores}
 
 
 def extract(
@@ -183,6 +272,8 @@ def _choose(
         flat = [sentence for of_text in own for sentence in of_text]
         words = [split_words(sentence, language) for sentence in flat]
         limit = number if room is None else None
+        costs = [1] * len(words) if room is None else [max(len(sentence), 1) for sentence in words]
+        budget = number if room is None else room
         if not any(words):
             wordless.append(row)
             yield joined, flat, []
@@ -190,14 +281,15 @@ def _choose(
             assert references is not None
             yield joined, flat, greedy_oracle(words, split_words(references[row], language), limit, measure, room)
         elif method in _CENTRALITIES:
-            try:
-                scores = _CENTRALITIES[method](words)
-            except ValueError as error:
-                raise ValueError(f"row {row}: {error}") from error
-            yield joined, flat, _fitting(distinct(best_first(scores), words), words, limit, room)
+            if method != "tfidf" and len(words) > MOST_SENTENCES:
+                raise ValueError(
+                    f"row {row}: the document has {len(words):,} sentences, but lexrank and textrank compare at most "
+                    f"{MOST_SENTENCES:,} with each other: choose tfidf or consistent, whose memory grows with the "
+                    "length alone"
+                )
+            yield joined, flat, fitting(distinct(best_first(_CENTRALITIES[method](words)), words), costs, budget)
         elif method == "consistent":
-            costs = [1] * len(words) if room is None else [max(len(sentence), 1) for sentence in words]
-            yield joined, flat, keep_sentences(words, costs, number if room is None else room)
+            yield joined, flat, keep_sentences(words, costs, budget)
         else:
             yield joined, flat, _at_an_end(method, own, words, limit, room)
     if documents:
@@ -221,15 +313,3 @@ def _at_an_end(
         return sorted(order)
     sizes = accumulate(len(words[index]) for index in order)
     return sorted(order[: max(sum(size <= room for size in sizes), 1)])
-
-
-def _fitting(order: Iterable[int], words: Sequence[Sequence[str]], limit: int | None, room: int | None) -> list[int]:
-    """The ascending indices of the first `limit` sentences, or of those whose words fit in `room` together."""
-    if room is None:
-        return sorted(islice(order, limit))
-    chosen: list[int] = []
-    for index in order:
-        if not chosen or len(words[index]) <= room:
-            chosen.append(index)
-            room -= len(words[index])
-    return sorted(chosen)

@@ -116,6 +116,19 @@ def distinct(order: Iterable[int], words: Sequence[Sequence[str]]) -> list[int]:
     return list(firsts.values())
 
 
+def fitting(order: Iterable[int], costs: Sequence[int], budget: int) -> list[int]:
+    """The ascending indices of the sentences that are taken in this order while they fit into a budget.
+
+    One that does not fit is passed over; the first is taken alone if it does not fit.
+    """
+    chosen: list[int] = []
+    for index in order:
+        if not chosen or costs[index] <= budget:
+            chosen.append(index)
+            budget -= costs[index]
+    return sorted(chosen)
+
+
 def best_first(scores: np.ndarray) -> list[int]:
     """The indices of scores from the highest to the lowest; the earlier of equal ones comes first."""
     if not len(scores):

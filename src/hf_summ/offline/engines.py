@@ -335,8 +335,6 @@ def on_ray(
 
 
 class _Actor:
-    """A process of a Ray cluster that summarizes shards."""
-
     def __init__(self, work: Work):
         self._work = work
 

@@ -13,7 +13,7 @@ from typing import Any
 from filelock import AcquireReturnProxy, FileLock, Timeout
 
 from hf_summ.common.files import check_hub_reachable, content_hash
-from hf_summ.common.messages import progress_bar, unknown_choice
+from hf_summ.common.messages import check_choice, progress_bar
 from hf_summ.common.records import changed, read_record, shown, write_record
 from hf_summ.data.streams import FileRows, streamed_files
 from hf_summ.models.checks import check_integer
@@ -109,8 +109,7 @@ def summarize_rows(
     numbers = {"rows_per_shard": rows_per_shard, "num_processes": num_processes, "batch_size": batch_size}
     for name, number in numbers.items():
         check_integer(name, number, 1)
-    if format not in FORMATS:
-        raise ValueError(unknown_choice("`format`", format, FORMATS))
+    check_choice("`format`", format, FORMATS)
     names = [files] if isinstance(files, str | Path) else files
     source = FileRows(streamed_files(list(map(str, names))))
     folder = Path(output).resolve()

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hf_summ.common.messages import unknown_choice
+from hf_summ.common.messages import check_choice
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -28,8 +28,7 @@ def bundled_model(name: str = DEFAULT_MODEL) -> Path:
     Raises:
         ValueError: there is no such model, or its folder is missing or damaged.
     """
-    if name not in (names := bundled_models()):
-        raise ValueError(unknown_choice("`name`", name, names))
+    check_choice("`name`", name, bundled_models())
     from hf_summ.checkpoints.folders import model_problem
 
     folder = FOLDER / name

@@ -127,6 +127,15 @@ def create_app(service: Service) -> FastAPI:
             for result in results
         ]
 
+    _add_status(app, service, keyed)
+    for path in _PAGE:
+        app.add_route(path, _page, include_in_schema=False)
+    return app
+
+
+def _add_status(app: FastAPI, service: Service, keyed: list[Any]) -> None:
+    """Add the routes that describe the service; its metrics need the key."""
+
     @app.get("/health", response_class=PlainTextResponse)
     async def health() -> str:
         """Whether the process is alive."""
@@ -145,11 +154,7 @@ def create_app(service: Service) -> FastAPI:
     @app.get("/metrics", response_class=PlainTextResponse, dependencies=keyed)
     async def counters():
         """Counters for Prometheus."""
-        return PlainTextResponse(metrics.exposition(), media_type="text/plain; version=0.0.4")
-
-    for path in _PAGE:
-        app.add_route(path, _page, include_in_schema=False)
-    return app
+        return PlainTextResponse(service.metrics.exposition(), media_type="text/plain; version=0.0.4")
 
 
 @asynccontextmanager

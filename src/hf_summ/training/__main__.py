@@ -69,7 +69,6 @@ def _resume_hint(folder: str, reason: str) -> str:
 
 
 def _is_full(folder: str) -> bool:
-    """Whether the disk of an output folder is full."""
     return Path(folder).is_dir() and shutil.disk_usage(folder).free < _FULL
 
 

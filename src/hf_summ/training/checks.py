@@ -11,7 +11,7 @@ from transformers.training_args import ParallelMode
 from transformers.utils import is_liger_kernel_available
 
 from hf_summ.common.flags import Flag
-from hf_summ.common.messages import unknown_choice
+from hf_summ.common.messages import check_choice
 from hf_summ.models.checks import FINITE, Range
 
 # more than any machine or corpus needs
@@ -91,22 +91,18 @@ def check_inherited(arguments: Seq2SeqTrainingArguments) -> None:
     if sizes.tp_enabled or sizes.cp_enabled or sizes.sp_enabled:
         raise ValueError(f"parallelism of tensors, contexts and sequences is not supported: {_INSTEAD}")
     for name in arguments.report_to or ():
-        if name not in ("all", "none", *INTEGRATION_TO_CALLBACK):
-            raise ValueError(unknown_choice("--report_to", name, ("none", *INTEGRATION_TO_CALLBACK)))
+        check_choice("--report_to", name, ("none", "all", *INTEGRATION_TO_CALLBACK))
         if name not in ("all", "none", *get_available_reporting_integrations()):
             raise ImportError(f"--report_to {name}: needs {name}: pip install {name}, or give --report_to none")
     if arguments.use_liger_kernel and not is_liger_kernel_available():
         raise ImportError("--use_liger_kernel: needs liger-kernel: pip install liger-kernel")
-    backend, mode = arguments.torch_compile_backend, arguments.torch_compile_mode
-    backends = [backend.value.lower() for backend in DynamoBackend]
-    if backend is not None and backend.lower() not in backends:
-        raise ValueError(unknown_choice("--torch_compile_backend", backend, backends))
-    if mode is not None:
-        # imported here, as below: it takes seconds
+    if (backend := arguments.torch_compile_backend) is not None:
+        check_choice("--torch_compile_backend", backend.lower(), [backend.value.lower() for backend in DynamoBackend])
+    if (mode := arguments.torch_compile_mode) is not None:
+        # imported here: it takes seconds
         from torch._inductor import list_mode_options
 
-        if mode not in list_mode_options():
-            raise ValueError(unknown_choice("--torch_compile_mode", mode, list_mode_options()))
+        check_choice("--torch_compile_mode", mode, list_mode_options())
 
 
 def check_devices(arguments: TrainingArguments) -> None:

@@ -3,6 +3,7 @@
 import copy
 import logging
 import textwrap
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -138,7 +139,6 @@ def _with_folders(start: ModelArguments) -> ModelArguments:
 
 
 def _check_lora(lora: LoraArguments, start: ModelArguments, adapter: Adapter | None) -> None:
-    """Raise a ValueError if new LoRA matrices cannot be added to the model."""
     if lora.lora_r is not None and adapter is not None:
         raise ValueError(
             f"--lora_r {lora.lora_r}: {adapter.name} is an adapter already: omit the flag to continue its training, or "
@@ -216,7 +216,6 @@ def generation_config(
 def _new_model(
     config: PreTrainedConfig, processor: Processor, start: ModelArguments, hub: dict[str, str | None]
 ) -> PreTrainedModel:
-    """A model with new weights, for the processor's vocabulary."""
     if hasattr(processor, "align"):
         processor.align(config)
     else:
@@ -354,23 +353,19 @@ def _fit(model: PreTrainedModel, processor: Processor, lengths: Lengths, resize:
             )
         model.resize_token_embeddings(tokens)
     positions = source_positions(model)
-    if positions is not None and positions < lengths.source:
-        try:
-            if resize is False or not can_grow:
-                raise NotImplementedError
+    if positions is not None and positions < lengths.source and can_grow and resize is not False:
+        with suppress(NotImplementedError):
             model.resize_position_embeddings(lengths.source)
-        except NotImplementedError:
+            logger.warning(f"positions were enlarged from {positions} to {lengths.source} tokens")
+    longest = max(lengths.target, lengths.evaluation_target)
+    for flag, positions, length in (
+        ("max_source_length", source_positions(model), lengths.source),
+        ("max_target_length", target_positions(model), longest),
+    ):
+        if positions is not None and positions < length:
             raise ValueError(
-                f"--max_source_length {lengths.source}: {model.config.model_type} has positions for {positions} "
-                "tokens; lower it, or choose a model that allows --resize_position_embeddings"
-            ) from None
-        logger.warning(f"positions were enlarged from {positions} to {lengths.source} tokens")
-    longest, positions = max(lengths.target, lengths.evaluation_target), target_positions(model)
-    if positions is not None and positions < longest:
-        raise ValueError(
-            f"--max_target_length {longest}: the decoder of {model.config.model_type} has positions for {positions} "
-            "tokens; lower it"
-        )
+                f"--{flag} {length}: {model.config.model_type} has positions for {positions} tokens; lower it"
+            )
 
 
 def add_lora(model: PreTrainedModel, lora: LoraArguments) -> Any:
@@ -384,7 +379,4 @@ def add_lora(model: PreTrainedModel, lora: LoraArguments) -> Any:
         lora_dropout=lora.lora_dropout or 0.0,
         target_modules=lora.lora_target_modules,
     )
-    try:
-        return peft.get_peft_model(model, config)
-    except ValueError as error:
-        raise ValueError(f"--lora_target_modules: {one_line(error):.300}") from error
+    return peft.get_peft_model(model, config)

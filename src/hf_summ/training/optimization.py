@@ -5,6 +5,7 @@ import logging
 import math
 import re
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 from torch import nn
@@ -126,24 +127,13 @@ def cosine_factor(warmup_steps: int, period: int, minimum: float = 0.0) -> Calla
     return factor
 
 
-def build_schedule(
-    optimizer: torch.optim.Optimizer,
-    name: str,
-    warmup_steps: int,
-    training_steps: int,
-    d_model: int,
-    learning_rate: float,
-    period: int | None = None,
-    minimum_learning_rate: float = 0.0,
-    noam_scale: float = 1.0,
-) -> LambdaLR:
-    """The schedule `noam` or `cosine` for an optimizer; every group's rate is multiplied by the same factor."""
-    if name == "noam":
-        return LambdaLR(optimizer, noam_factor(d_model, warmup_steps, noam_scale))
-    if not 0 <= minimum_learning_rate <= learning_rate:
-        raise ValueError(
-            f"--minimum_learning_rate {minimum_learning_rate}: must be from 0 to --learning_rate ({learning_rate})"
-        )
-    period = period or max(1, training_steps - warmup_steps)
-    minimum = minimum_learning_rate / learning_rate if learning_rate else 0.0
-    return LambdaLR(optimizer, cosine_factor(warmup_steps, period, minimum))
+def build_schedule(optimizer: torch.optim.Optimizer, arguments: Any, training_steps: int, d_model: int) -> LambdaLR:
+    """The arguments' schedule, `noam` or `cosine`; every group's rate is multiplied by the same factor."""
+    warmup_steps = arguments.get_warmup_steps(training_steps)
+    if arguments.schedule == "noam":
+        return LambdaLR(optimizer, noam_factor(d_model, warmup_steps, arguments.noam_scale))
+    rate, minimum = arguments.learning_rate, arguments.minimum_learning_rate
+    if not 0 <= minimum <= rate:
+        raise ValueError(f"--minimum_learning_rate {minimum}: must be from 0 to --learning_rate ({rate})")
+    period = arguments.schedule_period or max(1, training_steps - warmup_steps)
+    return LambdaLR(optimizer, cosine_factor(warmup_steps, period, minimum / rate if rate else 0.0))

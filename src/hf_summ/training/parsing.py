@@ -63,8 +63,8 @@ def _short_run(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[
     # the peak of Adam's rate suits a short run too, unlike the rates of a Noam schedule, Adadelta or Adagrad
     is_adam = settings.get("optimizer") in ("adam", "adamw") or not settings.keys() & {"optimizer", "optim"}
     optimizer = {"optimizer": "adam", "optim": None, "learning_rate": 1e-3, "learning_rates": [NULL]}
-    given = {"eval_strategy": "no", "save_strategy": "steps", **settings, **changes}
-    counted = [step for step in ("eval", "save") if given[f"{step}_strategy"] != "no"]
+    effective = {"eval_strategy": "no", "save_strategy": "steps", **settings, **changes}
+    counted = [step for step in ("eval", "save") if effective[f"{step}_strategy"] != "no"]
     return {
         **({} if is_adam and settings.get("schedule") != "noam" else optimizer),
         "schedule": None,
@@ -105,16 +105,11 @@ def read_settings(path: str) -> dict[str, Any]:
     try:
         text = file.read_text(encoding="utf-8")
         content = parse_json(text) if file.suffix == ".json" else parse_yaml(text)
-    except OSError as error:
-        raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
-    except (yaml.YAMLError, ValueError) as error:
-        raise ValueError(f"{path}: cannot be read as {file.suffix[1:]}: {one_line(error)}") from None
-    if not isinstance(content, dict) or not content:
-        raise ValueError(f"{path}: must contain `key: value` lines")
-    try:
+        if not isinstance(content, dict) or not content:
+            raise ValueError("must contain `key: value` lines")
         return settings_of(content)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+    except (OSError, yaml.YAMLError, ValueError) as error:
+        raise ValueError(f"{path}: {one_line(error)}") from None
 
 
 def settings_of(content: Mapping[str, Any]) -> dict[str, Any]:

@@ -262,12 +262,9 @@ def _check_steps(arguments: RunArguments) -> None:
             "and give its name on the Hub as --model_name_or_path"
         )
     if arguments.corpus.streaming:
-        names = ("train_tokens_per_batch", "min_coverage", "extract_share", "extract_tokens")
-        for name in names:
+        for name in ("train_tokens_per_batch", "min_coverage", "extract_share", "extract_tokens"):
             if getattr(training, name, None) or getattr(arguments.data, name, None):
                 raise ValueError(f"--streaming: excludes --{name}, which reads all rows first")
-        if training.max_steps <= 0:
-            raise ValueError("--streaming: needs --max_steps, because the length of a stream is unknown")
     if training.n_gpu > 1:
         logger.warning(f"only 1 of {training.n_gpu} GPUs is used: start with `accelerate launch` to use them all")
         training._n_gpu = 1

@@ -1,8 +1,19 @@
 """Blind human evaluation: sheets to vote on, and reports of the votes."""
 
-from hf_summ.votes.collecting import Votes, read_votes
 from hf_summ.votes.report import fleiss_kappa, krippendorff_alpha, vote_report
-from hf_summ.votes.sheets import PROTOCOLS, Item, Key, Protocol, Sheet, as_csv, as_page, make_sheets, read_key
+from hf_summ.votes.sheets import (
+    PROTOCOLS,
+    Item,
+    Key,
+    Protocol,
+    Sheet,
+    Votes,
+    as_csv,
+    as_page,
+    make_sheets,
+    read_key,
+    read_votes,
+)
 
 __all__ = [
     "Item",

@@ -10,7 +10,7 @@ from hf_summ import __version__
 from hf_summ.common.pages import markdown_table
 from hf_summ.evaluation.report import shown_interval, shown_p_value
 from hf_summ.evaluation.significance import bootstrap_interval, examples_to_decide, paired_randomization, sign_test
-from hf_summ.votes.collecting import Votes, missing_votes
+from hf_summ.votes.sheets import Votes, missing_votes
 
 # significance level
 _LEVEL = 0.05

@@ -85,8 +85,6 @@ def test_best_without_evaluations(run_folder, tmp_path):
 
 
 def test_nothing_is_left_of_an_average_that_fails(run_folder, tmp_path):
-    with pytest.raises(ValueError, match="no checkpoint to average"):
-        average_checkpoints([], tmp_path / "mean")
     with pytest.raises(ValueError, match="the checkpoints of one run, but there are 2 folders"):
         average_checkpoints([run_folder, run_folder], tmp_path / "mean", last=1)
     tiny.cut(run_folder / "checkpoint-10" / "model.safetensors")
@@ -95,8 +93,8 @@ def test_nothing_is_left_of_an_average_that_fails(run_folder, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     save_file({"w": torch.zeros(1)}, other / "model.safetensors")
-    with pytest.raises(ValueError, match=r"other does not match .*checkpoint-20: w has shape"):
+    with pytest.raises(ValueError, match=r"other does not match .*checkpoint-20: \S+ is missing there, but \["):
         average_checkpoints([run_folder / "checkpoint-20", other], tmp_path / "mean")
-    with pytest.raises(FileExistsError, match="run is not empty: name a new folder"):
+    with pytest.raises(ValueError, match="run: must be a new or empty folder"):
         average_checkpoints(run_folder, run_folder, last=1)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "run"]

@@ -104,15 +104,6 @@ def test_accepted_changes_apply_from_the_checkpoint_on(settings, out, caplog):
 
 
 @pytest.mark.thorough
-def test_changes_that_group_the_parameters_otherwise_are_refused(settings, out):
-    path = settings(**SAVING)
-    main([path])
-    interrupt(out, 4)
-    with pytest.raises(ValueError, match=r"checkpoint-4: its optimizer has other parameter groups .* keep"):
-        main([path, "--learning_rates", "shared=0.1", "--accept_changes"])
-
-
-@pytest.mark.thorough
 def test_optimizer_of_another_kind_is_refused_before_anything_is_prepared(settings, out):
     path = settings(**SAVING)
     main([path])

@@ -17,6 +17,7 @@ import yaml
 from huggingface_hub import ModelCard, parse_eval_result_entries
 from transformers import pipeline
 
+from hf_summ.evaluation.measures import Settings
 from hf_summ.training.folder.ledger import Ledger
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.results.card_results import Results
@@ -434,7 +435,7 @@ def test_data_set_in_a_folder_is_not_one_of_the_hub(settings, dataset_folder, tm
 
 def test_scores_that_the_hub_must_not_get():
     scores = {"rouge1": 50.0, "novel1": 3.0, "bleu": float("nan"), "samples": 2}
-    results = Results("test", 2, scores, ["rouge1", "bleu", "novel1"], "rouge_score", "en")
+    results = Results("test", 2, scores, ["rouge1", "bleu", "novel1"], Settings(rouge_mode="rouge_score"))
     assert results.hub_scores == ["rouge1"]
     assert results.as_markdown().splitlines()[-3:] == [
         "| ROUGE-1          |      50.00 |",

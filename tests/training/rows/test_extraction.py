@@ -142,8 +142,8 @@ def test_a_run_reads_what_is_kept_and_says_so(settings, tmp_path, bert_folder, c
         ({"extract_idf": "idf.json"}, "^--extract_idf idf.json: needs --extract_share or --extract_tokens$"),
         ({"next_sentence_model": "bert"}, "^--next_sentence_model bert: needs --extract_share or --extract_tokens$"),
         ({"extract_splits": "test"}, "^--extract_splits test: needs --extract_share or --extract_tokens$"),
-        ({"extract_share": 0.5, "extract_idf": "no.json"}, "^--extract_idf no.json is not a file written by `hf-s"),
-        ({"extract_share": 0.5, "next_sentence_model": "no"}, "^--next_sentence_model no cannot be loaded as a next-"),
+        ({"extract_share": 0.5, "extract_idf": "no.json"}, "^no.json is not a file written by `hf-s"),
+        ({"extract_share": 0.5, "next_sentence_model": "no"}, "^no cannot be loaded as a next-"),
     ],
 )
 def test_wrong_flags_are_reported_before_anything_starts(settings, flags, message):
@@ -153,7 +153,7 @@ def test_wrong_flags_are_reported_before_anything_starts(settings, flags, messag
 
 def test_frequencies_of_another_language(settings, tmp_path):
     DocumentFrequencies({}, 2, "de").save(tmp_path / "idf.json")
-    with pytest.raises(ValueError, match=r"^--extract_idf the document frequencies are of language 'de', but"):
+    with pytest.raises(ValueError, match=r"^the document frequencies are of language 'de', but"):
         tiny.check([settings(extract_share=0.5, extract_idf=str(tmp_path / "idf.json"))])
 
 

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSeq2SeqLM, TrainerState
 
 from hf_summ.checkpoints.folders import (
@@ -21,7 +20,8 @@ from hf_summ.checkpoints.folders import (
     weight_files,
     weights_problem,
 )
-from hf_summ.common.files import moved_into_place
+from hf_summ.common.files import check_new_folder, moved_into_place
+from hf_summ.models.checks import check_integer
 from hf_summ.models.quantization_int8 import Int8Config
 
 logger = logging.getLogger(__name__)
@@ -51,14 +51,12 @@ def average_checkpoints(
         The folders that were averaged.
 
     Raises:
-        ValueError: fewer checkpoints than requested, an unreadable one, or weights that do not match.
-        FileExistsError: `output` is not empty.
+        ValueError: fewer checkpoints than requested, an unreadable one, weights that do not match, or `output` is not
+            empty.
     """
     chosen = [Path(folders)] if isinstance(folders, str | os.PathLike) else [Path(folder) for folder in folders]
     if len(chosen) == 1:
         chosen = _choose(chosen[0], last, best)
-    elif not chosen:
-        raise ValueError("no checkpoint to average")
     elif last is not None or best is not None:
         raise ValueError(
             f"`last` and `best` choose among the checkpoints of one run, but there are {len(chosen)} folders"
@@ -67,9 +65,7 @@ def average_checkpoints(
         problem = weights_problem(folder)
         if problem is not None:
             raise ValueError(f"{folder} cannot be averaged: {problem}")
-    output = Path(output)
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise FileExistsError(f"{output} is not empty: name a new folder for the average")
+    check_new_folder("--output", output := Path(output))
     in_8_bits = dtype is torch.int8
     weights = _mean_weights(chosen, torch.float32 if in_8_bits else dtype)
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -88,8 +84,7 @@ def _choose(run_folder: Path, last: int | None, best: int | None) -> list[Path]:
     if (last is None) == (best is None):
         raise ValueError("the checkpoints of a run need either `last` or `best`: set one of them")
     number = (best if last is None else last) or 0
-    if number < 1:
-        raise ValueError(f"`{'last' if best is None else 'best'}` is {number}, but must be at least 1")
+    check_integer("last" if best is None else "best", number, 1)
     checkpoints = []
     for step, folder in checkpoint_folders(run_folder):
         problem = checkpoint_problem(folder)
@@ -121,25 +116,18 @@ def _scores(checkpoint: Path) -> dict[int, float]:
 
 def _mean_weights(folders: list[Path], dtype: torch.dtype | None) -> dict[str, torch.Tensor]:
     total: dict[str, torch.Tensor] = {}
-    dtypes: dict[str, torch.dtype] = {}
+    weights: dict[str, torch.Tensor] = {}
     for folder in folders:
-        names = set()
-        for file in weight_files(folder):
-            with safe_open(file, framework="pt") as tensors:
-                for name in tensors.keys():  # noqa: SIM118 (safe_open is not a mapping)
-                    tensor = tensors.get_tensor(name)
-                    names.add(name)
-                    dtypes[name] = tensor.dtype
-                    if folder is folders[0]:
-                        total[name] = tensor.to(torch.float32, copy=True)
-                    elif name in total and total[name].shape == tensor.shape:
-                        total[name] += tensor.float()
-                    else:
-                        raise ValueError(f"{folder} does not match {folders[0]}: {name} has shape {list(tensor.shape)}")
-        if names != total.keys():
-            missing = ", ".join(sorted(total.keys() - names))
-            raise ValueError(f"{folder} does not match {folders[0]}: it has no weights for {missing}")
-    return {name: (tensor / len(folders)).to(dtype or dtypes[name]).contiguous() for name, tensor in total.items()}
+        weights = {name: tensor for file in weight_files(folder) for name, tensor in load_file(file).items()}
+        total = total or {name: torch.zeros_like(tensor, dtype=torch.float32) for name, tensor in weights.items()}
+        ours, theirs = ({name: [*tensor.shape] for name, tensor in of.items()} for of in (weights, total))
+        if ours != theirs:
+            name = min(name for name in ours | theirs if ours.get(name) != theirs.get(name))
+            shapes = ours.get(name, "missing"), theirs.get(name, "missing")
+            raise ValueError(f"{folder} does not match {folders[0]}: {name} is {shapes[0]} there, but {shapes[1]} here")
+        for name, tensor in weights.items():
+            total[name] += tensor
+    return {name: (total[name] / len(folders)).to(dtype or tensor.dtype) for name, tensor in weights.items()}
 
 
 def _copy_model_files(source: Path, target: Path) -> None:

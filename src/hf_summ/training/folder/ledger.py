@@ -33,7 +33,7 @@ def locked(folder: str | Path) -> Generator[None]:
 
     Raises:
         FolderInUse: another run holds the lock.
-        ValueError: the folder cannot be written to.
+        OSError: the folder cannot be written to.
     """
     lock = FileLock(Path(folder) / LOCK, timeout=0)
     try:
@@ -44,10 +44,6 @@ def locked(folder: str | Path) -> Generator[None]:
     except NotImplementedError:
         # some clusters' file systems do not support locks
         logger.warning(f"{folder} cannot be locked: start no other run there")
-    except OSError as error:
-        raise ValueError(
-            f"--output_dir {folder}: cannot be written to ({error.strerror}): name another folder"
-        ) from None
     try:
         yield
     finally:

@@ -228,19 +228,18 @@ def _are_equal(before: Mapping[str, Any], now: Mapping[str, Any], settings: Iter
 
 def named_checkpoint(training: SummarizationTrainingArguments) -> str | None:
     """The checkpoint named by --resume_from_checkpoint, `no`, or None for the run's last one."""
-    named = training.resume_from_checkpoint
-    if named is None or named.lower() in ("true", "yes"):
+    checkpoint = training.resume_from_checkpoint
+    if checkpoint is None or checkpoint.lower() in ("true", "yes"):
         return None
-    if named.lower() in ("false", "no"):
+    if checkpoint.lower() in ("false", "no"):
         return "no"
-    problem = resume_problem(named)
+    problem = resume_problem(checkpoint)
     if problem is not None:
-        raise ValueError(f"--resume_from_checkpoint {named}: {problem}")
-    return named
+        raise ValueError(f"--resume_from_checkpoint {checkpoint}: {problem}")
+    return checkpoint
 
 
 def _checked(resumption: Resumption, training: SummarizationTrainingArguments, model: PreTrainedModel) -> Resumption:
-    """The resumption."""
     checkpoint = resumption.checkpoint
     if resumption.changes and not (training.accept_changes and checkpoint):
         accept = f"; --accept_changes resumes from {checkpoint} with the changes" if checkpoint else ""
@@ -255,7 +254,6 @@ def _checked(resumption: Resumption, training: SummarizationTrainingArguments, m
 
 
 def _check_optimizer(checkpoint: str, training: SummarizationTrainingArguments) -> None:
-    """Raise a ValueError if a checkpoint was written with another type of optimizer."""
     path = Path(checkpoint) / "training_args.json"
     settings = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     before = settings.get("optimizer") or settings.get("optim")

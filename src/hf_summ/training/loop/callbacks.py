@@ -223,6 +223,5 @@ class BrightnessCallback(TrainerCallback):
 
 
 def _set_epochs_trained(model, state: TrainerState) -> None:
-    """Set the number of whole epochs in a model's config."""
     # rounding may leave the sum of steps slightly below the whole epoch
     base_model(model).config.epochs_trained = int((state.epoch or 0.0) + 1e-6)

@@ -167,7 +167,6 @@ class RowwiseTrainer(Seq2SeqTrainer):
 
 
 def _of_source(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The inputs that belong to the documents."""
     return {name: value for name, value in inputs.items() if name != "labels" and "decoder" not in name}
 
 

@@ -127,24 +127,14 @@ class SummarizationTrainer(RowwiseTrainer):
         args = self.args
         optimizer = self.optimizer if optimizer is None else optimizer
         if self.lr_scheduler is None and args.schedule is not None:
-            self.lr_scheduler = build_schedule(
-                optimizer,
-                args.schedule,
-                warmup_steps=args.get_warmup_steps(num_training_steps),
-                training_steps=num_training_steps,
-                d_model=getattr(self.model.config, "d_model", None) or self.model.config.hidden_size,
-                learning_rate=args.learning_rate,
-                period=args.schedule_period,
-                minimum_learning_rate=args.minimum_learning_rate,
-                noam_scale=args.noam_scale,
-            )
+            d_model = getattr(self.model.config, "d_model", None) or self.model.config.hidden_size
+            self.lr_scheduler = build_schedule(optimizer, args, num_training_steps, d_model)
         scheduler = super().create_scheduler(num_training_steps, optimizer)
         if self.applies_changes:
             self.add_callback(ChangesCallback(optimizer, scheduler))
         return scheduler
 
     def _load_scaler(self, checkpoint: str | None) -> None:
-        """Load the state of the scaler, if this run has one."""
         if self.accelerator.scaler is not None:
             super()._load_scaler(checkpoint)
 
@@ -278,15 +268,7 @@ class SummarizationTrainer(RowwiseTrainer):
             # the schedule depends on the length of this run
             self.lr_scheduler = None
         self._is_prepared = True
-        try:
-            output = super().train(resume_from_checkpoint, *args, **kwargs)
-        except ValueError as error:
-            if "parameter group" not in str(error):
-                raise
-            raise ValueError(
-                f"{resume_from_checkpoint}: its optimizer has other parameter groups ({error}): keep --learning_rates "
-                "and --weight_decay unchanged, or start a new run with --model_name_or_path"
-            ) from error
+        output = super().train(resume_from_checkpoint, *args, **kwargs)
         return output._replace(training_loss=output.metrics["train_loss"])
 
     @property

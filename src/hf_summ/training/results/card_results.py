@@ -10,7 +10,7 @@ from huggingface_hub import EvalResult, EvalResultEntry, eval_result_entries_to_
 from hf_summ.common.files import shared_name
 from hf_summ.common.pages import markdown_table
 from hf_summ.data.sentences import splitter_version
-from hf_summ.evaluation.measures import MEASURES, RougeMode, Settings, Several, measure_of, title_of
+from hf_summ.evaluation.measures import MEASURES, Settings, measure_of, title_of
 from hf_summ.evaluation.report import OF_SEVERAL, shown_value
 
 
@@ -24,22 +24,18 @@ class Results:
         scores: by name, see `Scorer`; the bounds of an interval are `X_low` and `X_high`, and LEAD's scores have the
             prefix `lead<n>_`.
         columns: names of the summary scores to show, where present.
-        rouge_mode, language, several: as for `hf_summ.evaluation.rouge_scores`.
+        settings: those with which the scores were computed.
         lead_sentences: LEAD's number of sentences, or None without LEAD.
         is_whole: whether all documents of the split were scored.
-        rouge_tokenizer: as for `Scorer`.
     """
 
     split: str
     documents: int
     scores: Mapping[str, float]
     columns: Sequence[str]
-    rouge_mode: RougeMode
-    language: str
+    settings: Settings
     lead_sentences: int | None = None
     is_whole: bool = True
-    several: Several | None = None
-    rouge_tokenizer: str | None = None
 
     @property
     def shown(self) -> list[str]:
@@ -81,11 +77,11 @@ class Results:
         sentences = []
         if any(name.startswith("rouge") for name in self.shown):
             program = {"rouge_score": "Google's rouge-score", "rouge155": "the Perl script ROUGE-1.5.5"}
-            settings = Settings(rouge_mode=self.rouge_mode, language=self.language, several=self.several)
+            settings, mode = self.settings, self.settings.rouge_mode
             sentences.append(
-                f"ROUGE is F in points, computed like {program[self.rouge_mode]} (`--rouge_mode {self.rouge_mode}`; "
+                f"ROUGE is F in points, computed like {program[mode]} (`--rouge_mode {mode}`; "
                 f"stemming: {settings.stemming}; sentences by {splitter_version(settings.splitter)}"
-                f"{f'; subwords of {shared_name(self.rouge_tokenizer)}' if self.rouge_tokenizer else ''})."
+                f"{f'; subwords of {shared_name(settings.rouge_tokenizer)}' if settings.rouge_tokenizer else ''})."
             )
             if self.scores.get("references", 1) > 1:
                 which = OF_SEVERAL[settings.of_several]
@@ -120,7 +116,7 @@ class Results:
                 metric_type=str(_hub_metric(name)),
                 metric_name=title_of(name),
                 metric_value=round(self.scores[name], 4),
-                metric_args={"rouge_mode": self.rouge_mode} if name.startswith("rouge") else None,
+                metric_args={"rouge_mode": self.settings.rouge_mode} if name.startswith("rouge") else None,
             )
             for name in self.hub_scores
         ]
@@ -141,7 +137,7 @@ class Results:
                 continue
             notes = f"{title_of(name)}, {self.documents} documents of {self.split}"
             if name.startswith("rouge"):
-                notes += f", F in points, {self.rouge_mode}"
+                notes += f", F in points, {self.settings.rouge_mode}"
             if f"{name}_low" in self.scores:
                 notes += f", 95% interval {_shown(self.scores[f'{name}_low'])} to {_shown(self.scores[f'{name}_high'])}"
             task = dataset_config or "default"

@@ -90,8 +90,7 @@ def make_card(
     model_id = name_on_hub if training.push_to_hub and name_on_hub else Path(training.output_dir).resolve().name
     name = one_line(readable(Path(model_id).name))
     shell = command_line([*map(_public, command)], trainer.accelerator.num_processes, " \\\n    ") if command else None
-    score_names = [] if scorer is None else [name for names in scorer.columns for name in names]
-    results = _results(arguments, documents, metrics, score_names)
+    results = [] if scorer is None else _results(arguments, documents, metrics, scorer)
     architecture = type(base_model(model))
     needed = {"lora": is_adapted(model), "spacy": getattr(model.config, "tags", "none") != "none"}
     card = ModelCard.from_template(
@@ -157,7 +156,6 @@ def _public(token: str) -> str:
 
 
 def _metadata(arguments: RunArguments, model: PreTrainedModel, name: str, results: Sequence[Results]) -> ModelCardData:
-    """The metadata of a card for the Hub."""
     corpus, hub_dataset = arguments.corpus, _hub_dataset(arguments.corpus)
     # the Hub's YAML keeps neither lone surrogates nor all ends of lines
     config = corpus.dataset_config_name and one_line(readable(corpus.dataset_config_name))
@@ -303,7 +301,6 @@ def _data_name(corpus: Corpus, split: str) -> str:
 
 
 def _file_name(name: str) -> str:
-    """A corpus file, or a pair of files, without its local folders."""
     return ", ".join(Path(file).name for file in name.split(","))
 
 
@@ -374,27 +371,16 @@ def _is_limited(data: DataArguments, split: str, number: int) -> bool:
 
 
 def _results(
-    arguments: RunArguments, documents: Mapping[str, int], metrics: Mapping[str, float], columns: Sequence[str]
+    arguments: RunArguments, documents: Mapping[str, int], metrics: Mapping[str, float], scorer: Scorer
 ) -> list[Results]:
     """The scores of the splits that the finished model was evaluated on."""
-    training, data, results = arguments.training, arguments.data, []
+    columns, results = [name for names in scorer.columns for name in names], []
     for split, prefix in (("test", "predict_"), ("validation", "eval_")):
         scores = {name.removeprefix(prefix): value for name, value in metrics.items() if name.startswith(prefix)}
         if scores:
-            results.append(
-                Results(
-                    split,
-                    documents[split],
-                    scores,
-                    columns,
-                    training.rouge_mode,
-                    data.language,
-                    lead_sentences=training.lead_sentences if split == "test" else None,
-                    is_whole=not _is_limited(data, split, documents[split]),
-                    several=training.several_references,
-                    rouge_tokenizer=training.rouge_tokenizer,
-                )
-            )
+            number, lead = documents[split], arguments.training.lead_sentences if split == "test" else None
+            is_whole = not _is_limited(arguments.data, split, number)
+            results.append(Results(split, number, scores, columns, scorer.settings, lead, is_whole))
     return results
 
 

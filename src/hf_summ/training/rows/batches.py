@@ -1,6 +1,5 @@
 """Batches measured in tokens, equal for any number of processes."""
 
-import heapq
 from collections.abc import Iterator, Sequence
 
 import datasets
@@ -92,16 +91,12 @@ class BatchOrder(Sampler[list[int]]):
 
 def even_out(batches: Sequence[list[int]], multiple: int) -> list[list[int]]:
     """Halve the batches with the most rows until their number is a multiple of `multiple`, if there are enough rows."""
-    missing = -len(batches) % multiple
-    if not missing:
-        return list(batches)
-    # the halves replace their batch in place, which keeps the order by length
-    heap = [(-len(batch), index, batch) for index, batch in enumerate(batches)]
-    heapq.heapify(heap)
-    while missing and len(heap[0][2]) > 1:
-        _, index, batch = heapq.heappop(heap)
-        middle = len(batch) // 2
-        for half in (batch[:middle], batch[middle:]):
-            heapq.heappush(heap, (-len(half), index, half))
-        missing -= 1
-    return [batch for _, _, batch in sorted(heap, key=lambda entry: entry[1])]
+    evened = list(batches)
+    for _ in range(-len(batches) % multiple):
+        largest = max(range(len(evened)), key=lambda index: len(evened[index]))
+        batch = evened[largest]
+        if len(batch) < 2:
+            break
+        # the halves replace their batch in place, which keeps the order by length
+        evened[largest : largest + 1] = batch[: len(batch) // 2], batch[len(batch) // 2 :]
+    return evened

@@ -109,19 +109,12 @@ def load_extraction(
     # results depend on the files' contents, not on their names
     table, judge, contents = None, None, []
     if data.extract_idf is not None:
-        try:
-            table = DocumentFrequencies.load(data.extract_idf)
-            table.check_language(data.language)
-        except ValueError as error:
-            raise ValueError(f"--extract_idf {error}") from error
+        table = DocumentFrequencies.load(data.extract_idf)
         contents.append(content_hash(data.extract_idf))
     if data.next_sentence_model is None:
         logger.warning(UNCHECKED)
     else:
-        try:
-            judge = NextSentenceModel(data.next_sentence_model, cache_dir=hub.cache_dir, token=hub.token)
-        except ValueError as error:
-            raise ValueError(f"--next_sentence_model {error}") from error
+        judge = NextSentenceModel(data.next_sentence_model, cache_dir=hub.cache_dir, token=hub.token)
         contents.append(judge.fingerprint())
     counts_tokens = data.extract_tokens is not None
     stage = ConsistentStage(
@@ -150,7 +143,6 @@ def _shorten(rows: dict[str, list], stage: ConsistentStage) -> dict[str, list]:
 
 
 def _tags_of(document: str, tags: Any, choice: tuple[list[str], list[int]]) -> str:
-    """The tags of a document's kept sentences."""
     spans = sentence_places(document, choice[0])
     return json.dumps(tags_within(document, tags, [spans[index] for index in choice[1]]))
 

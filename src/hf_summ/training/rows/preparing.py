@@ -210,11 +210,11 @@ def describe_truncation(
         full = np.flatnonzero(token_lengths(prepared, column) >= limit)
         if not len(full):
             continue
-        whole = np.array(whole_lengths(rows.select(full[:MEASURED])[:], processor, prefix, column))
-        truncated = whole[whole > limit]
+        untruncated = np.array(whole_lengths(rows.select(full[:MEASURED])[:], processor, prefix, column))
+        truncated = untruncated[untruncated > limit]
         if len(truncated):
-            number = round(len(full) * len(truncated) / len(whole))
-            about = "" if len(full) == len(whole) else "about "
+            number = round(len(full) * len(truncated) / len(untruncated))
+            about = "" if len(full) == len(untruncated) else "about "
             lines.append(
                 f"{about}{number:,} of {len(rows):,} {texts} ({number / len(rows):.0%}) are truncated to "
                 f"{limit:,} tokens, which keeps {(limit / truncated).mean():.0%} of their tokens"
