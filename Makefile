@@ -42,8 +42,9 @@ quickstart: install
 	$(VENV)/bin/hf-summ vocabulary $(QUICKSTART)/data/train.jsonl --output $(QUICKSTART)/processor --vocab_size 2000 --tags none
 	$(VENV)/bin/python run_summarization.py configs/quickstart.yaml
 
+# the benches' 8,000 tests are all thorough, and each worker would collect them
 test: lint
-	$(call SUITE,$(VENV)) -m "not thorough"
+	$(call SUITE,$(VENV)) -m "not thorough" --ignore tests/benches
 
 test-all: lint
 	$(call SUITE,$(VENV)) --hypothesis-profile thorough

@@ -8,9 +8,9 @@ import random
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 # libraries read these at import, and test modules import them after this file
 CACHE = tempfile.mkdtemp(prefix="hf_summ_tests_")
@@ -41,6 +41,12 @@ SENTENCES = [
     "Engineers said that the crossing carries 4,000 cars an hour.",
     "Critics called the price too high, and the council promised a report.",
 ]
+
+
+def first(values: Iterable[Any], number: int = 1) -> list[Any]:
+    """The values of a parameter, of which `make test` runs the first ones."""
+    values = list(values)
+    return [*values[:number], *(pytest.param(value, marks=pytest.mark.thorough) for value in values[number:])]
 
 
 def word_piece_tokenizer(texts: list[str], vocab_size: int, **settings) -> "PreTrainedTokenizerFast":

@@ -8,6 +8,7 @@ _BERT = "BERT reads subwords, not embeddings"
 _RECURRENT = "it has no layers whose states could be returned"
 _FIXED = "the vocabulary is BERT's"
 _NESTED = "the nested BERT records its own outputs"
+_RANK = "its rank of 20 exceeds that of oblong layers, where PEFT fails"
 _FROZEN = "a frozen BERT is in evaluation mode, and recomputes nothing"
 
 # patterns of a test's and of an architecture's name -> why it cannot apply
@@ -40,9 +41,12 @@ PROCESSOR_TESTS: dict[tuple[str, str], str] = {
 PEFT_TESTS: dict[tuple[str, str], str] = {
     ("test_generate_with_mixed_adapter_batches-*", "[!b]*"): "beams share a document's keys, so they are refused",
     ("test_generate_half_prec-*", "copy_transformer-bert"): "its mask has a hole, which BERT's windows refuse",
+    ("test_merge_layers-BeftConfig", "[gchp]*"): "BEFT merges into biases, which some of the adapted layers lack",
+    ("test_weighted_combination_of_adapters-LoraConfig", "[gcd]*"): _RANK,
     ("*_layer_indexing-*", "drgd"): "it has no numbered layers",
     ("*_layer_indexing-*", "pointer_generator"): "it has no numbered layers",
     ("*-PrefixTuningConfig", "[!b]*"): "these decoders keep a state of their own, not PEFT's keys and values",
+    ("test_disable_adapter-PrefixTuningConfig", "bart"): "transformers 5.24 no longer generates from PEFT's prefix",
     ("*-Prompt*Config", "copy_transformer-bert"): _BERT,
     (
         "*-Prompt*Config",

@@ -46,21 +46,29 @@ for function in vars(SUITE.TestEncoderDecoderModels).values():
             pytest.mark.parametrize("model_id", TUNED)(function)
 
 
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """A folder with the models of `TUNED`, under their names."""
+    folder = tmp_path_factory.mktemp("models")
+    for name, made in TUNED.items():
+        made.model().float().save_pretrained(folder / name)
+    return folder
+
+
 class TestTuners(SUITE.TestEncoderDecoderModels):
     """Each test with the models of `TUNED` in place of PEFT's own."""
 
     @pytest.fixture(autouse=True)
-    def folder(self, request, tmp_path, monkeypatch):
-        """Saves the test's model under its name in the working directory, or skips a test that is listed."""
+    def working_directory(self, request, models, monkeypatch):
+        """The folder of all models, which tests name as on the Hub; skips a test that is listed."""
         settings = getattr(request.node, "callspec", None)
         if settings is None or "model_id" not in settings.params:
             pytest.skip("reads a model of the Hub")
         name, tuner = (settings.params[key] for key in ("model_id", "config_cls"))
         if why := reason(PEFT_TESTS, f"{request.node.originalname}-{tuner.__name__}", name):
             pytest.skip(f"listed: {why}")
-        monkeypatch.chdir(tmp_path)
+        monkeypatch.chdir(models)
         self.architecture = TUNED[name]
-        self.architecture.model().float().save_pretrained(name)
 
     def prepare_inputs_for_testing(self):
         """Two documents, the second of which is shorter."""

@@ -44,6 +44,7 @@ def test_one_file_gives_its_summary_alone(run, files, expected):
     assert "summarizing" not in errors
 
 
+@pytest.mark.thorough
 def test_training_is_not_imported(files):
     """Neither the recipe nor the libraries that it alone needs: a second of CPU."""
     heavy = ["datasets", "pandas", "pyarrow", "transformers.trainer", "hf_summ.training", "hf_summ.offline"]

@@ -131,6 +131,12 @@ def test_columns_that_cannot_be_used(load, tmp_path, ending, columns, message):
         load(train_file=file, **columns)
 
 
+def test_texts_alone_are_documents_without_summaries(load, tmp_path):
+    file = write(tmp_path / "rows.jsonl", json_lines([{"id": 1, "text": "a"}]))
+    with pytest.raises(ValueError, match="no summary column; the columns are id, text: name one with `summary_column`"):
+        load(train_file=file)
+
+
 def test_row_without_the_column(load, tmp_path):
     file = write(tmp_path / "rows.jsonl", json_lines([*ROWS, {"document": "d", "id": 1}]))
     with pytest.raises(ValueError, match=r"rows.jsonl, line 5: no column 'summary'; the columns are document, id"):

@@ -44,6 +44,7 @@ def test_training_s_predictions_hold_both(write, name):
 
 def test_other_kinds_of_rows(write):
     assert read_predictions(write("a.json", '[{"summary": "one"},\n {"summary": "two"}]')).texts() == ["one", "two"]
+    assert read_references(write("a.jsonl", [{"text": "one", "ID": 1}])).texts() == ["one"]
     read = read_predictions(write("a.csv", 'id,prediction\n3,"one, two"\n4,\n'))
     assert (read.texts(), read.ids) == (["one, two", ""], ["3", "4"])
 
@@ -101,7 +102,7 @@ def test_ids_count_where_each_row_has_one(write):
         ("a.jsonl", '{"prediction": "a"}\n{"predic', "a.jsonl, line 2: not a JSON row"),
         ("a.json", '[{"prediction": "a"},\n{', "a.json, line 2: not a JSON row"),
         ("a.jsonl", '"a"', "a.jsonl, line 1: a row must be an object"),
-        ("a.jsonl", '{"text": "a", "id": 1}', "no prediction column; the columns are text, id: name one with"),
+        ("a.jsonl", '{"text": "a", "more": 1}', "no prediction column; the columns are text, more: name one with"),
         ("a.jsonl", '{"prediction": "a"}\n{"summary": "b"}', "a.jsonl, line 2: no column 'prediction'; the columns"),
         ("a.jsonl", '{"prediction": ["a", 3]}', "line 1: 'prediction' must be text, but is a list with int: 3"),
         ("a.jsonl", '{"prediction": 3}', "'prediction' must be text, but is int: 3"),

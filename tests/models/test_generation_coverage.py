@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from hf_summ.models.generation_mixin import CoveragePenaltyLogitsProcessor
+from tests.conftest import first
 from tests.models.architectures import COPY_TRANSFORMER, COPY_TRANSFORMER_BERT, DRGD_PRINTED, GDLF, GDLF_COPY
 from tests.models.naive_search import all_texts
 
@@ -43,7 +44,7 @@ def best_text(model, inputs, beta, alpha):
 
 
 @pytest.mark.parametrize("overrides", ATTENTIONS)
-@pytest.mark.parametrize("use_cache", [True, pytest.param(False, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("use_cache", first([True, False]))
 @pytest.mark.parametrize(("beta", "alpha"), [(0.0, 0.9), (1.0, 0.0), (5.0, 0.9)])
 def test_coverage_penalty_finds_the_best_of_all_texts(beta, alpha, use_cache, overrides):
     model, inputs = toy(**overrides)

@@ -56,7 +56,7 @@ def assert_equals_naive(inputs, *settings, padding_mask=None):
 KINDS = {"1d": (1, False), "2d": (3, False), "circular": (3, True)}
 
 # one position, shorter than the window, the chunk itself, many chunks and a rest, and windows far beyond the chunk
-SHAPES = [(1, 5), (1, 1), (4, 11), (10, 11), (37, 11), (27, 13), (24, 1), (45, 3), (50, 31)]
+SHAPES = [(1, 5), (1, 1), (4, 11), (10, 11), (37, 11), (27, 13), (24, 1), (45, 3), (23, 21)]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -22,6 +22,8 @@ def opened(browser, address):
         tab.on("pageerror", lambda error: problems.append(str(error)))
         tab.on("request", lambda request: urls.append(request.url))
         tab.goto(address)
+        # Chromium complains if a test is faster than the first rendering, which focuses the text
+        tab.wait_for_selector("#document:focus")
         return tab
 
     yield open_page

@@ -1,6 +1,8 @@
 """Flags of the recipe and of the commands that summarize: settings of `generate()`, and of the extractive stage."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 from hf_summ.common.flags import flag
 from hf_summ.models.checks import SETTINGS, Range
@@ -62,3 +64,8 @@ def extraction_flags(*others: str) -> type:
         )
 
     return ExtractionFlags
+
+
+def extracts(settings: Mapping[str, Any]) -> bool:
+    """Whether the settings include the consistent extractive stage."""
+    return any(settings.get(name) is not None for name in ("extract_share", "extract_tokens"))

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from hf_summ.checkpoints.decoding import extracts
 from hf_summ.cli.summarize_rows import add_row_flags, run_rows, takes_rows
 from hf_summ.cli.summarizers import (
     STANDARD_INPUT,
@@ -112,7 +113,7 @@ def _notes(read: list[tuple[str | list[str], dict[str, Any]]], arguments: argpar
         shares = (
             f"{details['read_tokens'] / details['source_tokens']:.0%} of {_shown([name])}" for name, details in cut
         )
-        if arguments.extract_share is not None or arguments.extract_tokens is not None:
+        if extracts(vars(arguments)):
             yield f"the extractive stage kept {shown([*shares])}"
         else:
             hint = ": set --long_documents to windows to read all, or to extract to read the most important sentences"

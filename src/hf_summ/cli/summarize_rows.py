@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from hf_summ.checkpoints.decoding import extracts
 from hf_summ.cli import end_on_sigterm
 from hf_summ.cli.summarizers import (
     ExtractionFlags,
@@ -169,7 +170,7 @@ def _notes(outcome: Any, arguments: argparse.Namespace) -> Iterator[str]:
         yield f"{outcome.failed:,} of these rows have no summary: see their column 'error'"
     if outcome.cut:
         read = 1 - outcome.cut_tokens / outcome.source_tokens
-        shortens = arguments.extract_share is not None or arguments.extract_tokens is not None
+        shortens = extracts(vars(arguments))
         what = "shortened by the extractive stage, which kept" if shortens else "too long for the model, which read"
         yield f"{outcome.cut:,} of them were {what} {read:.0%} of their tokens"
     if outcome.unlike:

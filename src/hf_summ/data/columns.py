@@ -62,14 +62,9 @@ def choose_columns(
 
     Unnamed columns of documents and summaries are the first usual ones among `columns`, but not `blank` ones.
     """
-    chosen = {
-        "document": choose_column(
-            columns, text_column, DOCUMENT_COLUMNS, where, "with `text_column`", summary_column, blank
-        ),
-        "summary": choose_column(
-            columns, summary_column, SUMMARY_COLUMNS, where, "with `summary_column`", text_column, blank
-        ),
-    }
+    document = choose_column(columns, text_column, DOCUMENT_COLUMNS, where, "with `text_column`", summary_column, blank)
+    summary = choose_column(columns, summary_column, SUMMARY_COLUMNS, where, "with `summary_column`", document, blank)
+    chosen = {"document": document, "summary": summary}
     if prefix_column is not None:
         chosen[PREFIX_COLUMN] = choose_column(columns, prefix_column, (), where, "with `prefix_column`")
     if len(set(chosen.values())) < len(chosen):
@@ -87,7 +82,7 @@ def choose_column(
     other: str | None = None,
     blank: Collection[str] = (),
 ) -> str:
-    """The column `name` or, if it is None, the first usual one among `columns`.
+    """The column `name` or, if it is None, the first usual one among `columns`, or `text` if it is alone but for `id`.
 
     Args:
         hint: how to name a column, for the message.
@@ -97,7 +92,8 @@ def choose_column(
     free = [column for column in columns if column not in (name, other)]
     spelled = {column.strip().lower(): column for column in reversed(free)}
     written = {column: own for column, own in spelled.items() if own not in blank}
-    first = (names[column] for names in (written, spelled) for column in usual if column in names)
+    alone = ("text",) if spelled.keys() <= {"id", "text"} else ()
+    first = (names[column] for names in (written, spelled) for column in (*usual, *alone) if column in names)
     choice = name or next(first, None) or _numbered(spelled, usual)
     if choice is not None and (choice in columns or ((several := names_in(choice)) and several <= {*columns})):
         return choice

@@ -10,6 +10,7 @@ from typing import Any
 
 import sentencex
 
+from hf_summ.common.lazy import import_extra
 from hf_summ.common.messages import check_choice, one_line
 from hf_summ.data.languages import language_code
 from hf_summ.data.sentence_rules import LINES, NEAR, is_end, joined_lines, twin_and_starts, unwrapped
@@ -172,11 +173,7 @@ def _segment_english(line: str) -> list[str]:
 @cache
 def _sentencizer() -> Any:
     """spaCy's English tokenizer and sentencizer, which are rule-based and need no model."""
-    try:
-        import spacy
-    except ImportError as error:
-        raise ImportError("`splitter` 'spacy' needs spaCy: pip install 'hf-summ[extractive]'") from error
-    pipeline = spacy.blank("en")
+    pipeline = import_extra("spacy", "`splitter` 'spacy' needs spaCy", "extractive").blank("en")
     pipeline.add_pipe("sentencizer")
     # the default limit is for models, whose memory grows with the text
     pipeline.max_length = sys.maxsize

@@ -279,9 +279,7 @@ def _read(file: str, texts: str, column: str | None, lists: Sequence[str] | None
 
 
 def _column(columns: list[str], texts: str, name: str | None, where: str, blank: set[str]) -> str:
-    """The column `name` of the texts, or the usual one, which is none of the blank ones; or that of texts alone."""
-    if name is None and columns in (["text"], ["id", "text"]):
-        return "text"
+    """The column `name` of the texts, or the usual one, which is none of the blank ones."""
     if texts == "predictions":
         return prediction_column(columns, name, where, blank)
     hint = f"with `{_SETTINGS[texts]}`"

@@ -132,11 +132,6 @@ def training_fingerprint(settings: Mapping[str, Any]) -> str:
     return fingerprint(resolved_config(settings), flags, data, name_of_processor(settings))
 
 
-def extracts(settings: Mapping[str, Any]) -> bool:
-    """Whether the settings include the consistent extractive stage."""
-    return any(settings.get(name) is not None for name in ("extract_share", "extract_tokens"))
-
-
 def decoding_settings(settings: Mapping[str, Any], row: Row, model: Path, **own: Any) -> dict[str, Any]:
     """The flags of a trained row's decoding.
 

@@ -19,6 +19,7 @@ import numpy as np
 from filelock import FileLock
 from safetensors import safe_open
 
+from hf_summ.checkpoints.decoding import extracts
 from hf_summ.common.files import moved_into_place
 from hf_summ.common.messages import one_line
 from hf_summ.data.columns import source_column
@@ -33,7 +34,6 @@ from hf_summ.experiments.settings import (
     data_fingerprint,
     decoding_fingerprint,
     decoding_settings,
-    extracts,
     fingerprint,
     name_of_processor,
     resolved_config,

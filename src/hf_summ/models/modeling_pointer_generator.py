@@ -43,6 +43,7 @@ class BidirectionalLstm(nn.LSTM):
 
         The last hidden states and cells are those of either direction's last token, (B, 2 width) each.
         """
+        # here and below `shape[0]`, not `len`, which would fix the number of rows in a graph
         start = inputs.new_zeros(2, inputs.shape[0], self.hidden_size)
         # not torch's own list of them, which accelerate does not update
         weights = list(self.parameters())

@@ -17,6 +17,7 @@ from transformers.modelcard import extract_hyperparameters_from_trainer
 
 import hf_summ
 from hf_summ.checkpoints.adapters import base_model, is_adapted
+from hf_summ.checkpoints.decoding import extracts
 from hf_summ.common.files import bundled_folder, write_atomically
 from hf_summ.common.messages import one_line
 from hf_summ.common.pages import markdown_table
@@ -346,7 +347,7 @@ def _splits(arguments: RunArguments, documents: Mapping[str, int]) -> str:
 def _extraction(arguments: RunArguments, documents: Mapping[str, int]) -> str | None:
     """What the extractive stage kept of the documents; None without that stage."""
     data = arguments.data
-    if data.extract_share is None and data.extract_tokens is None:
+    if not extracts(vars(data)):
         return None
     share, tokens = data.extract_share, data.extract_tokens
     selection = f"a share of {share:g} of the sentences" if tokens is None else f"sentences of {tokens:,} tokens"

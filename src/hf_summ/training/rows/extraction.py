@@ -10,6 +10,7 @@ from typing import Any
 
 import datasets
 
+from hf_summ.checkpoints.decoding import extracts
 from hf_summ.checkpoints.loading import ModelArguments, Processor
 from hf_summ.common.files import content_hash
 from hf_summ.data import sentences
@@ -97,7 +98,7 @@ def load_extraction(
     Args:
         hub: the folder and the token of downloads.
     """
-    if data.extract_share is None and data.extract_tokens is None:
+    if not extracts(vars(data)):
         return None
     splits = SPLITS_OF[data.extract_splits or "both"]
     for split in set(splits) & corpus.keys():
