@@ -207,7 +207,12 @@ def test_flags_may_have_dashes(tmp_path, capsys):
 
 
 def test_version_and_help(capsys):
-    for argv, said in (["--version"], f"hf-summ {__version__}\n"), (["--help"], "Summarize text files"):
+    for argv, said in (
+        (["--version"], f"hf-summ {__version__}\n"),
+        (["--help"], "Summarize text files"),
+        (["summarize", "--help"], "usage: hf-summ summarize [options] [FILE ...]\n\n"),
+        (["prepare", "--help"], "usage: hf-summ prepare --output FOLDER [options] CORPUS FOLDER\n\n"),
+    ):
         with pytest.raises(SystemExit) as end:
             main(argv)
         assert end.value.code == 0

@@ -69,6 +69,33 @@ def write_swisstext(folder):
     write_csv(folder / "data_train.csv", rows)
 
 
+def write_wmt16(folder, language, training, validation, test):
+    """The first corpus has the row; the others have a blank sentence, which is left out."""
+    (folder / "training").mkdir()
+    (folder / "dev").mkdir()
+    for number, stem in enumerate(training):
+        row = {"document": "", "summary": "leer"} if number else ROWS["train"]
+        write(folder / "training" / f"{stem}.en", f"{row['document']}\n")
+        write(folder / "training" / f"{stem}.{language}", f"{row['summary']}\n")
+    for split, stem in (("validation", validation), ("test", test)):
+        for side, text in (("src.en", ROWS[split]["document"]), (f"ref.{language}", ROWS[split]["summary"])):
+            # a translator's name stands before the references alone
+            head = '<refset>\n<doc sysid="ref">\n' if side.startswith("ref") else "<srcset>\n"
+            write(folder / "dev" / f"{stem}-{side}.sgm", f'{head}<p>\n<seg id="1">{text}</seg>\n</p>\n')
+
+
+def write_wmt16_en_de(folder):
+    training = ["europarl-v7.de-en", "commoncrawl.de-en", "news-commentary-v11.de-en"]
+    write_wmt16(folder, "de", training, "newstest2013", "newstest2014-deen")
+    # another language's test set, and the other direction
+    for name in ("newstest2014-fren-src.en", "newstest2014-deen-src.de"):
+        write(folder / "dev" / f"{name}.sgm", '<seg id="1">other</seg>\n')
+
+
+def write_wmt16_en_ro(folder):
+    write_wmt16(folder, "ro", ["europarl-v8.ro-en", "SETIMES.en-ro"], "newsdev2016-enro", "newstest2016-enro")
+
+
 WRITERS = {
     "xsum": write_xsum_corpus,
     "cnn_dailymail": write_cnn_dailymail,
@@ -76,6 +103,8 @@ WRITERS = {
     "gigaword": write_gigaword,
     "multi_news": write_multi_news,
     "lcsts": write_lcsts,
+    "wmt16_en_de": write_wmt16_en_de,
+    "wmt16_en_ro": write_wmt16_en_ro,
     "swisstext": write_swisstext,
 }
 
@@ -130,6 +159,16 @@ def test_the_published_number_of_rows_is_no_note(run, folder, monkeypatch):
     monkeypatch.setitem(PUBLIC_CORPORA, "gigaword", known)
     printed, _ = run("prepare", "gigaword", "raw", "--output", "rows")
     assert printed == "".join(f"rows/{split}.jsonl: 1 rows\n" for split in SPLITS)
+    # one within the rounding of the other
+    monkeypatch.setitem(PUBLIC_CORPORA, "gigaword", dataclasses.replace(known, counts=(2, 1, 1), tolerance=0.5))
+    assert run("prepare", "gigaword", "raw", "--output", "rows")[0] == printed
+
+
+def test_a_missing_side_of_a_translation_is_named(refusal, folder):
+    write_wmt16_en_ro(folder)
+    (folder / "training" / "SETIMES.en-ro.ro").unlink()
+    message = refusal("prepare", "wmt16_en_ro", "raw", "--output", "rows")
+    assert message.startswith("raw has no SETIMES*.en-ro.ro and no SETIMES*.en-ro-ref.ro.sgm (or .gz), the train split")
 
 
 @pytest.mark.parametrize(

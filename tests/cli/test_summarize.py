@@ -16,6 +16,7 @@ from hf_summ import DrgdConfig, DrgdForConditionalGeneration, DrgdProcessor, Gdl
 from hf_summ.cli import main
 from hf_summ.data.vocabulary import fit_processor
 from tests.conftest import SENTENCES
+from tests.data.files import json_lines, write
 from tests.training.tiny import cut
 
 MODEL = ("--model", "model")
@@ -150,6 +151,21 @@ def test_files_that_are_cut_or_unlike_the_training_are_named_with_the_flag(run, 
     assert "too long" not in run(*argv, "--long_documents", "windows")[1]
     assert re.search(r"which read only \d+% of long.txt; a.txt; longer.txt: set ", run(*argv, "--together")[1])
     assert not caplog.text
+
+
+@pytest.mark.thorough
+def test_empty_summaries_are_noted(run, files, workplace):
+    path = workplace / "model" / "generation_config.json"
+    settings = json.loads(path.read_text(encoding="utf-8"))
+    ending = {"forced_eos_token_id": settings["eos_token_id"], "min_new_words": None}
+    path.write_text(json.dumps({**settings, **ending}), encoding="utf-8")
+    flags = (*MODEL, "--max_new_tokens", "1")
+    output, errors = run("summarize", *files, *flags)
+    assert output == "a.txt: \nb.txt: \nc.txt: \n"
+    assert "the model's summary of a.txt; b.txt; c.txt is empty: set --min_new_tokens for longer ones" in errors
+    write(workplace / "rows.jsonl", json_lines([{"text": text} for text in DOCUMENTS]))
+    _, errors = run("summarize", "rows.jsonl", "--text_column", "text", "--output", "out", *flags)
+    assert "3 of them have an empty summary: set --min_new_tokens for longer ones" in errors
 
 
 def test_unknown_words_are_replaced_if_asked(run, files):

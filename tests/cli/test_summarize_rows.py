@@ -20,6 +20,7 @@ from hf_summ.cli import main
 from tests.cli.conftest import start
 from tests.conftest import SENTENCES
 from tests.data.files import json_lines, write, write_csv
+from tests.models.architectures import GDLF, HIGHLIGHT_TRANSFORMER, build_with_processor
 from tests.training.tiny import bart
 
 MODEL = ("--model", "model", "--max_new_tokens", "3")
@@ -386,3 +387,35 @@ def test_another_prefix_than_the_checkpoints(run, refusal, rows):
     assert (
         json.loads(run("summarize", "a.txt", *MODEL, "--format", "jsonl", "--details")[0])["source_tokens"] < lengths[4]
     )
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("architecture", "name"), [(GDLF, "word_tags"), (HIGHLIGHT_TRANSFORMER, "phrases")])
+def test_columns_beside_the_text_are_read(architecture, name, run, workplace, tiny_tokenizer):
+    model, processor = build_with_processor(architecture, tiny_tokenizer)
+    texts = [row["text"] for row in ROWS[:6]]
+    words = [text.split() for text in texts]
+    given = [[("DT", "NN", "VB")[len(word) % 3] for word in text] for text in words]
+    if name == "phrases":
+        given = [{" ".join(text[:2]): 1.0} for text in words]
+    else:
+        processor.tagger = None
+    for part in (model, processor):
+        part.save_pretrained("model")
+    # a text of tags or a JSON text, as CSV has them; one row has none, and one no phrases or tags that fit
+    column = [" ".join(tags) if name == "word_tags" else json.dumps(tags) for tags in given]
+    column[1:3] = [None, "NN" if name == "word_tags" else "{"]
+    rows = [
+        {"id": index, "text": text, name: value} for index, (text, value) in enumerate(zip(texts, column, strict=True))
+    ]
+    write(workplace / "rows.jsonl", json_lines(rows))
+    _, notes = run("summarize", "rows.jsonl", *ROW_FLAGS)
+    assert f"in the column {name}: rename it to leave them out" in notes
+    records = loaded()
+    summarizer = pipeline("summarization", model="model", max_new_tokens=3)
+    for index in (0, 3, 4, 5):
+        (wanted,) = summarizer([texts[index]], **{name: [given[index]]})
+        assert (records[index]["summary"], records[index]["error"]) == (wanted["summary_text"], "")
+    assert ("no `tagger`" in records[1]["error"]) == (name == "word_tags")
+    assert f"`{name}`" in records[2]["error"]
+    assert records[2]["summary"] is None

@@ -12,9 +12,7 @@ from tests.data.files import ROWS, json_lines, write
 )
 def test_unknown_format_names_the_nearest(load, name, hint):
     hint = rf"; did you mean {hint}\?" if hint else ""
-    with pytest.raises(
-        ValueError, match=rf"`data_format` is '{name}', but must be one of gigaword, lcsts, .*xsum{hint}$"
-    ):
+    with pytest.raises(ValueError, match=rf"`data_format` is '{name}', but must be one of gigaword, lcsts, .*{hint}$"):
         load(train_file="x", data_format=name)
 
 

@@ -96,6 +96,15 @@ def _distributions(draw, name: str) -> tuple[str, dict[str, str]]:
             }
             splits = dict.fromkeys(("train", "validation", "test"), numbers)
             files["XSum-TRAINING-DEV-TEST-SPLIT-90-5-5.json"] = [json.dumps(splits)]
+        case "wmt16_en_de" | "wmt16_en_ro":
+            split, target = "test", name[-2:]
+            stem = {"de": "newstest2014-deen", "ro": "newstest2016-enro"}[target]
+            files = {f"{stem}.en": documents, f"{stem}.{target}": summaries}
+            if mark:
+                files = {
+                    f"dev/{stem}-{end}.sgm": [f'<seg id="1">{text}</seg>' for text in texts]
+                    for end, texts in (("src.en", documents), (f"ref.{target}", summaries))
+                }
     return split, {name: "".join(f"{line}\n" for line in content) for name, content in files.items()}
 
 

@@ -230,6 +230,17 @@ COPY_TRANSFORMER_BERT_OUTPUT = dataclasses.replace(
     variant="bert-output",
 )
 
+# a decoder on BERT's embedding module, and no BERT in the encoder
+COPY_TRANSFORMER_BERT_MODULE = dataclasses.replace(
+    COPY_TRANSFORMER,
+    settings={
+        **COPY_TRANSFORMER.settings,
+        "decoder_embedding": "bert_module",
+        "bert_config": {**TINY_BERT, "max_position_embeddings": 64},
+    },
+    variant="bert-module",
+)
+
 DRGD = Architecture(
     DrgdConfig,
     DrgdForConditionalGeneration,
@@ -347,6 +358,7 @@ ARCHITECTURES = [
     COPY_TRANSFORMER,
     COPY_TRANSFORMER_BERT,
     COPY_TRANSFORMER_BERT_OUTPUT,
+    COPY_TRANSFORMER_BERT_MODULE,
     DRGD,
     DRGD_PRINTED,
     HIGHLIGHT_TRANSFORMER,

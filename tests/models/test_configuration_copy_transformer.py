@@ -47,7 +47,7 @@ BERT_MISTAKES = [
     ({"bert_config": {**TINY_BERT, "model_type": "brt"}}, "`bert_config` has the model type 'brt'"),
     ({"bert_window_stride": 9}, "`bert_window_stride` is 9"),
     ({"bert_window_stride": 0}, "`bert_window_stride` is 0"),
-    ({"bert_config": {**TINY_BERT, "num_hidden_layers": 3}}, "BERT has 3 layers, but must have at least 4"),
+    ({"bert_config": {**TINY_BERT, "num_hidden_layers": 3}}, "`bert_layers` is 4, but must be at most BERT's 3 layers"),
     ({"bert_reduction": "tanh"}, "`bert_reduction` is 'tanh'"),
     ({"copy": False, "masked_lm_config": {**TINY_BERT, "vocab_size": 400}}, "the masked language model has 400 tokens"),
 ]

@@ -60,7 +60,7 @@ class NaiveCopyTransformer(NaiveModel):
         return self.sub_layer(f"{name}.feed_forward_norm", s, lambda s: self.feed_forward(f"{name}.feed_forward", s))
 
     def bert_states(self, input_ids):
-        """Sections 4.2.3 and 4.2.4: windows one by one, overlaps averaged, the last four hidden states side by side."""
+        """Sections 4.2.3 and 4.2.4: windows one by one, overlaps averaged, the last hidden states side by side."""
         size, stride = self.config.bert_window_size, self.config.bert_window_stride
         length, found = len(input_ids), [[] for _ in input_ids]
         starts = [0] if length <= size else [*range(0, length - size, stride), length - size]
@@ -68,7 +68,9 @@ class NaiveCopyTransformer(NaiveModel):
             window = input_ids[start : start + size]
             states = self.model.model.encoder.bert.bert(window[None], output_hidden_states=True).hidden_states
             for offset in range(len(window)):
-                found[start + offset].append(torch.cat([state[0, offset] for state in states[-4:]]))
+                found[start + offset].append(
+                    torch.cat([state[0, offset] for state in states[-self.config.bert_layers :]])
+                )
         states = torch.stack([torch.stack(vectors).mean(0) for vectors in found])
         return states if self.config.train_bert else states.detach()
 
@@ -76,6 +78,23 @@ class NaiveCopyTransformer(NaiveModel):
         if self.config.encoder_type == "transformer":
             return self.weights["model.decoder.embed_tokens.words.weight"]
         return self.weights["model.encoder.bert.bert.embeddings.word_embeddings.weight"]
+
+    def bert_module(self, ids):
+        """BERT's words, positions and first type, then its LayerNorm; nothing of the Transformer's own input."""
+        is_own = self.config.encoder_type == "transformer"
+        name = "model.decoder.input_layer" if is_own else "model.encoder.bert.bert"
+        positions, types, scale, shift = (
+            self.weights[f"{name}.embeddings.{weight}"]
+            for weight in (
+                "position_embeddings.weight",
+                "token_type_embeddings.weight",
+                "LayerNorm.weight",
+                "LayerNorm.bias",
+            )
+        )
+        h = self.bert_words()[ids] + positions[: len(ids)] + types[0]
+        centered = h - h.mean(-1, keepdim=True)
+        return scale * centered / (centered.square().mean(-1, keepdim=True) + 1e-12).sqrt() + shift
 
     def embed(self, words):
         return math.sqrt(self.config.d_model) * words + self.sinusoid(len(words))
@@ -126,6 +145,8 @@ class NaiveCopyTransformer(NaiveModel):
         if config.decoder_embedding == "bert":
             words = self.bert_words()[decoder_input_ids]
             h = self.embed(self.linear("model.decoder.embed_tokens.reduction", words))
+        elif config.decoder_embedding == "bert_module":
+            h = self.linear("model.decoder.input_layer.reduction", self.bert_module(decoder_input_ids))
         else:
             h = self.embed(self.weights["model.shared.weight"][decoder_input_ids])
         for index in range(config.decoder_layers):
@@ -181,6 +202,14 @@ VARIANTS = {
         **{"train_bert": True, "bert_reduction": "relu", "side_layers": 1, "token_shift": True},
     },
     "BERT in the decoder": BERT_IN_DECODER,
+    "BERT's module in the decoder": {**BERT_IN_DECODER, "decoder_embedding": "bert_module"},
+    "BERT's module in both": {**ON_PLAIN_BERT, "decoder_embedding": "bert_module", "bert_layers": 2},
+    "trained module in both": {
+        **ON_PLAIN_BERT,
+        "decoder_embedding": "bert_module",
+        "train_bert": True,
+        "bert_layers": 1,
+    },
     "BERT's words in the output": {**BERT_ALONE, "output_embedding": "bert"},
     "trained words in the output": {**ON_PLAIN_BERT, "output_embedding": "bert", "train_bert": True},
     "BERT in decoder and output, no copying": {**BERT_IN_DECODER, "output_embedding": "bert", "copy": False},
@@ -216,7 +245,7 @@ def test_new_embeddings_are_drawn_as_the_config_says(architecture, settings, bou
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("decoder_embedding", ["trained", "bert"])
+@pytest.mark.parametrize("decoder_embedding", ["trained", "bert", "bert_module"])
 @pytest.mark.parametrize("encoder_type", ["transformer", "bert", "bert_transformer"])
 def test_fresh_model_has_the_weights_of_the_named_bert(encoder_type, decoder_embedding, bert_folder):
     settings = {"encoder_type": encoder_type, "decoder_embedding": decoder_embedding, "bert_window_size": 8}
@@ -225,7 +254,10 @@ def test_fresh_model_has_the_weights_of_the_named_bert(encoder_type, decoder_emb
     if encoder_type != "transformer":
         for name, value in model.model.encoder.bert.bert.state_dict().items():
             torch.testing.assert_close(value, bert.state_dict()[name], rtol=0, atol=0)
-    if decoder_embedding == "bert":
+    if decoder_embedding == "bert_module":
+        for name, value in model.model.decoder.input_layer.embeddings.state_dict().items():
+            torch.testing.assert_close(value, bert.embeddings.state_dict()[name], rtol=0, atol=0)
+    if decoder_embedding != "trained":
         words = model.model.decoder.embed_tokens.words.weight
         torch.testing.assert_close(words, bert.embeddings.word_embeddings.weight, rtol=0, atol=0)
         # one matrix for both sides
@@ -236,7 +268,8 @@ def test_fresh_model_has_the_weights_of_the_named_bert(encoder_type, decoder_emb
 
 def bert_parameters(model):
     """Those that come from BERT, by name."""
-    parts = ("model.encoder.bert.", "model.decoder.embed_tokens.words.", "masked_lm.")
+    parts = ("encoder.bert.", "decoder.embed_tokens.words.", "decoder.input_layer.embeddings.")
+    parts = (*(f"model.{name}" for name in parts), "masked_lm.")
     return {name: value for name, value in model.named_parameters() if name.startswith(parts)}
 
 
@@ -246,10 +279,11 @@ def is_dropping(model):
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("decoder_embedding", ["bert", "bert_module"])
 @pytest.mark.parametrize("encoder_type", ["transformer", "bert_transformer"])
-def test_frozen_bert_stays_as_it_is(encoder_type, bert_folder, tmp_path):
-    settings = {**ON_BERT, "encoder_type": encoder_type, "decoder_embedding": "bert", "bert_name": str(bert_folder)}
-    model = build(**settings)
+def test_frozen_bert_stays_as_it_is(encoder_type, decoder_embedding, bert_folder, tmp_path):
+    settings = {"encoder_type": encoder_type, "decoder_embedding": decoder_embedding, "bert_name": str(bert_folder)}
+    model = build(**{**ON_BERT, **settings})
     model.save_pretrained(tmp_path / "saved")
     # the checkpoint is whole: it needs no BERT beside it
     for path in bert_folder.iterdir():

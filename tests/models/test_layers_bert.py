@@ -7,6 +7,7 @@ from transformers import (
     AutoModel,
     BertConfig,
     DistilBertConfig,
+    ModernBertConfig,
     PreTrainedConfig,
     PreTrainedModel,
     RobertaConfig,
@@ -15,7 +16,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils.output_capturing import capture_outputs
 
 from benchmarks.measuring import peak_mebibytes
-from hf_summ.models.layers_copy_transformer import BertWindows, window_starts, word_embeddings_name
+from hf_summ.models.layers_copy_transformer import BertInputLayer, BertWindows, window_starts, word_embeddings_name
 
 WINDOW, STRIDE, VOCABULARY = 8, 4, 50
 SIZES = {"vocab_size": VOCABULARY, "hidden_size": 12, "num_attention_heads": 2}
@@ -242,3 +243,22 @@ def test_memory_is_linear_in_the_length():
     # the result, a number a position to count windows, and little else
     result = 4000 * 4 * 12 * 8 / 2**20
     assert second <= 1.25 * result
+
+
+@pytest.mark.parametrize("family", CONFIGS)
+def test_input_layer_reads_words_as_the_embedding_module_does(family):
+    bert = AutoModel.from_config(CONFIGS[family]).double().eval()
+    words = bert.get_input_embeddings()
+    input_ids, _ = documents([WINDOW, WINDOW])
+    expected = bert.embeddings(input_ids)
+    layer = BertInputLayer(bert, 5, dropout=0.0).double()
+    actual = torch.cat([layer(words(input_ids[:, :3])), layer(words(input_ids[:, 3:]), seen=3)], dim=1)
+    torch.testing.assert_close(actual, layer.reduction(expected))
+    with pytest.raises(ValueError, match="the text has 9 tokens, but BERT has 8 positions"):
+        layer(words(input_ids[:, :1]), seen=WINDOW)
+
+
+def test_input_layer_needs_learned_positions():
+    sizes = {"num_hidden_layers": 1, "intermediate_size": 8, "pad_token_id": 0}
+    with pytest.raises(ValueError, match="needs a BERT with learned positions, but modernbert has none"):
+        BertInputLayer(AutoModel.from_config(ModernBertConfig(**SIZES, **sizes)), 5, dropout=0.0)

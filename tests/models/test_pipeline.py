@@ -7,12 +7,14 @@ import logging
 import pytest
 import torch
 from transformers import (
+    AutoModelForSeq2SeqLM,
     AutoProcessor,
     BartForConditionalGeneration,
     ByT5Tokenizer,
     ProcessorMixin,
     pipeline,
 )
+from transformers.utils import logging as logging_of_transformers
 
 from tests.conftest import SENTENCES
 from tests.models.architectures import ARCHITECTURES, EACH_BY_ONE, build_with_processor
@@ -37,6 +39,21 @@ def bart_folder(tiny_tokenizer, tmp_path_factory):
     model.save_pretrained(folder)
     tiny_tokenizer.save_pretrained(folder)
     return folder
+
+
+def test_bar_of_weights_appears_only_if_loading_is_slow(folder, capfd):
+    AutoModelForSeq2SeqLM.from_pretrained(folder)
+    assert "Loading weights" not in capfd.readouterr().err
+    titles = []
+
+    def hook(bar, args, settings):
+        titles.append(settings["desc"])
+        return bar(*args, **settings)
+
+    before = logging_of_transformers.set_tqdm_hook(hook)
+    AutoModelForSeq2SeqLM.from_pretrained(folder)
+    assert logging_of_transformers.set_tqdm_hook(before) is hook
+    assert titles == ["Loading weights"]
 
 
 def test_tokenizer_of_a_saved_processor_saved_beside_another_model(bart_folder, folder, tiny_tokenizer):

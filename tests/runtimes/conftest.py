@@ -23,7 +23,11 @@ from tests.models.architectures import (
     build_with_processor,
 )
 
-BERT_WORDS = {"decoder_embedding": "bert", "output_embedding": "bert", "bert_config": TINY_BERT}
+BERT_WORDS = {
+    "decoder_embedding": "bert_module",
+    "output_embedding": "bert",
+    "bert_config": {**TINY_BERT, "max_position_embeddings": 64},
+}
 PLAIN = dataclasses.replace(
     COPY_TRANSFORMER,
     settings={**COPY_TRANSFORMER.settings, "convolutional_attention": "none", **BERT_WORDS},

@@ -176,6 +176,16 @@ def end_on_sigterm() -> None:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
 
 
+class _Help(argparse.HelpFormatter):
+    """Help whose usage line has only what is required: the help lists all flags below."""
+
+    def add_usage(self, usage, actions, groups, prefix=None):
+        """As in argparse, with `[options]` for the flags that may be omitted."""
+        options = argparse.Action([], "options", metavar="[options]")
+        needed = [action for action in actions if action.required or not action.option_strings]
+        super().add_usage(usage, [options, *needed], [], prefix)
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser, also of each command, that takes `--output-dir` for `--output_dir`, and has errors of one line.
 
@@ -198,6 +208,14 @@ class _Parser(argparse.ArgumentParser):
         if more and not hasattr(arguments, "more"):
             self.error(unknown_flag(more, flags))
         return arguments, more
+
+    def format_help(self) -> str:
+        """As in argparse, with a usage of one line."""
+        usual, self.formatter_class = self.formatter_class, _Help
+        try:
+            return super().format_help()
+        finally:
+            self.formatter_class = usual
 
     def error(self, message: str) -> NoReturn:
         """Print the message, and exit with status 2."""

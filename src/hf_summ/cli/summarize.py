@@ -101,13 +101,17 @@ def run(arguments: argparse.Namespace) -> None:
         )
     for index, result in zip(written, results, strict=True):
         summaries[index] = result
-    for note in _notes([(names[index], summaries[index]["details"]) for index in written], arguments):
+    for note in _notes([(names[index], summaries[index]) for index in written], arguments):
         print(f"hf-summ: {note}", file=sys.stderr)
     write_summaries("".join(_lines(names, summaries, arguments)), arguments.output)
 
 
-def _notes(read: list[tuple[str | list[str], dict[str, Any]]], arguments: argparse.Namespace) -> Iterator[str]:
-    """Notes on shortened documents, and on documents unlike the training data."""
+def _notes(records: list[tuple[str | list[str], dict[str, Any]]], arguments: argparse.Namespace) -> Iterator[str]:
+    """Notes on empty summaries, on shortened documents, and on documents unlike the training data."""
+    empty = [name for name, record in records if not record["summary_text"].strip()]
+    if empty:
+        yield f"the model's summary of {_shown(empty)} is empty: set --min_new_tokens for longer ones"
+    read = [(name, record["details"]) for name, record in records]
     cut = [(name, details) for name, details in read if details["cut_tokens"]]
     if cut:
         shares = (

@@ -92,6 +92,7 @@ def run_rows(arguments: argparse.Namespace) -> None:
     check_flags(arguments, batch_size=1, rows_per_shard=1, num_processes=1)
     _check_needs(arguments)
     from hf_summ.data.streams import FileRows, HubRows, streamed_files
+    from hf_summ.models.pipeline_documents import SOURCES
     from hf_summ.offline.engines import Work
     from hf_summ.offline.run import model_identity, run_plan
     from hf_summ.offline.shards import Plan
@@ -116,6 +117,10 @@ def run_rows(arguments: argparse.Namespace) -> None:
     )
     # before the model, whose libraries load slowly
     plan.check()
+    for name, (_, what) in SOURCES.items():
+        is_replaced = name == "phrases" and phrases is not None
+        if name in source.schema.names and not is_replaced:
+            _print_note(f"models that read {what} take those in the column {name}: rename it to leave them out")
     arguments.interrupted = f"rerun the command to resume in {arguments.output}"
     end_on_sigterm()
     find_model(arguments)
@@ -168,6 +173,8 @@ def _notes(outcome: Any, arguments: argparse.Namespace) -> Iterator[str]:
     yield f"{outcome.rows:,} rows summarized: {shards}" if outcome.rows else f"nothing is left to do: {shards}"
     if outcome.failed:
         yield f"{outcome.failed:,} of these rows have no summary: see their column 'error'"
+    if outcome.empty:
+        yield f"{outcome.empty:,} of them have an empty summary: set --min_new_tokens for longer ones"
     if outcome.cut:
         read = 1 - outcome.cut_tokens / outcome.source_tokens
         shortens = extracts(vars(arguments))

@@ -8,7 +8,7 @@ from typing import Any
 from hf_summ.common.flags import names, without_none
 from hf_summ.training.__main__ import main
 
-_USAGE = "hf-summ train CONFIG [--flag value ...]"
+_USAGE = "hf-summ train [options] CONFIG"
 _DESCRIPTION = (
     "Train, evaluate and predict as set by CONFIG and the flags. CONFIG is a .yaml or .json file, whose keys are names "
     "of flags, or a bundled configuration ({configs}). Flags take precedence. The same command "

@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,20 @@ _ADDRESSES = {split: (f"all_{stem}.txt", f"url_lists/all_{stem}.txt") for split,
 _STORIES = ("cnn/stories", "dailymail/stories")
 _XSUM_SPLITS, _XSUM_TEXTS = "XSum-TRAINING-DEV-TEST-SPLIT-90-5-5.json", "bbc-summary-data"
 _XSUM_HEADING = re.compile(r"\[SN\]([A-Z-]+)\[SN\]")
+# target language -> files of each split, by what precedes the language in their names
+_WMT16 = {
+    "de": {
+        "train": ("europarl-v7.de-en", "commoncrawl.de-en", "news-commentary-v11.de-en"),
+        "validation": ("newstest2013",),
+        "test": ("newstest2014-deen",),
+    },
+    "ro": {
+        "train": ("europarl-v*.ro-en", "SETIMES*.en-ro"),
+        "validation": ("newsdev2016-enro",),
+        "test": ("newstest2016-enro",),
+    },
+}
+_SEGMENT = re.compile(r"<seg\b[^>]*>(.*)</seg>")
 # lines of buttons between paragraphs of the BBC's pages; the copy on the Hub omits them too
 _XSUM_BUTTONS = {
     *("Share this with", "Email", "Facebook", "Messenger", "Twitter", "Pinterest", "WhatsApp", "LinkedIn", "Linkedin"),
@@ -160,6 +175,20 @@ def read_xsum(paths: tuple[Path, ...], show_progress: bool = False) -> Rows:
         yield path.name, {**row, "id": path.stem}
 
 
+def read_wmt16(paths: tuple[Path, ...], show_progress: bool = False) -> Rows:
+    """Rows of `document`, a sentence, and `summary`, its translation, from pairs of plain or SGML files (.sgm)."""
+    for pair in zip(paths[::2], paths[1::2], strict=True):
+        for number, (sentence, translation) in read_aligned(pair, show_progress, _read_segments):
+            yield f"{pair[0].name}, line {number}", {"document": sentence, "summary": translation}
+
+
+def _read_segments(path: Path, show_progress: bool = False) -> Iterator[tuple[int, str]]:
+    lines = read_lines(path, show_progress)
+    if kind_of_file(path) != ".sgm":
+        return lines
+    return ((number, match[1]) for number, line in lines if (match := _SEGMENT.search(line)))
+
+
 def format_of(data_format: str | None) -> "DataFormat":
     """The format of this name; without a name, the format that reads a file by its extension."""
     if data_format is None:
@@ -244,6 +273,19 @@ def _locate_xsum(name: str, split: str) -> tuple[Path, ...]:
     return tuple(splits.parent / _XSUM_TEXTS / f"{number}.summary" for number in numbers)
 
 
+def _locate_wmt16(language: str, name: str, split: str) -> tuple[Path, ...]:
+    files: list[Path] = []
+    for stem in _WMT16[language][split]:
+        for own, role in (("en", "src"), (language, "ref")):
+            names = [f"{stem}.{own}", f"{stem}-{role}.{own}.sgm"]
+            patterns = (f"{file}{ending}" for file in names for ending in ("", ".gz"))
+            file = next((file for pattern in patterns for file in sorted(Path(name).rglob(pattern))), None)
+            if file is None:
+                raise ValueError(f"{name} has no {' and no '.join(names)} (or .gz), the {split} split: unpack it there")
+            files.append(existing(file))
+    return tuple(files)
+
+
 def _split_file(name: str, split: str, names: Mapping[str, Sequence[str]]) -> Path:
     """The file `name`, or the split's file in the folder `name`."""
     path = Path(name)
@@ -300,5 +342,6 @@ DATA_FORMATS = {
     ),
     "cnn_dm": DataFormat(_locate_stories, read_stories),
     "xsum": DataFormat(_locate_xsum, read_xsum),
+    **{f"wmt16_en_{language}": DataFormat(partial(_locate_wmt16, language), read_wmt16) for language in _WMT16},
 }
 _BY_EXTENSION = DataFormat(lambda name, split: locate(name), is_on_hub=True)

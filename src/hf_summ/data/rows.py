@@ -158,9 +158,11 @@ def read_lines(path: Path, show_progress: bool = False) -> Iterator[tuple[int, s
             ) from None
 
 
-def read_aligned(paths: Sequence[Path], show_progress: bool = False) -> Iterator[tuple[int, list[str]]]:
-    """Number of each line and its texts in all files, without line ends."""
-    readers = [read_lines(path, show_progress and path is paths[0]) for path in paths]
+def read_aligned(
+    paths: Sequence[Path], show_progress: bool = False, read: Callable[..., Iterator[tuple[int, str]]] = read_lines
+) -> Iterator[tuple[int, list[str]]]:
+    """Number of each line and its texts in all files, without line ends; `read` returns the lines of a file."""
+    readers = [read(path, show_progress and path is paths[0]) for path in paths]
     for number, lines in enumerate(zip_longest(*readers), 1):
         if None in lines:
             shorter = paths[lines.index(None)]

@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +135,11 @@ def _texts(table: Table) -> list[str]:
     return list(dict.fromkeys(row.text for row in table.rows if row.language_model is not None))
 
 
-_print_note = partial(print, file=sys.stderr, flush=True)
+def _print_note(message: str) -> None:
+    # stderr at this moment, as it may be replaced
+    print(message, file=sys.stderr, flush=True)
+
+
 # kind of table that reads no corpora -> the function that computes its blocks
 _JUDGED = {"language_models": judge_texts, "votes": count_votes}
 

@@ -9,8 +9,8 @@ from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 from transformers.utils import logging
 
 from .checks import PADDING_ROWS, SETTINGS, Range
-from .configuration_base import SummarizationConfig
-from .pretrained_parts import HIDDEN_STATES, check_encoder, read_config
+from .configuration_base import SIZE, SummarizationConfig
+from .pretrained_parts import check_encoder, read_config
 
 logger = logging.get_logger(__name__)
 
@@ -45,11 +45,14 @@ class CopyTransformerConfig(SummarizationConfig):
         bert_reduction: how the encoder maps BERT's width to `d_model`: `linear` or `relu`; the decoder's is linear.
         token_shift: whether the encoder adds a linear map of each word's embedding to the next position, with which
             copying is learned sooner; with BERT, of BERT's word embeddings to its reduced states. Ours, no paper's.
-        decoder_embedding: `trained`, or `bert` for BERT's word embeddings (section 4.2.5).
+        decoder_embedding: `trained`; `bert` for BERT's word embeddings (section 4.2.5); `bert_module` for BERT's whole
+            embedding module, with positions, types and LayerNorm, as in the author's program. Its positions limit
+            summaries.
         output_embedding: matrix of the output layer: its `own`, or `bert` for BERT's word embeddings, behind a trained
             map from `d_model` to their width; encoder or decoder must be built on BERT.
         bert_name: checkpoint from which a new model takes BERT's configuration and weights; a folder or a Hub name.
         bert_config: BERT's configuration; taken from `bert_name` if that is given.
+        bert_layers: number of BERT's last layers whose states the encoder concatenates (section 4.2.3).
         train_bert: whether BERT is trained; otherwise it is frozen.
         bert_window_size, bert_window_stride: number of tokens in BERT's window, and from the start of one window to
             the next (section 4.2.4).
@@ -86,8 +89,9 @@ class CopyTransformerConfig(SummarizationConfig):
         "convolutional_attention": ("none", "1d", "2d", "2d_circular"),
         "encoder_type": ("transformer", "bert", "bert_transformer"),
         "bert_reduction": ("linear", "relu"),
-        "decoder_embedding": ("trained", "bert"),
+        "decoder_embedding": ("trained", "bert", "bert_module"),
         "output_embedding": ("own", "bert"),
+        "bert_layers": SIZE,
         "lm_space": ("log", "probability"),
         "lm_training_factor": Range(1),
         **dict.fromkeys(("lm_training_percentile", "lm_percentile"), SETTINGS["lm_percentile"].range),
@@ -127,6 +131,7 @@ class CopyTransformerConfig(SummarizationConfig):
     output_embedding: str = "own"
     bert_name: str | None = None
     bert_config: dict | PreTrainedConfig | None = None
+    bert_layers: int = 4
     train_bert: bool = False
     bert_window_size: int = 512
     bert_window_stride: int = 256
@@ -168,7 +173,13 @@ class CopyTransformerConfig(SummarizationConfig):
     @property
     def uses_bert(self) -> bool:
         """Whether the encoder or the decoder is built on BERT."""
-        return self.encoder_type in ("bert", "bert_transformer") or self.decoder_embedding == "bert"
+        return self.encoder_type in ("bert", "bert_transformer") or self.decoder_embedding != "trained"
+
+    @property
+    def max_decoder_position_embeddings(self) -> int | None:
+        """The number of the decoder's positions, under transformers' name; None if there is no limit."""
+        has_limit = self.decoder_embedding == "bert_module"
+        return getattr(self.bert_config, "max_position_embeddings", None) if has_limit else None
 
     @property
     def pretrained_names(self) -> list[str]:
@@ -264,8 +275,8 @@ class CopyTransformerConfig(SummarizationConfig):
         size, stride, layers = self.bert_window_size, self.bert_window_stride, self.bert_config.num_hidden_layers
         if not 1 <= stride <= size:
             raise ValueError(f"`bert_window_stride` is {stride}, but must be from 1 to `bert_window_size` ({size})")
-        if layers < HIDDEN_STATES:
-            raise ValueError(f"BERT has {layers} layers, but must have at least {HIDDEN_STATES}, whose states are read")
+        if layers < self.bert_layers:
+            raise ValueError(f"`bert_layers` is {self.bert_layers}, but must be at most BERT's {layers} layers")
 
     def validate_language_model(self):
         """Require generator conditioning to have a language model and an output that does not copy."""

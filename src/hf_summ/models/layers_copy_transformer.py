@@ -10,7 +10,7 @@ from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from .layers_transformer import MultiHeadAttention
-from .pretrained_parts import HIDDEN_STATES, longest_input
+from .pretrained_parts import longest_input
 
 # windows per batch of BERT: enough to keep it busy, few enough to bound the memory of a long document
 _WINDOWS = 8
@@ -61,21 +61,22 @@ def parameter_names(module: nn.Module) -> frozenset[str]:
 
 
 class BertWindows(nn.Module):
-    """BERT's last four hidden states, concatenated; long documents are read in overlapping windows.
+    """BERT's last hidden states, concatenated; long documents are read in overlapping windows.
 
     Windows are plain slices of the document without further special tokens, and positions restart in each. Vectors of
     overlapping windows are averaged. With a frozen BERT, only the result and a few windows are in memory: memory is
     linear in the length.
 
     Args:
-        bert: an encoder from `AutoModel` with at least four layers; its unused pooler is removed.
+        bert: an encoder from `AutoModel`; its unused pooler is removed.
         window_size: number of tokens in a window; at most the number of BERT's positions.
         stride: number of tokens from one window's start to the next; at most `window_size`.
         trainable: whether BERT is trained; otherwise its own parameters are frozen, and it runs without gradients and
             dropout in any mode of the containing model, unless it has adapters to train.
+        layers: number N of the last layers whose states are concatenated; 4 as Devlin et al. (2019) recommend.
     """
 
-    def __init__(self, bert: PreTrainedModel, window_size: int, stride: int, trainable: bool = False):
+    def __init__(self, bert: PreTrainedModel, window_size: int, stride: int, trainable: bool = False, layers: int = 4):
         super().__init__()
         positions = longest_input(bert)
         if positions is not None and window_size > positions:
@@ -86,6 +87,7 @@ class BertWindows(nn.Module):
         self.bert = bert
         self.window_size = window_size
         self.stride = stride
+        self.layers = layers
         self._frozen = frozenset() if trainable else parameter_names(bert)
         self.train(bert.training)
 
@@ -94,7 +96,7 @@ class BertWindows(nn.Module):
         return super().train(freeze(self.bert, self._frozen) and mode)
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None) -> torch.Tensor:
-        """Token ids and mask, both (B, S) and padded on the right -> (B, S, 4 * BERT's width), zero at padding."""
+        """Token ids and mask, both (B, S) and padded on the right -> (B, S, N * BERT's width), zero at padding."""
         if torch.compiler.is_compiling():
             return self._windows_of_width(input_ids, attention_mask)
         documents, width = input_ids.shape
@@ -134,7 +136,7 @@ class BertWindows(nn.Module):
         return total.unflatten(0, input_ids.shape)
 
     def _add_windows(self, total, input_ids, windows):
-        """Add the windows' vectors to the total (B * S, 4 * BERT's width) in place; create it if it is None."""
+        """Add the windows' vectors to the total (B * S, N * BERT's width) in place; create it if it is None."""
         starts, sizes = torch.tensor(windows).unsqueeze(-1).unbind(dim=1)
         offsets = torch.arange(max(int(sizes.max()), 1))
         mask = offsets < sizes
@@ -177,14 +179,14 @@ class BertWindows(nn.Module):
         return (total / counts.clamp(min=1)[:, None]).unflatten(0, input_ids.shape)
 
     def _hidden_states(self, input_ids, attention_mask=None):
-        """(N, W) -> (N, W, 4 * BERT's width)"""
+        """Windows (R, W) -> (R, W, N * BERT's width)"""
         is_trained = any(parameter.requires_grad for parameter in self.bert.parameters())
         with torch.set_grad_enabled(torch.is_grad_enabled() and is_trained):
             output = self.bert(input_ids, attention_mask=attention_mask, output_hidden_states=True, return_dict=True)
             # a containing model that records hidden states also hooks BERT's layers: transformers then records each
             # layer several times
             times = len(output.hidden_states) // self.bert.config.num_hidden_layers
-            return torch.cat(output.hidden_states[::-times][:HIDDEN_STATES][::-1], dim=-1)
+            return torch.cat(output.hidden_states[::-times][: self.layers][::-1], dim=-1)
 
 
 def bert_words(config: PreTrainedConfig) -> nn.Embedding:
@@ -199,13 +201,14 @@ class BertWordEmbedding(nn.Module):
 
     Args:
         words: BERT's word embedding: a new one (see `bert_words`), or that of the model's BERT.
+        width: the model's width; None leaves BERT's, which a `BertInputLayer` reduces.
         trainable: whether the word embeddings are trained; otherwise only the reduction is.
     """
 
-    def __init__(self, words: nn.Embedding, width: int, trainable: bool = False):
+    def __init__(self, words: nn.Embedding, width: int | None, trainable: bool = False):
         super().__init__()
         self.words = words
-        self.reduction = nn.Linear(words.embedding_dim, width)
+        self.reduction = nn.Identity() if width is None else nn.Linear(words.embedding_dim, width)
         self._frozen = frozenset() if trainable else {"words.weight"}
         self.train()
 
@@ -217,6 +220,59 @@ class BertWordEmbedding(nn.Module):
     def forward(self, input_ids: torch.Tensor) -> torch.Tensor:
         """(R, T) -> (R, T, C)."""
         return self.reduction(self.words(input_ids))
+
+
+class BertInputLayer(nn.Module):
+    """BERT's embedding module without its words, reduced to a model's width, as in the decoder of Aksenov's program.
+
+    It adds BERT's positions and first type to words from elsewhere, and normalizes the sum.
+
+    Args:
+        bert: a BERT from `AutoModel`, of which only the embedding module is used.
+        width: the model's width.
+        dropout: dropout of the result.
+        trainable: whether the module is trained; otherwise it is frozen and has no dropout, as BERT in `BertWindows`.
+
+    Raises:
+        ValueError: BERT has no learned positions, or more tokens are given than it has positions.
+    """
+
+    def __init__(self, bert: PreTrainedModel, width: int, dropout: float, trainable: bool = False):
+        super().__init__()
+        name, _, words = word_embeddings_name(bert).rpartition(".")
+        self.reduction = nn.Linear(bert.get_input_embeddings().embedding_dim, width)
+        self.embeddings = bert.get_submodule(name)
+        positions = longest_input(bert)
+        if getattr(self.embeddings, "position_embeddings", None) is None or positions is None:
+            raise ValueError(
+                f'`decoder_embedding="bert_module"` needs a BERT with learned positions, but {bert.config.model_type} '
+                'has none: set `decoder_embedding` to "bert"'
+            )
+        self.positions = positions
+        setattr(self.embeddings, words, None)
+        self.dropout = nn.Dropout(dropout)
+        self._frozen = frozenset() if trainable else parameter_names(self.embeddings)
+        self.train()
+
+    def train(self, mode: bool = True):
+        """Set the mode; a frozen module stays in evaluation mode."""
+        super().train(mode)
+        self.embeddings.train(freeze(self.embeddings, self._frozen) and mode)
+        return self
+
+    def forward(self, words: torch.Tensor, seen: int = 0) -> torch.Tensor:
+        """BERT's word embeddings (R, T, E) -> (R, T, C), for words after `seen` others."""
+        length = seen + words.shape[1]
+        if length > self.positions:
+            raise ValueError(f"the text has {length} tokens, but BERT has {self.positions} positions")
+        table = self.embeddings.position_embeddings
+        # RoBERTa's positions start after its padding index
+        first = table.num_embeddings - self.positions
+        ids = {"position_ids": torch.arange(first + seen, first + length, device=words.device)[None]}
+        if hasattr(self.embeddings, "token_type_embeddings"):
+            # the module's own are a buffer, which is not saved
+            ids["token_type_ids"] = torch.zeros_like(ids["position_ids"])
+        return self.dropout(self.reduction(self.embeddings(None, inputs_embeds=words, **ids)))
 
 
 def windowed_attention(

@@ -4,7 +4,8 @@ Besides keys and values, the cache holds other decoder state; beam search reorde
 """
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,18 @@ LOADING = RLock()
 _HUB_SETTINGS = ("cache_dir", "force_download", "local_files_only", "revision", "subfolder", "token")
 
 
+@contextmanager
+def _delayed_bars() -> Generator[None]:
+    """Within, transformers' bar of weights appears only if loading takes seconds; a user's hook for bars stays."""
+    before = logging.set_tqdm_hook(lambda bar, args, settings: bar(*args, **{"delay": 3, "leave": False, **settings}))
+    if before is not None:
+        logging.set_tqdm_hook(before)
+    try:
+        yield
+    finally:
+        logging.set_tqdm_hook(before)
+
+
 class SummarizationPreTrainedModel(PreTrainedModel):
     """Base of the architectures' models."""
 
@@ -61,7 +74,7 @@ class SummarizationPreTrainedModel(PreTrainedModel):
         if (exported := load_exported(name, kwargs)) is not None:
             return exported
         try:
-            with LOADING:
+            with LOADING, _delayed_bars():
                 model, loaded = load(name, *args, output_loading_info=True, **kwargs)
         except OSError as error:
             if kwargs.get("variant") is None or "file named" not in str(error):

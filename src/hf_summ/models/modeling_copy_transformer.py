@@ -1,6 +1,8 @@
 """CopyTransformer with convolutional self-attention and BERT (Aksenov 2020; docs/equations.md, section 2)."""
 
+import copy
 from collections.abc import Collection
+from typing import Any
 
 import torch
 from torch import nn
@@ -11,6 +13,7 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 from .checks import own_settings
 from .configuration_copy_transformer import CopyTransformerConfig
 from .layers_copy_transformer import (
+    BertInputLayer,
     BertWindows,
     BertWordEmbedding,
     ConvolutionalSelfAttention,
@@ -32,7 +35,7 @@ from .layers_transformer import (
 from .modeling_base import SummarizationPreTrainedModel
 from .modeling_copying import CopyEncoderOutput, CopyingForConditionalGeneration, CopyingModel
 from .modeling_transformer import CopyingDecoder
-from .pretrained_parts import HIDDEN_STATES, read_model
+from .pretrained_parts import read_model
 
 
 class CopyTransformerPreTrainedModel(SummarizationPreTrainedModel):
@@ -90,9 +93,10 @@ class CopyTransformerEncoder(CopyTransformerPreTrainedModel):
                 config.bert_window_size,
                 config.bert_window_stride,
                 trainable=config.train_bert,
+                layers=config.bert_layers,
             )
             side_width = config.d_model if config.side_layers else 0
-            self.reduction = nn.Linear(HIDDEN_STATES * config.bert_config.hidden_size + side_width, config.d_model)
+            self.reduction = nn.Linear(config.bert_layers * config.bert_config.hidden_size + side_width, config.d_model)
         self.token_shift = None
         if config.token_shift:
             words = self.bert.bert.get_input_embeddings() if self.has_bert else embed_tokens
@@ -168,8 +172,15 @@ class CopyTransformerModel(CopyTransformerPreTrainedModel, CopyingModel):
         else:
             bert = self.encoder.bert.bert if self.encoder.has_bert else None
             words = bert_words(config.bert_config) if bert is None else tied_embedding(bert.get_input_embeddings())
-            embed_tokens = BertWordEmbedding(words, config.d_model, config.train_bert)
+            is_reduced = config.decoder_embedding == "bert"
+            embed_tokens = BertWordEmbedding(words, config.d_model if is_reduced else None, config.train_bert)
         self.decoder = CopyTransformerDecoder(config, embed_tokens)
+        if config.decoder_embedding == "bert_module":
+            # without layers, as only the embeddings are used
+            shallow: Any = copy.copy(config.bert_config)
+            shallow.num_hidden_layers = 0
+            bert = AutoModel.from_config(shallow)
+            self.decoder.input_layer = BertInputLayer(bert, config.d_model, config.dropout, config.train_bert)
         self._tied_weights_keys = self._find_ties()
 
     def _find_ties(self) -> dict[str, str]:
@@ -180,7 +191,12 @@ class CopyTransformerModel(CopyTransformerPreTrainedModel, CopyingModel):
         if self.config.decoder_embedding == "trained":
             ties["decoder.embed_tokens.weight"] = "shared.weight"
         elif self.encoder.has_bert:
-            ties["decoder.embed_tokens.words.weight"] = f"{self.bert_embedding_name()}.weight"
+            name = self.bert_embedding_name()
+            ties["decoder.embed_tokens.words.weight"] = f"{name}.weight"
+            if self.config.decoder_embedding == "bert_module":
+                owner = name.rpartition(".")[0]
+                for weight in parameter_names(self.decoder.input_layer.embeddings):
+                    ties[f"decoder.input_layer.embeddings.{weight}"] = f"{owner}.{weight}"
         return ties
 
     def bert_embedding_name(self) -> str:
@@ -215,8 +231,11 @@ class CopyTransformerModel(CopyTransformerPreTrainedModel, CopyingModel):
         if self.encoder.has_bert:
             # BertWindows removed its pooler
             self.encoder.bert.bert.load_state_dict(bert.state_dict(), strict=False)
-        if config.decoder_embedding == "bert":
+        if config.decoder_embedding != "trained":
             self.decoder.embed_tokens.words.load_state_dict(bert.get_input_embeddings().state_dict())
+        if config.decoder_embedding == "bert_module":
+            module = bert.get_submodule(word_embeddings_name(bert).rpartition(".")[0])
+            self.decoder.input_layer.embeddings.load_state_dict(module.state_dict(), strict=False)
 
 
 class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, CopyingForConditionalGeneration):
@@ -278,7 +297,8 @@ class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, Co
             remaining.difference_update(own if name is not None else ())
             return name is not None and (missing is None or bool(own))
 
-        if config.uses_bert and is_needed(config.bert_name, "model.encoder.bert.", "model.decoder.embed_tokens.words."):
+        prefixes = ("model.encoder.bert.", "model.decoder.embed_tokens.words.", "model.decoder.input_layer.embeddings.")
+        if config.uses_bert and is_needed(config.bert_name, *prefixes):
             self.model.load_bert(**hub_settings)
         if self.masked_lm is not None and is_needed(config.masked_lm_name, "masked_lm."):
             name, nested = config.masked_lm_name, config.masked_lm_config

@@ -37,7 +37,7 @@ _HINT = "; set `long_documents` to 'windows' to read all of it, or to 'extract' 
 # settings of the extractive stage before the model, see `hf_summ.shortening.extract`
 EXTRACTION = ("extract_share", "extract_tokens", "extract_idf", "next_sentence_model")
 # what may be given beside a document -> the model's input that it becomes, and its name
-_SOURCES = {"phrases": ("phrase_starts", "key phrases"), "word_tags": ("tag_ids", "word tags")}
+SOURCES = {"phrases": ("phrase_starts", "key phrases"), "word_tags": ("tag_ids", "word tags")}
 # values of `truncation`, as in transformers' tokenizers
 _NO_TRUNCATION = "do_not_truncate"
 _STRATEGIES = ("only_first", "only_second", "longest_first", _NO_TRUNCATION)
@@ -257,7 +257,7 @@ class DocumentSummarizer:
         example = Example.of(example)
         source = {name: [value] for name, value in example.source.items() if value is not None}
         for name in source:
-            field_name, what = _SOURCES[name]
+            field_name, what = SOURCES[name]
             if field_name not in getattr(self.processor, "model_input_names", ()):
                 raise ValueError(f"`{name}` are given, but the model does not read {what}: omit them")
         _check_document(example.document)

@@ -8,9 +8,6 @@ if TYPE_CHECKING:
     # not imported at run time, as it imports torch, which configurations do not need
     from transformers import PreTrainedModel
 
-# number of BERT's last hidden states to concatenate, as Devlin et al. (2019) recommend
-HIDDEN_STATES = 4
-
 
 def read_config(key: str, name: str, **hub_settings) -> PreTrainedConfig:
     """Read the configuration of the checkpoint `name`, the value of the config's `key`; if unreadable, a ValueError."""

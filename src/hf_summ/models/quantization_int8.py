@@ -130,7 +130,8 @@ class Int8Linear(nn.Module):
     def in_float(self) -> nn.Linear:
         """A linear layer with the integers, still to be scaled, as its weight."""
         layer = nn.Linear(self.in_features, self.out_features, bias=False, device="meta")
-        layer.weight, layer.weight_scale, layer.bias = self.weight, self.weight_scale, self.bias
+        layer.weight, layer.weight_scale = self.weight, self.weight_scale
+        layer.register_parameter("bias", self.bias)
         return layer
 
     def train(self, mode: bool = True):

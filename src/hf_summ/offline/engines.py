@@ -22,6 +22,9 @@ from typing import Any
 from hf_summ.common.lazy import import_extra
 from hf_summ.common.messages import no_warnings, one_line, panics_as_errors
 from hf_summ.common.processes import threads_for
+from hf_summ.data.columns import WORD_TAGS
+from hf_summ.models.pipeline_documents import SOURCES
+from hf_summ.models.text_phrases import read_phrases
 from hf_summ.offline.shards import ADDED_COLUMNS, Plan, Row, Shard, Summarized
 
 # called with the number of rows summarized since the last call
@@ -44,7 +47,7 @@ class Work:
         settings: settings of the pipeline's call.
         batch_size: number of documents per batch.
         output_column: the column for the summaries.
-        phrases: key phrases for every document, for models that read them.
+        phrases: key phrases for every document, in place of the rows' own, for models that read them.
         seed: seed of summaries that are sampled.
         uses_torch: whether the model is one of PyTorch, and not of graphs.
     """
@@ -68,6 +71,12 @@ class ShardSummarizer:
     def __init__(self, work: Work, summarizer: Any):
         self._work = work
         self._summarizer = summarizer
+        processor = getattr(summarizer, "processor", None)
+        inputs = getattr(processor, "model_input_names", ())
+        self._reads = [name for name, (field, _) in SOURCES.items() if field in inputs]
+        # a model without a tagger needs tags of the plain text too
+        tags = getattr(processor, WORD_TAGS, ())[:1] * len(_PLAIN_TEXT.split())
+        self._plain = Row({}, _PLAIN_TEXT, source={WORD_TAGS: tags} if tags else {})
         # a checkpoint's settings may request several summaries
         self._settings = {**work.settings, "num_return_sequences": 1, "return_details": True}
 
@@ -83,53 +92,58 @@ class ShardSummarizer:
         # sampled texts must not depend on the process that generates them
         if torch := sys.modules.get("torch"):
             torch.manual_seed((self._work.seed * _STRIDE + shard.number) % 2**32)
-        texts = {index: row.text for index, row in enumerate(shard.rows) if row.text is not None}
+        rows = {index: row for index, row in enumerate(shard.rows) if row.text is not None}
         # longest first: if memory is too small, this appears early
-        order = sorted(texts, key=lambda index: -_length(texts[index]))
-        progress(len(shard.rows) - len(texts))
+        order = sorted(rows, key=lambda index: -_length(rows[index].text))
+        progress(len(shard.rows) - len(rows))
         records = {}
         with no_warnings(self._summarizer):
-            for index, record in zip(order, self._summarize([texts[index] for index in order]), strict=True):
+            for index, record in zip(order, self._summarize([rows[index] for index in order]), strict=True):
                 records[index] = record
                 progress(1)
-        details = [record["details"] for _, record in sorted(records.items()) if not isinstance(record, str)]
+        read = [record for _, record in sorted(records.items()) if not isinstance(record, str)]
         return Summarized(
             shard.number,
             [self._to_record(row, records.get(index)) for index, row in enumerate(shard.rows)],
-            tuple(row["unlike"] for row in details if "unlike" in row),
+            tuple(record["details"]["unlike"] for record in read if "unlike" in record["details"]),
+            sum(not record["summary_text"].strip() for record in read),
         )
 
-    def _summarize(self, texts: list[Any]) -> Iterator[dict[str, Any] | str]:
-        """The pipeline's record of each text, or the error message."""
+    def _summarize(self, rows: list[Row]) -> Iterator[dict[str, Any] | str]:
+        """The pipeline's record of each row, or the error message."""
         done = 0
-        while done < len(texts):
+        while done < len(rows):
             try:
-                for (record,) in self._call(texts[done:], self._work.batch_size):
+                for (record,) in self._call(rows[done:], self._work.batch_size):
                     done += 1
                     yield record
             except Exception:
-                batch = texts[done : done + self._work.batch_size]
-                for text in batch:
+                batch = rows[done : done + self._work.batch_size]
+                for row in batch:
                     done += 1
-                    yield self._summarize_one(text)
+                    yield self._summarize_one(row)
 
-    def _summarize_one(self, text: Any) -> dict[str, Any] | str:
+    def _summarize_one(self, row: Row) -> dict[str, Any] | str:
         try:
-            return next(self._call([text], 1))[0]
+            return next(self._call([row], 1))[0]
         except Exception as error:
             self._check_model()
             return _reason(error)
 
     def _check_model(self) -> None:
         try:
-            next(self._call([_PLAIN_TEXT], 1))
+            next(self._call([self._plain], 1))
         except Exception as error:
             raise ValueError(f"no document can be summarized: {_reason(error)}") from error
 
-    def _call(self, texts: list[Any], batch_size: int) -> Iterator[list[dict[str, Any]]]:
-        phrases = {} if self._work.phrases is None else {"phrases": [self._work.phrases] * len(texts)}
+    def _call(self, rows: list[Row], batch_size: int) -> Iterator[list[dict[str, Any]]]:
+        source = {name: [row.source.get(name) for row in rows] for name in self._reads}
+        if "phrases" in source:
+            source["phrases"] = [self._work.phrases or read_phrases(value) for value in source["phrases"]]
+        source = {name: values for name, values in source.items() if any(value is not None for value in values)}
+        texts = _Texts([row.text for row in rows])
         with panics_as_errors():
-            yield from self._summarizer(_Texts(texts), batch_size=batch_size, **phrases, **self._settings)
+            yield from self._summarizer(texts, batch_size=batch_size, **source, **self._settings)
 
     def _to_record(self, row: Row, record: dict[str, Any] | str | None) -> dict[str, Any]:
         summary, tokens, error = None, [None, None], row.error
@@ -157,8 +171,8 @@ class _Texts:
         return self._texts[index]
 
 
-def _length(text: str | list[str]) -> int:
-    return len(text) if isinstance(text, str) else sum(map(len, text))
+def _length(text: str | list[str] | None) -> int:
+    return len(text) if isinstance(text, str) else sum(map(len, text or ()))
 
 
 def _reason(error: Exception) -> str:

@@ -45,6 +45,7 @@ class Outcome:
         source_tokens, cut_tokens: tokens of the truncated documents, and how many of them were removed.
         unlike: number of rows that are unlike the documents of the model's training.
         difference: how the first of these differs.
+        empty: number of rows with an empty summary.
     """
 
     shards: int = 0
@@ -55,6 +56,7 @@ class Outcome:
     cut_tokens: int = 0
     unlike: int = 0
     difference: str = ""
+    empty: int = 0
 
     def add(self, shard: Summarized) -> None:
         """Add a shard's counts."""
@@ -66,6 +68,7 @@ class Outcome:
         self.source_tokens += sum(row["source_tokens"] for row in cut)
         self.cut_tokens += sum(row["cut_tokens"] for row in cut)
         self.unlike += len(shard.unlike)
+        self.empty += shard.empty
         self.difference = self.difference or next(iter(shard.unlike), "")
 
 

@@ -3,7 +3,7 @@
 import gzip
 import math
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ from hf_summ.common.records import to_json
 from hf_summ.data.columns import has_text, names_in, text_or_texts
 from hf_summ.data.lists import as_example
 from hf_summ.data.streams import FileRows, HubRows, stored
+from hf_summ.models.pipeline_documents import SOURCES
 
 _NAME = "shard-"
 FORMATS = {"parquet": ".parquet", "jsonl": ".jsonl.gz"}
@@ -27,11 +28,15 @@ _WRITE_AGAIN = "remove it, and rerun the command to write it again"
 
 
 class Row(NamedTuple):
-    """A row to summarize: its kept columns, its document or documents, and otherwise why it has none."""
+    """A row to summarize: its kept columns, its document or documents, and otherwise why it has none.
+
+    `source` are its columns of `SOURCES`, which some models read beside the document.
+    """
 
     values: dict[str, Any]
     text: str | list[str] | None
-    error: str
+    error: str = ""
+    source: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True)
@@ -48,11 +53,13 @@ class Summarized:
 
     Args:
         unlike: how documents differ from those of the model's training, for documents that do.
+        empty: number of empty summaries.
     """
 
     number: int
     rows: list[dict[str, Any]]
     unlike: tuple[str, ...] = ()
+    empty: int = 0
 
 
 @dataclass(frozen=True)
@@ -152,7 +159,8 @@ class Plan:
             return Row(values or dict.fromkeys(schema.names), None, one_line(error))
         if not has_text(text):
             return Row(values, None, f"{where}: '{self.text_column}' is blank")
-        return Row(values, as_example(text, self.text_column) if isinstance(text, list) else text, "")
+        example = as_example(text, self.text_column) if isinstance(text, list) else text
+        return Row(values, example, source={name: row[name] for name in SOURCES if row.get(name) is not None})
 
     def done(self) -> set[int]:
         """The numbers of the shards that are written."""

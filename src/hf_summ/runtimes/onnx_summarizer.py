@@ -111,9 +111,11 @@ class OnnxSummarizer(DocumentSummarizer):
         settings_folder = path if (path / "config.json").is_file() else path.parent
         config = _read_json(settings_folder / "config.json")
         model_type = config["model_type"]
+        # as the properties of SAGCopy's and CopyTransformer's configurations
         if config.get("positions") == "learned":
-            # as the property of SAGCopy's configuration
             config["max_position_embeddings"] = config["max_positions"]
+        if config.get("decoder_embedding") == "bert_module":
+            config["max_decoder_position_embeddings"] = config["bert_config"]["max_position_embeddings"]
         self.model = SimpleNamespace(
             config=SimpleNamespace(**{"task_specific_params": None, "prefix": None, **config}),
             generation_config=_read_json(settings_folder / "generation_config.json"),

@@ -35,7 +35,7 @@ from hf_summ.training.loop.callbacks import (
 from hf_summ.training.loop.evaluation import RowwiseTrainer
 from hf_summ.training.model import Built
 from hf_summ.training.optimization import build_schedule, parameter_groups, parse_learning_rates
-from hf_summ.training.results.cards import PRIVATE, RESULTS, Card, hide_paths
+from hf_summ.training.results.cards import PRIVATE, RESULTS, Card, hide_paths, uploads_without
 from hf_summ.training.results.reports import Scorer, score
 from hf_summ.training.rows.batches import BatchOrder, pack_examples, pack_tokens, token_lengths
 
@@ -268,7 +268,8 @@ class SummarizationTrainer(RowwiseTrainer):
             # the schedule depends on the length of this run
             self.lr_scheduler = None
         self._is_prepared = True
-        output = super().train(resume_from_checkpoint, *args, **kwargs)
+        with uploads_without(self._private):
+            output = super().train(resume_from_checkpoint, *args, **kwargs)
         return output._replace(training_loss=output.metrics["train_loss"])
 
     @property
@@ -346,10 +347,19 @@ class SummarizationTrainer(RowwiseTrainer):
             path = Path(self.args.output_dir) / ".gitignore"
             path.parent.mkdir(parents=True, exist_ok=True)
             lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-            private = () if self.args.push_results else RESULTS
-            new = [line for line in (TRAINING_ARGS_NAME, *PRIVATE, *private) if line not in lines]
+            new = [line for line in self._private if line not in lines]
             if new:
                 write_atomically(path, "\n".join([*lines, *new]) + "\n")
+
+    @property
+    def _private(self) -> list[str]:
+        """Files in the output folder that are not pushed."""
+        return [TRAINING_ARGS_NAME, *PRIVATE, *(() if self.args.push_results else RESULTS)]
+
+    def push_to_hub(self, *args, **kwargs):
+        """transformers' `push_to_hub`, without private files."""
+        with uploads_without(self._private):
+            return super().push_to_hub(*args, **kwargs)
 
     def create_model_card(self, card: Card | None = None, **_) -> None:
         """Write the run's card, which `push_to_hub(card=card)` passes; earlier pushes during the run have none."""

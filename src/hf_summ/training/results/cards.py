@@ -3,7 +3,8 @@
 import importlib.metadata
 import json
 import re
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Generator, Mapping, Sequence, Sized
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from huggingface_hub import ModelCard, ModelCardData
 from huggingface_hub.constants import EVAL_RESULTS_FOLDER
 from transformers import PreTrainedModel, Trainer
 from transformers.modelcard import extract_hyperparameters_from_trainer
+from transformers.utils.hub import hf_api
 
 import hf_summ
 from hf_summ.checkpoints.adapters import base_model, is_adapted
@@ -383,6 +385,22 @@ def _results(
             is_whole = not _is_limited(arguments.data, split, number)
             results.append(Results(split, number, scores, columns, scorer.settings, lead, is_whole))
     return results
+
+
+@contextmanager
+def uploads_without(private: Sequence[str]) -> Generator[None]:
+    """Within, transformers uploads no files of these patterns, also to a Hub that does not follow .gitignore."""
+    api = hf_api()
+    upload = api.upload_folder
+
+    def upload_public(*args, ignore_patterns: Sequence[str] = (), **settings):
+        return upload(*args, ignore_patterns=[*ignore_patterns, *private], **settings)
+
+    api.upload_folder = upload_public
+    try:
+        yield
+    finally:
+        del api.upload_folder
 
 
 def hide_paths(folder: Path) -> None:
