@@ -81,6 +81,7 @@ def test_claims_compare_what_is_called_so():
         ("DRGD + copying", "StanD + copying"): {"latent_size"},
         ("DRGD + copying", "DRGD"): {"copy"},
         ("GDLF", "DynamicConv"): {"gating", "layer_fusion"},
+        ("GDLF, norm first", "DynamicConv, norm first"): {"gating", "layer_fusion"},
         ("DynamicConv + copying", "DynamicConv"): {"copy"},
         ("GDLF + copying", "GDLF"): {"copy"},
         ("GDLF + copying", "DynamicConv + copying"): {"gating", "layer_fusion"},
