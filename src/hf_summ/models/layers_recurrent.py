@@ -19,11 +19,9 @@ class Gru(nn.GRU):
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """(B, S, input_size) -> the states (B, S, hidden_size)."""
         start = inputs.new_zeros(1, inputs.shape[0], self.hidden_size)
-        # not torch's own list of them, which accelerate does not update
-        weights = list(self.parameters())
         gru: Any = torch.gru
-        # cuDNN keeps what gradients need only if it is told to train
-        return gru(inputs, start, weights, True, 1, 0.0, torch.is_grad_enabled(), False, True)[0]
+        # torch's own list of the weights is not updated by accelerate; cuDNN keeps what gradients need if told to train
+        return gru(inputs, start, list(self.parameters()), True, 1, 0.0, torch.is_grad_enabled(), False, True)[0]
 
 
 class BidirectionalGru(nn.Module):
