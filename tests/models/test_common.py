@@ -328,6 +328,8 @@ def test_half_precision_stays_close(architecture, dtype):
 def test_model_is_one_graph(architecture):
     model, inputs, labels = architecture.model(), architecture.inputs(), architecture.labels()
     losses, gradients = [], []
+    # graphs of other tests count for the limit of recompilations
+    torch.compiler.reset()
     # torch's own switch, for DRGD's encoder
     with torch._dynamo.config.patch(allow_rnn=True):
         for forward in (model, torch.compile(model, backend="eager", fullgraph=True)):
