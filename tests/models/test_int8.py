@@ -72,10 +72,10 @@ def test_file_alone_has_8_bits(architecture, folder, tmp_path):
     assert {value.dtype for value in model.parameters()} == {torch.float32}
     assert getattr(model, "quantization_method", None) is None
     frozen = {name for name, value in architecture.model().named_parameters() if not value.requires_grad}
-    assert {name for name, value in model.train().named_parameters() if not value.requires_grad} == frozen
-    restored = computing.dequantize().train()
+    restored = computing.dequantize()
     for one in (model, restored):
-        outputs = one(**architecture.inputs(), labels=architecture.labels())
+        assert {name for name, value in one.named_parameters() if not value.requires_grad} == frozen
+        outputs = one.train()(**architecture.inputs(), labels=architecture.labels())
         outputs.loss.backward()
         assert all(value.grad is not None for value in one.get_input_embeddings().parameters() if value.requires_grad)
     torch.testing.assert_close(restored.state_dict(), model.state_dict())

@@ -38,8 +38,8 @@ def streamed_files(names: Sequence[str]) -> list[Path]:
     paths = [file for path in map(existing, paths) for file in saved_files(path) or [path]]
     for path in paths:
         if kind_of_file(path) not in ROW_FILES:
-            names = ", ".join(ROW_FILES)
-            raise ValueError(f"{path}: unknown file type: its rows must be in {names}; text also as .gz, .bz2 or .xz")
+            types = ", ".join(ROW_FILES)
+            raise ValueError(f"{path}: unknown file type: its rows must be in {types}; text also as .gz, .bz2 or .xz")
     return paths
 
 

@@ -254,7 +254,8 @@ class Int8Quantizer(HfQuantizer):
                 elif isinstance(module, Int8Embedding):
                     module.__class__ = nn.Embedding
         _in_float32(model)
-        return model.requires_grad_()
+        # setting the mode freezes a BERT that is not to be trained
+        return model.requires_grad_().train(model.training)
 
     def get_state_dict_and_metadata(self, model: PreTrainedModel) -> tuple[dict[str, torch.Tensor], dict]:
         """The weights in the layout of files, each matrix in 8 bits, and no metadata."""
