@@ -35,12 +35,16 @@ def test_columns_are_aligned():
 
 def test_latex_prints_texts_as_they_are():
     figures = [latex_figure(-1.5, [-2.0, 0.0], True), latex_figure(2.0), latex_figure(None)]
-    assert latex_table(["a_b", "%", "$"], {r"~^\{}": figures}).splitlines() == [
+    # `[` and `*` would belong to the \\ of the row above
+    rows = {r"~^\{}": figures, "[a|b]": figures, "*<1>": figures}
+    assert latex_table(["a_b", "%", "$"], rows).splitlines() == [
         r"\begin{tabular}{lrrr}",
         r"\toprule",
         r" & a\_b & \% & \$ \\",
         r"\midrule",
         r"\textasciitilde{}\textasciicircum{}\textbackslash{}\{\} & $-1.50 \pm 1.00^{\dagger}$ & $2.00$ & -- \\",
+        r"{[}a\textbar{}b] & $-1.50 \pm 1.00^{\dagger}$ & $2.00$ & -- \\",
+        r"{*}\textless{}1\textgreater{} & $-1.50 \pm 1.00^{\dagger}$ & $2.00$ & -- \\",
         r"\bottomrule",
         r"\end{tabular}",
     ]

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
-# characters with a special meaning in LaTeX -> their escapes
-_LATEX = {ord(character): rf"\{character}" for character in "&%$#_{}"} | {
-    ord("\\"): r"\textbackslash{}",
-    ord("~"): r"\textasciitilde{}",
-    ord("^"): r"\textasciicircum{}",
-}
+# characters with a special meaning in LaTeX, in text or as the first of a row, and those which its first font lacks -> their escapes
+_LATEX = str.maketrans(
+    {character: rf"\{character}" for character in "&%$#_{}"}
+    | {character: f"{{{character}}}" for character in "*["}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
+)
 
 
 def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
