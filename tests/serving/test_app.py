@@ -113,7 +113,8 @@ def test_bad_documents_fail_alone(client, summarizer):
         (b"{", 400, "the body cannot be read: not JSON"),
         # fastapi/fastapi#5521, smagafurov/fastapi-jsonrpc#48
         (b'{"inputs": "\xc3"}', 400, "the body cannot be read: 'utf-8' codec can't decode byte 0xc3 in position 12"),
-        (b"[" * 9000, 400, "the body cannot be read: maximum recursion depth"),
+        # as deep as no parser reads, or, since Python 3.13, not JSON
+        (b"[" * 9000, 400, "the body cannot be read: "),
         (
             b'{"inputs": "x", "parameters": {"length_penalty": NaN}}',
             422,
