@@ -58,7 +58,6 @@ def test_average_summarizes(run, workplace):
     ("argv", "message"),
     [
         (["run"], "the checkpoints of a run need either --last or --best"),
-        (["run", "--last", "4"], "run has 3 complete checkpoints, but 4 were requested"),
         (["run", "--best", "0"], "--best is 0, but must be at least 1"),
         (["model", "nowhere"], "nowhere cannot be averaged: it has no model.safetensors"),
         (["nowhere", "--last", "1"], "nowhere has 0 complete checkpoints, but 1 were requested"),
@@ -82,6 +81,7 @@ def test_bundled_models_are_averaged_by_name(run, shipped, workplace):
 @pytest.mark.thorough
 def test_average_in_8_bits_computes_as_before(run, workplace):
     (workplace / "a.txt").write_text(SENTENCES[0], encoding="utf-8")
-    run("average", "model", "model", "--output", "mean", "--dtype", "int8")
+    output, _ = run("average", "model", "--output", "mean", "--dtype", "int8")
+    assert output == "mean: the mean of model, in int8\n"
     assert torch.int8 in {tensor.dtype for tensor in load_file("mean/model.safetensors").values()}
     assert run("summarize", "a.txt", "--model", "mean")[0]

@@ -50,14 +50,16 @@ def test_the_whole_stage_is_a_command(run, refusal):
         assert "coherence" not in notes
     _, notes = run("extract", "rows.jsonl", "--share", "0.3")
     assert "no --next_sentence_model is given, so the coherence of neighboring sentences is not checked" in notes
-    assert refusal("extract", "a.txt", *flags).endswith("--idf: needs --method consistent")
+    assert refusal("extract", "a.txt", *flags).endswith("--idf idf.json: needs --method consistent")
     assert refusal("extract", "a.txt", "--method", "consistent", *flags).endswith(
         "--idf: needs --share or --words, what to keep of a document"
     )
     assert refusal("extract", "a.txt", "--share", "0.3", "--method", "lead").endswith(
-        "--share: needs --method consistent"
+        "--share 0.3: needs --method consistent"
     )
-    assert "--words and --share exclude each other" in refusal("extract", "a.txt", "--share", "0.3", "--words", "9")
+    assert "--words 9: has no effect beside --share 0.3" in refusal(
+        "extract", "a.txt", "--share", "0.3", "--words", "9"
+    )
 
 
 def test_columns_are_named(run, refusal):

@@ -264,7 +264,7 @@ def test_terminal_that_lacks_characters_gets_the_others(files, expected, monkeyp
         (["a.txt", "latin.txt"], r"latin.txt is not text in utf-8 \(byte 3\): name its encoding with --encoding"),
         (["a.txt", "nowhere.txt"], "nowhere.txt: no such file or directory: name another path"),
         (["model"], "model: is a directory: name another path"),
-        (["a.txt", "--details"], "--details needs --format jsonl"),
+        (["a.txt", "--details"], "--details: needs --format jsonl"),
         (["a.txt", "--encoding", "utf-9"], "--encoding utf-9: unknown; name one such as utf-8"),
         (["a.txt", "--batch_size", "0"], "--batch_size 0: must be at least 1"),
         (["a.txt", "--num_beams", "0"], "--num_beams 0: must be at least 1"),
@@ -315,7 +315,7 @@ def change(path: Path, **settings) -> None:
         (lambda folder: cut(folder / "tokenizer.json"), "tokenizer.json cannot be read"),
         (lambda folder: (folder / "config.json").unlink(), "--model model: cannot be loaded: Unrecognized model"),
         (lambda folder: change(folder / "config.json", ffn_dim=64), "cannot be loaded: .*feed_forward.* with the"),
-        (lambda folder: change(folder / "processor_config.json", tag_vocabulary=["NN"]), "the tagger returned the tag"),
+        (lambda folder: change(folder / "processor_config.json", tag_vocabulary=["NN"]), "a word has the tag 'NNP'"),
         (lambda folder: change(folder / "config.json", model_type="other"), "custom code .*trust_remote_code"),
         # of which transformers and tokenizers say so by errors of other types
         (lambda folder: change(folder / "config.json", model_type=[]), "--model model: cannot be loaded: unhashable"),

@@ -9,6 +9,7 @@ import datasets
 import pytest
 
 from hf_summ.data import Corpus, loading
+from hf_summ.data.loading import Survey
 from tests.data.files import ROWS, json_lines, write, write_csv
 
 # formats
@@ -246,12 +247,26 @@ def test_blank_lines_of_pairs_count_as_rows(load, tmp_path, caplog):
     assert "(line 2)" in caplog.text
 
 
-def test_warning_comes_again_from_the_cache(load, tmp_path, caplog):
-    file = write(tmp_path / "rows.jsonl", json_lines([*ROWS, {"document": "d", "summary": ""}]))
-    with caplog.at_level(logging.WARNING, logger="hf_summ"):
+def test_files_are_checked_again_only_if_they_have_changed(load, tmp_path, caplog, monkeypatch):
+    content = "document;summary;n\nthe text;it;1\nanother;;2\n"
+    file, check, messages = write(tmp_path / "rows.csv", content), Survey._check, []
+    for times in (1, 0):
+        checked: list[Survey] = []
+        monkeypatch.setattr(Survey, "_check", lambda self, checked=checked: [checked.append(self), check(self)][1])
+        caplog.clear()
+        with caplog.at_level(logging.INFO, logger="hf_summ"):
+            assert load(train_file=file)["train"].to_list() == [{"document": "the text", "summary": "it", "n": "1"}]
+        messages.append(caplog.messages)
+        assert len(checked) == times
+    assert messages[0] == messages[1]
+    assert [text.rpartition(": ")[2] for text in messages[0]] == [
+        "fields are separated by ';', as in its header",
+        "1 of 2 rows have a blank document or summary and are left out (line 3)",
+        "documents from 'document', summaries from 'summary'",
+    ]
+    write(tmp_path / "rows.csv", content + "torn\n")
+    with pytest.raises(ValueError, match="line 4: 1 fields, but the header names 3"):
         load(train_file=file)
-        load(train_file=file)
-    assert len(caplog.records) == 2
 
 
 def test_emoji_alone_is_a_summary(load, tmp_path):

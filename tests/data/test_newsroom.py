@@ -50,7 +50,7 @@ def test_no_row_in_the_bin(load, tmp_path):
 
 
 def test_folder_without_the_split(load, tmp_path):
-    with pytest.raises(ValueError, match=r"has no dev.jsonl \(or .gz\), the validation split: name the file"):
+    with pytest.raises(ValueError, match=r"has no dev.jsonl, the validation split: name the file"):
         load(validation_file=tmp_path, data_format="newsroom")
 
 

@@ -382,6 +382,12 @@ EACH = _each([GDLF, DRGD, COPY_TRANSFORMER_BERT])
 EACH_BY_ONE = _each([GDLF])
 
 
+def generate(model, inputs, seed=0, **settings):
+    """Texts of at least 3 and at most 9 tokens, with random numbers from `seed`."""
+    torch.manual_seed(seed)
+    return model.generate(**inputs, **{"max_new_tokens": 9, "min_new_tokens": 3, **settings})
+
+
 def build_with_processor(architecture: Architecture, tokenizer, **processor_settings):
     """A tiny model of the tokenizer's vocabulary, and its processor."""
     processor = architecture.processor(tokenizer, **processor_settings)

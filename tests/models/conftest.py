@@ -1,8 +1,14 @@
-"""Tiny pre-trained parts for the tests of models."""
+"""The architectures, and tiny pre-trained parts, for the tests of models."""
 
 import pytest
 
+from tests.models.architectures import EACH, Architecture
 from tests.models.pretrained import build, save_bert
+
+
+@pytest.fixture(params=EACH)
+def architecture(request) -> Architecture:
+    return request.param
 
 
 @pytest.fixture

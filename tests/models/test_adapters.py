@@ -1,12 +1,13 @@
-"""Adapters of PEFT, beyond those with default settings, and what shares their causes: each fails in another way."""
+"""Adapters of PEFT, with default settings and others, and what shares their causes."""
 
 import pytest
 import torch
-from peft import LoraConfig, get_peft_model
+from peft import AutoPeftModelForSeq2SeqLM, IA3Config, LoraConfig, PrefixTuningConfig, get_peft_model
 from safetensors.torch import save_model
 from transformers import AutoModelForSeq2SeqLM
 
-from tests.models.architectures import COPY_TRANSFORMER_BERT, EACH, Architecture
+from hf_summ.registration import LORA_TARGET_MODULES
+from tests.models.architectures import COPY_TRANSFORMER_BERT, generate
 
 WORDS = [
     {"modules_to_save": ["embed_tokens"]},
@@ -15,9 +16,69 @@ WORDS = [
 ]
 
 
-@pytest.fixture(params=EACH)
-def architecture(request) -> Architecture:
-    return request.param
+@pytest.mark.thorough
+def test_lora_with_default_target_modules(architecture, tmp_path):
+    base = architecture.model().float()
+    base.save_pretrained(tmp_path / "base")
+    base = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "base")
+    assert tuple(LORA_TARGET_MODULES[architecture.model_type]) == architecture.lora_modules
+    # no target modules: they are known for each architecture
+    adapted = get_peft_model(base, LoraConfig(task_type="SEQ_2_SEQ_LM", r=2, init_lora_weights=False))
+    inputs = architecture.inputs()
+    adapted.eval()
+    expected = generate(adapted, inputs, num_beams=3)
+    torch.testing.assert_close(expected, generate(adapted, inputs, num_beams=3, use_cache=False))
+    loss = adapted(**inputs, labels=architecture.labels()).loss
+    loss.backward()
+    trained = [name for name, value in adapted.named_parameters() if value.requires_grad]
+    assert trained
+    assert all("lora_" in name for name in trained)
+    adapted.save_pretrained(tmp_path / "adapter")
+    loaded = AutoPeftModelForSeq2SeqLM.from_pretrained(tmp_path / "adapter").eval()
+    torch.testing.assert_close(generate(loaded, inputs, num_beams=3), expected)
+    check_merged(loaded, architecture, tmp_path, adapted)
+
+
+def check_merged(adapted, architecture, folder, expected) -> None:
+    """Merged and saved, it is the same model, with the same weights shared."""
+    settings = {**architecture.inputs(), "labels": architecture.labels()}
+    merged = adapted.merge_and_unload()
+    merged.save_pretrained(folder / "merged")
+    loaded, report = AutoModelForSeq2SeqLM.from_pretrained(folder / "merged", output_loading_info=True)
+    assert not any(report[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    torch.testing.assert_close(loaded.eval()(**settings).loss, expected(**settings).loss, rtol=1e-4, atol=1e-5)
+    assert shared_names(loaded) == shared_names(merged)
+
+
+def shared_names(model) -> list[list[str]]:
+    """The names of each weight that has several."""
+    names: dict[int, list[str]] = {}
+    for name, value in model.state_dict(keep_vars=True).items():
+        names.setdefault(value.data_ptr(), []).append(name)
+    return sorted(found for found in names.values() if len(found) > 1)
+
+
+@pytest.mark.thorough
+def test_ia3_with_default_target_modules(architecture, tmp_path):
+    architecture.model().float().save_pretrained(tmp_path / "base")
+    base = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "base")
+    adapted = get_peft_model(base, IA3Config(task_type="SEQ_2_SEQ_LM", init_ia3_weights=False)).eval()
+    trained = [name for name, value in adapted.named_parameters() if value.requires_grad]
+    assert any(".k_proj." in name or "key_projection" in name for name in trained)
+    assert any(".feed_forward.outer." in name for name in trained) == (
+        architecture.model_type not in ("drgd", "pointer_generator")
+    )
+    adapted.save_pretrained(tmp_path / "adapter")
+    loaded = AutoPeftModelForSeq2SeqLM.from_pretrained(tmp_path / "adapter").eval()
+    check_merged(loaded, architecture, tmp_path, adapted)
+
+
+def test_prefix_tuning_is_refused(architecture):
+    sizes = {"num_layers": 2, "num_attention_heads": 4, "token_dim": 16}
+    prefix = PrefixTuningConfig(task_type="SEQ_2_SEQ_LM", num_virtual_tokens=3, **sizes)
+    adapted = get_peft_model(architecture.model().float(), prefix)
+    with pytest.raises(ValueError, match="for prefix tuning, which adds one, use LoRA instead"):
+        adapted(**architecture.inputs(), labels=architecture.labels())
 
 
 def adapt(model, **settings):

@@ -6,13 +6,7 @@ import pytest
 import torch
 
 from hf_summ.models.layers_transformer import CACHE
-from tests.models.architectures import EACH, Architecture
-from tests.models.test_common import generate
-
-
-@pytest.fixture(params=EACH)
-def architecture(request) -> Architecture:
-    return request.param
+from tests.models.architectures import generate
 
 
 def test_drafts_are_refused(architecture):

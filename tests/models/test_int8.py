@@ -23,14 +23,8 @@ from transformers import (
 from hf_summ import Int8Config
 from hf_summ.models import quantization_int8
 from hf_summ.models.quantization_int8 import _MANY, _WIDE, Int8Embedding, Int8Linear, quantize_weight
-from tests.models.architectures import EACH
 
 NOT_TRAINED = "int8 has no gradients: to train the model, load it without `quantization_config`, or call `dequantize()`"
-
-
-@pytest.fixture(params=EACH)
-def architecture(request):
-    return request.param
 
 
 @pytest.fixture

@@ -204,7 +204,7 @@ def test_flags_without_effect(run, options, message):
 def test_a_number_of_words_excludes_one_of_sentences(run):
     assert run("extract a.txt --words 5", a_txt="One two three. Four five. Six.")[0] == "One two three. Four five.\n"
     assert run("extract a.txt --words 5 --sentences 1")[1:] == (
-        "hf-summ: error: --sentences and --words exclude each other: set only one\n",
+        "hf-summ: error: --sentences 1: has no effect beside --words 5: omit one of them\n",
         2,
     )
 

@@ -8,8 +8,7 @@ from transformers import AutoModelForSeq2SeqLM
 from transformers.modeling_outputs import BaseModelOutput
 
 from tests.conftest import SENTENCES
-from tests.models.architectures import COPY_TRANSFORMER_BERT, DRGD, DRGD_PRINTED, EACH, GDLF, Architecture
-from tests.models.test_common import generate
+from tests.models.architectures import COPY_TRANSFORMER_BERT, DRGD, DRGD_PRINTED, EACH, GDLF, Architecture, generate
 
 
 @pytest.fixture(params=EACH)

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from hf_summ.training.arguments import SummarizationTrainingArguments
-from hf_summ.training.optimization import build_schedule, check_patterns, parameter_groups, parse_learning_rates
+from hf_summ.training.checks import parse_learning_rates
+from hf_summ.training.optimization import build_schedule, check_patterns, parameter_groups
 
 
 def rates(updates: int, learning_rate: float, **settings) -> list[float]:

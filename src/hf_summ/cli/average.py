@@ -10,7 +10,7 @@ def add_parser(commands) -> None:
     parser = commands.add_parser(
         "average",
         description="Average the weights of the given checkpoints, or of a run's last or best ones, and write the "
-        "result as a checkpoint.",
+        "result as a checkpoint. With --dtype, a single checkpoint is converted.",
     )
     parser.add_argument("folders", nargs="+", metavar="FOLDER", help="Checkpoints, or one run's output folder")
     parser.add_argument("--output", required=True, help="Folder for the averaged checkpoint")
@@ -36,4 +36,5 @@ def run(arguments: argparse.Namespace) -> None:
     folders = [*map(model_folder, arguments.folders)]
     dtype = None if arguments.dtype is None else getattr(torch, arguments.dtype)
     folders = average_checkpoints(folders, arguments.output, arguments.last, arguments.best, dtype)
-    print(f"{arguments.output}: the mean of {', '.join(map(str, folders))}")
+    precision = "" if arguments.dtype is None else f", in {arguments.dtype}"
+    print(f"{arguments.output}: the mean of {', '.join(folders)}{precision}")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hf_summ.cli.summarizers import LINES_HELP, PREDICTION_COLUMN, ColumnFlags, check_names
-from hf_summ.common.flags import add_flags, check_flags, flag, flags_in, values_of
+from hf_summ.common.flags import add_flags, check_flags, flag, flags_in, values_of, with_default
 from hf_summ.common.messages import print_note
 from hf_summ.common.records import to_json
 from hf_summ.data.sentence_rules import LINES
@@ -63,7 +63,7 @@ def add_parser(commands) -> None:
         "evaluate",
         description="Print ROUGE with 95% bootstrap intervals, the difference from other systems, novelty, "
         "support in the sources and lengths. Files contain one text per line, or rows (.jsonl, .json, .csv, each also "
-        "as .gz, or .parquet) whose columns are named below.",
+        "compressed, or .parquet) whose columns are named below.",
     )
     # imported here: other commands need none of it
     from hf_summ.evaluation.measures import NAMED, Settings
@@ -78,7 +78,7 @@ def add_parser(commands) -> None:
         help="Separator of sentences in all files; none counts tags as words (default: <q>, <n>, <s>, <t>, [X_SEP] and "
         "<S_SEP>; a note reports those found)",
     )
-    texts.add_argument("--lines", choices=LINES, default="auto", help=LINES_HELP)
+    texts.add_argument("--lines", choices=LINES, default="auto", help=with_default(LINES_HELP, "auto"))
     measures = parser.add_argument_group("measures")
     measures.add_argument(
         "--metrics",

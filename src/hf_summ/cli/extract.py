@@ -2,7 +2,9 @@
 
 import argparse
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from hf_summ.cli.summarizers import (
     LINES_HELP,
@@ -13,12 +15,70 @@ from hf_summ.cli.summarizers import (
     read_document,
     write_summaries,
 )
-from hf_summ.common.flags import add_flags
+from hf_summ.common.flags import add_flags, check_flags, flag, flags_in
 from hf_summ.common.messages import print_note
 from hf_summ.data.rows import ROW_FILES, kind_of_file
 from hf_summ.data.sentence_rules import LINES, joined_lines
 from hf_summ.extractive import METHODS
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR, readable
+
+_CONSISTENT = ("method=consistent",)
+
+
+@dataclass
+class ExtractFlags:
+    """Which sentences are selected, and how texts are read."""
+
+    method: str | None = flag(
+        "decoding",
+        "Sentences to select: the first or last; the most central (lexrank, textrank: extra `extractive`); those with "
+        "the highest tf-idf, or the first three and these (consistent); those closest to the rows' references (oracle)",
+        unset="consistent with --share, otherwise lead",
+        choices=METHODS,
+    )
+    sentences: int | None = flag(
+        "decoding",
+        "Maximum number of sentences per summary; with lead and tail, of each of several documents",
+        unset="3",
+        unless=("words", "share"),
+        metavar="N",
+    )
+    words: int | None = flag(
+        "decoding",
+        "Maximum number of words instead; whole sentences",
+        unset="no limit",
+        unless=("share",),
+        metavar="N",
+    )
+    share: float | None = flag(
+        "decoding",
+        "Share of each document's sentences instead, with consistent",
+        unset="a number of sentences",
+        needs=_CONSISTENT,
+        metavar="S",
+    )
+    idf: str | None = flag(
+        "decoding",
+        "Document frequencies that `hf-summ idf` wrote, for --share and --words",
+        unset="each document's own",
+        needs=_CONSISTENT,
+        metavar="FILE",
+    )
+    next_sentence_model: str | None = flag(
+        "decoding",
+        "BERT with a next-sentence head, which restores sentences between incoherent ones, for --share and --words: a "
+        "folder or a Hub repository",
+        unset="no sentences are restored",
+        needs=_CONSISTENT,
+        metavar="MODEL",
+    )
+    lines: str = flag("data", LINES_HELP, "auto", choices=LINES)
+    language: str = flag("data", "ISO 639 code of the documents' language", "en")
+    splitter: Literal["sentencex", "spacy"] = flag(
+        "data", "Sentence splitter; spacy is for English and needs the extra `extractive`", "sentencex"
+    )
+    encoding: str = flag("data", "Encoding of text files", "utf-8")
+    output: str | None = flag("reporting", "File for the summaries", unset="standard output", metavar="FILE")
 
 
 def add_parser(commands) -> None:
@@ -32,54 +92,7 @@ def add_parser(commands) -> None:
         "files", nargs="*", metavar="FILE", help="Text files, files of rows, or - for standard input (default: -)"
     )
     add_flags(parser, ColumnFlags)
-    parser.add_argument(
-        "--method",
-        choices=METHODS,
-        help="Sentences to select: the first or last; the most central (lexrank, textrank: extra `extractive`); those "
-        "with the highest tf-idf, or the first three and these (consistent); those closest to the rows' references "
-        "(oracle) (default: consistent with --share, otherwise lead)",
-    )
-    parser.add_argument(
-        "--sentences",
-        type=int,
-        metavar="N",
-        help="Maximum number of sentences per summary; with lead and tail, of each of several documents (default: 3)",
-    )
-    parser.add_argument(
-        "--words", type=int, metavar="N", help="Maximum number of words instead; whole sentences (default: no limit)"
-    )
-    parser.add_argument(
-        "--share",
-        type=float,
-        metavar="S",
-        help="Share of each document's sentences instead, with consistent (default: a number of sentences)",
-    )
-    parser.add_argument(
-        "--idf",
-        metavar="FILE",
-        help="Document frequencies that `hf-summ idf` wrote, for --share and --words (default: each document's own)",
-    )
-    parser.add_argument(
-        "--next_sentence_model",
-        metavar="MODEL",
-        help="BERT with a next-sentence head, which restores sentences between incoherent ones, for --share and "
-        "--words: a folder or a Hub repository (default: no sentences are restored)",
-    )
-    parser.add_argument(
-        "--lines",
-        choices=LINES,
-        default="auto",
-        help=LINES_HELP,
-    )
-    parser.add_argument("--language", default="en", help="ISO 639 code of the documents' language (default: en)")
-    parser.add_argument(
-        "--splitter",
-        choices=("sentencex", "spacy"),
-        default="sentencex",
-        help="Sentence splitter; spacy is for English and needs the extra `extractive` (default: sentencex)",
-    )
-    parser.add_argument("--encoding", default="utf-8", help="Encoding of text files (default: utf-8)")
-    parser.add_argument("--output", metavar="FILE", help="File for the summaries (default: standard output)")
+    add_flags(parser, ExtractFlags)
     parser.set_defaults(run=run)
 
 
@@ -88,18 +101,13 @@ def run(arguments: argparse.Namespace) -> None:
     check_output_file(arguments)
     if arguments.summary_column is not None and arguments.method != "oracle":
         raise ValueError("--summary_column: needs --method oracle, which alone reads references")
-    limits = [name for name in ("sentences", "words", "share") if getattr(arguments, name) is not None]
-    if len(limits) > 1:
-        raise ValueError(f"`{limits[0]}` and `{limits[1]}` exclude each other: set only one")
     if arguments.method is None:
         arguments.method = "lead" if arguments.share is None else "consistent"
+    check_flags(arguments, flags_in(ExtractFlags))
     stage = {name: getattr(arguments, name) for name in ("share", "idf", "next_sentence_model")}
     stage = {name: value for name, value in stage.items() if value is not None}
-    for name in stage:
-        if arguments.method != "consistent":
-            raise ValueError(f"--{name}: needs --method consistent")
-        if not {"share", "words"} & {*limits}:
-            raise ValueError(f"--{name}: needs --share or --words, what to keep of a document")
+    if stage and arguments.share is arguments.words is None:
+        raise ValueError(f"--{next(iter(stage))}: needs --share or --words, what to keep of a document")
     from hf_summ.evaluation.text_files import read_documents, read_references
     from hf_summ.extractive import consistent_extract, extract
 

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from hf_summ.cli.summarizers import check_output_file
+from hf_summ.cli.summarizers import CORPUS_FILES, check_output_file
 from hf_summ.common.flags import add_flags
 from hf_summ.data.corpora import Reading
 
@@ -16,9 +16,7 @@ def add_parser(commands) -> None:
         "these frequencies: pass the file to `hf-summ train` as --extract_idf. From a folder in a --data_format, the "
         "training split is read.",
     )
-    parser.add_argument(
-        "files", nargs="+", metavar="CORPUS", help="Corpus files: json, jsonl, csv or X.source, also .gz"
-    )
+    parser.add_argument("files", nargs="+", metavar="CORPUS", help=CORPUS_FILES)
     parser.add_argument("--output", required=True, metavar="FILE.json", help="File for the frequencies")
     parser.add_argument("--language", default="en", help="ISO 639 code of the documents (default: %(default)s)")
     add_flags(parser, Reading)

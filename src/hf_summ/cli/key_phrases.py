@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from hf_summ.cli.summarizers import CORPUS_FILES
 from hf_summ.common.files import check_new_folder, moved_into_place
 from hf_summ.common.flags import add_flags
 from hf_summ.data.corpora import Reading
@@ -18,7 +19,7 @@ def add_parser(commands) -> None:
         "the Highlight-Transformer. It selects key phrases by these frequencies and has the vocabulary of --processor. "
         "From a folder in a --data_format, the training split is read.",
     )
-    parser.add_argument("files", nargs="+", metavar="FILE", help="Corpus files: json, jsonl, csv or X.source, also .gz")
+    parser.add_argument("files", nargs="+", metavar="FILE", help=CORPUS_FILES)
     parser.add_argument(
         "--processor", required=True, help="Processor or tokenizer with the vocabulary: a folder or a Hub repository"
     )

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from dataclasses import dataclass
 from functools import partial
 
 from hf_summ.cli.summarizers import (
@@ -14,8 +15,18 @@ from hf_summ.cli.summarizers import (
     find_model,
     load_summarizer,
 )
-from hf_summ.common.flags import add_flags, values_of
+from hf_summ.common.flags import add_flags, flag, values_of
+from hf_summ.models.checks import Range
 from hf_summ.serving.settings import Limits
+
+
+@dataclass
+class ServerFlags:
+    """Where and how often the service runs."""
+
+    host: str = flag("reporting", "Address to listen on", "127.0.0.1")
+    port: int = flag("reporting", "Port, or 0 for any free one", 8000, range=Range(0))
+    workers: int = flag("reporting", "Number of processes, each with its own model", 1, range=Range(1))
 
 
 def add_parser(commands) -> None:
@@ -26,19 +37,14 @@ def add_parser(commands) -> None:
         "text into. Unset parameters of requests fall back to the decoding flags.",
     )
     add_flags(parser, ModelFlags)
-    parser.add_argument("--host", default="127.0.0.1", help="Address to listen on (default: 127.0.0.1)")
-    parser.add_argument("--port", type=int, default=8000, help="Port, or 0 for any free one (default: 8000)")
-    parser.add_argument(
-        "--workers", type=int, default=1, help="Number of processes, each with its own model (default: 1)"
-    )
-    for declared in (RuntimeFlags, Limits, ExtractionFlags, DecodingFlags):
+    for declared in (ServerFlags, RuntimeFlags, Limits, ExtractionFlags, DecodingFlags):
         add_flags(parser, declared)
     parser.set_defaults(run=run, interrupted="accepted requests were answered")
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Serve until SIGTERM or Ctrl-C."""
-    check_flags(arguments, workers=1, port=0)
+    check_flags(arguments, ServerFlags)
     if arguments.host == "localhost" or arguments.host.startswith(("127.", "::1")):
         arguments.allowed_hosts = arguments.allowed_hosts or "localhost,127.0.0.1,[::1]"
     limits = Limits(**values_of(arguments, Limits))

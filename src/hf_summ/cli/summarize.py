@@ -4,10 +4,11 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from hf_summ.checkpoints.decoding import extracts
-from hf_summ.cli.summarize_rows import add_row_flags, run_rows, takes_rows
+from hf_summ.cli.summarize_rows import RowFlags, run_rows
 from hf_summ.cli.summarizers import (
     STANDARD_INPUT,
     DecodingFlags,
@@ -18,6 +19,7 @@ from hf_summ.cli.summarizers import (
     ModelFlags,
     RuntimeFlags,
     check_flags,
+    check_is_text,
     check_output_file,
     decoding_settings,
     find_model,
@@ -27,10 +29,31 @@ from hf_summ.cli.summarizers import (
     read_phrases,
     write_summaries,
 )
-from hf_summ.common.flags import add_flags, values_of
+from hf_summ.common.flags import add_flags, flag, values_of
 from hf_summ.common.messages import no_warnings, panics_as_errors
 from hf_summ.common.records import shown
+from hf_summ.models.checks import Range
 from hf_summ.models.text_documents import readable
+
+
+@dataclass
+class OutputFlags:
+    """What is written."""
+
+    together: bool = flag("decoding", "Write one summary of all files", False, "one per file", unless=("text_column",))
+    details: bool = flag(
+        "reporting",
+        "With --format jsonl, also write which parts of each document were read",
+        False,
+        "do not",
+        needs=("format=jsonl",),
+        unless=("text_column",),
+    )
+    output: str | None = flag("reporting", "Output file; with --text_column, output folder", unset="standard output")
+    format: Literal["text", "jsonl", "parquet"] | None = flag(
+        "reporting", "Output format", unset="text, with --text_column parquet"
+    )
+    batch_size: int = flag("reporting", "Number of documents per batch", 8, range=Range(1))
 
 
 def add_parser(commands) -> None:
@@ -42,39 +65,23 @@ def add_parser(commands) -> None:
     )
     parser.add_argument("files", nargs="*", metavar="FILE", help="Text files, or - for standard input (default: -)")
     add_flags(parser, ModelFlags)
-    parser.add_argument(
-        "--together", action="store_true", help="Write one summary of all files (default: one per file)"
-    )
-    add_flags(parser, DocumentFlags)
-    add_flags(parser, LengthFlags)
-    add_flags(parser, ExtractionFlags)
-    parser.add_argument(
-        "--details",
-        action="store_true",
-        help="With --format jsonl, also write which parts of each document were read (default: do not)",
-    )
-    parser.add_argument("--output", help="Output file; with --text_column, output folder (default: standard output)")
-    parser.add_argument(
-        "--format",
-        choices=("text", "jsonl", "parquet"),
-        help="Output format (default: text, with --text_column parquet)",
-    )
-    parser.add_argument("--batch_size", type=int, default=8, help="Number of documents per batch (default: 8)")
-    for declared in (Int8Flags, RuntimeFlags, DecodingFlags):
+    for declared in (DocumentFlags, LengthFlags, ExtractionFlags, OutputFlags, Int8Flags, RuntimeFlags, DecodingFlags):
         add_flags(parser, declared)
-    add_row_flags(parser)
+    add_flags(parser.add_argument_group("rows of files and data sets, written in shards to a folder"), RowFlags)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Summarize the files, or their rows."""
-    if takes_rows(arguments):
+    check_flags(arguments, OutputFlags, RowFlags)
+    if arguments.text_column is not None:
         run_rows(arguments)
         return
-    check_flags(arguments, batch_size=1)
+    if arguments.format == "parquet":
+        raise ValueError("--format parquet: needs --text_column, the column of the documents")
+    for file in arguments.files:
+        check_is_text(file, "give --text_column, the column of the documents")
     check_output_file(arguments)
-    if arguments.details and arguments.format != "jsonl":
-        raise ValueError("--details needs --format jsonl")
     phrases = read_phrases(arguments.phrase)
     files = arguments.files or [STANDARD_INPUT]
     documents = [read_document(file, arguments.encoding) for file in files]

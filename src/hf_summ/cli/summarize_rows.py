@@ -4,93 +4,76 @@ import argparse
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from hf_summ.checkpoints.decoding import extracts
 from hf_summ.cli import end_on_sigterm
 from hf_summ.cli.summarizers import (
     ExtractionFlags,
     LengthFlags,
-    check_flags,
-    check_is_text,
     decoding_settings,
     find_model,
     load_summarizer,
     loading,
     read_phrases,
 )
-from hf_summ.common.flags import values_of
+from hf_summ.common.flags import flag, values_of
+from hf_summ.models.checks import Range
 
-# flags for rows only, and their defaults
-_DEFAULTS = {
-    "dataset_name": None,
-    "dataset_config_name": None,
-    "split": "train",
-    "columns": None,
-    "output_column": "summary",
-    "rows_per_shard": 1000,
-    "num_processes": None,
-    "engine": "local",
-    "ray_address": None,
-}
+_OF_ROWS, _OF_HUB = ("text_column",), ("dataset_name",)
 
 
-def add_row_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags for rows; unset flags are None."""
-    rows = parser.add_argument_group("rows of files and data sets, written in shards to a folder")
-    rows.add_argument(
-        "--text_column",
-        help="Column of the documents; the files are then .json, .jsonl, .csv (also .gz) or .parquet, or patterns such "
-        "as 'news/*.jsonl.gz' (default: the files are documents)",
+@dataclass
+class RowFlags:
+    """Rows of files and data sets, written in shards to a folder."""
+
+    text_column: str | None = flag(
+        "data",
+        "Column of the documents; the files are then .json, .jsonl, .csv (also compressed) or .parquet, or patterns "
+        "such as 'news/*.jsonl.gz'",
+        unset="the files are documents",
+        needs=("output",),
     )
-    rows.add_argument("--dataset_name", help="Data set on the Hub, streamed, instead of files (default: files)")
-    rows.add_argument("--dataset_config_name", help="Configuration of that data set (default: its only one)")
-    rows.add_argument("--split", help="Split of that data set (default: train)")
-    rows.add_argument("--columns", nargs="+", metavar="COLUMN", help="Columns to keep in the output (default: all)")
-    rows.add_argument("--output_column", help="Column for the summaries (default: summary)")
-    rows.add_argument(
-        "--rows_per_shard",
-        type=int,
-        help="Number of rows per shard; an interrupted run repeats its unfinished shards (default: 1000)",
+    dataset_name: str | None = flag(
+        "data", "Data set on the Hub, streamed, instead of files", unset="files", needs=_OF_ROWS
     )
-    rows.add_argument(
-        "--num_processes",
-        type=int,
-        help="Number of processes, each with its own model (default: 1, with --engine ray its GPUs or CPUs)",
+    dataset_config_name: str | None = flag(
+        "data", "Configuration of that data set", unset="its only one", needs=_OF_HUB
     )
-    rows.add_argument(
-        "--engine", choices=("local", "ray"), help="Run on this machine, or on all of a Ray cluster (default: local)"
+    split: str = flag("data", "Split of that data set", "train", needs=_OF_HUB)
+    columns: list[str] | None = flag(
+        "data", "Columns to keep in the output", unset="all", needs=_OF_ROWS, nargs="+", metavar="COLUMN"
     )
-    rows.add_argument("--ray_address", help="Address of the Ray cluster (default: a new cluster on this machine)")
-
-
-def takes_rows(arguments: argparse.Namespace) -> bool:
-    """Whether the command summarizes rows."""
-    if arguments.text_column is None:
-        flags = ["--format parquet"] if arguments.format == "parquet" else []
-        flags += [f"--{name}" for name in _DEFAULTS if getattr(arguments, name) is not None]
-        if flags:
-            raise ValueError(f"{flags[0]} needs --text_column, the column of the documents")
-        for file in arguments.files:
-            check_is_text(file, "give --text_column, the column of the documents")
-        return False
-    for name, unset in (("together", False), ("details", False), ("encoding", "utf-8")):
-        if getattr(arguments, name) != unset:
-            raise ValueError(f"--text_column and --{name} exclude each other: --{name} is for files of text")
-    if arguments.format == "text":
-        raise ValueError("--format text: with --text_column, it must be one of parquet, jsonl")
-    return True
+    output_column: str = flag("data", "Column for the summaries", "summary", needs=_OF_ROWS)
+    rows_per_shard: int = flag(
+        "reporting",
+        "Number of rows per shard; an interrupted run repeats its unfinished shards",
+        1000,
+        range=Range(1),
+        needs=_OF_ROWS,
+    )
+    num_processes: int | None = flag(
+        "reporting",
+        "Number of processes, each with its own model",
+        unset="1, with --engine ray its GPUs or CPUs",
+        range=Range(1),
+        needs=_OF_ROWS,
+    )
+    engine: Literal["local", "ray"] = flag(
+        "reporting", "Run on this machine, or on all of a Ray cluster", "local", needs=_OF_ROWS
+    )
+    ray_address: str | None = flag(
+        "reporting", "Address of the Ray cluster", unset="a new cluster on this machine", needs=("engine=ray",)
+    )
 
 
 def run_rows(arguments: argparse.Namespace) -> None:
     """Summarize the rows."""
-    for name, value in _DEFAULTS.items():
-        if getattr(arguments, name) is None:
-            setattr(arguments, name, value)
-    check_flags(arguments, batch_size=1, rows_per_shard=1, num_processes=1)
-    _check_needs(arguments)
+    if arguments.format == "text":
+        raise ValueError("--format text: with --text_column, it must be one of parquet, jsonl")
     from hf_summ.data.streams import FileRows, HubRows, streamed_files
     from hf_summ.models.pipeline_documents import SOURCES
     from hf_summ.offline.engines import Work
@@ -154,17 +137,6 @@ def _engine(arguments: argparse.Namespace, work: Any, plan: Any):
     if number in (None, 1):
         return partial(in_this_process, work, plan)
     return partial(in_processes, work, plan, number=number)
-
-
-def _check_needs(arguments: argparse.Namespace) -> None:
-    for name, need, is_met in (
-        ("text_column", "--output, the folder for the summaries", arguments.output is not None),
-        ("dataset_config_name", "--dataset_name", arguments.dataset_name is not None),
-        ("split", "--dataset_name", arguments.dataset_name is not None),
-        ("ray_address", "--engine ray", arguments.engine == "ray"),
-    ):
-        if not is_met and getattr(arguments, name) != _DEFAULTS.get(name):
-            raise ValueError(f"--{name} needs {need}")
 
 
 def _notes(outcome: Any, arguments: argparse.Namespace) -> Iterator[str]:

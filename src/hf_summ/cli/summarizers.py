@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from hf_summ.checkpoints.decoding import decoding_flags, extraction_flags
 from hf_summ.common import flags
-from hf_summ.common.flags import Flag, flag, flags_in, names, values_of
+from hf_summ.common.flags import flag, flags_in, names, values_of
 from hf_summ.common.messages import delay_bars, nearest, one_line
 from hf_summ.common.processes import threads_for
 from hf_summ.data.columns import DOCUMENT_COLUMNS, PREDICTION_COLUMNS, REFERENCE_COLUMNS
@@ -30,10 +30,10 @@ from hf_summ.pretrained import (
 from hf_summ.runtimes.settings import UnsupportedSetting, lacking
 
 STANDARD_INPUT = "-"
-# the help of `--lines` and `--prediction_column`
+# the helps of corpus files, `--lines` and `--prediction_column`
+CORPUS_FILES = "Corpus files: .json, .jsonl, .csv or X.source, each also as .gz, .bz2 or .xz"
 LINES_HELP = (
-    "What single line ends are: ends of sentences, spaces (wrapped), or spaces in text that is wrapped at a width "
-    "(default: auto)"
+    "What single line ends are: ends of sentences, spaces (wrapped), or spaces in text that is wrapped at a width"
 )
 PREDICTION_COLUMN = (
     f"Column of the predictions in files of rows (default: the first of {', '.join(PREDICTION_COLUMNS)}, one named "
@@ -68,7 +68,7 @@ class ModelFlags:
 class DocumentFlags:
     """The documents' encoding and key phrases."""
 
-    encoding: str = flag("data", "Encoding of the files", "utf-8")
+    encoding: str = flag("data", "Encoding of the files", "utf-8", unless=("text_column",))
     phrase: list[str] | None = flag(
         "decoding",
         "Key phrase that the summary should be about, and its value (default: 1), for models that read key phrases; "
@@ -160,7 +160,7 @@ class DecodingFlags(_Settings):
 
 
 ExtractionFlags: Any = extraction_flags("long_documents=extract")
-_FLAGS = flags_in(ModelFlags, RuntimeFlags, Int8Flags, LengthFlags, ExtractionFlags, DecodingFlags)
+_FLAGS = flags_in(ModelFlags, DocumentFlags, RuntimeFlags, Int8Flags, LengthFlags, ExtractionFlags, DecodingFlags)
 
 
 def check_names(given: list[str] | None, usual: Sequence[str], taken: Collection[str] = ()) -> Sequence[str]:
@@ -180,13 +180,13 @@ def decoding_settings(arguments: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in values_of(arguments, _Settings).items() if value is not None}
 
 
-def check_flags(arguments: argparse.Namespace, **least: int) -> None:
+def check_flags(arguments: argparse.Namespace, *declared: Any) -> None:
     """Check numbers, conditions and the device.
 
     Args:
-        least: flag -> its minimum, for flags that only this command has.
+        declared: the dataclasses of flags that only this command has.
     """
-    flags.check_flags(arguments, {**_FLAGS, **{name: Flag(range=Range(number)) for name, number in least.items()}})
+    flags.check_flags(arguments, _FLAGS | flags_in(*declared))
     most = arguments.max_new_tokens
     for name in ("min_new_tokens", "min_new_words"):
         value = getattr(arguments, name)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hf_summ.cli.summarizers import CORPUS_FILES
 from hf_summ.common.files import check_new_folder, moved_into_place
 from hf_summ.common.flags import add_flags, check_flags, flag, flags_in, values_of
 from hf_summ.common.messages import print_note
@@ -79,7 +80,7 @@ def add_parser(commands) -> None:
         "processor folder for `--tokenizer_name` of `hf-summ train`, or prune the vocabulary of a BERT to them. From a "
         "folder in a --data_format, the training split is read.",
     )
-    parser.add_argument("files", nargs="+", metavar="FILE", help="Corpus files: json, jsonl, csv or X.source, also .gz")
+    parser.add_argument("files", nargs="+", metavar="FILE", help=CORPUS_FILES)
     parser.add_argument("--output", required=True, help="New or empty folder for the processor, or for BERT")
     add_flags(parser, VocabularyFlags)
     add_flags(parser, Reading)

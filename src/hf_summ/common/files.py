@@ -10,7 +10,7 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -199,3 +199,8 @@ def content_hash(path: str | os.PathLike) -> str:
 def _hash_of_file(path: str, *state: int) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+
+
+def hash_of_code(files: Iterable[str]) -> str:
+    """A hash of the code that converts texts; results cached by other code are not used."""
+    return hashlib.sha256(b"".join(Path(file).read_bytes() for file in sorted(files))).hexdigest()

@@ -29,7 +29,7 @@ def parse_json(text: str, strict: bool = True) -> Any:
         ValueError: an object has a key twice, or values are nested too deeply.
     """
     with _depth_as_error():
-        return json.loads(text, strict=strict, object_pairs_hook=_without_repeats)
+        return _DECODERS[strict].decode(text)
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -38,6 +38,10 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         (repeated, _), *_ = Counter(name for name, _ in pairs).most_common(1)
         raise ValueError(f"the key '{repeated}' occurs twice in one object")
     return values
+
+
+# made once, as `json.loads` makes one for each row of a corpus
+_DECODERS = {strict: json.JSONDecoder(strict=strict, object_pairs_hook=_without_repeats) for strict in (True, False)}
 
 
 def parse_yaml(text: str) -> Any:

@@ -1,5 +1,7 @@
 """Loading a corpus: all rows are checked first, and then converted to a data set."""
 
+import hashlib
+import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -7,7 +9,7 @@ from typing import Any
 
 import datasets
 
-from hf_summ.common.files import content_hash
+from hf_summ.common.files import content_hash, hash_of_code, write_atomically
 from hf_summ.common.messages import one_line
 from hf_summ.data.columns import (
     LIST_COLUMNS,
@@ -46,7 +48,7 @@ def load(
 ) -> datasets.DatasetDict:
     """Load a corpus with the columns `document` and `summary`, and the splits train, validation and test.
 
-    Files are checked on every call, and converted only if they have changed.
+    Files are checked and converted only if they have changed.
 
     Other columns are kept, except columns called `document`, `documents`, `summary` or `prefix` that are not the chosen
     ones; the chosen column of prefixes is called `prefix`. CSV fields stay strings; values of different types within a
@@ -75,7 +77,7 @@ def load(
     if corpus.dataset_name is not None:
         return _load_from_hub(corpus, cache_dir, token, trust_remote_code)
     # check all splits before the first is converted
-    surveys = {split: Survey(corpus, split) for split in corpus.files}
+    surveys = {split: Survey(corpus, split, cache_dir) for split in corpus.files}
     return datasets.DatasetDict({split: survey.convert(cache_dir) for split, survey in surveys.items()})
 
 
@@ -133,7 +135,7 @@ def _stream(rows: datasets.IterableDataset, where: str, corpus: Corpus) -> datas
     survey = ColumnSurvey(corpus, chosen)
     for index, row in enumerate(first):
         survey.look_at(row, f"{where}, row {index}")
-    survey.log(where)
+    _log(survey.messages(where))
     lists, sentences = survey.lists, survey.sentences
     # without types, as later rows may have others
     others = dict.fromkeys(_others(first[0], chosen, lists), "json")
@@ -166,7 +168,7 @@ def _name_columns(dataset: datasets.Dataset, where: str, corpus: Corpus) -> data
     survey = ColumnSurvey(corpus, chosen)
     for index, row in enumerate(dataset.select_columns([*own]).select(range(min(len(dataset), _SURVEYED)))):
         survey.look_at(row, f"{where}, row {index}")
-    survey.log(where)
+    _log(survey.messages(where))
     lists, sentences = survey.lists, survey.sentences
     columns = {name: name for name in _others(dataset.column_names, chosen, lists)}
     columns |= {name: LIST_COLUMNS[column] if column in lists else column for column, name in chosen.items()}
@@ -182,23 +184,39 @@ def _name_columns(dataset: datasets.Dataset, where: str, corpus: Corpus) -> data
     texts = dataset.filter(
         lambda *texts: all(map(has_text, texts)), input_columns=["document", "summary"], desc="leaving out blank rows"
     )
-    _report_blank(where, len(dataset) - len(texts), len(dataset))
+    _log(_blank_messages(where, len(dataset) - len(texts), len(dataset)))
     return texts
 
 
 class Survey:
     """The checked rows of a split's files; a problem is reported with its line before any work starts.
 
-    Of a stream, only the first rows with texts are checked.
+    Files are checked again only if their content, the settings or the code has changed: otherwise, the cache has what
+    was found in them. Of a stream, only the first rows with texts are checked, each time.
     """
 
-    def __init__(self, corpus: Corpus, split: str):
+    def __init__(self, corpus: Corpus, split: str, cache_dir: str | None):
         self._corpus, self._split, self._name, self._paths = corpus, split, corpus.files[split], corpus.paths(split)
         # before they are read: a file that changes afterwards is converted again
         self._files = tuple((str(path.resolve()), content_hash(path)) for path in self._paths)
         self._is_stream = bool(corpus.streaming) and split == "train"
-        # column -> the types of its values
-        self._types: dict[str, set[str]] = {}
+        code = hash_of_code(map(str, Path(__file__).parent.glob("*.py")))
+        state = json.dumps([corpus.only([split]).given(), self._files, code], default=str)
+        record = cache_folder(cache_dir) / f"{hashlib.sha256(state.encode()).hexdigest()[:32]}.json"
+        if record.exists() and not self._is_stream:
+            self._findings = json.loads(record.read_text(encoding="utf-8"))
+            # log what the reader takes for granted
+            next(corpus.format.read(self._paths, True), None)
+        else:
+            self._findings = self._check()
+            if not self._is_stream:
+                write_atomically(record, json.dumps(self._findings))
+        _log(self._findings["messages"])
+
+    def _check(self) -> dict[str, Any]:
+        """What the rows contain, ready for JSON: the columns, their types and lists, and messages to log."""
+        corpus = self._corpus
+        types: dict[str, set[str]] = {}
         columns = None
         blank: list[str] = []
         option = corpus.option()
@@ -212,41 +230,54 @@ class Survey:
                 if columns.look_at(row, where) is None:
                     blank.append(position)
                 for name, value in row.items():
-                    self._types.setdefault(name, set()).add(value_type(value))
+                    types.setdefault(name, set()).add(value_type(value))
             if self._is_stream and rows - len(blank) == PEEKED:
                 break
         where = f"{self._name}, first {total} rows" if self._is_stream else self._name
         _check_some_pass(where, rows, total, corpus)
-        if rows < total:
-            logger.info(f"{where}: {rows} of {total} rows are used, those {_passing(corpus)}")
-        _report_blank(where, len(blank), rows, blank)
+        passing = f"{where}: {rows} of {total} rows are used, those {_passing(corpus)}"
+        messages = [(logging.INFO, passing)] if rows < total else []
+        messages += _blank_messages(where, len(blank), rows, blank)
         assert columns is not None
+        # for the rows of a stream, which are looked at later
         self._columns = columns
-        columns.log(self._name)
+        others = _others(types, columns.chosen, columns.lists)
+        return {
+            # later rows of a stream may have others
+            "types": {name: "json" if self._is_stream else column_type(types[name]) for name in others},
+            "chosen": columns.chosen,
+            "lists": columns.lists,
+            "sentences": columns.sentences,
+            "messages": messages + columns.messages(self._name),
+        }
 
     def convert(self, cache_dir: str | None) -> datasets.Dataset | datasets.IterableDataset:
         """The rows as a data set, from the cache if the files have not changed, or as a stream."""
-        chosen, lists = self._columns.chosen, self._columns.lists
-        types = {name: column_type(self._types[name]) for name in _others(self._types, chosen, lists)}
-        # later rows of a stream may have others
-        types = dict.fromkeys(types, "json") if self._is_stream else types
+        types, chosen = self._findings["types"], self._findings["chosen"]
         settings = {
             # their content is in the cache's key, as archives and copies keep the time of a change
             "files": self._files,
             "types": tuple(types.items()),
             "chosen": tuple(chosen.items()),
-            "lists": lists,
-            "sentences": self._columns.sentences,
+            "lists": tuple(self._findings["lists"]),
+            "sentences": tuple(self._findings["sentences"]),
             "lines": self._corpus.lines,
             "data_format": self._corpus.data_format,
             "option": self._corpus.option(),
         }
-        features = _features(types, chosen, lists)
+        features = _features(types, chosen, settings["lists"])
         if self._is_stream:
             return datasets.IterableDataset.from_generator(_rows, features, settings | {"survey": (self._columns,)})
         return datasets.Dataset.from_generator(
             _rows, features, cache_dir, gen_kwargs=settings, split=datasets.NamedSplit(self._split)
         )
+
+
+def cache_folder(cache_dir: str | None) -> Path:
+    """The folder, which is made, of what is computed from corpora; by default in that of `datasets`."""
+    folder = Path(cache_dir or datasets.config.HF_DATASETS_CACHE) / "hf_summ"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def columns_of(corpus: Corpus, split: str) -> tuple[str, str] | None:
@@ -270,16 +301,23 @@ def _check_some_pass(where: str, passing: int, rows: int, reading: Reading) -> N
         raise ValueError(f"{where}: none of the {rows} rows is one {_passing(reading)}: change {hint}")
 
 
-def _report_blank(where: str, blank: int, rows: int, positions: Sequence[str] = ()) -> None:
-    """Warn of blank rows, with the first ones if known; raise a ValueError if all rows are blank."""
+def _blank_messages(where: str, blank: int, rows: int, positions: Sequence[str] = ()) -> list[tuple[int, str]]:
+    """The warning of blank rows, with the first ones if known; raise a ValueError if all rows are blank."""
     if blank == rows:
         raise ValueError(
             f"{where}: all {rows} rows have a blank document or summary" if rows else f"{where} has no rows"
         )
-    if blank:
-        listed = ", ".join([*positions[:_ROWS_LISTED], *(["..."] if blank > _ROWS_LISTED else [])])
-        listed = f" ({listed})" if positions else ""
-        logger.warning(f"{where}: {blank} of {rows} rows have a blank document or summary and are left out{listed}")
+    if not blank:
+        return []
+    listed = ", ".join([*positions[:_ROWS_LISTED], *(["..."] if blank > _ROWS_LISTED else [])])
+    listed = f" ({listed})" if positions else ""
+    message = f"{where}: {blank} of {rows} rows have a blank document or summary and are left out{listed}"
+    return [(logging.WARNING, message)]
+
+
+def _log(messages: Iterable[tuple[int, str]]) -> None:
+    for level, message in messages:
+        logger.log(level, message)
 
 
 def _others(columns: Iterable[str], chosen: Mapping[str, str], lists: Collection[str]) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 from hf_summ.common.messages import one_line, progress_bar, unknown_choice
 from hf_summ.common.records import parse_json
 from hf_summ.data.rows import (
+    PACKED,
     ROW_FILES,
     Rows,
     beside,
@@ -21,6 +22,7 @@ from hf_summ.data.rows import (
     read_aligned,
     read_lines,
     read_rows,
+    unpacked,
 )
 
 _LCSTS_DOCUMENT = re.compile(r"\s*<doc\b[^>]*\bid\s*=\s*\W*(\d+)[^>]*>(?!.*<doc )(.*)", re.DOTALL)
@@ -202,7 +204,7 @@ def _locate_gigaword(name: str, split: str) -> tuple[Path, ...]:
     if _is_list(name):
         return locate(name)
     articles = _split_file(name, split, _GIGAWORD)
-    stem = _without_gz(articles)
+    stem = unpacked(articles)
     if stem == "input.txt" and any(articles.parent.glob("task1_ref1.txt*")):
         # Gigaword's distribution contains DUC-2004, a test set with several references
         return _locate_duc(str(articles), split)
@@ -216,7 +218,7 @@ def _locate_multi_news(name: str, split: str) -> tuple[Path, ...]:
     path = _split_file(name, split, _MULTI_NEWS)
     if kind_of_file(path) in ROW_FILES:
         return (path,)
-    stem, _, ending = _without_gz(path).rpartition(".src")
+    stem, _, ending = unpacked(path).rpartition(".src")
     # corrected documents (X.src.cleaned) have uncorrected summaries (X.tgt)
     return path, beside(path, [f"{stem}.tgt{ending}", f"{stem}.tgt"], "summaries")
 
@@ -226,7 +228,7 @@ def _locate_duc(name: str, split: str) -> tuple[Path, ...]:
         return tuple(existing(Path(file.strip())) for file in name.split(","))
     source = _split_file(name, split, _DUC)
     files = source.parent.glob("task1_ref*.txt*")
-    numbers = [_without_gz(file).removeprefix("task1_ref").removesuffix(".txt") for file in files]
+    numbers = [unpacked(file).removeprefix("task1_ref").removesuffix(".txt") for file in files]
     last = max((int(number) for number in numbers if number.isdecimal()), default=0)
     return source, *(beside(source, [f"task1_ref{number}.txt"], "references") for number in range(last + 1))
 
@@ -278,10 +280,10 @@ def _locate_wmt16(language: str, name: str, split: str) -> tuple[Path, ...]:
     for stem in _WMT16[language][split]:
         for own, role in (("en", "src"), (language, "ref")):
             names = [f"{stem}.{own}", f"{stem}-{role}.{own}.sgm"]
-            patterns = (f"{file}{ending}" for file in names for ending in ("", ".gz"))
+            patterns = (f"{file}{ending}" for file in names for ending in PACKED)
             file = next((file for pattern in patterns for file in sorted(Path(name).rglob(pattern))), None)
             if file is None:
-                raise ValueError(f"{name} has no {' and no '.join(names)} (or .gz), the {split} split: unpack it there")
+                raise ValueError(f"{name} has no {' and no '.join(names)}, the {split} split: unpack it there")
             files.append(existing(file))
     return tuple(files)
 
@@ -291,19 +293,15 @@ def _split_file(name: str, split: str, names: Mapping[str, Sequence[str]]) -> Pa
     path = Path(name)
     if not os.path.isdir(path):
         return existing(path)
-    files = (path / f"{file}{ending}" for file in names[split] for ending in ("", ".gz"))
+    files = (path / f"{file}{ending}" for file in names[split] for ending in PACKED)
     file = next(filter(Path.exists, files), None)
     if file is None:
-        raise ValueError(f"{path} has no {' and no '.join(names[split])} (or .gz), the {split} split: name the file")
+        raise ValueError(f"{path} has no {' and no '.join(names[split])}, the {split} split: name the file")
     return existing(file)
 
 
 def _is_list(name: str) -> bool:
     return "," in name and not os.path.exists(name)
-
-
-def _without_gz(path: Path) -> str:
-    return path.name.removesuffix(".gz")
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,8 @@ ROW_FILES = (".json", ".jsonl", ".csv", ".tsv", ".parquet", ".arrow")
 _OTHER_NAMES = {".ndjson": ".jsonl", ".jsonlines": ".jsonl", ".tab": ".tsv", ".pq": ".parquet", ".feather": ".arrow"}
 # extension -> what decompresses such a file, in pieces, as a small one may contain a line that fills the memory
 _COMPRESSED = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+# the ends of the names of a text and of its compressed copies
+PACKED = ("", *_COMPRESSED)
 # separators of the fields of a .csv file; the most frequent in its header is used
 _SEPARATORS = ",;\t|"
 # no decoded text has it
@@ -49,8 +51,7 @@ def locate(name: str) -> tuple[Path, ...]:
         return tuple(map(existing, paths))
     path = existing(Path(name))
     if kind_of_file(path) == ".source":
-        source = path.with_suffix("") if path.suffix in _COMPRESSED else path
-        return path, beside(path, [source.with_suffix(".target").name], "summaries")
+        return path, beside(path, [Path(unpacked(path)).with_suffix(".target").name], "summaries")
     if kind_of_file(path) not in ROW_FILES:
         raise ValueError(
             f"{path}: unknown file type: name a {', '.join(ROW_FILES[:-1])} or "
@@ -77,12 +78,17 @@ def existing(path: Path) -> Path:
 
 
 def beside(path: Path, names: Sequence[str], content: str) -> Path:
-    """The first other file of these names, or one of them with `.gz`, in the folder of `path`."""
-    files = [path.with_name(f"{name}{ending}") for name in names for ending in ("", ".gz")]
+    """The first other file of these names, perhaps compressed, in the folder of `path`."""
+    files = [path.with_name(f"{name}{ending}") for name in names for ending in PACKED]
     for file in files:
         if file != path and file.exists():
             return existing(file)
-    raise ValueError(f"{path} has no {content} beside it: {files[-2]} (or .gz) does not exist")
+    raise ValueError(f"{path} has no {content} beside it: {path.with_name(names[-1])} does not exist")
+
+
+def unpacked(path: Path) -> str:
+    """The name of a file before its compression."""
+    return path.stem if path.suffix in _COMPRESSED else path.name
 
 
 def saved_files(path: Path) -> list[Path]:
@@ -98,7 +104,7 @@ def kind_of_file(path: Path) -> str:
     """The extension that tells how to read a file, before one of compression; a folder of `save_to_disk` is .arrow."""
     if saved_files(path):
         return ".arrow"
-    extension = Path(path.stem if path.suffix in _COMPRESSED else path.name).suffix.lower()
+    extension = Path(unpacked(path)).suffix.lower()
     return _OTHER_NAMES.get(extension, extension)
 
 

@@ -12,9 +12,6 @@ from hf_summ.data.lists import Lists
 from hf_summ.data.rows import ROW_FILES, kind_of_file
 from hf_summ.models.text_documents import readable
 
-logger = logging.getLogger(__name__)
-
-
 # rows from which columns with text are found
 PEEKED = 100
 # shorter summaries, such as a word, may occur in a document by chance
@@ -98,13 +95,12 @@ class ColumnSurvey:
         notes = [seen.note() for seen in self._seen.values()]
         return [note for note in (*notes, *self.doubts.notes()) if note is not None]
 
-    def log(self, where: str) -> None:
-        """Log the columns, what their lists are, and what looks wrong in them."""
+    def messages(self, where: str) -> list[tuple[int, str]]:
+        """Messages with their levels of logging: the columns, what their lists are, and what looks wrong in them."""
         # a file's name may not be UTF-8
         where = readable(where)
-        logger.info(f"{where}: documents from '{self.chosen['document']}', summaries from '{self.chosen['summary']}'")
-        for note in self.notes():
-            logger.warning(f"{where}: {note}")
+        columns = f"{where}: documents from '{self.chosen['document']}', summaries from '{self.chosen['summary']}'"
+        return [(logging.INFO, columns), *((logging.WARNING, f"{where}: {note}") for note in self.notes())]
 
 
 def choose_corpus_columns(corpus: Corpus, paths: Sequence[Path], row: dict[str, Any], where: str) -> dict[str, str]:

@@ -15,6 +15,7 @@ from hf_summ.common.files import content_hash
 from hf_summ.common.flags import names
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 from hf_summ.data.raw_formats import format_of
+from hf_summ.data.rows import PACKED
 from hf_summ.experiments.tables import Row, Scale, Table, configs_folder, load_scale
 from hf_summ.extractive import DocumentFrequencies
 from hf_summ.training.arguments import flags_of
@@ -72,12 +73,13 @@ def split_files(folder: str | Path, data_format: str | None = None) -> dict[str,
         return {file_flag(split): str(folder.absolute()) for split in SPLITS}
     files = {}
     for split, stems in _SPLIT_NAMES.items():
-        names = [f"{stem}{ending}{packed}" for stem in stems for ending in _ENDINGS for packed in ("", ".gz")]
+        names = [f"{stem}{ending}{packed}" for stem in stems for ending in _ENDINGS for packed in PACKED]
         present = [name for name in names if (folder / name).is_file()]
         if len(present) != 1:
             problem = f"there are {' and '.join(present)}" if present else f"there is no {names[0]}"
             raise ValueError(
-                f"{folder}: {problem}, but there must be exactly one file for {split} ({', '.join(_ENDINGS)}; also .gz)"
+                f"{folder}: {problem}, but there must be exactly one file for {split} ({', '.join(_ENDINGS)}; also "
+                "compressed)"
             )
         # links are not resolved, as the extension is in the link's name
         files[file_flag(split)] = str((folder / present[0]).absolute())

@@ -262,21 +262,17 @@ class CopyTransformerConfig(SummarizationConfig):
                     "BERT: set `bert_name` to a checkpoint, or `bert_config` to a configuration"
                 )
             return
-        if self.encoder_type != "transformer":
-            self._check_windows()
+        size, stride, layers = self.bert_window_size, self.bert_window_stride, self.bert_config.num_hidden_layers
+        if self.encoder_type != "transformer" and not 1 <= stride <= size:
+            raise ValueError(f"`bert_window_stride` is {stride}, but must be from 1 to `bert_window_size` ({size})")
+        if self.encoder_type != "transformer" and layers < self.bert_layers:
+            raise ValueError(f"`bert_layers` is {self.bert_layers}, but must be at most BERT's {layers} layers")
         self._check_vocabulary("BERT", self.bert_config)
         if self.output_embedding == "bert" and self.bert_config.vocab_size != self.vocab_size:
             raise ValueError(
                 f"`vocab_size` is {self.vocab_size}, but must be the {self.bert_config.vocab_size} of BERT's word "
                 'embeddings with `output_embedding="bert"`: set `output_embedding` to "own"'
             )
-
-    def _check_windows(self) -> None:
-        size, stride, layers = self.bert_window_size, self.bert_window_stride, self.bert_config.num_hidden_layers
-        if not 1 <= stride <= size:
-            raise ValueError(f"`bert_window_stride` is {stride}, but must be from 1 to `bert_window_size` ({size})")
-        if layers < self.bert_layers:
-            raise ValueError(f"`bert_layers` is {self.bert_layers}, but must be at most BERT's {layers} layers")
 
     def validate_language_model(self):
         """Require generator conditioning to have a language model and an output that does not copy."""

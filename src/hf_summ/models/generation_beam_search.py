@@ -67,24 +67,24 @@ class ForbiddingLogitsProcessor(LogitsProcessor):
         return scores
 
 
+# transformers' processors that only forbid or force tokens -> their rules
+_RULES: dict[type, Callable[[Any], Rule]] = {
+    logits_process.MinLengthLogitsProcessor: lambda own: MinLength(own.min_length, own.eos_token_id.tolist()),
+    logits_process.MinNewTokensLengthLogitsProcessor: lambda own: MinLength(
+        own.prompt_length_to_skip + own.min_new_tokens, own.eos_token_id.tolist()
+    ),
+    logits_process.NoRepeatNGramLogitsProcessor: lambda own: NoRepeatNGram(own.ngram_size),
+    logits_process.NoBadWordsLogitsProcessor: lambda own: BadWords([*own.sequence_bias]),
+    logits_process.ForcedBOSTokenLogitsProcessor: lambda own: Force([own.bos_token_id], 1),
+    logits_process.ForcedEOSTokenLogitsProcessor: lambda own: Force(own.eos_token_id.tolist(), own.max_length - 1),
+}
+
+
 def rule_of(processor: LogitsProcessor) -> Rule | None:
     """The rule by which one of our processors or of transformers' forbids or forces tokens; None if it does more."""
     if isinstance(processor, ForbiddingLogitsProcessor):
         return processor.rule
-    if type(processor) is logits_process.MinLengthLogitsProcessor:
-        return MinLength(processor.min_length, processor.eos_token_id.tolist())
-    if type(processor) is logits_process.MinNewTokensLengthLogitsProcessor:
-        length = processor.prompt_length_to_skip + processor.min_new_tokens
-        return MinLength(length, processor.eos_token_id.tolist())
-    if type(processor) is logits_process.NoRepeatNGramLogitsProcessor:
-        return NoRepeatNGram(processor.ngram_size)
-    if type(processor) is logits_process.NoBadWordsLogitsProcessor:
-        return BadWords([*processor.sequence_bias])
-    if type(processor) is logits_process.ForcedBOSTokenLogitsProcessor:
-        return Force([processor.bos_token_id], 1)
-    if type(processor) is logits_process.ForcedEOSTokenLogitsProcessor:
-        return Force(processor.eos_token_id.tolist(), processor.max_length - 1)
-    return None
+    return _RULES.get(type(processor), lambda own: None)(processor)
 
 
 def unsupported_setting(config, caller_config, stopping_criteria, model_kwargs, synced_gpus: bool) -> str | None:

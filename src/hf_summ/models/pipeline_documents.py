@@ -187,11 +187,8 @@ class DocumentSummarizer:
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         """The settings of a call for `read`, the search and `to_records`."""
         # `framework` is of transformers 4; now all models are of PyTorch
-        preprocess = {} if truncation is None else {"truncation": _truncates(truncation)}
-        if return_details is not None:
-            preprocess["return_details"] = return_details
-        if source_prefix is not None:
-            preprocess["source_prefix"] = source_prefix
+        truncation = None if truncation is None else _truncates(truncation)
+        preprocess = {"truncation": truncation, "return_details": return_details, "source_prefix": source_prefix}
         if stop_sequence is not None:
             stops = [stop_sequence] if isinstance(stop_sequence, str) else stop_sequence
             check_texts("stop_sequence", stops)
@@ -199,14 +196,14 @@ class DocumentSummarizer:
                 raise ValueError("`stop_sequence` is empty: give a text that ends summaries")
             generate["stop_strings"] = stop_sequence
         postprocess = {
-            name: value
-            for name, value in (
-                ("return_tensors", return_tensors),
-                ("return_text", return_text),
-                ("clean_up_tokenization_spaces", clean_up_tokenization_spaces),
-            )
-            if value is not None
+            "return_tensors": return_tensors,
+            "return_text": return_text,
+            "clean_up_tokenization_spaces": clean_up_tokenization_spaces,
         }
+        preprocess, postprocess = (
+            {name: value for name, value in settings.items() if value is not None}
+            for settings in (preprocess, postprocess)
+        )
         return preprocess, generate, postprocess
 
     def _shortener(self, name: str, language: str, source: Mapping[str, Any], settings: dict[str, Any]) -> Callable:

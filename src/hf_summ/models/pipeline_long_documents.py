@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from .checks import check_text
@@ -188,13 +189,7 @@ def global_attention_mask(source_ids, given=None):
 
 def in_chunks(examples: Iterator[Any], size: int) -> Iterator[list[Any]]:
     """Group items into lists of `size`; the last may be shorter."""
-    chunk = []
-    for example in examples:
-        chunk.append(example)
-        if len(chunk) == size:
-            yield chunk
-            chunk = []
-    if chunk:
+    while chunk := list(islice(examples, size)):
         yield chunk
 
 

@@ -92,7 +92,7 @@ def summarize_rows(
     The same call resumes an interrupted run.
 
     Args:
-        files: .jsonl, .json, .csv (also .gz) or .parquet files, or patterns such as `news/*.jsonl.gz`.
+        files: .jsonl, .json, .csv (also compressed) or .parquet files, or patterns such as `news/*.jsonl.gz`.
         model: the folder of a checkpoint, or the name of a bundled model or of a Hub repository.
         text_column: the column of the documents; a list of texts is one example of several documents.
         output: the folder, which need not exist.

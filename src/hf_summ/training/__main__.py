@@ -40,7 +40,8 @@ def main(argv: list[str] | None = None, prefix: str = "") -> int:
         return 130
     except Exception as error:
         message = error_line(error)
-        if arguments is not None and started.is_set() and _is_full(folder := arguments.training.output_dir):
+        folder = "" if arguments is None else arguments.training.output_dir
+        if started.is_set() and Path(folder).is_dir() and shutil.disk_usage(folder).free < _FULL:
             # each library reports a full disk in its own way
             message = _resume_hint(folder, f"the disk of {folder} is full: free some space; stopped")
         elif not isinstance(error, (ValueError, OSError, ImportError, FloatingPointError)):
@@ -66,10 +67,6 @@ def _resume_hint(folder: str, reason: str) -> str:
     if checkpoint is None:
         return f"{reason} before the first checkpoint: rerun the command to start over"
     return f"{reason}: rerun the command to resume from {checkpoint}"
-
-
-def _is_full(folder: str) -> bool:
-    return Path(folder).is_dir() and shutil.disk_usage(folder).free < _FULL
 
 
 def _is_ours(error: Exception) -> bool:

@@ -28,8 +28,8 @@ from hf_summ.training.checks import (
     POSITIVE,
     check_devices,
     check_inherited,
+    parse_learning_rates,
 )
-from hf_summ.training.optimization import parse_learning_rates
 
 _SHARE = Range(0, 1, above=True)
 # one of the tokens is the end token; summaries are generated as long as targets

@@ -1,7 +1,9 @@
-"""transformers' own flags: effects, ranges, conditions, and checks that transformers would make only later."""
+"""transformers' own flags: effects, ranges, conditions, and checks of settings before the long steps of a run."""
 
+import math
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 
 from accelerate.parallelism_config import ParallelismConfig
 from accelerate.utils import DynamoBackend, parse_flag_from_env
@@ -14,6 +16,8 @@ from hf_summ.common.flags import Flag
 from hf_summ.common.messages import check_choice
 from hf_summ.models.checks import FINITE, Range
 
+# of `--learning_rates`: patterns of names, each with its rate
+Rates = list[tuple[str, float]]
 # more than any machine or corpus needs
 _MANY = 10**6
 COUNT, AT_LEAST_ONE = Range(1, _MANY), Range(1)
@@ -81,6 +85,22 @@ UNREAD = {
     **dict.fromkeys(("eval_do_concat_batches", "batch_eval_metrics", "include_for_metrics", "use_cache"), "omit it"),
 }
 _INSTEAD = "train with DDP (`accelerate launch`) or FSDP2 (`--fsdp`)"
+
+
+def parse_learning_rates(items: Iterable[str]) -> Rates:
+    """Parse `["regex=rate", ...]` into pairs."""
+    rates = []
+    for item in items:
+        pattern, _, text = item.rpartition("=")
+        try:
+            rate = float(text)
+            if not pattern or not 0 <= rate < math.inf:
+                raise ValueError("must be regex=rate with a rate of at least 0, such as embed=1e-4")
+            re.compile(pattern)
+        except (ValueError, re.error) as error:
+            raise ValueError(f"--learning_rates {item!r:.80}: {error}") from None
+        rates.append((pattern, rate))
+    return rates
 
 
 def check_inherited(arguments: Seq2SeqTrainingArguments) -> None:

@@ -358,13 +358,14 @@ def _fit(model: PreTrainedModel, processor: Processor, lengths: Lengths, resize:
             model.resize_position_embeddings(lengths.source)
             logger.warning(f"positions were enlarged from {positions} to {lengths.source} tokens")
     longest = max(lengths.target, lengths.evaluation_target)
-    for flag, positions, length in (
-        ("max_source_length", source_positions(model), lengths.source),
-        ("max_target_length", target_positions(model), longest),
+    enlarging = f", or {'omit' if resize is False else 'choose a model that allows'} --resize_position_embeddings"
+    for flag, positions, length, hint in (
+        ("max_source_length", source_positions(model), lengths.source, enlarging),
+        ("max_target_length", target_positions(model), longest, ""),
     ):
         if positions is not None and positions < length:
             raise ValueError(
-                f"--{flag} {length}: {model.config.model_type} has positions for {positions} tokens; lower it"
+                f"--{flag} {length}: {model.config.model_type} has positions for {positions} tokens; lower it{hint}"
             )
 
 

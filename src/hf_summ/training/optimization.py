@@ -5,37 +5,20 @@ import logging
 import math
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import torch
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
-from transformers import PreTrainedModel, Trainer, TrainingArguments, get_scheduler
+from transformers import PreTrainedModel, Trainer, get_scheduler
 
 from hf_summ.common.messages import one_line
+from hf_summ.training.arguments import SummarizationTrainingArguments
+from hf_summ.training.checks import Rates, parse_learning_rates
 
 logger = logging.getLogger(__name__)
 
-Rates = list[tuple[str, float]]
 
-
-def parse_learning_rates(items: Iterable[str]) -> Rates:
-    """Parse `["regex=rate", ...]` into pairs."""
-    rates = []
-    for item in items:
-        pattern, _, text = item.rpartition("=")
-        try:
-            rate = float(text)
-            if not pattern or not 0 <= rate < math.inf:
-                raise ValueError("must be regex=rate with a rate of at least 0, such as embed=1e-4")
-            re.compile(pattern)
-        except (ValueError, re.error) as error:
-            raise ValueError(f"--learning_rates {item!r:.80}: {error}") from None
-        rates.append((pattern, rate))
-    return rates
-
-
-def check_optimization(model: PreTrainedModel, training: TrainingArguments) -> None:
+def check_optimization(model: PreTrainedModel, training: SummarizationTrainingArguments) -> None:
     """Check the flags of a run's loss and optimizer that depend on its model, or on each other."""
     smoothing = training.label_smoothing_factor
     if smoothing and hasattr(model.config, "label_smoothing"):
@@ -127,7 +110,9 @@ def cosine_factor(warmup_steps: int, period: int, minimum: float = 0.0) -> Calla
     return factor
 
 
-def build_schedule(optimizer: torch.optim.Optimizer, arguments: Any, training_steps: int, d_model: int) -> LambdaLR:
+def build_schedule(
+    optimizer: torch.optim.Optimizer, arguments: SummarizationTrainingArguments, training_steps: int, d_model: int
+) -> LambdaLR:
     """The arguments' schedule, `noam` or `cosine`; every group's rate is multiplied by the same factor."""
     warmup_steps = arguments.get_warmup_steps(training_steps)
     if arguments.schedule == "noam":

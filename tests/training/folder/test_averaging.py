@@ -1,7 +1,6 @@
 """The average of several checkpoints."""
 
 import json
-from pathlib import Path
 
 import pytest
 import torch
@@ -15,18 +14,6 @@ from tests.training import tiny
 def test_average_needs_no_optimizer(run_folder, tmp_path):
     (run_folder / "checkpoint-30" / "optimizer.pt").unlink()
     assert average_checkpoints(run_folder, tmp_path / "mean", last=1) == [str(run_folder / "checkpoint-30")]
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(("choice", "steps"), [({"last": 2}, (20, 30)), ({"best": 2}, (20, 30)), ({"best": 1}, (20,))])
-def test_average_is_the_mean(run_folder, tmp_path, choice, steps):
-    chosen = average_checkpoints([run_folder], tmp_path / "mean", **choice)
-    assert chosen == [str(run_folder / f"checkpoint-{step}") for step in steps]
-    parts = [load_file(Path(folder) / "model.safetensors") for folder in chosen]
-    mean = load_file(tmp_path / "mean" / "model.safetensors")
-    assert mean.keys() == parts[0].keys()
-    for name, tensor in mean.items():
-        torch.testing.assert_close(tensor, torch.stack([part[name] for part in parts]).mean(0))
 
 
 def test_average_loads_with_its_tied_weights_and_its_processor(run_folder, tmp_path):
@@ -60,6 +47,15 @@ def test_file_in_half_precision_is_computed_in_float32(run_folder, tmp_path):
     model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "mean")
     assert model.dtype == torch.float32
     assert torch.equal(model.lm_head.weight.data, saved["model.shared.weight"].float())
+
+
+def test_one_model_is_converted(run_folder, tmp_path):
+    model = run_folder / "checkpoint-10"
+    assert average_checkpoints(model, tmp_path / "mean", dtype=torch.bfloat16) == [str(model)]
+    weights, saved = (load_file(folder / "model.safetensors") for folder in (model, tmp_path / "mean"))
+    assert all(saved[name].equal(tensor.bfloat16()) for name, tensor in weights.items())
+    with pytest.raises(ValueError, match="and a single model needs `dtype`"):
+        average_checkpoints(model, tmp_path / "other")
 
 
 @pytest.mark.thorough

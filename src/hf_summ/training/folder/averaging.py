@@ -42,10 +42,10 @@ def average_checkpoints(
     """Write the mean of several checkpoints' weights, computed in float32, as a model folder.
 
     `folders` are several model folders, or one run's output folder. In the latter case, `last=n` chooses its newest
-    checkpoints, and `best=n` the best by its `metric_for_best_model`. Config, processor and generation settings are
-    those of the newest. The weights are written in `dtype`, by default unchanged; with int8, matrices of the package's
-    models have 8 bits and a scale for each row. The config keeps the dtype in which the model computes, so a smaller
-    file is not slower on a CPU.
+    checkpoints, and `best=n` the best by its `metric_for_best_model`. With `dtype`, a single model is converted.
+    Config, processor and generation settings are those of the newest. The weights are written in `dtype`, by default
+    unchanged; with int8, matrices of the package's models have 8 bits and a scale for each row. The config keeps the
+    dtype in which the model computes, so a smaller file is not slower on a CPU.
 
     Returns:
         The folders that were averaged.
@@ -55,7 +55,7 @@ def average_checkpoints(
             empty.
     """
     chosen = [Path(folders)] if isinstance(folders, str | os.PathLike) else [Path(folder) for folder in folders]
-    if len(chosen) == 1:
+    if len(chosen) == 1 and (dtype is None or last is not None or best is not None):
         chosen = _choose(chosen[0], last, best)
     elif last is not None or best is not None:
         raise ValueError(
@@ -82,7 +82,9 @@ def average_checkpoints(
 
 def _choose(run_folder: Path, last: int | None, best: int | None) -> list[Path]:
     if (last is None) == (best is None):
-        raise ValueError("the checkpoints of a run need either `last` or `best`: set one of them")
+        raise ValueError(
+            "the checkpoints of a run need either `last` or `best`, and a single model needs `dtype`: set one of them"
+        )
     number = (best if last is None else last) or 0
     check_integer("last" if best is None else "best", number, 1)
     checkpoints = []

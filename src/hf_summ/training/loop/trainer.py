@@ -24,7 +24,7 @@ from hf_summ.models.checks import input_names
 from hf_summ.models.layers_transformer import share_hooks
 from hf_summ.models.losses import IGNORED_LABEL, smoothed_cross_entropy
 from hf_summ.training.arguments import DataArguments, SummarizationTrainingArguments
-from hf_summ.training.checks import asks_for_fsdp
+from hf_summ.training.checks import asks_for_fsdp, parse_learning_rates
 from hf_summ.training.loop.callbacks import (
     BrightnessCallback,
     ChangesCallback,
@@ -34,7 +34,7 @@ from hf_summ.training.loop.callbacks import (
 )
 from hf_summ.training.loop.evaluation import RowwiseTrainer
 from hf_summ.training.model import Built
-from hf_summ.training.optimization import build_schedule, parameter_groups, parse_learning_rates
+from hf_summ.training.optimization import build_schedule, parameter_groups
 from hf_summ.training.results.cards import PRIVATE, RESULTS, Card, hide_paths, uploads_without
 from hf_summ.training.results.reports import Scorer, score
 from hf_summ.training.rows.batches import BatchOrder, pack_examples, pack_tokens, token_lengths

@@ -41,6 +41,8 @@ _NO_HUB_DATASET = "unknown"
 PRIVATE = (RUN_FILE, LOCK)
 # corpus texts and event files, pushed only with --push_results
 RESULTS = ("predictions.jsonl", "generated_predictions.txt", "runs/")
+# settings of a corpus with which its rows were selected and read
+_READING = ("lines", "data_format", "min_score", "density_bin")
 _SETTINGS = ("config.json", "processor_config.json", "training_args.json")
 
 
@@ -115,8 +117,11 @@ def make_card(
         example=_as_python(_example(corpus)),
         model_id=_as_python(readable(model_id)),
         service=SERVICE,
-        corpus_details=_corpus_details(arguments),
-        extraction=_extraction(arguments, documents),
+        is_named=corpus.dataset_name is not None,
+        is_on_hub=_hub_dataset(corpus) is not None,
+        reading={name: getattr(corpus, name) for name in _READING if getattr(corpus, name) is not None},
+        min_coverage=arguments.data.min_coverage,
+        extraction=_extraction(arguments.data, documents),
         splits=_splits(arguments, documents),
         results=[result.as_markdown() for result in results],
         notes=list(dict.fromkeys(sentence for result in results for sentence in result.notes())),
@@ -317,25 +322,6 @@ def _corpus_name(corpus: Corpus) -> str:
     return f"the data set [{name}](https://huggingface.co/datasets/{name}){config}"
 
 
-def _corpus_details(arguments: RunArguments) -> str:
-    corpus = arguments.corpus
-    if _hub_dataset(corpus) is not None:
-        details = "The data set is on the Hub."
-    elif corpus.dataset_name is not None:
-        details = "The data set was a folder and is not on the Hub under this name."
-    else:
-        details = "The documents were in files, which are not part of this repository."
-    rules = {name: getattr(corpus, name) for name in ("lines", "data_format", "min_score", "density_bin")}
-    settings = ", ".join(f"`{name}` {value}" for name, value in rules.items() if value is not None)
-    if settings:
-        details += f" They were read with {settings}."
-    if arguments.data.min_coverage is not None:
-        details += (
-            f" Training rows have at least {arguments.data.min_coverage:.0%} of the summary's words in the document."
-        )
-    return details
-
-
 def _splits(arguments: RunArguments, documents: Mapping[str, int]) -> str:
     rows = []
     for split, number in documents.items():
@@ -346,24 +332,18 @@ def _splits(arguments: RunArguments, documents: Mapping[str, int]) -> str:
     return markdown_table(columns, rows, left=len(columns) - 1)
 
 
-def _extraction(arguments: RunArguments, documents: Mapping[str, int]) -> str | None:
-    """What the extractive stage kept of the documents; None without that stage."""
-    data = arguments.data
+def _extraction(data: DataArguments, documents: Mapping[str, int]) -> dict[str, Any] | None:
+    """The extractive stage that shortened documents, for the template; None without it."""
     if not extracts(vars(data)):
         return None
-    share, tokens = data.extract_share, data.extract_tokens
-    selection = f"a share of {share:g} of the sentences" if tokens is None else f"sentences of {tokens:,} tokens"
-    splits = " and ".join(split for split in documents if split in SPLITS_OF[data.extract_splits or "both"])
-    idf = "each document alone" if data.extract_idf is None else as_code(Path(data.extract_idf).name)
-    model, pairs = data.next_sentence_model, "without a next-sentence model"
-    if model is not None:
-        name = as_code(model if _is_on_hub(model) else Path(model).name)
-        pairs = f"and sentences that the next-sentence model {name} put back"
-    return (
-        f"Of the documents of {splits}, the consistent extractive stage (Aksenov 2020, section 4.1) kept {selection}, "
-        f"by document frequencies of {idf}, {pairs}, before the model read them. "
-        "To preprocess other documents in the same way, use `consistent_extract` of `hf_summ.extractive`."
-    )
+    model = data.next_sentence_model
+    return {
+        "splits": [split for split in documents if split in SPLITS_OF[data.extract_splits or "both"]],
+        "share": data.extract_share,
+        "tokens": data.extract_tokens,
+        "idf": data.extract_idf and as_code(Path(data.extract_idf).name),
+        "model": model and as_code(model if _is_on_hub(model) else Path(model).name),
+    }
 
 
 def _is_limited(data: DataArguments, split: str, number: int) -> bool:

@@ -12,7 +12,7 @@ import datasets
 
 from hf_summ.checkpoints.decoding import extracts
 from hf_summ.checkpoints.loading import ModelArguments, Processor
-from hf_summ.common.files import content_hash
+from hf_summ.common.files import content_hash, hash_of_code
 from hf_summ.data import sentences
 from hf_summ.data.columns import WORD_TAGS, source_column
 from hf_summ.data.sentences import pick_sentences, sentence_places
@@ -24,13 +24,14 @@ from hf_summ.extractive.consistent import UNCHECKED, ConsistentStage
 from hf_summ.extractive.frequencies import DocumentFrequencies
 from hf_summ.models.text_tagging import tags_within
 from hf_summ.training.arguments import DataArguments
-from hf_summ.training.rows.preparing import MEASURED, cached_map, hash_of_code, processor_fingerprint, whole_lengths
+from hf_summ.training.rows.preparing import MEASURED, cached_map, processor_fingerprint, whole_lengths
 
 logger = logging.getLogger(__name__)
 
 # validation goes with test: checkpoints are chosen on documents like those of test
 SPLITS_OF = {"train": ("train",), "test": ("validation", "test"), "both": ("train", "validation", "test")}
-_CODE = (consistent, frequencies, sentences, words)
+# the code on which its results depend, besides this file
+_CODE = [inspect.getfile(module) for module in (consistent, frequencies, sentences, words)]
 # for each document: the numbers of its kept and of all its sentences, and whether it has words
 _COUNTS = "extraction"
 
@@ -71,7 +72,8 @@ class Extraction:
             return rows
         # the next-sentence model is on one device
         workers = data.preprocessing_num_workers if self.stage.judge is None else None
-        convert, dependencies = functools.partial(_shorten, stage=self.stage), (*self.dependencies, _code())
+        convert, code = functools.partial(_shorten, stage=self.stage), hash_of_code([__file__, *_CODE])
+        dependencies = *self.dependencies, code
         short = cached_map(rows, convert, dependencies, data, cache_dir, desc=f"extracting {split}", num_proc=workers)
         counts, short = short[_COUNTS], short.remove_columns(_COUNTS)
         if logger.isEnabledFor(logging.INFO):
@@ -146,8 +148,3 @@ def _shorten(rows: dict[str, list], stage: ConsistentStage) -> dict[str, list]:
 def _tags_of(document: str, tags: Any, choice: tuple[list[str], list[int]]) -> str:
     spans = sentence_places(document, choice[0])
     return json.dumps(tags_within(document, tags, [spans[index] for index in choice[1]]))
-
-
-@functools.cache
-def _code() -> str:
-    return hash_of_code([__file__, *(inspect.getfile(module) for module in _CODE)])

@@ -5,8 +5,7 @@ import hashlib
 import inspect
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import datasets
@@ -15,7 +14,9 @@ from transformers import PreTrainedTokenizerBase
 from transformers.dynamic_module_utils import get_relative_import_files
 
 from hf_summ.checkpoints.loading import Processor
+from hf_summ.common.files import hash_of_code
 from hf_summ.data.columns import PREFIX_COLUMN, WORD_TAGS, has_references, source_column
+from hf_summ.data.loading import cache_folder
 from hf_summ.evaluation.words import split_words
 from hf_summ.models.text_documents import measured, with_prefix
 from hf_summ.models.text_phrases import read_phrases
@@ -152,13 +153,11 @@ def cached_map(
         settings: passed to `Dataset.map`.
     """
     fingerprint = hashlib.sha256(json.dumps((rows._fingerprint, *dependencies)).encode()).hexdigest()[:32]
-    folder = Path(cache_dir or datasets.config.HF_DATASETS_CACHE) / "hf_summ"
-    folder.mkdir(parents=True, exist_ok=True)
     return rows.map(
         convert,
         batched=True,
         load_from_cache_file=not data.overwrite_cache,
-        cache_file_name=str(folder / f"{fingerprint}.arrow"),
+        cache_file_name=str(cache_folder(cache_dir) / f"{fingerprint}.arrow"),
         new_fingerprint=fingerprint,
         **settings,
     )
@@ -282,8 +281,3 @@ def processor_fingerprint(processor: Processor) -> str:
         settings |= {name: value for name, value in processor.to_dict().items() if name != "tokenizer"}
     text = json.dumps([vocabulary, settings], sort_keys=True, default=str)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def hash_of_code(files: Iterable[str]) -> str:
-    """A hash of the code that converts texts; results cached by other code are not used."""
-    return hashlib.sha256(b"".join(Path(file).read_bytes() for file in sorted(files))).hexdigest()
