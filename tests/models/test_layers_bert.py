@@ -106,6 +106,18 @@ def test_any_stride_up_to_the_window(window_size, stride):
     torch.testing.assert_close(module(input_ids, mask), expected)
 
 
+@pytest.mark.parametrize(("window_size", "stride"), [(8, 4), (8, 8), (7, 3), (5, 4)])
+def test_windows_of_a_graph_equal_the_naive_ones(window_size, stride):
+    module = make(window_size=window_size, stride=stride)
+    for lengths, padding in (([23, 6, 17], 2), ([1], 0), ([3, 5], 1), ([17, 16], 0)):
+        input_ids, mask = documents(lengths, padding)
+        width = input_ids.shape[1]
+        length = min(width, window_size)
+        starts, offsets = torch.arange(0, width - length + stride, stride), torch.arange(length)
+        expected = naive_windows(module.bert, input_ids, mask, window_size, stride)
+        torch.testing.assert_close(module.read_windows(input_ids, mask, starts, offsets), expected)
+
+
 def test_last_window_is_flush_right_with_the_end():
     assert window_starts(512, 512, 256) == [0]
     assert window_starts(513, 512, 256) == [0, 1]

@@ -12,6 +12,7 @@ from hf_summ.runtimes import onnx_graphs
 from tests.conftest import SENTENCES
 from tests.models.architectures import (
     COPY_TRANSFORMER,
+    COPY_TRANSFORMER_BERT,
     DRGD,
     DRGD_PRINTED,
     GDLF,
@@ -33,10 +34,13 @@ PLAIN = dataclasses.replace(
     settings={**COPY_TRANSFORMER.settings, "convolutional_attention": "none", **BERT_WORDS},
     variant="plain",
 )
+# documents have up to nine windows
+ON_BERT = {"convolutional_attention": "none", "bert_reduction": "relu", "bert_layers": 2}
+BERT = dataclasses.replace(COPY_TRANSFORMER_BERT, settings={**COPY_TRANSFORMER_BERT.settings, **ON_BERT})
 # with a vocabulary of words, which lacks some of them
 WORDS = dataclasses.replace(POINTER_GENERATOR, variant="words")
 CHECKPOINTS = [
-    *[DRGD_PRINTED, DRGD, GDLF, GDLF_COPY, PLAIN, HIGHLIGHT_TRANSFORMER, SAGCOPY, WORDS],
+    *[DRGD_PRINTED, DRGD, GDLF, GDLF_COPY, PLAIN, BERT, HIGHLIGHT_TRANSFORMER, SAGCOPY, WORDS],
     dataclasses.replace(POINTER_GENERATOR, settings={**POINTER_GENERATOR.settings, "coverage": False, "copy": False}),
 ]
 DOCUMENTS = [" ".join(SENTENCES), SENTENCES[2], " ".join(SENTENCES[:2])]

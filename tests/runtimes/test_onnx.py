@@ -17,10 +17,11 @@ from hf_summ.models.checks import RUNTIME_FILE
 from hf_summ.models.modeling_base import load_with_runtime
 from hf_summ.runtimes import onnx_model
 from hf_summ.runtimes.folders import export, find
+from hf_summ.runtimes.onnx_graphs import write_graphs
 from hf_summ.runtimes.onnx_quantization import quantize
-from hf_summ.runtimes.onnx_search import READ, WRITE
-from tests.models.architectures import COPY_TRANSFORMER, COPY_TRANSFORMER_BERT, DRGD, GDLF
-from tests.runtimes.conftest import DOCUMENTS
+from hf_summ.runtimes.onnx_search import LAST, READ, WRITE, Graph, encode
+from tests.models.architectures import COPY_TRANSFORMER, DRGD, GDLF, TINY_BERT
+from tests.runtimes.conftest import BERT, DOCUMENTS
 
 SETTINGS = [
     {"num_beams": 4},
@@ -99,6 +100,16 @@ def test_a_documents_summary_in_8_bits_does_not_depend_on_its_batch(in_8_bits):
         assert alone.tolist() == tokens[: len(alone)].tolist()
 
 
+def test_the_graph_that_reads_has_no_layers_of_the_decoder(checkpoint):
+    constants = {tensor.raw_data for tensor in onnx.load(checkpoint / "onnx" / READ).graph.initializer}
+    for name, weight in load(checkpoint).get_decoder().named_parameters():
+        # products read their transposes
+        if "feed_forward" in name and weight.ndim == 2:
+            assert constants.isdisjoint(
+                matrix.detach().contiguous().numpy().tobytes() for matrix in (weight, weight.T)
+            ), name
+
+
 def interrupt(input_ids, scores):
     raise InterruptedError
 
@@ -159,14 +170,41 @@ def save(model, folder: Path):
 
 
 @pytest.mark.parametrize(
-    ("architecture", "problem"),
-    [(COPY_TRANSFORMER, "has convolutional attention"), (COPY_TRANSFORMER_BERT, "contains a pre-trained BERT")],
-    ids=["convolution", "bert"],
+    ("settings", "problem"),
+    [
+        ({}, "has convolutional attention"),
+        ({"copy": False, "masked_lm_config": TINY_BERT, "mask_token_id": 4}, "contains a masked language model"),
+        (
+            {"encoder_type": "bert_transformer", "bert_window_size": 6, "bert_window_stride": 4},
+            "contains a data2vec-text",
+        ),
+    ],
+    ids=["convolution", "language model", "encoder"],
 )
-def test_architectures_without_graphs_are_refused(architecture, problem, tmp_path):
+def test_architectures_without_graphs_are_refused(settings, problem, tmp_path):
+    nested = {**TINY_BERT, "model_type": "data2vec-text"}
+    model = save(COPY_TRANSFORMER.model(bert_config=nested, **settings).float(), tmp_path / "model")
     with pytest.raises(ValueError, match=f"{problem}, which has no graphs"):
-        export(save(architecture.model().float(), tmp_path / "model"), None, tmp_path / "onnx", int8=False)
+        export(model, None, tmp_path / "onnx", int8=False)
     assert not (tmp_path / "onnx").exists()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("family", ["albert", "deberta-v2", "distilbert", "modernbert", "roberta"])
+def test_encoders_like_bert(family, tmp_path):
+    settings = {"encoder_type": "bert", "side_layers": 0, "bert_window_size": 6, "bert_window_stride": 4}
+    # some layers of ModernBERT read only neighbors
+    nested = {**TINY_BERT, "model_type": family, "pad_token_id": 1, "local_attention": 4}
+    model = BERT.model(bert_config=nested, **settings).float()
+    write_graphs(model, tmp_path)
+    # below, at and beyond a window
+    for rows, length in ((3, 11), (1, 1), (1, 6), (1, 7), (2, 30)):
+        source = BERT.inputs(rows, length)
+        with torch.no_grad():
+            wanted = model.get_encoder()(**source).last_hidden_state
+        mask = source["attention_mask"][..., None]
+        states = torch.from_numpy(encode(Graph(tmp_path / READ), source)[LAST])
+        torch.testing.assert_close(states * mask, wanted * mask, atol=1e-5, rtol=1e-4)
 
 
 def test_adapters_are_refused(tmp_path):

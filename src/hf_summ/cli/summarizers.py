@@ -22,9 +22,9 @@ from hf_summ.pretrained import (
     DEFAULT_MODEL,
     bundled_model,
     bundled_models,
+    graphs_of,
     is_bundled,
     model_folder,
-    model_with_graphs,
     purpose,
 )
 from hf_summ.runtimes.settings import UnsupportedSetting, lacking
@@ -210,7 +210,7 @@ def find_model(arguments: argparse.Namespace) -> None:
     name = arguments.model or DEFAULT_MODEL
     graphs = None
     if (arguments.model is None or is_bundled(name)) and _leaves_runtime(arguments):
-        graphs = model_with_graphs(name)
+        graphs = graphs_of(name)
     if arguments.model is None:
         arguments.model = str(graphs or bundled_model())
         print(f"hf-summ: no --model: using {DEFAULT_MODEL}, which writes {purpose(DEFAULT_MODEL)}", file=sys.stderr)

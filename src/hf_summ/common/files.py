@@ -3,11 +3,8 @@
 import errno
 import functools
 import glob
-import hashlib
 import os
-import platform
 import re
-import secrets
 import shutil
 import stat
 from collections.abc import Generator, Iterable
@@ -78,10 +75,12 @@ def moved_into_place(path: str | os.PathLike) -> Generator[Path]:
     On leaving the context, it replaces `path`, or its link target, in a single step and with the old permissions; after
     an error it is removed, and `path` is unchanged.
     """
+    import platform
+
     path = Path(os.path.realpath(path))
     # writers of the same file must not move each other's partial files; the original name may have the maximum length
     start = f".{path.name[:40]}.{platform.node()[:40]}-"
-    draft = path.with_name(f"{start}{os.getpid()}-{secrets.token_hex(4)}.part")
+    draft = path.with_name(f"{start}{os.getpid()}-{os.urandom(4).hex()}.part")
     for leftover in path.parent.glob(f"{glob.escape(start)}*.part"):
         process = leftover.name.removeprefix(start).partition("-")[0]
         # of a process that was killed
@@ -187,6 +186,8 @@ def content_hash(path: str | os.PathLike) -> str:
 
     An unchanged file is read only once.
     """
+    import hashlib
+
     if os.path.isdir(path):
         hashes = (f"{file.name} {content_hash(file)}" for file in sorted(Path(path).iterdir()))
         return hashlib.sha256("\n".join(hashes).encode()).hexdigest()[:16]
@@ -197,6 +198,8 @@ def content_hash(path: str | os.PathLike) -> str:
 
 @functools.cache
 def _hash_of_file(path: str, *state: int) -> str:
+    import hashlib
+
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 

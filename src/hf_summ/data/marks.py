@@ -41,7 +41,6 @@ _MARKS = {
         "an introduction, whose words are counted: remove it before scoring",
     ),
 }
-_PATTERNS = {mark: (characters, re.compile(pattern)) for mark, (characters, pattern, _) in _MARKS.items()}
 # what no text has as words
 _SEPARATORS = re.compile(r"NEWLINE_CHAR\b|\|{5}|story_separator_special_tag|<doc-sep>")
 
@@ -60,8 +59,8 @@ class Marks:
             {
                 mark
                 for text in texts
-                for mark, (characters, pattern) in _PATTERNS.items()
-                if any(character in text for character in characters) and pattern.search(text)
+                for mark, (characters, pattern, _) in _MARKS.items()
+                if any(character in text for character in characters) and re.search(pattern, text)
             }
         )
 

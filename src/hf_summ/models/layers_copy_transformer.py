@@ -98,7 +98,10 @@ class BertWindows(nn.Module):
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None) -> torch.Tensor:
         """Token ids and mask, both (B, S) and padded on the right -> (B, S, N * BERT's width), zero at padding."""
         if torch.compiler.is_compiling():
-            return self._windows_of_width(input_ids, attention_mask)
+            width, device = input_ids.shape[1], input_ids.device
+            length = min(width, self.window_size)
+            starts = torch.arange(0, width - length + self.stride, self.stride, device=device)
+            return self.read_windows(input_ids, attention_mask, starts, torch.arange(length, device=device))
         documents, width = input_ids.shape
         lengths = [width] * documents if attention_mask is None else _lengths(attention_mask)
         # if all documents are empty, BERT reads one position of padding, which is then discarded
@@ -149,34 +152,46 @@ class BertWindows(nn.Module):
             total = states.new_zeros(input_ids.numel(), states.shape[-1])
         return total.index_add_(0, positions.flatten()[real].to(device), states[real.to(device)])
 
-    def _windows_of_width(self, input_ids, attention_mask):
-        """As `_averaged_windows`, for graphs: the sizes of all operations depend only on the width.
+    def read_windows(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None, starts: torch.Tensor, offsets: torch.Tensor
+    ) -> torch.Tensor:
+        """As `forward`, for graphs: the sizes of all operations depend only on those of the arguments.
 
         Every document has as many windows as the longest possible one; those past its end have no weight.
+
+        Args:
+            starts: (N), every `stride` positions, for the windows of a document as long as the batch is wide.
+            offsets: (L), 0, 1, ..., the positions inside its first window.
         """
-        documents, width = input_ids.shape
         if attention_mask is None:
             attention_mask = torch.ones_like(input_ids)
+        width, device = input_ids.shape[1], input_ids.device
+        documents = torch.arange(input_ids.shape[0], device=device)[:, None]
         lengths = (attention_mask != 0).sum(dim=1)[:, None]
+        # the start of a document's last window
         last = (lengths - self.window_size).clamp(min=0)
-        number = len(window_starts(width, self.window_size, self.stride))
-        steps = self.stride * torch.arange(number, device=input_ids.device)
-        offsets = torch.arange(min(width, self.window_size), device=input_ids.device)
-        positions = steps.minimum(last)[..., None] + offsets
-        real = positions < lengths[..., None]
-        windows = input_ids.gather(1, positions.flatten(1)).view(-1, len(offsets))
+        positions = starts.minimum(last)[..., None] + offsets
         # BERT reads one position of an empty document, which is then discarded
-        mask = (real | (offsets == 0)).flatten(0, 1).long()
-        states = torch.cat(
-            [self._hidden_states(*batch) for batch in zip(windows.split(_WINDOWS), mask.split(_WINDOWS), strict=True)]
-        ).flatten(0, 1)
-        counted = (real & (steps < last + self.stride)[..., None]).flatten()
-        rows = width * torch.arange(documents, device=input_ids.device)
-        flat = (positions + rows[:, None, None]).flatten()
-        states = torch.where(counted[:, None], states, 0.0)
-        total = states.new_zeros(documents * width, states.shape[-1]).index_add(0, flat, states)
-        counts = states.new_zeros(documents * width).index_add(0, flat, counted.to(states.dtype))
-        return (total / counts.clamp(min=1)[:, None]).unflatten(0, input_ids.shape)
+        mask = ((positions < lengths[..., None]) | (offsets == 0)).flatten(0, 1).long()
+        windows = input_ids[documents[..., None], positions].flatten(0, 1)
+        batches = [(windows, mask)]
+        if not torch.compiler.is_exporting():
+            batches = zip(windows.split(_WINDOWS), mask.split(_WINDOWS), strict=True)
+        states = torch.cat([self._hidden_states(*batch) for batch in batches]).flatten(0, 1)
+
+        positions = torch.arange(width, device=device)
+        latest = torch.where(positions < last, positions // self.stride, (last + self.stride - 1) // self.stride)
+        total = count = torch.zeros((), dtype=states.dtype, device=device)
+        # windows that contain a position are consecutive, and only the last may be less than a stride after another
+        for back in range(-(-self.window_size // self.stride) + 1):
+            window = latest - back
+            offset = positions - (self.stride * window).minimum(last)
+            contains = ((window >= 0) & (offset < self.window_size) & (positions < lengths))[..., None]
+            rows = starts.shape[0] * documents + window.clamp(0, starts.shape[0] - 1)
+            rows = offsets.shape[0] * rows + offset.clamp(max=offsets.shape[0] - 1)
+            total = total + torch.where(contains, nn.functional.embedding(rows, states), 0.0)
+            count = count + contains
+        return total / count.clamp(min=1)
 
     def _hidden_states(self, input_ids, attention_mask=None):
         """Windows (R, W) -> (R, W, N * BERT's width)"""

@@ -25,7 +25,7 @@ _CONTENT_WORD = re.compile(rf"[{IDEOGRAPHS}]|{_WORD_CHARACTER}*\d{_WORD_CHARACTE
 # maximum distance, in content words, of neighbors in the document
 _NEAR = 5
 # article, and the words that it cannot precede as far as their spelling shows
-_ARTICLES = [("[Aa]", "(?![Ee]u|[Oo]n[ce])[AEIOaeio][a-z]+"), ("[Aa]n", "[B-DFGJ-NP-TV-Zb-dfgj-np-tv-z][a-z]{2,}")]
+_ARTICLES = {"a": "(?![Ee]u|[Oo]n[ce])[AEIOaeio][a-z]+", "an": "[B-DFGJ-NP-TV-Zb-dfgj-np-tv-z][a-z]{2,}"}
 _UNSPACED_CHARACTER = re.compile(f"[{IDEOGRAPHS}{RUNNING}]")
 # first bytes of ideographs in UTF-8, and continuation bytes, which may be separate tokens
 _UNSPACED_BYTES, _CONTINUATION_BYTES = range(0xE3, 0xEA), range(0x80, 0xC0)
@@ -75,17 +75,13 @@ class WordTable:
     @cached_property
     def articles(self) -> list[tuple[set[int], np.ndarray]]:
         """`a` and `an`: their tokens, and the tokens that start a word which they cannot precede."""
-
-        words = [(token, text) for token, text in enumerate(self.texts) if text.isascii() and text.isalpha()]
-
-        def tokens_of(pattern: str) -> list[int]:
+        articles = []
+        for article, pattern in _ARTICLES.items():
+            own = {token for text in (article, article.capitalize()) for token in self.tokens.get(text, ())}
             matches = re.compile(pattern).fullmatch
-            return [token for token, text in words if matches(text)]
-
-        return [
-            (set(tokens_of(article)), np.array([token for token in tokens_of(word) if self.opens[token]], np.int64))
-            for article, word in _ARTICLES
-        ]
+            following = [token for token, text in enumerate(self.texts) if self.opens[token] and matches(text)]
+            articles.append((own, np.array(following, np.int64)))
+        return articles
 
     def count(self, ids: Sequence[int], first: int = 0) -> int:
         """The number of words from a position on, including the unfinished one; special tokens are none."""
@@ -260,15 +256,16 @@ _BYTES = _byte_alphabet()
 
 def word_marks(tokenizer) -> WordMarks:
     """How the tokenizer marks words; if it does not mark them, a ValueError."""
-    state = json.loads(tokenizer.backend_tokenizer.to_str())
-    decoder = state.get("decoder") or {}
+    backend = tokenizer.backend_tokenizer
+    # the state of the whole would contain the vocabulary
+    decoder = {} if backend.decoder is None else json.loads(backend.decoder.__getstate__())
     types = {step.get("type") for step in decoder.get("decoders", [decoder])}
     if "ByteLevel" in types:
         return WordMarks("Ġ", opens=True, splits_classes=True, is_byte_level=True)
     if "WordPiece" in types:
         return WordMarks("##", opens=False, splits_classes=False)
     if types & {"Metaspace", "Replace"}:
-        return WordMarks("▁", opens=True, splits_classes=True, is_whole=state["model"]["type"] == "WordLevel")
+        return WordMarks("▁", opens=True, splits_classes=True, is_whole=type(backend.model).__name__ == "WordLevel")
     raise ValueError(
         f"the tokenizer's decoder ({', '.join(map(str, types))}) does not show where words start, so words cannot be "
         "counted: use `no_repeat_ngram_size` and `min_new_tokens`, which count tokens"

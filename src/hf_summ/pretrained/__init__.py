@@ -39,10 +39,10 @@ def bundled_model(name: str = DEFAULT_MODEL) -> Path:
     return folder
 
 
-def model_with_graphs(name: str) -> Path | None:
-    """The folder of a bundled model that contains graphs; None without them, or without onnxruntime."""
-    folder = FOLDER / name
-    return folder if (folder / "onnx").is_dir() and find_spec("onnxruntime") is not None else None
+def graphs_of(name: str) -> Path | None:
+    """The graphs of a bundled model; None without them, or without onnxruntime."""
+    folder = FOLDER / name / "onnx"
+    return folder if folder.is_dir() and find_spec("onnxruntime") is not None else None
 
 
 # the former name

@@ -22,6 +22,12 @@ _MODEL_TYPES = (
     *("t5", "mt5", "umt5", "longt5"),
 )
 
+# of CopyTransformer's `bert_config`; others may need attention that `onnx_graphs` does not export
+_ENCODERS = (
+    *("bert", "albert", "camembert", "convbert", "deberta", "deberta-v2", "distilbert", "electra", "ernie"),
+    *("megatron-bert", "modernbert", "mpnet", "rembert", "roberta", "roformer", "xlm-roberta"),
+)
+
 
 def export(model: "PreTrainedModel", processor: Any, output: Path, int8: bool) -> None:
     """Export a loaded checkpoint to a folder for ONNX Runtime, with config and processor.
@@ -99,8 +105,13 @@ def _problem(model: "PreTrainedModel") -> str | None:
         return "has 8 bits already: export the checkpoint in 32 bits, with --int8"
     if hasattr(model, "peft_config"):
         return "has an adapter, which graphs do not contain: merge both into one checkpoint"
-    if getattr(model, "masked_lm", None) is not None or getattr(config, "encoder_type", "transformer") != "transformer":
-        return "contains a pre-trained BERT, which has no graphs"
+    if getattr(model, "masked_lm", None) is not None:
+        return "contains a masked language model, which has no graphs"
+    if (
+        getattr(config, "encoder_type", "transformer") != "transformer"
+        and config.bert_config.model_type not in _ENCODERS
+    ):
+        return f"contains a {config.bert_config.model_type}, which has no graphs: use one of {', '.join(_ENCODERS)}"
     if getattr(config, "convolutional_attention", "none") != "none":
         return "has convolutional attention, which has no graphs"
     return None

@@ -18,11 +18,17 @@ from torch._higher_order_ops.scan import scan
 from torch.nn.functional import gelu, linear
 from transformers import PreTrainedModel
 from transformers.cache_utils import DynamicLayer
-from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, bidirectional_mask_function
+from transformers.masking_utils import (
+    ALL_MASK_ATTENTION_FUNCTIONS,
+    bidirectional_mask_function,
+    causal_mask_function,
+    eager_mask,
+)
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from hf_summ.common.messages import progress_bar
+from hf_summ.models.layers_copy_transformer import BertWindows
 from hf_summ.models.layers_gdlf import DeepLayerFusion
 from hf_summ.models.layers_recurrent import next_state
 from hf_summ.models.layers_transformer import CACHE, eager_attention_forward
@@ -54,6 +60,8 @@ _ATTENTION = "onnx_runtime"
 # sizes of the example for tracing: documents, their tokens (several blocks of LongT5's global attention) and phrases,
 # rows, and decoded tokens; no model has heads or widths of these sizes
 _SIZES = _DOCUMENTS, _LENGTH, _PHRASES, _ROWS, _WRITTEN = 11, 61, 13, 22, 7
+# the arguments of `BertWindows.read_windows` that the graph computes from the width of a batch, and their sizes
+_WINDOWS = {"starts": 3, "offsets": 5}
 # sizes of a block of the vocabulary, of which the maxima are compared first
 _BLOCKS = range(256, 63, -1)
 
@@ -94,16 +102,24 @@ class _Encoded(BaseModelOutput):
     last_states: torch.Tensor | None = None
 
 
+def _windows_of(model: PreTrainedModel) -> BertWindows | None:
+    """The windows in which BERT reads documents."""
+    return next((layer for layer in model.modules() if isinstance(layer, BertWindows)), None)
+
+
 class _Read(nn.Module):
     """Maps documents to the source tensors of each step, and to the initial states."""
 
     def __init__(self, model: PreTrainedModel):
         super().__init__()
-        self.model = model
+        self.model, self.windows = model, _windows_of(model)
 
     def forward(self, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """The encoder's inputs by name -> tensors by name, with one row per document."""
-        encoded, mask = self.model.get_encoder()(**inputs), inputs["attention_mask"]
+        source = {name: value for name, value in inputs.items() if name not in _WINDOWS}
+        if self.windows is not None:
+            self.windows.forward = partial(self.windows.read_windows, **{name: inputs[name] for name in _WINDOWS})
+        encoded, mask = self.model.get_encoder()(**source), inputs["attention_mask"]
         # run a step to fill the cache; the graph omits its scores
         first = inputs["input_ids"][:, :1]
         outputs = self.model(attention_mask=mask, encoder_outputs=encoded, decoder_input_ids=first, use_cache=True)
@@ -112,8 +128,9 @@ class _Read(nn.Module):
         for index, layer in enumerate(cache.cross_attention_cache.layers):
             # as the steps' products read the keys
             source |= {f"{SOURCE}keys.{index}": layer.keys.mT, f"{SOURCE}values.{index}": layer.values}
+        # by their shapes alone: a graph of `zeros_like` would contain the decoder's layers
         states = {
-            name: value[:, :, :0] if name.split(".")[1] in _KEYS_AND_VALUES else torch.zeros_like(value)
+            name: value.new_zeros((value[:, :, :0] if name.split(".")[1] in _KEYS_AND_VALUES else value).shape)
             for name, value in _states_of(cache).items()
         }
         decoder = self.model.get_decoder()
@@ -185,6 +202,8 @@ def _example(model: PreTrainedModel) -> dict[str, torch.Tensor]:
     inputs = {name: torch.ones(_DOCUMENTS, _LENGTH, dtype=torch.long) for name in ("input_ids", "attention_mask")}
     if getattr(model.config, "tags", "none") != "none":
         inputs["tag_ids"] = torch.ones_like(inputs["input_ids"])
+    if _windows_of(model) is not None:
+        inputs |= {name: torch.arange(size) for name, size in _WINDOWS.items()}
     if "phrase_starts" in getattr(model.base_model, "source_inputs", ()):
         starts = torch.zeros(_DOCUMENTS, _PHRASES, dtype=torch.long)
         inputs |= {"phrase_starts": starts, "phrase_ends": starts + 1, "phrase_values": torch.ones(starts.shape)}
@@ -203,7 +222,7 @@ def _write(
     """Write a module's graph; with `vocab_size`, the graph returns the best continuations too, as `add_candidates`."""
     auto = torch.export.Dim.AUTO
     shapes = {
-        name: {index: auto for index, size in enumerate(value.shape) if size in _SIZES}
+        name: {index: auto for index, size in enumerate(value.shape) if size in _SIZES or name in _WINDOWS}
         for name, value in inputs.items()
     }
     program = torch.export.export(module, (inputs,), dynamic_shapes=(shapes,), strict=False)
@@ -212,11 +231,36 @@ def _write(
     )
     graph = exported.model_proto
     _clear_traces(graph.graph)
+    if isinstance(windows := getattr(module, "windows", None), BertWindows):
+        _add_window_sizes(graph.graph, windows)
     if int8:
         quantize(graph)
     if vocab_size is not None:
         add_candidates(graph, vocab_size, points)
     save(graph, file)
+
+
+def _add_window_sizes(graph: onnx.GraphProto, windows: BertWindows) -> None:
+    """Compute the inputs in `_WINDOWS` from the width of the batch, in place."""
+    sizes = onnx.parser.parse_graph(f"""
+        sizes (int64[B, S] input_ids) => (int64[N] starts, int64[L] offsets) {{
+            zero = Constant <value = int64 {{0}}> ()
+            one = Constant <value = int64 {{1}}> ()
+            window_size = Constant <value = int64 {{{windows.window_size}}}> ()
+            stride = Constant <value = int64 {{{windows.stride}}}> ()
+            shape = Shape (input_ids)
+            width = Gather (shape, one)
+            length = Min (width, window_size)
+            last = Sub (width, length)
+            end = Add (last, stride)
+            starts = Range (zero, end, stride)
+            offsets = Range (zero, length, one)
+        }}""")
+    nodes = [*sizes.node, *graph.node]
+    del graph.node[:]
+    graph.node.extend(nodes)
+    for value in [value for value in graph.input if value.name in _WINDOWS]:
+        graph.input.remove(value)
 
 
 def save(graph: onnx.ModelProto, file: Path) -> None:
@@ -246,9 +290,15 @@ def _attention_for_export(model: PreTrainedModel) -> Generator[None]:
 
 
 def _source_mask(mask_function: Callable, attention_mask: torch.Tensor | None = None, **kwargs) -> torch.Tensor | None:
-    """The padding of the source (B, 1, 1, S), true at tokens; None for a step, which reads all previous tokens."""
-    is_step = mask_function is not bidirectional_mask_function or attention_mask is None
-    return None if is_step else attention_mask[:, None, None, :]
+    """The padding of the source (B, 1, 1, S), true at tokens; None for a step, which reads all previous tokens.
+
+    If some layers of the encoder read only neighbors, as in ModernBERT, scores to add, (B, 1, S, S).
+    """
+    if mask_function is causal_mask_function or attention_mask is None:
+        return None
+    if mask_function is bidirectional_mask_function:
+        return attention_mask[:, None, None, :]
+    return eager_mask(mask_function=mask_function, attention_mask=attention_mask, **kwargs)
 
 
 def _attend(
@@ -297,6 +347,9 @@ def _layers_for_export(model: PreTrainedModel) -> Generator[None]:
                 forms[layer] = partial(_lstm, layer)
             case DeepLayerFusion():
                 forms[layer] = partial(_fused, layer, _fusion_chunks(layer))
+            case BertWindows():
+                # `_Read` sets its form
+                forms[layer] = layer.forward
     for layer, form in forms.items():
         layer.forward = form
     try:

@@ -51,7 +51,9 @@ class _Quantizer:
         self._initial = initial
         # those that nodes compute are added
         self._matrices = {
-            name: value for name, value in initial.items() if value.ndim == 2 and value.size >= least_weights
+            name: value
+            for name, value in initial.items()
+            if value.dtype == np.float32 and value.ndim == 2 and value.size >= least_weights
         }
         self.constants = {
             "int8.last": np.array([-1]),
