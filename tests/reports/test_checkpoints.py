@@ -1,8 +1,13 @@
 """What people do with a model and its checkpoint."""
 
+import copy
+
 import pytest
 import torch
+from transformers import pipeline
 
+from hf_summ.checkpoints.folders import model_problem
+from hf_summ.checkpoints.loading import ModelArguments, load_config, load_processor
 from tests.conftest import SENTENCES
 from tests.models.architectures import (
     COPY_TRANSFORMER,
@@ -13,6 +18,7 @@ from tests.models.architectures import (
     SAGCOPY,
     build_with_processor,
 )
+from tests.reports.tiny_models import foreign, save
 
 ALL = (GDLF, COPY_TRANSFORMER, DRGD, HIGHLIGHT_TRANSFORMER, SAGCOPY, POINTER_GENERATOR)
 every_architecture = pytest.mark.parametrize("architecture", ALL, ids=lambda one: one.model_type)
@@ -61,3 +67,34 @@ def test_ignored_labels_are_decoded_as_padding(tiny_tokenizer, architecture):
     texts = processor.batch_decode([row[row >= 0] for row in rows], skip_special_tokens=True)
     for labels in (rows, rows.numpy(), rows.tolist()):
         assert processor.batch_decode(labels, skip_special_tokens=True) == texts
+
+
+# huggingface/transformers#10646: only BART's family reads the source itself if the decoder has no input
+@every_architecture
+def test_a_decoder_without_input_is_named(tiny_tokenizer, architecture):
+    model, processor = build_with_processor(architecture, tiny_tokenizer)
+    with pytest.raises(ValueError, match="the decoder needs `decoder_input_ids`, which the model makes from `labels`"):
+        model(**processor(SENTENCES[:2], return_tensors="pt"))
+
+
+# huggingface/transformers#27923: files of a clone without Git LFS
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "config.json", "pytorch_model.bin"])
+def test_pointers_in_place_of_files_are_named(tiny_tokenizer, tmp_path, name):
+    save(tmp_path, foreign("bart", tiny_tokenizer), tiny_tokenizer)
+    if name.endswith(".bin"):
+        (tmp_path / "model.safetensors").unlink()
+    (tmp_path / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
+    assert str(model_problem(tmp_path)).startswith(f"{name} is a pointer of Git LFS in place of the file")
+
+
+# in transformers 5, AutoTokenizer makes a tokenizer without words if a folder has none
+@pytest.mark.parametrize("family", ["bart", "t5", "mbart", "led"])
+def test_a_folder_without_tokenizer_is_refused(tiny_tokenizer, tmp_path, family):
+    folder = save(tmp_path, foreign(family, tiny_tokenizer))
+    with pytest.raises(ValueError, match="the tokenizer has only special tokens, as its files are missing"):
+        pipeline("summarization", model=folder)
+    arguments = ModelArguments(model_name_or_path=folder)
+    with pytest.raises(ValueError, match="only special tokens"):
+        load_processor(arguments, load_config(arguments))
+    tokenizer = copy.deepcopy(tiny_tokenizer)
+    assert pipeline("summarization", model=folder, tokenizer=tokenizer)(SENTENCES[0], max_new_tokens=2)

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hf_summ.common.files import content_hash
-from hf_summ.data import Corpus, load
+from hf_summ.data import Corpus, fit_vocabulary, load
 from hf_summ.data.lists import as_example
 from hf_summ.data.sentence_rules import joined_lines
 from hf_summ.data.streams import FileRows, stored, streamed_files
@@ -346,3 +346,23 @@ def test_line_ends_of_a_corpus(tmp_path, streaming):
             assert loaded["document"] == text
         # too short to be wrapped
         assert (loaded["summary"] == row["summary"]) == (lines in (None, "auto"))
+
+
+# wireservice/csvkit#426, thephpleague/csv#543: as of a sheet with empty columns
+def test_empty_columns_of_sheets_have_no_names(tmp_path):
+    (row,) = rows(tmp_path, "a.csv", "document,summary,,\nA ferry sank.,ferry sinks,,\n")
+    assert (row["document"], row["summary"]) == ("A ferry sank.", "ferry sinks")
+
+
+# huggingface/transformers#27923: files of a clone without Git LFS
+@pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.parquet"])
+def test_pointers_in_place_of_files_are_named(tmp_path, name):
+    with pytest.raises(ValueError, match=rf"{name} is a pointer of Git LFS in place of the file: run `git lfs pull`"):
+        rows(tmp_path, name, "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
+
+
+# huggingface/tokenizers#86, #497: a few damaged texts took the time of the whole corpus many times
+def test_a_long_word_takes_linear_time():
+    text = "ab" * 10**6
+    tokenizer = fit_vocabulary([text], 300, show_progress=False)
+    assert tokenizer.decode(tokenizer(text).input_ids, skip_special_tokens=True) == text

@@ -19,8 +19,11 @@ from transformers import pipeline
 from hf_summ.checkpoints.folders import settings_problem
 from hf_summ.cli import main
 from hf_summ.common.files import created, moved_into_place
+from hf_summ.common.processes import omp_threads, threads_for
 from hf_summ.data.corpora import Corpus
 from hf_summ.data.loading import load
+from hf_summ.pretrained import bundled_model
+from hf_summ.runtimes import OnnxSummarizer
 from tests.conftest import SENTENCES
 from tests.models.architectures import DRGD, build_with_processor
 from tests.reports.tiny_models import foreign, save
@@ -220,3 +223,35 @@ for own in (Model, Processor):
     for name in config["auto_map"].values():
         assert (saved / f"{name.partition('.')[0]}.py").exists()
     assert pipeline("summarization", model=str(saved))(SENTENCES[0], max_new_tokens=2)
+
+
+# pydata/numexpr#421, #318
+@pytest.mark.parametrize(("value", "threads"), [("4,2", 4), (" 3 ", 3), ("", None), ("1.0", None), ("0", None)])
+def test_any_number_of_threads_may_be_set(monkeypatch, value, threads):
+    monkeypatch.setenv("OMP_NUM_THREADS", value)
+    assert omp_threads() == threads
+    assert (threads_for(1) is None) == (threads is not None)
+    assert OnnxSummarizer(bundled_model("arxiv-tldr"))("We present a parser.", num_beams=1, max_new_tokens=2)
+
+
+# OHF-Voice/wyoming-piper#64: from version 1.29, ONNX Runtime sends events to its vendor
+@pytest.mark.thorough
+def test_no_telemetry_is_sent(tmp_path):
+    (tmp_path / "a.txt").write_text(SENTENCES[0])
+    home = tmp_path / "home"
+    home.mkdir()
+    # on machines of continuous integration, none is sent in any case
+    unset = {"ORT_DISABLE_TELEMETRY", "CI", "HF_HOME", "XDG_CACHE_HOME"}
+    environment = {name: value for name, value in os.environ.items() if name not in unset} | {"HOME": str(home)}
+    subprocess.run([*PROGRAM, "summarize", "a.txt"], cwd=tmp_path, env=environment, check=True)
+    assert not list(home.rglob("*onnxruntime*"))
+
+
+# openshift/installer#1821, OPM/opm-simulators#5063: shells expand ~ only at the beginning of an argument
+def test_a_home_after_a_flag_is_that_of_the_user(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    (tmp_path / "a.txt").write_text(SENTENCES[0])
+    assert main(["extract", "a.txt", "--output=~/b.txt"]) == 0
+    assert {path.name for path in tmp_path.rglob("*")} == {"a.txt", "home", "b.txt"}

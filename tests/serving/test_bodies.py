@@ -81,11 +81,12 @@ def test_a_body_that_does_not_end_in_time_is_refused(address):
     assert b"the body took longer than 0.5 s: send it faster" in answer
 
 
-@pytest.mark.parametrize("encoding", ["gzip", "GZIP", "identity"])
+@pytest.mark.parametrize("encoding", ["gzip", "GZIP", "x-gzip", "identity"])
 def test_compressed_bodies_are_read(client, summarizer, encoding):
     """HarperFast/harper#1438, google/certificate-transparency#1109, mendhak/docker-http-https-echo#31."""
     body = json.dumps({"inputs": DOCUMENT}).encode()
-    body = body if encoding == "identity" else gzip.compress(body)
+    # of two members, as of two files: urllib3/urllib3#1285, aio-libs/aiohttp#7157
+    body = body if encoding == "identity" else gzip.compress(body[:20]) + gzip.compress(body[20:])
     assert client.post("/", content=body, headers={"Content-Encoding": encoding}).json() == summarizer(DOCUMENT)
 
 
@@ -93,8 +94,9 @@ def test_compressed_bodies_are_read(client, summarizer, encoding):
     ("body", "encoding", "status", "message"),
     [
         (b"{}", "br", 415, "`Content-Encoding` is 'br', but must be gzip or identity"),
-        (b"{}", "gzip", 400, "the body cannot be read: not gzip (Error -3"),
-        (gzip.compress(b"{}", mtime=0)[:-3], "gzip", 400, "the body cannot be read: the gzip is truncated"),
+        (b"{}", "gzip", 400, "the body cannot be read: not a complete gzip (Not a gzipped file"),
+        (gzip.compress(b"{}", mtime=0)[:-3], "gzip", 400, "not a complete gzip (Compressed file ended before"),
+        (gzip.compress(b"{}", mtime=0) + b"more", "gzip", 400, "not a complete gzip (Not a gzipped file"),
         # as long as is sent, or as long as is read
         (gzip.compress(random.Random(0).randbytes(20_000)), "gzip", 413, "the body has more than 10000 bytes"),
         (gzip.compress(b" " * 10**7), "gzip", 413, "the body has more than 10000 bytes"),

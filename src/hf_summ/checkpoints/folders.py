@@ -13,6 +13,7 @@ from transformers.utils import ADAPTER_CONFIG_NAME
 
 from hf_summ.checkpoints import adapters
 from hf_summ.checkpoints.adapters import is_adapted, trained_weights
+from hf_summ.common.files import LFS_POINTER, is_lfs_pointer
 from hf_summ.common.records import parse_json
 from hf_summ.models.modeling_base import RUNTIME_FILE
 
@@ -77,8 +78,10 @@ def model_problem(folder: str | os.PathLike) -> str | None:
     if problem is not None or (folder / RUNTIME_FILE).exists():
         return problem
     # other checkpoints may have their weights in another format
-    has_safetensors = any((folder / name).exists() for name in (*WEIGHTS, INDEX))
-    return weights_problem(folder) if has_safetensors or not any(folder.glob("*_model*.bin")) else None
+    others = [*folder.glob("*_model*.bin")]
+    if not others or any((folder / name).exists() for name in (*WEIGHTS, INDEX)):
+        return weights_problem(folder)
+    return next((f"{file.name} is {LFS_POINTER}" for file in others if is_lfs_pointer(file)), None)
 
 
 def settings_problem(folder: str | os.PathLike) -> str | None:
@@ -93,8 +96,13 @@ def settings_problem(folder: str | os.PathLike) -> str | None:
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:
-            return f"{name} cannot be read ({error})"
+            return _unreadable(file, error)
     return None
+
+
+def _unreadable(file: Path, error: Exception) -> str:
+    is_pointer = not isinstance(error, OSError) and is_lfs_pointer(file)
+    return f"{file.name} is {LFS_POINTER}" if is_pointer else f"{file.name} cannot be read ({error})"
 
 
 def weights_problem(folder: str | os.PathLike) -> str | None:
@@ -117,7 +125,7 @@ def weights_problem(folder: str | os.PathLike) -> str | None:
                     if is_weight and not tensor.is_floating_point() and not is_quantized:
                         return f"{file.name} has {tensor.dtype} in {name}, which cannot be weights"
         except (SafetensorError, OSError) as error:
-            return f"{file.name} cannot be read ({error})"
+            return _unreadable(file, error)
     return None
 
 

@@ -26,6 +26,7 @@ from hf_summ.checkpoints.overrides import MergeOverrides, apply_overrides, overr
 from hf_summ.common.files import check_hub_reachable
 from hf_summ.common.flags import flag
 from hf_summ.common.messages import nearest, one_line
+from hf_summ.models.checks import check_tokenizer
 
 logger = logging.getLogger(__name__)
 
@@ -176,6 +177,7 @@ def load_processor(arguments: ModelArguments, config: PreTrainedConfig) -> Proce
     for name in ("pad_token", "eos_token"):
         if getattr(tokenizer, name) is None:
             raise ValueError(f"{source}: the tokenizer has no {name}")
+    check_tokenizer(tokenizer)
     return processor
 
 

@@ -189,7 +189,7 @@ class _Help(argparse.HelpFormatter):
 class _Parser(argparse.ArgumentParser):
     """A parser, also of each command, that takes `--output-dir` for `--output_dir`, and has errors of one line.
 
-    They suggest the most similar command, flag or choice for an unknown one.
+    It expands `~` in `--output=~/summaries`. Errors suggest the most similar command, flag or choice.
     """
 
     def __init__(self, *args, **settings):
@@ -202,8 +202,10 @@ class _Parser(argparse.ArgumentParser):
         for argument in args or ():
             name, *value = argument.split("=", 1)
             flag = name.removeprefix("--").replace("-", "_")
-            is_own = name.startswith("--") and flag in flags
-            spelled.append("=".join([f"--{flag}", *value]) if is_own else argument)
+            if name.startswith("--"):
+                # shells expand a leading ~ of an argument alone
+                argument = "=".join([f"--{flag}" if flag in flags else name, *map(os.path.expanduser, value)])
+            spelled.append(argument)
         arguments, more = super().parse_known_args(spelled, namespace)
         if more and not hasattr(arguments, "more"):
             self.error(unknown_flag(more, flags))

@@ -3,7 +3,9 @@
 import errno
 import functools
 import glob
+import hashlib
 import os
+import platform
 import re
 import shutil
 import stat
@@ -21,6 +23,7 @@ def bundled_folder(name: str) -> Path:
     return installed if installed.is_dir() else package.parents[1] / name
 
 
+LFS_POINTER = "a pointer of Git LFS in place of the file: run `git lfs pull` in its folder"
 # each checkpoint, adapter or processor has one of these
 _MODEL_FILES = ("config.json", "adapter_config.json", "tokenizer_config.json")
 
@@ -28,6 +31,12 @@ _MODEL_FILES = ("config.json", "adapter_config.json", "tokenizer_config.json")
 def shared_name(model: str) -> str:
     """A model's name for other people: a folder's own name, as its path is private."""
     return Path(model).resolve().name if model and Path(model).exists() else model
+
+
+def is_lfs_pointer(file: Path) -> bool:
+    """Whether a file is one of those that a clone without Git LFS has in place of large ones."""
+    with file.open("rb") as content:
+        return content.read(23) == b"version https://git-lfs"
 
 
 def check_hub_reachable(name: str, revision: str | None = None, cache_dir: str | None = None) -> None:
@@ -75,8 +84,6 @@ def moved_into_place(path: str | os.PathLike) -> Generator[Path]:
     On leaving the context, it replaces `path`, or its link target, in a single step and with the old permissions; after
     an error it is removed, and `path` is unchanged.
     """
-    import platform
-
     path = Path(os.path.realpath(path))
     # writers of the same file must not move each other's partial files; the original name may have the maximum length
     start = f".{path.name[:40]}.{platform.node()[:40]}-"
@@ -186,8 +193,6 @@ def content_hash(path: str | os.PathLike) -> str:
 
     An unchanged file is read only once.
     """
-    import hashlib
-
     if os.path.isdir(path):
         hashes = (f"{file.name} {content_hash(file)}" for file in sorted(Path(path).iterdir()))
         return hashlib.sha256("\n".join(hashes).encode()).hexdigest()[:16]
@@ -198,8 +203,6 @@ def content_hash(path: str | os.PathLike) -> str:
 
 @functools.cache
 def _hash_of_file(path: str, *state: int) -> str:
-    import hashlib
-
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
-# characters with a special meaning in LaTeX, in text or as the first of a row, and those which its first font lacks -> their escapes
+# characters with a meaning of their own in LaTeX, in texts or at the start of a row, and those that OT1 fonts lack
 _LATEX = str.maketrans(
     {character: rf"\{character}" for character in "&%$#_{}"}
     | {character: f"{{{character}}}" for character in "*["}

@@ -10,13 +10,19 @@ from pathlib import Path
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 
+def omp_threads() -> int | None:
+    """The number in OMP_NUM_THREADS, the first one of a list for nested loops; None if it has none."""
+    number = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return int(number) or None if number.isdecimal() else None
+
+
 def threads_for(processes: int, only_idle: bool = False) -> int | None:
     """Number of threads for each process, its share of the container's processors; None if OMP_NUM_THREADS sets it.
 
     Args:
         only_idle: leave processors out that are busy at the moment, for which threads would wait at each product.
     """
-    if "OMP_NUM_THREADS" in os.environ:
+    if omp_threads() is not None:
         return None
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     # without a quota, the file is missing or has "max" instead of a number

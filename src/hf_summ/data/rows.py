@@ -15,6 +15,7 @@ from itertools import chain, dropwhile, zip_longest
 from pathlib import Path
 from typing import Any
 
+from hf_summ.common.files import LFS_POINTER, is_lfs_pointer
 from hf_summ.common.messages import progress_bar
 from hf_summ.common.records import parse_json
 from hf_summ.data.columns import DOCUMENT_COLUMNS, PREDICTION_COLUMNS, SUMMARY_COLUMNS
@@ -72,6 +73,8 @@ def existing(path: Path) -> Path:
         problem = "does not exist: name a file"
     elif not path.stat().st_size:
         problem = "is empty: it must have at least one row"
+    elif is_lfs_pointer(path):
+        problem = f"is {LFS_POINTER}"
     else:
         return path
     raise ValueError(f"{path} {problem}")
@@ -275,7 +278,9 @@ def _csv_rows(path: Path, show_progress: bool) -> UnreadRows:
         while (values := next(reader, None)) is not None:
             if not names:
                 names = [name.strip() for name in values]
-                if len(set(names)) < len(names):
+                # Excel writes a separator for each empty column
+                named = [name for name in names if name]
+                if len(set(named)) < len(named):
                     raise ValueError(
                         f"{path}, {position}: two columns have the same name ({', '.join(names)}): rename one"
                     )

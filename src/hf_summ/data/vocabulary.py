@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,6 +40,8 @@ SPECIAL_TOKENS = {
 }
 # for larger vocabularies, `tokenizers` exhausts the memory
 _LARGEST = 10**7
+# counting pairs takes a time that grows with the square of a word's length
+_LONG_WORD = re.compile(r"\S{1000}")
 # the number of texts with which the tagger's script is compared
 _TEXTS_CHECKED = 200
 
@@ -104,7 +107,9 @@ def fit_vocabulary(
         show_progress=show_progress and sys.stderr.isatty(),
     )
     texts = checked_texts(documents_and_summaries)
-    if units != "subwords":
+    if units == "subwords":
+        texts = (_LONG_WORD.sub(r"\g<0> ", text) for text in texts)
+    else:
         # otherwise the mark of the preceding space would make it a word
         texts = (text.replace(unknown, " ") for text in texts)
     tokenizer.train_from_iterator(texts, trainer)

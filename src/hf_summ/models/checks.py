@@ -89,7 +89,7 @@ def check_texts(name: str, texts: Any) -> None:
 
 
 def check_tokenizer(tokenizer: Any) -> None:
-    """Check values in a tokenizer's files that would otherwise fail only on the first text."""
+    """Check values in a tokenizer's files that would otherwise fail only on the first text, and that it has words."""
     limit = tokenizer.model_max_length
     if not isinstance(limit, (int, float)):
         raise TypeError(f"the tokenizer's `model_max_length` must be a number, but is {limit!r:.80}")
@@ -98,6 +98,9 @@ def check_tokenizer(tokenizer: Any) -> None:
     for name in ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"):
         if getattr(tokenizer, name, None) == "":
             raise ValueError(f"the tokenizer's `{name}` is empty: name a token, or omit it")
+    # for many families, transformers makes such a tokenizer, in which T5's also has the mark of a space
+    if len(tokenizer) <= len(tokenizer.all_special_ids) + 1:
+        raise ValueError("the tokenizer has only special tokens, as its files are missing: save it beside the model")
 
 
 def class_to_save(own_class: type) -> type:

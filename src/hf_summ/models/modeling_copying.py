@@ -157,8 +157,10 @@ class CopyingModel(SummarizationPreTrainedModel):
         """Source and `source_inputs` (B, S), and the summary so far (R, T) -> last_hidden_state (R, T, C).
 
         Raises:
-            ValueError: `cache` was not created by this model.
+            ValueError: the decoder has no input, or `cache` was not created by this model.
         """
+        if decoder_input_ids is None and decoder_inputs_embeds is None:
+            raise ValueError("the decoder needs `decoder_input_ids`, which the model makes from `labels`: give either")
         # the name before transformers 5.24
         cache = kwargs.pop("past_key_values", cache)
         _check_cache(cache)

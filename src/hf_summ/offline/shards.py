@@ -16,6 +16,7 @@ from hf_summ.common.messages import nearest, one_line
 from hf_summ.common.records import to_json
 from hf_summ.data.columns import has_text, names_in, text_or_texts
 from hf_summ.data.lists import as_example
+from hf_summ.data.rows import ROW_FILES, kind_of_file
 from hf_summ.data.streams import FileRows, HubRows, stored
 from hf_summ.models.pipeline_documents import SOURCES
 
@@ -85,7 +86,12 @@ class Plan:
     format: str
 
     def check(self) -> None:
-        """Check the names of columns."""
+        """Check the names of the folder and of columns."""
+        if kind_of_file(self.folder) in ROW_FILES:
+            raise ValueError(
+                f"--output {one_line(self.folder.name)}: becomes a folder of shards, but is named like a file: name it "
+                "without extensions, and the shards' format with --format"
+            )
         schema = self.source.schema
         # one within objects, whose texts are checked row by row
         is_within = self.text_column not in schema.names and set() < names_in(self.text_column) <= {*schema.names}

@@ -3,6 +3,7 @@
 Settings of `generate()` that change scores are functions of texts (R, T) and scores (R, V) here, which return scores.
 """
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,8 @@ class Graph:
     """A graph, with the names of its inputs and outputs."""
 
     def __init__(self, file: Path, threads: int = 1):
+        # from version 1.29, its import starts to send names of files, graphs and programs to its vendor
+        os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
         from onnxruntime import InferenceSession, SessionOptions
 
         options = SessionOptions()

@@ -1,7 +1,6 @@
 """Summaries by exported graphs, with neither PyTorch nor transformers."""
 
 import math
-import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hf_summ.common.processes import threads_for
+from hf_summ.common.processes import omp_threads, threads_for
 from hf_summ.common.records import parse_json
 from hf_summ.models.checks import (
     SETTINGS,
@@ -132,7 +131,7 @@ class OnnxSummarizer(DocumentSummarizer):
         task = clear_aliases(self._task_settings((*SETTINGS, *SUPPORTED)))
         self._settings = {**task, **clear_aliases(generate)}
         self.search_settings()
-        threads = threads or threads_for(1, only_idle=True) or int(os.environ["OMP_NUM_THREADS"])
+        threads = threads or threads_for(1, only_idle=True) or omp_threads() or 1
         self._read, self._step = Graph(path / READ, threads), Graph(path / WRITE, threads)
         self._positions = sys.maxsize if model_type in RECURRENT else POSITIONS
 

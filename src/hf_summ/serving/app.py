@@ -1,7 +1,9 @@
 """The service as a web application."""
 
 import asyncio
+import gzip
 import hmac
+import io
 import json
 import logging
 import os
@@ -253,7 +255,9 @@ def _body_problem(problems: Sequence[dict[str, Any]], parameters: set[str]) -> H
     problem = problems[-1] if problems[-1]["type"] == "too_long" else problems[0]
     location, value, reason = problem["loc"][1:], problem["input"], problem["msg"]
     if problem["type"] == "json_invalid":
-        return HTTPException(400, f"the body cannot be read: not JSON ({problem['ctx']['error']} at {location[0]})")
+        # one is "Unterminated string starting at"
+        reason = problem["ctx"]["error"].removesuffix(" at")
+        return HTTPException(400, f"the body cannot be read: not JSON ({reason} at {location[0]})")
     name = next((str(name) for name in reversed(location) if name in parameters), "")
     if problem["type"] == "extra_forbidden":
         message = f"unknown parameter '{location[-1]:.80}'{nearest(location[-1][:80], parameters)}"
@@ -355,7 +359,9 @@ def _as_json(request: Request, body: bytes) -> bytes:
         if _media_type(request) == _TEXT:
             header = Message()
             header["content-type"] = request.headers["content-type"]
-            return json.dumps({"inputs": body.decode(header.get_content_charset("utf-8"))}).encode()
+            text = body.decode(header.get_content_charset("utf-8"))
+            # Windows' editors begin files with a byte-order mark
+            return json.dumps({"inputs": text.removeprefix("\ufeff")}).encode()
         if _media_type(request) == _TURTLE:
             contexts = read_contexts(body)
             request.state.uris = list(contexts)
@@ -375,7 +381,7 @@ async def _read_body(request: Request, limits: Limits) -> bytes:
     if _media_type(request) not in (*_JSON, _TEXT, _TURTLE):
         raise HTTPException(415, f"the body must be JSON, {_TEXT} or {_TURTLE}: name it in `Content-Type`")
     encoding = request.headers.get("content-encoding", "identity").lower()
-    if encoding not in ("identity", "gzip"):
+    if encoding not in ("identity", "gzip", "x-gzip"):
         message = f"`Content-Encoding` is '{encoding:.80}', but must be gzip or identity"
         raise HTTPException(415, message, {"Accept-Encoding": "gzip"})
     too_long = HTTPException(413, f"the body has more than {limits.limit_body} bytes: shorten it")
@@ -393,13 +399,12 @@ async def _read_body(request: Request, limits: Limits) -> bytes:
         raise HTTPException(*_DISCONNECTED) from None
     if encoding == "identity":
         return bytes(body)
-    decompressor = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
     try:
-        content = decompressor.decompress(body, limits.limit_body + 1)
-    except zlib.error as error:
-        raise HTTPException(400, f"the body cannot be read: not gzip ({error})") from None
+        # with all members, as of concatenated files
+        with gzip.open(io.BytesIO(body)) as file:
+            content = file.read(limits.limit_body + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise HTTPException(400, f"the body cannot be read: not a complete gzip ({error_line(error)})") from None
     if len(content) > limits.limit_body:
         raise too_long
-    if not decompressor.eof:
-        raise HTTPException(400, "the body cannot be read: the gzip is truncated: send all of it")
     return content
