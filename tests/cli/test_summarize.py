@@ -169,7 +169,7 @@ def test_empty_summaries_are_noted(run, files, workplace):
 
 
 def test_unknown_words_are_replaced_if_asked(run, files):
-    words = fit_processor(["a vocabulary of other words"], units="words", tags="none")
+    words = fit_processor(["a vocabulary of other words"] * 2, units="words", tags="none")
     processor = DrgdProcessor(words.tokenizer)
     config = DrgdConfig(embedding_size=6, hidden_size=8, latent_size=0)
     processor.align(config)

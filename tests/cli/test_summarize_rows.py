@@ -344,7 +344,7 @@ def test_two_commands_in_one_folder(rows, refusal):
         (["--split", "test"], "--split test: needs --dataset_name"),
         (["--ray_address", "auto"], "--ray_address auto: needs --engine ray"),
         (["--dataset_name", "x"], "--text_column needs files of rows or --dataset_name: give one of them"),
-        (["--output", "rows.jsonl"], "rows.jsonl: file exists: name another path"),
+        (["--output", "model/model.safetensors"], "model.safetensors: file exists: name another path"),
         (["--output", "model"], "--output .*model: has files, but no _summaries.yaml: name a new or empty folder"),
         (["--model", "nowhere"], "--model nowhere: cannot be loaded: neither a folder nor a repository"),
         (["--phrase", "bridge"], "--phrase: .*model does not read key phrases"),

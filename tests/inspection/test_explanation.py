@@ -203,7 +203,7 @@ def test_words_are_novel_as_the_tokenizer_sees_them():
 
 
 def test_unknown_words_are_shown_as_they_were_replaced():
-    processor = DrgdProcessor(fit_processor(["a vocabulary of other words"], units="words", tags="none").tokenizer)
+    processor = DrgdProcessor(fit_processor(["a vocabulary of other words"] * 2, units="words", tags="none").tokenizer)
     config = DrgdConfig(embedding_size=6, hidden_size=8, latent_size=0, copy=True)
     processor.align(config)
     model = DrgdForConditionalGeneration(config).eval()
@@ -281,7 +281,7 @@ def test_word_piece_words(tiny_tokenizer):
 
 
 def test_words_of_a_vocabulary_of_characters():
-    tokenizer = fit_processor(["我国服务贸易规模稳步增长"], units="ideographs", tags="none").tokenizer
+    tokenizer = fit_processor(["我国服务贸易规模稳步增长"] * 2, units="ideographs", tags="none").tokenizer
     assert words_of(tokenizer, "我国 服务") == ["我", "国", "服", "务"]
 
 
