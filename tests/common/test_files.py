@@ -191,7 +191,18 @@ def test_hub_is_not_asked_offline_or_for_what_is_no_name(name):
 @pytest.mark.parametrize(
     "argv",
     [
-        ("summarize", "rows.jsonl", "--text_column", "text", "--output", "out", "--model", "org/other"),
+        (
+            "summarize",
+            "rows.jsonl",
+            "--text_column",
+            "text",
+            "--output_column",
+            "own",
+            "--output",
+            "out",
+            "--model",
+            "org/other",
+        ),
         ("summarize", "rows.txt", "--model", "other"),
         ("train", "--train_file", "rows.jsonl", "--do_train", "--output_dir", "out", "--model_name_or_path", "other"),
         ("compare-lms", "rows.txt", "--models", "other", "other"),

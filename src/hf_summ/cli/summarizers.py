@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from hf_summ.checkpoints.decoding import decoding_flags, extraction_flags
 from hf_summ.common import flags
+from hf_summ.common.files import check_hub_reachable
 from hf_summ.common.flags import flag, flags_in, names, values_of
 from hf_summ.common.messages import delay_bars, nearest, one_line
 from hf_summ.common.processes import threads_for
@@ -206,7 +207,11 @@ def check_flags(arguments: argparse.Namespace, *declared: Any) -> None:
 
 
 def find_model(arguments: argparse.Namespace) -> None:
-    """Replace the name of a bundled model by its folder; without --model, use the default model and print a note."""
+    """Replace the name of a bundled model by its folder; without --model, use the default model and print a note.
+
+    Raises:
+        ValueError: the model is not on this machine, and the Hub cannot be reached.
+    """
     name = arguments.model or DEFAULT_MODEL
     graphs = None
     if (arguments.model is None or is_bundled(name)) and _leaves_runtime(arguments):
@@ -220,6 +225,8 @@ def find_model(arguments: argparse.Namespace) -> None:
         print("hf-summ: no --runtime: using onnx, in 8 bits; --runtime pytorch uses 32", file=sys.stderr)
     if getattr(arguments, "runtime", "") is None and (graphs or (Path(arguments.model) / RUNTIME_FILE).is_file()):
         arguments.runtime = "onnx"
+    with loading(arguments.model):
+        check_hub_reachable(arguments.model, arguments.revision)
 
 
 def _leaves_runtime(arguments: argparse.Namespace) -> bool:

@@ -47,11 +47,13 @@ def check_hub_reachable(name: str, revision: str | None = None, cache_dir: str |
     Args:
         name: a folder, or a name on the Hub.
     """
+    if Path(name).exists():
+        return
     from huggingface_hub import get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
 
     try:
-        if Path(name).exists() or any(try_to_load_from_cache(name, file, cache_dir, revision) for file in _MODEL_FILES):
+        if any(try_to_load_from_cache(name, file, cache_dir, revision) for file in _MODEL_FILES):
             return
         get_hf_file_metadata(hf_hub_url(name, _MODEL_FILES[0]))
     except (HfHubHTTPError, HFValidationError, OfflineModeIsEnabled):
