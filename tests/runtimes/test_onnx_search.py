@@ -8,9 +8,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from hf_summ.runtimes import onnx_graphs
-from hf_summ.runtimes.onnx_graphs import BEST_TOKENS, BEST_TOTALS, FORBIDDEN, NUMBER, TOTALS, add_candidates
-from hf_summ.runtimes.onnx_search import Graph
+from hf_summ.runtimes import onnx_nodes
+from hf_summ.runtimes.onnx_nodes import add_candidates
+from hf_summ.runtimes.onnx_search import BEST_TOKENS, BEST_TOTALS, FORBIDDEN, NUMBER, TOTALS, Graph
 
 
 # with fewer tokens than a block has, with whole blocks, and with padding
@@ -41,7 +41,7 @@ def test_candidates_are_the_best_tokens_that_are_not_forbidden(vocab_size, tmp_p
 
 
 def test_weights_of_large_graphs_are_in_a_file_beside_them(tmp_path, monkeypatch):
-    monkeypatch.setattr(onnx_graphs, "_LARGEST", 10)
+    monkeypatch.setattr(onnx_nodes, "_LARGEST", 10)
     weights = np.random.default_rng(0).normal(size=(300, 2)).astype(np.float32)
     values = [
         helper.make_tensor_value_info(name, TensorProto.FLOAT, ["rows", size]) for name, size in (("x", 300), ("y", 2))
@@ -49,7 +49,7 @@ def test_weights_of_large_graphs_are_in_a_file_beside_them(tmp_path, monkeypatch
     node = helper.make_node("MatMul", ["x", "w"], ["y"])
     graph = helper.make_graph([node], "g", values[:1], values[1:], [numpy_helper.from_array(weights, "w")])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
-    onnx_graphs.save(model, tmp_path / "step.onnx")
+    onnx_nodes.save(model, tmp_path / "step.onnx")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["step.onnx", "step.onnx.data"]
     rows = np.ones((3, 300), np.float32)
     np.testing.assert_allclose(Graph(tmp_path / "step.onnx")({"x": rows})["y"], rows @ weights, rtol=1e-4, atol=1e-4)
