@@ -2,6 +2,7 @@
 
 import argparse
 import logging
+import warnings
 from pathlib import Path
 
 from hf_summ.cli.summarizers import find_model, load_summarizer
@@ -40,8 +41,10 @@ def run(arguments: argparse.Namespace) -> None:
     check_new_folder("--output", output)
     find_model(arguments)
     summarizer = load_summarizer(arguments)
-    # it warns of each operation that it does not simplify
-    logging.getLogger("onnxscript").setLevel(logging.ERROR)
+    # PyTorch's exporter warns of operations that it does not simplify, of packages that it could use, and of itself
+    for name in ("onnxscript", "torch.onnx"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    warnings.simplefilter("ignore", FutureWarning)
     export(summarizer.model, summarizer.processor or summarizer.tokenizer, output, arguments.in_8_bits)
     size = sum(file.stat().st_size for file in output.glob("*.onnx*")) / 1e6
     print(f"{output}: {size:.1f} MB of graphs in {8 if arguments.in_8_bits else 32} bits")
