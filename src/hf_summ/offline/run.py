@@ -124,6 +124,7 @@ def summarize_rows(
     engine: Engine = partial(in_this_process, work, plan)
     if num_processes > 1:
         engine = partial(in_processes, work, plan, number=num_processes)
+    check_hub_reachable(name)
     return run_plan(plan, {**model_identity(name, None), **settings}, engine)
 
 
@@ -220,6 +221,5 @@ def model_identity(model: str, revision: str | None) -> dict[str, Any]:
         return {"model": folder.resolve().name, "content": {path.name: content_hash(path) for path in files}}
     from transformers import PreTrainedConfig
 
-    check_hub_reachable(model, revision)
     config, _ = PreTrainedConfig.get_config_dict(model, revision=revision)
     return {"model": model, "content": config.get("_commit_hash")}
