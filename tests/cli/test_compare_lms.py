@@ -89,13 +89,6 @@ def test_what_cannot_work_is_told_before_a_model_is_loaded(refusal, workplace, a
     assert re.search(message, refusal("compare-lms", *argv, "--models", "nowhere"))
 
 
-@pytest.mark.parametrize("model", ["nowhere", "./nowhere", "org/nowhere"])
-def test_model_that_is_not_there(refusal, workplace, model):
-    said = refusal("compare-lms", "a.txt", "--models", "causal", model)
-    assert said.startswith(f"{model} cannot be loaded as a language model (")
-    assert said.endswith("give the folder of a downloaded checkpoint")
-
-
 def test_masked_lm_without_its_head_is_named(refusal, workplace):
     BertModel(bert_config()).save_pretrained(workplace / "headless")
     shutil.copy(workplace / "masked" / "tokenizer.json", workplace / "headless")

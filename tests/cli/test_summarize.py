@@ -230,17 +230,6 @@ def test_blank_file_is_named_and_its_summary_is_empty(run, files, expected, work
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    "text", ["x", "a\x00b\x07c\x1b[31m", "🎉 👩‍👩‍👧", "The mayor opened 新桥。", "word " * 100_000]
-)
-def test_awkward_documents_give_a_summary(run, workplace, text):
-    (workplace / "text.txt").write_text(text, encoding="utf-8")
-    output, errors = run("summarize", "text.txt", *MODEL, "--max_new_tokens", "3", "--format", "jsonl")
-    assert isinstance(json.loads(output)["summary"], str)
-    assert "blank" not in errors
-
-
-@pytest.mark.thorough
 def test_encodings(run, files, expected, workplace):
     (workplace / "mark.txt").write_text(DOCUMENTS[0], encoding="utf-8-sig")
     (workplace / "wide.txt").write_text(DOCUMENTS[0], encoding="utf-16")

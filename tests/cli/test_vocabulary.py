@@ -149,17 +149,9 @@ def test_options_of_reading_are_those_of_the_corpus(capsys):
         ),
         (["rows.jsonl", "--restore_case"], "--restore_case: needs --lowercase or --washing"),
         (["rows.jsonl", "--output", "rows.csv"], "--output rows.csv: must be a new or empty folder"),
-        (["rows.jsonl", "empty.jsonl"], "empty.jsonl is empty"),
-        (["rows.jsonl", "cut.jsonl"], "cut.jsonl, line 5: not a JSON row .*, perhaps truncated"),
-        (["other.jsonl"], "other.jsonl, line 1: no document column; the columns are body_text"),
-        (["unpaired.source"], "unpaired.source has no summaries beside it"),
     ],
 )
 def test_what_cannot_work_is_told_and_nothing_written(refusal, tmp_path, argv, message):
-    write(tmp_path / "empty.jsonl", "")
-    write(tmp_path / "cut.jsonl", json_lines(ROWS)[:-20])
-    write(tmp_path / "other.jsonl", '{"body_text": "a", "summary": "b"}\n')
-    write(tmp_path / "unpaired.source", "a\n")
     assert re.search(message, refusal("vocabulary", "--output", "made", "--tags", "none", *argv))
     assert not (tmp_path / "made").exists()
 

@@ -49,7 +49,7 @@ class Deep(AssertionError):
 
 
 class Held(AssertionError):
-    """An endless loop, work that others wait for, or work that continues for no client."""
+    """An endless loop."""
 
 
 class Ignored(AssertionError):

@@ -1,7 +1,6 @@
-"""Requests to the service over HTTP: hostile ones, several at once, and costly ones beside ordinary ones."""
+"""Requests to the service over HTTP: hostile ones, several at once."""
 
 import json
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -16,14 +15,12 @@ from rdflib.namespace import DCTERMS
 from hf_summ.models.text_documents import readable
 from tests.doors import models
 from tests.doors import strategies as our
-from tests.doors.outcomes import Clear, Held, door, is_line, strict_json
+from tests.doors.outcomes import Clear, door, is_line, strict_json
 from tests.doors.test_pipeline import check_details
 from tests.serving.conftest import Served, served
 
 _NIF = rdflib.Namespace("http://persistence.uni-leipzig.org/nlp2rdf/ontologies/nif-core#")
 _FORMATS = {"text/turtle": "turtle", "application/ld+json": "json-ld"}
-# CPU seconds of a refusal, and seconds until decoding ends after its clients disconnect, at most
-_AT_ONCE, _SOON = 0.25, 5.0
 _SETTINGS = our.choices(
     """long_documents=truncate|extract|windows return_details=true|false max_length=2|8 min_length=0|3
     truncation=longest_first|only_first|do_not_truncate clean_up_tokenization_spaces=true|false"""
@@ -102,49 +99,3 @@ def test_requests(services, kind, requests):
         assert (answer.status_code, answer.content) == (other.status_code, other.content)
     if all(answer.status_code != 200 for answer in together):
         raise Clear(together[0].text)
-
-
-@pytest.fixture(scope="module")
-def frugal() -> Iterator[Served]:
-    """A service that accepts long summaries, but little work."""
-    with served(partial(models.reader, "gdlf"), batch_wait=2, limit_source_tokens=2000, limit_work=50_000) as running:
-        yield running
-
-
-def _answer(client: httpx.Client, document: str, seconds: float = 60, **parameters) -> httpx.Response | None:
-    """The answer; None if the client disconnected first."""
-    try:
-        return client.post("/", json={"inputs": document, "parameters": parameters}, timeout=seconds)
-    except httpx.TimeoutException:
-        return None
-
-
-@pytest.mark.thorough
-@door(
-    documents=st.lists(st.builds(lambda text, times: (text * times)[:6000], our.texts, st.sampled_from((1, 99)))),
-    seconds=st.sampled_from((60, 60, 0.001, 0.02)),
-    tokens=st.sampled_from((8, 200, 1024)),
-    settings=our.few(our.choices("num_beams=4|16 long_documents=windows|extract")),
-    ordinary=our.plain_texts,
-)
-def test_cost(frugal, documents, seconds, tokens, settings, ordinary):
-    settings |= {"min_new_tokens": tokens, "max_new_tokens": tokens}
-    expected = models.reader("gdlf")([ordinary])
-    with httpx.Client(base_url=frugal.address) as client, ThreadPoolExecutor(5) as pool:
-        coming = [pool.submit(_answer, client, document, seconds, **settings) for document in documents[:4]]
-        assert _answer(client, ordinary).json() == expected
-        answers = [one.result() for one in coming]
-        end = time.monotonic() + _SOON
-        while frugal.service.unfinished:
-            if time.monotonic() > end:
-                raise Held(f"{frugal.service.unfinished} requests are decoded without a client")
-            time.sleep(0.01)
-        refused = [answer for answer in answers if answer is not None and answer.status_code != 200]
-        for answer in refused:
-            _check_refusal(answer)
-        if refused:
-            began = time.process_time()
-            again = [_answer(client, document, **settings) for document in documents[:1]]
-            if time.process_time() - began > _AT_ONCE and again[0].status_code != 200:
-                raise Held(f"a refusal takes {time.process_time() - began:.2f} s")
-            raise Clear(refused[0].text)

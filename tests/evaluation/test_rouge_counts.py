@@ -48,7 +48,7 @@ def places(texts: list[list[int]]) -> list[set[int]]:
 # most in arrays of many pairs, in arrays of few, and pair by pair
 @pytest.mark.parametrize(("few", "cells"), [(8, 1 << 17), (0, 64), (1 << 30, 64)])
 def test_places_on_the_lcs_are_those_of_the_full_table(monkeypatch, texts, places, few, cells):
-    monkeypatch.setattr(rouge_counts, "_FEW", few)
+    monkeypatch.setattr(rouge_counts, "_MAX_LOOPED", few)
     monkeypatch.setattr(rouge_counts, "_CELLS", cells)
     sizes = np.array(list(map(len, texts)))
     spans = np.stack([np.cumsum(sizes) - sizes, sizes])

@@ -5,12 +5,15 @@ import pytest
 from hf_summ.data import split_sentences
 from hf_summ.evaluation import (
     bleu,
+    bleu_statistics,
     copy_positions,
     corpus_statistics,
+    novelty,
     novelty_scores,
     phrase_recall,
     rouge155_scores,
     rouge_scores,
+    support,
     support_scores,
 )
 from hf_summ.evaluation.words import split_words, split_words_and_marks
@@ -26,6 +29,19 @@ def test_single_texts_are_not_read_as_their_characters(measure):
             measure(*pair)
     with pytest.raises(TypeError, match=r"^`(references|sources|summaries)` must be a list, but is str: 'abc'$"):
         measure(["a", "b", "c"], "abc")
+
+
+@pytest.mark.parametrize("measure", [*MEASURES, bleu_statistics, novelty, support])
+@pytest.mark.parametrize(
+    ("texts", "others", "message"),
+    [
+        (["a", "b"], ["a"], r"^2 \w+ but 1 \w+: each needs its counterpart$"),
+        ([], [], "^nothing to score: there are no "),
+    ],
+)
+def test_each_text_needs_its_counterpart(measure, texts, others, message):
+    with pytest.raises(ValueError, match=message):
+        measure(texts, others)
 
 
 @pytest.mark.parametrize("measure", MEASURES)

@@ -217,15 +217,6 @@ def test_data_set_that_cannot_be_reached_is_told_in_one_line_and_asked_for_once(
     assert [message.split()[0] for message in said] == ["fitting"]
 
 
-def test_data_set_that_is_a_script_is_told(place, monkeypatch):
-    def refuse(*arguments, **settings):
-        raise RuntimeError("Dataset scripts are no longer supported, but found xsum.py")
-
-    monkeypatch.setattr("datasets.load_dataset", refuse)
-    system = planned(replaced(place, scale="full"), DC)
-    assert system.problem.startswith("EdinburghNLP/xsum: cannot be loaded: Dataset scripts are no longer supported")
-
-
 def leave_run(job, row):
     """Leave the files of a process that has trained and decoded."""
     done = Job(job.folder / "decodings" / name_of_decoding(job, row), {})

@@ -14,14 +14,6 @@ from hf_summ.extractive.extraction import lexrank_scores, lexrank_similarities, 
 METHODS = ("lexrank", "textrank")
 
 
-@pytest.fixture(params=range(5))
-def sentences(request) -> list[list[str]]:
-    rng = np.random.default_rng(request.param)
-    drawn = [rng.choice(list("abcdefghijklmno"), rng.integers(1, 9)).tolist() for _ in range(8)]
-    # an empty one, one of a single word, and two that are equal
-    return [*drawn, [], ["a"], list(drawn[0])]
-
-
 def idf(sentences: list[list[str]], word: str) -> float:
     return math.log(len(sentences) / sum(word in sentence for sentence in sentences))
 

@@ -45,14 +45,6 @@ def test_another_files_content(tmp_path, content):
             DocumentFrequencies.load(path)
 
 
-@pytest.fixture(params=range(5))
-def sentences(request) -> list[list[str]]:
-    rng = np.random.default_rng(request.param)
-    drawn = [rng.choice(list("abcdefghijklmno"), rng.integers(1, 9)).tolist() for _ in range(8)]
-    # an empty one, one of a single word, and two that are equal
-    return [*drawn, [], ["a"], list(drawn[0])]
-
-
 def test_agrees_with_its_definition(sentences):
     np.testing.assert_allclose(tfidf_scores(sentences), naive.tfidf(sentences, sentences), atol=1e-12)
 

@@ -257,6 +257,13 @@ def test_recorded_cross_attention_has_a_row_a_beam(architecture):
     torch.testing.assert_close(weights.sum(-1), torch.ones(6, heads, 1, dtype=weights.dtype))
 
 
+def test_eager_and_sdpa_attention_agree(architecture):
+    model, inputs, labels = architecture.model(), architecture.inputs(), architecture.labels()
+    expected = model(**inputs, labels=labels).logits
+    model.set_attn_implementation("eager")
+    torch.testing.assert_close(model(**inputs, labels=labels).logits, expected)
+
+
 def test_padding_changes_nothing(architecture):
     model, inputs, labels = architecture.model(), architecture.inputs(), architecture.labels()
     wider = {name: torch.nn.functional.pad(value, (0, 5)) for name, value in inputs.items()}

@@ -434,14 +434,6 @@ def test_input_embeddings_can_be_replaced(variant):
     assert model(**COPY_TRANSFORMER.inputs(), labels=COPY_TRANSFORMER.labels()).loss.isfinite()
 
 
-def test_eager_and_sdpa_attention_agree():
-    for architecture in (COPY_TRANSFORMER, COPY_TRANSFORMER_BERT):
-        model, inputs, labels = architecture.model(), architecture.inputs(), architecture.labels()
-        expected = model(**inputs, labels=labels).logits
-        model.set_attn_implementation("eager")
-        torch.testing.assert_close(model(**inputs, labels=labels).logits, expected, rtol=1e-5, atol=1e-5)
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["none", "2d"])
 def test_memory_of_the_encoder_is_linear_in_the_length(kind):

@@ -13,7 +13,6 @@ from transformers import CompileConfig, LogitsProcessor
 from hf_summ import GdlfConfig
 from hf_summ.models import layers_gdlf, modeling_gdlf
 from hf_summ.models.layers_gdlf import DeepLayerFusion, compiler_works
-from hf_summ.models.losses import smoothed_cross_entropy
 from tests.models.architectures import GDLF, GDLF_COPY
 from tests.models.naive import NaiveModel, assert_equals_naive, naive_convolution
 
@@ -214,13 +213,6 @@ def test_long_document_needs_no_position_limit():
     assert model.generate(**inputs, max_new_tokens=3).shape == (1, 4)
 
 
-def test_eager_and_sdpa_attention_agree():
-    model, inputs, labels = GDLF.model(), GDLF.inputs(), GDLF.labels()
-    expected = model(**inputs, labels=labels).logits
-    model.set_attn_implementation("eager")
-    torch.testing.assert_close(model(**inputs, labels=labels).logits, expected, rtol=1e-5, atol=1e-5)
-
-
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
@@ -239,24 +231,6 @@ def test_eager_and_sdpa_attention_agree():
 def test_config_that_cannot_be_built_says_why(overrides, message):
     with pytest.raises(Exception, match=message):
         GdlfConfig(**overrides)
-
-
-def test_loss_is_that_of_torch():
-    logits, labels = torch.randn(3, 5, 11), torch.randint(0, 11, (3, 5))
-    labels[1, 3:] = -100
-    for smoothing in (0.0, 0.1):
-        expected = torch.nn.functional.cross_entropy(
-            logits.flatten(0, 1), labels.flatten(), ignore_index=-100, label_smoothing=smoothing
-        )
-        loss, nll = smoothed_cross_entropy(logits, labels, smoothing)
-        torch.testing.assert_close(loss, expected)
-        plain = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-100)
-        torch.testing.assert_close(nll, plain)
-
-
-def test_loss_of_a_batch_without_targets_is_zero():
-    loss, _ = smoothed_cross_entropy(torch.randn(2, 3, 5), torch.full((2, 3), -100), 0.1)
-    assert loss.item() == 0.0
 
 
 class EndingBeams(LogitsProcessor):

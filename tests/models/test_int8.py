@@ -22,7 +22,7 @@ from transformers import (
 
 from hf_summ import Int8Config
 from hf_summ.models import quantization_int8
-from hf_summ.models.quantization_int8 import _MANY, _WIDE, Int8Embedding, Int8Linear, quantize_weight
+from hf_summ.models.quantization_int8 import _MIN_OUTPUTS, _MIN_ROWS, Int8Embedding, Int8Linear, quantize_weight
 
 NOT_TRAINED = "int8 has no gradients: to train the model, load it without `quantization_config`, or call `dequantize()`"
 
@@ -76,14 +76,14 @@ def test_file_alone_has_8_bits(architecture, folder, tmp_path):
 
 
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("rows", [1, 5, _MANY])
+@pytest.mark.parametrize("rows", [1, 5, _MIN_ROWS])
 def test_layer_equals_its_naive_twin(rows, bias):
     layer = int8(linear(24, 7, bias))
     inputs = torch.randn(rows, 24)
     torch.testing.assert_close(layer(inputs), naive(layer, inputs))
 
 
-@pytest.mark.parametrize("out_features", [12, _WIDE])
+@pytest.mark.parametrize("out_features", [12, _MIN_OUTPUTS])
 def test_layer_is_within_the_bound_of_quantization(out_features):
     float_layer = linear(64, out_features)
     layer, inputs = int8(float_layer), torch.randn(2, 3, 64)
@@ -97,13 +97,13 @@ def test_layer_is_within_the_bound_of_quantization(out_features):
 
 
 def test_wide_layers_compute_as_narrow_ones():
-    wide, inputs = linear(64, _WIDE), torch.randn(5, 64)
+    wide, inputs = linear(64, _MIN_OUTPUTS), torch.randn(5, 64)
     narrow = Int8Linear(*quantize_weight(wide.weight[:12]), wide.bias[:12])
     torch.testing.assert_close(int8(wide)(inputs)[:, :12], narrow(inputs))
 
 
-@pytest.mark.parametrize("rows", [6, _MANY])
-@pytest.mark.parametrize("out_features", [12, _WIDE])
+@pytest.mark.parametrize("rows", [6, _MIN_ROWS])
+@pytest.mark.parametrize("out_features", [12, _MIN_OUTPUTS])
 def test_a_row_does_not_depend_on_the_rows_beside_it(out_features, rows):
     layer = int8(linear(64, out_features))
     inputs = torch.randn(rows, 64)
@@ -111,7 +111,7 @@ def test_a_row_does_not_depend_on_the_rows_beside_it(out_features, rows):
     torch.testing.assert_close(layer(inputs)[:2], layer(inputs[:2]), rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("out_features", [12, _WIDE])
+@pytest.mark.parametrize("out_features", [12, _MIN_OUTPUTS])
 def test_rows_of_zeros_give_the_bias(out_features):
     float_layer = linear(16, out_features)
     float_layer.weight[1] = 0.0
@@ -141,8 +141,8 @@ def test_quantizing_again_changes_nothing():
 
 PRODUCTS = """
 import torch
-from hf_summ.models.quantization_int8 import _WIDE, Int8Linear, quantize_weight
-for out_features in (8, _WIDE):
+from hf_summ.models.quantization_int8 import _MIN_OUTPUTS, Int8Linear, quantize_weight
+for out_features in (8, _MIN_OUTPUTS):
     for sign in (1.0, -1.0):
         # sums of two products of largest values are beyond 16 bits
         layer = Int8Linear(*quantize_weight(torch.full((out_features, 64), sign)), None)
@@ -161,7 +161,7 @@ def test_products_are_exact_without_vnni_instructions(instructions):
 
 
 def test_a_layer_can_be_copied_and_filled_again_after_use():
-    layer, other = int8(linear(16, _WIDE)), int8(linear(16, _WIDE))
+    layer, other = int8(linear(16, _MIN_OUTPUTS)), int8(linear(16, _MIN_OUTPUTS))
     inputs = torch.randn(2, 16)
     expected = layer(inputs)
     assert torch.equal(copy.deepcopy(layer)(inputs), expected)
@@ -221,7 +221,7 @@ def test_matrices_are_stored_as_integers_and_once(folder, least_weights, is_exac
     assert files[0] == files[1]
 
 
-@pytest.mark.parametrize("vocab_size", [2048, _WIDE])
+@pytest.mark.parametrize("vocab_size", [2048, _MIN_OUTPUTS])
 def test_a_tied_output_layer_in_8_bits_is_stored_once(vocab_size, tmp_path):
     widths = dict.fromkeys(("d_model", "encoder_ffn_dim", "decoder_ffn_dim", "max_position_embeddings"), 64)
     config = BartConfig(vocab_size=vocab_size, encoder_layers=1, decoder_layers=1, **widths)

@@ -66,3 +66,8 @@ def test_what_is_added_to_log_probabilities_changes_no_gradient(smoothing):
         for added in (0.0, torch.randn(2, 3, 7))
     ]
     torch.testing.assert_close(*gradients)
+
+
+def test_loss_of_a_batch_without_targets_is_zero():
+    loss, _ = smoothed_cross_entropy(torch.randn(2, 3, 5), torch.full((2, 3), IGNORED_LABEL), 0.1)
+    assert loss.item() == 0.0

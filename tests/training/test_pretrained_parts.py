@@ -85,12 +85,6 @@ def test_mistakes_are_named_before_anything_is_trained(settings, overrides, chan
         tiny.build([settings(overrides, **changes)])
 
 
-def test_vocabulary_that_is_not_berts_is_refused(settings, bert_folder, processor_folder):
-    path = settings({**BERT, "bert_name": bert_folder}, tokenizer_name=processor_folder)
-    with pytest.raises(ValueError, match=r"`vocab_size` is \d+, but BERT has"):
-        tiny.build([path])
-
-
 def test_language_model_flags_are_not_for_other_models(settings, processor_folder):
     gdlf = {"model_type": "gdlf", "config_overrides": tiny.MODEL, "tokenizer_name": processor_folder}
     path = settings({}, **gdlf, lm_rejected_factor=0.9)

@@ -140,8 +140,8 @@ def _file(arguments: ModelArguments, name: str) -> str | None:
         return None
 
 
-def import_peft(what: str) -> Any:
-    return import_extra("peft", f"{what}: needs PEFT", "lora")
+def import_peft(feature: str) -> Any:
+    return import_extra("peft", f"{feature}: needs PEFT", "lora")
 
 
 class AutoModelForSummarization(AutoModelForSeq2SeqLM):

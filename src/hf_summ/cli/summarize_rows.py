@@ -100,10 +100,10 @@ def run_rows(arguments: argparse.Namespace) -> None:
     )
     # before the model, whose libraries load slowly
     plan.check()
-    for name, (_, what) in SOURCES.items():
+    for name, (_, noun) in SOURCES.items():
         is_replaced = name == "phrases" and phrases is not None
         if name in source.schema.names and not is_replaced:
-            _print_note(f"models that read {what} take those in the column {name}: rename it to leave them out")
+            _print_note(f"models that read {noun} take those in the column {name}: rename it to leave them out")
     arguments.interrupted = f"rerun the command to resume in {arguments.output}"
     end_on_sigterm()
     find_model(arguments)
@@ -150,8 +150,8 @@ def _notes(outcome: Any, arguments: argparse.Namespace) -> Iterator[str]:
     if outcome.cut:
         read = 1 - outcome.cut_tokens / outcome.source_tokens
         shortens = extracts(vars(arguments))
-        what = "shortened by the extractive stage, which kept" if shortens else "too long for the model, which read"
-        yield f"{outcome.cut:,} of them were {what} {read:.0%} of their tokens"
+        cause = "shortened by the extractive stage, which kept" if shortens else "too long for the model, which read"
+        yield f"{outcome.cut:,} of them were {cause} {read:.0%} of their tokens"
     if outcome.unlike:
         yield f"{outcome.unlike:,} of them differ from the training data: one has {outcome.difference}"
 

@@ -214,14 +214,14 @@ def find_model(arguments: argparse.Namespace) -> None:
     """
     name = arguments.model or DEFAULT_MODEL
     graphs = None
-    if (arguments.model is None or is_bundled(name)) and _leaves_runtime(arguments):
+    if (arguments.model is None or is_bundled(name)) and _takes_graphs(arguments):
         graphs = graphs_of(name)
     if arguments.model is None:
         arguments.model = str(graphs or bundled_model())
         print(f"hf-summ: no --model: using {DEFAULT_MODEL}, which writes {purpose(DEFAULT_MODEL)}", file=sys.stderr)
     else:
         arguments.model = str(graphs or model_folder(name))
-    if graphs is not None:
+    if graphs is not None and arguments.runtime is None:
         print("hf-summ: no --runtime: using onnx, in 8 bits; --runtime pytorch uses 32", file=sys.stderr)
     if getattr(arguments, "runtime", "") is None and (graphs or (Path(arguments.model) / RUNTIME_FILE).is_file()):
         arguments.runtime = "onnx"
@@ -229,10 +229,11 @@ def find_model(arguments: argparse.Namespace) -> None:
         check_hub_reachable(arguments.model, arguments.revision)
 
 
-def _leaves_runtime(arguments: argparse.Namespace) -> bool:
-    """Whether a command's flags leave the choice of a runtime, and graphs support all of them."""
-    if getattr(arguments, "runtime", "") is not None or getattr(arguments, "int8", False):
-        return False
+def _takes_graphs(arguments: argparse.Namespace) -> bool:
+    """Whether a command's flags set the runtime of graphs, or leave the choice and graphs support all of them."""
+    runtime = getattr(arguments, "runtime", "")
+    if runtime is not None or getattr(arguments, "int8", False):
+        return runtime == "onnx"
     return arguments.device in (None, "cpu") and not (arguments.dtype or lacking(decoding_settings(arguments)))
 
 

@@ -25,7 +25,7 @@ _REPLACED = {
     "use_auth_token": "token",
 }
 # a quoted value, without apostrophes in words, or a word that is longer than errors show
-_LONG = re.compile(r"""(?<!\w)'[^']{80,}'(?!\w)|(?<!\w)"[^"]{80,}"(?!\w)|\S{256,}""")
+_LONG_WORD = re.compile(r"""(?<!\w)'[^']{80,}'(?!\w)|(?<!\w)"[^"]{80,}"(?!\w)|\S{256,}""")
 
 
 def one_line(message: object) -> str:
@@ -48,7 +48,7 @@ def error_line(error: object, tokens: Iterable[str] = ()) -> str:
         value = value.partition("=")[2] if value.startswith("--") else value
         if len(value) > 255:
             line = line.replace(value, f"{value:.80}…")
-    return f"{_LONG.sub(lambda match: f'{match[0]:.80}…', line):.1000}"
+    return f"{_LONG_WORD.sub(lambda match: f'{match[0]:.80}…', line):.1000}"
 
 
 def print_note(message: object) -> None:
@@ -62,23 +62,23 @@ def brief(value: object) -> str:
     return f"{one_line(value):.80}"
 
 
-def unknown_choice(what: str, value: object, choices: Iterable[object]) -> str:
+def unknown_choice(setting: str, value: object, choices: Iterable[object]) -> str:
     """The message for a value that is not one of the choices, with the choices and a suggestion.
 
     Args:
-        what: the setting in the form of messages, such as "`splitter`" in backticks or `--metrics`.
+        setting: its name in messages, such as "`splitter`" in backticks or `--metrics`.
     """
     names = list(map(str, choices))
     value = brief(value)
-    start = f"{what} {value}:" if what.startswith("--") else f"{what} is '{value}', but"
+    start = f"{setting} {value}:" if setting.startswith("--") else f"{setting} is '{value}', but"
     return f"{start} must be one of {', '.join(names)}{nearest(str(value), names)}"
 
 
-def check_choice(what: str, value: object, choices: Iterable[object]) -> None:
+def check_choice(setting: str, value: object, choices: Iterable[object]) -> None:
     """Raise a ValueError with the message of `unknown_choice` unless `value` is one of the choices."""
     choices = list(choices)
     if value not in choices:
-        raise ValueError(unknown_choice(what, value, choices))
+        raise ValueError(unknown_choice(setting, value, choices))
 
 
 def unknown_flag(unknown: Sequence[str], flags: Iterable[str]) -> str:

@@ -21,7 +21,7 @@ MEANINGS = {
 # lists whose members have at most so many ends of sentences within are of sentences; near it, the guess is doubtful
 _MOST_ENDS, _DOUBT = 0.3, 0.15
 # more documents on average may be paragraphs of one
-_MANY = 10
+_MAX_DOCUMENTS = 10
 # references of one document share at least this share of their longer words
 _SHARED = 0.18
 _INNER_END = re.compile(r"""[.!?。！？।]["'”’)\]]*\s+(?=\S*\w)|[。！？।](?=\w)""")
@@ -85,7 +85,9 @@ class Lists:
         """The meaning, and whether it is doubtful."""
         ends = self._ends / max(self.members, 1)
         if self._own == "documents":
-            is_doubtful = abs(ends - _MOST_ENDS) < _DOUBT or (ends > _MOST_ENDS and self.members > _MANY * self.rows)
+            is_doubtful = abs(ends - _MOST_ENDS) < _DOUBT or (
+                ends > _MOST_ENDS and self.members > _MAX_DOCUMENTS * self.rows
+            )
             return "sentences" if ends <= _MOST_ENDS else "documents", is_doubtful
         if self._tagged or not self._pairs:
             return "sentences" if self._tagged else "references", False

@@ -30,7 +30,7 @@ _LONE_STOP = re.compile(
     r"""(?P<closing>(?:\s+(?:''|["'”’»)\]])(?!\S))*+)(?:\s+(?P<next>\S)|\s*$)"""
 )
 # the library ends no sentence before an inverted mark
-_BEFORE_SPANISH = re.compile(r"[.!?…][»”\")]?\s+(?=[¡¿])")
+_BEFORE_INVERTED_MARK = re.compile(r"[.!?…][»”\")]?\s+(?=[¡¿])")
 
 
 _LONE_STOPS = (" .", " !", " ?")
@@ -147,7 +147,7 @@ def _segment(line: str, code: str) -> list[str]:
     """The sentences of one line according to sentencex, with surrounding space and its misreadings repaired."""
     twin, starts = twin_and_starts(line)
     position = start = 0
-    starts |= {match.end() for match in _BEFORE_SPANISH.finditer(line)} if code == "es" else set()
+    starts |= {match.end() for match in _BEFORE_INVERTED_MARK.finditer(line)} if code == "es" else set()
     for segment in sentencex.segment(code, twin):
         position = twin.index(segment, position)
         before, after = line[max(position - NEAR, 0) : position], line[position : position + NEAR]

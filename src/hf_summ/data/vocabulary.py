@@ -39,7 +39,7 @@ SPECIAL_TOKENS = {
     "sep_token": "<sep>",
 }
 # for larger vocabularies, `tokenizers` exhausts the memory
-_LARGEST = 10**7
+_MAX_SIZE = 10**7
 # counting pairs takes a time that grows with the square of a word's length
 _LONG_WORD = re.compile(r"\S{1000}")
 # the number of texts with which the tagger's script is compared
@@ -83,10 +83,10 @@ def fit_vocabulary(
             the minimum of these units: 256 bytes, or one word or character.
     """
     check_choice("`units`", units, UNITS)
-    check_integer("min_frequency", min_frequency, 0, _LARGEST)
+    check_integer("min_frequency", min_frequency, 0, _MAX_SIZE)
     needed = len(pre_tokenizers.ByteLevel.alphabet()) if units == "subwords" else 1
     why = f", for {len(SPECIAL_TOKENS)} special tokens and {f'{needed} bytes' if units == 'subwords' else units}"
-    check_integer("vocab_size", vocab_size, len(SPECIAL_TOKENS) + needed, _LARGEST, why)
+    check_integer("vocab_size", vocab_size, len(SPECIAL_TOKENS) + needed, _MAX_SIZE, why)
     unknown = SPECIAL_TOKENS["unk_token"]
     if units == "subwords":
         tokenizer = subword_tokenizer()

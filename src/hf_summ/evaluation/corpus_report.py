@@ -163,9 +163,9 @@ class FileReport:
         for text, number in self._short.most_common(1):
             if number > max(_LEAST_SHARE * rows, 1):
                 yield f"{name}: {number:,} of {rows:,} summaries are {text!r}: remove them if it stands for none"
-        for key, what in (("duplicate_pairs", "pairs"), ("duplicate_documents", "documents")):
+        for key, items in (("duplicate_pairs", "pairs"), ("duplicate_documents", "documents")):
             if figures[key] and (key == "duplicate_pairs" or figures[key] > figures["duplicate_pairs"]):
-                yield f"{name}: {figures[key]:,} of {rows:,} {what} occur earlier in the file: remove the copies"
+                yield f"{name}: {figures[key]:,} of {rows:,} {items} occur earlier in the file: remove the copies"
         for other, number in figures["documents_in"].items():
             yield (
                 f"{name}: {number:,} of {rows:,} documents are in {other} too: remove them from one, or scores are of "

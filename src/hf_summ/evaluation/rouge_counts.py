@@ -62,7 +62,7 @@ _WIDTHS = (16, 32, 64)
 # reference positions per array
 _CELLS = 1 << 17
 # up to this many pairs, a Python loop beats NumPy
-_FEW = 8
+_MAX_LOOPED = 8
 # ROUGE-W's weight of a run: its length to this power (`-w 1.2`)
 _POWER = 1.2
 # separates the lines of a text that was split into words
@@ -420,7 +420,7 @@ def lcs_positions(
     widths = np.searchsorted(_WIDTHS, models[1, order])
     for size_class in range(len(_WIDTHS) + 1):
         group = order[widths == size_class]
-        is_single = size_class == len(_WIDTHS) or len(group) <= _FEW
+        is_single = size_class == len(_WIDTHS) or len(group) <= _MAX_LOOPED
         step = 1 if is_single else _CELLS // _WIDTHS[size_class]
         for start in range(0, len(group), step):
             pairs = group[start : start + step]

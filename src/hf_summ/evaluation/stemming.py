@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 # shorter words are never stemmed
-_LONG = 4
+_MIN_LETTERS = 4
 _EXCEPTIONS = Path(__file__).with_name("wordnet_exceptions.txt")
 # patterns of the stemmer; a measure is Porter's, the number of times that consonants follow vowels
 _CONSONANT, _VOWEL = "[^aeiou]", "[aeiouy]"
@@ -58,7 +58,7 @@ def wordnet_exceptions() -> dict[str, str]:
 @lru_cache(maxsize=1 << 18)
 def stem(word: str) -> str:
     """The form under which ROUGE-1.5.5 with `-m` counts a lowercased word."""
-    if len(word) < _LONG:
+    if len(word) < _MIN_LETTERS:
         return word
     exception = wordnet_exceptions().get(word)
     return porter_stem(word) if exception is None else exception

@@ -24,7 +24,7 @@ _MEANINGFUL = """
 """
 _FUNCTION_WORDS = STOP_WORDS.union(_MORE.split()).difference(_MEANINGFUL.split())
 # shorter words are their own stems, as in ROUGE-1.5.5
-_LONG = 4
+_MIN_LETTERS = 4
 
 
 def support(predictions: Sequence[str], sources: Sequence[str], language: str = "en") -> dict[str, float]:
@@ -91,7 +91,7 @@ def _support(content: Sequence[Sequence[str]], sentences: Sequence[frozenset[str
 
 @lru_cache(maxsize=1 << 18)
 def _stem(word: str) -> str:
-    return word if len(word) < _LONG else porter_stem(word)
+    return word if len(word) < _MIN_LETTERS else porter_stem(word)
 
 
 def phrase_recall(predictions: Sequence[str], phrases: Sequence[Iterable[str]], language: str = "en") -> float:

@@ -31,7 +31,7 @@ _SETTINGS = {"predictions": "prediction_column", "references": "summary_column",
 _USUAL_COLUMNS = {"references": REFERENCE_COLUMNS, "documents": DOCUMENT_COLUMNS}
 _LONE_MARK = re.compile(r"\S [.,](?!\S)|\w (?:n't|'s)\b")
 # share of texts that are tokenized in a file of others
-_FEW = 0.1
+_MAX_TOKENIZED = 0.1
 _ID = re.compile(r"(?:\w+_)?(?:id|idx|guid|uuid|fname)", re.IGNORECASE)
 # the separator that keeps tags as words
 NO_SEPARATOR = "none"
@@ -203,7 +203,7 @@ def read_systems(
 def note_on_tokens(one: TextFile, other: TextFile) -> str | None:
     """A note if most texts of one file are tokenized, and few of the other."""
     shares = [sum(_LONE_MARK.search(row[0]) is not None for row in file.rows) / len(file.rows) for file in (one, other)]
-    if min(shares) > _FEW or max(shares) < 1 / 2:
+    if min(shares) > _MAX_TOKENIZED or max(shares) < 1 / 2:
         return None
     tokenized, plain = (one, other) if shares[0] > shares[1] else (other, one)
     return (

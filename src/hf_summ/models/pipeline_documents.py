@@ -254,9 +254,9 @@ class DocumentSummarizer:
         example = Example.of(example)
         source = {name: [value] for name, value in example.source.items() if value is not None}
         for name in source:
-            field_name, what = SOURCES[name]
+            field_name, noun = SOURCES[name]
             if field_name not in getattr(self.processor, "model_input_names", ()):
-                raise ValueError(f"`{name}` are given, but the model does not read {what}: omit them")
+                raise ValueError(f"`{name}` are given, but the model does not read {noun}: omit them")
         _check_document(example.document)
         if "word_tags" in source and example.reading is not None and example.reading.ranges is not None:
             tags = self.processor.tags_within(example.document, *source["word_tags"], example.reading.ranges)

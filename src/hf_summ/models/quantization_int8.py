@@ -19,7 +19,7 @@ _LEVELS = 127
 # replaces the scale of a zero row, to avoid a division by zero
 _TINY = torch.finfo(torch.float32).tiny
 # minimum numbers of outputs, and of rows, for which a copy of the weights in the processor's layout pays
-_WIDE, _MANY = 8000, 128
+_MIN_OUTPUTS, _MIN_ROWS = 8000, 128
 
 
 def quantize_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -86,7 +86,7 @@ class Int8Linear(nn.Module):
         self.weight, self.weight_scale, self.bias = weight, weight_scale, bias
         # computed here, as torch.compile cannot trace it
         self._has_exact_products = has_exact_products()
-        if self._has_exact_products and self.out_features < _WIDE:
+        if self._has_exact_products and self.out_features < _MIN_OUTPUTS:
             # the fastest layout for products; files have the transposed one
             self.weight.data = self.weight.data.T.contiguous().T
         self._packed: torch.Tensor | None = None
@@ -106,9 +106,9 @@ class Int8Linear(nn.Module):
 
     def _products(self, rows: torch.Tensor) -> torch.Tensor:
         """Quantized rows (R, in_features) -> (R, out_features), float32, before scaling by row."""
-        is_wide = self.out_features >= _WIDE
+        is_wide = self.out_features >= _MIN_OUTPUTS
         # compiled steps have few rows
-        has_few_rows = torch.compiler.is_compiling() or len(rows) < _MANY
+        has_few_rows = torch.compiler.is_compiling() or len(rows) < _MIN_ROWS
         if self._has_exact_products and has_few_rows and not is_wide:
             return torch._int_mm(rows, self.weight.T).float().mul_(self.weight_scale)
         in_float = not (is_wide or self._has_exact_products)

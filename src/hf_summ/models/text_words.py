@@ -23,7 +23,7 @@ _WORD_CHARACTER = rf"[^\W_{IDEOGRAPHS}]"
 # shorter words carry little content in any alphabetic language, and lists of them would be needed per language
 _CONTENT_WORD = re.compile(rf"[{IDEOGRAPHS}]|{_WORD_CHARACTER}*\d{_WORD_CHARACTER}*|{_WORD_CHARACTER}{{4,}}")
 # maximum distance, in content words, of neighbors in the document
-_NEAR = 5
+_MAX_DISTANCE = 5
 # article, and the words that it cannot precede as far as their spelling shows
 _ARTICLES = {"a": "(?![Ee]u|[Oo]n[ce])[AEIOaeio][a-z]+", "an": "[B-DFGJ-NP-TV-Zb-dfgj-np-tv-z][a-z]{2,}"}
 _UNSPACED_CHARACTER = re.compile(f"[{IDEOGRAPHS}{RUNNING}]")
@@ -147,7 +147,7 @@ class SupportInSource:
         """The mean of two shares, from 0 to 1.
 
         One is the share of words that occur in the document; repetitions do not count. The other is the share of
-        neighboring pairs that are at most `_NEAR` words apart in the document. Without content words it is 0.
+        neighboring pairs that are at most `_MAX_DISTANCE` words apart in the document. Without content words it is 0.
         """
         words = _content_words(summary)
         if not words:
@@ -161,7 +161,7 @@ class SupportInSource:
         positions = self.positions.get(second, [])
         # bisect, as a word may fill half of all positions in a long document
         return first != second and any(
-            bisect_left(positions, position - _NEAR) < bisect_right(positions, position + _NEAR)
+            bisect_left(positions, position - _MAX_DISTANCE) < bisect_right(positions, position + _MAX_DISTANCE)
             for position in self.positions.get(first, ())
         )
 

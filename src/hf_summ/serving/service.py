@@ -28,7 +28,7 @@ _STUCK_SECONDS = 5.0
 # samples of a long text that estimate its number of tokens, and characters of each
 _SAMPLES, _CHARACTERS = 8, 512
 # settings of minimum and maximum length, which can contradict each other
-_LEAST, _MOST = ("min_new_tokens", "min_length", "min_new_words"), ("max_new_tokens", "max_length")
+_MIN_LENGTHS, _MAX_LENGTHS = ("min_new_tokens", "min_length", "min_new_words"), ("max_new_tokens", "max_length")
 # seconds to wait for the decoding thread: a batch without clients ends with its next step
 _JOIN_SECONDS = 0.05
 
@@ -263,10 +263,10 @@ def check_defaults(summarizer: Any, limits: Limits) -> None:
 def _beams_and_tokens(summarizer: Any, requested: Mapping[str, Any]) -> tuple[int, int]:
     """Number of beams, and maximum number of new tokens of a summary."""
     settings = summarizer.search_settings(**requested)
-    most = next(name for name in _MOST if settings.get(name) is not None)
+    most = next(name for name in _MAX_LENGTHS if settings.get(name) is not None)
     # `max_length` includes the decoder's start token
     number = settings[most] - (most == "max_length")
-    for least in _LEAST:
+    for least in _MIN_LENGTHS:
         if requested.get(least, 0) - (least == "min_length") > number:
             raise ValueError(f"`{least}` is {requested[least]}, but `{most}` is {settings[most]}: set the former lower")
     return settings.get("num_beams") or 1, number

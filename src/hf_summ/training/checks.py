@@ -19,8 +19,8 @@ from hf_summ.models.checks import FINITE, Range
 # of `--learning_rates`: patterns of names, each with its rate
 Rates = list[tuple[str, float]]
 # more than any machine or corpus needs
-_MANY = 10**6
-COUNT, AT_LEAST_ONE = Range(1, _MANY), Range(1)
+_MAX_COUNT = 10**6
+COUNT, AT_LEAST_ONE = Range(1, _MAX_COUNT), Range(1)
 POSITIVE, NOT_NEGATIVE, FRACTION = Range(0, FINITE, above=True), Range(0, FINITE), Range(0, 0.999999)
 # the model is evaluated during training
 EVALUATES = ("eval_strategy=steps", "eval_strategy=epoch")
@@ -39,7 +39,7 @@ INHERITED: Mapping[str, Flag] = {
     "dataloader_drop_last": Flag(_UPDATES, unless=_BY_TOKENS),
     "gradient_accumulation_steps": Flag(_UPDATES, COUNT),
     "max_steps": Flag(_UPDATES, Range(1, 10**12)),
-    "num_train_epochs": Flag(_UPDATES, Range(0, _MANY, above=True), unless=("max_steps",)),
+    "num_train_epochs": Flag(_UPDATES, Range(0, _MAX_COUNT, above=True), unless=("max_steps",)),
     "optim": Flag(_UPDATES, unless=_BY_OPTIMIZER),
     "optim_args": Flag(_UPDATES, unless=_BY_OPTIMIZER),
     "adam_beta1": _BETA,

@@ -15,9 +15,9 @@ from hf_summ.votes.sheets import Votes, missing_votes
 # significance level
 _LEVEL = 0.05
 # with fewer documents nothing is decided, whatever p: a single vote changes it, and their deviation is uncertain
-_FEWEST = 10
+_MIN_DOCUMENTS = 10
 # beyond this, voting on more documents is unrealistic
-_MOST = 10_000
+_MAX_DOCUMENTS = 10_000
 Level = Literal["nominal", "ordinal", "interval"]
 
 
@@ -105,12 +105,12 @@ def _preference(outcomes: np.ndarray, resamples: int, seed: int) -> dict[str, An
 
 
 def _more(leads: np.ndarray, p_value: float) -> int | None:
-    if len(leads) < _FEWEST:
+    if len(leads) < _MIN_DOCUMENTS:
         return None
     if p_value <= _LEVEL:
         return 0
     more = max(1, examples_to_decide(leads) - len(leads))
-    return int(more) if more <= _MOST else None
+    return int(more) if more <= _MAX_DOCUMENTS else None
 
 
 def _agreement(outcomes: np.ndarray) -> dict[str, float | None]:
@@ -159,8 +159,8 @@ def _preference_table(pair: dict[str, Any]) -> str:
         if preference is None:
             rows.append([_title(aspect), *["-"] * 4])
             continue
-        if preference["documents"] < _FEWEST:
-            needed = f"at least {_FEWEST}"
+        if preference["documents"] < _MIN_DOCUMENTS:
+            needed = f"at least {_MIN_DOCUMENTS}"
         else:
             needed = "not at this effect" if more is None else f"about {more} more" if more else "decided"
         row = [_title(aspect), f"{preference['mean']:+.1f}", shown_interval(preference["interval"], "+.1f")]

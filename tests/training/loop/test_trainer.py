@@ -277,6 +277,14 @@ def test_predictions_come_in_the_order_of_the_data_set(make, rows, settings):
     assert min(map(min, output.predictions)) >= 0
 
 
+def test_rows_without_labels_have_predictions_and_no_losses(make, rows):
+    trainer = make()
+    trainer.model.generation_config.max_new_tokens = 3
+    output = trainer.predict(rows.remove_columns("labels"))
+    assert output.predictions == trainer.predict(rows).predictions
+    assert not {"test_loss", "test_perplexity"} & output.metrics.keys()
+
+
 @pytest.mark.thorough
 def test_padding_of_beams_is_not_part_of_a_text():
     model, inputs = GDLF.model(), GDLF.inputs(rows=6)

@@ -1,6 +1,5 @@
 """The model card of a run: its whole text, its code, its metadata, and what the Hub reads of it."""
 
-import ast
 import contextlib
 import io
 import json
@@ -258,33 +257,6 @@ def service(folder: Path):
     finally:
         server.shutdown()
         server.server_close()
-
-
-def test_names_in_a_card_are_texts_and_no_code(settings, tmp_path):
-    name = 'a"); print("ran") #\n```\n# b `c'
-    file = tmp_path / "`<b>`|.jsonl"
-    (tmp_path / "train.jsonl").rename(file)
-    (tmp_path / "test.jsonl").rename(tested := tmp_path / "a\x85\udc80.jsonl")
-    files = {"train_file": str(file), "test_file": str(tested)}
-    output = ["--output_dir", str(tmp_path / name)]
-    main([settings(max_steps=1, do_predict=True, **files), *output, "--source_prefix=``x: "])
-    card = card_of(tmp_path / name)
-    assert str(tmp_path) not in card
-    found = [
-        keyword.value.value
-        for block in python_blocks(card)
-        for node in ast.walk(ast.parse(block))
-        if isinstance(node, ast.Call)
-        for keyword in node.keywords
-        if keyword.arg == "model"
-    ]
-    assert found == [name, name, SERVICE]
-    assert "This model was trained from scratch on `` `<b>`|.jsonl ``." in card
-    assert "preceded by ``` ``x:  ```." in card
-    assert '\n# a"); print("ran") \\# \\`\\`\\` \\# b \\`c\n' in card
-    assert {entry.dataset_name for entry in ModelCard(card).data.eval_results} == {"a \ufffd.jsonl"}
-    # the name in the command has three ticks
-    assert "\n````\nhf-summ train settings.yaml" in card
 
 
 def test_models_of_measures_have_no_local_folders(tmp_path):
