@@ -109,7 +109,7 @@ def test_a_text_without_words_is_a_blank_line(run):
         (["a.txt", "--text_column", "text"], "^--text_column: a.txt is plain text, which has no columns$"),
         (["a.txt", "--summary_column", "title"], "^--summary_column: needs --method oracle, which alone reads "),
         (["none.txt"], "^none.txt: no such file or directory: name another path$"),
-        (["none.jsonl"], "^none.jsonl is not a file: name one with a text per line, or with rows$"),
+        (["none.jsonl"], "^none.jsonl does not exist: name a file$"),
     ],
 )
 def test_what_cannot_work_is_told(refusal, argv, message):

@@ -169,7 +169,7 @@ def test_bad_input_is_refused(workplace, refusal):
     message = refusal("serve", "--model", "model", "--port", "0", "--host", "192.0.2.1")
     assert message.startswith("--port 0: cannot listen on 192.0.2.1: ")
     message = refusal("serve", "--model", "model", "--port", "65536")
-    assert message.startswith("--port 65536: cannot listen on 127.0.0.1: bind(): port must be 0-65535")
+    assert message.startswith("--port 65536: must be at most 65535")
     assert refusal("serve", "--model", "model", "--workers", "0") == "--workers 0: must be at least 1"
     assert refusal("serve", "--model", "model", "--limit_queue", "0") == "--limit_queue 0: must be at least 1"
     assert refusal("serve", "--model", "model", "--num_beams", "0") == "--num_beams 0: must be at least 1"

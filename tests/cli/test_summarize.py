@@ -252,7 +252,7 @@ def test_terminal_that_lacks_characters_gets_the_others(files, expected, monkeyp
     [
         (["a.txt", "latin.txt"], r"latin.txt is not text in utf-8 \(byte 3\): name its encoding with --encoding"),
         (["a.txt", "nowhere.txt"], "nowhere.txt: no such file or directory: name another path"),
-        (["model"], "model: is a directory: name another path"),
+        (["model"], "model is a folder: name its files, as in model"),
         (["a.txt", "--details"], "--details: needs --format jsonl"),
         (["a.txt", "--encoding", "utf-9"], "--encoding utf-9: unknown; name one such as utf-8"),
         (["a.txt", "--batch_size", "0"], "--batch_size 0: must be at least 1"),

@@ -337,7 +337,10 @@ def test_two_commands_in_one_folder(rows, refusal):
             "--output_column error: the output would have two columns 'error': name another",
         ),
         (["--text_column", "a\nb"], "--text_column a b: the columns are id, text"),
-        (["--output", "a.jsonl.gz"], "--output a.jsonl.gz: becomes a folder of shards, but is named like a file: name"),
+        (
+            ["--output", "a.arrow"],
+            "--output a.arrow: must be a .parquet, .jsonl, .jsonl.gz, .csv file, or a folder",
+        ),
         (["--together"], "--together: has no effect beside --text_column text"),
         (["--encoding", "latin-1"], "--encoding latin-1: has no effect beside --text_column text"),
         (["--format", "text"], "--format text: with --text_column, it must be one of parquet, jsonl"),

@@ -92,7 +92,7 @@ def test_ids_count_where_each_row_has_one(write):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.txt", "", "a.txt is empty: it must contain texts"),
+        ("a.txt", "", "a.txt is empty: it must have at least one row"),
         ("a.jsonl", "\n", "a.jsonl is empty: it must contain texts"),
         ("a.txt", b"one\ncaf\xe9\n", r"a.txt, line 2: not UTF-8 \(.* at byte 4\): convert the file"),
         ("a.txt", "one".encode("utf-16"), r"a.txt, line 1: not UTF-8 \(.* at byte 1\)"),
@@ -121,8 +121,8 @@ def test_files_that_cannot_be_read_are_named(write, tmp_path, name, content, mes
 @pytest.mark.parametrize("read", [read_predictions, read_references, read_sources])
 def test_folders_and_missing_files_are_named(write, tmp_path, read):
     (tmp_path / "folder").mkdir()
-    for name in ("folder", "nowhere"):
-        with pytest.raises(ValueError, match=f"^{name} is not a file: name one with a text per line, or with rows$"):
+    for name, problem in (("folder", "is empty: it must contain texts"), ("nowhere", "does not exist: name a file")):
+        with pytest.raises(ValueError, match=f"^{name} {problem}"):
             read(name)
 
 

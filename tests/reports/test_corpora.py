@@ -8,6 +8,7 @@ import lzma
 import warnings
 
 import datasets
+import pandas
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -41,6 +42,16 @@ def test_lists_of_sentences_are_one_text(tmp_path, caplog, names):
     (row,) = rows(tmp_path, "train.jsonl", line)
     assert row == {"document": " ".join(SENTENCES), "summary": " ".join(HIGHLIGHTS)}
     assert f"'{names[0]}' has lists of 3.0 texts on average, read as the sentences of one text" in caplog.text
+
+
+# huggingface/trl, allenai/multi_lexsum: prompts with completions, and several sources
+def test_columns_of_prompts_and_of_sources(tmp_path):
+    (row,) = rows(tmp_path, "a.jsonl", json.dumps({"prompt": "A ferry sank.", "completion": "ferry sinks"}))
+    assert row == {"document": "A ferry sank.", "summary": "ferry sinks"}
+    (row,) = rows(
+        tmp_path, "b.jsonl", json.dumps({"sources": ["The ferry sank.", "A storm."], "summary": "ferry sinks"})
+    )
+    assert (row["document"], row["summary"]) == ("The ferry sank. A storm.", "ferry sinks")
 
 
 def test_lists_in_a_stream_are_read_as_in_files(tmp_path, caplog):
@@ -123,6 +134,11 @@ def test_several_columns_are_a_list(tmp_path, way):
 def test_json_of_columns_is_not_one_row(tmp_path, text):
     texts = [(row["document"], row["summary"]) for row in rows(tmp_path, "train.json", text)]
     assert texts == [("a b", "a"), ("c d", "c")]
+
+
+def test_json_of_one_column_is_not_one_row(tmp_path):
+    (tmp_path / "a.json").write_text(pandas.DataFrame({"text": ["a b", "c d"]}).to_json())
+    assert [read()["text"] for _, read in FileRows([tmp_path / "a.json"]).read()] == ["a b", "c d"]
 
 
 def test_columns_are_chosen_by_content_names_first_and_told(tmp_path, caplog):

@@ -104,6 +104,9 @@ def test_ids_of_other_names_show_another_order(run, column):
         ("A bridge.\\nIt opened", "\\n"),
         ("Un pont a Ã©tÃ© ouvert", "Ã©"),
         ("Un pont a \ufffdt\ufffd ouvert", "\ufffd"),
+        # py-pdf/pypdf#2046, jsvine/pdfplumber#598, yfedoseev/pdf_oxide#1412
+        ("The oﬃce of the bridge opened.", "ﬁ"),
+        ("A bridge was op\xadened.", "U+00AD"),
         ("Here is a summary of the text: A bridge opened", "Summary:"),
     ],
 )
@@ -114,6 +117,12 @@ def test_marks_of_other_programs_are_noted(run, text, mark):
     assert f"p.txt: 1 of 1 texts contain {mark}: " in notes
     _, notes, _ = run(line, p_txt="A bridge opened. ## A heading, the ##th of #s, a@b.c, AT&T; <3 a <b> \\nu, Â, âge")
     assert "contain" not in notes
+
+
+# the names of huggingface/evaluate and rouge-score
+def test_types_of_rouge_score_are_named(run):
+    line = "evaluate --predictions p.txt --references p.txt --rouge_types rouge1 rougeLsum"
+    assert "rougeLsum of rouge-score is rougeL here" in run(line, p_txt="A bridge opened.")[1]
 
 
 def test_texts_of_two_forms_are_noted(run):

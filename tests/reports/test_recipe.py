@@ -6,6 +6,7 @@ import logging
 import string
 
 import datasets
+import numpy as np
 import pytest
 import torch
 import yaml
@@ -413,6 +414,18 @@ def test_a_tokenizer_reads_as_before_after_a_processor_was_made_of_it(tiny_token
     processor = SagCopyProcessor(tokenizer)
     assert tokenizer("Ana </s> sold it.")["input_ids"] == before
     assert processor("Ana </s> sold it.")["input_ids"].count(tokenizer.eos_token_id) == 1
+
+
+# huggingface/autotrain-advanced#830: trainers fill up predictions and labels with -100
+def test_ignored_labels_are_decoded_as_padding(tiny_tokenizer):
+    _, processor = build_with_processor(DRGD, tiny_tokenizer)
+    row = processor(text_target=["Ana sold it."])["labels"][0]
+    text = processor.batch_decode([row], skip_special_tokens=True)
+    for ids in (row, [*row, -100], torch.tensor([*row, -100]), np.array([*row, -100])):
+        assert [processor.decode(ids, skip_special_tokens=True)] == text
+    for rows in ([row, row], torch.tensor([[*row, -100]] * 2), [np.array(row)] * 2):
+        assert processor.decode(rows, skip_special_tokens=True) == text * 2
+    assert (processor.decode([]), processor.decode(row[0])) == ("", processor.batch_decode([row[:1]])[0])
 
 
 # `variant` is an argument of `from_pretrained`

@@ -147,7 +147,9 @@ def test_a_body_without_a_length_is_limited_too(client):
 
 
 def test_other_paths_and_methods(client):
-    assert client.get("/none").json() == {"error": "Not Found"}
+    assert client.get("/none").json() == {
+        "error": "nothing is at /none: `POST /` summarizes, and /docs lists what else there is"
+    }
     refused = client.put("/")
     assert (refused.status_code, refused.json()) == (405, {"error": "Method Not Allowed"})
     assert (refused.headers["allow"], client.post("/info").headers["allow"]) == ("POST", "GET")

@@ -25,7 +25,7 @@ class ServerFlags:
     """Where and how often the service runs."""
 
     host: str = flag("reporting", "Address to listen on", "127.0.0.1")
-    port: int = flag("reporting", "Port, or 0 for any free one", 8000, range=Range(0))
+    port: int = flag("reporting", "Port, or 0 for any free one", 8000, range=Range(0, 65535))
     workers: int = flag("reporting", "Number of processes, each with its own model", 1, range=Range(1))
 
 

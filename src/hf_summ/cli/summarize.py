@@ -49,9 +49,13 @@ class OutputFlags:
         needs=("format=jsonl",),
         unless=("text_column",),
     )
-    output: str | None = flag("reporting", "Output file; with --text_column, output folder", unset="standard output")
+    output: str | None = flag(
+        "reporting",
+        "Output file; with --text_column, output folder, or one .parquet, .jsonl, .jsonl.gz or .csv file",
+        unset="standard output",
+    )
     format: Literal["text", "jsonl", "parquet"] | None = flag(
-        "reporting", "Output format", unset="text, with --text_column parquet"
+        "reporting", "Output format", unset="text, with --text_column parquet or as the output is named"
     )
     batch_size: int = flag("reporting", "Number of documents per batch", 8, range=Range(1))
 
@@ -138,7 +142,7 @@ def _notes(records: list[tuple[str | list[str], dict[str, Any]]], arguments: arg
 
 
 def _shown(names: Iterable[str | list[str]]) -> str:
-    return shown([file for name in names for file in ([name] if isinstance(name, str) else name)])
+    return shown([name_of(file) for name in names for file in ([name] if isinstance(name, str) else name)])
 
 
 def _lines(

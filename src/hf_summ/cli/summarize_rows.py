@@ -78,7 +78,7 @@ def run_rows(arguments: argparse.Namespace) -> None:
     from hf_summ.models.pipeline_documents import SOURCES
     from hf_summ.offline.engines import Work
     from hf_summ.offline.run import model_identity, run_plan
-    from hf_summ.offline.shards import Plan
+    from hf_summ.offline.shards import Plan, destination
     from hf_summ.runtimes.folders import find
 
     phrases = read_phrases(arguments.phrase)
@@ -95,8 +95,7 @@ def run_rows(arguments: argparse.Namespace) -> None:
         columns=arguments.columns,
         output_column=arguments.output_column,
         rows_per_shard=arguments.rows_per_shard,
-        folder=Path(arguments.output).resolve(),
-        format=arguments.format or "parquet",
+        **destination(arguments.output, arguments.format),
     )
     # before the model, whose libraries load slowly
     plan.check()
@@ -120,7 +119,7 @@ def run_rows(arguments: argparse.Namespace) -> None:
     uses_torch = arguments.runtime != "onnx"
     work = Work(load, decoding, arguments.batch_size, arguments.output_column, phrases, seed, uses_torch)
     outcome = run_plan(plan, settings, _engine(arguments, work, plan), _print_note)
-    for message in _notes(outcome, arguments):
+    for message in _notes(outcome, arguments, plan):
         _print_note(message)
 
 
@@ -139,10 +138,12 @@ def _engine(arguments: argparse.Namespace, work: Any, plan: Any):
     return partial(in_processes, work, plan, number=number)
 
 
-def _notes(outcome: Any, arguments: argparse.Namespace) -> Iterator[str]:
+def _notes(outcome: Any, arguments: argparse.Namespace, plan: Any) -> Iterator[str]:
     """Notes on the outcome of a run."""
-    shards = f"{outcome.shards:,} shard{'s' * (outcome.shards != 1)} in {arguments.output}"
-    yield f"{outcome.rows:,} rows summarized: {shards}" if outcome.rows else f"nothing is left to do: {shards}"
+    written = arguments.output
+    if plan.file is None:
+        written = f"{outcome.shards:,} shard{'s' * (outcome.shards != 1)} in {written}"
+    yield f"{outcome.rows:,} rows summarized: {written}" if outcome.rows else f"nothing is left to do: {written}"
     if outcome.failed:
         yield f"{outcome.failed:,} of these rows have no summary: see their column 'error'"
     if outcome.empty:

@@ -1,6 +1,7 @@
 """Shared parts of the commands that summarize: flags, loading of models, and reading of documents."""
 
 import argparse
+import os
 import sys
 from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
@@ -13,11 +14,12 @@ from hf_summ.checkpoints.decoding import decoding_flags, extraction_flags
 from hf_summ.common import flags
 from hf_summ.common.files import check_hub_reachable
 from hf_summ.common.flags import flag, flags_in, names, values_of
-from hf_summ.common.messages import delay_bars, nearest, one_line
+from hf_summ.common.messages import delay_bars, nearest, one_line, print_note
 from hf_summ.common.processes import threads_for
 from hf_summ.data.columns import DOCUMENT_COLUMNS, PREDICTION_COLUMNS, REFERENCE_COLUMNS
 from hf_summ.data.lists import MEANINGS
-from hf_summ.data.rows import ROW_FILES, kind_of_file
+from hf_summ.data.marks import notes_on_marks
+from hf_summ.data.rows import ROW_FILES, check_is_plain, kind_of_file
 from hf_summ.models.checks import RUNTIME_FILE, Range, check_own_settings
 from hf_summ.pretrained import (
     DEFAULT_MODEL,
@@ -32,7 +34,7 @@ from hf_summ.runtimes.settings import UnsupportedSetting, lacking
 
 STANDARD_INPUT = "-"
 # the helps of corpus files, `--lines` and `--prediction_column`
-CORPUS_FILES = "Corpus files: .json, .jsonl, .csv or X.source, each also as .gz, .bz2 or .xz"
+CORPUS_FILES = "Corpus files: .json, .jsonl, .csv or X.source, each also as .gz, .bz2, .xz or .zst"
 LINES_HELP = (
     "What single line ends are: ends of sentences, spaces (wrapped), or spaces in text that is wrapped at a width"
 )
@@ -214,9 +216,9 @@ def find_model(arguments: argparse.Namespace) -> None:
     """
     name = arguments.model or DEFAULT_MODEL
     graphs = None
-    if (arguments.model is None or is_bundled(name)) and _takes_graphs(arguments):
+    if (not arguments.model or is_bundled(name)) and _takes_graphs(arguments):
         graphs = graphs_of(name)
-    if arguments.model is None:
+    if not arguments.model:
         arguments.model = str(graphs or bundled_model())
         print(f"hf-summ: no --model: using {DEFAULT_MODEL}, which writes {purpose(DEFAULT_MODEL)}", file=sys.stderr)
     else:
@@ -243,6 +245,8 @@ def check_output_file(arguments: argparse.Namespace) -> None:
         output = Path(arguments.output)
         if output.is_dir() or not output.parent.is_dir():
             raise ValueError(f"--output {output}: must be a file in an existing folder")
+        if os.path.realpath(output) in map(os.path.realpath, vars(arguments).get("files", ())):
+            raise ValueError(f"--output {output}: would replace the input; give it another name")
 
 
 def load_summarizer(arguments: argparse.Namespace, **settings):
@@ -348,16 +352,24 @@ def check_is_text(file: str, remedy: str) -> None:
 
 def read_document(file: str, encoding: str) -> str:
     """The text of a file or of standard input."""
+    if "://" in file:
+        raise ValueError(f"{file:.255} is a URL: download it, and name the file")
+    if os.path.isdir(file):
+        raise ValueError(f"{file} is a folder: name its files, as in {file.rstrip('/')}/*.txt")
     content = sys.stdin.buffer.read() if file == STANDARD_INPUT else Path(file).read_bytes()
+    check_is_plain(name_of(file), content)
     try:
         # a byte-order mark is not part of the text
-        return content.decode(encoding).removeprefix("\ufeff")
+        text = content.decode(encoding).removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{name_of(file)} is not text in {encoding} (byte {error.start}): name its encoding with --encoding"
         ) from error
     except LookupError as error:
         raise ValueError(f"--encoding {encoding:.80}: unknown; name one such as utf-8 or latin-1") from error
+    for note in notes_on_marks(name_of(file), [text], 1):
+        print_note(note)
+    return text
 
 
 def name_of(file: str) -> str:

@@ -29,8 +29,11 @@ _MODEL_FILES = ("config.json", "adapter_config.json", "tokenizer_config.json")
 
 
 def shared_name(model: str) -> str:
-    """A model's name for other people: a folder's own name, as its path is private."""
-    return Path(model).resolve().name if model and Path(model).exists() else model
+    """A model's name for other people: a folder's own, as its path is private, or that of the model of graphs."""
+    if not model or not Path(model).exists():
+        return model
+    folder = Path(model).resolve()
+    return folder.parent.name if folder.name == "onnx" else folder.name
 
 
 def is_lfs_pointer(file: Path) -> bool:

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import math
+import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
@@ -14,6 +15,8 @@ _LATEX = str.maketrans(
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
     | {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
 )
+# with the backslashes before it, which would escape its escape
+_PIPE = re.compile(r"(\\*)\|")
 
 
 def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
@@ -21,10 +24,10 @@ def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: 
 
     Args:
         columns: titles, at least one.
-        rows: one cell per column in each; `|` is escaped.
+        rows: one cell per column in each; `|` is escaped, and line ends are spaces.
         left: number of leading columns that are aligned left, for words; the others are aligned right, for figures.
     """
-    lines = [[cell.replace("|", r"\|") for cell in line] for line in (columns, *rows)]
+    lines = [[_PIPE.sub(r"\1\1\|", " ".join(cell.split())) for cell in line] for line in (columns, *rows)]
     widths = [max(3, *map(len, cells)) for cells in zip(*lines, strict=True)]
 
     def aligned(cells: Sequence[str]) -> str:

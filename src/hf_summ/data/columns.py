@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 DOCUMENT_COLUMNS = (
     *("document", "documents", "article", "articles", "article_text", "text", "full_text", "maintext", "dialogue"),
     *("dialog", "conversation", "content", "story", "report", "book", "chapter", "transcript", "passage", "email_body"),
-    *("selftext_without_tldr", "body", "news", "post", "reviewtext", "paragraphs", "source", "input", "description"),
+    *("selftext_without_tldr", "body", "news", "post", "reviewtext", "paragraphs", "source", "sources", "input"),
+    *("prompt", "description"),
 )
 SUMMARY_COLUMNS = (
     *("summary", "summaries", "highlights", "target", "abstract", "abstract_text", "tldr", "references", "reference"),
@@ -29,7 +30,14 @@ REFERENCE_COLUMNS = (
     *("title", "gold", "ground_truth", "label", "labels"),
 )
 # of predictions; the first that contains one of the beginnings below comes before `summary`
-PREDICTION_COLUMNS = ("prediction", "predictions", "generated_summary", "summary_text", "generated_text")
+PREDICTION_COLUMNS = (
+    "prediction",
+    "predictions",
+    "generated_summary",
+    "summary_text",
+    "generated_text",
+    "filtered_resps",
+)
 _PREDICTED = re.compile(
     r"(?!(?:model|system|generator)(?:_?(?:name|id))?$).*(?:pred|^gen|generat|hyp|cand|decod|output|^sys|model|resp|complet|infer)",
     re.IGNORECASE,

@@ -3,6 +3,7 @@
 import bz2
 import csv
 import gzip
+import io
 import json
 import logging
 import lzma
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, dropwhile, zip_longest
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from hf_summ.common.files import LFS_POINTER, is_lfs_pointer
 from hf_summ.common.messages import progress_bar
@@ -27,12 +28,36 @@ logger = logging.getLogger(__name__)
 _LONGEST_LINE = 2**30
 ROW_FILES = (".json", ".jsonl", ".csv", ".tsv", ".parquet", ".arrow")
 _OTHER_NAMES = {".ndjson": ".jsonl", ".jsonlines": ".jsonl", ".tab": ".tsv", ".pq": ".parquet", ".feather": ".arrow"}
+
+
+def _open_zst(raw: IO[bytes]) -> IO[bytes]:
+    # imported here, as it is slow
+    import pyarrow as pa
+
+    return io.BufferedReader(pa.CompressedInputStream(pa.PythonFile(raw), "zstd"))
+
+
 # extension -> what decompresses such a file, in pieces, as a small one may contain a line that fills the memory
-_COMPRESSED = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_COMPRESSED = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open, ".zst": _open_zst}
 # the ends of the names of a text and of its compressed copies
 PACKED = ("", *_COMPRESSED)
+# the first bytes of files that are no text, and what they are
+_BINARY = {
+    b"%PDF-": "a PDF document",
+    b"PK\3\4": "a ZIP archive, such as .docx, .xlsx, .odt and .epub",
+    b"\xd0\xcf\x11\xe0": "a document of older Office programs",
+    b"{\\rtf": "an RTF document",
+    b"\x1f\x8b": "compressed by gzip",
+    b"BZh": "compressed by bzip2",
+    b"\xfd7zXZ\0": "compressed by xz",
+    b"(\xb5/\xfd": "compressed by Zstandard",
+    b"PAR1": "a Parquet file",
+    b"ARROW1": "an Arrow file",
+}
 # separators of the fields of a .csv file; the most frequent in its header is used
 _SEPARATORS = ",;\t|"
+# a line before the header, which names the separator to Excel
+_EXCEL_LINE = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
 # no decoded text has it
 _RETURN = "\ud800"
 _QUOTED = re.compile(r'"(?:[^"]|"")*+"')
@@ -57,9 +82,16 @@ def locate(name: str) -> tuple[Path, ...]:
         raise ValueError(
             f"{path}: unknown file type: name a {', '.join(ROW_FILES[:-1])} or "
             f"{ROW_FILES[-1]} file, an X.source beside its X.target, or 'documents.txt,summaries.txt' (line-aligned); "
-            "text also as .gz, .bz2 or .xz"
+            "text also as .gz, .bz2, .xz or .zst"
         )
     return (path,)
+
+
+def check_is_plain(name: str | Path, start: bytes) -> None:
+    """Raise a ValueError if a file's first bytes are those of another format."""
+    for first, format in _BINARY.items():
+        if start.startswith(first):
+            raise ValueError(f"{name} is {format}: convert it to text")
 
 
 def existing(path: Path) -> Path:
@@ -70,6 +102,10 @@ def existing(path: Path) -> Path:
     if os.path.isdir(path):
         problem = "is a folder: name a file in it, or set the `data_format` of the corpus"
     elif not os.path.isfile(path):
+        # Path joins the slashes of a URL, and drives have one letter
+        scheme, slash, rest = str(path).partition(":/")
+        if slash and len(scheme) > 1:
+            raise ValueError(f"{scheme}://{rest:.255} is a URL: download it, and name the file")
         problem = "does not exist: name a file"
     elif not path.stat().st_size:
         problem = "is empty: it must have at least one row"
@@ -150,6 +186,8 @@ def read_lines(path: Path, show_progress: bool = False) -> Iterator[tuple[int, s
                     raise ValueError(
                         f"{path}, line {number}: longer than {_LONGEST_LINE >> 20} MiB: write one row per line"
                     )
+                if number == 1:
+                    check_is_plain(path, line)
                 if number == 1 and b"\r" in line.rstrip() and not line.endswith(b"\n"):
                     raise ValueError(f"{path}: its lines end with CR alone: convert them, such as by tr '\\r' '\\n'")
                 # concatenated files have byte-order marks in the middle
@@ -223,7 +261,10 @@ def _rows_of(value: Any) -> list[Any]:
     if columns and all(isinstance(column, dict) for column in columns):
         columns = [list(column.values()) for column in columns if column.keys() == columns[0].keys()]
     is_row = not isinstance(value, dict) or {"documents", "references"} & value.keys()
-    if is_row or len(columns) < max(len(value), 2) or not all(isinstance(column, list) for column in columns):
+    # as pandas writes a single column
+    is_numbered = isinstance(value, dict) and all(isinstance(own, dict) and "0" in own for own in value.values())
+    is_row = is_row or len(columns) < (len(value) if is_numbered else max(len(value), 2))
+    if is_row or not all(isinstance(column, list) for column in columns):
         return [value]
     sizes = {len(column) for column in columns}
     return [dict(zip(value, row, strict=True)) for row in zip(*columns, strict=True)] if len(sizes) == 1 else [value]
@@ -268,9 +309,13 @@ def _csv_rows(path: Path, show_progress: bool) -> UnreadRows:
     # the reader takes a carriage return within a field for a line end
     numbered = read_lines(path, show_progress)
     lines = ((text := line.rstrip("\r\n")).replace("\r", _RETURN) + line[len(text) :] for _, line in numbered)
-    header = next(lines, "")
-    separator = "\t" if kind_of_file(path) == ".tsv" else _separator(path, header, show_progress)
-    lines = chain([header], lines)
+    header, first = next(lines, ""), []
+    if hint := _EXCEL_LINE.fullmatch(header):
+        # a blank line keeps the numbers of the others
+        header, first = next(lines, ""), ["\n"]
+    is_tsv = kind_of_file(path) == ".tsv"
+    separator = hint[1] if hint else "\t" if is_tsv else _separator(path, header, show_progress)
+    lines = chain(first, [header], lines)
     reader = csv.reader(_escaped(path, lines) if separator == "\t" else lines, strict=True, delimiter=separator)
     names: list[str] = []
     position = "line 1"
@@ -288,7 +333,9 @@ def _csv_rows(path: Path, show_progress: bool) -> UnreadRows:
                 yield position, partial(_csv_row, path, position, names, values)
             position = f"line {reader.line_num + 1}"
     except csv.Error as error:
-        raise ValueError(f"{path}, {position}: not a CSV row ({error}): is a quotation mark not closed?") from None
+        raise ValueError(
+            f"{path}, {position}: not a CSV row ({error}): is a quotation mark not closed, or not doubled?"
+        ) from None
 
 
 def _separator(path: Path, header: str, is_first: bool) -> str:

@@ -39,7 +39,9 @@ def streamed_files(names: Sequence[str]) -> list[Path]:
     for path in paths:
         if kind_of_file(path) not in ROW_FILES:
             types = ", ".join(ROW_FILES)
-            raise ValueError(f"{path}: unknown file type: its rows must be in {types}; text also as .gz, .bz2 or .xz")
+            raise ValueError(
+                f"{path}: unknown file type: its rows must be in {types}; text also as .gz, .bz2, .xz or .zst"
+            )
     return paths
 
 
@@ -57,6 +59,11 @@ class FileRows:
     def __init__(self, paths: Sequence[Path]):
         self._paths = {str(path): path for path in paths}
 
+    @property
+    def paths(self) -> list[Path]:
+        """The files."""
+        return list(self._paths.values())
+
     @cached_property
     def _survey(self) -> tuple[dict[str, tuple[int, tuple[int, int]]], pa.Schema]:
         """Each file's number of rows and state, and the columns of all files."""
@@ -65,10 +72,10 @@ class FileRows:
         schemas = []
         for name, path in self._paths.items():
             state = _state(path)
-            if _is_parquet(path):
-                with parquet_file(path) as file:
-                    numbers[name] = file.metadata.num_rows, state
-                    schemas.append(_plain(file.schema_arrow))
+            if _is_table(path):
+                number, schema = _shape(path)
+                numbers[name] = number, state
+                schemas.append(_plain(schema))
             else:
                 numbers[name] = _look_through(path, types), state
         own = pa.schema([(name, _ARROW[column_type(types[name])]) for name in types])
@@ -101,7 +108,7 @@ class FileRows:
             start -= index
             if index == number:
                 continue
-            rows = table_rows(path, index) if _is_parquet(path) else islice(unread_rows(path), index, None)
+            rows = table_rows(path, index) if _is_table(path) else islice(unread_rows(path), index, None)
             for position, read in rows:
                 index += 1
                 yield f"{name}, {position}", read
@@ -167,22 +174,39 @@ def _state(path: Path) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
-def _is_parquet(path: Path) -> bool:
-    return kind_of_file(path) == ".parquet"
+def _is_table(path: Path) -> bool:
+    return kind_of_file(path) in (".parquet", ".arrow")
 
 
 def _look_through(path: Path, types: dict[str, set[str]]) -> int:
     """Count the rows, and add the types of their values to `types`."""
-    number = 0
+    number, problem = 0, None
     for _, read in unread_rows(path, show_progress=True):
         number += 1
         try:
             row = read()
-        except ValueError:
+        except ValueError as error:
+            problem = problem or error
             continue
         for name, value in row.items():
             types.setdefault(name, set()).add(value_type(value))
+    if problem is not None and not types:
+        raise problem
     return number
+
+
+def _shape(path: Path) -> tuple[int, pa.Schema]:
+    """The number of rows and the columns of a table."""
+    if kind_of_file(path) == ".parquet":
+        with parquet_file(path) as file:
+            return file.metadata.num_rows, file.schema_arrow
+    number, schema = 0, pa.schema([])
+    try:
+        for _, batch in _arrow_batches(path):
+            number, schema = number + len(batch), batch.schema
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"{path}: cannot be read after row {number} ({one_line(error)}): copy it again") from error
+    return number, schema
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:

@@ -223,6 +223,10 @@ def _score(
     if not rouge_types:
         raise ValueError(f"`rouge_types` is empty: choose from {', '.join(measures)}")
     for rouge_type in rouge_types:
+        if rouge_type == "rougeLsum" and rouge_type not in measures:
+            raise ValueError(
+                "ROUGE type rougeLsum of rouge-score is rougeL here, which compares sentences: name rougeL"
+            )
         check_choice("ROUGE type", rouge_type, measures)
     check_choice("`sentences`", sentences, ("split", "lines"))
     check_choice("`several`", several, SEVERAL)

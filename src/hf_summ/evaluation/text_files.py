@@ -3,7 +3,7 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
@@ -21,7 +21,7 @@ from hf_summ.data.columns import (
 from hf_summ.data.lists import Lists, joined_sentences
 from hf_summ.data.marks import SENTENCE_TAGS, notes_on_marks, without_separators
 from hf_summ.data.raw_formats import format_of, separate_documents, with_line_ends
-from hf_summ.data.rows import ROW_FILES, Rows, kind_of_file, read_lines, read_rows, saved_files
+from hf_summ.data.rows import ROW_FILES, Rows, existing, kind_of_file, read_lines, read_rows, saved_files
 from hf_summ.data.sentence_rules import joined_lines, wrapped_note
 from hf_summ.data.surveys import PEEKED
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
@@ -32,6 +32,10 @@ _USUAL_COLUMNS = {"references": REFERENCE_COLUMNS, "documents": DOCUMENT_COLUMNS
 _LONE_MARK = re.compile(r"\S [.,](?!\S)|\w (?:n't|'s)\b")
 # share of texts that are tokenized in a file of others
 _MAX_TOKENIZED = 0.1
+# lines of fairseq-generate: (S)ource, (T)arget, (H)ypothesis and (D)etokenized hypothesis, the number of their example,
+# the score of hypotheses, and the text
+_GENERATED = re.compile(r"([STHD])-(\d+)\t(?:-?[\d.]+(?:e-?\d+)?\t)?(.*)")
+_LETTERS = {"predictions": "DH", "references": "T", "documents": "S"}
 _ID = re.compile(r"(?:\w+_)?(?:id|idx|guid|uuid|fname)", re.IGNORECASE)
 # the separator that keeps tags as words
 NO_SEPARATOR = "none"
@@ -87,7 +91,7 @@ def read_predictions(file: str, column: str | None = None) -> TextFile:
     """Read one text per row from `column`, by default the one that `prediction_column` finds.
 
     Plain text has one text per line; blank lines are kept for alignment. Files of rows have named columns; a list in
-    them is one of sentences.
+    them is one of sentences. Each file of a folder has one text.
     """
     texts = _read(file, "predictions", column, None, None)
     return replace(texts, notes=(*texts.notes, *notes_on_marks(file, texts.texts(), len(texts.rows))))
@@ -236,6 +240,10 @@ def _read(file: str, texts: str, column: str | None, lists: Sequence[str] | None
     chosen, seen, id_column = None, None, None
     located = iter(_rows(path, data_format))
     first = list(islice(located, PEEKED))
+    notes: tuple[str, ...] = ()
+    if any(isinstance(row, str) and _GENERATED.match(row) for _, row in first):
+        first, located = _generated(chain(first, located), _LETTERS[texts]), iter(())
+        notes = (f"{path}: {texts} from the output of fairseq-generate, in the order of its source",)
     for place, row in chain(first, located):
         where = f"{path}, {place}"
         if isinstance(row, str):
@@ -267,7 +275,7 @@ def _read(file: str, texts: str, column: str | None, lists: Sequence[str] | None
         places.append(place)
     if not rows:
         raise ValueError(f"{path} is empty: it must contain texts")
-    notes = () if chosen is None else (f"{path}: {texts} from '{chosen}'",)
+    notes += () if chosen is None else (f"{path}: {texts} from '{chosen}'",)
     if seen is not None and (texts == "predictions" or seen.meaning == "sentences"):
         rows = [[joined_sentences(row)] for row in rows]
     if texts == "predictions":
@@ -291,10 +299,31 @@ def _rows(path: Path, data_format: str | None) -> Rows | Iterator[tuple[str, str
     if data_format not in (None, "multi_news"):
         reader = format_of(data_format)
         return reader.read(reader.locate(str(path), "test"), True)
-    # os.path, as Path's methods fail on names that are too long
-    if not os.path.isfile(path) and not saved_files(path):
-        raise ValueError(f"{path!s:.255} is not a file: name one with a text per line, or with rows")
-    if kind_of_file(path) in ROW_FILES:
+    if os.path.isdir(path) and not saved_files(path):
+        return _texts_in(path)
+    # a pipe, such as `<(cut -f 2 all.tsv)` in a shell, has lines
+    if not (os.path.exists(path) and path.is_fifo()) and kind_of_file(existing(path)) in ROW_FILES:
         return read_rows((path,), show_progress=True)
-    lines = read_lines(path, show_progress=True)
-    return ((f"line {number}", line.rstrip("\r\n")) for number, line in lines)
+    return ((f"line {number}", line.rstrip("\r\n")) for number, line in read_lines(path, show_progress=True))
+
+
+def _texts_in(folder: Path) -> Rows:
+    """The texts of a folder, each in a file as for ROUGE's script, in the order of the numbers in the files' names."""
+    files = [file for file in folder.iterdir() if file.is_file() and not file.name.startswith(".")]
+    numbers = {file: list(map(int, re.findall(r"\d+", file.stem))) for file in files}
+    for file in sorted(files, key=lambda file: (numbers[file], file.name)):
+        text = "".join(line for _, line in read_lines(file)).strip()
+        yield f"file {file.name}", {"id": " ".join(map(str, numbers[file])) or file.stem, "text": text}
+
+
+def _generated(lines: Iterable[tuple[str, Any]], letters: str) -> list[tuple[str, str]]:
+    """The position and the text of each line of the first of these letters that occurs, in the order of their numbers.
+
+    The first line of a number has its best hypothesis.
+    """
+    of_letters: dict[str, dict[int, tuple[str, str]]] = {letter: {} for letter in letters}
+    for place, line in lines:
+        if (match := _GENERATED.fullmatch(line)) and match[1] in of_letters:
+            of_letters[match[1]].setdefault(int(match[2]), (place, match[3]))
+    rows: dict[int, tuple[str, str]] = next(filter(None, of_letters.values()), {})
+    return [rows[number] for number in sorted(rows)]

@@ -162,6 +162,15 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
                 rows[number] = [self.pad_token_id if token == IGNORED_LABEL else token for token in row]
         return super().batch_decode(rows, *args, **kwargs)
 
+    def decode(self, token_ids, *args, **kwargs) -> str | list[str]:
+        """The text of a row of ids, or of a single id, as in `batch_decode`; of several rows, a list of texts."""
+        ids = token_ids.tolist() if hasattr(token_ids, "tolist") else token_ids
+        if isinstance(ids, int):
+            ids = [ids]
+        is_batch = len(ids) > 0 and (isinstance(ids[0], list | tuple) or getattr(ids[0], "ndim", 0) > 0)
+        texts = self.batch_decode(ids if is_batch else [ids], *args, **kwargs)
+        return texts if is_batch else texts[0]
+
     def align(self, config) -> None:
         """Set the vocabulary size and special tokens of a new config to this processor's."""
         align_config(config, self.tokenizer)

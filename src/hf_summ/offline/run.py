@@ -12,13 +12,13 @@ from typing import Any
 
 from filelock import AcquireReturnProxy, FileLock, Timeout
 
-from hf_summ.common.files import check_hub_reachable, content_hash
+from hf_summ.common.files import check_hub_reachable, content_hash, shared_name
 from hf_summ.common.messages import check_choice, progress_bar
 from hf_summ.common.records import changed, read_record, shown, write_record
 from hf_summ.data.streams import FileRows, streamed_files
 from hf_summ.models.checks import check_integer
 from hf_summ.offline.engines import Progress, Work, in_processes, in_this_process
-from hf_summ.offline.shards import FORMATS, Plan, Summarized
+from hf_summ.offline.shards import FORMATS, Plan, Summarized, destination
 from hf_summ.pretrained import model_folder
 
 logger = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ def summarize_rows(
     columns: list[str] | None = None,
     output_column: str = "summary",
     rows_per_shard: int = 1000,
-    format: str = "parquet",
+    format: str | None = None,
     num_processes: int = 1,
     batch_size: int = 8,
     device: str | None = None,
@@ -95,10 +95,10 @@ def summarize_rows(
         files: .jsonl, .json, .csv (also compressed) or .parquet files, or patterns such as `news/*.jsonl.gz`.
         model: the folder of a checkpoint, or the name of a bundled model or of a Hub repository.
         text_column: the column of the documents; a list of texts is one example of several documents.
-        output: the folder, which need not exist.
+        output: the folder, which need not exist, or one .parquet, .jsonl (also .gz) or .csv file for all rows.
         columns: columns to keep; all by default.
         rows_per_shard: number of rows that are written at a time.
-        format: `parquet` or `jsonl` (.jsonl.gz).
+        format: that of the folder's files, `parquet` (the default) or `jsonl` (.jsonl.gz).
         num_processes: number of processes, each with its own model. With more than one, a script must call this
             function under `if __name__ == "__main__":`.
         device: the device of each model; by default, a GPU for each process if there are any.
@@ -112,11 +112,10 @@ def summarize_rows(
     numbers = {"rows_per_shard": rows_per_shard, "num_processes": num_processes, "batch_size": batch_size}
     for name, number in numbers.items():
         check_integer(name, number, 1)
-    check_choice("`format`", format, FORMATS)
+    check_choice("`format`", format, (*FORMATS, None))
     names = [files] if isinstance(files, str | Path) else files
     source = FileRows(streamed_files(list(map(str, names))))
-    folder = Path(output).resolve()
-    plan = Plan(source, text_column, columns, output_column, rows_per_shard, folder, format)
+    plan = Plan(source, text_column, columns, output_column, rows_per_shard, **destination(output, format))
     name = model_folder(str(model))
     # other processes may work in another folder
     name = os.path.realpath(name) if Path(name).is_dir() else name
@@ -140,7 +139,8 @@ def run_plan(
     """Summarize the shards that are not yet in the plan's folder, which is created if necessary.
 
     Only this process writes files, and it writes each shard completely or not at all. Thus every row is in the folder
-    once, even if processes are killed. `_summaries.yaml` there describes the summaries.
+    once, even if processes are killed. `_summaries.yaml` there describes the summaries. With `plan.file`, the shards
+    are joined to this file at the end.
 
     Args:
         plan: the shards.
@@ -174,7 +174,10 @@ def run_plan(
         if not before or differences:
             versions = {name: version for name in _LIBRARIES if (version := _version(name)) is not None}
             write_record(folder / RECORD, {"summaries": now, "versions": versions})
-        return _summarize(plan, engine, announce)
+        outcome = _summarize(plan, engine, announce)
+        if plan.file is not None:
+            plan.join(plan.file)
+        return outcome
 
 
 def _locked(folder: Path) -> AcquireReturnProxy:
@@ -218,7 +221,7 @@ def model_identity(model: str, revision: str | None) -> dict[str, Any]:
         endings = (".safetensors", ".json", ".txt", ".model", ".onnx", ".data", ".py", ".bin")
         files = sorted(path for path in folder.iterdir() if path.suffix in endings and path.is_file())
         # the folder's path is not part of it, as a folder may be moved
-        return {"model": folder.resolve().name, "content": {path.name: content_hash(path) for path in files}}
+        return {"model": shared_name(model), "content": {path.name: content_hash(path) for path in files}}
     from transformers import PreTrainedConfig
 
     config, _ = PreTrainedConfig.get_config_dict(model, revision=revision)

@@ -1,7 +1,11 @@
 """Shards: equal numbers of consecutive rows, each of which becomes one file."""
 
+import csv
 import gzip
+import json
 import math
+import os
+import shutil
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -22,6 +26,8 @@ from hf_summ.models.pipeline_documents import SOURCES
 
 _NAME = "shard-"
 FORMATS = {"parquet": ".parquet", "jsonl": ".jsonl.gz"}
+# the end of the name of a single file of all rows -> the format of its shards
+_FILES = {".parquet": "parquet", ".jsonl": "jsonl", ".jsonl.gz": "jsonl", ".csv": "jsonl"}
 # columns besides the summary: the document's number of tokens before truncation, the number of removed tokens, and why
 # there is no summary, or an empty string
 ADDED_COLUMNS = ("source_tokens", "cut_tokens", "error")
@@ -75,6 +81,7 @@ class Plan:
         rows_per_shard: number of rows of every shard but the last.
         folder: the output folder.
         format: one of `FORMATS`.
+        file: a file for the rows of all shards, which replaces the folder at the end.
     """
 
     source: FileRows | HubRows
@@ -84,14 +91,21 @@ class Plan:
     rows_per_shard: int
     folder: Path
     format: str
+    file: Path | None = None
 
     def check(self) -> None:
         """Check the names of the folder and of columns."""
-        if kind_of_file(self.folder) in ROW_FILES:
-            raise ValueError(
-                f"--output {one_line(self.folder.name)}: becomes a folder of shards, but is named like a file: name it "
-                "without extensions, and the shards' format with --format"
-            )
+        path = self.file or self.folder
+        inputs = map(os.path.realpath, self.source.paths) if isinstance(self.source, FileRows) else ()
+        problem = None
+        if self.file is None and kind_of_file(path) in ROW_FILES:
+            problem = f"must be a {', '.join(_FILES)} file, or a folder, which has no extension"
+        elif self.file is not None and path.is_dir():
+            problem = "is a folder, but named like a file"
+        elif str(path) in inputs:
+            problem = "would replace the input; give it another name"
+        if problem is not None:
+            raise ValueError(f"--output {one_line(path.name)}: {problem}")
         schema = self.source.schema
         # one within objects, whose texts are checked row by row
         is_within = self.text_column not in schema.names and set() < names_in(self.text_column) <= {*schema.names}
@@ -200,8 +214,46 @@ class Plan:
             reason = error.strerror or one_line(error)
             raise OSError(f"{path}: cannot be written ({reason}): rerun the command once it can") from error
 
+    def join(self, file: Path) -> None:
+        """Write the rows of all shards to one file, completely or not at all, and remove their folder."""
+        shards = [self._path(number) for number in sorted(self.done())]
+        with moved_into_place(file) as draft:
+            if self.format == "parquet":
+                with pq.ParquetWriter(draft, self.schema) as rows:
+                    for shard in shards:
+                        rows.write_table(pq.read_table(shard))
+            elif file.suffix == ".csv":
+                with open(draft, "w", encoding="utf-8", newline="") as lines:
+                    rows = csv.writer(lines)
+                    rows.writerow(self.schema.names)
+                    for shard in shards:
+                        with gzip.open(shard, "rt", encoding="utf-8") as own:
+                            rows.writerows(map(_cell, json.loads(line).values()) for line in own)
+            else:
+                with open(draft, "wb") as lines:
+                    for shard in shards:
+                        # compressed files can follow each other
+                        with open(shard, "rb") if file.suffix == ".gz" else gzip.open(shard) as own:
+                            shutil.copyfileobj(own, lines)
+        shutil.rmtree(self.folder)
+
     def _path(self, number: int) -> Path:
         return self.folder / f"{_NAME}{number:08d}{FORMATS[self.format]}"
+
+
+def destination(output: str | Path, format: str | None) -> dict[str, Any]:
+    """The plan's `folder`, `format` and `file` for an output folder, or for an output that is named like a file."""
+    path = Path(output).resolve()
+    of_file = next((name for ending, name in _FILES.items() if path.name.endswith(ending)), None)
+    if of_file is None:
+        return {"folder": path, "format": format or "parquet"}
+    if format not in (None, of_file):
+        raise ValueError(f"--format {format}: the name of --output {one_line(path.name)} sets another: omit it")
+    return {"folder": path.with_name(f".{path.name}.shards"), "format": of_file, "file": path}
+
+
+def _cell(value: Any) -> str | None:
+    return value if isinstance(value, str | None) else to_json(value)
 
 
 def _rows_in(path: Path) -> int:

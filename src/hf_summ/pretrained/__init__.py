@@ -50,7 +50,15 @@ shipped_model = bundled_model
 
 
 def model_folder(name: str) -> str:
-    """The folder of a bundled model by its name; the name of a folder or of a Hub repository is returned unchanged."""
+    """The folder of a bundled model by its name; the name of a folder or of a Hub repository is returned unchanged.
+
+    Raises:
+        ValueError: as `bundled_model`, or it is a file or a URL, of which transformers has other errors.
+    """
+    if os.path.isfile(name):
+        raise ValueError(f"{name} is a file: name the folder of the checkpoint")
+    if "://" in name:
+        raise ValueError(f"{name} is a URL: name the repository, such as facebook/bart-large-cnn")
     return str(bundled_model(name)) if is_bundled(name) else name
 
 

@@ -7,6 +7,7 @@ import io
 import json
 import logging
 import os
+import re
 import signal
 import time
 import zlib
@@ -20,10 +21,11 @@ from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import PlainTextResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException as AnyHTTPException
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 
@@ -70,6 +72,8 @@ _WORDS = {
     "greater than or equal to": "at least",
     "greater than": "above",
 }
+# the name or the address in `Host`, without the port and the root's dot
+_HOST = re.compile(r"(\[[^\]]*\]|[^:\[\]]*?)\.?(?::\d*)?")
 # seconds between updates of the gauges
 _INTERVAL = 0.1
 
@@ -89,12 +93,15 @@ def create_app(service: Service) -> FastAPI:
         ValueError: the API key is blank.
     """
     limits, metrics, key = service.limits, service.metrics, read_key(service.limits.api_key_file)
-    hosts = [name.strip() for name in limits.allowed_hosts.split(",") if name.strip()]
+    hosts = [name.strip().lower() for name in limits.allowed_hosts.split(",") if name.strip()]
     schema = request_schema(limits, service.generation_keys)
     parameters = {*schema.model_fields, *schema.model_json_schema()["$defs"]["Parameters"]["properties"]}
-    app = FastAPI(title="hf-summ", version=__version__, lifespan=partial(_lifespan, service), redoc_url=None)
+    # relative, as a proxy may serve them below a path of its own
+    relative: dict[str, Any] = {"docs_url": None, "redoc_url": None, "servers": [{"url": "./"}]}
+    app = FastAPI(title="hf-summ", version=__version__, lifespan=partial(_lifespan, service), **relative)
     app.add_middleware(BodyMiddleware, limits=limits, metrics=metrics)
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=hosts or ["*"], www_redirect=False)
+    if hosts:
+        app.add_middleware(HostMiddleware, hosts=hosts)
     keyed = [Depends(_key_check(key))] if key else []
 
     app.add_exception_handler(AnyHTTPException, _refuse)
@@ -137,6 +144,10 @@ def create_app(service: Service) -> FastAPI:
 
 def _add_status(app: FastAPI, service: Service, keyed: list[Any]) -> None:
     """Add the routes that describe the service; its metrics need the key."""
+
+    @app.get("/docs", include_in_schema=False)
+    async def documentation():
+        return get_swagger_ui_html(openapi_url="openapi.json", title=app.title)
 
     @app.get("/health", response_class=PlainTextResponse)
     async def health() -> str:
@@ -278,6 +289,8 @@ async def _refuse(request: Request, error) -> JSONResponse:
     if error.status_code == 400 and error.__cause__ is not None:
         # of a body in another encoding or with lists in lists, which FastAPI refuses without a reason
         error.detail = f"the body cannot be read: {one_line(error.__cause__)}"
+    if error.status_code == 404:
+        error.detail = f"nothing is at {request.url.path:.80}: `POST /` summarizes, and /docs lists what else there is"
     return _refusal(error)
 
 
@@ -288,6 +301,31 @@ async def _refuse_body(parameters: set[str], request: Request, error) -> JSONRes
 def _refusal(error: HTTPException) -> JSONResponse:
     """The response `{"error": message}`; lone surrogates, which a quoted value may contain, are replaced."""
     return JSONResponse({"error": readable(error.detail)}, error.status_code, error.headers)
+
+
+class HostMiddleware:
+    """ASGI middleware that refuses requests to other hosts, as from pages of a name that leads to a local service.
+
+    Clients that send no `Host`, as in HTTP/1.0, are no browsers.
+
+    Args:
+        app: the wrapped ASGI application.
+        hosts: names and addresses in lower case; `*.example.org` stands for all names below example.org.
+    """
+
+    def __init__(self, app, hosts: Sequence[str]):
+        self._app, self._hosts = app, hosts
+        self._endings = tuple(own.removeprefix("*") for own in hosts if own.startswith("*"))
+
+    async def __call__(self, scope, receive, send) -> None:
+        host = Headers(scope=scope).get("host") if scope["type"] == "http" else None
+        match = _HOST.fullmatch((host or "").lower())
+        name = match[1] if match else ""
+        if host is None or name in self._hosts or name.endswith(self._endings):
+            await self._app(scope, receive, send)
+            return
+        problem = f"the service is not named '{host:.80}': name it with --allowed_hosts"
+        await _refusal(HTTPException(400, problem))(scope, receive, send)
 
 
 class BodyMiddleware:

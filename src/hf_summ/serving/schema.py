@@ -85,12 +85,18 @@ def read_settings(parameters: BaseModel | None) -> dict[str, Any]:
     return settings
 
 
+def _whole(value: Any) -> Any:
+    """The integer for 5.0, as clients whose language has one type of number write 5."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def _field(setting: Setting, limits: Limits) -> tuple[Any, Any]:
     """Type and constraints of a setting; null means unset."""
     bounds: dict[str, Any] = {}
+    value_type = Annotated[int, BeforeValidator(_whole)] if setting.type is int else setting.type
     if setting.type in (int, float):
         allowed = request_range(setting, limits)
         bounds = {"gt" if allowed.above else "ge": allowed.least, "le": allowed.most}
     if setting.type is float:
         bounds["allow_inf_nan"] = False
-    return setting.type | None, Field(None, description=setting.help or None, **bounds)
+    return value_type | None, Field(None, description=setting.help or None, **bounds)

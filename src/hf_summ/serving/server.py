@@ -44,9 +44,9 @@ def bind(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    except (OSError, OverflowError) as error:
-        # Python appends the address to the system's message
-        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
+    except OSError as error:
+        # Python appends the address to the system's message; errors of names have negative numbers
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
         raise ValueError(f"--port {port}: cannot listen on {host}: {reason}; name another port or --host") from error
     # otherwise a response on a kept connection would wait for the acknowledgement of its head; accepted sockets inherit
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,0 +1,220 @@
+"""Files that are no texts, archives, URLs, pipes, and the outputs of other programs."""
+
+import csv
+import datetime
+import gzip
+import json
+import os
+import threading
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hf_summ.cli import main
+from hf_summ.common.pages import markdown_table
+from hf_summ.data import Corpus, load
+from hf_summ.data.streams import FileRows
+
+ROW = {"document": "A ferry sank. Nobody was hurt.", "summary": "A ferry sank."}
+TEXTS = ["A bridge opened.", "The mill burned."]
+
+
+@pytest.fixture
+def run(capsys, tmp_path, monkeypatch):
+    """Runs a command in the test's folder, and returns its output, its notes and its status."""
+    monkeypatch.chdir(tmp_path)
+
+    def command(*argv: str) -> tuple[str, str, int]:
+        status = main(list(argv))
+        return *capsys.readouterr(), status
+
+    return command
+
+
+def scored(run, *files: str) -> tuple[float, str]:
+    """ROUGE-1 of two files, and the notes."""
+    line = ("evaluate", "--predictions", files[0], "--references", files[1], "--rouge_types", "rouge1")
+    output, notes, _ = run(*line, "--format", "json")
+    return json.loads(output)["rouge"]["rouge1"]["predictions"]["fmeasure"], notes
+
+
+# xuzhougeng/wisp-science#403, PriyaSarkarIITB/Language_Processing#7
+@pytest.mark.parametrize(
+    ("name", "start", "format"),
+    [
+        ("a.pdf", b"%PDF-1.4\n", "a PDF document"),
+        ("a.docx", b"PK\3\4", "a ZIP archive, such as .docx"),
+        ("a.rtf", rb"{\rtf1 a}", "an RTF document"),
+        ("a.txt.gz", b"\x1f\x8b\x08", "compressed by gzip"),
+    ],
+)
+def test_documents_of_other_formats_are_no_texts(run, tmp_path, name, start, format):
+    (tmp_path / name).write_bytes(start)
+    for command in ("extract", "summarize"):
+        assert f"{name} is {format}" in run(command, name)[1]
+    (tmp_path / "a.jsonl").write_bytes(start)
+    assert f"a.jsonl is {format}" in run("extract", "a.jsonl")[1]
+
+
+# huggingface/datasets#2662
+def test_a_url_is_no_missing_file(run):
+    for argv in (("extract", "https://a.org/b.txt"), ("data", "https://a.org/b.csv"), ("summarize", "s3://a/b.txt")):
+        assert "is a URL: download it, and name the file" in run(*argv)[1]
+
+
+# huggingface/datasets#2578: the Pile and most corpora after it
+def test_corpora_may_be_compressed_by_zstandard(tmp_path):
+    lines = "".join(json.dumps(ROW) + "\n" for _ in range(3)).encode()
+    frame = pa.compress(lines, "zstd", asbytes=True)
+    # frames follow each other in files that several processes wrote
+    (tmp_path / "a.jsonl.zst").write_bytes(frame + frame)
+    loaded = load(Corpus(train_file=str(tmp_path / "a.jsonl.zst")), str(tmp_path / "cache"))["train"]
+    assert loaded.to_list() == [ROW] * 6
+    (tmp_path / "b.jsonl.zst").write_bytes(frame[:-9])
+    with pytest.raises(ValueError, match=r"b.jsonl.zst: not a complete .zst file"):
+        load(Corpus(train_file=str(tmp_path / "b.jsonl.zst")), str(tmp_path / "cache"))
+
+
+# mechatroner/vscode_rainbow_csv#108, tspence/csharp-csv-reader#28
+def test_a_line_for_excel_is_no_header(tmp_path):
+    (tmp_path / "a.csv").write_text('sep=;\ntext;summary\n"A; b";c, d\ne\n', encoding="utf-8")
+    with pytest.raises(ValueError, match=r"a.csv, line 4: 1 fields, but the header names 2"):
+        load(Corpus(train_file=str(tmp_path / "a.csv")), str(tmp_path / "cache"))
+    (tmp_path / "a.csv").write_text('SEP=;\r\ntext;summary\r\n"A; b";c, d\r\n', encoding="utf-8", newline="")
+    (row,) = load(Corpus(train_file=str(tmp_path / "a.csv")), str(tmp_path / "cache"))["train"]
+    assert row == {"document": "A; b", "summary": "c, d"}
+
+
+# facebookresearch/fairseq#3000, microsoft/MASS#124: sorted by length, with the scores
+def test_output_of_fairseq_is_read(run, tmp_path):
+    lines = []
+    for number in (1, 0):
+        text = TEXTS[number]
+        lines += [f"S-{number}\ta document", f"T-{number}\t{text}"]
+        for score in ("-0.4", "-1.2e-05"):
+            lines += [f"{letter}-{number}\t{score}\t{text}" for letter in "HD"]
+            text = "another hypothesis"
+        lines += [f"P-{number}\t-0.4 -0.3"]
+    (tmp_path / "all.txt").write_text("\n".join(["INFO | fairseq_cli.generate", *lines]))
+    (tmp_path / "h.txt").write_text("\n".join(line for line in lines if line.startswith("H-")))
+    (tmp_path / "r.txt").write_text("\n".join(TEXTS))
+    for files in (("all.txt", "r.txt"), ("h.txt", "r.txt"), ("r.txt", "all.txt")):
+        score, notes = scored(run, *files)
+        assert score == 100
+        assert "from the output of fairseq-generate, in the order of its source" in notes
+
+
+# pltrdy/files2rouge#22, bheinzerling/pyrouge#26, potsawee/longsum0#2
+def test_folders_have_a_text_in_each_file(run, tmp_path):
+    for folder, name in (("decoded", "{:06}_decoded.txt"), ("reference", "ref.{}.txt")):
+        (tmp_path / folder).mkdir()
+        for number, text in enumerate(TEXTS * 6):
+            (tmp_path / folder / name.format(number)).write_text(f"{text}\nIt is text {number}.\n")
+    assert scored(run, "decoded", "reference")[0] == 100
+    (tmp_path / "reference" / "ref.3.txt").rename(tmp_path / "reference" / "ref.30.txt")
+    _, notes, status = run("evaluate", "--predictions", "decoded", "--references", "reference")
+    assert (status, "decoded, file 000003_decoded.txt has the id '3' and reference, file ref.4.txt" in notes) == (
+        2,
+        True,
+    )
+    assert "decoded/ is a folder: name its files, as in decoded/*.txt" in run("extract", "decoded/")[1]
+
+
+# EleutherAI/lm-evaluation-harness#2949: the measures are those of the filtered answers
+def test_filtered_answers_are_the_predictions(run, tmp_path):
+    rows = [{"resps": [[f"Sure. {text} Bye."]], "filtered_resps": [text]} for text in TEXTS]
+    (tmp_path / "p.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "r.txt").write_text("\n".join(TEXTS))
+    assert scored(run, "p.jsonl", "r.txt")[0] == 100
+
+
+# garabik/grc#20, noahmorrison/chevron#26
+def test_predictions_may_come_from_a_pipe(run, tmp_path):
+    (tmp_path / "r.txt").write_text("\n".join(TEXTS))
+    os.mkfifo(tmp_path / "p")
+    writer = threading.Thread(target=(tmp_path / "p").write_text, args=["\n".join(TEXTS)])
+    writer.start()
+    assert scored(run, "p", "r.txt")[0] == 100
+    writer.join()
+
+
+def test_loops_of_links_are_missing_files(run, tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    _, notes, status = run("evaluate", "--predictions", "loop", "--references", "loop")
+    assert (status, "loop does not exist" in notes) == (2, True)
+
+
+# rspeer/python-ftfy#78, mjmlio/mjml#1775
+@pytest.mark.parametrize("command", ["extract", "summarize"])
+def test_an_output_replaces_no_input(run, tmp_path, command):
+    (tmp_path / "a.txt").write_text("A ferry sank. Nobody was hurt.")
+    (tmp_path / "link").symlink_to("a.txt")
+    _, notes, status = run(command, "a.txt", "--output", "link")
+    assert (status, "--output link: would replace the input; give it another name" in notes) == (2, True)
+
+
+# lzakharov/csv2md#33, microsoft/markitdown#2266
+def test_cells_of_tables_are_one_line():
+    table = markdown_table(["a\nb"], [["c|d"], ["e\\|f\r\n"]])
+    assert table.splitlines()[2:] == ["| c\\|d   |", "| e\\\\\\|f |"]
+
+
+# aws-samples/genai-quickstart-pocs#97, Palashio/libra#357: a summary beside each row of a file
+@pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.gz", "out.csv", "out.parquet"])
+def test_the_rows_of_a_file_become_a_file(run, tmp_path, name):
+    rows = [{"id": number, "text": f"We present parser {number}.", "of": ["a", 'b "c"']} for number in range(3)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    line = ("summarize", "rows.jsonl", "--text_column", "text", "--num_beams", "1", "--max_new_tokens", "2")
+    _, notes, status = run(*line, "--rows_per_shard", "2", "--output", name)
+    assert (status, f"3 rows summarized: {name}\n" in notes) == (0, True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [name, "rows.jsonl"]
+    if name == "out.parquet":
+        written = pq.read_table(name).to_pylist()
+    elif name == "out.csv":
+        with open(name, encoding="utf-8", newline="") as file:
+            written = [{**row, "id": int(row["id"]), "of": json.loads(row["of"])} for row in csv.DictReader(file)]
+    else:
+        with (gzip.open if name.endswith("gz") else open)(name, "rt", encoding="utf-8") as lines:
+            written = list(map(json.loads, lines))
+    assert [{key: row[key] for key in rows[0]} for row in written] == rows
+    assert all(row["summary"] and row["error"] == "" for row in written)
+    for wrong, problem in (("rows.jsonl", "would replace the input"), ("no.arrow", "must be a .parquet, .jsonl,")):
+        assert f"--output {wrong}: {problem}" in run(*line, "--output", wrong)[1]
+
+
+# dates and other types of pyarrow, which .parquet files kept
+def test_types_of_arrow_files_are_kept(tmp_path):
+    table = pa.table(
+        {"text": ["a b"], "date": [datetime.datetime(2024, 1, 1)], "cat": pa.array(["u"]).dictionary_encode()}
+    )
+    with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table)
+    rows = FileRows([tmp_path / "a.arrow"])
+    assert (rows.number, rows.schema.field("date").type) == (1, table.schema.field("date").type)
+    assert rows.schema.field("cat").type == pa.string()
+
+
+def test_a_file_without_readable_rows_is_reported(run, tmp_path):
+    (tmp_path / "a.json").write_text('[["A ferry sank."]]')
+    _, notes, status = run("summarize", "a.json", "--text_column", "text", "--output", "out")
+    assert (status, "a.json, row 1: a row must be an object, but is list" in notes) == (2, True)
+
+
+# huggingface/diffusers#3204, #4250: the error was about a configuration or a repository
+@pytest.mark.parametrize("command", ["summarize", "export"])
+def test_a_model_is_a_folder(run, tmp_path, command):
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    (tmp_path / "a.txt").write_text("A ferry sank.")
+    more = ("--to", "onnx", "--output", "out") if command == "export" else ("a.txt", "--model")
+    for model, problem in (
+        ("model.safetensors", "is a file: name the folder of the checkpoint"),
+        ("https://huggingface.co/a/b", "is a URL: name the repository"),
+    ):
+        argv = (command, model, *more) if command == "export" else (command, *more, model)
+        assert f"{model} {problem}" in run(*argv)[1]
+
+
+def test_an_empty_name_of_a_model_is_told(run, tmp_path):
+    (tmp_path / "a.txt").write_text("A ferry sank.")
+    assert "no --model: using arxiv-tldr" in run("summarize", "a.txt", "--model", "", "--max_new_tokens", "2")[1]

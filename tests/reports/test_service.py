@@ -1,0 +1,67 @@
+"""Requests as clients of other languages, proxies and programs without `Host` send them."""
+
+import socket
+from urllib.parse import urljoin, urlsplit
+
+import httpx
+import pytest
+
+from hf_summ.common.files import shared_name
+from hf_summ.pretrained import bundled_model, graphs_of
+from hf_summ.runtimes import OnnxSummarizer
+from hf_summ.serving.server import bind
+from tests.serving.conftest import served
+
+DOCUMENT = "We present a parser."
+
+
+@pytest.fixture(scope="module")
+def address():
+    """The URL of a service on this machine, as `hf-summ serve` starts it."""
+    settings = {"num_beams": 1, "max_new_tokens": 2}
+    with served(lambda: OnnxSummarizer(bundled_model("arxiv-tldr"), **settings), allowed_hosts="127.0.0.1") as running:
+        yield running.address
+
+
+# uvicorn and nginx: `proxy_pass` sends HTTP/1.0, health checks of load balancers send no `Host`
+def test_requests_without_host_are_of_no_page(address):
+    with socket.create_connection((urlsplit(address).hostname, urlsplit(address).port)) as plain:
+        plain.sendall(b"GET /health HTTP/1.0\r\n\r\n")
+        answer = b"".join(iter(lambda: plain.recv(10_000), b""))
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    # the root's dot, as in the names of services in Kubernetes
+    assert httpx.get(f"{address}/health", headers={"Host": "127.0.0.1.:80"}).status_code == 200
+    refused = httpx.get(f"{address}/health", headers={"Host": "evil.example"})
+    assert refused.json() == {"error": "the service is not named 'evil.example': name it with --allowed_hosts"}
+
+
+# google/gson#2780, #692: maps of Gson have numbers of one type, as those of JavaScript and Lua
+def test_numbers_may_have_a_decimal_point(address):
+    for number, status in ((2, 200), (2.0, 200), (2.5, 422), ("2", 422), (1e400, 422)):
+        body = {"inputs": DOCUMENT, "parameters": {"max_new_tokens": number}}
+        answer = httpx.post(address, content=repr(body).replace("'", '"').replace("inf", "1e400"))
+        assert answer.status_code == status, answer.text
+
+
+# fastapi/fastapi#28, #1294, vllm-project/vllm#2341: paths below one that a proxy removes
+def test_the_description_of_the_service_has_relative_paths(address):
+    page = httpx.get(f"{address}/docs").text
+    assert (
+        urljoin("https://a.org/summ/docs", page.partition("url: '")[2].partition("'")[0])
+        == "https://a.org/summ/openapi.json"
+    )
+    (server,) = httpx.get(f"{address}/openapi.json").json()["servers"]
+    assert urljoin("https://a.org/summ/openapi.json", server["url"]) == "https://a.org/summ/"
+    assert "POST /" in httpx.post(f"{address}/summarize", json={"inputs": DOCUMENT}).json()["error"]
+
+
+def test_a_host_without_address_is_named():
+    # the message is the resolver's, which depends on the network
+    with pytest.raises(
+        ValueError, match=r"cannot listen on no\.such\.invalid: (?!Unknown error)\w.*; name another port or"
+    ):
+        bind("no.such.invalid", 0)
+
+
+def test_graphs_have_the_name_of_their_model(address):
+    assert shared_name(str(graphs_of("arxiv-tldr"))) == "arxiv-tldr"
