@@ -108,7 +108,7 @@ def test_model_with_a_frozen_bert_is_sharded(settings, bert_folder, tmp_path):
 
 @pytest.mark.thorough
 def test_recurrent_model_over_two_processes(settings, tmp_path):
-    fit_processor(["a vocabulary of other words"], units="words", tags="none").save_pretrained(tmp_path / "words")
+    fit_processor(["other words"] * 2, units="words", tags="none").save_pretrained(tmp_path / "words")
     # without latent variables, whose noise differs between processes
     sizes = {"embedding_size": 12, "hidden_size": 16, "latent_size": 0, "copy": True, "tie_output": True}
     path = settings(

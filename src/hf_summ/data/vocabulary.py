@@ -79,8 +79,8 @@ def fit_vocabulary(
         digits_as_hash: whether each digit is read as `#`, as in Gigaword's distribution.
 
     Raises:
-        ValueError: unknown units, a corpus without text, or a `vocab_size` that is too small for the special tokens and
-            the minimum of these units: 256 bytes, or one word or character.
+        ValueError: unknown units, a corpus without text, one whose units are all too rare, or a `vocab_size` that is
+            too small for the special tokens and the minimum of these units: 256 bytes, or one word or character.
     """
     check_choice("`units`", units, UNITS)
     check_integer("min_frequency", min_frequency, 0, _MAX_SIZE)
@@ -113,6 +113,8 @@ def fit_vocabulary(
         # otherwise the mark of the preceding space would make it a word
         texts = (text.replace(unknown, " ") for text in texts)
     tokenizer.train_from_iterator(texts, trainer)
+    if tokenizer.get_vocab_size() == len(SPECIAL_TOKENS):
+        raise ValueError(f"the vocabulary is empty, as no {units} occur {min_frequency} times: lower `min_frequency`")
     tokenizer.post_processor = _ending(tokenizer, units)
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
