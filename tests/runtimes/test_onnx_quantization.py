@@ -16,7 +16,7 @@ WIDTH, OUTPUTS = 24, 40
 
 def graph(folder, weight: torch.Tensor, bias: torch.Tensor | None, kind: str, least_weights: int = 0) -> Graph:
     """x Wᵀ + b in 8 bits, or the rows of W that x names, as torch exports them."""
-    names, constants = ["x", "w"], {"w": weight.T if kind == "MatMul" else weight}
+    names, constants = ["x", "w"], {"w": weight.T if kind in ("MatMul", "Scan") else weight}
     if kind == "Gather":
         nodes = [helper.make_node("Gather", ["w", "x"], ["y"], name="node")]
     elif kind == "Gemm":
@@ -28,6 +28,13 @@ def graph(folder, weight: torch.Tensor, bias: torch.Tensor | None, kind: str, le
         constants |= {"start": torch.tensor([5]), "end": torch.tensor([5 + OUTPUTS]), "axis": torch.tensor([0])}
         sliced = helper.make_node("Slice", [*constants], ["t"], name="part")
         nodes = [sliced, helper.make_node("Gemm", ["x", "t"], ["y"], transB=1, name="node")]
+    elif kind == "Scan":
+        # a product in a loop over the rows
+        row, product = (helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("row", "product"))
+        body = helper.make_graph(
+            [helper.make_node("MatMul", ["row", "w"], ["product"], name="node")], "b", [row], [product]
+        )
+        nodes = [helper.make_node("Scan", ["x"], ["y"], body=body, num_scan_inputs=1)]
     else:
         transposed = [helper.make_node("Transpose", ["w"], ["t"], name="turn")] if kind == "Transpose" else []
         nodes = [*transposed, helper.make_node("MatMul", ["x", "t" if transposed else "w"], ["y"], name="node")]
@@ -72,9 +79,10 @@ def test_a_row_does_not_depend_on_the_rows_beside_it(tmp_path):
         np.testing.assert_array_equal(run({"x": rows[index : index + 1]})["y"], together[index : index + 1])
 
 
-def test_sums_of_the_largest_products_are_exact(tmp_path):
+@pytest.mark.parametrize("kind", ["MatMul", "Scan"])
+def test_sums_of_the_largest_products_are_exact(tmp_path, kind):
     # of pairs that do not fit in 16 bits
-    outputs = graph(tmp_path, torch.ones(OUTPUTS, WIDTH), None, "MatMul")({"x": torch.ones(3, WIDTH)})["y"]
+    outputs = graph(tmp_path, torch.ones(OUTPUTS, WIDTH), None, kind)({"x": torch.ones(3, WIDTH)})["y"]
     np.testing.assert_allclose(outputs, WIDTH, rtol=0.01)
 
 

@@ -14,20 +14,24 @@ from hf_summ.runtimes.onnx_search import BEST_TOKENS, BEST_TOTALS, FORBIDDEN, NU
 
 
 # with fewer tokens than a block has, with whole blocks, and with padding
-@pytest.mark.parametrize("vocab_size", [7, 130, 997, 8000])
-def test_candidates_are_the_best_tokens_that_are_not_forbidden(vocab_size, tmp_path):
+@pytest.mark.parametrize(
+    ("vocab_size", "are_log_probs"), [(7, False), (130, False), (997, False), (8000, False), (8000, True)]
+)
+def test_candidates_are_the_best_tokens_that_are_not_forbidden(vocab_size, are_log_probs, tmp_path):
     rows, number = 3, 5
     shape = ["rows", 1, vocab_size]
     values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in ("scores", "logits")]
     graph = helper.make_graph([helper.make_node("Identity", ["scores"], ["logits"])], "step", values[:1], values[1:])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
-    add_candidates(model, vocab_size)
+    add_candidates(model, vocab_size, are_log_probs)
     onnx.save(model, tmp_path / "step.onnx")
 
     generator = np.random.default_rng(0)
     scores = generator.normal(size=(rows, 1, vocab_size)).astype(np.float32)
     totals = generator.normal(size=(rows, 1)).astype(np.float32)
-    log_probabilities = scores[:, 0] - np.log(np.exp(scores[:, 0]).sum(1, keepdims=True))
+    # log-probabilities are not normalized again
+    norm = 0 if are_log_probs else np.log(np.exp(scores[:, 0]).sum(1, keepdims=True))
+    log_probabilities = scores[:, 0] - norm
     # the best two of the first row
     forbidden = np.array([(0, token) for token in np.argsort(-log_probabilities[0])[:2]])
     log_probabilities[forbidden[:, 0], forbidden[:, 1]] = -np.inf

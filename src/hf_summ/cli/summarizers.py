@@ -16,8 +16,7 @@ from hf_summ.common.files import check_hub_reachable
 from hf_summ.common.flags import flag, flags_in, names, values_of
 from hf_summ.common.messages import delay_bars, nearest, one_line, print_note
 from hf_summ.common.processes import threads_for
-from hf_summ.data.columns import DOCUMENT_COLUMNS, PREDICTION_COLUMNS, REFERENCE_COLUMNS
-from hf_summ.data.lists import MEANINGS
+from hf_summ.data.columns import DOCUMENT_COLUMNS, MEANINGS, PREDICTION_COLUMNS, REFERENCE_COLUMNS
 from hf_summ.data.marks import notes_on_marks
 from hf_summ.data.rows import ROW_FILES, check_is_plain, kind_of_file
 from hf_summ.models.checks import RUNTIME_FILE, Range, check_own_settings

@@ -3,7 +3,6 @@
 import errno
 import functools
 import glob
-import hashlib
 import os
 import platform
 import re
@@ -200,7 +199,7 @@ def content_hash(path: str | os.PathLike) -> str:
     """
     if os.path.isdir(path):
         hashes = (f"{file.name} {content_hash(file)}" for file in sorted(Path(path).iterdir()))
-        return hashlib.sha256("\n".join(hashes).encode()).hexdigest()[:16]
+        return _sha256("\n".join(hashes).encode())[:16]
     state = os.stat(path)
     # archives and copies keep the time of the last change, but only the system sets that of the inode
     return _hash_of_file(os.fspath(path), state.st_size, state.st_mtime_ns, state.st_ctime_ns)
@@ -208,10 +207,19 @@ def content_hash(path: str | os.PathLike) -> str:
 
 @functools.cache
 def _hash_of_file(path: str, *state: int) -> str:
+    import hashlib
+
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 
 
 def hash_of_code(files: Iterable[str]) -> str:
     """A hash of the code that converts texts; results cached by other code are not used."""
-    return hashlib.sha256(b"".join(Path(file).read_bytes() for file in sorted(files))).hexdigest()
+    return _sha256(b"".join(Path(file).read_bytes() for file in sorted(files)))
+
+
+def _sha256(content: bytes) -> str:
+    # its import, which loads OpenSSL, takes time
+    import hashlib
+
+    return hashlib.sha256(content).hexdigest()

@@ -56,6 +56,12 @@ PREFIX_COLUMN = "prefix"
 WORD_TAGS = "word_tags"
 # chosen column -> the column for its values if they are lists
 LIST_COLUMNS = {"document": "documents", "summary": "references"}
+# what a list in a column is -> how that is told
+MEANINGS = {
+    "sentences": "the sentences of one text",
+    "documents": "several documents",
+    "references": "several references",
+}
 
 
 def choose_columns(

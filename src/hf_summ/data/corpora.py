@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from hf_summ.common.files import moved_into_place
 from hf_summ.common.flags import flag, names
-from hf_summ.data.lists import MEANINGS
+from hf_summ.data.columns import MEANINGS
 from hf_summ.data.raw_formats import DATA_FORMATS, DataFormat, format_of
 
 if TYPE_CHECKING:

@@ -6,18 +6,12 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
 
-from hf_summ.data.columns import LIST_COLUMNS, has_text
+from hf_summ.data.columns import LIST_COLUMNS, MEANINGS, has_text
 from hf_summ.data.marks import SENTENCE_TAGS
 from hf_summ.models.text_documents import IDEOGRAPHS
 
 logger = logging.getLogger(__name__)
 
-# what a list is -> how that is told
-MEANINGS = {
-    "sentences": "the sentences of one text",
-    "documents": "several documents",
-    "references": "several references",
-}
 # lists whose members have at most so many ends of sentences within are of sentences; near it, the guess is doubtful
 _MOST_ENDS, _DOUBT = 0.3, 0.15
 # more documents on average may be paragraphs of one

@@ -8,7 +8,6 @@ import math
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sized
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, Literal, get_args
@@ -158,7 +157,9 @@ def check_integer(name: str, value: Any, least: int, most: int | None = None, wh
     if value < least:
         raise ValueError(f"`{name}` is {value}, but must be at least {least}{why}")
     if most is not None and value > most:
-        # Decimal, as a float holds no integer of 400 digits
+        # imported late, as it takes time; a float holds no integer of 400 digits
+        from decimal import Decimal
+
         raise ValueError(f"`{name}` is {Decimal(int(value)):.4g}, but must be at most {most}{why}")
 
 

@@ -278,7 +278,7 @@ class Texts:
         self.ids = np.concatenate((self.ids, tokens), axis=1)
         self._written[self._documents, self.length] = tokens[:, 0]
         self.length += 1
-        self.is_done = self.is_done | np.isin(tokens[:, 0], self._ends)
+        self.is_done = self.is_done | _are_among(tokens[:, 0], self._ends)
         return np.arange(len(tokens))
 
     def select(self, documents: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -357,7 +357,7 @@ class Beams:
             totals = np.where(np.arange(self.number) < width[:, None], totals, -np.inf)
         if self._config.ngram_blocking == "beam":
             self._keep_repetitions(totals)
-        is_end = np.isin(tokens, self._ends) | (self.length + 1 == self._max_length)
+        is_end = _are_among(tokens, self._ends) | (self.length + 1 == self._max_length)
         best = [candidates[:, : self.number] for candidates in (totals, rows, beams, tokens)]
         # further candidates only replace beams that end
         if is_end.any():
@@ -382,7 +382,7 @@ class Beams:
         scores = totals / length**penalty
         if self._config.beam_stopping == "drgd":
             # DRGD's program does not count the end token: beams that stop without it have one token more
-            scores = np.where(np.isin(tokens, self._ends), scores, totals / (length + 1) ** penalty)
+            scores = np.where(_are_among(tokens, self._ends), scores, totals / (length + 1) ** penalty)
         scores = np.where(is_finished, scores, -np.inf)
         scores = np.concatenate((self._finished_scores[self._documents], scores), axis=1)
         written = np.concatenate((self._finished[self._documents], written), axis=1)
@@ -451,11 +451,16 @@ class Beams:
     def _defer_short(self, least: int) -> None:
         """Move finished beams with fewer tokens behind those with enough, if there are any."""
         tokens = self._finished[:, :, 0, self._prompt_length :]
-        is_short = ((tokens >= 0) & ~np.isin(tokens, self._ends)).sum(-1) < least
+        is_short = ((tokens >= 0) & ~_are_among(tokens, self._ends)).sum(-1) < least
         scores = np.where(is_short & ~is_short.all(1, keepdims=True), _ABSENT, self._finished_scores)
         order = _best(scores, self.number)
         self._finished_scores = np.take_along_axis(scores, order, 1)
         self._finished = np.take_along_axis(self._finished, order[..., None, None], 1)
+
+
+def _are_among(tokens: np.ndarray, ends: Sequence[int]) -> np.ndarray:
+    # several times as fast as `np.isin` for few
+    return (tokens[..., None] == np.asarray(ends, np.int64)).any(-1)
 
 
 def _best(scores: np.ndarray, number: int) -> np.ndarray:

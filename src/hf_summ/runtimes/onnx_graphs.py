@@ -70,9 +70,13 @@ def write_graphs(model: PreTrainedModel, folder: Path, int8: bool = False) -> No
             states = {name: outputs[name] for name in states}
         # names of tensors in a graph must differ
         names = [f"{NEXT}{name}" if name in states else name for name in outputs]
-        # pointers add a score for each position of the source
-        points = getattr(model, "_points", False)
-        _write(write, {**step, **states}, names, folder / WRITE, int8, model.config.vocab_size, points)
+        candidates = {
+            "vocab_size": model.config.vocab_size,
+            "are_log_probs": getattr(model.config, "copy", False),
+            # pointers add a score for each position of the source
+            "points": getattr(model, "_points", False),
+        }
+        _write(write, {**step, **states}, names, folder / WRITE, int8, **candidates)
         bar.update()
 
 
@@ -108,8 +112,7 @@ class _Read(nn.Module):
         cache, last = outputs[CACHE], encoded.last_hidden_state
         source = {}
         for index, layer in enumerate(cache.cross_attention_cache.layers):
-            # as the steps' products read the keys
-            source |= {f"{SOURCE}keys.{index}": layer.keys.mT, f"{SOURCE}values.{index}": layer.values}
+            source |= {f"{SOURCE}keys.{index}": _turned(layer.keys), f"{SOURCE}values.{index}": layer.values}
         # by their shapes alone: a graph of `zeros_like` would contain the decoder's layers
         states = {
             name: value.new_zeros((value[:, :, :0] if name.split(".")[1] in _KEYS_AND_VALUES else value).shape)
@@ -120,6 +123,11 @@ class _Read(nn.Module):
             start = decoder.start_states(last, getattr(encoded, "last_states", mask.bool()), last.shape[0])
             states |= {f"{STATE}{name}.0": value for name, value in start.items()}
         return {LAST: last, **source, **states}
+
+
+def _turned(keys: torch.Tensor) -> torch.Tensor:
+    """Keys (B, H, S, D) as steps read them, or back: those of one head, as in additive attention, by columns."""
+    return keys.mT if keys.shape[1] == 1 else keys
 
 
 class _Write(nn.Module):
@@ -174,7 +182,7 @@ def _cache_of(inputs: Mapping[str, torch.Tensor]) -> SharedSourceCache:
         else:
             layer.update(states[index]["keys"], states[index]["values"])
     for index in sorted(source):
-        cache.cross_attention_cache.update(source[index]["keys"].mT, source[index]["values"], index)
+        cache.cross_attention_cache.update(_turned(source[index]["keys"]), source[index]["values"], index)
         cache.is_updated[index] = True
     return cache
 
@@ -198,10 +206,9 @@ def _write(
     outputs: list[str],
     file: Path,
     int8: bool,
-    vocab_size: int | None = None,
-    points: bool = False,
+    **candidates: Any,
 ) -> None:
-    """Write a module's graph; with `vocab_size`, the graph returns the best continuations too, as `add_candidates`."""
+    """Write a module's graph; with arguments of `add_candidates`, it returns the best continuations too."""
     auto = torch.export.Dim.AUTO
     shapes = {
         name: {index: auto for index, size in enumerate(value.shape) if size in _SIZES or name in _WINDOWS}
@@ -217,8 +224,8 @@ def _write(
         add_window_sizes(graph.graph, windows.window_size, windows.stride)
     if int8:
         quantize(graph)
-    if vocab_size is not None:
-        add_candidates(graph, vocab_size, points)
+    if candidates:
+        add_candidates(graph, **candidates)
     save(graph, file)
 
 

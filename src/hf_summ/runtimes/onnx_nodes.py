@@ -54,10 +54,11 @@ def clear_traces(graph: onnx.GraphProto) -> None:
                 clear_traces(attribute.g)
 
 
-def add_candidates(model: ModelProto, vocab_size: int, points: bool = False) -> None:
+def add_candidates(model: ModelProto, vocab_size: int, are_log_probs: bool = False, points: bool = False) -> None:
     """Add the best continuations to a graph with `logits` (R, 1, V), in place.
 
-    With `points`, there are more logits than words, by a number that only a step determines.
+    With `are_log_probs`, the logits are log-probabilities, as of models that copy. With `points`, there are more logits
+    than words, by a number that only a step determines.
 
     Further inputs are `forbidden` (P, 2), pairs of a row and a token; `totals` (R, 1), the rows' scores so far; and
     `number` (1,), the number of continuations of a row. Further outputs are their totals and tokens, (R, number), best
@@ -90,8 +91,10 @@ def add_candidates(model: ModelProto, vocab_size: int, points: bool = False) -> 
     def _name(value: str) -> str:
         return f"candidates.{value}" if value in constants else value
 
-    # the norm by LogSoftmax, as ReduceLogSumExp takes ten times as long
-    scores = node("LogSoftmax", node("Reshape", "logits", "row"), axis=-1)
+    scores = node("Reshape", "logits", "row")
+    if not are_log_probs:
+        # the norm by LogSoftmax, as ReduceLogSumExp takes ten times as long
+        scores = node("LogSoftmax", scores, axis=-1)
     pairs = node("Gather", node("Shape", FORBIDDEN), "first")
     forbidding = helper.make_tensor("value", TensorProto.FLOAT, [1], [-np.inf])
     scores = node("ScatterND", scores, FORBIDDEN, node("ConstantOfShape", pairs, value=forbidding))

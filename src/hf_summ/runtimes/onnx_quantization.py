@@ -57,21 +57,23 @@ class _Quantizer:
         }
         self.constants = {
             "int8.last": np.array([-1]),
-            "int8.tiny": np.array(np.finfo(np.float32).tiny),
             "int8.step": np.array(1 / 127, np.float32),
             "int8.zero": np.array(128, np.uint8),
         }
-        # nodes that share a matrix share its integers, but for two products
-        self._multiplied: set[str] = set()
-        self._names: dict[bytes, tuple[str, str]] = {}
+        # an embedding's matrix -> the names of its integers and scales
+        self._embeddings: dict[bytes, tuple[str, str]] = {}
 
     def nodes(self, nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
         """The nodes in 8 bits, also in loops."""
         for node in nodes:
-            for loop in (attribute.g.node for attribute in node.attribute if attribute.g.node):
-                replaced = list(self.nodes(loop))
-                del loop[:]
-                loop.extend(replaced)
+            for loop in (attribute.g for attribute in node.attribute if attribute.g.node):
+                outside = set(self.constants)
+                replaced = list(self.nodes(loop.node))
+                del loop.node[:]
+                loop.node.extend(replaced)
+                # ONNX Runtime's conversion for AVX2, without which sums saturate, reads a loop's own constants only
+                own = [name for name in self.constants if name not in outside]
+                loop.initializer.extend(numpy_helper.from_array(self.constants.pop(name), name) for name in own)
             matrix = (
                 self._matrices.get(node.input[_MATRIX_INPUTS[node.op_type]]) if node.op_type in _MATRIX_INPUTS else None
             )
@@ -92,19 +94,22 @@ class _Quantizer:
         """Replacement for a product of rows and a matrix."""
         (rows, _, *bias), (output,), name = node.input, node.output, f"int8.{node.name}"
         is_transposed = any(attribute.name == "transB" and attribute.i for attribute in node.attribute)
-        integers, scales = self._integers(matrix if is_transposed else matrix.T)
-        if integers in self._multiplied:
-            # ONNX Runtime's conversion for AVX2 fails if two products share their integers
-            self.constants[f"{name}.integers"] = self.constants[integers]
-            integers = f"{name}.integers"
-        self._multiplied.add(integers)
+        outputs = matrix if is_transposed else matrix.T
+        # ONNX Runtime's conversion for AVX2 fails if two products share their integers
+        if (shared := self._embeddings.pop(outputs.tobytes(), None)) is not None:
+            integers, scales = shared
+            yield helper.make_node("Transpose", [integers], [f"{name}.matrix"])
+        else:
+            scales = f"{name}.scales"
+            levels, self.constants[scales] = _quantized(outputs)
+            # as products read it, as transposing takes most of the time of loading
+            self.constants[f"{name}.matrix"] = np.ascontiguousarray(levels.T)
         # on loading, equal nodes for several products of the same rows are merged
         yield helper.make_node("Abs", [rows], [f"{name}.sizes"])
-        yield helper.make_node("ReduceMax", [f"{name}.sizes", "int8.last"], [f"{name}.largest"])
-        yield helper.make_node("Max", [f"{name}.largest", "int8.tiny"], [f"{name}.range"])
+        yield helper.make_node("ReduceMax", [f"{name}.sizes", "int8.last"], [f"{name}.range"])
+        # a row of zeros has undefined levels, but its products are multiplied by 0
         yield helper.make_node("Div", [rows, f"{name}.range"], [f"{name}.shares"])
         yield helper.make_node("QuantizeLinear", [f"{name}.shares", "int8.step", "int8.zero"], [f"{name}.levels"])
-        yield helper.make_node("Transpose", [integers], [f"{name}.matrix"])
         factors = [f"{name}.levels", f"{name}.matrix", "int8.step", scales, "int8.zero"]
         yield helper.make_node("MatMulIntegerToFloat", factors, [f"{name}.products"], domain=_MICROSOFT)
         yield helper.make_node("Mul", [f"{name}.products", f"{name}.range"], [f"{name}.scaled" if bias else output])
@@ -114,18 +119,18 @@ class _Quantizer:
     def embedding(self, node: NodeProto, matrix: np.ndarray) -> Iterator[NodeProto]:
         """Replacement for a look-up of a matrix's rows."""
         (_, ids), (output,), name = node.input, node.output, f"int8.{node.name}"
-        integers, scales = self._integers(matrix)
+        key = matrix.tobytes()
+        if key not in self._embeddings:
+            self._embeddings[key] = names = f"{name}.matrix", f"{name}.row_scales"
+            self.constants |= zip(names, _quantized(matrix), strict=True)
+        integers, scales = self._embeddings[key]
         yield helper.make_node("Gather", [integers, ids], [f"{name}.levels"])
         yield helper.make_node("Cast", [f"{name}.levels"], [f"{name}.floats"], to=TensorProto.FLOAT)
         yield helper.make_node("Gather", [scales, ids], [f"{name}.scales"])
         yield helper.make_node("Unsqueeze", [f"{name}.scales", "int8.last"], [f"{name}.column"])
         yield helper.make_node("Mul", [f"{name}.floats", f"{name}.column"], [output])
 
-    def _integers(self, matrix: np.ndarray) -> tuple[str, str]:
-        """The names of a matrix's integers and of its row scales."""
-        key = np.ascontiguousarray(matrix).tobytes()
-        if key not in self._names:
-            self._names[key] = names = f"int8.matrix.{len(self._names)}", f"int8.scales.{len(self._names)}"
-            values = quantize_weight(torch.tensor(matrix))
-            self.constants |= {name: value.numpy() for name, value in zip(names, values, strict=True)}
-        return self._names[key]
+
+def _quantized(matrix: np.ndarray) -> list[np.ndarray]:
+    """A matrix's integers, and its row scales."""
+    return [value.numpy() for value in quantize_weight(torch.tensor(matrix))]

@@ -178,8 +178,9 @@ def _merged(totals: np.ndarray, tokens: np.ndarray, beams: Beams | Texts) -> tup
     """The best continuations of each document, from those of its rows: totals, beams and tokens."""
     documents, width = len(beams.is_done), totals.shape[1]
     totals, tokens = totals.reshape(documents, -1), tokens.reshape(documents, -1)
-    order = np.argsort(-totals, axis=1, kind="stable")[:, : beams.candidates]
-    return np.take_along_axis(totals, order, 1), order // width, np.take_along_axis(tokens, order, 1)
+    order = (-totals).argsort(axis=1, kind="stable")[:, : beams.candidates]
+    rows = np.arange(documents)[:, None]
+    return totals[rows, order], order // width, tokens[rows, order]
 
 
 def processors(config: Any, ends: Sequence[int]) -> Iterator[Process]:
