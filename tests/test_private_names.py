@@ -52,7 +52,7 @@ USED = {
     type(CONFIG_MAPPING): "_extra_content",
     type(MODEL_MAPPING): "_extra_content",
     modeling_longt5: "_split_into_blocks",
-    HfQuantizer: "_process_model_after_weight_loading _process_model_before_weight_loading",
+    HfQuantizer: "_dequantize _process_model_after_weight_loading _process_model_before_weight_loading",
     PreTrainedTokenizerBase: "_processor_class",
     Dataset: "_fingerprint",
     IterableDataset: "_resolve_features",

@@ -25,7 +25,6 @@ SETTINGS = [
 ]
 # with a blank one, and several of one example
 EXAMPLES = [*DOCUMENTS, "", [DOCUMENTS[1], "", DOCUMENTS[2]], "Unfit wörds 新桥 </s> <unk>"]
-WARNINGS = "hf_summ.models.pipeline_long_documents"
 
 
 def plain(result):
