@@ -35,7 +35,7 @@ def test_words_of_a_language(run):
     [
         (["none.jsonl", "--output", "idf.json"], "^none.jsonl does not exist"),
         (["rows.jsonl", "--output", "no/idf.json"], "^--output no/idf.json: must be a file in an existing folder"),
-        (["rows.json", "--output", "rows.json"], "^--output rows.json: would replace the corpus; give the frequencies"),
+        (["rows.json", "--output", "rows.json"], "^--output rows.json: would replace the input; give it another name"),
         (["rows.jsonl", "--output", "idf.json", "--language", "Klingon"], "^--language is 'Klingon', but must be an"),
         (["rows.jsonl", "--output", "idf.json", "--text_column", "body"], "no column 'body'; the columns are article"),
     ],

@@ -1,7 +1,6 @@
 """`hf-summ idf`: document frequencies of a corpus's words, for the extractive stage."""
 
 import argparse
-from pathlib import Path
 
 from hf_summ.cli.summarizers import CORPUS_FILES, check_output_file
 from hf_summ.common.flags import add_flags
@@ -29,12 +28,9 @@ def run(arguments: argparse.Namespace) -> None:
     from hf_summ.data.loading import training_rows
     from hf_summ.extractive.frequencies import DocumentFrequencies
 
-    output = Path(arguments.output)
     check_output_file(arguments)
-    if output.resolve() in [Path(file).resolve() for file in arguments.files]:
-        raise ValueError(f"--output {output}: would replace the corpus; give the frequencies another name")
     language_code(arguments.language)
     documents = (row["document"] for row in training_rows(arguments.files, vars(arguments)))
     table = DocumentFrequencies.fit(documents, arguments.language)
-    table.save(output)
-    print(f"{output}: {len(table.frequencies)} words that occur in at least 2 of {table.documents} documents")
+    table.save(arguments.output)
+    print(f"{arguments.output}: {len(table.frequencies)} words that occur in at least 2 of {table.documents} documents")
