@@ -179,7 +179,11 @@ def test_the_rows_of_a_file_become_a_file(run, tmp_path, name):
             written = list(map(json.loads, lines))
     assert [{key: row[key] for key in rows[0]} for row in written] == rows
     assert all(row["summary"] and row["error"] == "" for row in written)
-    for wrong, problem in (("rows.jsonl", "would replace the input"), ("no.arrow", "must be a .parquet, .jsonl,")):
+    for wrong, problem in (
+        ("rows.jsonl", "would replace the input"),
+        ("no.arrow", "must be a .parquet"),
+        ("no.xlsx", "must be a .parquet"),
+    ):
         assert f"--output {wrong}: {problem}" in run(*line, "--output", wrong)[1]
 
 

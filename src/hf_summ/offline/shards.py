@@ -5,6 +5,7 @@ import gzip
 import json
 import math
 import os
+import re
 import shutil
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -27,6 +28,8 @@ from hf_summ.models.pipeline_documents import SOURCES
 _NAME = "shard-"
 FORMATS = {"parquet": ".parquet", "jsonl": ".jsonl.gz"}
 # the end of the name of a single file of all rows -> the format of its shards
+# of files, such as .xlsx, but not .v2
+_EXTENSION = re.compile(r"\.[A-Za-z]{2,5}")
 _FILES = {".parquet": "parquet", ".jsonl": "jsonl", ".jsonl.gz": "jsonl", ".csv": "jsonl"}
 # columns besides the summary: the document's number of tokens before truncation, the number of removed tokens, and why
 # there is no summary, or an empty string
@@ -98,7 +101,8 @@ class Plan:
         path = self.file or self.folder
         inputs = map(os.path.realpath, self.source.paths) if isinstance(self.source, FileRows) else ()
         problem = None
-        if self.file is None and kind_of_file(path) in ROW_FILES:
+        is_named_like_file = kind_of_file(path) in ROW_FILES or _EXTENSION.fullmatch(path.suffix)
+        if self.file is None and is_named_like_file and not path.is_dir():
             problem = f"must be a {', '.join(_FILES)} file, or a folder, which has no extension"
         elif self.file is not None and path.is_dir():
             problem = "is a folder, but named like a file"
