@@ -75,17 +75,23 @@ def test_help_explains_every_flag_of_ours_and_names_the_others(capsys):
     assert set(FLAGS) <= explained | named
 
 
+# Slurm and Kubernetes send SIGTERM, after which transformers saves if it is told to, and ends as if it had finished
 @pytest.mark.thorough
-def test_interrupted_training_says_how_it_goes_on(settings, tmp_path):
-    path = settings(max_steps=2000, save_strategy="steps", save_steps=2)
+@pytest.mark.parametrize(
+    ("sent", "status", "more"),
+    [(signal.SIGINT, 130, {}), (signal.SIGTERM, 143, {}), (signal.SIGTERM, 143, {"enable_jit_checkpoint": True})],
+)
+def test_interrupted_training_says_how_it_goes_on(settings, tmp_path, sent, status, more):
+    path = settings(max_steps=2000, save_strategy="steps", save_steps=2, **more)
     process = start("train", path, cwd=tmp_path)
     while last_complete_checkpoint("out") is None:
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(sent)
     _, errors = process.communicate()
-    assert process.returncode == 130, errors
+    assert process.returncode == status, errors
     assert "Traceback" not in errors
+    assert not (tmp_path / "out" / "train_results.json").exists()
     checkpoint = last_complete_checkpoint("out")
     assert errors.splitlines()[-1] == f"hf-summ: interrupted: rerun the command to resume from {checkpoint}"
 

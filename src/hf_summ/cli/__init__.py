@@ -6,9 +6,7 @@ import io
 import logging
 import os
 import re
-import signal
 import sys
-import threading
 from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
@@ -16,8 +14,9 @@ from typing import NoReturn
 
 from hf_summ import __version__
 from hf_summ.common.messages import brief, error_line, nearest, print_note, unknown_choice, unknown_flag
+from hf_summ.common.processes import INTERRUPTED, TERMINATED
 
-__all__ = ["end_on_sigterm", "main"]
+__all__ = ["main"]
 
 # only the given command's file is imported, as the libraries of others load slowly
 COMMANDS = {
@@ -42,9 +41,9 @@ COMMANDS = {
 }
 # commands that set up logging themselves
 _LOGGING = (["train"], ["table"])
-# the exit statuses with which a shell reports that these signals ended a command: 128 plus their number
-_INTERRUPTED, _BROKEN_PIPE, _TERMINATED = 130, 141, 143
 _INVALID = 2
+# as for `INTERRUPTED`, of SIGPIPE
+_BROKEN_PIPE = 141
 # commands whose result is what they print, unless they write it to --output
 _PRINTING = ("summarize", "extract", "evaluate", "compare-lms")
 
@@ -70,7 +69,7 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         # on a new line, below the progress bar
         print("\nhf-summ: interrupted: rerun the command to start over", file=sys.stderr)
-        return _INTERRUPTED
+        return INTERRUPTED
     except OSError as error:
         print(f"hf-summ: error: standard output: {error_line(error.strerror)}", file=sys.stderr)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -136,8 +135,8 @@ def _run(argv: list[str] | None, is_closed: bool) -> int:
     except BrokenPipeError:
         raise
     except (KeyboardInterrupt, SystemExit) as error:
-        status = getattr(error, "code", _INTERRUPTED)
-        if status not in (_INTERRUPTED, _TERMINATED) or not hasattr(arguments, "interrupted"):
+        status = getattr(error, "code", INTERRUPTED)
+        if status not in (INTERRUPTED, TERMINATED) or not hasattr(arguments, "interrupted"):
             raise
         print(f"\nhf-summ: interrupted: {arguments.interrupted}", file=sys.stderr)
         return status
@@ -168,12 +167,6 @@ def _notes_on_data() -> Generator[None]:
     finally:
         logger.removeHandler(notes)
         logger.setLevel(level)
-
-
-def end_on_sigterm() -> None:
-    """From now on, SIGTERM raises SystemExit, and the command ends as after Ctrl-C."""
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
 
 
 class _Help(argparse.HelpFormatter):

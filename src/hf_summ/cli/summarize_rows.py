@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hf_summ.checkpoints.decoding import extracts
-from hf_summ.cli import end_on_sigterm
 from hf_summ.cli.summarizers import (
     ExtractionFlags,
     LengthFlags,
@@ -21,6 +20,7 @@ from hf_summ.cli.summarizers import (
     read_phrases,
 )
 from hf_summ.common.flags import flag, values_of
+from hf_summ.common.processes import end_on_sigterm
 from hf_summ.models.checks import Range
 
 _OF_ROWS, _OF_HUB = ("text_column",), ("dataset_name",)

@@ -2,7 +2,7 @@
 
 import argparse
 
-from hf_summ.cli import end_on_sigterm
+from hf_summ.common.processes import end_on_sigterm
 
 
 def add_parser(commands) -> None:

@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hf_summ.cli import end_on_sigterm
 from hf_summ.cli.summarizers import PREDICTION_COLUMN, ColumnFlags
 from hf_summ.common.files import check_new_folder
 from hf_summ.common.flags import add_flags
 from hf_summ.common.messages import one_line
+from hf_summ.common.processes import end_on_sigterm
 from hf_summ.common.records import to_json
 
 # the names of `hf_summ.votes.PROTOCOLS`, whose import is slow

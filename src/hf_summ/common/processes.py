@@ -2,10 +2,13 @@
 
 import os
 import signal
+import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
 
+# the exit statuses with which a shell reports that Ctrl-C or SIGTERM ended a command: 128 plus the signal's number
+INTERRUPTED, TERMINATED = 130, 143
 # a container's CPU quota in cgroup v2: CPU microseconds per period, and the period
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
@@ -32,6 +35,12 @@ def threads_for(processes: int, only_idle: bool = False) -> int | None:
     if only_idle and hasattr(os, "getloadavg"):
         processors = min(processors, (os.cpu_count() or 1) - int(os.getloadavg()[0]))
     return max(1, processors // processes)
+
+
+def end_on_sigterm() -> None:
+    """From now on, SIGTERM raises SystemExit, and the command ends as after Ctrl-C."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
 
 
 def end_with_parent() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from threading import Event
 
 from hf_summ.common.messages import error_line
+from hf_summ.common.processes import INTERRUPTED, TERMINATED, end_on_sigterm
 from hf_summ.training.folder.ledger import FolderInUse
 
 # the exit status if another run uses the output folder (sysexits: EX_TEMPFAIL)
@@ -20,9 +21,10 @@ def main(argv: list[str] | None = None, prefix: str = "") -> int:
 
     Returns:
         0 on success, 2 for an error in the settings, 1 for an error after the start, 75 if another run uses the output
-        folder, 130 after Ctrl-C.
+        folder, 130 after Ctrl-C, 143 after SIGTERM.
     """
     argv = sys.argv[1:] if argv is None else argv
+    end_on_sigterm()
     arguments, started = None, Event()
     try:
         # imported here: Ctrl-C during the import of libraries also ends in one line
@@ -31,13 +33,16 @@ def main(argv: list[str] | None = None, prefix: str = "") -> int:
 
         arguments = parse_arguments(argv)
         run(arguments, argv, on_start=started.set)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit) as error:
+        status = getattr(error, "code", INTERRUPTED)
+        if status not in (INTERRUPTED, TERMINATED):
+            raise
         # on a line below the progress bar
         if arguments is None:
             print(f"\n{prefix}interrupted: rerun the command to start over", file=sys.stderr)
         elif arguments.training.do_train and arguments.training.process_index == 0:
             print(f"\n{prefix}{_resume_hint(arguments.training.output_dir, 'interrupted')}", file=sys.stderr)
-        return 130
+        return status
     except Exception as error:
         message = error_line(error)
         folder = "" if arguments is None else arguments.training.output_dir
