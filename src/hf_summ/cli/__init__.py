@@ -115,10 +115,10 @@ def _run(argv: list[str] | None, is_closed: bool) -> int:
     parser.add_argument("--version", action="version", version=f"hf-summ {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND")
     argv = sys.argv[1:] if argv is None else argv
-    for name, purpose in COMMANDS.items():
-        if argv[:1] == [name]:
-            import_module(f"hf_summ.cli.{name.replace('-', '_')}").add_parser(commands)
-        else:
+    if argv[:1] and argv[0] in COMMANDS:
+        import_module(f"hf_summ.cli.{argv[0].replace('-', '_')}").add_parser(commands)
+    else:
+        for name, purpose in COMMANDS.items():
             commands.add_parser(name, help=purpose)
     arguments, more = parser.parse_known_args(argv)
     if not argv:
