@@ -63,6 +63,7 @@ def test_drawn_rows_depend_on_the_seed_alone(run, workplace):
         (["a.jsonl", "--rows", "1", "--seed", "3"], "--seed 3: has no effect beside --rows 1"),
         (["a.jsonl", "--shade", "document"], "--shade document: needs --sources"),
         (["a.jsonl", "--output", "page.txt"], "--output page.txt: must be a .md or .html file"),
+        (["a.jsonl", "--sources", "old.md", "--output", "old.md"], "--output old.md: would replace the input"),
     ],
 )
 def test_what_cannot_be_shown_is_told(refusal, workplace, argv, message):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from hf_summ.cli.summarizers import ColumnFlags, check_names
+from hf_summ.cli.summarizers import ColumnFlags, check_names, check_output_file
 from hf_summ.common.flags import add_flags, check_flags, flag, flags_in, values_of
 from hf_summ.models.checks import Range
 
@@ -59,6 +59,7 @@ def run(arguments: argparse.Namespace) -> None:
     output = None if arguments.output is None else Path(arguments.output)
     if output is not None and output.suffix not in (".md", ".html"):
         raise ValueError(f"--output {output}: must be a .md or .html file")
+    check_output_file(arguments)
     if arguments.shade == "document" and arguments.sources is None:
         raise ValueError("--shade document: needs --sources")
     systems, references, sources = read_systems(

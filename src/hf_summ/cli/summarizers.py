@@ -7,6 +7,7 @@ from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -244,7 +245,10 @@ def check_output_file(arguments: argparse.Namespace) -> None:
         output = Path(arguments.output)
         if output.is_dir() or not output.parent.is_dir():
             raise ValueError(f"--output {output}: must be a file in an existing folder")
-        if os.path.realpath(output) in map(os.path.realpath, vars(arguments).get("files", ())):
+        values = chain.from_iterable(
+            value if isinstance(value, list) else [value] for name, value in vars(arguments).items() if name != "output"
+        )
+        if os.path.realpath(output) in (os.path.realpath(value) for value in values if isinstance(value, str)):
             raise ValueError(f"--output {output}: would replace the input; give it another name")
 
 
