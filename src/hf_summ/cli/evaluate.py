@@ -1,13 +1,13 @@
 """`hf-summ evaluate`: ROUGE with intervals, comparison with other systems, novelty and support."""
 
 import argparse
-import os
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from hf_summ.cli.summarizers import LINES_HELP, PREDICTION_COLUMN, ColumnFlags, check_names
+from hf_summ.common.files import real_path
 from hf_summ.common.flags import add_flags, check_flags, flag, flags_in, values_of, with_default
 from hf_summ.common.messages import print_note
 from hf_summ.common.records import to_json
@@ -176,8 +176,7 @@ def _read(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
 def _check_outputs(arguments: argparse.Namespace) -> None:
     """Raise a ValueError for an output that cannot be written, or would replace an input."""
     inputs = [arguments.predictions, arguments.sources, *(arguments.references or ()), *(arguments.against or ())]
-    # Path.resolve fails on loops of links
-    inputs = [os.path.realpath(file) for file in inputs if file is not None]
+    inputs = [real_path(file) for file in inputs if file is not None]
     for name, suffix in (("output", ".json"), ("scores", ".jsonl")):
         if getattr(arguments, name) is None:
             continue
@@ -185,7 +184,7 @@ def _check_outputs(arguments: argparse.Namespace) -> None:
         if output.suffix != suffix or output.is_dir() or not output.parent.is_dir():
             raise ValueError(f"--{name} {output}: must be a {suffix} file in an existing folder")
         for file in (output, output.with_suffix(".md")) if name == "output" else (output,):
-            if os.path.realpath(file) in inputs:
+            if real_path(file) in inputs:
                 raise ValueError(f"--{name} {output}: would replace the input {file}; give the report another name")
 
 

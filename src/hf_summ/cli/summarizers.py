@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from hf_summ.checkpoints.decoding import decoding_flags, extraction_flags
 from hf_summ.common import flags
-from hf_summ.common.files import check_hub_reachable
+from hf_summ.common.files import check_hub_reachable, real_path
 from hf_summ.common.flags import flag, flags_in, names, values_of
 from hf_summ.common.messages import delay_bars, nearest, one_line, print_note
 from hf_summ.common.processes import threads_for
@@ -248,7 +248,7 @@ def check_output_file(arguments: argparse.Namespace) -> None:
         values = chain.from_iterable(
             value if isinstance(value, list) else [value] for name, value in vars(arguments).items() if name != "output"
         )
-        if os.path.realpath(output) in (os.path.realpath(value) for value in values if isinstance(value, str)):
+        if real_path(output) in (real_path(value) for value in values if isinstance(value, str)):
             raise ValueError(f"--output {output}: would replace the input; give it another name")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hf_summ.cli.summarizers import PREDICTION_COLUMN, ColumnFlags
-from hf_summ.common.files import check_new_folder
+from hf_summ.common.files import check_new_folder, real_path
 from hf_summ.common.flags import add_flags
 from hf_summ.common.messages import one_line
 from hf_summ.common.processes import end_on_sigterm
@@ -216,7 +216,7 @@ def _aspects(items: list[str] | None) -> dict[str, str] | None:
 def _check_make(arguments: argparse.Namespace) -> None:
     folder, key = Path(arguments.output), Path(arguments.key)
     check_new_folder("--output", folder)
-    if folder.resolve() in key.resolve().parents:
+    if real_path(folder) in real_path(key).parents:
         raise ValueError(f"--key {key}: must not be in the folder {folder}, which the voters receive")
     if key.exists() or not key.parent.is_dir():
         raise ValueError(f"--key {key}: must be a new file in an existing folder")
@@ -226,7 +226,5 @@ def _check_report(arguments: argparse.Namespace) -> None:
     for name, least in (("resamples", 1), ("seed", 0)):
         if getattr(arguments, name) < least:
             raise ValueError(f"--{name} {getattr(arguments, name)}: must be at least {least}")
-    if arguments.json and Path(arguments.json).resolve() in map(
-        Path.resolve, map(Path, (arguments.key, *arguments.files))
-    ):
+    if arguments.json and real_path(arguments.json) in map(real_path, (arguments.key, *arguments.files)):
         raise ValueError(f"--json {arguments.json}: would replace an input; give the report another name")

@@ -35,6 +35,11 @@ def shared_name(model: str) -> str:
     return folder.parent.name if folder.name == "onnx" else folder.name
 
 
+def real_path(path: str | os.PathLike) -> Path:
+    """The absolute path without links; `Path.resolve` fails on loops of them."""
+    return Path(os.path.realpath(path))
+
+
 def is_lfs_pointer(file: Path) -> bool:
     """Whether a file is one of those that a clone without Git LFS has in place of large ones."""
     with file.open("rb") as content:

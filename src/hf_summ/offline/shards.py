@@ -4,7 +4,6 @@ import csv
 import gzip
 import json
 import math
-import os
 import re
 import shutil
 import zlib
@@ -16,7 +15,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hf_summ.common.files import moved_into_place
+from hf_summ.common.files import moved_into_place, real_path
 from hf_summ.common.messages import nearest, one_line
 from hf_summ.common.records import to_json
 from hf_summ.data.columns import has_text, names_in, text_or_texts
@@ -27,9 +26,9 @@ from hf_summ.models.pipeline_documents import SOURCES
 
 _NAME = "shard-"
 FORMATS = {"parquet": ".parquet", "jsonl": ".jsonl.gz"}
-# the end of the name of a single file of all rows -> the format of its shards
 # of files, such as .xlsx, but not .v2
 _EXTENSION = re.compile(r"\.[A-Za-z]{2,5}")
+# the end of the name of a single file of all rows -> the format of its shards
 _FILES = {".parquet": "parquet", ".jsonl": "jsonl", ".jsonl.gz": "jsonl", ".csv": "jsonl"}
 # columns besides the summary: the document's number of tokens before truncation, the number of removed tokens, and why
 # there is no summary, or an empty string
@@ -99,14 +98,14 @@ class Plan:
     def check(self) -> None:
         """Check the names of the folder and of columns."""
         path = self.file or self.folder
-        inputs = map(os.path.realpath, self.source.paths) if isinstance(self.source, FileRows) else ()
+        inputs = map(real_path, self.source.paths) if isinstance(self.source, FileRows) else ()
         problem = None
         is_named_like_file = kind_of_file(path) in ROW_FILES or _EXTENSION.fullmatch(path.suffix)
         if self.file is None and is_named_like_file and not path.is_dir():
             problem = f"must be a {', '.join(_FILES)} file, or a folder, which has no extension"
         elif self.file is not None and path.is_dir():
             problem = "is a folder, but named like a file"
-        elif str(path) in inputs:
+        elif path in inputs:
             problem = "would replace the input; give it another name"
         if problem is not None:
             raise ValueError(f"--output {one_line(path.name)}: {problem}")
@@ -247,7 +246,7 @@ class Plan:
 
 def destination(output: str | Path, format: str | None) -> dict[str, Any]:
     """The plan's `folder`, `format` and `file` for an output folder, or for an output that is named like a file."""
-    path = Path(output).resolve()
+    path = real_path(output)
     of_file = next((name for ending, name in _FILES.items() if path.name.endswith(ending)), None)
     if of_file is None:
         return {"folder": path, "format": format or "parquet"}

@@ -6,8 +6,8 @@ import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -76,6 +76,7 @@ def run(arguments: RunArguments, argv: Sequence[str] = (), on_start: Callable = 
     Raises:
         ValueError: an invalid corpus, checkpoint or setting; the message says what to do.
         FloatingPointError: the loss is no longer finite.
+        SystemExit: SIGTERM arrived, and `enable_jit_checkpoint` has saved a checkpoint.
     """
     training, data, start = arguments.training, arguments.data, arguments.model
     _set_up_logging(training)
@@ -175,8 +176,8 @@ def _train(
         logger.info(f"resuming from {resumption.checkpoint}{changed}")
     lora = f", of which LoRA's {model.num_parameters(only_trainable=True):,} are trained" if is_adapted(model) else ""
     logger.info(f"model: {model.num_parameters():,} parameters{lora}")
-    with _noted_sigterm(training) as is_terminated:
-        output = trainer.train(resume_from_checkpoint=resumption.checkpoint)
+    is_terminated = _noted_sigterm(training)
+    output = trainer.train(resume_from_checkpoint=resumption.checkpoint)
     if is_terminated.is_set() and trainer.state.global_step < trainer.state.max_steps:
         sys.exit(TERMINATED)
     if not trainer.state.global_step:
@@ -192,16 +193,15 @@ def _train(
     return _finish(trainer, ledger, "train", output.metrics, samples)
 
 
-@contextmanager
-def _noted_sigterm(training: SummarizationTrainingArguments) -> Generator[Event]:
-    """Whether SIGTERM arrived within, after which `enable_jit_checkpoint` ends training as if it were complete."""
+def _noted_sigterm(training: SummarizationTrainingArguments) -> Event:
+    """Set once SIGTERM arrives, after which `enable_jit_checkpoint` ends training as if it were complete."""
     is_terminated = Event()
     if training.enable_jit_checkpoint:
         # transformers' handler, which the trainer has set
         handler = signal.getsignal(signal.SIGTERM)
         assert callable(handler)
         signal.signal(signal.SIGTERM, lambda *received: (is_terminated.set(), handler(*received)))
-    yield is_terminated
+    return is_terminated
 
 
 def _predict(
