@@ -54,6 +54,25 @@ def test_line_aligned_pairs(load, tmp_path, source, target, name):
     assert load(train_file=file, text_column="article", summary_column="highlights")["train"].to_list() == ROWS
 
 
+def test_pattern_of_files(load, tmp_path, caplog):
+    caplog.set_level("INFO")
+    for number in (2, 0, 1):
+        row = {"document": f"Ferry {number} sank.", "summary": f"A ferry sank ({number})."}
+        (tmp_path / f"train-{number}.jsonl").write_text(json.dumps(row))
+    pattern = str(tmp_path / "train-[0-9].jsonl")
+    expected = [f"Ferry {number} sank." for number in range(3)]
+    assert load(train_file=pattern)["train"]["document"] == expected
+    assert f"{pattern}: 3 files, from train-0.jsonl to train-2.jsonl" in caplog.text
+    stream = load(train_file=pattern, streaming=True)["train"]
+    assert [row["document"] for row in stream] == expected
+    (tmp_path / "train-1.jsonl").write_text('{"document": "Ferry 1 sank."}')
+    with pytest.raises(ValueError, match=r"train-1\.jsonl, line 1: .*summary"):
+        load(train_file=pattern)
+    (tmp_path / "train-3.txt").write_text("x")
+    with pytest.raises(ValueError, match=r"train-3\.txt: unknown file type"):
+        load(train_file=str(tmp_path / "train-*"))
+
+
 def test_all_splits_at_once(load, tmp_path):
     write(tmp_path / "b.source", "one\n")
     write(tmp_path / "b.target", "1\n")

@@ -109,8 +109,9 @@ class Corpus(Reading):
     """A corpus on the Hub (`dataset_name`) or in files: one file or a line-aligned pair for each split.
 
     A file is .json (a list of rows, one row per line, or an object of columns), .jsonl, .csv or .tsv, each also as .gz,
-    .bz2, .xz or .zst, .parquet, .arrow, or a folder of a split that `save_to_disk` of `datasets` wrote. A pair is
-    `X.source` beside `X.target`, or `documents.txt,summaries.txt`. Equal corpora are read in the same way.
+    .bz2, .xz or .zst, .parquet, .arrow, or a folder of a split that `save_to_disk` of `datasets` wrote. A pattern such
+    as `train-*.parquet` names several, which are read in the order of their names. A pair is `X.source` beside
+    `X.target`, or `documents.txt,summaries.txt`. Equal corpora are read in the same way.
     """
 
     dataset_name: str | None = flag("data", "Data set on the Hub, or a folder that `datasets` can load", unset="files")
@@ -122,7 +123,9 @@ class Corpus(Reading):
         needs=("max_steps",),
     )
     train_file: str | None = flag(
-        "data", "Documents and summaries for training: a file of rows, or X.source", unset="none"
+        "data",
+        "Documents and summaries for training: a file of rows, a pattern such as 'train-*.jsonl', or X.source",
+        unset="none",
     )
     validation_file: str | None = flag("data", "The same for validation", unset="none")
     test_file: str | None = flag("data", "The same for prediction", unset="none")

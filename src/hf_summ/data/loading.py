@@ -211,6 +211,9 @@ class Survey:
             self._findings = self._check()
             if not self._is_stream:
                 write_atomically(record, json.dumps(self._findings))
+        if len(self._paths) > 1 and has_column_names(self._paths):
+            first, *_, last = self._paths
+            logger.info(f"{self._name}: {len(self._paths)} files, from {first.name} to {last.name}")
         _log(self._findings["messages"])
 
     def _check(self) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from glob import glob, has_magic
 from itertools import chain, dropwhile, zip_longest
 from pathlib import Path
 from typing import IO, Any
@@ -69,22 +70,31 @@ UnreadRows = Iterator[tuple[str, Callable[[], dict[str, Any]]]]
 
 
 def locate(name: str) -> tuple[Path, ...]:
-    """The corpus file `name`, or the two files of a line-aligned pair."""
+    """The corpus file `name`, the files of rows that match it as a pattern, or the two of a line-aligned pair."""
     paths = [Path(file.strip()) for file in name.split(",")]
     if len(paths) == 2 and not os.path.exists(name):
         if any(kind_of_file(path) in ROW_FILES for path in paths):
             raise ValueError(f"{name}: a pair must be two line-aligned plain texts: name one file of rows")
         return tuple(map(existing, paths))
-    path = existing(Path(name))
-    if kind_of_file(path) == ".source":
-        return path, beside(path, [Path(unpacked(path)).with_suffix(".target").name], "summaries")
-    if kind_of_file(path) not in ROW_FILES:
-        raise ValueError(
-            f"{path}: unknown file type: name a {', '.join(ROW_FILES[:-1])} or "
-            f"{ROW_FILES[-1]} file, an X.source beside its X.target, or 'documents.txt,summaries.txt' (line-aligned); "
-            "text also as .gz, .bz2, .xz or .zst"
-        )
-    return (path,)
+    paths = [existing(path) for path in matching(name)]
+    if len(paths) == 1 and kind_of_file(paths[0]) == ".source":
+        return paths[0], beside(paths[0], [Path(unpacked(paths[0])).with_suffix(".target").name], "summaries")
+    for path in paths:
+        if kind_of_file(path) not in ROW_FILES:
+            raise ValueError(
+                f"{path}: unknown file type: name a {', '.join(ROW_FILES[:-1])} or "
+                f"{ROW_FILES[-1]} file, an X.source beside its X.target, or 'documents.txt,summaries.txt' "
+                "(line-aligned); text also as .gz, .bz2, .xz or .zst"
+            )
+    return tuple(paths)
+
+
+def matching(name: str) -> list[Path]:
+    """The files that match a pattern such as `news/*.jsonl.gz`, sorted; without any, the path of the name itself."""
+    # os.path, as Path's methods fail on names that are too long
+    files = glob(name, recursive=True) if has_magic(name) and not os.path.exists(name) else []
+    # a pattern without files is reported like a name
+    return sorted(map(Path, filter(os.path.isfile, files))) or [Path(name)]
 
 
 def check_is_plain(name: str | Path, start: bytes) -> None:
@@ -150,11 +160,17 @@ def kind_of_file(path: Path) -> str:
 def read_rows(paths: tuple[Path, ...], show_progress: bool = False) -> Rows:
     """Each row of the files that `locate` returns, and its position: `line 7`, or `row 7` in a .json list.
 
-    Line-aligned pairs yield rows of `document` and `summary`. Byte-order marks and both kinds of line end are accepted.
-    Blank lines are skipped, except in pairs, where every line counts.
+    Of several files, the position begins with the file's name. Line-aligned pairs yield rows of `document` and
+    `summary`. Byte-order marks and both kinds of line end are accepted. Blank lines are skipped, except in pairs, where
+    every line counts.
     """
-    if len(paths) == 1:
-        return ((position, read()) for position, read in unread_rows(paths[0], show_progress))
+    if kind_of_file(paths[0]) in ROW_FILES:
+        names = [f"{path.name}, " if len(paths) > 1 else "" for path in paths]
+        return (
+            (name + position, read())
+            for name, path in zip(names, paths, strict=True)
+            for position, read in unread_rows(path, show_progress)
+        )
     lines = read_aligned(paths, show_progress)
     return ((f"line {number}", {"document": document, "summary": summary}) for number, (document, summary) in lines)
 

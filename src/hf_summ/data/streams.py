@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from glob import glob, has_magic
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ import pyarrow.parquet as pq
 from hf_summ.common.files import content_hash
 from hf_summ.common.messages import one_line
 from hf_summ.data.columns import column_type, storable, value_type
-from hf_summ.data.rows import ROW_FILES, UnreadRows, existing, kind_of_file, saved_files, unread_rows
+from hf_summ.data.rows import ROW_FILES, UnreadRows, existing, kind_of_file, matching, saved_files, unread_rows
 
 if TYPE_CHECKING:
     import datasets
@@ -28,14 +27,9 @@ _DECODED = 256
 
 
 def streamed_files(names: Sequence[str]) -> list[Path]:
-    """The files of these names, which may be patterns such as `news/*.jsonl.gz`; a pattern's files are sorted."""
-    paths: list[Path] = []
-    for name in names:
-        is_pattern = has_magic(name) and not Path(name).exists()
-        files = sorted(filter(Path.is_file, map(Path, glob(name, recursive=True)))) if is_pattern else []
-        # a pattern without files is reported like a name
-        paths += files or [Path(name)]
-    paths = [file for path in map(existing, paths) for file in saved_files(path) or [path]]
+    """The files of these names, which may be patterns, see `matching`."""
+    named = [existing(path) for name in names for path in matching(name)]
+    paths = [file for path in named for file in saved_files(path) or [path]]
     for path in paths:
         if kind_of_file(path) not in ROW_FILES:
             types = ", ".join(ROW_FILES)

@@ -115,4 +115,4 @@ def choose_corpus_columns(corpus: Corpus, paths: Sequence[Path], row: dict[str, 
 
 def has_column_names(paths: Sequence[Path]) -> bool:
     """Whether these files of a split have rows with named columns."""
-    return len(paths) == 1 and kind_of_file(paths[0]) in ROW_FILES
+    return kind_of_file(paths[0]) in ROW_FILES
