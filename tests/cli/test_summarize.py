@@ -105,6 +105,16 @@ def test_names_that_are_no_text_are_written_as_such(run, files, workplace, form)
     assert "caf\ufffd.txt" in (workplace / "out").read_text(encoding="utf-8")
 
 
+def test_summaries_with_the_most_tokens_allowed_are_noted(run, files, workplace):
+    flags = (*MODEL, "--max_new_tokens", "3")
+    note = "the summary of a.txt has the most tokens allowed: raise --max_new_tokens if it is cut off"
+    assert note in run("summarize", files[0], *flags)[1]
+    write(workplace / "rows.jsonl", json_lines([{"text": text} for text in DOCUMENTS]))
+    _, errors = run("summarize", "rows.jsonl", "--text_column", "text", "--output", "out", *flags)
+    note = "3 of them have a summary with the most tokens allowed: raise --max_new_tokens if summaries are cut off"
+    assert note in errors
+
+
 def test_generation_settings_are_handed_on(run, files):
     settings = {"num_beams": 3, "max_new_tokens": 4, "min_new_words": 1, "length_penalty": 0.5}
     flags = [part for name, value in settings.items() for part in (f"--{name}", str(value))]

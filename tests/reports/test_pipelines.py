@@ -234,3 +234,19 @@ def test_a_summarizer_is_a_pipeline(shipped, tiny_tokenizer, tmp_path):
     for model in (tmp_path, folder, bundled.model):
         pipe = hf_summ.summarizer(model, tokenizer=bundled.tokenizer if model is bundled.model else None)
         assert pipe(SENTENCES[0], max_new_tokens=2)[0].keys() == {"summary_text"}
+
+
+# huggingface/transformers#3579, vllm-project/vllm#655: nothing tells that a summary is cut off
+@pytest.mark.parametrize("model_type", ["t5", "bart"])
+def test_summary_with_the_most_tokens_allowed_says_so(tiny_tokenizer, model_type):
+    # BART forces an end there, also in mid-sentence
+    forced = {"forced_eos_token_id": tiny_tokenizer.eos_token_id} if model_type == "bart" else {}
+    pipe = summarizer(foreign(model_type, tiny_tokenizer), tiny_tokenizer, return_details=True, **forced)
+    ends = {"sequence_bias": [[[tiny_tokenizer.eos_token_id], 1e4]]}
+
+    def reasons(**settings) -> list[str]:
+        return [record["details"]["finish_reason"] for record in pipe([LONG, "", SENTENCES[0]], **settings)]
+
+    assert reasons(min_new_tokens=3, batch_size=3) == ["length", "stop", "length"]
+    assert reasons(min_new_tokens=3, max_length=4) == ["length", "stop", "length"]
+    assert reasons(**ends) == ["stop"] * 3

@@ -118,11 +118,15 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _notes(records: list[tuple[str | list[str], dict[str, Any]]], arguments: argparse.Namespace) -> Iterator[str]:
-    """Notes on empty summaries, on shortened documents, and on documents unlike the training data."""
+    """Notes on empty and unfinished summaries, on shortened documents, and on documents unlike the training data."""
     empty = [name for name, record in records if not record["summary_text"].strip()]
     if empty:
         yield f"the model's summary of {_shown(empty)} is empty: set --min_new_tokens for longer ones"
     read = [(name, record["details"]) for name, record in records]
+    unfinished = [name for name, details in read if details["finish_reason"] == "length"]
+    if unfinished:
+        most = f"the summary of {_shown(unfinished)} has the most tokens allowed"
+        yield f"{most}: raise --max_new_tokens if it is cut off"
     cut = [(name, details) for name, details in read if details["cut_tokens"]]
     if cut:
         shares = (

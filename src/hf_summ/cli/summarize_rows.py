@@ -148,6 +148,9 @@ def _notes(outcome: Any, arguments: argparse.Namespace, plan: Any) -> Iterator[s
         yield f"{outcome.failed:,} of these rows have no summary: see their column 'error'"
     if outcome.empty:
         yield f"{outcome.empty:,} of them have an empty summary: set --min_new_tokens for longer ones"
+    if outcome.unfinished:
+        most = f"{outcome.unfinished:,} of them have a summary with the most tokens allowed"
+        yield f"{most}: raise --max_new_tokens if summaries are cut off"
     if outcome.cut:
         read = 1 - outcome.cut_tokens / outcome.source_tokens
         shortens = extracts(vars(arguments))

@@ -32,6 +32,8 @@ logger = logging.getLogger(__name__)
 
 # two names of one limit; `generate()` always prefers the second
 _LIMITS = (("max_length", "max_new_tokens"), ("min_length", "min_new_tokens"))
+# of `generate()`, for a summary with its first token
+_MAX_LENGTH = 20
 # the end of a warning of a truncated document
 _HINT = "; set `long_documents` to 'windows' to read all of it, or to 'extract' to read its most important sentences"
 # settings of the extractive stage before the model, see `hf_summ.shortening.extract`
@@ -363,11 +365,12 @@ class DocumentSummarizer:
 
         Args:
             sequences: (n, L).
-            note, pointed: as `read` returns them.
+            note, pointed: as `read` returns them, with the `ends` of summaries, see `ends_of`.
             return_tensors, return_text: whether a record has its ids, and its text, which it has by default.
             clean_up_tokenization_spaces: as for the tokenizer's `batch_decode`.
         """
         document = note.pop("restored_from", None)
+        limit, ends = note.pop("ends")
         if note["blank"]:
             sequences = sequences[:, :0]
         records: list[dict[str, Any]] = [{} for _ in sequences]
@@ -383,8 +386,9 @@ class DocumentSummarizer:
             for record, text in zip(records, texts, strict=True):
                 record["summary_text"] = text.strip()
         if "details" in note:
-            for record in records:
-                record["details"] = note["details"]
+            for record, ids in zip(records, sequences, strict=True):
+                is_cut = len(ids) > limit and int(ids[limit]) not in ends
+                record["details"] = {**note["details"], "finish_reason": "length" if is_cut else "stop"}
         return records
 
 
@@ -410,6 +414,16 @@ class _SizedIterator(Iterator):
 
     def __len__(self):
         return self._length
+
+
+def ends_of(settings: Mapping[str, Any]) -> tuple[int, set[int | None]]:
+    """The most tokens after the first one, and those that the last of them is if a summary is complete."""
+    limit = settings.get("max_new_tokens") or (settings.get("max_length") or _MAX_LENGTH) - 1
+    ends = settings.get("eos_token_id")
+    # an end that is forced may come in mid-sentence
+    is_forced = settings.get("forced_eos_token_id") is not None
+    own = [] if is_forced else ends if isinstance(ends, list) else [ends]
+    return limit, {settings.get("pad_token_id"), *own}
 
 
 def clear_aliases(settings: dict[str, Any]) -> dict[str, Any]:

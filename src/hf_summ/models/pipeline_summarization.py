@@ -20,7 +20,7 @@ from .checks import (
 )
 from .generation_mixin import NAN
 from .modeling_base import load_with_runtime
-from .pipeline_documents import EXTRACTION, DocumentSummarizer, Example, Examples, clear_aliases, generated
+from .pipeline_documents import EXTRACTION, DocumentSummarizer, Example, Examples, clear_aliases, ends_of, generated
 from .pipeline_long_documents import GLOBAL_MASK, TRUNCATE, global_attention_mask
 
 logger = logging.get_logger(__name__)
@@ -172,6 +172,8 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
         notes = [further["note"]] if isinstance(further["note"], dict) else further["note"]
         written = [row for row, note in enumerate(notes) if not note["blank"]]
         settings = {"tokenizer": self.tokenizer, **self.generation_settings(**generate_kwargs)}
+        for note in notes:
+            note["ends"] = ends_of(self._get_set_generation_params(settings))
         if not written:
             config = settings.get("generation_config") or self.model.generation_config
             sequences = settings.get("num_return_sequences") or config.num_return_sequences or 1

@@ -107,6 +107,7 @@ class ShardSummarizer:
             [self._to_record(row, records.get(index)) for index, row in enumerate(shard.rows)],
             tuple(record["details"]["unlike"] for record in read if "unlike" in record["details"]),
             sum(not record["summary_text"].strip() for record in read),
+            sum(record["details"]["finish_reason"] == "length" for record in read),
         )
 
     def _summarize(self, rows: list[Row]) -> Iterator[dict[str, Any] | str]:

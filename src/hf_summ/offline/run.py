@@ -46,6 +46,7 @@ class Outcome:
         unlike: number of rows that are unlike the documents of the model's training.
         difference: how the first of these differs.
         empty: number of rows with an empty summary.
+        unfinished: number of rows whose summary has the most tokens allowed, and may be cut off.
     """
 
     shards: int = 0
@@ -57,6 +58,7 @@ class Outcome:
     unlike: int = 0
     difference: str = ""
     empty: int = 0
+    unfinished: int = 0
 
     def add(self, shard: Summarized) -> None:
         """Add a shard's counts."""
@@ -69,6 +71,7 @@ class Outcome:
         self.cut_tokens += sum(row["cut_tokens"] for row in cut)
         self.unlike += len(shard.unlike)
         self.empty += shard.empty
+        self.unfinished += shard.unfinished
         self.difference = self.difference or next(iter(shard.unlike), "")
 
 

@@ -63,12 +63,14 @@ class Summarized:
     Args:
         unlike: how documents differ from those of the model's training, for documents that do.
         empty: number of empty summaries.
+        unfinished: number of summaries that have the most tokens allowed, and may be cut off.
     """
 
     number: int
     rows: list[dict[str, Any]]
     unlike: tuple[str, ...] = ()
     empty: int = 0
+    unfinished: int = 0
 
 
 @dataclass(frozen=True)

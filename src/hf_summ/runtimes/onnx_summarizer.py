@@ -33,7 +33,7 @@ from hf_summ.models.generation_rules import (
     Texts,
     word_rules,
 )
-from hf_summ.models.pipeline_documents import EXTRACTION, DocumentSummarizer, Example, clear_aliases, generated
+from hf_summ.models.pipeline_documents import EXTRACTION, DocumentSummarizer, Example, clear_aliases, ends_of, generated
 from hf_summ.models.pipeline_long_documents import in_chunks
 from hf_summ.models.text_words import (
     FIRST_POINTER,
@@ -193,6 +193,7 @@ class OnnxSummarizer(DocumentSummarizer):
                 written = self._generate([inputs for inputs, _, note in batch if not note["blank"]], config, on_step)
                 blank = np.zeros((config.get("num_return_sequences", 1), 0), np.int64)
                 for _, pointed, note in batch:
+                    note["ends"] = ends_of(config)
                     sequences = blank if note["blank"] else next(written)
                     yield self.to_records(sequences, note, pointed, **postprocess), note
 
