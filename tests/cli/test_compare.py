@@ -14,7 +14,7 @@ def workplace(tmp_path, monkeypatch):
     ids = [f"n{number}" for number in range(8)]
     rows("a.jsonl", id=ids, prediction=[f"a {number}" for number in range(8)], reference=[f"the {n}" for n in range(8)])
     rows("b.jsonl", id=ids, prediction=[f"b {number}" for number in range(8)])
-    rows("other.jsonl", id=ids[::-1], prediction=ids)
+    rows("other.jsonl", id=[*ids[1:], "n8"], prediction=ids)
     rows("documents.jsonl", id=ids, document=[f"document {number}" for number in range(8)])
     (tmp_path / "plain.txt").write_text("a\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -23,7 +23,8 @@ def workplace(tmp_path, monkeypatch):
 
 def test_chosen_rows_are_shown_with_the_names_of_systems(run, workplace):
     argv = "compare a.jsonl b.jsonl --names BART GDLF --sources documents.jsonl --rows 8 2".split()
-    output, _ = run(*argv)
+    output, notes = run(*argv)
+    assert "hf-summ: documents.jsonl: documents from 'document'\n" in notes
     expected = (
         f"## Row {row}: n{row - 1}\n\n**Document**\n\ndocument {row - 1}\n\n**Reference**\n\nthe {row - 1}\n\n"
         f"**BART**\n\na **{row - 1}**\n\n**GDLF**\n\nb **{row - 1}**"
@@ -57,7 +58,7 @@ def test_drawn_rows_depend_on_the_seed_alone(run, workplace):
     ("argv", "message"),
     [
         (["plain.txt"], "plain.txt has no references beside its predictions: name their file with --references"),
-        (["a.jsonl", "other.jsonl"], "a.jsonl, line 1 has the id 'n0' and other.jsonl, line 1 has 'n7'"),
+        (["a.jsonl", "other.jsonl"], "a.jsonl, line 1 has the id 'n0' and other.jsonl, line 1 has 'n1'"),
         (["a.jsonl", "b.jsonl", "--names", "A"], "--names A: must be 2 different names, one for each file"),
         (["a.jsonl", "--rows", "9"], "--rows 9: must be from 1 to 8, the number of rows"),
         (["a.jsonl", "--rows", "1", "--seed", "3"], "--seed 3: has no effect beside --rows 1"),

@@ -151,10 +151,13 @@ def test_rows_are_read_and_aligned_by_their_ids(run, refusal):
         Path(name).write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     argv = ("--systems", "a.jsonl", "b.jsonl", "--sources", "a.jsonl", *MAKE[-8:])
     run("votes", "make", *argv)
-    rows.reverse()
-    Path("b.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    Path("b.jsonl").write_text("\n".join(map(json.dumps, rows[::-1])), encoding="utf-8")
+    run("votes", "make", *argv[:-4], "--output", "reversed", "--key", "reversed.json")
+    sheets = sorted(path.read_text("utf-8-sig") for path in Path("sheets").glob("*.csv"))
+    assert sheets == sorted(path.read_text("utf-8-sig") for path in Path("reversed").glob("*.csv"))
+    Path("b.jsonl").write_text("\n".join(map(json.dumps, [{**row, "id": row["id"] + 7} for row in rows])))
     message = refusal("votes", "make", *argv[:-4], "--output", "other", "--key", "other.json")
-    assert message.startswith("a.jsonl, line 1 has the id 0 and b.jsonl, line 1 has 7: both files must have their ids")
+    assert message.startswith("a.jsonl, line 1 has the id 0 and b.jsonl, line 1 has 7: both files must have the same")
 
 
 def test_presets_are_the_protocols():

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hf_summ.evaluation.text_files import check_aligned, read_predictions, read_references, read_sources
+from hf_summ.evaluation.text_files import aligned, read_predictions, read_references, read_sources
 
 
 @pytest.fixture
@@ -136,24 +136,32 @@ def test_different_numbers_of_rows_are_an_error(write):
     one, other = read_predictions(write("a.txt", "1\n2\n3\n")), read_references(write("b.txt", "1\n2\n"))
     message = "{} has {} texts and {} has {}: line 3 of a.txt has no counterpart"
     with pytest.raises(ValueError, match=message.format("a.txt", 3, "b.txt", 2)):
-        check_aligned(one, other)
+        aligned(other, one)
     with pytest.raises(ValueError, match=message.format("b.txt", 2, "a.txt", 3)):
-        check_aligned(other, one)
+        aligned(one, other)
 
 
 def test_different_ids_are_an_error_that_names_the_first(write):
     rows = [{"id": number, "prediction": "a"} for number in (1, 2, 3)]
     one = read_predictions(write("a.jsonl", rows))
-    check_aligned(one, read_predictions(write("b.jsonl", [{**row, "id": str(row["id"])} for row in rows])))
-    other = read_predictions(write("c.jsonl", [rows[0], rows[2], rows[1]]))
-    with pytest.raises(ValueError, match=r"a.jsonl, line 2 has the id 2 and c.jsonl, line 2 has 3: both files must"):
-        check_aligned(one, other)
+    aligned(read_predictions(write("b.jsonl", [{**row, "id": str(row["id"])} for row in rows])), one)
+    other = read_predictions(write("c.jsonl", [rows[0], {**rows[2], "id": 4}, rows[1]]))
+    with pytest.raises(ValueError, match=r"a.jsonl, line 2 has the id 2 and c.jsonl, line 2 has 4: both files must"):
+        aligned(other, one)
     # ids say more than numbers of rows
     with pytest.raises(ValueError, match=r"has the id 1 and c.jsonl, line 1 has 3"):
-        check_aligned(one, read_predictions(write("c.jsonl", rows[2:])))
+        aligned(read_predictions(write("c.jsonl", rows[2:])), one)
+    with pytest.raises(ValueError, match=r"has the id 2 and c.jsonl, line 2 has 1"):
+        aligned(read_predictions(write("c.jsonl", [rows[0], rows[0], rows[1]])), one)
+
+
+def test_rows_are_matched_by_their_ids(write):
+    rows = [{"id": number, "prediction": text} for number, text in enumerate("abc")]
+    first = read_predictions(write("a.jsonl", rows))
+    file = aligned(read_predictions(write("b.jsonl", [{**row, "id": str(row["id"])} for row in rows[::-1]])), first)
+    assert (file.texts(), file.places) == (["a", "b", "c"], ["line 3", "line 2", "line 1"])
+    assert "b.jsonl: rows are matched with those of a.jsonl by 'id'" in file.notes
 
 
 def test_ids_of_one_file_alone_are_passed_over(write):
-    check_aligned(
-        read_predictions(write("a.jsonl", [{"id": 9, "prediction": "a"}])), read_references(write("b", "b\n"))
-    )
+    aligned(read_references(write("b", "b\n")), read_predictions(write("a.jsonl", [{"id": 9, "prediction": "a"}])))

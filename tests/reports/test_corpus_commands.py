@@ -60,6 +60,9 @@ def test_columns_that_are_named_like_predictions(run, column):
         # huggingface/datasets#6695
         (["A bridge", "A mill"], ""),
         ({"7": "A bridge", "8": "A mill"}, ""),
+        ({"predictions": ["A bridge", "A mill"], "references": ["A bridge", "A mill"]}, ""),
+        # the pipeline of transformers 4 returned a list for each text
+        ([[{"summary_text": "A bridge"}], [{"summary_text": "A mill"}]], ""),
         # EleutherAI/lm-evaluation-harness and the batches of openai/openai-python: how their files look
         ([{"doc_id": 7, "resps": [["A bridge"]]}, {"doc_id": 8, "resps": [["A mill"]]}], ""),
         (
@@ -75,14 +78,22 @@ def test_files_of_other_programs(run, tmp_path, predictions, flags):
     assert json.loads(output)["rouge"]["rouge1"]["predictions"]["fmeasure"] == 100
 
 
+def test_lists_in_each_line_are_rows(run):
+    lines = '[{"summary_text": "A bridge"}]\n[{"summary_text": "A mill"}]\n'
+    line = "evaluate --predictions p.jsonl --references r.txt --rouge_types rouge1 --format json"
+    output, *_ = run(line, p_jsonl=lines, r_txt="A bridge\nA mill\n")
+    assert json.loads(output)["rouge"]["rouge1"]["predictions"]["fmeasure"] == 100
+
+
 @pytest.mark.parametrize("column", ["idx", "article_id", "fname"])
-def test_ids_of_other_names_show_another_order(run, column):
+def test_rows_are_matched_by_ids_of_other_names(run, column):
     # zcgzcgzcg1/MediaSum#5, nlpyang/BertSum#35
-    line = "evaluate --predictions p.jsonl --references g.jsonl --rouge_types rouge1"
+    line = "evaluate --predictions p.jsonl --references g.jsonl --rouge_types rouge1 --format json"
     rows = [{column: 1, "prediction": "b"}, {column: 0, "prediction": "a"}]
     gold = [{column: 0, "summary": "a"}, {column: 1, "summary": "b"}]
-    _, notes, status = run(line, p_jsonl=rows, g_jsonl=gold)
-    assert (status, "both files must have their ids in the same order" in notes) == (2, True)
+    output, notes, _ = run(line, p_jsonl=rows, g_jsonl=gold)
+    assert json.loads(output)["rouge"]["rouge1"]["predictions"]["fmeasure"] == 100
+    assert f"g.jsonl: rows are matched with those of p.jsonl by '{column}'" in notes
     assert run(line, p_jsonl=rows, g_jsonl=[{"other_id": 5, "summary": "b"}, {"other_id": 6, "summary": "a"}])[2] == 0
 
 
@@ -97,17 +108,18 @@ def test_ids_of_other_names_show_another_order(run, column):
         ("A bridge -LRB- old -RRB- opened", "-LRB-"),
         ("A bridge. NEWLINE_CHAR It opened", "NEWLINE_CHAR"),
         ("A bridge ||||| It opened", "|||||"),
-        ("<think>A bridge</think> It opened.<|im_end|>", "[PAD]"),
-        ("It&rsquo;s a bridge &#x2014; it opened", "&amp;"),
+        ("A bridge opened.<|im_end|>", "<|im_end|>"),
+        ("<think>A bridge</think> It opened.", "<think>"),
+        ("It&rsquo;s a bridge &#x2014; it opened", "&rsquo;"),
         # pltrdy/files2rouge#24, abisee/pointer-generator#12: tags are words
         ("<p>A bridge<br /> opened</p>", "<p>"),
         ("A bridge.\\nIt opened", "\\n"),
         ("Un pont a Ã©tÃ© ouvert", "Ã©"),
         ("Un pont a \ufffdt\ufffd ouvert", "\ufffd"),
         # py-pdf/pypdf#2046, jsvine/pdfplumber#598, yfedoseev/pdf_oxide#1412
-        ("The oﬃce of the bridge opened.", "ﬁ"),
+        ("The oﬃce of the bridge opened.", "ﬃ"),
         ("A bridge was op\xadened.", "U+00AD"),
-        ("Here is a summary of the text: A bridge opened", "Summary:"),
+        ("Here is a summary of the text: A bridge opened", "Here is a summary of the text:"),
     ],
 )
 def test_marks_of_other_programs_are_noted(run, text, mark):

@@ -2,6 +2,7 @@
 
 import argparse
 import random
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -66,6 +67,8 @@ def run(arguments: argparse.Namespace) -> None:
         arguments.files, arguments.references, arguments.sources, **values_of(arguments, ColumnFlags)
     )
     columns = {"Document": sources, "Reference": references, **dict(zip(names, systems, strict=True))}
+    for note in dict.fromkeys(note for column in columns.values() if column is not None for note in column.notes):
+        print(f"hf-summ: {note}", file=sys.stderr)
     first = systems[0]
     number = len(first.rows)
     if outside := [row for row in arguments.rows or () if not 1 <= row <= number]:

@@ -172,7 +172,7 @@ def collect(arguments: argparse.Namespace) -> None:
 def _read(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
     """The texts of all files, systems' by their paths, and notes of the tags found in them."""
     from hf_summ.evaluation.text_files import (
-        check_aligned,
+        aligned,
         part_sentences,
         read_predictions,
         read_references,
@@ -188,8 +188,8 @@ def _read(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
     files |= {name: read_predictions(name, arguments.prediction_column) for name in arguments.systems}
     notes = []
     for name, file in files.items():
+        file = aligned(file, files["sources"])
         notes += file.notes
-        check_aligned(files["sources"], file)
         # tags would reveal the systems
         files[name], tag_notes = part_sentences(file, arguments.separator)
         notes += tag_notes

@@ -17,10 +17,11 @@ _MARKS = {
     "[UNK]": ("[<⁇", r"\[UNK\]|<unk>|⁇", "the model's unknown words, which match no reference"),
     "[PAD]": (
         "[<",
-        r"\[(?:PAD|CLS|SEP|MASK|/?INST)\]|</?(?:pad|mask|bos|eos|think)>|<\|\w+\|>|<extra_id_\d+>",
+        r"\[(?:PAD|CLS|SEP|MASK|/?INST)\]|</?(?:pad|mask|bos|eos)>|<\|\w+\|>|<extra_id_\d+>",
         _TOKEN,
     ),
     "[unused1]": ("[", r"\[unused\d+\]", _TOKEN),
+    "<think>": ("<", r"</?think(?:ing)?>", "a chain of thought, whose words are counted: remove it before scoring"),
     "-LRB-": ("-", r"-[LRlr][RCSrcs][Bb]-", "spell brackets first: sed 's/-LRB-/(/g; s/-RRB-/)/g'"),
     "NEWLINE_CHAR": ("_", r"NEWLINE_CHAR\b", _MULTI_NEWS),
     "|||||": ("|", r"\|\|\|\|\|", _MULTI_NEWS),
@@ -48,32 +49,37 @@ _SEPARATORS = re.compile(r"NEWLINE_CHAR\b|\|{5}|story_separator_special_tag|<doc
 
 
 class Marks:
-    """In how many texts each mark occurs, as `counts`."""
+    """In how many texts each mark occurs, as `counts`, and its first form."""
 
     def __init__(self):
         self.counts: Counter[str] = Counter()
+        self._first: dict[str, str] = {}
 
     def add(self, text: str | list[str | None]) -> None:
         """Count the marks of a text, or of a row's list of texts."""
         texts = [text] if isinstance(text, str) else filter(None, text)
         # most texts have none of the characters, for which a search takes a hundredth of the pattern's time
-        self.counts.update(
-            {
-                mark
-                for text in texts
-                for mark, (characters, pattern, _) in _MARKS.items()
-                if any(character in text for character in characters) and re.search(pattern, text)
-            }
-        )
+        matches = {
+            mark: match[0]
+            for text in texts
+            for mark, (characters, pattern, _) in _MARKS.items()
+            if any(character in text for character in characters) and (match := re.search(pattern, text))
+        }
+        self.counts.update(matches.keys())
+        self._first = {**matches, **self._first}
 
     def notes(self, name: str, number: int) -> list[str]:
         """A note of each mark in the `number` texts of this name, with the way to join or drop it."""
-        counted = ((mark, self.counts[mark], advice) for mark, (*_, advice) in _MARKS.items())
+        counted = ((mark, self.counts[mark], advice) for mark, (*_, advice) in _MARKS.items() if mark in self._first)
         return [
-            f"{name}: {count:,} of {number:,} texts contain {mark}: {advice}"
+            f"{name}: {count:,} of {number:,} texts contain {_shown(mark, self._first[mark])}: {advice}"
             for mark, count, advice in counted
-            if count
         ]
+
+
+def _shown(mark: str, form: str) -> str:
+    """The form of a mark that occurs, unless a terminal does not show it."""
+    return form if form.strip().isprintable() and len(form) < 80 else mark
 
 
 def notes_on_marks(name: str, texts: Iterable[str | list[str | None]], number: int) -> list[str]:

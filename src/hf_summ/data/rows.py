@@ -239,8 +239,9 @@ def _json_rows(path: Path, show_progress: bool) -> UnreadRows:
     first, second = next(lines, (0, "")), next(lines, None)
     number, line = first
     lines = chain([] if second is None else [second], lines)
-    # the whole file is a list, an object over several lines, or one of columns
-    if line.lstrip().startswith("[") or line.strip() == "{" or (second is None and _is_table(path, line)):
+    # the whole file is a list, an object over several lines, or one of columns; lists in each line are rows
+    is_list = line.lstrip().startswith("[") and not (second is not None and second[1].lstrip().startswith("[{"))
+    if is_list or line.strip() == "{" or (second is None and _is_table(path, line)):
         rows = _parse(line + "".join(line for _, line in lines), path, number)
         for index, row in enumerate(rows if isinstance(rows, list) else _rows_of(rows), 1):
             yield f"row {index}", partial(_object, path, f"row {index}", {"text": row} if isinstance(row, str) else row)
@@ -262,10 +263,12 @@ def _rows_of(value: Any) -> list[Any]:
     """The rows of an object: its list of rows, rows or texts by their ids, those of its columns, or itself.
 
     Columns have several values each: lists of one length or, as pandas writes them, objects with the same keys. An
-    object with `documents` or `references` is a row, which has several of them.
+    object with `documents` or `references` is a row, which has several of them, unless it has predictions too.
     """
-    columns = list(value.values()) if isinstance(value, dict) else []
-    if isinstance(value, dict) and not _has_usual(value):
+    if not isinstance(value, dict):
+        return [value]
+    columns = list(value.values())
+    if not _has_usual(value):
         # ids have digits, names of columns do not all
         if all(isinstance(text, str) and re.search(r"\d", name) for name, text in value.items()):
             return [{"id": name, "text": text} for name, text in value.items()]
@@ -276,9 +279,9 @@ def _rows_of(value: Any) -> list[Any]:
             return [{"id": name, **row} for name, row in value.items()]
     if columns and all(isinstance(column, dict) for column in columns):
         columns = [list(column.values()) for column in columns if column.keys() == columns[0].keys()]
-    is_row = not isinstance(value, dict) or {"documents", "references"} & value.keys()
+    is_row = bool({"documents", "references"} & value.keys() and not {*PREDICTION_COLUMNS} & value.keys())
     # as pandas writes a single column
-    is_numbered = isinstance(value, dict) and all(isinstance(own, dict) and "0" in own for own in value.values())
+    is_numbered = all(isinstance(own, dict) and "0" in own for own in value.values())
     is_row = is_row or len(columns) < (len(value) if is_numbered else max(len(value), 2))
     if is_row or not all(isinstance(column, list) for column in columns):
         return [value]
@@ -313,6 +316,8 @@ def _parse(text: str, path: Path, number: int) -> Any:
 
 
 def _object(path: Path, position: str, row: Any) -> dict[str, Any]:
+    # as a pipeline returns it for a text
+    row = row[0] if isinstance(row, list) and len(row) == 1 and isinstance(row[0], dict) else row
     if not isinstance(row, dict):
         raise ValueError(f"{path}, {position}: a row must be an object, but is {type(row).__name__}: {row!r:.80}")
     # neither tables nor files can have a column whose name has a lone surrogate

@@ -111,8 +111,7 @@ def read_references(
     """
     files = [file] if isinstance(file, str) else file
     first, *others = (_read(name, "references", column, lists, data_format) for name in files)
-    for other in others:
-        check_aligned(first, other)
+    others = [aligned(other, first) for other in others]
     rows = [
         [text for row in of_files for text in row]
         for of_files in zip(first.rows, *(o.rows for o in others), strict=True)
@@ -198,10 +197,8 @@ def read_systems(
     if references is None and of_rows.column == first.column:
         raise ValueError(f"{first.name} has no references beside its predictions: name their file with --references")
     documents = None if sources is None else read_sources(sources, text_column, lists, data_format)
-    for file in (of_rows, documents, *systems[1:]):
-        if file is not None:
-            check_aligned(first, file)
-    return systems, of_rows, documents
+    others = [aligned(system, first) for system in systems[1:]]
+    return [first, *others], aligned(of_rows, first), None if documents is None else aligned(documents, first)
 
 
 def note_on_tokens(one: TextFile, other: TextFile) -> str | None:
@@ -215,22 +212,35 @@ def note_on_tokens(one: TextFile, other: TextFile) -> str | None:
     )
 
 
-def check_aligned(one: TextFile, other: TextFile) -> None:
-    """Check that the rows of two files belong together."""
-    if one.ids is not None and other.ids is not None and one.id_column == other.id_column:
-        for row, (id_1, id_2) in enumerate(zip(one.ids, other.ids, strict=False)):
-            # processing a corpus may have turned numbers into strings
+def aligned(file: TextFile, first: TextFile) -> TextFile:
+    """The file with its rows in the order of the first file's ids, if both have the same, or as they are.
+
+    Raises:
+        ValueError: they have other ids, or another number of rows.
+    """
+    if file.ids is not None and first.ids is not None and file.id_column == first.id_column:
+        # processing a corpus may have turned numbers into strings
+        own, theirs = list(map(str, file.ids)), list(map(str, first.ids))
+        row = {number: index for index, number in enumerate(own)}
+        if own != theirs and len(row) == len(own) and sorted(own) == sorted(theirs):
+            lists = {
+                name: [getattr(file, name)[row[number]] for number in theirs] for name in ("rows", "places", "ids")
+            }
+            note = f"{file.name}: rows are matched with those of {first.name} by '{file.id_column}'"
+            return replace(file, **lists, notes=(*file.notes, note))
+        for place, id_1, own_place, id_2 in zip(first.places, first.ids, file.places, file.ids, strict=False):
             if str(id_1) != str(id_2):
                 raise ValueError(
-                    f"{one.name}, {one.places[row]} has the id {id_1!r:.80} and {other.name}, {other.places[row]} has "
-                    f"{id_2!r:.80}: both files must have their ids in the same order"
+                    f"{first.name}, {place} has the id {id_1!r:.80} and {file.name}, {own_place} has {id_2!r:.80}: "
+                    "both files must have the same ids, each once"
                 )
-    if len(one.rows) != len(other.rows):
-        shorter, longer = sorted((one, other), key=lambda file: len(file.rows))
+    if len(file.rows) != len(first.rows):
+        shorter, longer = sorted((first, file), key=lambda file: len(file.rows))
         raise ValueError(
-            f"{one.name} has {len(one.rows)} texts and {other.name} has {len(other.rows)}: "
+            f"{first.name} has {len(first.rows)} texts and {file.name} has {len(file.rows)}: "
             f"{longer.places[len(shorter.rows)]} of {longer.name} has no counterpart; both must have the same rows"
         )
+    return file
 
 
 def _read(file: str, texts: str, column: str | None, lists: Sequence[str] | None, data_format: str | None) -> TextFile:
