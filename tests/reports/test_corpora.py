@@ -286,6 +286,26 @@ def test_missing_texts_of_pandas_are_blank(tmp_path, caplog):
     assert "1 of 2 rows have a blank document or summary" in caplog.text
 
 
+# the chats that huggingface/trl and OpenAI's service are trained on, and those of ShareGPT
+@pytest.mark.parametrize(
+    ("column", "speaker", "text", "user", "assistant"),
+    [("messages", "role", "content", "user", "assistant"), ("conversations", "from", "value", "human", "gpt")],
+)
+def test_turns_of_a_chat_are_documents_and_summaries(tmp_path, column, speaker, text, user, assistant):
+    turns = [("system", "You summarize."), (user, "A ferry sank."), (user, "No one was hurt."), (assistant, "It sank.")]
+    row = {column: [{speaker: name, text: own} for name, own in turns]}
+    names = {"text_column": f"{column}.{user}", "summary_column": f"{column}.{assistant}"}
+    expected = {"document": "A ferry sank.\nNo one was hurt.", "summary": "It sank."}
+    (read,) = rows(tmp_path, "a.jsonl", json.dumps(row), **names)
+    assert {name: read[name] for name in expected} == expected
+    (tmp_path / "named").mkdir()
+    datasets.Dataset.from_list([row]).to_parquet(tmp_path / "named" / "train.parquet")
+    named = load(Corpus(dataset_name=str(tmp_path / "named"), **names), str(tmp_path / "cache"))["train"]
+    assert {name: named[0][name] for name in expected} == expected
+    with pytest.raises(ValueError, match=rf"name one with `text_column`; in a chat, {column}.{user} or "):
+        rows(tmp_path, "b.jsonl", json.dumps(row))
+
+
 def test_dialogues_and_documents_as_objects(tmp_path):
     # Yale-LILY/QMSum, complementizer/wcep-mds-dataset, nlpyang/PreSumm: how their files look
     turns = [{"speaker": "A", "content": "Hi."}, {"speaker": "B", "content": "It works."}]

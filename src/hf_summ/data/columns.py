@@ -5,6 +5,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from hf_summ.common.messages import nearest, one_line
@@ -50,6 +51,8 @@ _LIST = re.compile(
 # of the objects in a list: who speaks, and the text
 _SPEAKERS = ("speaker", "role", "name", "from", "author", "sender")
 _TEXTS = ("text", "content", "utterance", "value", "message")
+# columns with the turns of a user and a language model, and their names there
+_CHATS = {"messages": ("user", "assistant"), "conversations": ("human", "gpt")}
 # of a loaded corpus, with the text to put before each row's document
 PREFIX_COLUMN = "prefix"
 # of any corpus, with the tags of each document's words
@@ -115,7 +118,8 @@ def choose_column(
     problem = f"no column '{name:.80}'" if name else f"no {usual[0]} column"
     # names of columns may contain line ends
     problem = one_line(f"{problem}; the columns are {', '.join(columns) or '(none)'}")
-    raise ValueError(f"{where}: {problem}: name one {hint}{next(filter(None, similar), '')}")
+    turns = (f"; in a chat, {own}.{user} or {own}.{model}" for own, (user, model) in _CHATS.items() if own in free)
+    raise ValueError(f"{where}: {problem}: name one {hint}{next(chain(turns, filter(None, similar)), '')}")
 
 
 def _numbered(spelled: dict[str, str], usual: Sequence[str]) -> str | None:
@@ -231,9 +235,13 @@ def text_or_texts(row: dict[str, Any], column: str, where: str) -> str | list[st
 
 
 def _value_within(value: Any, name: str, where: str) -> Any:
-    """The value of a name such as article.document, within an object or the objects of a list."""
+    """The value of a name such as article.document, within an object or the objects of a list.
+
+    In a dialogue, a name such as messages.assistant is that of a speaker, whose turns are joined.
+    """
     if isinstance(value, list):
-        return [_value_within(member, name, where) for member in value]
+        turns = [text for speaker, text in _turns(value) if speaker == name and text]
+        return "\n".join(turns) if turns else [_value_within(member, name, where) for member in value]
     if not isinstance(value, Mapping):
         return None
     first, _, inner = (name, "", "") if name in value else name.partition(".")
@@ -256,17 +264,26 @@ def _listed(value: Any) -> Any:
 
 def _flattened(members: list[Any]) -> Any:
     """The texts of a list of objects, or a dialogue as one text; the texts of a list of lists; or the list itself."""
+    if turns := _turns(members):
+        return "\n".join(f"{speaker}: {text}" for speaker, text in turns if text)
     if all(isinstance(member, dict) for member in members):
-        keys = set.intersection(*(set(member) for member in members))
-        text, speaker = (next((name for name in names if name in keys), None) for names in (_TEXTS, _SPEAKERS))
-        texts = [member.get(text) for member in members]
-        if speaker is None or text is None:
-            return texts if text else members
-        return "\n".join(f"{member[speaker]}: {own}" for member, own in zip(members, texts, strict=True) if own)
+        text = _common(members, _TEXTS)
+        return members if text is None else [member[text] for member in members]
     if all(isinstance(member, list) for member in members):
         texts = [_flattened(member) if member and isinstance(member[0], list) else member for member in members]
         return [" ".join(text) if all(isinstance(word, str) for word in text) else text for text in texts]
     return members
+
+
+def _turns(members: list[Any]) -> list[tuple[Any, Any]]:
+    """The speaker and the text of each object of a dialogue; empty if they are others."""
+    speaker, text = _common(members, _SPEAKERS), _common(members, _TEXTS)
+    return [] if speaker is None or text is None else [(member[speaker], member[text]) for member in members]
+
+
+def _common(members: list[Any], names: Sequence[str]) -> str | None:
+    """The first of these names that all objects have."""
+    return next((name for name in names if all(isinstance(own, dict) and name in own for own in members)), None)
 
 
 def has_text(value: str | Iterable[str | None] | None) -> bool:
