@@ -111,6 +111,12 @@ def test_two_votes_of_a_voter_on_an_item_are_told(asked, tmp_path):
         read_votes(files, key)
 
 
+def test_empty_rows_of_a_spreadsheet_are_passed_over(asked):
+    sheets, _, read = asked
+    rows = rows_of(sheets[0], for_one)
+    assert read([*rows, dict.fromkeys(rows[0], "")]).choices == read(rows).choices
+
+
 def test_votes_of_other_sheets_are_told(asked):
     others, other_key = made_sheets(seed=1)
     _, key, read = asked

@@ -431,7 +431,9 @@ def _rows(files: Iterable[str | os.PathLike], key: Key) -> Iterator[tuple[str, d
                         f"{path}, {line}: no column '{column}'; the columns are {_short(', '.join(row)) or '(none)'}: "
                         "name votes of the key's sheets, and save tables with commas between columns"
                     )
-            yield f"{path}, {line}", row
+            # spreadsheets may save empty rows at the end
+            if any(row.values()):
+                yield f"{path}, {line}", row
 
 
 def _short(text: str) -> str:
