@@ -244,7 +244,8 @@ def test_encodings(run, files, expected, workplace):
     (workplace / "mark.txt").write_text(DOCUMENTS[0], encoding="utf-8-sig")
     (workplace / "wide.txt").write_text(DOCUMENTS[0], encoding="utf-16")
     assert run("summarize", "mark.txt", *MODEL)[0] == f"{expected[0]}\n"
-    assert run("summarize", "wide.txt", *MODEL, "--encoding", "utf-16")[0] == f"{expected[0]}\n"
+    for encoding in ((), ("--encoding", "utf-16")):
+        assert run("summarize", "wide.txt", *MODEL, *encoding)[0] == f"{expected[0]}\n"
 
 
 def test_terminal_that_lacks_characters_gets_the_others(files, expected, monkeypatch):

@@ -95,7 +95,7 @@ def test_ids_count_where_each_row_has_one(write):
         ("a.txt", "", "a.txt is empty: it must have at least one row"),
         ("a.jsonl", "\n", "a.jsonl is empty: it must contain texts"),
         ("a.txt", b"one\ncaf\xe9\n", r"a.txt, line 2: not UTF-8 \(.* at byte 4\): convert the file"),
-        ("a.txt", "one".encode("utf-16"), r"a.txt, line 1: not UTF-8 \(.* at byte 1\)"),
+        ("a.txt", "one".encode("utf-16")[:-1], r"a.txt, line 0: not UTF-16-LE \(truncated data at byte 1\)"),
         ("a.txt", "one".encode("utf-16-le"), "a.txt, line 1: NUL at character 2, so the file is not UTF-8"),
         ("a.txt", b"one\ntwo\0\0\0", "a.txt, line 2: NUL at character 4.*, or was not written completely"),
         ("a.jsonl", '{"prediction": "a\\u0000"}', "a.jsonl, line 1: NUL at character 2"),

@@ -57,6 +57,19 @@ def test_documents_of_other_formats_are_no_texts(run, tmp_path, name, start, for
     assert f"a.jsonl is {format}" in run("extract", "a.jsonl")[1]
 
 
+# microsoft/vscode-docs#3118: what PowerShell redirects to a file is in UTF-16
+@pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.jsonl.gz"])
+def test_files_in_utf_16(run, tmp_path, name):
+    text = "document,summary\r\n%s,%s\r\n" if name == "a.csv" else '{"document": "%s", "summary": "%s"}\r\n'
+    content = (text % ("Ein Schiff sank\u2028im Fluß.", "Fähre sank.")).encode("utf-16")
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    (row,) = load(Corpus(train_file=str(tmp_path / name)), str(tmp_path / "cache"))["train"].to_list()
+    assert row == {"document": "Ein Schiff sank\u2028im Fluß.", "summary": "Fähre sank."}
+    (tmp_path / "p.txt").write_bytes("Fähre sank.\r\n".encode("utf-16"))
+    assert scored(run, "p.txt", name)[0] == 100
+    assert run("extract", "p.txt")[0] == "Fähre sank.\n"
+
+
 # huggingface/datasets#2662
 def test_a_url_is_no_missing_file(run):
     for argv in (("extract", "https://a.org/b.txt"), ("data", "https://a.org/b.csv"), ("summarize", "s3://a/b.txt")):

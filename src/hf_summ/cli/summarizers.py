@@ -19,7 +19,7 @@ from hf_summ.common.messages import delay_bars, nearest, one_line, print_note
 from hf_summ.common.processes import threads_for
 from hf_summ.data.columns import DOCUMENT_COLUMNS, MEANINGS, PREDICTION_COLUMNS, REFERENCE_COLUMNS
 from hf_summ.data.marks import notes_on_marks
-from hf_summ.data.rows import ROW_FILES, check_is_plain, kind_of_file
+from hf_summ.data.rows import ROW_FILES, UTF16, check_is_plain, kind_of_file
 from hf_summ.models.checks import RUNTIME_FILE, Range, check_own_settings
 from hf_summ.pretrained import (
     DEFAULT_MODEL,
@@ -362,8 +362,8 @@ def read_document(file: str, encoding: str) -> str:
     content = sys.stdin.buffer.read() if file == STANDARD_INPUT else Path(file).read_bytes()
     check_is_plain(name_of(file), content)
     try:
-        # a byte-order mark is not part of the text
-        text = content.decode(encoding).removeprefix("\ufeff")
+        # a byte-order mark is not part of the text, but that of UTF-16 tells the encoding
+        text = content.decode("utf-16" if content.startswith(UTF16) else encoding).removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{name_of(file)} is not text in {encoding} (byte {error.start}): name its encoding with --encoding"

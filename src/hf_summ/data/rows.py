@@ -1,6 +1,7 @@
 """Rows of corpus files, read one at a time, with their positions in the file."""
 
 import bz2
+import codecs
 import csv
 import gzip
 import io
@@ -55,6 +56,8 @@ _BINARY = {
     b"PAR1": "a Parquet file",
     b"ARROW1": "an Arrow file",
 }
+# before text in UTF-16, as PowerShell writes it
+UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 # separators of the fields of a .csv file; the most frequent in its header is used
 _SEPARATORS = ",;\t|"
 # a line before the header, which names the separator to Excel
@@ -191,13 +194,13 @@ def unread_rows(path: Path, show_progress: bool = False) -> UnreadRows:
 
 
 def read_lines(path: Path, show_progress: bool = False) -> Iterator[tuple[int, str]]:
-    """Number and text of each line, including its end; only line feeds end a line."""
+    """Number and text of each line in UTF-8 or UTF-16, including its end; only line feeds end a line."""
     number = 0
     size, units = path.stat().st_size, {"unit": "B", "unit_scale": True, "disable": not show_progress}
     with open(path, "rb") as raw, progress_bar(None, f"checking {path.name}", size, **units) as bar:
         try:
             source = _COMPRESSED[path.suffix](raw) if path.suffix in _COMPRESSED else raw
-            for number, line in enumerate(iter(partial(source.readline, _LONGEST_LINE + 1), b""), 1):
+            for number, line in enumerate(_lines(source), 1):
                 if len(line) > _LONGEST_LINE:
                     raise ValueError(
                         f"{path}, line {number}: longer than {_LONGEST_LINE >> 20} MiB: write one row per line"
@@ -212,13 +215,21 @@ def read_lines(path: Path, show_progress: bool = False) -> Iterator[tuple[int, s
                     bar.update(raw.tell() - bar.n)
         except UnicodeDecodeError as error:
             reason = f"{error.reason} at byte {error.start + 1}"
-            raise ValueError(f"{path}, line {number}: not UTF-8 ({reason}): convert the file") from None
+            encoding = error.encoding.upper()
+            raise ValueError(f"{path}, line {number}: not {encoding} ({reason}): convert the file") from None
         except (EOFError, zlib.error, lzma.LZMAError, OSError) as error:
             if path.suffix not in _COMPRESSED:
                 raise
             raise ValueError(
                 f"{path}: not a complete {path.suffix} file, after line {number} ({error}): copy it again"
             ) from None
+
+
+def _lines(source: Any) -> Iterator[bytes]:
+    """The lines of an open file in UTF-8, also of one in UTF-16 that begins with its mark."""
+    if source.peek(2).startswith(UTF16):
+        return (line.encode("utf-8", "surrogatepass") for line in io.TextIOWrapper(source, "utf-16", newline="\n"))
+    return iter(partial(source.readline, _LONGEST_LINE + 1), b"")
 
 
 def read_aligned(

@@ -169,11 +169,7 @@ def part_lines(file: TextFile, lines: str = "auto") -> TextFile:
 
 def read_text(file: str | Path) -> str:
     """Read a whole file as one text."""
-    try:
-        # a byte-order mark does not belong to the text
-        text = Path(file).read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{file} is not UTF-8 text (byte {error.start}): convert it") from error
+    text = "".join(line for _, line in read_lines(Path(file)))
     if not text.strip():
         raise ValueError(f"{file} is blank: give a text to judge")
     return text
