@@ -92,7 +92,7 @@ def test_null_takes_a_flag_of_the_file_away(yaml_file):
 
 def test_json_file_and_flags_alone(tmp_path):
     path = tmp_path / "settings.json"
-    path.write_text(json.dumps({"model_type": "t5", "do_eval": True}))
+    path.write_text(json.dumps({"model_type": "t5", "do_eval": True}), encoding="utf-8-sig")
     assert parse_arguments([str(path)]).model.model_type == "t5"
     assert parse_arguments(["--model_type", "t5", "--do_sample", "--top_p", "0.9"]).generation.top_p == 0.9
 

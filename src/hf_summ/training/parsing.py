@@ -103,7 +103,7 @@ def read_settings(path: str) -> dict[str, Any]:
             f"as gdlf/xsum{suggestion}; flags start with --"
         )
     try:
-        text = file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8-sig")
         content = parse_json(text) if file.suffix == ".json" else parse_yaml(text)
         if not isinstance(content, dict) or not content:
             raise ValueError("must contain `key: value` lines")
