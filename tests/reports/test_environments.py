@@ -255,3 +255,14 @@ def test_a_home_after_a_flag_is_that_of_the_user(tmp_path, monkeypatch):
     (tmp_path / "a.txt").write_text(SENTENCES[0])
     assert main(["extract", "a.txt", "--output=~/b.txt"]) == 0
     assert {path.name for path in tmp_path.rglob("*")} == {"a.txt", "home", "b.txt"}
+
+
+# huggingface/transformers#13472, h2oai/h2o-llmstudio#974: the home of a container's user is / or unknown
+@pytest.mark.parametrize("home", ["file", "~"])
+def test_a_cache_that_cannot_be_written_is_named_with_what_moves_it(tmp_path, monkeypatch, home):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    corpus = Corpus(train_file=write_rows(tmp_path / "train.jsonl"))
+    with pytest.raises(ValueError, match=f"^{home}/cache/hf_summ: the cache cannot be written to: set HF_HOME or"):
+        load(corpus, f"{home}/cache")
+    assert not (tmp_path / "~").exists()

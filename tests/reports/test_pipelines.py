@@ -10,6 +10,7 @@ import torch
 from transformers import ByT5Tokenizer, pipeline
 
 import hf_summ
+from hf_summ.runtimes import OnnxSummarizer
 from tests.conftest import SENTENCES
 from tests.models.architectures import (
     COPY_TRANSFORMER,
@@ -207,6 +208,16 @@ def test_models_and_processors_can_be_copied(tiny_tokenizer, architecture):
         assert again.config == model.config
         assert all(torch.equal(again.state_dict()[name], weight) for name, weight in model.state_dict().items())
         assert copied(hf_summ.SummarizationCollator(processor, model=model)).processor(SENTENCES[0])
+
+
+# microsoft/onnxruntime#643, #7846: sessions cannot be pickled; the bundled graphs have no settings of their own
+def test_the_graphs_of_the_bundled_model_can_be_copied_and_loaded_as_a_pipeline():
+    lean = OnnxSummarizer(hf_summ.bundled_model("arxiv-tldr"), num_beams=1, max_new_tokens=3)
+    pipe = hf_summ.summarizer("arxiv-tldr", runtime="onnx", num_beams=1, max_new_tokens=3)
+    right = lean(SENTENCES[0])
+    assert right == pipe(SENTENCES[0])
+    for again in (copy.deepcopy(lean), pickle.loads(pickle.dumps(lean))):  # noqa: S301 (its own pickle)
+        assert again(SENTENCES[0]) == right
 
 
 # sessions of ONNX Runtime cannot be pickled

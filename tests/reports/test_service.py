@@ -1,5 +1,7 @@
 """Requests as clients of other languages, proxies and programs without `Host` send them."""
 
+import asyncio
+import os
 import socket
 from urllib.parse import urljoin, urlsplit
 
@@ -9,6 +11,7 @@ import pytest
 from hf_summ.common.files import shared_name
 from hf_summ.pretrained import bundled_model, graphs_of
 from hf_summ.runtimes import OnnxSummarizer
+from hf_summ.serving import Service, create_app
 from hf_summ.serving.server import bind
 from tests.serving.conftest import served
 
@@ -65,3 +68,17 @@ def test_a_host_without_address_is_named():
 
 def test_graphs_have_the_name_of_their_model(address):
     assert shared_name(str(graphs_of("arxiv-tldr"))) == "arxiv-tldr"
+
+
+# benoitc/gunicorn#2478, pytorch/pytorch#49555: workers that are forked have no threads of their parent
+def test_a_service_that_was_started_before_a_fork_ends_its_worker():
+    app = create_app(Service(lambda: OnnxSummarizer(bundled_model("arxiv-tldr"), num_beams=1)).start())
+    worker = os.fork()
+    if worker == 0:
+        try:
+            asyncio.run(app.router.lifespan_context(app).__aenter__())
+        except RuntimeError as error:
+            os._exit(3 if "start it in each worker" in str(error) else 1)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1]) == 3
+    asyncio.run(app.router.lifespan_context(app).__aenter__())

@@ -5,10 +5,13 @@ import math
 import re
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
+from accelerate import Accelerator
 from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForSeq2SeqLM, AutoProcessor, pipeline
 
@@ -19,6 +22,7 @@ from hf_summ.evaluation import bleu, novelty, rouge, support, support_scores
 from hf_summ.evaluation.novelty import TITLES
 from hf_summ.models.checks import own_settings
 from hf_summ.training import train
+from hf_summ.training.loop.callbacks import TerminationCallback
 from hf_summ.training.rows import preparing
 from hf_summ.training.run import main
 from tests.training import tiny
@@ -329,6 +333,12 @@ def test_two_processes_give_the_losses_of_one(settings, tmp_path):
     )
     kinds = {
         "tokens": ([path, "--train_tokens_per_batch", "120"], ["--gradient_accumulation_steps", "2"], []),
+        # huggingface/transformers#26548
+        "stream": (
+            [path, "--streaming"],
+            ["--per_device_train_batch_size", "4"],
+            ["--per_device_train_batch_size", "2"],
+        ),
         "examples": (
             [path],
             ["--per_device_train_batch_size", "4"],
@@ -359,6 +369,32 @@ def test_two_processes_give_the_losses_of_one(settings, tmp_path):
         assert "- devices: 2 CPU processes\n" in card
         assert "\naccelerate launch -m hf_summ.training " in card
         assert not list((tmp_path / f"{kind}2").glob(".*.part"))
+
+
+# NVIDIA-NeMo/Automodel#3007, KempnerInstitute/KempnerForge#177: Slurm also sends it to the processes that load data
+@pytest.mark.thorough
+def test_processes_save_together_after_sigterm(settings, tmp_path):
+    loading = {"train_tokens_per_batch": None, "dataloader_num_workers": 1, "dataloader_persistent_workers": True}
+    path = settings(enable_jit_checkpoint=True, max_steps=100_000, save_strategy="steps", save_steps=100_000, **loading)
+    launch = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--main_process_port", "0"]
+    process = start([*launch, "run_summarization.py", path], **CPU, PYTHONUNBUFFERED="1")
+    assert any("'loss'" in line for line in process.stdout)
+    *_, one = (child for child in psutil.Process(process.pid).children() if path in child.cmdline())
+    for receiver in (*one.children(), one):
+        receiver.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=60)
+    (checkpoint,) = (tmp_path / "out").glob("checkpoint-*")
+    assert f"\ninterrupted: rerun the command to resume from {checkpoint}\n" in errors
+
+
+# a kernel of a notebook goes on
+def test_an_interrupted_run_leaves_sigterm_as_it_was():
+    handler = signal.getsignal(signal.SIGTERM)
+    with suppress(KeyboardInterrupt), TerminationCallback(Accelerator(cpu=True)).noting():
+        assert signal.getsignal(signal.SIGTERM) != handler
+        raise KeyboardInterrupt
+    assert signal.getsignal(signal.SIGTERM) == handler
+    assert signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 def test_a_call_is_the_command(settings, tmp_path):

@@ -12,6 +12,7 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from hf_summ.common.messages import print_note
 from hf_summ.common.processes import is_running
 
 
@@ -47,7 +48,7 @@ def is_lfs_pointer(file: Path) -> bool:
 
 
 def check_hub_reachable(name: str, revision: str | None = None, cache_dir: str | None = None) -> None:
-    """Raise an OSError for a checkpoint that is not on this machine, if the Hub cannot be reached.
+    """If the Hub cannot be reached, use the checkpoint's files on this machine, or raise an OSError if there are none.
 
     transformers would first retry each of its files for 23 seconds.
 
@@ -56,19 +57,23 @@ def check_hub_reachable(name: str, revision: str | None = None, cache_dir: str |
     """
     if Path(name).exists():
         return
-    from huggingface_hub import get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
+    from huggingface_hub import constants, get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
 
+    is_here = False
     try:
-        if any(try_to_load_from_cache(name, file, cache_dir, revision) for file in _MODEL_FILES):
-            return
+        is_here = any(try_to_load_from_cache(name, file, cache_dir, revision) for file in _MODEL_FILES)
         get_hf_file_metadata(hf_hub_url(name, _MODEL_FILES[0]))
     except (HfHubHTTPError, HFValidationError, OfflineModeIsEnabled):
         # transformers reports these without retrying
         return
     except Exception as error:
         # the Hub's HTTP clients raise errors of their own types
-        raise OSError(f"{name} is not on this machine, and the Hub cannot be reached ({error})") from error
+        if not is_here:
+            raise OSError(f"{name} is not on this machine, and the Hub cannot be reached ({error})") from error
+        # all libraries read the former, and processes that this one starts the latter
+        constants.HF_HUB_OFFLINE, os.environ["HF_HUB_OFFLINE"] = True, "1"
+        print_note(f"the Hub cannot be reached ({error}): HF_HUB_OFFLINE=1 is set; {name} is read from this machine")
 
 
 def write_atomically(path: str | os.PathLike, text: str) -> None:

@@ -3,7 +3,9 @@
 import hashlib
 import json
 import logging
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -277,9 +279,18 @@ class Survey:
 
 
 def cache_folder(cache_dir: str | None) -> Path:
-    """The folder, which is made, of what is computed from corpora; by default in that of `datasets`."""
+    """The folder, which is made, of what is computed from corpora; by default in that of `datasets`.
+
+    Raises:
+        ValueError: it cannot be written to.
+    """
     folder = Path(cache_dir or datasets.config.HF_DATASETS_CACHE) / "hf_summ"
-    folder.mkdir(parents=True, exist_ok=True)
+    # an unknown user without HOME has no home: a folder of this name would be made
+    if folder.parts[0] != "~":
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"{folder}: the cache cannot be written to: set HF_HOME or, for training, --cache_dir")
     return folder
 
 

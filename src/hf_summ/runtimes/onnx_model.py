@@ -254,11 +254,12 @@ class OnnxTransformersGeneration(OnnxGeneration, SummarizationGenerationMixin):
 
 
 def load_graphs(folder: Path) -> PreTrainedModel:
-    """Load the model from a folder of graphs."""
-    config = AutoConfig.from_pretrained(folder)
+    """Load the model from a folder of graphs, or of graphs alone in that of their checkpoint."""
+    settings_folder = folder if (folder / "config.json").is_file() else folder.parent
+    config = AutoConfig.from_pretrained(settings_folder)
     architecture = MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING[type(config)]
     is_ours = issubclass(architecture, SummarizationGenerationMixin)
     runtime = OnnxGeneration if is_ours else OnnxTransformersGeneration
     model = type(f"Onnx{architecture.__name__}", (runtime, architecture), {})(config, folder)
-    model.generation_config = GenerationConfig.from_pretrained(folder)
+    model.generation_config = GenerationConfig.from_pretrained(settings_folder)
     return model.eval()

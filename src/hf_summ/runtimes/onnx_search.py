@@ -43,6 +43,7 @@ class Graph:
         os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
         from onnxruntime import InferenceSession, SessionOptions
 
+        self._arguments = file, threads
         options = SessionOptions()
         options.intra_op_num_threads = threads
         # exact sums of 8-bit products where the processor's fast instructions saturate
@@ -52,6 +53,10 @@ class Graph:
         self._session = InferenceSession(file, options, ["CPUExecutionProvider"], disabled_optimizers=disabled)
         self.inputs = [value.name for value in self._session.get_inputs()]
         self.outputs = [value.name for value in self._session.get_outputs()]
+
+    def __reduce__(self):
+        # sessions cannot be copied: the copy reads the graph again
+        return Graph, self._arguments
 
     def __call__(self, tensors: Mapping[str, Any], outputs: Sequence[str] | None = None) -> dict[str, Any]:
         """Name -> output; by default all outputs."""

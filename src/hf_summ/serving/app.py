@@ -172,6 +172,9 @@ def _add_status(app: FastAPI, service: Service, keyed: list[Any]) -> None:
 
 @asynccontextmanager
 async def _lifespan(service: Service, app: FastAPI):
+    if not service.is_running:
+        # requests would wait forever
+        raise RuntimeError("the service was not started in this process: start it in each worker, without preloading")
     watching = asyncio.create_task(_watch(service))
     yield
     watching.cancel()

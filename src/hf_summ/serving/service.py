@@ -142,6 +142,11 @@ class Service:
         return futures
 
     @property
+    def is_running(self) -> bool:
+        """Whether the decoding thread runs in this process; one that was forked later has none."""
+        return self._thread.is_alive()
+
+    @property
     def state(self) -> str:
         """Ready, or stuck: a single step exceeds `limit_decode_seconds`."""
         return STUCK if self._step_seconds > self.limits.limit_decode_seconds else READY

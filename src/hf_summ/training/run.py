@@ -4,12 +4,10 @@ import gc
 import logging
 import shlex
 import shutil
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import datasets
@@ -20,7 +18,7 @@ from transformers.trainer import TRAINER_STATE_NAME
 
 from hf_summ.checkpoints.adapters import is_adapted
 from hf_summ.common.messages import delay_bars
-from hf_summ.common.processes import TERMINATED, threads_for
+from hf_summ.common.processes import threads_for
 from hf_summ.common.records import shown
 from hf_summ.data.columns import reference_texts, source_column
 from hf_summ.data.loading import load
@@ -176,10 +174,7 @@ def _train(
         logger.info(f"resuming from {resumption.checkpoint}{changed}")
     lora = f", of which LoRA's {model.num_parameters(only_trainable=True):,} are trained" if is_adapted(model) else ""
     logger.info(f"model: {model.num_parameters():,} parameters{lora}")
-    is_terminated = _noted_sigterm(training)
     output = trainer.train(resume_from_checkpoint=resumption.checkpoint)
-    if is_terminated.is_set() and trainer.state.global_step < trainer.state.max_steps:
-        sys.exit(TERMINATED)
     if not trainer.state.global_step:
         raise ValueError(
             "no update was made, because the training documents fill no batch: omit "
@@ -191,17 +186,6 @@ def _train(
     seen = trainer.state.global_step * training.train_batch_size * training.world_size
     samples = seen * training.gradient_accumulation_steps if is_stream else len(trainer.train_dataset)
     return _finish(trainer, ledger, "train", output.metrics, samples)
-
-
-def _noted_sigterm(training: SummarizationTrainingArguments) -> Event:
-    """Set once SIGTERM arrives, after which `enable_jit_checkpoint` ends training as if it were complete."""
-    is_terminated = Event()
-    if training.enable_jit_checkpoint:
-        # transformers' handler, which the trainer has set
-        handler = signal.getsignal(signal.SIGTERM)
-        assert callable(handler)
-        signal.signal(signal.SIGTERM, lambda *received: (is_terminated.set(), handler(*received)))
-    return is_terminated
 
 
 def _predict(

@@ -3,6 +3,7 @@
 import functools
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 from transformers import PreTrainedModel
 from transformers.trainer import TRAINING_ARGS_NAME
+from transformers.trainer_jit_checkpoint import JITCheckpointCallback
 from transformers.trainer_utils import EvalLoopOutput, RemoveColumnsCollator
 
 from hf_summ.checkpoints.adapters import base_model, is_adapted, save_settings, takes
@@ -31,6 +33,7 @@ from hf_summ.training.loop.callbacks import (
     NonFiniteCallback,
     ResumableEarlyStopping,
     RunProgress,
+    TerminationCallback,
 )
 from hf_summ.training.loop.evaluation import RowwiseTrainer
 from hf_summ.training.model import Built
@@ -69,6 +72,11 @@ class SummarizationTrainer(RowwiseTrainer):
         if not takes(model, "num_items_in_batch"):
             loss = functools.partial(_token_loss, smoothing=args.label_smoothing_factor)
             kwargs.setdefault("compute_loss_func", loss)
+        if isinstance(kwargs.get("train_dataset"), datasets.IterableDataset):
+            # each process reads the whole stream and keeps its share; otherwise accelerate would read it in one process
+            # and divide its batches, which fails if they differ in length
+            config = args.accelerator_config
+            config.dispatch_batches = bool(config.dispatch_batches)
         # transformers replaces it for training
         self._use_cache = getattr(model.config, "use_cache", args.use_cache)
         super().__init__(model, args, **kwargs)
@@ -87,6 +95,12 @@ class SummarizationTrainer(RowwiseTrainer):
             _share_noise(base_model(model))
         if args.early_stopping_patience is not None:
             self.add_callback(ResumableEarlyStopping(args.early_stopping_patience, args.early_stopping_threshold))
+        self._termination = TerminationCallback(self.accelerator) if args.enable_jit_checkpoint else None
+        if self._termination is not None:
+            # transformers' callback saves at another update in each process, all of which then wait forever; its end
+            # restores the handler of SIGTERM
+            self.pop_callback(JITCheckpointCallback).on_train_end(args, self.state, self.control)
+            self.add_callback(self._termination)
         if self.is_fsdp_enabled:
             _share_modules(self.model)
             plugin = self.accelerator.state.fsdp_plugin
@@ -268,7 +282,7 @@ class SummarizationTrainer(RowwiseTrainer):
             # the schedule depends on the length of this run
             self.lr_scheduler = None
         self._is_prepared = True
-        with uploads_without(self._private):
+        with uploads_without(self._private), nullcontext() if self._termination is None else self._termination.noting():
             output = super().train(resume_from_checkpoint, *args, **kwargs)
         return output._replace(training_loss=output.metrics["train_loss"])
 
