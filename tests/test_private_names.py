@@ -40,8 +40,8 @@ USED = {
     Seq2SeqTrainer: "_gen_kwargs",
     TrainingArguments: "_n_gpu",
     PreTrainedConfig: "_attn_implementation _auto_class",
-    PreTrainedModel: "_can_record_outputs _init_weights _is_hf_initialized _is_stateful _no_split_modules "
-    "_skip_keys_device_placement _supports_sdpa _tied_weights_keys",
+    PreTrainedModel: "_can_record_outputs _hf_peft_config_loaded _init_weights _is_hf_initialized _is_stateful "
+    "_no_split_modules _skip_keys_device_placement _supports_sdpa _tied_weights_keys",
     GenerationConfig: "_from_model_config",
     GenerationMixin: "_beam_search _eos_token_tensor _expand_inputs_for_generation _get_logits_processor "
     "_pad_token_tensor _prefill _prepare_generation_config _sample _supports_default_dynamic_cache "

@@ -1,10 +1,11 @@
 """The processor that an architecture gets from a folder."""
 
 import pytest
-from transformers import AutoConfig, PreTrainedTokenizerBase
+from transformers import AutoConfig, ByT5Tokenizer, PreTrainedTokenizerBase
 
 from hf_summ import GdlfProcessor
 from hf_summ.checkpoints.loading import ModelArguments, load_processor
+from tests.conftest import pair_tokenizer
 
 
 @pytest.fixture
@@ -29,3 +30,15 @@ def test_tokenizer_without_end_token(tiny_tokenizer, tmp_path):
     tokenizer.save_pretrained(tmp_path)
     with pytest.raises(ValueError, match="the tokenizer has no eos_token"):
         load_processor(ModelArguments(tokenizer_name=str(tmp_path)), AutoConfig.for_model("bart"))
+
+
+def test_berts_separator_ends_the_texts_of_other_models(tmp_path):
+    pair_tokenizer().save_pretrained(tmp_path)
+    tokenizer = load_processor(ModelArguments(tokenizer_name=str(tmp_path)), AutoConfig.for_model("bart"))
+    assert tokenizer.convert_tokens_to_ids("[SEP]") == tokenizer.eos_token_id == tokenizer("the river")["input_ids"][-1]
+
+
+def test_a_tokenizer_that_is_not_fast_is_named(tmp_path):
+    ByT5Tokenizer().save_pretrained(tmp_path)
+    with pytest.raises(TypeError, match=r"^`tokenizer` must be fast, but ByT5Tokenizer is not: make one with"):
+        load_processor(ModelArguments(tokenizer_name=str(tmp_path)), AutoConfig.for_model("gdlf"))

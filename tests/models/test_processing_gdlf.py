@@ -297,6 +297,9 @@ def test_what_is_no_text_is_named(tiny_tokenizer):
         processor()
     with pytest.raises(ValueError, match="`text` is an empty list"):
         processor([])
+    for documents, number in ((SENTENCES[:2], 2), (SENTENCES[0], 1)):
+        with pytest.raises(ValueError, match=f"^{number} documents but 4 summaries: each needs its counterpart$"):
+            processor(documents, SENTENCES[:4])
     with pytest.raises(ValueError, match="`tags` is 'POS'"):
         GdlfProcessor(tiny_tokenizer, tags="POS")
     with pytest.raises(ValueError, match="`max_source_length` is 1"):

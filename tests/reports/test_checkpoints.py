@@ -4,7 +4,8 @@ import copy
 
 import pytest
 import torch
-from transformers import pipeline
+from datasets.fingerprint import Hasher
+from transformers import AutoModelForSeq2SeqLM, pipeline
 
 from hf_summ.checkpoints.folders import model_problem
 from hf_summ.checkpoints.loading import ModelArguments, load_config, load_processor
@@ -69,6 +70,16 @@ def test_ignored_labels_are_decoded_as_padding(tiny_tokenizer, architecture):
         assert processor.batch_decode(labels, skip_special_tokens=True) == texts
 
 
+# huggingface/datasets#3638, #5985: use changed what a tokenizer hashes to, and all rows were processed again
+@pytest.mark.parametrize("architecture", [GDLF, HIGHLIGHT_TRANSFORMER], ids=lambda one: one.model_type)
+def test_a_used_processor_finds_the_rows_that_it_has_processed(tiny_tokenizer, architecture):
+    processor = architecture.processor(copy.deepcopy(tiny_tokenizer))
+    processor.tokenizer.add_special_tokens({"additional_special_tokens": ["<hl>"]})
+    fresh = Hasher.hash(processor)
+    processor(f"<hl> {SENTENCES[0]}", text_target=SENTENCES[1], return_tensors="pt")
+    assert Hasher.hash(processor) == fresh
+
+
 # huggingface/transformers#10646: only BART's family reads the source itself if the decoder has no input
 @every_architecture
 def test_a_decoder_without_input_is_named(tiny_tokenizer, architecture):
@@ -98,3 +109,41 @@ def test_a_folder_without_tokenizer_is_refused(tiny_tokenizer, tmp_path, family)
         load_processor(arguments, load_config(arguments))
     tokenizer = copy.deepcopy(tiny_tokenizer)
     assert pipeline("summarization", model=folder, tokenizer=tokenizer)(SENTENCES[0], max_new_tokens=2)
+
+
+# huggingface/peft#1457, #2415: embeddings of tokens that the base lacks; transformers itself loses DoRA's magnitudes
+@pytest.mark.parametrize("architecture", [None, pytest.param(GDLF, marks=pytest.mark.thorough)], ids=["bart", "gdlf"])
+@pytest.mark.parametrize("settings", [{"use_dora": True}, {"modules_to_save": ["embed_tokens", "lm_head"]}], ids=str)
+def test_adapters_made_with_peft_are_loaded_whole(tiny_tokenizer, tmp_path, architecture, settings):
+    peft = pytest.importorskip("peft")
+    reader = copy.deepcopy(tiny_tokenizer)
+    model = foreign("bart", reader)
+    if architecture is not None:
+        model, reader = build_with_processor(architecture, reader)
+    save(tmp_path / "base", model, reader)
+    tokenizer = getattr(reader, "tokenizer", reader)
+    tokenizer.add_tokens(["<first>", "<second>"])
+    base = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "base")
+    base.resize_token_embeddings(len(tokenizer))
+    config = peft.LoraConfig(task_type="SEQ_2_SEQ_LM", target_modules=["q_proj", "v_proj"], **settings)
+    adapted = peft.get_peft_model(base, config).eval()
+    for parameter in filter(lambda one: one.requires_grad, adapted.parameters()):
+        parameter.data += 0.3 * torch.randn_like(parameter)
+    folder = save(tmp_path / "adapter", adapted, reader)
+    inputs = reader(["Ana <first> Lopez"], text_target=["<second> Ana"], return_tensors="pt")
+    loaded = pipeline("summarization", model=folder).model
+    torch.testing.assert_close(loaded(**inputs).logits, adapted(**inputs).logits)
+
+
+def test_prompts_that_peft_trained_are_read(tiny_tokenizer, tmp_path):
+    peft = pytest.importorskip("peft")
+    base = save(tmp_path / "base", foreign("t5", tiny_tokenizer), tiny_tokenizer)
+    config = peft.PromptTuningConfig(task_type="SEQ_2_SEQ_LM", num_virtual_tokens=2)
+    adapted = peft.get_peft_model(AutoModelForSeq2SeqLM.from_pretrained(base), config).eval()
+    adapted.prompt_encoder.default.embedding.weight.data.normal_(std=3)
+    folder = save(tmp_path / "prompt", adapted, tiny_tokenizer)
+    written = []
+    for model in (folder, adapted, base):
+        pipe = pipeline("summarization", model=model, tokenizer=copy.deepcopy(tiny_tokenizer), max_new_tokens=4)
+        written.append(pipe(SENTENCES))
+    assert written[0] == written[1] != written[2]

@@ -233,9 +233,10 @@ def test_folders_that_datasets_saved(tmp_path):
         assert load(corpus, str(tmp_path / "cache"))["train"]["document"][:] == ["a b", "c d"]
     assert content_hash(folder) == content_hash(folder) != content_hash(tmp_path / "splits")
     # a split of another name was left out in silence
-    datasets.DatasetDict({"train": saved, "val": saved}).save_to_disk(tmp_path / "others")
-    for name in ("splits", "others"):
+    datasets.DatasetDict({"training": saved, "val": saved, "testing": saved}).save_to_disk(tmp_path / "others")
+    for name, splits in (("splits", ["validation"]), ("others", ["train", "validation", "test"])):
         loaded = load(Corpus(dataset_name=str(tmp_path / name)), str(tmp_path / "cache"))
+        assert list(loaded) == splits
         assert loaded["validation"]["summary"][:] == ["a", "c"]
     assert [read()["text"] for _, read in FileRows(streamed_files([folder])).read()] == ["a b", "c d"]
 

@@ -139,6 +139,19 @@ def test_a_model_without_first_token_is_refused_at_the_door(recipe, tiny_tokeniz
     assert recipe(name, config_overrides={"decoder_start_token_id": 1}, do_eval=True)["eval_loss"] > 0
 
 
+# as of scripts that set the token in the model's configuration, which generate() of transformers 5 does not read
+@pytest.mark.parametrize("family", ["bart", pytest.param("t5", marks=pytest.mark.thorough)])
+def test_summaries_begin_in_decoding_as_in_training(recipe, tiny_tokenizer, tmp_path, caplog, family):
+    model = foreign(family, tiny_tokenizer)
+    model.config.decoder_start_token_id = 7
+    name = save(tmp_path / "model", model, tiny_tokenizer)
+    recipe(name)
+    assert "the token 7 of config.json" in caplog.text
+    recipe(name, "other", config_overrides={"decoder_start_token_id": 8})
+    for folder, token in (("out", 7), ("other", 8)):
+        assert GenerationConfig.from_pretrained(tmp_path / folder).decoder_start_token_id == token
+
+
 @pytest.mark.parametrize("name", ["sagcopy", "nope"])
 def test_an_architecture_beside_a_checkpoint_of_another_is_refused(recipe, tiny_tokenizer, tmp_path, name):
     model = save(tmp_path / "model", foreign("bart", tiny_tokenizer), tiny_tokenizer)

@@ -10,7 +10,7 @@ from safetensors import SafetensorError, safe_open
 from transformers import AutoModelForSeq2SeqLM, GenerationConfig, PreTrainedConfig, PreTrainedModel
 from transformers.utils import GENERATION_CONFIG_NAME, cached_file, find_adapter_config_file
 
-from hf_summ.checkpoints.loading import ModelArguments, load_processor
+from hf_summ.checkpoints.loading import ModelArguments, Processor, load_processor
 from hf_summ.common.files import check_hub_reachable, write_atomically
 from hf_summ.common.lazy import import_extra
 from hf_summ.common.messages import one_line
@@ -59,6 +59,12 @@ class Adapter:
                 vars(config).pop(name, None)
             vars(config).update({name: saved[name] for name in _SETTINGS if name in saved})
 
+    def add_tokens(self, model: PreTrainedModel, processor: Processor) -> None:
+        """Enlarge the base's embeddings to the adapter's own tokenizer; as in PEFT, the adapter then contains them."""
+        tokens = len(getattr(processor, "tokenizer", processor))
+        if self.with_tokenizer is self.start and tokens > len(model.get_input_embeddings().weight):
+            model.resize_token_embeddings(tokens)
+
     def load(self, model: PreTrainedModel, is_trainable: bool) -> Any:
         """The base model with the adapter on it, whose training may continue.
 
@@ -66,8 +72,8 @@ class Adapter:
             ValueError: the adapter belongs to another model, or PEFT cannot read it.
             ImportError: peft is not installed.
         """
-        peft = import_peft(f"--model_name_or_path {self.name}")
-        problem = f"--model_name_or_path {self.name}: this adapter does not fit {self.base.model_name_or_path}"
+        peft = import_peft(self.name)
+        problem = f"{self.name}: this adapter does not fit {self.base.model_name_or_path}"
         try:
             adapted = peft.PeftModel.from_pretrained(model, self.name, is_trainable=is_trainable, **self.start.hub)
             with safe_open(_file(self.start, WEIGHTS), framework="pt") as tensors:
@@ -159,10 +165,6 @@ class AutoModelForSummarization(AutoModelForSeq2SeqLM):
         exported = load_exported(pretrained_model_name_or_path, kwargs)
         if exported is not None:
             return exported
-        with LOADING:
-            model = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
-        if getattr(model, "peft_config", None) is None:
-            return model
         start = ModelArguments(
             model_name_or_path=str(pretrained_model_name_or_path),
             model_revision=kwargs.get("revision") or "main",
@@ -170,10 +172,27 @@ class AutoModelForSummarization(AutoModelForSeq2SeqLM):
             token=kwargs.get("token"),
             trust_remote_code=bool(kwargs.get("trust_remote_code")),
         )
-        if (adapter := find_adapter(start)) is not None:
-            adapter.restore_settings(model.config)
-            model.generation_config = adapter.generation_config() or model.generation_config
-            model.adapter_name = adapter.name
-            if adapter.with_tokenizer is start:
-                model.adapter_processor = load_processor(start, model.config)
+        is_local = kwargs.get("local_files_only", False)
+        file = find_adapter_config_file(pretrained_model_name_or_path, **start.hub, local_files_only=is_local)
+        adapter = None if file is None else find_adapter(start)
+        with LOADING:
+            if adapter is None:
+                return super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
+            kwargs["revision"] = adapter.base.model_revision
+            model = super().from_pretrained(adapter.base.model_name_or_path, *args, **kwargs)
+            processor = load_processor(start, model.config) if adapter.with_tokenizer is start else None
+            if processor is not None:
+                adapter.add_tokens(model, processor)
+            # transformers would lose weights, such as the magnitudes of DoRA
+            adapted = adapter.load(model, is_trainable=False)
+            if adapted.active_peft_config.is_prompt_learning:
+                model = adapted
+            else:
+                # as transformers does, which then saves the adapter alone
+                model.peft_config, model._hf_peft_config_loaded = adapted.peft_config, True
+        adapter.restore_settings(model.config)
+        model.generation_config = adapter.generation_config() or model.generation_config
+        model.adapter_name = adapter.name
+        if processor is not None:
+            model.adapter_processor = processor
         return model

@@ -174,6 +174,9 @@ def load_processor(arguments: ModelArguments, config: PreTrainedConfig) -> Proce
     if processor_class is not None and type(processor).__name__ != processor_class.__name__:
         settings = {"restore_case": True} if getattr(processor, "restore_case", False) else {}
         processor = processor_class(tokenizer, **settings)
+    if tokenizer.eos_token is None:
+        # BERT's, which Chinese BART and two nested BERTs have
+        tokenizer.eos_token = tokenizer.sep_token
     for name in ("pad_token", "eos_token"):
         if getattr(tokenizer, name) is None:
             raise ValueError(f"{source}: the tokenizer has no {name}")

@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 # rows of a data set on the Hub from which the meaning of lists is guessed
 _SURVEYED = 1000
 # of splits
-_OTHER_NAMES = {"validation": ("val", "valid", "dev")}
+_OTHER_NAMES = {"train": ("training",), "validation": ("val", "valid", "dev"), "test": ("testing",)}
 # number of rows that a warning about blank rows lists
 _ROWS_LISTED = 5
 

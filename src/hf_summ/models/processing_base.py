@@ -30,7 +30,7 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
         chat_template: stored and saved as in every transformers processor, but not used.
 
     Raises:
-        TypeError: a length is no integer.
+        TypeError: a length is no integer, or the tokenizer is not fast.
         ValueError: a length below 2, a tokenizer without a padding or end token, a separator that is no token, or
             `restore_case` with a vocabulary that keeps capitals.
 
@@ -53,6 +53,9 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
         restore_case=False,
         chat_template=None,
     ):
+        if not tokenizer.is_fast:
+            name = type(tokenizer).__name__
+            raise TypeError(f"`tokenizer` must be fast, but {name} is not: make one with `hf-summ vocabulary`")
         super().__init__(tokenizer, max_source_length, max_target_length, document_separator, restore_case)
         ProcessorMixin.__init__(self, tokenizer, chat_template=chat_template)
 
@@ -108,7 +111,8 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
         Raises:
             TypeError: an argument is unknown, a text is not a string, some examples are lists of documents and others
                 are not, or a length is no integer.
-            ValueError: neither text nor text_target is given, a list is empty, or a length is below 2.
+            ValueError: neither text nor text_target is given, their numbers differ, a list is empty, or a length is
+                below 2.
         """
         if nested := {**source.pop("common_kwargs", {}), **source.pop("text_kwargs", {})}:
             flat: dict[str, Any] = {
@@ -135,6 +139,9 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
         if text_target is not None:
             length = (max_target_length or self.max_target_length) if truncation else None
             labels = self._tokenize(self._texts(text_target, "text_target"))["input_ids"]
+            # models take several rows for one document's beams
+            if features and (documents := len(features["input_ids"])) != len(labels):
+                raise ValueError(f"{documents} documents but {len(labels)} summaries: each needs its counterpart")
             features["labels"] = [self._end(row, length) for row in labels]
         single = isinstance(text if text is not None else text_target, str)
         if padding or (padding is None and return_tensors is not None):
@@ -170,6 +177,10 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
         is_batch = len(ids) > 0 and (isinstance(ids[0], list | tuple) or getattr(ids[0], "ndim", 0) > 0)
         texts = self.batch_decode(ids if is_batch else [ids], *args, **kwargs)
         return texts if is_batch else texts[0]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # `datasets` finds the rows that it has processed by the pickled processor, which must not change with use
+        return {**vars(self), "_marked": None}
 
     def align(self, config) -> None:
         """Set the vocabulary size and special tokens of a new config to this processor's."""

@@ -90,6 +90,8 @@ def build(
     if base.attn_implementation is not None:
         # also in each model that it contains
         model.set_attn_implementation(base.attn_implementation)
+    if adapter is not None:
+        adapter.add_tokens(model, processor)
     lengths = settle_lengths(data, processor, model)
     _fit(model, processor, lengths, base.resize_position_embeddings, adapter is None and lora.lora_r is None)
     if adapter is not None:
@@ -97,7 +99,7 @@ def build(
     saved = None if adapter is None else adapter.generation_config()
     model.generation_config = _saved_generation_config(model) if saved is None else saved
     _set_languages(data, getattr(processor, "tokenizer", processor), model)
-    _check_start(model, base)
+    _settle_start(model, base)
     # the flag replaces a checkpoint's length only if it is given
     length_is_given = is_new or data.val_max_target_length is not None
     model.generation_config = generation_config(model, generation, lengths, length_is_given)
@@ -329,8 +331,12 @@ def _id_of_language(name: str, code: str, tokenizer: PreTrainedTokenizerBase) ->
     raise ValueError(f"--{name} {code}: the tokenizer has no such language{nearest(code, codes)}")
 
 
-def _check_start(model: PreTrainedModel, start: ModelArguments) -> None:
-    """Raise a ValueError if summaries have no first token, which would otherwise be noticed at the first batch."""
+def _settle_start(model: PreTrainedModel, start: ModelArguments) -> None:
+    """Let decoding begin summaries with the token behind which training shifts labels.
+
+    Raises:
+        ValueError: there is no such token, which would otherwise be noticed at the first batch.
+    """
     decoding, own = model.generation_config, getattr(model.config, "decoder_start_token_id", None)
     # without one, generate() begins with `bos_token_id`, but two nested models shift their labels by the former
     begins = decoding.bos_token_id is not None and model.config.model_type != "encoder-decoder"
@@ -340,6 +346,13 @@ def _check_start(model: PreTrainedModel, start: ModelArguments) -> None:
             f"{name}: no `decoder_start_token_id`, the token with which summaries begin: give "
             "--config_overrides decoder_start_token_id=ID"
         )
+    if own is not None and decoding.decoder_start_token_id != own:
+        if decoding.decoder_start_token_id is not None:
+            logger.warning(
+                f"summaries begin with the token {own} of config.json in training, and so in decoding, in place of "
+                f"{decoding.decoder_start_token_id} in generation_config.json"
+            )
+        decoding.decoder_start_token_id = own
 
 
 def _fit(model: PreTrainedModel, processor: Processor, lengths: Lengths, resize: bool | None, can_grow: bool) -> None:
