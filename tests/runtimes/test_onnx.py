@@ -14,6 +14,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoProcessor, pipeline
 from hf_summ import Int8Config
 from hf_summ.cli import main
 from hf_summ.models.checks import RUNTIME_FILE
+from hf_summ.models.layers_transformer import SelfAttention
 from hf_summ.models.modeling_base import load_with_runtime
 from hf_summ.runtimes import onnx_model
 from hf_summ.runtimes.folders import export, find
@@ -108,6 +109,19 @@ def test_the_graph_that_reads_has_no_layers_of_the_decoder(checkpoint):
             assert constants.isdisjoint(
                 matrix.detach().contiguous().numpy().tobytes() for matrix in (weight, weight.T)
             ), name
+
+
+def test_steps_repeat_no_work(checkpoint):
+    model, graph = load(checkpoint), onnx.load(checkpoint / "onnx" / WRITE).graph
+    constants = {tensor.raw_data for tensor in graph.initializer}
+    for layer in model.get_decoder().modules():
+        if isinstance(layer, SelfAttention):
+            # one product for queries, keys and values
+            weight = layer.q_proj.weight.detach()
+            assert constants.isdisjoint(matrix.contiguous().numpy().tobytes() for matrix in (weight, weight.T))
+    # first positions of source tokens
+    reductions = [attribute.s for node in graph.node for attribute in node.attribute if attribute.name == "reduction"]
+    assert b"min" not in reductions or model._points
 
 
 def interrupt(input_ids, scores):

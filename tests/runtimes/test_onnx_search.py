@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -10,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from hf_summ.runtimes import onnx_nodes
 from hf_summ.runtimes.onnx_nodes import add_candidates
-from hf_summ.runtimes.onnx_search import BEST_TOKENS, BEST_TOTALS, FORBIDDEN, NUMBER, TOTALS, Graph
+from hf_summ.runtimes.onnx_search import BEST_TOKENS, BEST_TOTALS, FORBIDDEN, NUMBER, TOTALS, Graph, _saturates
 
 
 # with fewer tokens than a block has, with whole blocks, and with padding
@@ -63,3 +64,10 @@ def test_the_search_imports_no_torch_and_no_transformers():
     code = "import sys, hf_summ.runtimes.onnx_search; print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"torch", "transformers", "huggingface_hub"} & set(modules)
+
+
+def test_sums_saturate_without_vnni_instructions():
+    features = Path("/proc/cpuinfo")
+    if not features.exists() or "avx2" not in features.read_text(encoding="utf-8"):
+        pytest.skip("needs Linux on an x86 processor with AVX2")
+    assert _saturates() == ("vnni" not in features.read_text(encoding="utf-8"))

@@ -14,7 +14,7 @@ from transformers.utils import logging
 logger = logging.get_logger(__name__)
 
 # name of the convolution's state in the cache
-_WINDOW = "convolution_window"
+WINDOW = "convolution_window"
 # queries per band product: enough to keep matrix products busy, few enough for the band to stay in the CPU's cache
 CHUNK = 32
 # limit of compiled variants: one per kernel size and precision, and for single-row batches
@@ -187,13 +187,13 @@ class DynamicConvolution(nn.Module):
             return self.output_projection(self._convolve(inputs, taps, self.padding))
         # a layer is the argument, not its states: accelerate copies dicts among arguments, and the window would be lost
         states = cache_layer.states
-        past = states.get(_WINDOW)
+        past = states.get(WINDOW)
         if past is None:
             past = inputs.new_zeros(inputs.shape[0], self.kernel_size - 1, inputs.shape[2])
         window = torch.cat((past, inputs), dim=1)
         # strides as after a reordering: a compiled step would be compiled again for others
         last = window[:, window.shape[1] - (self.kernel_size - 1) :]
-        states[_WINDOW] = last.clone(memory_format=torch.contiguous_format)
+        states[WINDOW] = last.clone(memory_format=torch.contiguous_format)
         if inputs.shape[1] == 1:
             return self.output_projection(dynamic_convolution_step(window, taps))
         return self.output_projection(self._convolve(window, taps, 0))

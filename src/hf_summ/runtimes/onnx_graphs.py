@@ -25,10 +25,11 @@ from transformers.modeling_outputs import BaseModelOutput
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from hf_summ.common.messages import progress_bar
+from hf_summ.models import layers_copying
 from hf_summ.models.layers_copy_transformer import BertWindows
-from hf_summ.models.layers_gdlf import DeepLayerFusion
+from hf_summ.models.layers_gdlf import WINDOW, DeepLayerFusion, DynamicConvolution
 from hf_summ.models.layers_recurrent import next_state
-from hf_summ.models.layers_transformer import CACHE, eager_attention_forward
+from hf_summ.models.layers_transformer import CACHE, SelfAttention, eager_attention_forward
 from hf_summ.models.modeling_base import DecoderStateLayer, SharedSourceCache, make_decoder_cache
 from hf_summ.models.modeling_pointer_generator import BidirectionalLstm
 from hf_summ.runtimes.onnx_nodes import WINDOW_SIZES, add_candidates, add_window_sizes, clear_traces, save
@@ -39,6 +40,8 @@ _OPSET = 20
 # columns of GDLF's fusion per product
 _FUSION_COLUMNS = 960
 _KEYS_AND_VALUES = ("keys", "values")
+# the first position of each source token, for copying
+_FIRST = f"{SOURCE}first"
 # the name of `_attend` among transformers' attention functions
 _ATTENTION = "onnx_runtime"
 # sizes of the example for tracing: documents, their tokens (several blocks of LongT5's global attention) and phrases,
@@ -122,6 +125,9 @@ class _Read(nn.Module):
         if hasattr(decoder, "start_states"):
             start = decoder.start_states(last, getattr(encoded, "last_states", mask.bool()), last.shape[0])
             states |= {f"{STATE}{name}.0": value for name, value in start.items()}
+        # pointers have positions of their own
+        if getattr(self.model.config, "copy", False) and not getattr(self.model, "_points", False):
+            source[_FIRST] = layers_copying.first_positions(inputs["input_ids"], self.model.config.vocab_size)
         return {LAST: last, **source, **states}
 
 
@@ -140,15 +146,17 @@ class _Write(nn.Module):
     def forward(self, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Tensors by name, with the rows to continue in `rows` -> scores, copy distributions and states."""
         cache, mask = _cache_of(inputs), inputs["attention_mask"]
-        outputs = self.model(
-            # for copying
-            input_ids=inputs["input_ids"],
-            attention_mask=mask,
-            encoder_outputs=_Encoded(last_hidden_state=inputs[LAST], centrality=mask, last_states=mask),
-            decoder_input_ids=inputs["tokens"][:, None],
-            cache=cache,
-            use_cache=True,
-        )
+        first = (lambda *_: inputs[_FIRST]) if _FIRST in inputs else layers_copying.first_positions
+        with _replaced(layers_copying, first_positions=first):
+            outputs = self.model(
+                # for copying
+                input_ids=inputs["input_ids"],
+                attention_mask=mask,
+                encoder_outputs=_Encoded(last_hidden_state=inputs[LAST], centrality=mask, last_states=mask),
+                decoder_input_ids=inputs["tokens"][:, None],
+                cache=cache,
+                use_cache=True,
+            )
         copied = getattr(outputs, "copy_attentions", None)
         copied = {} if copied is None else {"copy_attentions": copied}
         return {"logits": outputs.logits, **copied, **_states_of(cache)}
@@ -171,7 +179,7 @@ def _cache_of(inputs: Mapping[str, torch.Tensor]) -> SharedSourceCache:
         if name.startswith(STATE):
             _, state, index = name.split(".")
             states[int(index)][state] = value.index_select(0, inputs["rows"])
-        elif name.startswith(SOURCE) and name != LAST:
+        elif name.startswith(SOURCE) and name not in (LAST, _FIRST):
             _, state, index = name.split(".")
             source[int(index)][state] = value
     layers = [DynamicLayer() if "keys" in states[index] else DecoderStateLayer() for index in sorted(states)]
@@ -275,20 +283,27 @@ def _attend(
         position_bias = None
         queries = queries.reshape(keys.shape[0], -1, heads * width)
     mask = None if attention_mask is None else attention_mask[:, 0, 0].int()
-    context = torch.onnx.ops.symbolic(
+    context = _multi_head_attention(queries, keys, values, scaling, mask, position_bias)
+    return context.reshape(rows, length, heads, width), None
+
+
+def _multi_head_attention(
+    queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scaling: float, *masks: torch.Tensor | None
+) -> torch.Tensor:
+    """ONNX Runtime's operator, (R, Q, H·D) and (R, H, K, D) -> (R, Q, H·D)."""
+    return torch.onnx.ops.symbolic(
         "com.microsoft::MultiHeadAttention",
-        (queries, keys, values, None, mask, position_bias),
-        {"num_heads": heads, "scale": float(scaling)},
+        (queries, keys, values, None, *masks),
+        {"num_heads": keys.shape[1], "scale": float(scaling)},
         dtype=torch.float32,
         shape=queries.shape,
         version=1,
     )
-    return context.reshape(rows, length, heads, width), None
 
 
 @contextmanager
 def _layers_for_export(model: PreTrainedModel) -> Generator[None]:
-    """Use forms of recurrent layers and fusions in this context whose graphs are fast."""
+    """Use forms of layers in this context whose graphs are fast."""
     forms: dict[nn.Module, Callable] = {}
     for layer in model.modules():
         match layer:
@@ -298,6 +313,12 @@ def _layers_for_export(model: PreTrainedModel) -> Generator[None]:
                 forms[layer] = partial(_lstm, layer)
             case DeepLayerFusion():
                 forms[layer] = partial(_fused, layer, _fusion_chunks(layer))
+            case DynamicConvolution(causal=True):
+                forms[layer] = partial(_convolution, layer)
+            case SelfAttention(is_causal=True):
+                projections = layer.q_proj, layer.k_proj, layer.v_proj
+                weight, bias = (torch.cat([getattr(part, name) for part in projections]) for name in ("weight", "bias"))
+                forms[layer] = partial(_self_attention, layer, weight, bias)
             case BertWindows():
                 # `_Read` sets its form
                 forms[layer] = layer.forward
@@ -317,12 +338,19 @@ def _lengths_for_export(model: PreTrainedModel) -> Generator[None]:
         yield
         return
     module: Any = sys.modules[type(model).__module__]
-    before = module._split_into_blocks, nn.functional.one_hot
-    vars(module)["_split_into_blocks"], vars(nn.functional)["one_hot"] = _blocks, _one_hot
+    with _replaced(module, _split_into_blocks=_blocks), _replaced(nn.functional, one_hot=_one_hot):
+        yield
+
+
+@contextmanager
+def _replaced(module: Any, **functions: Callable) -> Generator[None]:
+    """Use other functions of a module in this context."""
+    before = {name: vars(module)[name] for name in functions}
+    vars(module).update(functions)
     try:
         yield
     finally:
-        vars(module)["_split_into_blocks"], vars(nn.functional)["one_hot"] = before
+        vars(module).update(before)
 
 
 def _blocks(states: torch.Tensor, block_len: int, dim: int) -> torch.Tensor:
@@ -351,6 +379,33 @@ def _fused(layer: DeepLayerFusion, chunks: list[tuple[torch.Tensor, ...]], layer
     total = sum(layers[1:], start=layers[0])
     products = (gelu(linear(total, inner, bias)) @ outer for inner, bias, outer in chunks)
     return layer.layer_norm(sum(products) + layer.outer.bias)
+
+
+def _convolution(layer: DynamicConvolution, inputs: torch.Tensor, cache_layer: DecoderStateLayer) -> torch.Tensor:
+    """The convolution of a step, with a window (R, H, K - 1, D) in the layout of its product."""
+    heads, states = layer.num_heads, cache_layer.states
+    taps = layer.kernel_projection(inputs).reshape(-1, heads, 1, layer.kernel_size).softmax(-1)
+    inputs = inputs.reshape(-1, heads, 1, inputs.shape[2] // heads)
+    past = states.get(WINDOW, inputs.new_zeros(*inputs.shape[:2], layer.kernel_size - 1, inputs.shape[3]))
+    window = torch.cat((past, inputs), dim=2)
+    states[WINDOW] = window[:, :, 1:]
+    return layer.output_projection((taps @ window).reshape(-1, 1, heads * inputs.shape[3]))
+
+
+def _self_attention(
+    layer: SelfAttention,
+    weight: torch.Tensor,
+    bias: torch.Tensor,
+    hidden_states: torch.Tensor,
+    causal_mask: torch.Tensor | None,
+    cache: SharedSourceCache,
+    **kwargs,
+) -> tuple[torch.Tensor, None]:
+    """The self-attention of a step, whose query reads all keys, with one product for queries, keys and values."""
+    queries, *new = linear(hidden_states, weight, bias).chunk(3, dim=-1)
+    keys, values = (states.reshape(-1, layer.num_heads, 1, layer.head_width) for states in new)
+    keys, values = cache.self_attention_cache.update(keys, values, layer.layer_index)
+    return layer.out_proj(_multi_head_attention(queries, keys, values, layer.scaling)), None
 
 
 def _gru(layer: nn.GRU, inputs: torch.Tensor) -> torch.Tensor:

@@ -5,6 +5,7 @@ Settings of `generate()` that change scores are functions of texts (R, T) and sc
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,11 @@ RECURRENT = ("drgd", "pointer_generator")
 # positions, over all documents, that are encoded at once: their activations fit in a processor's cache
 POSITIONS = 512
 
+# a graph y = MatMulInteger(a, b), of uint8 and int8
+_PRODUCT = (
+    b'\x08\n:>\n\x18\n\x01a\n\x01b\x12\x01y"\rMatMulInteger\x12\x01g'
+    b"Z\t\n\x01a\x12\x04\n\x02\x08\x02Z\t\n\x01b\x12\x04\n\x02\x08\x03b\t\n\x01y\x12\x04\n\x02\x08\x06B\x04\n\x00\x10\x14"
+)
 _NO_PAIRS = np.empty((0, 2), np.int64)
 # inputs of a step whose candidates are not read
 NO_CANDIDATES = {TOTALS: np.zeros((1, 1), np.float32), FORBIDDEN: _NO_PAIRS, NUMBER: np.array([1])}
@@ -46,8 +52,9 @@ class Graph:
         self._arguments = file, threads
         options = SessionOptions()
         options.intra_op_num_threads = threads
-        # exact sums of 8-bit products where the processor's fast instructions saturate
-        options.add_session_config_entry("session.x64quantprecision", "1")
+        if _saturates():
+            # exact sums, in twice the time
+            options.add_session_config_entry("session.x64quantprecision", "1")
         # the fused sum and LayerNorm take several times the time of the two
         disabled = ["SkipLayerNormFusion"]
         self._session = InferenceSession(file, options, ["CPUExecutionProvider"], disabled_optimizers=disabled)
@@ -63,6 +70,18 @@ class Graph:
         outputs = self.outputs if outputs is None else outputs
         arrays = {name: np.asarray(tensors[name]) for name in self.inputs}
         return dict(zip(outputs, self._session.run(outputs, arrays), strict=True))
+
+
+@cache
+def _saturates() -> bool:
+    """Whether ONNX Runtime's sums of 8-bit products saturate, as on x86 processors without VNNI instructions."""
+    from onnxruntime import InferenceSession, SessionOptions
+
+    options = SessionOptions()
+    options.intra_op_num_threads = 1
+    factors = {"a": np.full((4, 64), 255, np.uint8), "b": np.full((64, 64), 127, np.int8)}
+    (sums,) = InferenceSession(_PRODUCT, options, ["CPUExecutionProvider"]).run(None, factors)
+    return bool(np.any(sums != 64 * 255 * 127))
 
 
 def encode(read: Graph, inputs: Mapping[str, Any], positions: int = POSITIONS) -> dict[str, np.ndarray]:
