@@ -51,7 +51,7 @@ def test_rows_are_summarized_in_their_order(run, rows, form):
         "summarize", "rows.jsonl", *ROW_FLAGS, "--rows_per_shard", "4", "--batch_size", "3", "--format", form
     )
     assert output == ""
-    assert errors.splitlines()[-1].strip() == "hf-summ: 11 rows summarized: 3 shards in out"
+    assert "hf-summ: 11 rows summarized: 3 shards in out" in map(str.strip, errors.splitlines())
     ending = "parquet" if form == "parquet" else "jsonl.gz"
     names = [f"shard-{number:08d}.{ending}" for number in range(3)]
     assert sorted(path.name for path in Path("out").iterdir()) == [".lock", "_summaries.yaml", *names]
