@@ -75,7 +75,8 @@ $(LOWEST)/constraints.txt: pyproject.toml constraints.txt
 	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet uv
 	grep '^torch==' constraints.txt > $(@D)/torch.txt
-	$(@D)/bin/uv pip compile --quiet --extra all --resolution lowest-direct --overrides $(@D)/torch.txt pyproject.toml --output-file $@ > /dev/null
+	$(@D)/bin/uv pip compile --quiet --extra all --resolution lowest-direct --overrides $(@D)/torch.txt \
+	    pyproject.toml --output-file $@ > /dev/null
 
 # huggingface_hub and tokenizers are not pinned, as each version of transformers requires another range
 $(NEWEST)/constraints.txt: pyproject.toml constraints.txt

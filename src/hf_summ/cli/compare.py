@@ -2,13 +2,13 @@
 
 import argparse
 import random
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from hf_summ.cli.summarizers import ColumnFlags, check_names, check_output_file
 from hf_summ.common.flags import add_flags, check_flags, flag, flags_in, values_of
+from hf_summ.common.messages import print_note
 from hf_summ.models.checks import Range
 
 
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> None:
     )
     columns = {"Document": sources, "Reference": references, **dict(zip(names, systems, strict=True))}
     for note in dict.fromkeys(note for column in columns.values() if column is not None for note in column.notes):
-        print(f"hf-summ: {note}", file=sys.stderr)
+        print_note(note)
     first = systems[0]
     number = len(first.rows)
     if outside := [row for row in arguments.rows or () if not 1 <= row <= number]:
