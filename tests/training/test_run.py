@@ -333,6 +333,12 @@ def test_two_processes_give_the_losses_of_one(settings, tmp_path):
     )
     kinds = {
         "tokens": ([path, "--train_tokens_per_batch", "120"], ["--gradient_accumulation_steps", "2"], []),
+        # samples without noise are equal, so the processes need not draw the numbers of one
+        "rewards": (
+            [path, "--train_tokens_per_batch", "120", "--reward_samples", "2", "--reward_temperature", "1e-4"],
+            ["--gradient_accumulation_steps", "2"],
+            [],
+        ),
         # huggingface/transformers#26548
         "stream": (
             [path, "--streaming"],
@@ -369,6 +375,8 @@ def test_two_processes_give_the_losses_of_one(settings, tmp_path):
         assert "- devices: 2 CPU processes\n" in card
         assert "\naccelerate launch -m hf_summ.training " in card
         assert not list((tmp_path / f"{kind}2").glob(".*.part"))
+    rewards = [tiny.history(tmp_path / name, "reward") for name in ("rewards", "rewards2")]
+    assert rewards[1] == [pytest.approx(entry, rel=1e-5) for entry in rewards[0]]
 
 
 # NVIDIA-NeMo/Automodel#3007, KempnerInstitute/KempnerForge#177: Slurm also sends it to the processes that load data

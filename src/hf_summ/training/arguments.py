@@ -128,7 +128,7 @@ class DataArguments(_Extraction):
     )
     overwrite_cache: bool = flag("reporting decoding", "Ignore cached data and prepare it again", default=False)
     language: str = flag(
-        "training decoding",
+        "training decoding updates",
         "ISO 639 code of the texts' language; metrics and the extractive stage split words and sentences by its rules, "
         "and the model card names it",
         unset="the rules of en, and none in the card",
@@ -213,6 +213,27 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         "training updates",
         "Divisor of an update's summed training loss: its number of target tokens or of documents",
         default="tokens",
+    )
+    reward_samples: int | None = flag(
+        "training updates",
+        "Number of summaries to sample for each document of a batch, of which training makes those with higher ROUGE "
+        "more probable; for a model that already summarizes",
+        unset="no sampling",
+        range=Range(2, 1000),
+    )
+    reward_share: float = flag(
+        "training updates",
+        "Share of the samples' loss in the loss; the rest is the cross-entropy's",
+        default=0.99,
+        range=_SHARE,
+        needs=("reward_samples",),
+    )
+    reward_temperature: float = flag(
+        "training updates",
+        "Temperature of the sampling",
+        default=0.8,
+        range=SETTINGS["temperature"].range,
+        needs=("reward_samples",),
     )
     optimizer: typing.Literal["adam", "adamw", "adadelta"] | None = flag(
         "training updates",

@@ -10,7 +10,7 @@ import torch
 from accelerate.utils import gather_object
 from torch import nn
 from torch.utils.data import DataLoader
-from transformers import Seq2SeqTrainer
+from transformers import GenerationConfig, Seq2SeqTrainer
 from transformers.trainer_utils import EvalLoopOutput, EvalPrediction
 
 from hf_summ.checkpoints.adapters import base_model, takes
@@ -140,21 +140,26 @@ class RowwiseTrainer(Seq2SeqTrainer):
         for row, summary in enumerate(summaries):
             labels[row, : len(summary) - 1] = torch.tensor(summary[1:])
         with self.compute_loss_context_manager():
-            outputs = model(**_of_source(inputs), labels=labels, skip_logits=True)
+            outputs = model(**of_source(inputs), labels=labels, skip_logits=True)
             return guidance_divergence(outputs["copy_attentions"], labels, outputs["centrality"]).tolist()
 
     @torch.no_grad()
-    def _generate(self, inputs: dict[str, torch.Tensor]) -> list[list[int]]:
-        """Generated token ids of every row, without trailing padding."""
-        inputs = _of_source(inputs)
-        # `max_length` replaces the `max_new_tokens` that a run's generation config has
-        settings = clear_aliases({name: value for name, value in self._gen_kwargs.items() if value is not None})
-        # a row has one summary, whatever the checkpoint sets
-        settings |= {"num_return_sequences": 1, "return_dict_in_generate": False}
+    def _generate(self, inputs: dict[str, torch.Tensor], sampling: GenerationConfig | None = None) -> list[list[int]]:
+        """Generated token ids of every row, without trailing padding, or those of `sampling` in place of evaluation."""
+        inputs = of_source(inputs)
+        if sampling is None:
+            # `max_length` replaces the `max_new_tokens` that a run's generation config has
+            settings = clear_aliases({name: value for name, value in self._gen_kwargs.items() if value is not None})
+            # a row has one summary, whatever the checkpoint sets
+            settings |= {"num_return_sequences": 1, "return_dict_in_generate": False}
+        else:
+            # training switches it off
+            settings = {"use_cache": True}
         if self.processing_class is not None:
             settings["tokenizer"] = getattr(self.processing_class, "tokenizer", self.processing_class)
         # generate() fills in unset values of the generation config, which checkpoints would save
         generation_config = deepcopy(self.model.generation_config)
+        self.model.generation_config = sampling or self.model.generation_config
         try:
             # generate() calls the encoder directly, outside the method that accelerate wraps
             with self.accelerator.autocast():
@@ -166,7 +171,8 @@ class RowwiseTrainer(Seq2SeqTrainer):
         return [strip_padding(row, generation_config.pad_token_id, ends) for row in generated.tolist()]
 
 
-def _of_source(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def of_source(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The inputs of a batch that describe its documents."""
     return {name: value for name, value in inputs.items() if name != "labels" and "decoder" not in name}
 
 

@@ -35,7 +35,7 @@ from hf_summ.training.loop.callbacks import (
     RunProgress,
     TerminationCallback,
 )
-from hf_summ.training.loop.evaluation import RowwiseTrainer
+from hf_summ.training.loop.rewards import RewardedTrainer, rouge_rewards
 from hf_summ.training.model import Built
 from hf_summ.training.optimization import build_schedule, parameter_groups
 from hf_summ.training.results.cards import PRIVATE, RESULTS, Card, hide_paths, uploads_without
@@ -52,14 +52,14 @@ def _token_loss(outputs, labels: torch.Tensor, num_items_in_batch=None, smoothin
     return loss
 
 
-class SummarizationTrainer(RowwiseTrainer):
+class SummarizationTrainer(RewardedTrainer):
     """A Seq2SeqTrainer that trains like the papers and evaluates every row once.
 
     - Batches can be measured in tokens (`train_tokens_per_batch`, `eval_tokens_per_batch`), see `batches.py`.
     - The loss of an update is the mean over its target tokens, or over its documents (`loss_reduction`).
     - `optimizer`, `learning_rates` and `schedule` are described in `optimization.py`.
     - The loss components are logged with the loss, and a loss or gradient that is not finite stops the run.
-    - Evaluation is that of `RowwiseTrainer`.
+    - Sampled summaries are rewarded as in `RewardedTrainer`, and evaluation is that of `RowwiseTrainer`.
 
     Attributes:
         applies_changes: whether a resumed run uses the optimizer settings and rates of its arguments rather than those
@@ -245,14 +245,20 @@ class SummarizationTrainer(RowwiseTrainer):
         """The model's loss; its components are kept for the next log entry."""
         if model.training and hasattr(base_model(self.model), "set_update"):
             base_model(self.model).set_update(self.state.global_step)
+        batch = dict(inputs)
         loss, outputs = super().compute_loss(model, inputs, return_outputs=True, num_items_in_batch=num_items_in_batch)
         if model.training:
-            components = outputs.get("loss_parts") or {}
+            components = dict(outputs.get("loss_parts") or {})
+            shared = self.args.average_tokens_across_devices and num_items_in_batch is not None
+            processes = self.accelerator.num_processes if shared else 1
+            if self.args.reward_samples is not None:
+                policy, reward = self.policy_loss(model, batch, self.args.reward_samples, num_items_in_batch)
+                loss = torch.lerp(loss, policy * processes, self.args.reward_share)
+                components["reward"] = reward
             self._finite.watch("loss", loss.detach(), self.state.global_step + 1, components)
             self.progress.since += loss.detach()
-            shared = self.args.average_tokens_across_devices and num_items_in_batch is not None
             # log entries are per token, whatever divides the loss
-            scale = self._items_per_token * (self.accelerator.num_processes if shared else 1)
+            scale = self._items_per_token * processes
             if not self._components:
                 self._logged_step = self.state.global_step
             for name, component in components.items():
@@ -428,6 +434,7 @@ def make_trainer(
         compute_metrics=scorer
         and functools.partial(score, processor=processor, scorer=scorer, prefix=data.source_prefix),
     )
+    trainer.reward = functools.partial(rouge_rewards, language=data.language)
     if asks_for_fsdp(training) and not trainer.is_fsdp_enabled:
         logger.warning("FSDP is off, because accelerate shards over GPUs only: each process has the whole model")
     return trainer

@@ -1,0 +1,114 @@
+"""Training on the ROUGE of sampled summaries, as a mixed objective (Paulus, Xiong and Socher 2018, section 3).
+
+The baseline of a sample's reward is the mean reward of the document's other samples (Kool, van Hoof and Welling 2019).
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+from transformers import GenerationConfig, PreTrainedModel
+
+from hf_summ.checkpoints.adapters import base_model
+from hf_summ.evaluation.rouge import rouge_scores
+from hf_summ.models.losses import IGNORED_LABEL
+from hf_summ.models.modeling_base import SummarizationPreTrainedModel
+from hf_summ.training.loop.evaluation import RowwiseTrainer, of_source
+
+_METRICS = ("rouge1", "rouge2", "rougeL")
+
+
+class RewardedTrainer(RowwiseTrainer):
+    """A RowwiseTrainer with the loss of sampled summaries.
+
+    Attributes:
+        reward: the rewards (N,) of N sampled summaries, given their references; by default their English ROUGE.
+    """
+
+    reward: Callable[[Sequence[str], Sequence[str]], np.ndarray]
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.reward = partial(rouge_rewards, language="en")
+
+    def policy_loss(
+        self, model: nn.Module, inputs: dict[str, Any], samples: int, items: torch.Tensor | int | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The loss of summaries sampled for a batch, and their mean reward per target token.
+
+        Args:
+            model: as the trainer prepared it.
+            samples: number of summaries of each document.
+            items: the number to divide both sums by; by default the batch's number of target tokens.
+        """
+        labels, processor = inputs["labels"], self.processing_class
+        tokens = (labels != IGNORED_LABEL).sum(1)
+        items = tokens.sum() if items is None else items
+        sampling = sampling_config(self.model.generation_config, samples, self.args.reward_temperature)
+        self.model.eval()
+        rows = self._generate(inputs, sampling)
+        self.model.train()
+        texts = processor.batch_decode(rows, skip_special_tokens=True)
+        targets = labels.masked_fill(labels == IGNORED_LABEL, sampling.pad_token_id)
+        references = np.repeat(processor.batch_decode(targets, skip_special_tokens=True), samples).tolist()
+        rewards = torch.tensor(self.reward(texts, references), dtype=torch.float32, device=labels.device)
+        rewards = rewards.view(-1, samples)
+        loss = policy_loss(model, base_model(self.model), of_source(inputs), rows, advantages(rewards))
+        return loss / items, (rewards.mean(1) * tokens).sum() / items
+
+
+def rouge_rewards(texts: Sequence[str], references: Sequence[str], language: str) -> np.ndarray:
+    """The mean F of ROUGE-1, ROUGE-2 and ROUGE-L of each text, 0 to 1, (N,)."""
+    # one more pair, as references without any words are refused
+    scores = rouge_scores([*texts, "a"], [*references, "a"], language=language, rouge_types=_METRICS)
+    return np.mean([scores[metric].fmeasure[:-1] for metric in _METRICS], axis=0) / 100
+
+
+def sampling_config(config: GenerationConfig, samples: int, temperature: float) -> GenerationConfig:
+    """Settings to sample from the model's own distribution, without the rules of `config`, to its maximum length."""
+    tokens = {name: value for name, value in config.to_dict().items() if name.endswith("token_id")}
+    lengths = {name: getattr(config, name) for name in ("max_new_tokens", "max_length")}
+    sampling = {"do_sample": True, "top_k": 0, "num_return_sequences": samples, "temperature": temperature}
+    return GenerationConfig(**tokens, **lengths, **sampling)
+
+
+def advantages(rewards: torch.Tensor) -> torch.Tensor:
+    """Each sample's reward minus the mean of the document's other samples, (B, K) -> (B, K)."""
+    samples = rewards.shape[1]
+    return (rewards - rewards.mean(1, keepdim=True)) * (samples / (samples - 1))
+
+
+def policy_loss(
+    model: nn.Module,
+    own: PreTrainedModel,
+    source: dict[str, torch.Tensor],
+    samples: Sequence[Sequence[int]],
+    weights: torch.Tensor,
+) -> torch.Tensor:
+    """Minus the mean over a document's samples of weight · log p(sample), summed over documents.
+
+    Args:
+        model: as the trainer prepared it.
+        own: the model itself.
+        source: the model's inputs of B documents.
+        samples: token ids that begin with the decoder's start token; those of a document are consecutive.
+        weights: (B, K), of each document's samples.
+    """
+    number, length = weights.shape[1], max(map(len, samples))
+    rows = [[*row, *[IGNORED_LABEL] * (length - len(row))] for row in samples]
+    tokens = torch.tensor(rows, device=weights.device)
+    labels = tokens[:, 1:]
+    if isinstance(own, SummarizationPreTrainedModel):
+        # it reads each document once, and may point to its words
+        labels = own.read_labels(labels, source)
+    else:
+        source = {name: value.repeat_interleave(number, dim=0) for name, value in source.items()}
+    given = tokens[:, :-1].masked_fill(tokens[:, :-1] == IGNORED_LABEL, own.generation_config.pad_token_id)
+    logits = model(**source, decoder_input_ids=given)["logits"]
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    losses = cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none")
+    return (losses.view(*weights.shape, -1).sum(2) * weights).mean(1).sum()

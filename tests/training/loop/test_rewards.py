@@ -1,0 +1,101 @@
+"""The loss of sampled summaries: equal to a naive sum over samples, for every architecture and for BART."""
+
+import numpy as np
+import pytest
+import torch
+
+from hf_summ.checkpoints.adapters import takes
+from hf_summ.training.arguments import SummarizationTrainingArguments
+from hf_summ.training.loop import trainer as trainer_module
+from hf_summ.training.loop.rewards import advantages, policy_loss, rouge_rewards
+from hf_summ.training.loop.trainer import SummarizationTrainer
+from hf_summ.training.run import main
+from tests.models.architectures import EACH, GDLF
+from tests.training import tiny
+
+SAMPLES = [[[2, 7, 9, 3], [2, 8, 3]], [[2, 5, 3], [2, 6, 6, 6, 3]], [[2, 30, 11, 12], [2, 3]]]
+WEIGHTS = torch.tensor([[0.5, -0.5], [0.1, -0.1], [-0.3, 0.3]], dtype=torch.float64)
+
+
+def naive_loss(model, source):
+    """-Σ over documents of the mean over samples of weight · log p, one sample at a time."""
+    total = 0.0
+    for row, samples in enumerate(SAMPLES):
+        alone = {name: values[row : row + 1] for name, values in source.items()}
+        for sample, weight in zip(samples, WEIGHTS[row], strict=True):
+            given, wanted = torch.tensor([sample[:-1]]), torch.tensor(sample[1:])
+            scores = model(**alone, decoder_input_ids=given).logits[0].log_softmax(-1)
+            total = total - weight * scores[torch.arange(len(wanted)), wanted].sum() / len(samples)
+    return total
+
+
+@pytest.mark.parametrize("architecture", EACH)
+def test_the_loss_and_its_gradients_are_those_of_samples_read_one_by_one(architecture):
+    model, source = architecture.model(), architecture.inputs()
+    check_loss(model, source)
+
+
+def test_so_they_are_for_models_that_read_a_document_once_for_each_sample(tiny_tokenizer):
+    check_loss(tiny.bart(tiny_tokenizer).double().eval(), GDLF.inputs())
+
+
+def check_loss(model, source):
+    source = {name: source[name] for name in source if takes(model, name)}
+    model.generation_config.pad_token_id = 0
+    weights = [weight for weight in model.parameters() if weight.requires_grad]
+    ours = policy_loss(model, model, source, [sample for samples in SAMPLES for sample in samples], WEIGHTS)
+    naive = naive_loss(model, source)
+    assert ours.item() == pytest.approx(naive.item(), rel=1e-6)
+    for pair in zip(*(torch.autograd.grad(loss, weights, allow_unused=True) for loss in (ours, naive)), strict=True):
+        torch.testing.assert_close(*(torch.zeros(()) if one is None else one for one in pair), rtol=1e-5, atol=1e-8)
+
+
+def test_an_advantage_is_over_the_other_samples():
+    rewards = torch.tensor([[1.0, 3.0, 8.0]])
+    assert advantages(rewards).tolist() == [[1.0 - 5.5, 3.0 - 4.5, 8.0 - 2.0]]
+
+
+def test_rewards_are_means_of_three_rouge_scores():
+    rewards = rouge_rewards(["a b c", "", "x"], ["a b d", "a", "..."], "en")
+    # two of three words and one of two pairs are shared; nothing without words
+    assert rewards.tolist() == pytest.approx([(2 / 3 + 1 / 2 + 2 / 3) / 3, 0, 0])
+    assert rouge_rewards(["x"], ["..."], "en").tolist() == [0]
+
+
+@pytest.mark.parametrize("kind", ["gdlf", "bart"])
+def test_training_raises_the_reward(tiny_tokenizer, tmp_path, kind):
+    processor = tiny.processor(tiny_tokenizer)
+    torch.manual_seed(0)
+    model = tiny.bart(tiny_tokenizer) if kind == "bart" else tiny.gdlf(processor)
+    model.generation_config.update(max_new_tokens=8, num_beams=3, no_repeat_ngram_size=1)
+    before = model.generation_config.to_dict()
+    settings = {"learning_rate": 1e-2, "max_steps": 40, "logging_steps": 1, "save_strategy": "no", "use_cpu": True}
+    rewarded = {"reward_samples": 4, "reward_share": 1.0, "reward_temperature": 1.0}
+    trainer = SummarizationTrainer(
+        model,
+        SummarizationTrainingArguments(output_dir=str(tmp_path), report_to=["none"], **settings, **rewarded),
+        train_dataset=tiny.prepared(processor, 13),
+        data_collator=tiny.collator(processor, model),
+        processing_class=processor,
+    )
+    trainer.reward = lambda texts, references: np.array([text.count("t") / 8 for text in texts])
+    trainer.train()
+    rewards = [entry["reward"] for entry in trainer.state.log_history if "reward" in entry]
+    assert np.mean(rewards[-5:]) > 2 * np.mean(rewards[:5])
+    assert model.generation_config.to_dict() == before
+
+
+@pytest.mark.thorough
+def test_a_resumed_run_draws_the_samples_of_a_whole_one(settings, tmp_path, monkeypatch):
+    # an untrained model has no ROUGE
+    monkeypatch.setattr(
+        trainer_module, "rouge_rewards", lambda texts, references, language: np.array([len(text) for text in texts])
+    )
+    path = settings(reward_samples=3, max_steps=6, save_strategy="steps", save_steps=3, do_eval=False, do_predict=False)
+    main([path, "--output_dir", str(tmp_path / "whole")])
+    main(
+        [path, "--output_dir", str(tmp_path / "half"), "--resume_from_checkpoint", str(tmp_path / "whole/checkpoint-3")]
+    )
+    whole, half = (tiny.history(tmp_path / name, "loss", "nll", "reward") for name in ("whole", "half"))
+    assert any(reward > 0 for _, _, _, reward in whole[3:])
+    assert half == whole
