@@ -323,12 +323,16 @@ class PointerGeneratorForConditionalGeneration(PointerGeneratorPreTrainedModel, 
     def read_labels(self, labels, inputs) -> torch.Tensor:
         size, encoded = self.config.vocab_size, inputs.get("encoder_outputs")
         is_unknown = (labels >= size) & (labels < size + self.config.unknown_ids)
-        words = super().read_labels(labels.masked_fill(is_unknown, self.config.unk_token_id or 0), inputs)
+        # of generated summaries
+        is_pointer = labels >= FIRST_POINTER
+        words = super().read_labels(labels.masked_fill(is_unknown | is_pointer, self.config.unk_token_id or 0), inputs)
         source = getattr(encoded, "source_ids", inputs.get("input_ids"))
         if not self._points or source is None:
             return words
+        source = source.repeat_interleave(len(labels) // len(source), 0)
         is_same = (labels[:, :, None] == source[:, None]) & is_unknown[..., None]
-        return torch.where(is_same.any(-1), size + is_same.to(torch.uint8).argmax(-1), words)
+        positions = torch.where(is_pointer, labels - FIRST_POINTER, is_same.to(torch.uint8).argmax(-1))
+        return torch.where(is_pointer | is_same.any(-1), size + positions, words)
 
     @property
     def _points(self) -> bool:

@@ -5,12 +5,13 @@ import pytest
 import torch
 
 from hf_summ.checkpoints.adapters import takes
+from hf_summ.models.text_words import FIRST_POINTER
 from hf_summ.training.arguments import SummarizationTrainingArguments
 from hf_summ.training.loop import trainer as trainer_module
 from hf_summ.training.loop.rewards import advantages, policy_loss, rouge_rewards
 from hf_summ.training.loop.trainer import SummarizationTrainer
 from hf_summ.training.run import main
-from tests.models.architectures import EACH, GDLF
+from tests.models.architectures import EACH, GDLF, POINTER_GENERATOR, VOCAB_SIZE
 from tests.training import tiny
 
 SAMPLES = [[[2, 7, 9, 3], [2, 8, 3]], [[2, 5, 3], [2, 6, 6, 6, 3]], [[2, 30, 11, 12], [2, 3]]]
@@ -48,6 +49,18 @@ def check_loss(model, source):
     assert ours.item() == pytest.approx(naive.item(), rel=1e-6)
     for pair in zip(*(torch.autograd.grad(loss, weights, allow_unused=True) for loss in (ours, naive)), strict=True):
         torch.testing.assert_close(*(torch.zeros(()) if one is None else one for one in pair), rtol=1e-5, atol=1e-8)
+
+
+def test_a_sample_may_point_to_unknown_words():
+    model = POINTER_GENERATOR.model(unknown_ids=9, unk_token_id=3)
+    source = POINTER_GENERATOR.inputs(rows=2)
+    source["input_ids"][1, 1] = VOCAB_SIZE + 4
+    model.generation_config.pad_token_id = 0
+    weights = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+    loss = policy_loss(model, model, source, [[2, 7, 3], [2, FIRST_POINTER + 1, 3]], weights)
+    alone = {name: values[1:] for name, values in source.items()}
+    scores = model(**alone, decoder_input_ids=torch.tensor([[2, 3]])).logits[0].log_softmax(-1)
+    assert loss.item() == pytest.approx(-(scores[0, VOCAB_SIZE + 1] + scores[1, 3]).item(), rel=1e-6)
 
 
 def test_an_advantage_is_over_the_other_samples():

@@ -54,7 +54,7 @@ class RewardedTrainer(RowwiseTrainer):
         self.model.train()
         texts = processor.batch_decode(rows, skip_special_tokens=True)
         targets = labels.masked_fill(labels == IGNORED_LABEL, sampling.pad_token_id)
-        references = np.repeat(processor.batch_decode(targets, skip_special_tokens=True), samples).tolist()
+        references = processor.batch_decode(targets.repeat_interleave(samples, 0), skip_special_tokens=True)
         rewards = torch.tensor(self.reward(texts, references), dtype=torch.float32, device=labels.device)
         rewards = rewards.view(-1, samples)
         loss = policy_loss(model, base_model(self.model), of_source(inputs), rows, advantages(rewards))
