@@ -114,3 +114,13 @@ def test_a_text_without_words_is_a_blank_line(run):
 )
 def test_what_cannot_work_is_told(refusal, argv, message):
     assert re.search(message, refusal("extract", *argv))
+
+
+def test_a_document_that_is_too_long_is_named(refusal, tmp_path, monkeypatch):
+    monkeypatch.setattr("hf_summ.extractive.extraction.MOST_SENTENCES", 3)
+    (tmp_path / "a.txt").write_text("One. Two. Three.")
+    (tmp_path / "b.txt").write_text("One. Two. Three. Four.")
+    (tmp_path / "b.jsonl").write_text('{"document": "One."}\n{"document": "One. Two. Three. Four."}\n')
+    for name, where in (("b.txt", "b.txt"), ("b.jsonl", "b.jsonl, line 2")):
+        said = refusal("extract", str(tmp_path / "a.txt"), str(tmp_path / name), "--method", "textrank")
+        assert said.startswith(f"{tmp_path / where}: the document has 4 sentences")

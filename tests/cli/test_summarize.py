@@ -230,6 +230,14 @@ def test_output_file_is_replaced_in_one_step(run, files, expected, workplace):
 
 
 @pytest.mark.thorough
+def test_a_name_with_a_line_end_is_shown_in_one_line(run, files, expected, workplace):
+    (workplace / "b\nc.txt").touch()
+    output, errors = run("summarize", "a.txt", "b\nc.txt", *MODEL)
+    assert output == f"a.txt: {expected[0]}\nb c.txt: \n"
+    assert "hf-summ: b c.txt is blank: its summary is empty\n" in errors
+
+
+@pytest.mark.thorough
 @pytest.mark.parametrize("content", ["", " \n\t", "\ufeff\n"])
 def test_blank_file_is_named_and_its_summary_is_empty(run, files, expected, workplace, content):
     (workplace / "b.txt").write_text(content, encoding="utf-8")

@@ -7,6 +7,7 @@ import datasets
 import pytest
 
 from hf_summ.data import split_sentences
+from hf_summ.data.lists import Lists
 from tests.data.files import ROWS, json_lines, write
 from tests.shared_data import SHARED_DATA, reads_shared_data
 
@@ -50,6 +51,12 @@ def test_documents_are_kept_and_joined(load_rows, way):
 def test_sentences_of_joined_documents_are_those_of_each(load_rows):
     for row in load_rows("jsonl", CLUSTERS):
         assert split_sentences(row["document"]) == [s for part in row["documents"] for s in split_sentences(part)]
+
+
+@pytest.mark.parametrize("stop", ["۔ ", "፡፡ ", "። ", "။ ", "។", "։ ", ".» "])
+def test_documents_are_told_by_the_ends_of_their_sentences_in_any_script(load_rows, stop):
+    rows = [{"articles": [f"ab{stop}cd{stop}ef{stop}", f"gh{stop}ij{stop}"], "summary": "s", "id": 1}]
+    assert load_rows("jsonl", rows, text_column="articles")[0]["documents"] == rows[0]["articles"]
 
 
 @WAYS
@@ -127,6 +134,21 @@ def test_the_first_reference_is_the_summary(load_rows, way):
         {"document": "d", "summary": "first", "references": ["first", "second"]},
         {"document": "e", "summary": "only", "references": ["only"]},
     ]
+
+
+@pytest.mark.parametrize(
+    ("meaning", "summaries"),
+    [
+        ("sentences", ["प्रधानमंत्री ने सड़क का उद्घाटन किया।", "किसानों ने शिकायत दर्ज कराई।", "नदी का जलस्तर बढ़ गया।"]),
+        ("references", ["प्रधानमंत्री ने सड़क का उद्घाटन किया।", "सड़क का प्रधानमंत्री ने शुभारंभ किया।"]),
+        ("sentences", ["총리가 도로를 개통했다.", "농민들이 가격에 항의했다.", "비로 강물이 불었다."]),
+        ("references", ["총리가 도로를 개통했다.", "도로를 총리가 개통했다고 밝혔다."]),
+    ],
+)
+def test_lists_are_told_by_words_of_any_script(meaning, summaries):
+    lists = Lists("summary", "highlights")
+    lists.add(summaries)
+    assert lists.meaning == meaning
 
 
 @WAYS

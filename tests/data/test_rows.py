@@ -91,10 +91,13 @@ def test_json_that_python_would_take_in_silence_or_die_of(load, tmp_path, row, m
             load(train_file=write(tmp_path / name, content))
 
 
-@pytest.mark.parametrize("name", ["rows.jsonl", "rows.jsonl.gz"])
-def test_a_line_without_an_end(load, tmp_path, monkeypatch, name):
+@pytest.mark.parametrize(
+    ("name", "encoding"), [("rows.jsonl", None), ("rows.jsonl.gz", None), ("rows.jsonl", "utf-16")]
+)
+def test_a_line_without_an_end(load, tmp_path, monkeypatch, name, encoding):
     monkeypatch.setattr("hf_summ.data.rows._LONGEST_LINE", 2**20)
-    file = write(tmp_path / name, json_lines(ROWS) + '{"document": "' + "a" * 2**21)
+    text = json_lines(ROWS) + '{"document": "' + "a" * 2**21
+    file = write(tmp_path / name, text.encode(encoding) if encoding else text)
     with pytest.raises(ValueError, match=rf"{name}, line {len(ROWS) + 1}: longer than 1 MiB"):
         load(train_file=file)
 

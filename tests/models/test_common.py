@@ -364,6 +364,25 @@ def test_label_outside_the_vocabulary_is_named(architecture):
             architecture.model()(**architecture.inputs(), labels=torch.full((3, 2), label))
 
 
+def test_mask_of_one_row_is_not_that_of_all(architecture):
+    model, inputs = architecture.model(), architecture.inputs()
+    inputs["attention_mask"] = inputs["attention_mask"][:1]
+    with pytest.raises((ValueError, RuntimeError), match=r"`attention_mask` has shape \(1, |^Sizes of tensors must"):
+        model(**inputs, labels=architecture.labels())
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_rows_of_labels_fit_the_documents_and_decoder_inputs(architecture, training):
+    model, inputs = architecture.model().train(training), architecture.inputs()
+    documents = len(inputs["input_ids"])
+    # with as many positions as documents, a view would divide fewer rows evenly
+    labels = torch.full((1, documents), 5)
+    with pytest.raises(ValueError, match=f"1 rows of labels or decoder inputs but {documents} documents"):
+        model(**inputs, labels=labels)
+    with pytest.raises(ValueError, match=r"labels have shape \(1, .\), but decoder inputs"):
+        model(**inputs, labels=labels, decoder_input_ids=labels.expand(documents, -1))
+
+
 @pytest.mark.thorough
 def test_word_limits_need_no_tokenizer_beside_a_loaded_checkpoint(architecture, tiny_tokenizer, tmp_path):
     # the limits are in its generation config

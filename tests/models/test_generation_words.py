@@ -65,6 +65,22 @@ def test_scripts_without_spaces_are_counted_by_characters(text, vocab_size):
         assert bool(scores[0, tokenizer.eos_token_id].isinf()) == (least > len(words))
 
 
+MARKED = "वह हिन्दी में लिखता है और मैं भी हिन्दी में लिखता हूँ"
+
+
+@pytest.mark.parametrize("vocab_size", [261, 280, 330])
+@pytest.mark.parametrize("text", [MARKED, "می‌رود و نمی‌رود", "வந்தார் குமார்", "ab\u0301b cd"])
+def test_vowel_signs_and_joiners_are_no_words(text, vocab_size):
+    characters = [*SPECIAL, *sorted(set(text) - {" "}), "▁"]
+    metaspace = Tokenizer(models.BPE({character: index for index, character in enumerate(characters)}, []))
+    metaspace.pre_tokenizer, metaspace.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
+    byte_level = fit_vocabulary([f"{text} {text}"] * 3, vocab_size=vocab_size, show_progress=False)
+    for tokenizer in (PreTrainedTokenizerFast(tokenizer_object=metaspace, eos_token="</s>"), byte_level):
+        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+        assert tokenizer.decode(ids) == text
+        assert word_table(tokenizer, len(tokenizer)).count(ids) == len(text.split())
+
+
 def repeats(words, size):
     last = words[-size:]
     return len(words) > size and any(words[place : place + size] == last for place in range(len(words) - size))

@@ -11,6 +11,7 @@ from transformers import AutoProcessor
 
 from hf_summ.models.processing_highlight_transformer import HighlightTransformerProcessor
 from hf_summ.models.text_phrases import STOP_WORDS, candidates, document_frequencies, key_phrases, locate_phrases
+from hf_summ.models.text_processing_highlight_transformer import kept_text
 from tests.conftest import SENTENCES
 from tests.models.architectures import HIGHLIGHT_TRANSFORMER
 
@@ -203,6 +204,15 @@ def test_phrases_are_padded_to_their_own_longest_row(tiny_tokenizer, padding):
     assert {nothing[name].shape for name in processor.unaligned_fields} == {(2, 1)}
     assert nothing["phrase_starts"].dtype == nothing["phrase_ends"].dtype == torch.int64
     assert nothing["phrase_values"].dtype == torch.float32
+
+
+@pytest.mark.parametrize("text", ["old bridges fell", "सरकार ने सड़कें"])
+def test_a_truncated_word_is_not_kept(text):
+    ends = [index for index, character in enumerate(text) if character == " "]
+    for end in range(len(text)):
+        kept = kept_text(text, [(0, end)])
+        assert text.startswith(kept)
+        assert len(kept) == max(start for start in (0, *ends, *(index + 1 for index in ends)) if start <= end)
 
 
 @pytest.mark.thorough

@@ -1,6 +1,8 @@
 """Bundled models: how they are found, loaded and refused."""
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -79,3 +81,14 @@ def test_the_model_of_the_package(tmp_path):
     int8.save_pretrained(tmp_path)
     # a quarter of float32, its scales and biases
     assert (tmp_path / "model.safetensors").stat().st_size <= 0.26 * 4 * summarizer.model.num_parameters()
+
+
+def test_the_bundled_graphs_need_no_torch():
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from hf_summ import bundled_model\n"
+        "from hf_summ.runtimes import OnnxSummarizer\n"
+        "print(OnnxSummarizer(bundled_model())('We show that cats sleep. They sleep at night.')[0]['summary_text'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.endswith(".\n")) == (0, True), done.stderr

@@ -6,6 +6,7 @@ import textwrap
 import pytest
 
 from hf_summ.cli import main
+from hf_summ.data.languages import probable_language
 from tests.reports.test_sentences import WRAPPED
 
 
@@ -276,3 +277,27 @@ def test_a_look_at_a_corpus(run):
     german = [{"text": "Der Bürgermeister eröffnet die Brücke, und das ist nicht alles.", "summary": "Eine Brücke"}]
     _, notes, _ = run("data g.jsonl --model none", g_jsonl=german)
     assert "the language is probably de: --language de" in notes
+
+
+# languages of csebuetnlp/xl-sum and their neighbors, which are not named after others with a few equal words
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("sw", "Rais wa nchi hiyo amesema kuwa serikali itaendelea kushirikiana na mashirika ya kimataifa."),
+        ("ig", "Onye isi ala kwuru na gọọmentị ga-arụkọ ọrụ na otu mba ụwa iji meziwanye ndụ ndị mmadụ."),
+        ("tl", "Sinabi ng pangulo na ang pamahalaan ay makikipagtulungan sa mga organisasyon."),
+        ("cy", "Dywedodd arlywydd y wlad y bydd y llywodraeth yn parhau i gydweithio â sefydliadau i wella bywyd."),
+        ("ca", "Va afegir que els projectes d'aigua i carreteres s'acabaran abans de final d'any per la gent."),
+        ("hr", "Predsjednik države rekao je da će vlada nastaviti surađivati kako bi poboljšala život građana."),
+        ("sr", "Председник државе је рекао да ће влада наставити да сарађује са међународним организацијама."),
+        ("ms", "Beliau menambah bahawa projek air dan jalan raya akan siap sebelum akhir tahun ini."),
+        ("id", "Ia menambahkan bahwa proyek air dan jalan akan selesai sebelum akhir tahun ini."),
+        ("az", "Ölkə prezidenti bildirib ki, hökumət təşkilatlarla əməkdaşlığı davam etdirəcək və bu yaxşıdır."),
+        ("af", "Die president van die land het gesê dat die regering sal voortgaan om saam te werk."),
+        # vowel signs belong to words
+        ("hi", "प्रधानमंत्री ने कहा कि सरकार लोगों के जीवन को बेहतर बनाने के लिए संगठनों के साथ काम करती रहेगी।"),
+        ("mr", "पाणी आणि रस्त्यांचे प्रकल्प या वर्षाच्या अखेरीस पूर्ण होतील असे ते म्हणाले आहेत."),
+    ],
+)
+def test_languages_are_told_apart(language, text):
+    assert probable_language(text) == language

@@ -465,3 +465,10 @@ def test_noise_reaches_the_words(recipe, tiny_tokenizer, tmp_path):
     model = save(tmp_path / "model", foreign("bart", tiny_tokenizer, dropout=0.0), tiny_tokenizer)
     quiet, noisy = (recipe(model, f"out_{noise}", neftune_noise_alpha=noise)["train_loss"] for noise in (0.0, 1e3))
     assert quiet != pytest.approx(noisy, rel=1e-5)
+
+
+# huggingface/transformers#32622: it is recorded, so that a resumed run has the same
+def test_half_precision_of_a_launcher_is_a_setting_of_the_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")
+    training = parse_arguments(["--output_dir", str(tmp_path), "--use_cpu"]).training
+    assert (training.bf16, training.fp16) == (True, False)

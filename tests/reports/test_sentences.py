@@ -205,6 +205,17 @@ of such programs. Another one shortens news."""
         ("id", "PT. Maju dan CV. Sinar menjual.|Baik."),
         ("vi", "TP. Huế đẹp.|TS. Nam và GS. Lan đi."),
         ("id", "Ia tinggal di Jl. Sudirman no. 5.|Prof. Ani datang."),
+        ("id", "Harganya Rp. 3.500 kata KH. Ahmad.|Baik."),
+        # marks of direction, and of a byte order within a text
+        ("ar", "\u200fوصل.\u200f|\u200fوأضاف \u200fد. أحمد ذلك.|\u202bانتهى.\u202c"),
+        ("en", "\ufeffMr. Smith came.|\u2066J. R. Doe\u2069 left.|\u200bDr. Lee slept."),
+        # quotation marks of Urdu newspapers, as in csebuetnlp/xl-sum's corpus
+        ("ur", "اس نے کہا: ’’ہاں۔‘‘|’’آج۔ کل۔‘‘|’ہاں۔‘|وہ گیا۔"),
+        ("en", "‘‘We go. We stay.’’|He left.|‘‘We go.’’|Kids’ toys of the ’80s.|‘Ok.’|Done."),
+        # wikimedia/sentencex lacks Khmer; masakhane-io/masakhane-ner#25; speedyk-005/yasbd-lib#320
+        ("km", "លោកនិយាយថា «បាទ»។|នាងលក់បន្លែ ។ល។ នៅផ្សារ៕|ចប់។"),
+        ("am", "እሱ መጣ፡፡|እሷ ሄደች፡፡|«አዎ።»|እሱ ሄደ።"),
+        ("am", 'እሷም፣ "መጣ?" ብላ ጠየቀች።|«አዎ፡፡» ብለዋል።'),
     ],
 )
 def test_sentences(language, text):

@@ -23,7 +23,7 @@ from transformers import (
 from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 
 from hf_summ.checkpoints.overrides import MergeOverrides, apply_overrides, override_item, refusal, value_of
-from hf_summ.common.files import check_hub_reachable
+from hf_summ.common.files import NO_STORAGE, check_hub_reachable
 from hf_summ.common.flags import flag
 from hf_summ.common.messages import nearest, one_line
 from hf_summ.models.checks import check_tokenizer
@@ -195,7 +195,7 @@ def naming(flag: str, name: str | None) -> Generator[None]:
         yield
     except OSError as error:
         is_there = name is None or Path(name).exists() or isinstance(error.__cause__, RemoteEntryNotFoundError)
-        if is_there or "cannot be reached" in str(error):
+        if is_there or "cannot be reached" in str(error) or NO_STORAGE.search(str(error)):
             raise
         reason = "neither a folder nor a repository on the Hub that can be reached"
         raise ValueError(f"--{flag} {one_line(name):.80}: {reason}") from error

@@ -2,7 +2,6 @@
 
 import argparse
 import dataclasses
-import sys
 from pathlib import Path
 
 from hf_summ.cli.summarizers import (
@@ -20,6 +19,7 @@ from hf_summ.cli.summarizers import (
     read_phrases,
 )
 from hf_summ.common.flags import add_flags
+from hf_summ.common.messages import print_note
 from hf_summ.common.records import to_json
 
 
@@ -80,10 +80,8 @@ def run(arguments: argparse.Namespace) -> None:
         write_atomically(page.with_suffix(".json"), f"{text}\n")
     unlike = summarizer.preprocess(documents, source_prefix=arguments.source_prefix)["note"].get("unlike")
     if unlike is not None:
-        print(f"hf-summ: the text differs from the training data: it has {unlike}", file=sys.stderr)
+        print_note(f"the text differs from the training data: it has {unlike}")
     unread = sum(not word.is_read for word in explanation.source_words)
     if unread:
-        print(
-            f"hf-summ: the model did not read the last {unread} words, which exceed its maximum length", file=sys.stderr
-        )
+        print_note(f"the model did not read the last {unread} words, which exceed its maximum length")
     print(explanation.summary.strip())

@@ -1,6 +1,7 @@
 """`hf-summ extract`: extractive summaries."""
 
 import argparse
+import re
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,11 +115,13 @@ def run(arguments: argparse.Namespace) -> None:
     reading = {"lists": arguments.lists, "data_format": arguments.data_format}
     notes: list[str] = []
     documents: list[str | list[str]] = []
+    names: list[str] = []
     references: list[str] = []
     for file in arguments.files or [STANDARD_INPUT]:
         if kind_of_file(Path(file)) in ROW_FILES or arguments.data_format is not None:
             read = read_documents(file, arguments.text_column, **reading)
             documents += [row[0] if len(row) == 1 else row for row in read.rows]
+            names += [f"{read.name}, {position}" for position in read.places]
             notes += read.notes
             if arguments.method == "oracle":
                 read = read_references(file, arguments.summary_column, **reading)
@@ -130,6 +133,7 @@ def run(arguments: argparse.Namespace) -> None:
             raise ValueError(f"--text_column: {name_of(file)} is plain text, which has no columns")
         else:
             documents.append(read_document(file, arguments.encoding))
+            names.append(name_of(file))
     options = {name: getattr(arguments, name) for name in ("language", "splitter", "words", "lines")}
     if arguments.method in ("lead", "tail") and (sets := sum(isinstance(document, list) for document in documents)):
         notes.append(f"{sets} of {len(documents)} rows have several documents: --sentences are those of each")
@@ -142,7 +146,10 @@ def run(arguments: argparse.Namespace) -> None:
             texts = [DOCUMENT_SEPARATOR.join(joined_lines(text, lines) for text in own) for own in sets]
             summaries = consistent_extract(texts, tokens=tokens, **stage, **options)
         else:
-            summaries = extract(documents, arguments.method, number, references, **options)
+            try:
+                summaries = extract(documents, arguments.method, number, references, **options)
+            except ValueError as error:
+                raise ValueError(re.sub(r"^row (\d+)", lambda match: names[int(match[1])], str(error))) from error
     for note in (*notes, *(warning.message for warning in caught)):
         print_note(note)
     write_summaries("".join(f"{readable(summary)}\n" for summary in summaries), arguments.output)

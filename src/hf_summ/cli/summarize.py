@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -30,7 +29,7 @@ from hf_summ.cli.summarizers import (
     write_summaries,
 )
 from hf_summ.common.flags import add_flags, flag, values_of
-from hf_summ.common.messages import no_warnings, panics_as_errors
+from hf_summ.common.messages import no_warnings, one_line, panics_as_errors, print_note
 from hf_summ.common.records import shown
 from hf_summ.models.checks import Range
 from hf_summ.models.text_documents import readable
@@ -97,7 +96,7 @@ def run(arguments: argparse.Namespace) -> None:
     written = [index for index, document in enumerate(documents) if document.strip()]
     for index in sorted(set(range(len(documents))) - set(written)):
         effect = "it is omitted" if arguments.together else "its summary is empty"
-        print(f"hf-summ: {name_of(files[index])} is blank: {effect}", file=sys.stderr)
+        print_note(f"{name_of(files[index])} is blank: {effect}")
     texts = [documents[index] for index in written]
     # a file name may contain undecodable bytes
     names: Sequence[str | list[str]] = list(map(readable, files))
@@ -113,7 +112,7 @@ def run(arguments: argparse.Namespace) -> None:
     for index, result in zip(written, results, strict=True):
         summaries[index] = result
     for note in _notes([(names[index], summaries[index]) for index in written], arguments):
-        print(f"hf-summ: {note}", file=sys.stderr)
+        print_note(note)
     write_summaries("".join(_lines(names, summaries, arguments)), arguments.output)
 
 
@@ -160,5 +159,5 @@ def _lines(
             line = {**source, "summary": summary, **(record.get("details", {}) if arguments.details else {})}
             yield json.dumps(line, ensure_ascii=False) + "\n"
         else:
-            heading = f"{name}: " if len(names) > 1 else ""
+            heading = f"{one_line(name)}: " if len(names) > 1 else ""
             yield f"{heading}{summary}\n"

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from hf_summ.checkpoints.decoding import decoding_flags, extraction_flags
 from hf_summ.common import flags
-from hf_summ.common.files import check_hub_reachable, real_path
+from hf_summ.common.files import NO_STORAGE, check_hub_reachable, real_path
 from hf_summ.common.flags import flag, flags_in, names, values_of
 from hf_summ.common.messages import delay_bars, nearest, one_line, print_note
 from hf_summ.common.processes import threads_for
@@ -220,11 +220,11 @@ def find_model(arguments: argparse.Namespace) -> None:
         graphs = graphs_of(name)
     if not arguments.model:
         arguments.model = str(graphs or bundled_model())
-        print(f"hf-summ: no --model: using {DEFAULT_MODEL}, which writes {purpose(DEFAULT_MODEL)}", file=sys.stderr)
+        print_note(f"no --model: using {DEFAULT_MODEL}, which writes {purpose(DEFAULT_MODEL)}")
     else:
         arguments.model = str(graphs or model_folder(name))
     if graphs is not None and arguments.runtime is None:
-        print("hf-summ: no --runtime: using onnx, in 8 bits; --runtime pytorch uses 32", file=sys.stderr)
+        print_note("no --runtime: using onnx, in 8 bits; --runtime pytorch uses 32")
     if getattr(arguments, "runtime", "") is None and (graphs or (Path(arguments.model) / RUNTIME_FILE).is_file()):
         arguments.runtime = "onnx"
     with loading(arguments.model):
@@ -326,7 +326,9 @@ def loading(model: str) -> Generator[None]:
         reason = str(error).strip() or type(error).__name__
         # the last line of a traceback has the message
         reason = one_line(reason.splitlines()[-1] if "Traceback" in reason else reason)
-        if not Path(model).exists():
+        if not Path(model).exists() and NO_STORAGE.search(reason):
+            reason = f"{reason}: set HF_HOME to a folder with room"
+        elif not Path(model).exists():
             # names with a slash are repositories or paths, not bundled models
             hint = "" if "/" in model else nearest(model, bundled_models(), cutoff=0.7)
             reason = f"neither a folder nor a repository on the Hub that can be reached{hint or f': {reason}'}"

@@ -2,14 +2,13 @@
 
 import argparse
 import dataclasses
-import sys
 from pathlib import Path
 from typing import Any
 
 from hf_summ.cli.summarizers import PREDICTION_COLUMN, ColumnFlags
 from hf_summ.common.files import check_new_folder, real_path
 from hf_summ.common.flags import add_flags
-from hf_summ.common.messages import one_line
+from hf_summ.common.messages import one_line, print_note
 from hf_summ.common.processes import end_on_sigterm
 from hf_summ.common.records import to_json
 
@@ -143,7 +142,7 @@ def make(arguments: argparse.Namespace) -> None:
     if equal:
         notes.append(f"{equal} of {len(key.items)} items have the same summary on both sides")
     for note in notes:
-        print(f"hf-summ: {note}", file=sys.stderr)
+        print_note(note)
     print(f"{len(sheets)} sheets of {len(key.items)} items in {folder}; keep {key_file} from the voters")
 
 
@@ -165,7 +164,7 @@ def collect(arguments: argparse.Namespace) -> None:
         content = to_json({"files": files, **report}, indent=2)
         write_atomically(arguments.json, readable(content) + "\n")
     for note in report["notes"]:
-        print(f"hf-summ: {note}", file=sys.stderr)
+        print_note(note)
     print(as_text(report), end="")
 
 

@@ -23,6 +23,9 @@ def bundled_folder(name: str) -> Path:
     return installed if installed.is_dir() else package.parents[1] / name
 
 
+# in errors of the folder in which files of the Hub are stored, but not in those of the network
+_CODES = "|".join(map(str, (errno.EROFS, errno.EACCES, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR)))
+NO_STORAGE = re.compile(rf"\A(?!.*cannot be reached).*(?:\[Errno (?:{_CODES})\]|PermissionError)")
 LFS_POINTER = "a pointer of Git LFS in place of the file: run `git lfs pull` in its folder"
 # each checkpoint, adapter or processor has one of these
 _MODEL_FILES = ("config.json", "adapter_config.json", "tokenizer_config.json")

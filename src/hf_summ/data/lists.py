@@ -8,7 +8,8 @@ from itertools import pairwise
 
 from hf_summ.data.columns import LIST_COLUMNS, MEANINGS, has_text
 from hf_summ.data.marks import SENTENCE_TAGS
-from hf_summ.models.text_documents import IDEOGRAPHS
+from hf_summ.data.sentence_rules import STOP, UNSPACED_STOPS
+from hf_summ.models.text_documents import IDEOGRAPHS, marks
 
 logger = logging.getLogger(__name__)
 
@@ -18,9 +19,10 @@ _MOST_ENDS, _DOUBT = 0.3, 0.15
 _MAX_DOCUMENTS = 10
 # references of one document share at least this share of their longer words
 _SHARED = 0.18
-_INNER_END = re.compile(r"""[.!?。！？।]["'”’)\]]*\s+(?=\S*\w)|[。！？।](?=\w)""")
-_ENDS = re.compile(r"""[.!?…:;。！？।؟۔]["'”’»)\]]*\s*$""")
-_LONGER = re.compile(rf"[^\W_]{{4,}}|[{IDEOGRAPHS}]")
+_INNER_END = re.compile(rf"""{STOP}["'”’»)\]]*\s+(?=\S*\w)|[{UNSPACED_STOPS}।](?=\w)""")
+_ENDS = re.compile(rf"""(?:{STOP}|[…:;])["'”’»)\]]*\s*$""")
+# with vowel signs; a Korean syllable is one character
+_LONGER = re.compile(rf"(?:[^\W_]|[{marks()}]){{4,}}|[{IDEOGRAPHS}]|[\uac00-\ud7a3]{{2,}}")
 _TAG = re.compile("|".join(map(re.escape, SENTENCE_TAGS)))
 
 

@@ -228,7 +228,9 @@ def read_lines(path: Path, show_progress: bool = False) -> Iterator[tuple[int, s
 def _lines(source: Any) -> Iterator[bytes]:
     """The lines of an open file in UTF-8, also of one in UTF-16 that begins with its mark."""
     if source.peek(2).startswith(UTF16):
-        return (line.encode("utf-8", "surrogatepass") for line in io.TextIOWrapper(source, "utf-16", newline="\n"))
+        text = io.TextIOWrapper(source, "utf-16", newline="\n")
+        lines = iter(partial(text.readline, _LONGEST_LINE + 1), "")
+        return (line.encode("utf-8", "surrogatepass") for line in lines)
     return iter(partial(source.readline, _LONGEST_LINE + 1), b"")
 
 

@@ -15,7 +15,14 @@ LINES = ("auto", "wrapped", "sentences")
 NEAR = 100
 # lines of wrapped text have this many characters, and this share of them is full
 _LEAST_WIDTH, _MOST_WIDTH, _FULL_SHARE = 20, 160, 0.75
-_STOP = re.compile(r"""[.!?…:;。！？।؟۔][\s"'”’»)\]]*$""")
+# marks that end sentences: Amharic is often typed with two separators of words for its own; the latter ones are of
+# scripts without spaces
+UNSPACED_STOPS = "。！？។៕။"
+STOP = f"(?:[.!?।॥؟۔։።፧{UNSPACED_STOPS}]|፡፡)"
+# marks of direction and others that are not shown, which at the edges of words hide abbreviations
+INVISIBLE = "\u061c\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff"
+AT_EDGES = re.compile(rf"[{INVISIBLE}](?:(?<![^\s{INVISIBLE}].)|(?![^\s{INVISIBLE}]))")
+_STOP = re.compile(rf"""(?:{STOP}|[…:;])[\s"'”’»)\]]*$""")
 _FIRST_WORD = re.compile(rf"\s*(?:[{IDEOGRAPHS}{RUNNING}]{{1,2}}|\S+)")
 _UNSPACED = f"{IDEOGRAPHS}\u3001-\u303f\uff01-\uff65"
 _OTHER_END = re.compile("\r(?!\n)|[\x0b\x85\u2028\u2029]")
@@ -42,8 +49,15 @@ _BULLET = re.compile(r"[•‣◦▪●⁃](?<=\S\s.)\s?(?=[^\W\d_]|\d{1,2}\.\s)
 _EMOTICON = re.compile(r"[:;=8](?<!\w.)[-'^]?[()\[\]](?!\w)")
 # a stop before a bracketed citation, after which the sentence continues
 _CITED = re.compile(r"\.(?:(?<=\bet al\.)(?=\s[\[(])|(?=\s\[[^\]\[]{1,40}\](?:\s+[a-z]|[.,;:)])))")
+# stops that the library lacks, and "and so on" in Khmer, after which the sentence continues
+_OTHER_STOP = re.compile("፡፡|[។៕](?!ល។)(?<!។ល។)")
+# quotations in two single marks, and in marks the other way round, as Urdu newspapers have them
+_DOUBLED = re.compile(r"[‘’]{2}(?<!\S..)(?=\S)((?:[^‘’]|[‘’](?![‘’]))*+)[‘’]{2}")
+_REVERSED = re.compile(r"’(?<!\S.)(?=\S)([^‘’]*+)‘(?!\w)")
 # the title of a work, which may have stops
 _TITLE = re.compile(r"《[^《》]{1,60}》")
+# what the patterns from `_OTHER_STOP` on begin with
+_RARE = re.compile("[፡។៕‘’《]")
 _PAIRS = {"(": ")", "[": "]", "（": "）", "「": "」", "『": "』", "“": "”", "„": "“”", "«": "»", "»": "«", "‘": "’"}
 _CLOSING = frozenset("".join(_PAIRS.values()))
 _MARKS = re.compile(rf"[\"'{re.escape(''.join({*_PAIRS, *_CLOSING}))}]")
@@ -69,7 +83,7 @@ _TITLES = {
     "hi": "डॉ डा श्री प्रो पं मो कु रु श्रीमती",
     "hr": "dr prof br str ul",
     "hu": "dr prof id ifj özv kb ld vö",
-    "id": "dr prof ir drs jl h hj tn ny hlm no cv ud",
+    "id": "dr prof ir drs jl h hj kh tn ny hlm no pt cv ud rp",
     "it": "sig sigg dott prof avv ing on sen gen col mons dr arch geom pag pagg art cap no cfr egr gent",
     "kn": "ಡಾ ಶ್ರೀ",
     "ml": "ഡോ ശ്രീ",
@@ -139,8 +153,9 @@ _WORD_WITH_STOP = (
     re.compile(r"(?:Com|COM|NET|Org|ORG|Html?|J[sS])\b|[A-Z]\w*\.[a-z]|[A-Z]{1,3}\."),
 )
 # a quotation that ends with a stop, before what follows in the same sentence
-_QUOTED = re.compile(r"[。！？!?….][」』”’\"']$")
+_QUOTED = re.compile(rf"(?:{STOP}|…)[」』”’»\"']$")
 _AFTER_QUOTED = {
+    "am": re.compile(r"(?:ብ[ለላሎሏ]|አ[ለሉ]|ሲ[ልሉ]|ስትል|በማለት)"),
     "ja": re.compile("[ぁ-ん、]"),
     "ko": re.compile(r"(?:이?라[고는며]|하[고며]|[고며]\s)"),
     "zh": re.compile('[^。！？，、“「"]{1,8}(?:[说說道问問喊答称稱]|告[诉訴]記?记?者?|表示)[，。：]'),
@@ -263,7 +278,10 @@ def twin_and_starts(line: str) -> tuple[str, set[int]]:
     markers, items = _markers(line)
     twin = _replaced(line, {index: "X" for span in (*markers, *items) for index in range(*span)})
     twin = _CITED.sub(",", _EMOTICON.sub(lambda match: "x" * len(match[0]), twin))
-    twin = _TITLE.sub(lambda match: re.sub("[。！？!?…]", "，", match[0]), twin)
+    if _RARE.search(twin):
+        twin = _OTHER_STOP.sub(lambda match: "፡።"[-len(match[0]) :], twin)
+        twin = _REVERSED.sub(r"“\1”", _DOUBLED.sub(r"“X\1” ", twin))
+        twin = _TITLE.sub(lambda match: re.sub("[。！？!?…]", "，", match[0]), twin)
     # an opening mark begins a sentence, and a closing one ends it
     marks = {i: "X" if not twin[i - 1 : i].strip() and twin[i + 1 : i + 2].strip() else " " for i in _unpaired(twin)}
     twin = _replaced(twin, marks)

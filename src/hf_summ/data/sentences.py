@@ -13,7 +13,16 @@ import sentencex
 from hf_summ.common.lazy import import_extra
 from hf_summ.common.messages import check_choice, one_line
 from hf_summ.data.languages import language_code
-from hf_summ.data.sentence_rules import LINES, NEAR, is_end, joined_lines, twin_and_starts, unwrapped
+from hf_summ.data.sentence_rules import (
+    AT_EDGES,
+    INVISIBLE,
+    LINES,
+    NEAR,
+    is_end,
+    joined_lines,
+    twin_and_starts,
+    unwrapped,
+)
 from hf_summ.models.checks import check_integer, check_text
 
 SPLITTERS = ("sentencex", "spacy")
@@ -145,16 +154,20 @@ def _split_tokenized(line: str) -> list[str]:
 
 def _segment(line: str, code: str) -> list[str]:
     """The sentences of one line according to sentencex, with surrounding space and its misreadings repaired."""
-    twin, starts = twin_and_starts(line)
+    plain = line if line.isascii() else AT_EDGES.sub(" ", line)
+    twin, starts = twin_and_starts(plain)
     position = start = 0
     starts |= {match.end() for match in _BEFORE_INVERTED_MARK.finditer(line)} if code == "es" else set()
     for segment in sentencex.segment(code, twin):
         position = twin.index(segment, position)
-        before, after = line[max(position - NEAR, 0) : position], line[position : position + NEAR]
+        before, after = plain[max(position - NEAR, 0) : position], plain[position : position + NEAR]
         # marks alone are no sentence
         if segment.strip() and any(map(str.isalnum, line[start:position])) and is_end(before, after, code):
-            starts.add(position)
             start = position
+            # invisible marks belong to the following word
+            while line[start - 1] in INVISIBLE:
+                start -= 1
+            starts.add(start)
         position += len(segment)
     return [line[start:end] for start, end in pairwise(sorted({0, *starts, len(line)}))]
 

@@ -157,7 +157,8 @@ class CopyingModel(SummarizationPreTrainedModel):
         """Source and `source_inputs` (B, S), and the summary so far (R, T) -> last_hidden_state (R, T, C).
 
         Raises:
-            ValueError: the decoder has no input, or `cache` was not created by this model.
+            ValueError: the decoder has no input, or no whole number of rows for each document; the attention mask has
+                another shape than the source; or `cache` was not created by this model.
         """
         if decoder_input_ids is None and decoder_inputs_embeds is None:
             raise ValueError("the decoder needs `decoder_input_ids`, which the model makes from `labels`: give either")
@@ -170,6 +171,14 @@ class CopyingModel(SummarizationPreTrainedModel):
                 input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **source, **kwargs
             )
         encoder_outputs = self.read_encoder_outputs(encoder_outputs, input_ids)
+        shape = documents, _ = encoder_outputs.last_hidden_state.shape[:2]
+        # a mask of one row or column would be that of all
+        if attention_mask is not None and attention_mask.shape != shape:
+            raise ValueError(f"`attention_mask` has shape {(*attention_mask.shape,)}, but must have {(*shape,)}")
+        rows = (decoder_inputs_embeds if decoder_input_ids is None else decoder_input_ids).shape[0]
+        # a view would mix the rows of documents
+        if rows % documents:
+            raise ValueError(f"{rows} rows of labels or decoder inputs but {documents} documents: give each its row")
         decoder_outputs = self.decoder(
             input_ids=decoder_input_ids,
             attention_mask=decoder_attention_mask,
@@ -251,7 +260,8 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
             labels are given; copy_attentions, copy_gates and coverage if the model copies.
 
         Raises:
-            ValueError: a label is outside the vocabulary, or copying lacks the source's subwords.
+            ValueError: a label is outside the vocabulary, labels have another shape than decoder inputs, or copying
+                lacks the source's subwords; or as the model's.
         """
         return self._forward(
             labels=labels,
@@ -277,6 +287,10 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
             if inputs["decoder_input_ids"] is None and inputs["decoder_inputs_embeds"] is None:
                 inputs["decoder_input_ids"] = self.prepare_decoder_input_ids_from_labels(labels)
         outputs = self.model(**inputs)
+        # `gather` would accept fewer
+        shape = outputs.last_hidden_state.shape[:2]
+        if labels is not None and labels.shape != shape:
+            raise ValueError(f"labels have shape {(*labels.shape,)}, but decoder inputs {(*shape,)}: make them equal")
         scored = self._score(outputs, inputs, labels, num_items_in_batch, skip_logits)
         return _filled(self.output_class, outputs, scored)
 

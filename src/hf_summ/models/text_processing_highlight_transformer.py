@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Any
 
 from .checks import check_integer, check_list
-from .text_documents import JoinedRow
+from .text_documents import JoinedRow, marks
 from .text_phrases import Phrase, key_phrases, locate_phrases, read_phrases
 from .text_processing_base import CopyingTextProcessor
 
@@ -118,8 +118,10 @@ class HighlightTransformerTextProcessor(CopyingTextProcessor):
 def kept_text(text: str, tokens: Sequence[tuple[int, int]]) -> str:
     """The part of a text that its kept tokens cover, without a truncated last word."""
     end = tokens[-1][1] if tokens else 0
-    if text[end - 1 : end].isalnum() and text[end : end + 1].isalnum():
-        end -= len(re.split(r"\W", text[:end])[-1])
+    in_word = re.compile(rf"[\w{marks()}]").match
+    if in_word(text, end):
+        while end and in_word(text, end - 1):
+            end -= 1
     return text[:end]
 
 

@@ -9,19 +9,17 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from unicodedata import combining
+from functools import cache, cached_property
+from unicodedata import category, combining
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from .checks import PADDING_ROWS
-from .text_documents import IDEOGRAPHS, RUNNING
+from .text_documents import IDEOGRAPHS, RUNNING, marks
 
 _LETTER, _DIGIT, _OTHER, _SPACE, _UNKNOWN, _SPECIAL, _UNSPACED = range(7)
-_WORD_CHARACTER = rf"[^\W_{IDEOGRAPHS}]"
-# shorter words carry little content in any alphabetic language, and lists of them would be needed per language
-_CONTENT_WORD = re.compile(rf"[{IDEOGRAPHS}]|{_WORD_CHARACTER}*\d{_WORD_CHARACTER}*|{_WORD_CHARACTER}{{4,}}")
+_JOINERS = ("\u200c", "\u200d")
 # maximum distance, in content words, of neighbors in the document
 _MAX_DISTANCE = 5
 # article, and the words that it cannot precede as far as their spelling shows
@@ -38,9 +36,9 @@ class WordTable:
     """How each token forms words: whether it starts one, and its characters.
 
     Words are those of the tokenizer's pre-tokenizer: a word starts at a space, and between letters, digits and other
-    characters (with WordPiece, at tokens without the mark). In a vocabulary of words or characters, each token is a
-    word; the unknown token always is. In scripts without spaces between words, characters count as words: a token of
-    such characters starts a word, and counts as many words as it has characters.
+    characters (with WordPiece, at tokens without the mark); vowel signs and joiners do not end it. In a vocabulary of
+    words or characters, each token is a word; the unknown token always is. In scripts without spaces between words,
+    characters count as words: a token of such characters starts a word, and counts as many words as it has characters.
 
     Attributes:
         texts: the characters of each token, none for space.
@@ -186,7 +184,19 @@ def best_supported(
 
 
 def _content_words(text: str) -> list[str]:
-    return _CONTENT_WORD.findall(text.lower())
+    return _content_word().findall(text.lower())
+
+
+@cache
+def _content_word() -> re.Pattern[str]:
+    character = rf"(?:[^\W_{IDEOGRAPHS}]|[{marks()}])"
+    # shorter words carry little content in any alphabetic language, and lists of them would be needed per language
+    return re.compile(rf"[{IDEOGRAPHS}]|{character}*\d{character}*|{character}{{4,}}")
+
+
+def _continues_word(character: str) -> bool:
+    """Whether a character is a vowel sign, an accent or a joiner, which belongs to the letter before."""
+    return character in _JOINERS or (character != "" and category(character).startswith("M"))
 
 
 @dataclass(frozen=True)
@@ -221,13 +231,18 @@ class WordMarks:
             return _SPACE
         if not self.is_whole and not text.isascii() and _UNSPACED_CHARACTER.match(text):
             return _UNSPACED
-        if not self.splits_classes or text[0].isalpha():
+        if not self.splits_classes or text[0].isalpha() or _continues_word(text[0]):
             return _LETTER
         return _DIGIT if text[0].isnumeric() else _OTHER
 
     def continues(self, text: str) -> bool:
-        """Whether the text begins inside a character, whose first bytes are in the previous token."""
-        return self.is_byte_level and not text[:1].isascii() and self._bytes(text[0])[0] in _CONTINUATION_BYTES
+        """Whether the text begins inside a character, whose first bytes are in the previous token, or with a mark."""
+        if text[:1].isascii():
+            return False
+        if not self.is_byte_level:
+            return _continues_word(text[0])
+        content = self._bytes(text)
+        return content[0] in _CONTINUATION_BYTES or _continues_word(content.decode("utf-8", "ignore")[:1])
 
     def unspaced(self, text: str) -> int:
         """The number of characters of scripts without spaces that begin in a token; 0 if every token is a word."""

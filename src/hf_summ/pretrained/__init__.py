@@ -29,11 +29,14 @@ def bundled_model(name: str = DEFAULT_MODEL) -> Path:
         ValueError: there is no such model, or its folder is missing or damaged.
     """
     check_choice("`name`", name, bundled_models())
-    from hf_summ.checkpoints.folders import model_problem
-
     folder = FOLDER / name
     missing = next((file for file in _FILES if not (folder / file).is_file()), None)
-    problem = model_problem(folder) if missing is None else f"it has no {missing}"
+    problem = None if missing is None else f"it has no {missing}"
+    # the weights are for PyTorch alone
+    if problem is None and find_spec("torch") is not None:
+        from hf_summ.checkpoints.folders import model_problem
+
+        problem = model_problem(folder)
     if problem is not None:
         raise ValueError(f"{folder}: {problem}: install the package again")
     return folder

@@ -357,6 +357,8 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         except Exception as error:
             # transformers' checks raise errors of many types, with multi-line messages
             raise ValueError(one_line(error)) from error
+        # `accelerate launch` may set it; the run is recorded, and padded, as with the flags
+        self.bf16, self.fp16 = (self.mixed_precision == name for name in ("bf16", "fp16"))
         if self.device.type == "cpu":
             # as with `use_cpu`; torch would warn
             self.dataloader_pin_memory = False
