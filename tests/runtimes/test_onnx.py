@@ -1,10 +1,13 @@
 """`hf-summ export` and what ONNX Runtime computes of it: the summaries are those of PyTorch."""
 
+import copy
 import json
 import shutil
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import onnx
 import pytest
 import torch
@@ -14,13 +17,14 @@ from transformers import AutoModelForSeq2SeqLM, AutoProcessor, pipeline
 from hf_summ import Int8Config
 from hf_summ.cli import main
 from hf_summ.models.checks import RUNTIME_FILE
+from hf_summ.models.generation_rules import Beams
 from hf_summ.models.layers_transformer import SelfAttention
 from hf_summ.models.modeling_base import load_with_runtime
 from hf_summ.runtimes import onnx_model
 from hf_summ.runtimes.folders import export, find
 from hf_summ.runtimes.onnx_graphs import write_graphs
 from hf_summ.runtimes.onnx_quantization import quantize
-from hf_summ.runtimes.onnx_search import LAST, READ, WRITE, Graph, encode
+from hf_summ.runtimes.onnx_search import LAST, READ, SOURCE, WRITE, Graph, encode, search
 from tests.models.architectures import COPY_TRANSFORMER, DRGD, GDLF, TINY_BERT
 from tests.runtimes.conftest import BERT, DOCUMENTS
 
@@ -122,6 +126,41 @@ def test_steps_repeat_no_work(checkpoint):
     # first positions of source tokens
     reductions = [attribute.s for node in graph.node for attribute in node.attribute if attribute.name == "reduction"]
     assert b"min" not in reductions or model._points
+    # parts of keys
+    views = {
+        node.output[0]: node.input[0] for node in graph.node if node.op_type in ("Squeeze", "Transpose", "Unsqueeze")
+    }
+    for name in (node.input[0] for node in graph.node if node.op_type == "Split"):
+        while name in views:
+            name = views[name]
+        assert not name.startswith(SOURCE)
+
+
+def test_a_search_begins_with_one_beam_and_leaves_the_source_as_it_is(checkpoint, monkeypatch):
+    read = {name: tensor.numpy() for name, tensor in inputs(checkpoint, DOCUMENTS).items()}
+    source = {**read, **encode(Graph(checkpoint / "onnx" / READ), read)}
+    before, step, run, rows = copy.deepcopy(source), Graph(checkpoint / "onnx" / WRITE), Graph.__call__, []
+    settings = {"num_beams": 4, "max_length": 8, "length_penalty": 1.0, "num_return_sequences": 1}
+    settings |= dict.fromkeys(("beam_stopping", "ngram_blocking", "early_stopping"))
+
+    def call(graph, tensors, *outputs):
+        rows.append(len(tensors["tokens"]))
+        return run(graph, tensors, *outputs)
+
+    def searched(finished: list[int]) -> np.ndarray:
+        beams = Beams(np.zeros((12, 1), np.int64), SimpleNamespace(**settings), [], 0)
+
+        def proceed():
+            if beams.length == 3:
+                beams.is_done[finished] = True
+
+        return search(step, source, beams, [], proceed=proceed).sequences
+
+    monkeypatch.setattr(Graph, "__call__", call)
+    assert searched([0])[1:].tolist() == searched([])[1:].tolist()
+    assert rows == [3, 12, 12, 8, 8, 8, 8, 3, 12, 12, 12, 12, 12, 12]
+    for name, values in before.items():
+        np.testing.assert_array_equal(source[name], values)
 
 
 def interrupt(input_ids, scores):

@@ -187,15 +187,16 @@ def _unrolled(*arguments, attention: torch.Tensor | None = None) -> tuple[torch.
     inputs = _Inputs(*tensors)
     first, second, outputs = inputs.first, inputs.second, []
     padding = None if settings.source_mask is None else ~settings.source_mask[:, None]
-    channels = _CHANNELS if torch.compiler.is_exporting() else inputs.keys.shape[-1]
+    columns = key_columns(inputs.keys) if torch.compiler.is_exporting() else (inputs.keys.mT[:, None],)
+    channels = [keys.shape[-2] for keys in columns]
     for position, words in enumerate(inputs.first_words):
         before = second if settings.shares_state else first
         first = next_state(words, before, inputs.first_recurrent, inputs.first_recurrent_bias, settings.reset_after)
         queries = linear(first, inputs.query_weight).unflatten(0, (inputs.source.shape[0], -1))
-        columns = (tensor.split(channels, -2) for tensor in (inputs.keys.mT[:, None], queries[..., None]))
-        chunks = zip(inputs.score_weight.split(channels, -1), *columns, strict=True)
+        split = queries[..., None].split(channels, -2), inputs.score_weight.split(channels, -1)
         # in ONNX Runtime, a product with a column of weights takes ten times as long
-        scores = sum(weight @ (keys + query).tanh() for weight, keys, query in chunks).squeeze(-2)
+        scores = sum(weight @ (keys + query).tanh() for keys, query, weight in zip(columns, *split, strict=True))
+        scores = scores.squeeze(-2)
         if padding is not None:
             scores = scores.masked_fill(padding, torch.finfo(scores.dtype).min)
         weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
@@ -209,6 +210,11 @@ def _unrolled(*arguments, attention: torch.Tensor | None = None) -> tuple[torch.
         second = next_state(words, before, inputs.second_recurrent, inputs.second_recurrent_bias, settings.reset_after)
         outputs.append((first, second, contexts, weights.flatten(0, 1)))
     return tuple(torch.stack(states) for states in zip(*outputs, strict=True))
+
+
+def key_columns(keys: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Keys (B, S, A) as columns (B, 1, c, S) of few channels each."""
+    return keys.mT[:, None].split(_CHANNELS, -2)
 
 
 def next_state(words, state, weight, bias, reset_after: bool) -> torch.Tensor:

@@ -25,10 +25,10 @@ from transformers.modeling_outputs import BaseModelOutput
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from hf_summ.common.messages import progress_bar
-from hf_summ.models import layers_copying
+from hf_summ.models import layers_copying, layers_recurrent
 from hf_summ.models.layers_copy_transformer import BertWindows
 from hf_summ.models.layers_gdlf import WINDOW, DeepLayerFusion, DynamicConvolution
-from hf_summ.models.layers_recurrent import next_state
+from hf_summ.models.layers_recurrent import AttentiveGrus, next_state
 from hf_summ.models.layers_transformer import CACHE, SelfAttention, eager_attention_forward
 from hf_summ.models.modeling_base import DecoderStateLayer, SharedSourceCache, make_decoder_cache
 from hf_summ.models.modeling_pointer_generator import BidirectionalLstm
@@ -42,6 +42,8 @@ _FUSION_COLUMNS = 960
 _KEYS_AND_VALUES = ("keys", "values")
 # the first position of each source token, for copying
 _FIRST = f"{SOURCE}first"
+# the keys of `AttentiveGrus`
+_COLUMNS = f"{SOURCE}columns."
 # the name of `_attend` among transformers' attention functions
 _ATTENTION = "onnx_runtime"
 # sizes of the example for tracing: documents, their tokens (several blocks of LongT5's global attention) and phrases,
@@ -113,8 +115,12 @@ class _Read(nn.Module):
         first = inputs["input_ids"][:, :1]
         outputs = self.model(attention_mask=mask, encoder_outputs=encoded, decoder_input_ids=first, use_cache=True)
         cache, last = outputs[CACHE], encoded.last_hidden_state
-        source = {}
-        for index, layer in enumerate(cache.cross_attention_cache.layers):
+        layers, source = cache.cross_attention_cache.layers, {}
+        if any(isinstance(layer, AttentiveGrus) for layer in self.model.modules()):
+            # apart, as each step would copy what it splits
+            columns = layers_recurrent.key_columns(layers[0].keys[:, 0])
+            layers, source = [], {f"{_COLUMNS}{index}": part for index, part in enumerate(columns)}
+        for index, layer in enumerate(layers):
             source |= {f"{SOURCE}keys.{index}": _turned(layer.keys), f"{SOURCE}values.{index}": layer.values}
         # by their shapes alone: a graph of `zeros_like` would contain the decoder's layers
         states = {
@@ -145,9 +151,17 @@ class _Write(nn.Module):
 
     def forward(self, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Tensors by name, with the rows to continue in `rows` -> scores, copy distributions and states."""
+        columns = [value for name, value in inputs.items() if name.startswith(_COLUMNS)]
+        if columns:
+            # for the example; the graph only reads its columns
+            keys = torch.cat(columns, dim=2)
+            inputs = {**inputs, f"{SOURCE}keys.0": keys, f"{SOURCE}values.0": keys[:, :, :0].mT}
         cache, mask = _cache_of(inputs), inputs["attention_mask"]
         first = (lambda *_: inputs[_FIRST]) if _FIRST in inputs else layers_copying.first_positions
-        with _replaced(layers_copying, first_positions=first):
+        with (
+            _replaced(layers_copying, first_positions=first),
+            _replaced(layers_recurrent, key_columns=lambda _: columns),
+        ):
             outputs = self.model(
                 # for copying
                 input_ids=inputs["input_ids"],
@@ -179,7 +193,7 @@ def _cache_of(inputs: Mapping[str, torch.Tensor]) -> SharedSourceCache:
         if name.startswith(STATE):
             _, state, index = name.split(".")
             states[int(index)][state] = value.index_select(0, inputs["rows"])
-        elif name.startswith(SOURCE) and name not in (LAST, _FIRST):
+        elif name.startswith(SOURCE) and name not in (LAST, _FIRST) and not name.startswith(_COLUMNS):
             _, state, index = name.split(".")
             source[int(index)][state] = value
     layers = [DynamicLayer() if "keys" in states[index] else DecoderStateLayer() for index in sorted(states)]

@@ -13,7 +13,7 @@ WINDOW_SIZES = ("starts", "offsets")
 # bytes of weights in one file, whose format is limited to 2 GB with nodes and names
 _LARGEST = 2**31 - 2**24
 # sizes of a block of the vocabulary, of which the maxima are compared first
-_BLOCKS = range(256, 63, -1)
+_BLOCKS = range(100, 49, -1)
 
 
 def add_window_sizes(graph: onnx.GraphProto, window_size: int, stride: int) -> None:

@@ -119,9 +119,11 @@ def search(
         noise: for sampling instead of searching.
         proceed: called before each step; what it raises ends the search.
     """
-    rows = np.arange(len(beams.is_done)).repeat(beams.number)
     tensors = {name: value for name, value in source.items() if name in step.inputs}
     changes_scores = bool(processors) or noise is not None
+    # initially all beams of a document are equal, and the best continuations of one are those of all
+    stride = 1 if changes_scores else beams.number
+    rows = np.arange(len(beams.is_done)).repeat(beams.number // stride)
     outputs = [LOGITS] if changes_scores else [BEST_TOTALS, BEST_TOKENS]
     outputs += [name for name in step.outputs if name.startswith(NEXT)]
     coverage = next((name for name in outputs if ".coverage." in name), "") if coverage_penalty else ""
@@ -129,9 +131,10 @@ def search(
     tensors[NUMBER] = np.array([beams.candidates])
     while True:
         proceed()
-        totals = np.zeros((len(rows), 1), np.float32) if beams.totals is None else beams.totals.reshape(-1, 1).copy()
-        tensors |= {"tokens": beams.ids[:, -1], "rows": rows, "written": np.empty(beams.length - 1, np.float32)}
-        pairs, ended = _forbidden(beams.ids.tolist(), rules)
+        totals = np.zeros((len(rows), 1)) if beams.totals is None else beams.totals.reshape(-1, 1)[::stride]
+        totals, ids = totals.astype(np.float32), beams.ids[::stride]
+        tensors |= {"tokens": ids[:, -1], "rows": rows, "written": np.empty(beams.length - 1, np.float32)}
+        pairs, ended = _forbidden(ids.tolist(), rules)
         totals[ended] = -np.inf
         results = step({**tensors, TOTALS: totals, FORBIDDEN: pairs}, outputs)
         if coverage:
@@ -148,16 +151,24 @@ def search(
             best = np.full(shape, -np.inf, np.float32), np.zeros(shape, np.int64)
             best[0][:, : len(forced)], best[1][:, : len(forced)] = totals, forced
             candidates = _merged(*best, beams)
-        rows = beams.advance(*candidates)
+        rows, stride = beams.advance(*candidates) // stride, 1
         if beams.is_over:
             return beams.output()
         tensors |= {name.removeprefix(NEXT): value for name, value in results.items() if name.startswith(NEXT)}
         if beams.is_done.any():
+            # the last documents take the places of finished ones, so that few are copied
             unfinished = np.flatnonzero(~beams.is_done)
-            rows = beams.select(unfinished, rows)
-            # the states have a row for each beam
-            names = [name for name in source if name in tensors and not name.startswith(STATE)]
-            tensors |= {name: tensors[name][unfinished] for name in names}
+            places = np.flatnonzero(beams.is_done[: len(unfinished)])
+            moved = unfinished[len(unfinished) - len(places) :]
+            documents = np.arange(len(unfinished))
+            documents[places] = moved
+            rows = beams.select(documents, rows)
+            for name in source:
+                # the states have a row for each beam
+                if name in tensors and not name.startswith(STATE):
+                    values = source[name].copy() if tensors[name] is source[name] else tensors[name]
+                    values[places] = values[moved]
+                    tensors[name] = values[: len(unfinished)]
 
 
 def attentions(step: Graph, source: Mapping[str, np.ndarray], sequences: np.ndarray) -> np.ndarray:
