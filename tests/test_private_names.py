@@ -109,6 +109,8 @@ def foreign(tree: ast.AST, own: set[str]) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and is_private(node.attr) and node.attr not in own:
             yield node.attr
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "_replaced":
+            yield from (str(keyword.arg) for keyword in node.keywords if is_private(keyword.arg))
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr"):
             name = getattr(node.args[1], "value", None)
             if is_private(name) and name not in own:
@@ -120,7 +122,8 @@ def foreign(tree: ast.AST, own: set[str]) -> Iterator[str]:
 def overridden(own: set[str]) -> Iterator[tuple[str, str]]:
     """Private names that classes of ours override in others' classes."""
     for found in pkgutil.walk_packages([str(SOURCE)], "hf_summ."):
-        if found.name.endswith("__main__"):
+        # PyInstaller alone imports its hook
+        if found.name.endswith(("__main__", "hook-hf_summ")):
             continue
         for kind in vars(importlib.import_module(found.name)).values():
             if not inspect.isclass(kind) or kind.__module__ != found.name:

@@ -1,5 +1,6 @@
 """The measures as metrics of the library `evaluate`."""
 
+import pickle
 import subprocess
 import sys
 
@@ -90,6 +91,12 @@ def test_metrics_of_one_name_do_not_collide(cache):
     second.add_batch(predictions=PREDICTIONS[1:], references=REFERENCES[1:])
     assert first.compute() == rouge(PREDICTIONS[:1], REFERENCES[:1])
     assert second.compute() == rouge(PREDICTIONS[1:], REFERENCES[1:])
+
+
+def test_metrics_are_pickled(cache):
+    # huggingface/evaluate, tests/test_metric.py: test_dummy_metric_pickle
+    again = pickle.loads(pickle.dumps(metric("rouge", rouge_mode="rouge155", **cache)))  # noqa: S301 (its own pickle)
+    assert again.compute(**TEXTS) == rouge(**TEXTS, rouge_mode="rouge155")
 
 
 @pytest.mark.parametrize("name", MEASURES)

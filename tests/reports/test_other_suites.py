@@ -69,6 +69,17 @@ def test_states_of_an_encoder_may_lack_the_words(architecture, beams):
     assert torch.equal(generate(model, settings, num_beams=beams, encoder_outputs=encoded), expected)
 
 
+# transformers 4 inferred the mask: its pages on BART and PEGASUS give `generate` nothing but the ids
+@pytest.mark.parametrize("beams", [1, 3])
+def test_padding_is_recognized_without_a_mask(architecture, beams):
+    model, inputs = architecture.model(), architecture.inputs()
+    expected = generate(model, inputs, num_beams=beams)
+    del inputs["attention_mask"]
+    assert torch.equal(generate(model, inputs, num_beams=beams), expected)
+    source = inputs.pop("input_ids")
+    assert torch.equal(model.generate(source, **inputs, max_new_tokens=9, min_new_tokens=3, num_beams=beams), expected)
+
+
 @pytest.mark.parametrize("mask", [[0, 0, 1, 1, 1], [1, 0, 1, 0, 1], [1, 1, 1, 0, 0], [0, 0, 0, 0, 1]], ids=str)
 @pytest.mark.parametrize("made", [DRGD, DRGD_PRINTED], ids=lambda made: made.name)
 def test_padding_may_be_anywhere(made, mask):

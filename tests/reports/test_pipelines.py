@@ -14,6 +14,7 @@ from hf_summ.runtimes import OnnxSummarizer
 from tests.conftest import SENTENCES
 from tests.models.architectures import (
     COPY_TRANSFORMER,
+    COPY_TRANSFORMER_BERT,
     DRGD,
     GDLF,
     HIGHLIGHT_TRANSFORMER,
@@ -197,15 +198,17 @@ def test_a_pipeline_can_be_copied(tiny_tokenizer):
             assert again(SENTENCES[:2], batch_size=2) == right
 
 
-@pytest.mark.parametrize("architecture", FIVE, ids=lambda one: one.model_type)
+@pytest.mark.parametrize("architecture", [*FIVE, COPY_TRANSFORMER_BERT], ids=lambda one: one.name)
 def test_models_and_processors_can_be_copied(tiny_tokenizer, architecture):
     model, processor = build_with_processor(architecture, tiny_tokenizer)
     right = processor(SENTENCES[:2])
-    model.generate(**processor(SENTENCES[:1], return_tensors="pt"), max_new_tokens=2, tokenizer=processor)
+    settings = {**processor(SENTENCES[:1], return_tensors="pt"), "max_new_tokens": 2, "tokenizer": processor}
+    written = model.generate(**settings)
     for copied in (copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))):  # noqa: S301 (its own pickle)
         assert copied(processor)(SENTENCES[:2]).data == right.data
         again = copied(model)
         assert again.config == model.config
+        assert all(torch.equal(each.generate(**settings), written) for each in (again, model))
         assert all(torch.equal(again.state_dict()[name], weight) for name, weight in model.state_dict().items())
         assert copied(hf_summ.SummarizationCollator(processor, model=model)).processor(SENTENCES[0])
 

@@ -60,6 +60,14 @@ class Metric(evaluate.Metric):
         return rounded(self.measure.compute(predictions, rows, replace(self.settings, **options)))
 
 
+# `evaluate` names a metric after its class, which a pickled metric finds in this module
+_CLASSES = {
+    name: type(name.capitalize(), (Metric,), {"measure": measure, "__module__": __name__})
+    for name, measure in MEASURES.items()
+}
+globals().update({of_measure.__name__: of_measure for of_measure in _CLASSES.values()})
+
+
 def metric(name: str, model: str = "", rouge_mode: str = "rouge_score", **settings: Any) -> evaluate.Metric:
     """A measure as a metric of `evaluate`: `metric("rouge").compute(predictions=…, references=…)`.
 
@@ -78,6 +86,4 @@ def metric(name: str, model: str = "", rouge_mode: str = "rouge_score", **settin
     """
     check_choice("`name`", name, MEASURES)
     options = {key: settings.pop(key) for key in settings.keys() & Settings.__dataclass_fields__.keys()}
-    # `evaluate` names a metric after its class
-    of_measure = type(name.capitalize(), (Metric,), {"measure": MEASURES[name]})
-    return of_measure({"rouge_mode": rouge_mode, "metrics": {name: model}, **options}, **settings)
+    return _CLASSES[name]({"rouge_mode": rouge_mode, "metrics": {name: model}, **options}, **settings)

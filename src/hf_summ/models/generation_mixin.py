@@ -102,7 +102,8 @@ class SummarizationGenerationMixin(GenerationMixin):
 
         `compile_config` compiles the decoding steps on a CPU, for models that support it (`compiles_steps`). All
         layers of a step become one graph, which later steps and calls reuse with any number and length of documents;
-        only one document, greedy search and padding have graphs of their own.
+        only one document, greedy search and padding have graphs of their own. Without an `attention_mask`, padding is
+        recognized by its id.
 
         Args:
             tokenizer: a tokenizer or processor, for the keys that count or replace words; by default the one in the
@@ -116,6 +117,10 @@ class SummarizationGenerationMixin(GenerationMixin):
         if kwargs.get("encoder_outputs") is not None:
             # transformers leaves `input_ids` out then
             kwargs["encoder_outputs"] = self.model.read_encoder_outputs(kwargs["encoder_outputs"], running.source_ids)
+        pad, is_masked = self.config.pad_token_id, kwargs.get("attention_mask") is not None
+        if running.source_ids is not None and not is_masked and pad not in (None, self.config.eos_token_id):
+            # transformers infers it only for models without an encoder
+            kwargs["attention_mask"] = (running.source_ids != pad).long()
         outer = _running.set(running)
         try:
             output = super().generate(*args, **kwargs)

@@ -136,6 +136,15 @@ class SummarizationPreTrainedModel(PreTrainedModel):
         finally:
             self.__class__ = own_class
 
+    def __getstate__(self):
+        for module in self.modules():
+            hooks = module._forward_hooks
+            # transformers' hooks cannot be pickled; it installs them again when outputs, such as BERT's, are recorded
+            for key in [key for key, hook in hooks.items() if getattr(hook, "__name__", "") == "output_capturing_hook"]:
+                del hooks[key]
+            vars(module).pop("_output_capturing_hooks_installed", None)
+        return super().__getstate__()
+
     def push_to_hub(self, *args, **kwargs):
         """transformers' `push_to_hub`, without the paths of local folders, such as a BERT's, in the configuration."""
         settings = vars(self.config)

@@ -361,6 +361,11 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
         is_plain = self._has_plain_output() and layer.weight.device.type == "cpu" and states.dtype == torch.float32
         # a compiled graph must work for any number of rows
         is_recorded = torch.is_grad_enabled() or torch.compiler.is_compiling()
+        adapter = getattr(layer, "token_adapter", layer)
+        if hasattr(adapter, "trainable_tokens_delta") and adapter.base_layer.bias is not None:
+            # PEFT's layer of trained tokens leaves the bias out
+            missing = adapter.base_layer.bias - layer(torch.zeros_like(hidden_states[:1, :1]))
+            return layer(hidden_states) + missing
         if is_recorded or not is_plain or len(states) not in _FEW_ROWS:
             return layer(hidden_states)
         if layer.bias is None:
