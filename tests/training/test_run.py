@@ -331,11 +331,15 @@ def test_two_processes_give_the_losses_of_one(settings, tmp_path):
         train_tokens_per_batch=None,
         metrics=["rouge", "bleu", "novelty"],
     )
+    # untrained models have no ROUGE
+    trained = str(tmp_path / "trained")
+    main([path, "--max_steps", "300", "--no_do_eval", "--eval_strategy", "no", "--output_dir", trained])
+    rewarded = ["--model_name_or_path", trained, "--reward_samples", "2", "--reward_temperature", "1e-4"]
     kinds = {
         "tokens": ([path, "--train_tokens_per_batch", "120"], ["--gradient_accumulation_steps", "2"], []),
         # samples without noise are equal, so the processes need not draw the numbers of one
         "rewards": (
-            [path, "--train_tokens_per_batch", "120", "--reward_samples", "2", "--reward_temperature", "1e-4"],
+            [path, "--train_tokens_per_batch", "120", *rewarded],
             ["--gradient_accumulation_steps", "2"],
             [],
         ),
@@ -377,6 +381,7 @@ def test_two_processes_give_the_losses_of_one(settings, tmp_path):
         assert not list((tmp_path / f"{kind}2").glob(".*.part"))
     rewards = [tiny.history(tmp_path / name, "reward") for name in ("rewards", "rewards2")]
     assert rewards[1] == [pytest.approx(entry, rel=1e-5) for entry in rewards[0]]
+    assert all(reward > 0.1 for _, reward in rewards[0])
 
 
 # NVIDIA-NeMo/Automodel#3007, KempnerInstitute/KempnerForge#177: Slurm also sends it to the processes that load data

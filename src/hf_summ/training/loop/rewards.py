@@ -35,7 +35,7 @@ class RewardedTrainer(RowwiseTrainer):
         super().__init__(*args, **kwargs)
         self.reward = partial(rouge_rewards, language="en")
 
-    def policy_loss(
+    def sampled_loss(
         self, model: nn.Module, inputs: dict[str, Any], samples: int, items: torch.Tensor | int | None = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """The loss of summaries sampled for a batch, and their mean reward per target token.

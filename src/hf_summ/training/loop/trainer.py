@@ -252,7 +252,7 @@ class SummarizationTrainer(RewardedTrainer):
             shared = self.args.average_tokens_across_devices and num_items_in_batch is not None
             processes = self.accelerator.num_processes if shared else 1
             if self.args.reward_samples is not None:
-                policy, reward = self.policy_loss(model, batch, self.args.reward_samples, num_items_in_batch)
+                policy, reward = self.sampled_loss(model, batch, self.args.reward_samples, num_items_in_batch)
                 loss = torch.lerp(loss, policy * processes, self.args.reward_share)
                 components["reward"] = reward
             self._finite.watch("loss", loss.detach(), self.state.global_step + 1, components)
