@@ -7,6 +7,7 @@ from torch import nn
 from transformers import AutoModelForSeq2SeqLM
 from transformers.modeling_outputs import BaseModelOutput
 
+from hf_summ.models.quantization_int8 import Int8Linear
 from tests.conftest import SENTENCES
 from tests.models.architectures import COPY_TRANSFORMER_BERT, DRGD, DRGD_PRINTED, EACH, GDLF, Architecture, generate
 
@@ -125,3 +126,13 @@ def test_linear_layers_are_quantized_by_torch(made):
     assert generate(quantized, made.inputs(), num_beams=2).shape[0] == 3
     losses = [candidate(**made.inputs(), labels=made.labels()).loss for candidate in (model, quantized)]
     torch.testing.assert_close(losses[1], losses[0], rtol=0.05, atol=0.05)
+
+
+# https://github.com/pytorch/pytorch/issues/195066: products of a dimension of size 1 are undefined on CPUs with VNNI
+@pytest.mark.parametrize("inputs", [1, 2, 3])
+@pytest.mark.parametrize("rows", [1, 5, 40])
+def test_products_of_few_inputs_are_exact(inputs, rows):
+    torch.manual_seed(0)
+    weight, values = (torch.randint(-127, 128, (number, inputs), dtype=torch.int8) for number in (16, rows))
+    layer = Int8Linear(nn.Parameter(weight, requires_grad=False), nn.Parameter(torch.ones(16)), None)
+    assert torch.equal(layer._products(values).long(), values.long() @ weight.long().T)

@@ -107,11 +107,13 @@ class Int8Linear(nn.Module):
     def _products(self, rows: torch.Tensor) -> torch.Tensor:
         """Quantized rows (R, in_features) -> (R, out_features), float32, before scaling by row."""
         is_wide = self.out_features >= _MIN_OUTPUTS
+        # with VNNI instructions, torch leaves the product of a single column undefined
+        is_column = self.in_features == 1
         # compiled steps have few rows
         has_few_rows = torch.compiler.is_compiling() or len(rows) < _MIN_ROWS
-        if self._has_exact_products and has_few_rows and not is_wide:
+        if self._has_exact_products and has_few_rows and not (is_wide or is_column):
             return torch._int_mm(rows, self.weight.T).float().mul_(self.weight_scale)
-        in_float = not (is_wide or self._has_exact_products)
+        in_float = is_column or not (is_wide or self._has_exact_products)
         if self._packed is None:
             pack = torch.ops.onednn.qlinear_prepack
             self._packed = self.weight.float() if in_float else pack(self.weight.contiguous(), None)
