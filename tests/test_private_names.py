@@ -59,8 +59,10 @@ USED = {
     EvaluationModule: "_compute _feature_names _info",
     CHRF: "_compute_segment_statistics _extract_reference_info",
     LRScheduler: "_last_lr",
-    nn.Module: "_apply _forward_hooks _forward_hooks_with_kwargs _forward_pre_hooks _load_from_state_dict",
-    torch: "_dynamo _int_mm",
+    nn.Module: "_apply _backward_hooks _backward_pre_hooks _forward_hooks _forward_hooks_with_kwargs "
+    "_forward_pre_hooks _load_from_state_dict",
+    torch: "_C _dynamo _int_mm",
+    torch._C: "_are_functorch_transforms_active",
     torch.ops.aten: "_softmax_backward_data",
 }
 # a leading underscore, but a documented name

@@ -1,5 +1,7 @@
 """Adapters of PEFT, with default settings and others, and what shares their causes."""
 
+import copy
+
 import pytest
 import torch
 from peft import AutoPeftModelForSeq2SeqLM, IA3Config, LoraConfig, PrefixTuningConfig, get_peft_model
@@ -56,6 +58,15 @@ def shared_names(model) -> list[list[str]]:
     for name, value in model.state_dict(keep_vars=True).items():
         names.setdefault(value.data_ptr(), []).append(name)
     return sorted(found for found in names.values() if len(found) > 1)
+
+
+@pytest.mark.thorough
+def test_all_linear_layers_but_the_output_are_adapted(architecture, tmp_path):
+    base = architecture.model().float()
+    settings = LoraConfig(task_type="SEQ_2_SEQ_LM", r=2, init_lora_weights=False, target_modules="all-linear")
+    adapted = get_peft_model(base, settings).eval()
+    assert "lm_head" not in adapted.targeted_module_names
+    check_merged(copy.deepcopy(adapted), architecture, tmp_path, adapted)
 
 
 @pytest.mark.thorough

@@ -4,12 +4,28 @@ import pytest
 import torch
 from accelerate import cpu_offload
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.func import functional_call, grad, vmap
+from torch.nn.utils import prune
 from transformers import AutoModelForSeq2SeqLM
 from transformers.modeling_outputs import BaseModelOutput
 
 from hf_summ.models.quantization_int8 import Int8Linear
 from tests.conftest import SENTENCES
-from tests.models.architectures import COPY_TRANSFORMER_BERT, DRGD, DRGD_PRINTED, EACH, GDLF, Architecture, generate
+from tests.models.architectures import (
+    COPY_TRANSFORMER,
+    COPY_TRANSFORMER_BERT,
+    COPY_TRANSFORMER_BERT_OUTPUT,
+    DRGD,
+    DRGD_PRINTED,
+    EACH,
+    GDLF,
+    HIGHLIGHT_TRANSFORMER,
+    POINTER_GENERATOR,
+    SAGCOPY,
+    Architecture,
+    generate,
+)
 
 
 @pytest.fixture(params=EACH)
@@ -136,3 +152,142 @@ def test_products_of_few_inputs_are_exact(inputs, rows):
     weight, values = (torch.randint(-127, 128, (number, inputs), dtype=torch.int8) for number in (16, rows))
     layer = Int8Linear(nn.Parameter(weight, requires_grad=False), nn.Parameter(torch.ones(16)), None)
     assert torch.equal(layer._products(values).long(), values.long() @ weight.long().T)
+
+
+def replicate(model: nn.Module) -> nn.Module:
+    """A replica as `nn.DataParallel` makes one for each GPU: its weights are no parameters."""
+    replicas = {module: module._replicate_for_data_parallel() for module in model.modules()}
+    weights = {weight: weight.view_as(weight) for weight in model.parameters()}
+    for module, replica in replicas.items():
+        for name, child in module.named_children():
+            setattr(replica, name, replicas[child])
+        for name, weight in module._parameters.items():
+            if weight is None:
+                replica.register_parameter(name, None)
+            else:
+                setattr(replica, name, weights[weight])
+    return replicas[model]
+
+
+# pytorch/pytorch#49828: the recurrent layers had no weights there, and BERT was not trained
+@pytest.mark.parametrize("made", [DRGD, POINTER_GENERATOR, COPY_TRANSFORMER_BERT_OUTPUT], ids=lambda made: made.name)
+def test_replicas_of_data_parallel_are_trained(made):
+    gradients = []
+    for prepare in (lambda model: model, replicate):
+        model = made.model()
+        prepare(model)(**made.inputs(), labels=made.labels()).loss.backward()
+        gradients.append({name: weight.grad for name, weight in model.named_parameters()})
+    torch.testing.assert_close(gradients[1], gradients[0])
+
+
+# pytorch/pytorch#33618: pruned weights are attributes beside their parameters
+@pytest.mark.parametrize("made", [DRGD, POINTER_GENERATOR], ids=lambda made: made.name)
+def test_recurrent_weights_are_pruned(made):
+    model, expected = made.model(), made.model()
+    for module, same in zip(list(model.modules()), list(expected.modules()), strict=True):
+        if isinstance(module, (nn.RNNBase, nn.RNNCellBase)):
+            for name, _ in list(module.named_parameters()):
+                prune.random_unstructured(module, name, 0.5)
+                getattr(same, name).data.mul_(getattr(module, f"{name}_mask"))
+    losses = [candidate(**made.inputs(), labels=made.labels()).loss for candidate in (model, expected)]
+    torch.testing.assert_close(*losses)
+
+
+# huggingface/trl#6372: what others add to a call of the output layer, such as DeepSpeed's gathering of its weight
+@pytest.mark.parametrize("register", ["register_forward_hook", "register_forward_pre_hook"])
+def test_hooks_of_the_output_layer_run(register):
+    model, calls = COPY_TRANSFORMER.model(), []
+    getattr(model.lm_head, register)(lambda *_: calls.append(1))
+    model(**COPY_TRANSFORMER.inputs(), labels=COPY_TRANSFORMER.labels(), skip_logits=True)
+    assert len(calls) == 1
+    model.float().generate(**COPY_TRANSFORMER.inputs(), num_beams=2, max_new_tokens=3, min_new_tokens=3)
+    assert len(calls) == 4
+
+
+def test_a_hook_of_all_modules_runs_once_for_the_embedding():
+    model, calls = COPY_TRANSFORMER.model(), []
+
+    def count(*_):
+        calls.append(1)
+
+    for module in model.modules():
+        if isinstance(module, nn.Embedding):
+            module.register_forward_hook(count)
+    model.get_encoder()(**COPY_TRANSFORMER.inputs())
+    assert len(calls) == 1
+
+
+# captum replaces what this embedding returns for the source, which the decoder's words do not fit
+def test_hooks_of_the_words_of_bert_are_those_of_the_encoder():
+    model, shapes = COPY_TRANSFORMER_BERT.model(), []
+    words = model.get_submodule(f"model.{model.model.bert_embedding_name()}")
+    words.register_forward_hook(lambda module, inputs, output: shapes.append(inputs[0].shape))
+    labels = COPY_TRANSFORMER_BERT.labels()
+    model(**COPY_TRANSFORMER_BERT.inputs(), labels=labels)
+    assert shapes
+    assert labels.shape not in shapes
+
+
+OTHER_FAMILIES = [GDLF, COPY_TRANSFORMER, DRGD, HIGHLIGHT_TRANSFORMER, POINTER_GENERATOR, SAGCOPY]
+other_families = pytest.mark.parametrize(
+    "made",
+    [
+        pytest.param(made, id=made.name, marks=() if made is SAGCOPY else pytest.mark.thorough)
+        for made in OTHER_FAMILIES
+    ],
+)
+
+
+# Dao-AILab/flash-attention#2071: gradients of each row, as of influence functions and differential privacy
+@other_families
+def test_gradients_of_each_row(made):
+    model, batch = made.model(), {**made.inputs(), "labels": made.labels()}
+
+    def loss(weights, row):
+        return functional_call(model, weights, (), {name: value[None] for name, value in row.items()}).loss
+
+    weights = {name: weight.detach() for name, weight in model.named_parameters()}
+    gradients = vmap(grad(loss), in_dims=(None, 0))(weights, batch)
+    for row in range(len(batch["labels"])):
+        model.zero_grad()
+        model(**{name: value[row : row + 1] for name, value in batch.items()}).loss.backward()
+        expected = {name: weight.grad for name, weight in model.named_parameters()}
+        torch.testing.assert_close({name: value[row] for name, value in gradients.items()}, expected)
+
+
+# pytorch/pytorch#126738: operations and memory are counted without values
+@other_families
+def test_steps_of_training_without_values(made):
+    with FakeTensorMode() as mode:
+        model = made.head_class(made.config()).train()
+        batch = {name: mode.from_tensor(value) for name, value in {**made.inputs(), "labels": made.labels()}.items()}
+        model(**batch).loss.backward()
+    with torch.device("meta"):
+        model = made.head_class(made.config()).train()
+    batch = {name: value.to("meta") for name, value in {**made.inputs(), "labels": made.labels()}.items()}
+    model(**batch).loss.backward()
+
+
+# pytorch/pytorch#108108: a traced graph fixed what its example lacked, such as padding or more phrases
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
+@other_families
+def test_traced_graphs_read_padding(made):
+    model, example = made.model(), made.inputs(rows=2)
+    example["attention_mask"] = torch.ones_like(example["attention_mask"])
+    for name in example.keys() & {"phrase_starts", "phrase_ends"}:
+        example[name] = torch.tensor([[0, 0, 0], [0, 0, 0]]) + (name == "phrase_ends")
+
+    class Scores(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def forward(self, targets, *sources):
+            inputs = dict(zip(example, sources, strict=True))
+            return self.model(**inputs, decoder_input_ids=targets, use_cache=False).logits
+
+    targets = model.prepare_decoder_input_ids_from_labels(made.labels(rows=2))
+    graph = torch.jit.trace(Scores(), (targets, *example.values()), check_trace=False)
+    inputs = made.inputs(rows=2, length=13, seed=5)
+    expected = model(**inputs, decoder_input_ids=targets).logits
+    torch.testing.assert_close(graph(targets, *inputs.values()), expected)

@@ -4,6 +4,7 @@ import copy
 import json
 import logging
 import string
+from dataclasses import replace
 
 import datasets
 import numpy as np
@@ -29,7 +30,14 @@ from hf_summ.models.text_phrases import read_phrases
 from hf_summ.training import train
 from hf_summ.training.__main__ import main as run_recipe
 from hf_summ.training.parsing import parse_arguments
-from tests.models.architectures import COPY_TRANSFORMER, DRGD, GDLF, SAGCOPY, build_with_processor
+from tests.models.architectures import (
+    COPY_TRANSFORMER,
+    COPY_TRANSFORMER_BERT,
+    DRGD,
+    GDLF,
+    SAGCOPY,
+    build_with_processor,
+)
 from tests.reports.tiny_models import foreign, nested, save
 from tests.training import tiny
 
@@ -463,6 +471,15 @@ def test_a_variant_of_the_weights_is_loaded(tiny_tokenizer, tmp_path):
 # FlagOpen/FlagEmbedding#795: transformers adds NEFTune's noise to an embedding of BART that no forward pass calls
 def test_noise_reaches_the_words(recipe, tiny_tokenizer, tmp_path):
     model = save(tmp_path / "model", foreign("bart", tiny_tokenizer, dropout=0.0), tiny_tokenizer)
+    quiet, noisy = (recipe(model, f"out_{noise}", neftune_noise_alpha=noise)["train_loss"] for noise in (0.0, 1e3))
+    assert quiet != pytest.approx(noisy, rel=1e-5)
+
+
+# the decoder's embedding of BERT's words ran the hooks of the encoder's, which ran its own
+@pytest.mark.thorough
+def test_noise_reaches_the_words_of_bert(recipe, tiny_tokenizer, tmp_path):
+    made = replace(COPY_TRANSFORMER_BERT, settings={**COPY_TRANSFORMER_BERT.settings, "side_layers": 0})
+    model = save(tmp_path / "model", *build_with_processor(made, tiny_tokenizer))
     quiet, noisy = (recipe(model, f"out_{noise}", neftune_noise_alpha=noise)["train_loss"] for noise in (0.0, 1e3))
     assert quiet != pytest.approx(noisy, rel=1e-5)
 

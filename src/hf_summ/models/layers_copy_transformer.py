@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from .layers_transformer import MultiHeadAttention
+from .layers_transformer import MultiHeadAttention, is_symbolic, needs_plain_operations
 from .pretrained_parts import longest_input
 
 # windows per batch of BERT: enough to keep it busy, few enough to bound the memory of a long document
@@ -97,7 +97,7 @@ class BertWindows(nn.Module):
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None) -> torch.Tensor:
         """Token ids and mask, both (B, S) and padded on the right -> (B, S, N * BERT's width), zero at padding."""
-        if torch.compiler.is_compiling():
+        if is_symbolic(input_ids):
             width, device = input_ids.shape[1], input_ids.device
             length = min(width, self.window_size)
             starts = torch.arange(0, width - length + self.stride, self.stride, device=device)
@@ -132,7 +132,7 @@ class BertWindows(nn.Module):
         total = None
         for first in range(0, len(windows), _WINDOWS):
             total = self._add_windows(total, input_ids, windows[first : first + _WINDOWS])
-        counts = torch.zeros(input_ids.numel())
+        counts = torch.zeros(input_ids.numel(), device="cpu")
         for start, size in windows:
             counts[start : start + size] += 1
         total.div_(counts.clamp_(min=1).to(total).unsqueeze(-1))
@@ -140,8 +140,8 @@ class BertWindows(nn.Module):
 
     def _add_windows(self, total, input_ids, windows):
         """Add the windows' vectors to the total (B * S, N * BERT's width) in place; create it if it is None."""
-        starts, sizes = torch.tensor(windows).unsqueeze(-1).unbind(dim=1)
-        offsets = torch.arange(max(int(sizes.max()), 1))
+        starts, sizes = torch.tensor(windows, device="cpu").unsqueeze(-1).unbind(dim=1)
+        offsets = torch.arange(max(int(sizes.max()), 1), device="cpu")
         mask = offsets < sizes
         # positions past the end of a short window stay within its row, and are masked
         positions = starts + offsets
@@ -175,7 +175,8 @@ class BertWindows(nn.Module):
         mask = ((positions < lengths[..., None]) | (offsets == 0)).flatten(0, 1).long()
         windows = input_ids[documents[..., None], positions].flatten(0, 1)
         batches = [(windows, mask)]
-        if not torch.compiler.is_exporting():
+        # traced graphs and exported ones are of any number of windows
+        if torch.compiler.is_compiling() and not torch.compiler.is_exporting():
             batches = zip(windows.split(_WINDOWS), mask.split(_WINDOWS), strict=True)
         states = torch.cat([self._hidden_states(*batch) for batch in batches]).flatten(0, 1)
 
@@ -195,8 +196,9 @@ class BertWindows(nn.Module):
 
     def _hidden_states(self, input_ids, attention_mask=None):
         """Windows (R, W) -> (R, W, N * BERT's width)"""
-        is_trained = any(parameter.requires_grad for parameter in self.bert.parameters())
-        with torch.set_grad_enabled(torch.is_grad_enabled() and is_trained):
+        # the replicas of `DataParallel` list no parameters
+        is_trained = [parameter.requires_grad for parameter in self.bert.parameters()] or [True]
+        with torch.set_grad_enabled(torch.is_grad_enabled() and any(is_trained)):
             output = self.bert(input_ids, attention_mask=attention_mask, output_hidden_states=True, return_dict=True)
             # a containing model that records hidden states also hooks BERT's layers: transformers then records each
             # layer several times
@@ -322,9 +324,10 @@ def windowed_attention(
     if padding_mask is not None:
         values = values.masked_fill(padding_mask[:, None, :, None] == 0, 0.0)
     before, after = _neighbours(heads, head_window_size, circular)
-    (chunks,) = _Spans.apply(queries * (width**-0.5 if scaling is None else scaling), chunk, 0, 0, 0, False)
-    key_spans = _Spans.apply(keys, chunk, reach, before, after, circular)
-    value_spans = _Spans.apply(values, chunk, reach, before, after, circular)
+    split = _spans if needs_plain_operations(queries) else _Spans.apply
+    (chunks,) = split(queries * (width**-0.5 if scaling is None else scaling), chunk, 0, 0, 0, False)
+    key_spans = split(keys, chunk, reach, before, after, circular)
+    value_spans = split(values, chunk, reach, before, after, circular)
 
     scores = [chunks @ span.transpose(1, 2) for span in key_spans]
     scores = scores[0] if len(scores) == 1 else torch.cat(scores, dim=2)
@@ -351,24 +354,28 @@ def _neighbours(heads: int, head_window_size: int, circular: bool) -> tuple[int,
     return min(reach, heads - 1), min(reach, heads - 1)
 
 
+def _spans(states, chunk, reach, before, after, circular) -> tuple[torch.Tensor, ...]:
+    """(B, H, S, D) -> (H · B · chunks, chunk + 2 reach, D) for each head seen; reach is at most half of chunk."""
+    batch, heads, length, width = states.shape
+    head_rows = batch * -(-length // chunk) * chunk
+    rows = states.new_zeros((before + heads + after) * head_rows + chunk, width)
+    texts, states = _texts(rows, states.shape, chunk, reach), states.transpose(0, 1)
+    texts[before : before + heads] = states
+    if circular:
+        texts[:before] = states[heads - before :]
+        texts[before + heads :] = states[:after]
+    shape, stride = (heads * head_rows // chunk, chunk + 2 * reach, width), (chunk * width, width, 1)
+    return tuple(rows.as_strided(shape, stride, i * head_rows * width) for i in range(before + 1 + after))
+
+
 class _Spans(torch.autograd.Function):
     # overlapping spans are views of one padded copy and take no memory, but autograd would scatter their gradients
     # element by element. heads are outermost: a neighboring head's spans are the same view, shifted by one head
 
     @staticmethod
-    def forward(ctx, states, chunk, reach, before, after, circular):
-        """(B, H, S, D) -> (H · B · chunks, chunk + 2 reach, D) for each head seen; reach is at most half of chunk."""
-        ctx.shape, ctx.window = states.shape, (chunk, reach, before, after, circular)
-        batch, heads, length, width = states.shape
-        head_rows = batch * -(-length // chunk) * chunk
-        rows = states.new_zeros((before + heads + after) * head_rows + chunk, width)
-        texts, states = _texts(ctx, rows), states.transpose(0, 1)
-        texts[before : before + heads] = states
-        if circular:
-            texts[:before] = states[heads - before :]
-            texts[before + heads :] = states[:after]
-        shape, stride = (heads * head_rows // chunk, chunk + 2 * reach, width), (chunk * width, width, 1)
-        return tuple(rows.as_strided(shape, stride, i * head_rows * width) for i in range(before + 1 + after))
+    def forward(ctx, states, *window):
+        ctx.shape, ctx.window = states.shape, window
+        return _spans(states, *window)
 
     @staticmethod
     def backward(ctx, *gradients):
@@ -380,7 +387,7 @@ class _Spans(torch.autograd.Function):
             chunks = rows[i * head_rows : (i + heads) * head_rows + chunk].view(-1, chunk, width)
             chunks[:-1] += gradient[:, :chunk]
             chunks[1:, : 2 * reach] += gradient[:, chunk:]
-        texts = _texts(ctx, rows)
+        texts = _texts(rows, ctx.shape, chunk, reach)
         states = texts[before : before + heads]
         if circular:
             states[heads - before :] += texts[:before]
@@ -388,10 +395,9 @@ class _Spans(torch.autograd.Function):
         return states.transpose(0, 1), None, None, None, None, None
 
 
-def _texts(ctx, rows: torch.Tensor) -> torch.Tensor:
-    """The part of the padded rows that is text, (heads, B, S, D)."""
-    chunk, reach, *_ = ctx.window
-    batch, heads, length, width = ctx.shape
+def _texts(rows: torch.Tensor, shape: torch.Size, chunk: int, reach: int) -> torch.Tensor:
+    """The part of the padded rows that is text, (heads, B, S, D), for states of the shape (B, H, S, D)."""
+    batch, heads, length, width = shape
     padded = rows[reach : reach + rows.shape[0] - chunk].view(-1, batch, -(-length // chunk) * chunk, width)
     return padded[:, :, :length]
 

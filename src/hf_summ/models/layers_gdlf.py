@@ -11,6 +11,8 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 from transformers.utils import logging
 
+from .layers_transformer import needs_plain_operations
+
 logger = logging.get_logger(__name__)
 
 # name of the convolution's state in the cache
@@ -202,6 +204,7 @@ class DynamicConvolution(nn.Module):
         is_compiled = self.implementation == "compiled"
         if self.implementation == "auto":
             is_compiled = self.training and inputs.device.type == "cpu" and compiler_works()
+        is_compiled = is_compiled and not needs_plain_operations(inputs)
         return (compiled_dynamic_convolution if is_compiled else dynamic_convolution)(inputs, taps, padding)
 
 
@@ -265,8 +268,8 @@ class DeepLayerFusion(nn.Module):
     def forward(self, layers: list[torch.Tensor]) -> torch.Tensor:
         """The encoder layers' outputs, each (B, S, C) -> (B, S, C)."""
         total = sum(layers[1:], start=layers[0])
-        if torch.compiler.is_compiling() and not torch.is_grad_enabled():
-            # a graph without backward must work for any number of positions
+        # a graph without backward must work for any number of positions, and torch.func cannot transform checkpoints
+        if needs_plain_operations(total) or (torch.compiler.is_compiling() and not torch.is_grad_enabled()):
             return self.layer_norm(self._reduce(self.inner(total)))
         positions = _TRAINED_POSITIONS if torch.is_grad_enabled() else _POSITIONS
         fused = [self._fuse(chunk) for chunk in total.flatten(0, 1).split(positions)]

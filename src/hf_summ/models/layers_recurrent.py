@@ -6,6 +6,9 @@ import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
+from transformers.utils.generic import maybe_autocast
+
+from .layers_transformer import is_symbolic
 
 # elements of the attention's tanh layer in memory at once: few enough for a CPU's cache
 _CHUNK_ELEMENTS = 2**19
@@ -20,8 +23,9 @@ class Gru(nn.GRU):
         """(B, S, input_size) -> the states (B, S, hidden_size)."""
         start = inputs.new_zeros(1, inputs.shape[0], self.hidden_size)
         gru: Any = torch.gru
-        # torch's own list of the weights is not updated by accelerate; cuDNN keeps what gradients need if told to train
-        return gru(inputs, start, list(self.parameters()), True, 1, 0.0, torch.is_grad_enabled(), False, True)[0]
+        # accelerate does not update torch's own list of the weights, and pruning replaces parameters; cuDNN keeps what
+        # gradients need if told to train
+        return gru(inputs, start, self.all_weights[0], True, 1, 0.0, torch.is_grad_enabled(), False, True)[0]
 
 
 class BidirectionalGru(nn.Module):
@@ -35,11 +39,11 @@ class BidirectionalGru(nn.Module):
     def forward(self, inputs: torch.Tensor, padding_mask: torch.Tensor | None = None) -> torch.Tensor:
         """(B, S, input_width) and (B, S), true at tokens -> (B, S, 2 width), zero at padding.
 
-        A compiled graph expects padding behind the tokens.
+        A graph expects padding behind the tokens.
         """
         if padding_mask is None:
             return torch.cat((self.forward_gru(inputs), self.backward_gru(inputs.flip(1)).flip(1)), dim=-1)
-        if not torch.compiler.is_compiling() and bool((padding_mask[:, 1:] & ~padding_mask[:, :-1]).any()):
+        if not is_symbolic(padding_mask) and bool((padding_mask[:, 1:] & ~padding_mask[:, :-1]).any()):
             # read the tokens first, and return their states to their positions
             order = padding_mask.long().argsort(dim=1, descending=True, stable=True)
             index = order[..., None]
@@ -158,16 +162,16 @@ class AttentiveGrus(nn.Module):
             self.query_weight,
             self.score_weight,
         )
-        if torch.is_autocast_enabled(words.device.type):
+        if not words.is_meta and torch.is_autocast_enabled(words.device.type):
             # rounding errors would accumulate over the positions
             inputs = tuple(None if tensor is None else tensor.float() for tensor in inputs)
         settings = _Settings(source_mask, self.shares_state, self.reset_after, torch.is_grad_enabled())
-        with torch.autocast(words.device.type, enabled=False):
+        with maybe_autocast(words.device.type, enabled=False):
             if attention is not None:
                 outputs = _unrolled(*inputs, settings, attention=attention)
             else:
                 # torch.compile fails on writes into parts of the results
-                run = _unrolled if torch.compiler.is_compiling() else _AttentiveGrus.apply
+                run = _unrolled if is_symbolic(words) else _AttentiveGrus.apply
                 outputs = run(*inputs, settings)
         first, second, contexts, attention = (output.transpose(0, 1) for output in outputs)
         return AttentiveStates(*(states.to(words.dtype) for states in (first, second, contexts)), attention)

@@ -11,6 +11,7 @@ from transformers.cache_utils import EncoderDecoderCache
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import Seq2SeqLMOutput
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+from transformers.utils import is_tracing
 
 # the cache's name in outputs and in transformers' functions; before 5.24 it was `past_key_values`
 CACHE = next(name for name in ("cache", "past_key_values") if name in Seq2SeqLMOutput.__dataclass_fields__)
@@ -21,13 +22,14 @@ def cache_argument(cache) -> dict[str, Any]:
     return {CACHE: cache}
 
 
-def tied_embedding(embedding: nn.Embedding) -> nn.Embedding:
-    """Another module with the same weight, which PEFT adapts on its own; hooks, such as NEFTune's, run in both."""
+def tied_embedding(embedding: nn.Embedding, shares_hooks: bool = True) -> nn.Embedding:
+    """Another module with the same weight, which PEFT adapts on its own; hooks, such as NEFTune's, can run in both."""
     tied = nn.Embedding.from_pretrained(embedding.weight, freeze=False, padding_idx=embedding.padding_idx)
     if not embedding.weight.is_meta:
         # on the meta device, transformers would take the shared parameter for loaded
         tied.weight = embedding.weight
-    share_hooks(embedding, tied)
+    if shares_hooks:
+        share_hooks(embedding, tied)
     return tied
 
 
@@ -38,10 +40,23 @@ def share_hooks(owner: nn.Module, reader: nn.Module) -> None:
 
 def _run_hooks(owner: nn.Module, module, args, kwargs, output):
     for number, hook in owner._forward_hooks.items():
+        # a hook on all modules runs once
+        if hook in module._forward_hooks.values():
+            continue
         further = (kwargs,) if number in owner._forward_hooks_with_kwargs else ()
         changed = hook(owner, args, *further, output)
         output = output if changed is None else changed
     return output
+
+
+def is_symbolic(tensor: torch.Tensor) -> bool:
+    """Whether Python must not look at the tensor's values: it is traced, transformed by torch.func, or has none."""
+    return is_tracing(tensor) or tensor.is_meta or torch._C._are_functorch_transforms_active()
+
+
+def needs_plain_operations(tensor: torch.Tensor) -> bool:
+    """Whether our own backward passes are of no use: torch.func cannot transform them, nor torch.jit trace them."""
+    return is_symbolic(tensor) and not torch.compiler.is_compiling()
 
 
 def source_padding_mask(attention_mask: torch.Tensor | None) -> torch.Tensor | None:
@@ -51,8 +66,8 @@ def source_padding_mask(attention_mask: torch.Tensor | None) -> torch.Tensor | N
     """
     if attention_mask is None:
         return None
-    # a compiled graph cannot depend on padding, and on an accelerator the check would synchronize at each step
-    looks = attention_mask.device.type == "cpu" and not torch.compiler.is_compiling()
+    # on an accelerator, the check would synchronize at each step
+    looks = attention_mask.device.type == "cpu" and not is_symbolic(attention_mask)
     if looks and bool(attention_mask.all()):
         return None
     return attention_mask[:, None, None, :].bool()

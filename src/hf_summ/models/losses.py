@@ -11,6 +11,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import logsigmoid
 
 from .layers_copying import first_positions, log_copy_probs
+from .layers_transformer import needs_plain_operations
 
 IGNORED_LABEL = -100
 
@@ -41,7 +42,23 @@ def smoothed_cross_entropy(
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     if num_items_in_batch is None:
         num_items_in_batch = (labels != IGNORED_LABEL).sum().clamp(min=1)
+    if needs_plain_operations(logits):
+        loss, nll, _ = _smoothed(logits, labels, smoothing, num_items_in_batch, normalize)
+        return loss, nll.detach()
     return _SmoothedCrossEntropy.apply(logits, labels, smoothing, num_items_in_batch, normalize)
+
+
+def _smoothed(logits, labels, smoothing, items, normalize) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The loss, the NLL, and the logarithms of the normalizers (B, T, 1)."""
+    is_target = labels != IGNORED_LABEL
+    partition = logits.logsumexp(-1, keepdim=True) if normalize else logits.new_zeros(*labels.shape, 1)
+    scores = logits.gather(-1, labels.clamp(min=0)[..., None])
+    nll = (partition - scores)[..., 0].masked_fill(~is_target, 0.0).sum() / items
+    uniform = nll.new_zeros(())
+    if smoothing != 0.0:
+        uniform = (partition[..., 0] - logits.mean(-1)).masked_fill(~is_target, 0.0).sum() / items
+    # a separate tensor, as transformers scales the loss in place
+    return (1.0 - smoothing) * nll + smoothing * uniform, nll, partition
 
 
 class _SmoothedCrossEntropy(torch.autograd.Function):
@@ -49,18 +66,11 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(context, logits, labels, smoothing, items, normalize):
-        is_target = labels != IGNORED_LABEL
-        partition = logits.logsumexp(-1, keepdim=True) if normalize else logits.new_zeros(*labels.shape, 1)
-        scores = logits.gather(-1, labels.clamp(min=0)[..., None])
-        nll = (partition - scores)[..., 0].masked_fill(~is_target, 0.0).sum() / items
-        uniform = nll.new_zeros(())
-        if smoothing != 0.0:
-            uniform = (partition[..., 0] - logits.mean(-1)).masked_fill(~is_target, 0.0).sum() / items
+        loss, nll, partition = _smoothed(logits, labels, smoothing, items, normalize)
         context.save_for_backward(logits, labels, partition)
         context.settings = smoothing, items, normalize
         context.mark_non_differentiable(nll)
-        # a separate tensor, as transformers scales the loss in place
-        return (1.0 - smoothing) * nll + smoothing * uniform, nll
+        return loss, nll
 
     @staticmethod
     @once_differentiable

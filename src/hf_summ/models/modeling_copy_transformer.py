@@ -171,7 +171,10 @@ class CopyTransformerModel(CopyTransformerPreTrainedModel, CopyingModel):
             embed_tokens = tied_embedding(self.shared)
         else:
             bert = self.encoder.bert.bert if self.encoder.has_bert else None
-            words = bert_words(config.bert_config) if bert is None else tied_embedding(bert.get_input_embeddings())
+            words = bert_words(config.bert_config)
+            if bert is not None:
+                # hooks of BERT's words are those of the encoder
+                words = tied_embedding(bert.get_input_embeddings(), shares_hooks=False)
             is_reduced = config.decoder_embedding == "bert"
             embed_tokens = BertWordEmbedding(words, config.d_model if is_reduced else None, config.train_bert)
         self.decoder = CopyTransformerDecoder(config, embed_tokens)
@@ -265,9 +268,12 @@ class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, Co
             self._frozen = parameter_names(self.masked_lm)
         self.post_init()
 
-    def get_output_embeddings(self) -> nn.Module | None:
-        # None also tells PEFT not to untie the output from BERT's words, which may not be the input embeddings
-        return None if self.config.output_embedding == "bert" else super().get_output_embeddings()
+    def save_pretrained(self, *args, **kwargs):
+        tied_to = self._tied_weights_keys.get("lm_head.weight")
+        if tied_to is not None and self.lm_head.weight is self.get_parameter(tied_to):
+            # PEFT unsets it when it merges an adapter, unless BERT's words are the input embeddings
+            self.config.tie_word_embeddings = True
+        return super().save_pretrained(*args, **kwargs)
 
     def train(self, mode: bool = True):
         super().train(mode)

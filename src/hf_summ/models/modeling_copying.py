@@ -21,7 +21,7 @@ from transformers.utils import can_return_tuple
 
 from .generation_mixin import SummarizationGenerationMixin
 from .layers_copying import copy_log_probs
-from .layers_transformer import tied_embedding
+from .layers_transformer import is_symbolic, needs_plain_operations, tied_embedding
 from .losses import IGNORED_LABEL, copy_cross_entropy, smoothed_cross_entropy
 from .modeling_base import DecoderStateLayer, SummarizationPreTrainedModel
 
@@ -319,7 +319,7 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
                 gates = self.copy_gate(outputs.last_hidden_state)[..., 0]
         if skip_logits is None:
             skip_logits = self.training
-        if labels is not None and skip_logits and self._can_skip_logits():
+        if labels is not None and skip_logits and self._can_skip_logits() and not needs_plain_operations(labels):
             loss, nll = copy_cross_entropy(
                 self._output_states(outputs),
                 self.lm_head.weight,
@@ -342,7 +342,12 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
     def _has_plain_output(self) -> bool:
         # an adapter adds to weight and bias, FSDP2, which derives a class from the layer's, gathers both only when the
         # layer is called, and torchao replaces the weight
-        return type(self.lm_head) is nn.Linear and type(self.lm_head.weight) is nn.Parameter
+        layer = self.lm_head
+        if type(layer) is not nn.Linear or type(layer.weight) is not nn.Parameter:
+            return False
+        # what others add to a call of the layer: accelerate and DeepSpeed also load its weight then
+        hooks = (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks)
+        return "forward" not in vars(layer) and not any(hooks)
 
     def _logits(self, outputs, gates, inputs) -> torch.Tensor:
         """Scores (R, T, V): log-probabilities if the model copies."""
@@ -413,9 +418,8 @@ def _check_cache(cache) -> None:
 
 def _check_labels(labels: torch.Tensor, vocab_size: int) -> None:
     """Raise a ValueError for a label outside the vocabulary, before it reaches an embedding."""
-    # on an accelerator this check would synchronize at every step, and the device asserts the range anyway;
-    # a compiled graph cannot branch on values
-    if labels.device.type != "cpu" or torch.compiler.is_compiling():
+    # on an accelerator this check would synchronize at every step, and the device asserts the range anyway
+    if labels.device.type != "cpu" or is_symbolic(labels):
         return
     outside = labels[(labels != IGNORED_LABEL) & ((labels < 0) | (labels >= vocab_size))]
     if outside.numel():

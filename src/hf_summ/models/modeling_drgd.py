@@ -86,7 +86,7 @@ def seeded_noise(like: torch.Tensor, size: int, equations: str, seed: int, seen:
     positions = []
     for position in range(seen, seen + like.shape[1]):
         generator = torch.Generator().manual_seed((seed * 1_000_003 + position) % 2**63)
-        positions.append(torch.randn(size, generator=generator, dtype=torch.float64))
+        positions.append(torch.randn(size, generator=generator, dtype=torch.float64, device="cpu"))
     noise = torch.stack(positions).to(like.device, like.dtype).expand(like.shape[0], -1, -1)
     return noise.clamp(-_LARGEST_NOISE, _LARGEST_NOISE) if equations == "released" else noise
 

@@ -10,7 +10,7 @@ from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
 from .configuration_highlight_transformer import HighlightTransformerConfig
-from .layers_transformer import SelfAttention
+from .layers_transformer import SelfAttention, is_symbolic
 from .modeling_base import SummarizationPreTrainedModel
 from .modeling_copying import CopyEncoderOutput, CopyingForConditionalGeneration, CopyingModel, with_inputs_of
 from .modeling_transformer import CopyingDecoder, CopyingEncoder
@@ -64,8 +64,8 @@ def lit_rows(
     if attention_mask is not None:
         inside = inside & attention_mask[:, None].bool()
     lit = inside.any(1)
-    if torch.compiler.is_compiling():
-        # a graph cannot depend on the number of lit tokens: compute all rows
+    if is_symbolic(lit):
+        # the number of lit tokens is unknown: compute all rows
         rows = positions.expand_as(lit)
     else:
         if bool((ends > length).any()):

@@ -45,15 +45,12 @@ class BidirectionalLstm(nn.LSTM):
         """
         # here and below `shape[0]`, not `len`, which would fix the number of rows in a graph
         start = inputs.new_zeros(2, inputs.shape[0], self.hidden_size)
-        # not torch's own list of them, which accelerate does not update
-        weights = list(self.parameters())
+        # not torch's own list of them, which accelerate does not update, nor the parameters, which pruning replaces
+        directions = self.all_weights
         if padding_mask is not None:
             # at padding, the input gate is closed and the forget gate is open, so that the cell stays
             gates = inputs.new_tensor([-_SATURATED, _SATURATED, 0.0, 0.0]).repeat_interleave(self.hidden_size)
-            weights = [
-                torch.cat((weight, gates[:, None]), dim=1) if "weight_ih" in name else weight
-                for name, weight in self.named_parameters()
-            ]
+            directions = [(torch.cat((weight, gates[:, None]), dim=1), *others) for weight, *others in directions]
             inputs = torch.cat((inputs, (~padding_mask).to(inputs.dtype)[..., None]), dim=-1)
         # as `nn.LSTM`, which takes no other weights than its own
         lstm: Any = torch.lstm
@@ -61,6 +58,7 @@ class BidirectionalLstm(nn.LSTM):
         with torch.autocast("cpu", enabled=False):
             # cuDNN keeps what gradients need only if it is told to train
             is_trained = torch.is_grad_enabled()
+            weights = [weight for direction in directions for weight in direction]
             outputs, _, cells = lstm(inputs, (start, start), weights, True, 1, 0.0, is_trained, True, True)
         if padding_mask is None:
             ends = outputs[:, -1]

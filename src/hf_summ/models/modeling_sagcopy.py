@@ -19,7 +19,7 @@ from transformers.utils.output_capturing import capture_outputs
 
 from .checks import PADDING_ROWS
 from .configuration_sagcopy import SagCopyConfig
-from .layers_transformer import CrossAttention, SelfAttention, eager_attention_forward
+from .layers_transformer import CrossAttention, SelfAttention, eager_attention_forward, needs_plain_operations
 from .losses import IGNORED_LABEL
 from .modeling_base import SummarizationPreTrainedModel
 from .modeling_copying import (
@@ -185,7 +185,8 @@ class GraphSelfAttention(SelfAttention):
         dropout = self.dropout if self.training else 0.0
         weights = None
         # the second is that of exported graphs
-        if self.config._attn_implementation in ("eager", "onnx_runtime"):
+        is_eager = self.config._attn_implementation in ("eager", "onnx_runtime")
+        if is_eager or needs_plain_operations(hidden_states):
             context, weights = eager_attention_forward(
                 self, queries, keys, values, attention_mask, self.scaling, dropout
             )
