@@ -31,6 +31,7 @@ def workplace(tmp_path, monkeypatch):
         for number, (prediction, reference, source) in enumerate(rows)
     ]
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -206,7 +207,7 @@ def test_tags_end_sentences(run, workplace, tag, options):
         ((*PAIR, "--metrics", "support"), "--metrics support: needs --sources, with which it compares the summaries"),
         ((*PAIR, "--scores", "scores.csv"), "--scores scores.csv: must be a .jsonl file in an existing folder"),
         (("--predictions", "s.jsonl", *PAIR[2:], "--scores", "s.jsonl"), "--scores s.jsonl: would replace the input"),
-        (("--predictions", "..", *PAIR[2:]), ".. is empty: it must contain texts"),
+        (("--predictions", "empty", *PAIR[2:]), "empty is empty: it must contain texts"),
         ((*PAIR, "--rouge_types", "rougeLsum"), "ROUGE type rougeLsum of rouge-score is rougeL here"),
         ((*PAIR, "--rouge_mode", "rouge_score", "--byte_limit", "75"), "--rouge_mode is 'rouge_score', which has no"),
         ((*PAIR, "--language", "Klingon"), "--language is 'Klingon', but must be an ISO 639 code"),

@@ -66,7 +66,7 @@ def test_files_that_cannot_be_read(load, tmp_path, name, content, message):
         ("b.source", r"b.source has no summaries beside it: .*b.target does not exist"),
         ("b.source,{}/b.txt", "b.txt does not exist"),
         ("a.jsonl,b.jsonl", r"a.jsonl,b.jsonl: a pair must be two line-aligned plain texts: name one file of rows"),
-        ("", "is a folder: name a file in it, or set the `data_format`"),
+        ("", "is a folder: name a file in it, two folders of texts"),
     ],
 )
 def test_files_that_are_not_there(load, tmp_path, name, message):

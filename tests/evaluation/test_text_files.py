@@ -30,7 +30,7 @@ def test_plain_text_has_a_text_a_line_blank_ones_included(write, name):
     read = read_predictions(write(name, "\ufeffone\r\n\n three \nfour"))
     assert read.texts() == ["one", "", " three ", "four"]
     assert read.places == ["line 1", "line 2", "line 3", "line 4"]
-    assert (read.column, read.ids) == (None, None)
+    assert (read.column, read.ids) == (None, {})
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "A.JSONL"])
@@ -39,14 +39,14 @@ def test_training_s_predictions_hold_both(write, name):
     predictions, references = read_predictions(name), read_references(name)
     assert (predictions.texts(), predictions.column) == (["one", ""], "prediction")
     assert (references.rows, references.column) == ([["two"], ["b"]], "summary")
-    assert predictions.ids == references.ids == [7, 8]
+    assert predictions.ids == references.ids == {"id": [7, 8]}
 
 
 def test_other_kinds_of_rows(write):
     assert read_predictions(write("a.json", '[{"summary": "one"},\n {"summary": "two"}]')).texts() == ["one", "two"]
     assert read_references(write("a.jsonl", [{"text": "one", "ID": 1}])).texts() == ["one"]
     read = read_predictions(write("a.csv", 'id,prediction\n3,"one, two"\n4,\n'))
-    assert (read.texts(), read.ids) == (["one, two", ""], ["3", "4"])
+    assert (read.texts(), read.ids) == (["one, two", ""], {"id": ["3", "4"]})
 
 
 def test_references_may_be_several(write):
@@ -74,7 +74,7 @@ def test_an_abstract_is_no_reference_unless_it_is_named(write):
 def test_parquet(write):
     pq.write_table(pa.table({"id": [1, 2], "prediction": ["a", None], "references": [["b", "c"], ["d"]]}), "a.parquet")
     predictions, references = read_predictions("a.parquet"), read_references("a.parquet")
-    assert (predictions.texts(), predictions.ids, predictions.places) == (["a", ""], [1, 2], ["row 1", "row 2"])
+    assert (predictions.texts(), predictions.ids, predictions.places) == (["a", ""], {"id": [1, 2]}, ["row 1", "row 2"])
     assert references.rows == [["b", "c"], ["d"]]
     with pytest.raises(ValueError, match=r"b.parquet: not a complete Parquet file"):
         read_predictions(write("b.parquet", "a"))
@@ -86,7 +86,7 @@ def test_several_documents_are_one_source(write):
 
 
 def test_ids_count_where_each_row_has_one(write):
-    assert read_predictions(write("a.jsonl", [{"id": 1, "prediction": "a"}, {"prediction": "b"}])).ids is None
+    assert read_predictions(write("a.jsonl", [{"id": 1, "prediction": "a"}, {"prediction": "b"}])).ids == {}
 
 
 @pytest.mark.parametrize(

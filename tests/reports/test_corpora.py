@@ -19,6 +19,7 @@ from hf_summ.data.lists import as_example
 from hf_summ.data.sentence_rules import joined_lines
 from hf_summ.data.streams import FileRows, stored, streamed_files
 from hf_summ.evaluation import rouge
+from hf_summ.evaluation.text_files import aligned, read_predictions, read_references
 from hf_summ.offline.shards import Plan
 from tests.reports.test_sentences import WRAPPED
 
@@ -80,6 +81,11 @@ def test_tags_of_sentences_are_dropped_and_their_ends_kept(tmp_path):
     columns = {"article_text": ["a heading", "it works ."], "abstract_text": ["<S> one . </S>", "<S> two . </S>"]}
     (row,) = rows(tmp_path, "train.jsonl", json.dumps(columns))
     assert row == {"document": "a heading\nit works .", "summary": "one . two ."}
+    # words on both sides of a tag were read as one
+    (row,) = rows(
+        tmp_path, "b.jsonl", json.dumps({"text": ["a b .<q>c d", "e"], "summary": ["a<q>ferry sank", "b<q>ferry sank"]})
+    )
+    assert (row["document"], row["references"]) == ("a b . c d\ne", ["a<q>ferry sank", "b<q>ferry sank"])
 
 
 def test_a_setting_says_what_lists_are(tmp_path, caplog):
@@ -214,6 +220,58 @@ def test_names_and_compressions_of_rows(tmp_path, name, compress):
         (tmp_path / name).write_bytes(content[:-8])
         with pytest.raises(ValueError, match="not a complete"):
             load(corpus, str(tmp_path / "cache"))
+
+
+# tensorflow/datasets, scientific_papers.py and big_patent.py: arXiv, PubMed and BigPatent as they are distributed
+@pytest.mark.parametrize(("name", "compress"), [("train.txt", bytes), ("a_1.gz", gzip.compress), ("b", bytes)])
+def test_rows_in_files_of_other_names(tmp_path, name, compress):
+    line = b'{"article_text": ["a b .", "c d ."], "abstract_text": ["<S> a . </S>"], "labels": null}\n'
+    (tmp_path / name).write_bytes(compress(line * 2))
+    file = str(tmp_path / name)
+    assert load(Corpus(train_file=file), str(tmp_path / "cache"))["train"]["document"][:] == ["a b . c d ."] * 2
+    assert read_references(file, "abstract_text").rows == [["a ."]] * 2
+    (tmp_path / name).write_bytes(compress(b'{"a": 1} is text\n' + line))
+    assert len(read_predictions(file).rows) == 2
+
+
+# Law-AI/summarization, dataset/README.md: documents, and the summaries of one or two experts
+@pytest.mark.parametrize("names", [("1953_L_1.txt", "10.txt"), ("q1_b.txt", "q1_c.txt"), ("tech/1.txt", "sport/1.txt")])
+def test_folders_with_a_text_in_each_file(tmp_path, names):
+    for folder in ("judgement", "A1", "A2"):
+        for name in names:
+            file = tmp_path / folder / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(f"{folder} of\n{name}\n")
+    (tmp_path / "A1" / ".hidden").mkdir()
+    (tmp_path / "A1" / ".hidden" / "1.txt").write_text("none")
+    judgement, first, second = (str(tmp_path / folder) for folder in ("judgement", "A1", "A2"))
+    cache = str(tmp_path / "cache")
+    loaded = load(Corpus(train_file=f"{judgement},{first}"), cache)["train"].sort("document")
+    assert loaded["document"][:] == [f"judgement of\n{name}" for name in sorted(names)]
+    assert loaded["summary"][:] == [f"A1 of\n{name}" for name in sorted(names)]
+    loaded = load(Corpus(train_file=f"{judgement},{first},{second}"), cache)["train"].sort("document")
+    assert loaded["references"][0] == [f"A1 of\n{min(names)}", f"A2 of\n{min(names)}"]
+    (tmp_path / "A1" / names[0]).unlink()
+    with pytest.raises(ValueError, match=r"judgement and .*A1: only one has"):
+        load(Corpus(train_file=f"{judgement},{first}"), cache)
+
+
+def test_files_that_share_numbers_are_matched_by_names(tmp_path):
+    # rajdeep345/ECTSum: systems of other documents in the same quarter were scored against each other
+    for folder, names in (("ours", "ab"), ("gold", "bc")):
+        (tmp_path / folder).mkdir()
+        for name in names:
+            (tmp_path / folder / f"{name}_q1.txt").write_text("A text.")
+    ours, gold = (read_predictions(str(tmp_path / folder)) for folder in ("ours", "gold"))
+    with pytest.raises(ValueError, match=r"a_q1\.txt"):
+        aligned(gold, ours)
+
+
+# nlpyang/PreSumm, data_builder.py
+@pytest.mark.parametrize("names", [("src", "tgt"), ("article", "summarization")])
+def test_columns_of_preprocessed_corpora(tmp_path, names):
+    (row,) = rows(tmp_path, "a.json", json.dumps([dict(zip(names, ([["a", "b", "."]], "a"), strict=True))]))
+    assert row == {"document": "a b .", "summary": "a"}
 
 
 def test_carriage_returns(tmp_path):

@@ -98,6 +98,26 @@ def test_rows_are_matched_by_ids_of_other_names(run, column):
     assert run(line, p_jsonl=rows, g_jsonl=[{"other_id": 5, "summary": "b"}, {"other_id": 6, "summary": "a"}])[2] == 0
 
 
+def test_columns_of_ids_may_have_other_names(run):
+    # docs.langchain4j.dev, MistralAiBatchResultEntry: lines of a batch's output have any order
+    line = "evaluate --predictions p.jsonl --references g.jsonl --rouge_types rouge1 --format json"
+    batch = [
+        {"id": f"request {text}", "custom_id": id, "response": {"body": {"choices": [{"message": {"content": text}}]}}}
+        for id, text in (("b1", "mill"), ("a2", "ferry"))
+    ]
+    gold = [{"id": "a2", "summary": "ferry"}, {"id": "b1", "summary": "mill"}]
+    named = f"{line} --prediction_column response.body.choices.message.content"
+    output, notes, _ = run(named, p_jsonl=batch, g_jsonl=gold)
+    assert json.loads(output)["rouge"]["rouge1"]["predictions"]["fmeasure"] == 100
+    assert "g.jsonl: rows are matched with those of p.jsonl by 'id' and 'custom_id'" in notes
+    # numbers may be those of rows
+    rows = [{"idx": 0, "prediction": "a"}, {"idx": 1, "prediction": "b"}]
+    gold = [{"doc_id": 1, "summary": "a"}, {"doc_id": 0, "summary": "b"}]
+    output, notes, _ = run(line, p_jsonl=rows, g_jsonl=gold)
+    assert json.loads(output)["rouge"]["rouge1"]["predictions"]["fmeasure"] == 100
+    assert "'doc_id' and 'idx' have the same numbers as p.jsonl in another order" in notes
+
+
 @pytest.mark.parametrize(
     ("text", "mark"),
     [
@@ -114,6 +134,7 @@ def test_rows_are_matched_by_ids_of_other_names(run, column):
         ("It&rsquo;s a bridge &#x2014; it opened", "&rsquo;"),
         # pltrdy/files2rouge#24, abisee/pointer-generator#12: tags are words
         ("<p>A bridge<br /> opened</p>", "<p>"),
+        ("A bridge<BR>opened.", "<BR>"),
         ("A bridge.\\nIt opened", "\\n"),
         ("Un pont a Ã©tÃ© ouvert", "Ã©"),
         ("Un pont a \ufffdt\ufffd ouvert", "\ufffd"),
@@ -121,6 +142,11 @@ def test_rows_are_matched_by_ids_of_other_names(run, column):
         ("The oﬃce of the bridge opened.", "ﬃ"),
         ("A bridge was op\xadened.", "U+00AD"),
         ("Here is a summary of the text: A bridge opened", "Here is a summary of the text:"),
+        ("**Résumé :** Un pont", "**Résumé :"),
+        ("## Summary - A bridge opened", "## Summary"),
+        ("1. **A bridge** opened", "**A bridge**"),
+        ("TL;DR: A bridge opened", "TL;DR:"),
+        ("摘要：大桥开通。", "摘要："),
     ],
 )
 def test_marks_of_other_programs_are_noted(run, text, mark):
@@ -138,6 +164,17 @@ def test_types_of_rouge_score_are_named(run):
     assert "rougeLsum of rouge-score is rougeL here" in run(line, p_txt="A bridge opened.")[1]
 
 
+def test_texts_that_have_another_order_are_noted(run):
+    # nlpyang/hiersumm#2, nlpyang/PreSumm#242: candidates of other documents, and one candidate for all
+    line = "evaluate --predictions p.txt --references r.txt --rouge_types rouge1"
+    words = [f"a bridge of town{number} opened" for number in range(24)]
+    note = "predictions are no closer to their own references than to those of other rows"
+    files = {"r_txt": "\n".join(words)}
+    assert note in run(line, p_txt="\n".join(reversed(words)), **files)[1]
+    assert note in run(line, p_txt="\n".join(words[:1] * 24), **files)[1]
+    assert note not in run(line, p_txt="\n".join(f"town{number}" for number in range(24)), **files)[1]
+
+
 def test_texts_of_two_forms_are_noted(run):
     # abisee/pointer-generator#65, Alex-Fabbri/Multi-News#4
     line = "evaluate --predictions p.txt --references r.txt --rouge_types rouge1"
@@ -148,6 +185,10 @@ def test_texts_of_two_forms_are_noted(run):
     assert "r.txt: 1 of 1 texts contain -LRB-" in notes
     _, notes, _ = run(line, r_txt="He didn't leave.")
     assert "tokenized" not in notes
+    # BLEU, chrF and models tell capitals apart
+    _, notes, _ = run(f"{line} --metrics chrf", p_txt="he didn't leave yet.")
+    assert "p.txt is in lower case and r.txt is not, which only ROUGE, novelty and support ignore" in notes
+    assert "lower case" not in run(line)[1] + run(f"{line} --metrics chrf", r_txt="he left.")[1]
 
 
 def test_lists_of_predictions_are_sentences_of_one(run):
@@ -180,6 +221,20 @@ def test_separators_of_a_corpus_are_no_words(run):
         for name in ("m.jsonl", "s.jsonl", "m.jsonl --data_format multi_news")
     ]
     assert ratios[0] == ratios[1] == ratios[2]
+
+
+# magic282/NeuSum: a tag between sentences, in documents too
+def test_tags_are_no_words_of_documents_and_predictions(run):
+    rows = [{"document": "Fire broke out .##SENT##Nobody was hurt .##SENT##The mill burned .", "summary": "A mill"}]
+    output, notes, _ = run("extract m.jsonl --sentences 2", m_jsonl=rows)
+    assert output == "Fire broke out . Nobody was hurt .\n"
+    assert "m.jsonl: 1 of 1 rows contain ##SENT##, read as the end of a sentence" in notes
+    line = "evaluate --predictions p.txt --references r.txt --rouge_types rouge1 --format json"
+    output, notes, _ = run(
+        line, p_txt="Fire broke out .##SENT##A mill burned .", r_txt="Fire broke out. A mill burned."
+    )
+    assert json.loads(output)["rouge"]["rouge1"]["predictions"]["fmeasure"] == 100
+    assert "subwords" not in notes
 
 
 def test_references_in_several_files_and_columns(run):
@@ -277,6 +332,18 @@ def test_a_look_at_a_corpus(run):
     german = [{"text": "Der Bürgermeister eröffnet die Brücke, und das ist nicht alles.", "summary": "Eine Brücke"}]
     _, notes, _ = run("data g.jsonl --model none", g_jsonl=german)
     assert "the language is probably de: --language de" in notes
+
+
+def test_shifted_pairs_are_found(run):
+    towns = [
+        f"The mayor of town{number} said that it is the bridge of street{number} that was opened"
+        for number in range(24)
+    ]
+    short = [f"It is the bridge of street{number} that opened" for number in range(24)]
+    translated = [f"Es ist die Brücke und sie war nicht auf der Straße {number}" for number in range(24)]
+    for summaries, is_shifted in ((short, False), (short[1:] + short[:1], True), (translated, False)):
+        rows = [{"document": text, "summary": summary} for text, summary in zip(towns, summaries, strict=True)]
+        assert ("the pairs may be shifted" in run("data a.jsonl --model none", a_jsonl=rows)[1]) == is_shifted
 
 
 # languages of csebuetnlp/xl-sum and their neighbors, which are not named after others with a few equal words

@@ -125,13 +125,52 @@ def test_folders_have_a_text_in_each_file(run, tmp_path):
         for number, text in enumerate(TEXTS * 6):
             (tmp_path / folder / name.format(number)).write_text(f"{text}\nIt is text {number}.\n")
     assert scored(run, "decoded", "reference")[0] == 100
+    rows = ({"id": f"a{n}", "summary": f"{text} It is text {n}."} for n, text in enumerate(TEXTS * 6))
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert scored(run, "decoded", "rows.jsonl")[0] == 100
+    # `hf-summ summarize decoded/*.txt`, in the order of a shell
+    files = sorted((tmp_path / "decoded").iterdir(), reverse=True)
+    rows = ({"file": str(file), "summary": file.read_text()} for file in files)
+    (tmp_path / "ours.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert scored(run, "ours.jsonl", "reference")[0] == 100
     (tmp_path / "reference" / "ref.3.txt").rename(tmp_path / "reference" / "ref.30.txt")
     _, notes, status = run("evaluate", "--predictions", "decoded", "--references", "reference")
     assert (status, "decoded, file 000003_decoded.txt has the id '3' and reference, file ref.4.txt" in notes) == (
         2,
         True,
     )
-    assert "decoded/ is a folder: name its files, as in decoded/*.txt" in run("extract", "decoded/")[1]
+    assert "decoded/ is a folder: name its files, as in decoded/*.txt" in run("summarize", "decoded/")[1]
+    # the order is that in which a folder is evaluated, unlike that of decoded/*.txt in a shell
+    output, notes, _ = run("extract", "decoded/", "--sentences", "2", "--method", "tail")
+    assert output.splitlines() == [f"{text} It is text {number}." for number, text in enumerate(TEXTS * 6)]
+    assert "decoded has no references" in run("extract", "decoded", "--method", "oracle")[1]
+    (tmp_path / "reference" / "ref.30.txt").rename(tmp_path / "reference" / "ref.3.txt")
+    for file in (tmp_path / "reference").iterdir():
+        file.write_text("It is text")
+    output = run("extract", "decoded,reference", "--method", "oracle", "--sentences", "1")[0]
+    assert output.splitlines() == [f"It is text {number}." for number in range(len(TEXTS) * 6)]
+
+
+# bheinzerling/pyrouge, tests/data: the letter of a name tells the references of a document apart
+@pytest.mark.parametrize("name", ["D3000{}.M.100.T.{}", "{1}.00{0}.txt", "ref.{1}.{0}.txt"])
+def test_folders_have_several_references(run, tmp_path, name):
+    for folder in ("systems", "models"):
+        (tmp_path / folder).mkdir()
+    for number, text in enumerate(TEXTS, 1):
+        (tmp_path / "systems" / name.format(number, "A")).write_text(text)
+        (tmp_path / "models" / name.format(number, "C")).write_text("It rained.")
+        (tmp_path / "models" / name.format(number, "E")).write_text(text)
+    line = ("evaluate", "--predictions", "systems", "--references", "models", "--several", "best", "--format", "json")
+    assert json.loads(run(*line)[0])["rouge"]["rouge1"]["predictions"]["fmeasure"] == 100
+    # tags are ends of sentences in folders too
+    for folder, letter in (("systems", "A"), ("models", "E")):
+        (tmp_path / folder / name.format(1, letter)).write_text(f"{TEXTS[0]}<q>{TEXTS[1]}")
+    output, notes, _ = run(*line)
+    assert json.loads(output)["rouge"]["rouge1"]["predictions"]["fmeasure"] == 100
+    assert "systems: 1 of 2 rows contain <q>" in notes
+    assert "models: 1 of 2 rows contain <q>" in notes
+    (row, _) = load(Corpus(train_file=f"{tmp_path}/systems,{tmp_path}/models"), str(tmp_path / "cache"))["train"]
+    assert (row["document"], row["references"][0]) == ("<q>".join(TEXTS), "It rained.")
 
 
 # EleutherAI/lm-evaluation-harness#2949: the measures are those of the filtered answers

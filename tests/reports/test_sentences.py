@@ -214,6 +214,17 @@ of such programs. Another one shortens news."""
         ("en", "‘‘We go. We stay.’’|He left.|‘‘We go.’’|Kids’ toys of the ’80s.|‘Ok.’|Done."),
         # wikimedia/sentencex lacks Khmer; masakhane-io/masakhane-ner#25; speedyk-005/yasbd-lib#320
         ("km", "លោកនិយាយថា «បាទ»។|នាងលក់បន្លែ ។ល។ នៅផ្សារ៕|ចប់។"),
+        # tensorflow/datasets, big_patent.py: figures and numbers of patents, and of laws
+        ("en", "FIGS. 2A and 2B show it.|See U.S. Pat. Nos. 5,1 and 6,2, and Ser. No. 10/123.|We met Pat.|He won."),
+        ("en", "See Pub. L. No. 104-1, C.A. No. 5 and 12 F. Supp. 2d 5.|It is the U.S.|No, he lost 5 yrs. ago."),
+        # titles of news within a sentence, and after a quotation mark without a partner
+        ("en", "It received Ms. Lee's letter.|“Sen. Roe came.|He left.|\"Gen. Doe has a story.|'(Mr. Lee came."),
+        ("es", "Habló el Pdte. García con Mons. Ruiz."),
+        ("pt", "Veio o Pe. Silva com o Cel. Lima."),
+        ("pl", "Przyszli mjr. Nowak i red. Lis."),
+        ("de", "Es sprach Abg. Meier vom Hl. Geist.|Er liegt 9 m ü. NHN im Norden."),
+        # brackets of the Penn Treebank
+        ("en", "-LRB- He left in 1901 . -RRB-|She came ."),
         ("am", "እሱ መጣ፡፡|እሷ ሄደች፡፡|«አዎ።»|እሱ ሄደ።"),
         ("am", 'እሷም፣ "መጣ?" ብላ ጠየቀች።|«አዎ፡፡» ብለዋል።'),
     ],

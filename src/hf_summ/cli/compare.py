@@ -76,8 +76,9 @@ def run(arguments: argparse.Namespace) -> None:
     rows = arguments.rows or sorted(
         random.Random(arguments.seed).sample(range(1, number + 1), min(arguments.samples, number))
     )
+    ids = next(iter(first.ids.values()), None)
     examples = {
-        f"Row {row}" if first.ids is None else f"Row {row}: {first.ids[row - 1]}": {
+        f"Row {row}" if ids is None else f"Row {row}: {ids[row - 1]}": {
             name: "\n".join(column.rows[row - 1]) for name, column in columns.items() if column is not None
         }
         for row in rows

@@ -76,8 +76,8 @@ def add_parser(commands) -> None:
     texts.add_argument(
         "--separator",
         metavar="TAG",
-        help="Separator of sentences in all files; none counts tags as words (default: <q>, <n>, <s>, <t>, [X_SEP] and "
-        "<S_SEP>; a note reports those found)",
+        help="Separator of sentences in all files; none counts tags as words (default: <q>, <n>, <s>, <t>, [X_SEP], "
+        "<S_SEP> and ##SENT##; a note reports those found)",
     )
     texts.add_argument("--lines", choices=LINES, default="auto", help=with_default(LINES_HELP, "auto"))
     measures = parser.add_argument_group("measures")
@@ -145,7 +145,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _read(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
     """The texts of all files, other systems' by their paths, and notes of the tags found in them."""
-    from hf_summ.evaluation.text_files import note_on_tokens, part_lines, part_sentences, read_systems
+    from hf_summ.evaluation.text_files import notes_on_forms, part_lines, part_sentences, read_systems
 
     names = [arguments.predictions, *(arguments.against or ())]
     (predictions, *others), references, sources = read_systems(
@@ -167,7 +167,8 @@ def _read(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
         files[name], of_file = part_sentences(file, arguments.separator)
         tags += of_file
     notes += tags
-    notes += filter(None, [note_on_tokens(files["predictions"], files["references"])])
+    has_case = bool(arguments.metrics or arguments.rouge_tokenizer)
+    notes += notes_on_forms(files["predictions"], files["references"], has_case)
     if arguments.separator not in (None, "none") and not tags:
         notes.append(f"no text contains the separator {arguments.separator!r:.80}")
     return files, notes

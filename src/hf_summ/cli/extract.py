@@ -4,7 +4,6 @@ import argparse
 import re
 import warnings
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from hf_summ.cli.summarizers import (
@@ -18,7 +17,7 @@ from hf_summ.cli.summarizers import (
 )
 from hf_summ.common.flags import add_flags, check_flags, flag, flags_in
 from hf_summ.common.messages import print_note
-from hf_summ.data.rows import ROW_FILES, kind_of_file
+from hf_summ.data.rows import ROW_FILES, has_rows
 from hf_summ.data.sentence_rules import LINES, joined_lines
 from hf_summ.extractive import METHODS
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR, readable
@@ -90,7 +89,10 @@ def add_parser(commands) -> None:
         "Each summary is one line, as `hf-summ evaluate` reads them.",
     )
     parser.add_argument(
-        "files", nargs="*", metavar="FILE", help="Text files, files of rows, or - for standard input (default: -)"
+        "files",
+        nargs="*",
+        metavar="FILE",
+        help="Text files, folders of them, files of rows, or - for standard input (default: -)",
     )
     add_flags(parser, ColumnFlags)
     add_flags(parser, ExtractFlags)
@@ -109,7 +111,7 @@ def run(arguments: argparse.Namespace) -> None:
     stage = {name: value for name, value in stage.items() if value is not None}
     if stage and arguments.share is arguments.words is None:
         raise ValueError(f"--{next(iter(stage))}: needs --share or --words, what to keep of a document")
-    from hf_summ.evaluation.text_files import read_documents, read_references
+    from hf_summ.evaluation.text_files import part_sentences, read_documents, read_references
     from hf_summ.extractive import consistent_extract, extract
 
     reading = {"lists": arguments.lists, "data_format": arguments.data_format}
@@ -118,15 +120,17 @@ def run(arguments: argparse.Namespace) -> None:
     names: list[str] = []
     references: list[str] = []
     for file in arguments.files or [STANDARD_INPUT]:
-        if kind_of_file(Path(file)) in ROW_FILES or arguments.data_format is not None:
-            read = read_documents(file, arguments.text_column, **reading)
+        if has_rows(file) or arguments.data_format is not None:
+            read, tags = part_sentences(read_documents(file, arguments.text_column, **reading))
             documents += [row[0] if len(row) == 1 else row for row in read.rows]
             names += [f"{read.name}, {position}" for position in read.places]
-            notes += read.notes
+            notes += (*read.notes, *tags)
             if arguments.method == "oracle":
-                read = read_references(file, arguments.summary_column, **reading)
-                references += read.texts()
-                notes += read.notes
+                gold, tags = part_sentences(read_references(file, arguments.summary_column, **reading))
+                if gold.texts() == read.texts():
+                    raise ValueError(f"--method oracle: {file} has no references: name them with --summary_column")
+                references += gold.texts()
+                notes += (*gold.notes, *tags)
         elif arguments.method == "oracle":
             raise ValueError(f"--method oracle: {name_of(file)} has no references: name files of rows")
         elif arguments.text_column is not None:

@@ -64,8 +64,8 @@ def _add_make(steps) -> None:
     parser.add_argument(
         "--separator",
         metavar="TAG",
-        help="Separator of sentences in all files, as for `hf-summ evaluate` (default: <q>, <n>, <s>, <t>, [X_SEP] and "
-        "<S_SEP>)",
+        help="Separator of sentences in all files, as for `hf-summ evaluate` (default: <q>, <n>, <s>, <t>, [X_SEP], "
+        "<S_SEP> and ##SENT##)",
     )
     parser.add_argument("--seed", type=int, default=0, help="Random seed of documents, sides and orders (default: 0)")
     parser.add_argument(

@@ -18,17 +18,18 @@ if TYPE_CHECKING:
 DOCUMENT_COLUMNS = (
     *("document", "documents", "article", "articles", "article_text", "text", "full_text", "maintext", "dialogue"),
     *("dialog", "conversation", "content", "story", "report", "book", "chapter", "transcript", "passage", "email_body"),
-    *("selftext_without_tldr", "body", "news", "post", "reviewtext", "paragraphs", "source", "sources", "input"),
+    *("selftext_without_tldr", "body", "news", "post", "reviewtext", "paragraphs", "source", "sources", "src", "input"),
     *("prompt", "description"),
 )
 SUMMARY_COLUMNS = (
     *("summary", "summaries", "highlights", "target", "abstract", "abstract_text", "tldr", "references", "reference"),
-    *("summary_text", "recap", "headline", "headlines", "subject_line", "tl;dr", "output", "completion", "title"),
+    *("summary_text", "summarization", "recap", "headline", "headlines", "subject_line", "tl;dr", "tgt", "output"),
+    *("completion", "title"),
 )
 # of a file that need not have documents, in which an abstract may be the document
 REFERENCE_COLUMNS = (
     *("references", "reference", "summary", "summaries", "highlights", "target", "tldr", "headline", "subject_line"),
-    *("title", "gold", "ground_truth", "label", "labels"),
+    *("summarization", "tgt", "title", "gold", "ground_truth", "label", "labels"),
 )
 # of predictions; the first that contains one of the beginnings below comes before `summary`
 PREDICTION_COLUMNS = (
@@ -99,7 +100,7 @@ def choose_column(
     other: str | None = None,
     blank: Collection[str] = (),
 ) -> str:
-    """The column `name` or, if it is None, the first usual one among `columns`, or `text` if it is alone but for `id`.
+    """The column `name` or, if it is None, the first usual one among `columns`, or `text` if it is alone but for ids.
 
     Args:
         hint: how to name a column, for the message.
@@ -109,7 +110,7 @@ def choose_column(
     free = [column for column in columns if column not in (name, other)]
     spelled = {column.strip().lower(): column for column in reversed(free)}
     written = {column: own for column, own in spelled.items() if own not in blank}
-    alone = ("text",) if spelled.keys() <= {"id", "text"} else ()
+    alone = ("text",) if spelled.keys() <= {"id", "file_id", "text"} else ()
     first = (names[column] for names in (written, spelled) for column in (*usual, *alone) if column in names)
     choice = name or next(first, None) or _numbered(spelled, usual)
     if choice is not None and (choice in columns or ((several := names_in(choice)) and several <= {*columns})):

@@ -111,7 +111,8 @@ class Corpus(Reading):
     A file is .json (a list of rows, one row per line, or an object of columns), .jsonl, .csv or .tsv, each also as .gz,
     .bz2, .xz or .zst, .parquet, .arrow, or a folder of a split that `save_to_disk` of `datasets` wrote. A pattern such
     as `train-*.parquet` names several, which are read in the order of their names. A pair is `X.source` beside
-    `X.target`, or `documents.txt,summaries.txt`. Equal corpora are read in the same way.
+    `X.target`, `documents.txt,summaries.txt`, or two folders with a text in each file. Equal corpora are read in the
+    same way.
     """
 
     dataset_name: str | None = flag("data", "Data set on the Hub, or a folder that `datasets` can load", unset="files")
@@ -124,7 +125,8 @@ class Corpus(Reading):
     )
     train_file: str | None = flag(
         "data",
-        "Documents and summaries for training: a file of rows, a pattern such as 'train-*.jsonl', or X.source",
+        "Documents and summaries for training: a file of rows, a pattern such as 'train-*.jsonl', X.source, or "
+        "two folders, 'articles,summaries'",
         unset="none",
     )
     validation_file: str | None = flag("data", "The same for validation", unset="none")

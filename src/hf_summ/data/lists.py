@@ -54,7 +54,8 @@ class Lists:
         self.rows += 1
         self.members += len(texts)
         self._ends += sum(len(_INNER_END.findall(text)) for text in texts)
-        self._tagged += sum(_TAG.search(text) is not None for text in texts)
+        # texts have tags between their sentences
+        self._tagged += sum(_TAG.search(text) is not None and len(_parts(text)) == 1 for text in texts)
         words = [set(_LONGER.findall(text.lower())) for text in texts]
         for one, other in pairwise(filter(None, words)):
             self._pairs += 1
@@ -107,7 +108,12 @@ def _log_once(column: str) -> None:
     logger.warning(f"'{column}' has lists of sentences, which are joined: call the column documents if they are texts")
 
 
+def _parts(text: str) -> list[str]:
+    """What is between the tags of a text."""
+    return list(filter(None, map(str.strip, _TAG.split(text))))
+
+
 def joined_sentences(members: Sequence[str | None]) -> str:
-    """The text of a list of sentences, without tags; a line end follows a sentence without a stop."""
-    sentences = [text for member in members if member and (text := _TAG.sub("", member).strip())]
+    """The text of a list of sentences, which tags end too; a line end follows a sentence without a stop."""
+    sentences = [text for member in members if member for text in _parts(member)]
     return "".join(f"{text} " if _ENDS.search(text) else f"{text}\n" for text in sentences).rstrip()

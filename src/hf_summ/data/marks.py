@@ -4,14 +4,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-# from PreSumm, Pegasus, the pointer-generator network, bottom-up summarization, ProphetNet, and UniLM and arXiv
-SENTENCE_TAGS = ("<q>", "<n>", "<s>", "</s>", "<t>", "</t>", "[X_SEP]", "<S_SEP>", "<S>", "</S>")
+# from PreSumm, Pegasus, the pointer-generator network, bottom-up summarization, ProphetNet, UniLM and arXiv, and NeuSum
+SENTENCE_TAGS = ("<q>", "<n>", "<s>", "</s>", "<t>", "</t>", "[X_SEP]", "<S_SEP>", "<S>", "</S>", "##SENT##")
 _MULTI_NEWS = "--data_format multi_news reads it as in Multi-News"
 _TOKEN = "remove it before scoring"
 # a mark as it is shown -> characters without which no text has it, its pattern, and what to do about it
 _MARKS = {
     "@@": ("@", r"(?<=\w)@@(?= )", "join subwords first: sed 's/@@ //g'"),
-    "##": ("#", r"(?<=\s)##(?=[^\W\d_])(?!(?:st|nd|rd|th|s)\b)", "join subwords first: sed 's/ ##//g'"),
+    "##": ("#", r"(?<=\s)##(?=[^\W\d_])(?!(?:st|nd|rd|th|s|SENT)\b)", "join subwords first: sed 's/ ##//g'"),
     "▁": ("▁", "▁", "join subwords first: sed 's/ //g; s/▁/ /g'"),
     "Ġ": ("Ġ", r"(?:^|(?<=\s))Ġ(?=\S)", "join subwords first: sed 's/ //g; s/Ġ/ /g'"),
     "[UNK]": ("[<⁇", r"\[UNK\]|<unk>|⁇", "the model's unknown words, which match no reference"),
@@ -30,7 +30,7 @@ _MARKS = {
     "&amp;": ("&", r"&(?:lt|gt|[a-z]{3,8}\d?|#\d+|#[xX][\da-fA-F]+);", "an escape of HTML: unescape the texts"),
     "<p>": (
         "<",
-        r"</?(?:p|br|div|span|em|strong|[uo]l|li|h[1-6]|t[dr])(?:\s[^<>]*)?/?>|<a\s[^<>]*>|</a>",
+        r"(?i)</?(?:p|br|div|span|em|strong|[uo]l|li|h[1-6]|t[dr])(?:\s[^<>]*)?/?>|<a\s[^<>]*>|</a>",
         "a tag of HTML: remove it",
     ),
     "\\n": ("\\", r"\\n(?=[A-Z\s\\])|\\u[\da-fA-F]{4}", "an escape of a line end or a letter: decode the texts"),
@@ -38,9 +38,15 @@ _MARKS = {
     "ﬁ": ("ﬀﬁﬂﬃﬄ", "[ﬀ-ﬄ]", "a ligature of a PDF file, which divides words: sed 's/ﬁ/fi/g; s/ﬂ/fl/g; s/ﬀ/ff/g'"),
     "U+00AD": ("\xad", "\xad", "a soft hyphen, which divides words: remove it"),
     "\ufffd": ("\ufffd", "\ufffd", "a letter that was lost in another encoding: convert the files again"),
+    "**": (
+        "*#",
+        r"(?<!\w)\*\*(?=[^\s*])[^*\n]+\*\*(?!\w)|(?:\A|(?<=\n))#{1,6} \w+",
+        "Markdown, whose headings and numbers of lists are counted as words: remove them before scoring",
+    ),
     "Summary:": (
-        ":",
-        r"\A\W*(?:(?:[Ss]ummary|Sure)\b|Here(?:'s| is)\b[^.\n]{0,80}summary[^.\n]{0,40}):",
+        ":：",
+        r"\A\W*(?:(?:[Ss]ummary|Sure|TL;?DR|Zusammenfassung|R[ée]sum[ée]n?|Resumo|Riassunto|Samenvatting|摘要|总结|要約)\b"
+        r"|Here(?:'s| is)\b[^.\n]{0,80}summary[^.\n]{0,40})\s*[:：]",
         "an introduction, whose words are counted: remove it before scoring",
     ),
 }

@@ -12,6 +12,7 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from glob import glob, has_magic
 from itertools import chain, dropwhile, zip_longest
@@ -30,6 +31,8 @@ logger = logging.getLogger(__name__)
 _LONGEST_LINE = 2**30
 ROW_FILES = (".json", ".jsonl", ".csv", ".tsv", ".parquet", ".arrow")
 _OTHER_NAMES = {".ndjson": ".jsonl", ".jsonlines": ".jsonl", ".tab": ".tsv", ".pq": ".parquet", ".feather": ".arrow"}
+# extensions that rows may have as well as texts: the files of arXiv and PubMed are .txt, those of BigPatent .gz
+_UNTOLD = ("", ".txt")
 
 
 def _open_zst(raw: IO[bytes]) -> IO[bytes]:
@@ -66,6 +69,8 @@ _EXCEL_LINE = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
 _RETURN = "\ud800"
 _QUOTED = re.compile(r'"(?:[^"]|"")*+"')
 
+# the capital that tells a reference from others, between stops
+_LETTER = re.compile(r"(?:^|(?<=\.))[A-Z](?:\.|$)")
 # a row's position, such as `line 7`, and its values
 Rows = Iterator[tuple[str, dict[str, Any]]]
 # a row's position, and a function that reads it, which raises a ValueError if the row is unreadable
@@ -73,8 +78,10 @@ UnreadRows = Iterator[tuple[str, Callable[[], dict[str, Any]]]]
 
 
 def locate(name: str) -> tuple[Path, ...]:
-    """The corpus file `name`, the files of rows that match it as a pattern, or the two of a line-aligned pair."""
+    """The file `name`, the files of rows that match it as a pattern, two line-aligned files, or folders of texts."""
     paths = [Path(file.strip()) for file in name.split(",")]
+    if len(paths) > 1 and all(map(os.path.isdir, paths)):
+        return tuple(paths)
     if len(paths) == 2 and not os.path.exists(name):
         if any(kind_of_file(path) in ROW_FILES for path in paths):
             raise ValueError(f"{name}: a pair must be two line-aligned plain texts: name one file of rows")
@@ -86,8 +93,8 @@ def locate(name: str) -> tuple[Path, ...]:
         if kind_of_file(path) not in ROW_FILES:
             raise ValueError(
                 f"{path}: unknown file type: name a {', '.join(ROW_FILES[:-1])} or "
-                f"{ROW_FILES[-1]} file, an X.source beside its X.target, or 'documents.txt,summaries.txt' "
-                "(line-aligned); text also as .gz, .bz2, .xz or .zst"
+                f"{ROW_FILES[-1]} file, an X.source beside its X.target, 'documents.txt,summaries.txt' (line-aligned), "
+                "or two folders; text also as .gz, .bz2, .xz or .zst"
             )
     return tuple(paths)
 
@@ -113,7 +120,7 @@ def existing(path: Path) -> Path:
     if saved_files(path):
         return path
     if os.path.isdir(path):
-        problem = "is a folder: name a file in it, or set the `data_format` of the corpus"
+        problem = "is a folder: name a file in it, two folders of texts, or the `data_format` of the corpus"
     elif not os.path.isfile(path):
         # Path joins the slashes of a URL, and drives have one letter
         scheme, slash, rest = str(path).partition(":/")
@@ -153,19 +160,32 @@ def saved_files(path: Path) -> list[Path]:
 
 
 def kind_of_file(path: Path) -> str:
-    """The extension that tells how to read a file, before one of compression; a folder of `save_to_disk` is .arrow."""
+    """The extension that tells how to read a file, before one of compression; a folder of `save_to_disk` is .arrow.
+
+    Other names with .txt or without an extension are .jsonl if the first line is an object.
+    """
     if saved_files(path):
         return ".arrow"
     extension = Path(unpacked(path)).suffix.lower()
+    if extension in _UNTOLD and os.path.isfile(path):
+        # a file of another format is reported where it is read
+        with suppress(ValueError):
+            if isinstance(parse_json(next(read_lines(path), (1, ""))[1], strict=False), dict):
+                return ".jsonl"
     return _OTHER_NAMES.get(extension, extension)
+
+
+def has_rows(name: str) -> bool:
+    """Whether a file has rows, or folders, separated by commas, have a text in each file."""
+    return kind_of_file(Path(name)) in ROW_FILES or all(map(os.path.isdir, name.split(",")))
 
 
 def read_rows(paths: tuple[Path, ...], show_progress: bool = False) -> Rows:
     """Each row of the files that `locate` returns, and its position: `line 7`, or `row 7` in a .json list.
 
-    Of several files, the position begins with the file's name. Line-aligned pairs yield rows of `document` and
-    `summary`. Byte-order marks and both kinds of line end are accepted. Blank lines are skipped, except in pairs, where
-    every line counts.
+    Of several files, the position begins with the file's name. Line-aligned pairs, and pairs of folders with a text in
+    each file, yield rows of `document` and `summary`. Byte-order marks and both kinds of line end are accepted. Blank
+    lines are skipped, except in pairs, where every line counts.
     """
     if kind_of_file(paths[0]) in ROW_FILES:
         names = [f"{path.name}, " if len(paths) > 1 else "" for path in paths]
@@ -174,6 +194,8 @@ def read_rows(paths: tuple[Path, ...], show_progress: bool = False) -> Rows:
             for name, path in zip(names, paths, strict=True)
             for position, read in unread_rows(path, show_progress)
         )
+    if os.path.isdir(paths[0]):
+        return _read_folders(paths)
     lines = read_aligned(paths, show_progress)
     return ((f"line {number}", {"document": document, "summary": summary}) for number, (document, summary) in lines)
 
@@ -245,6 +267,54 @@ def read_aligned(
             longer = next(path for path, line in zip(paths, lines, strict=True) if line is not None)
             raise ValueError(f"{shorter} has only {number - 1} lines, but {longer} has more: align their lines")
         yield number, [text.rstrip("\r\n") for _, text in lines]
+
+
+def texts_in(folder: Path, several: bool = False) -> dict[str, list[Path]]:
+    """The files in a folder, or in its subfolders, by their ids, in the order of the numbers in their names.
+
+    Args:
+        several: whether names that differ in a capital letter are those of several references, as in ROUGE's data:
+            D30002.M.100.T.C and D30002.M.100.T.E, or A.1.txt and B.1.txt; otherwise, each id has one file.
+    """
+    inner = (file for pattern in ("[!.]*", "[!.]*/[!.]*") for file in folder.glob(pattern) if file.is_file())
+    texts: dict[Path, list[Path]] = {}
+    for file in sorted(inner):
+        shared = _LETTER.sub("", file.name) if several else ""
+        name = file.with_name(shared) if re.search(r"\d", shared) else file
+        texts.setdefault(name.relative_to(folder), []).append(file)
+    names = sorted(texts, key=lambda name: (_numbers(name), name))
+    return {id: texts[name] for id, name in zip(ids_of_files(names), names, strict=True)}
+
+
+def ids_of_files(files: Sequence[Path]) -> list[str]:
+    """The numbers in each file's name, as for ROUGE's script, or the name if it has none; paths if files share them."""
+    ids = [" ".join(map(str, _numbers(file))) or file.stem for file in files]
+    for shared in (ids, [file.name for file in files]):
+        if len(set(shared)) == len(files):
+            return shared
+    return list(map(str, files))
+
+
+def _numbers(file: Path) -> list[int]:
+    return list(map(int, re.findall(r"\d+", file.stem)))
+
+
+def read_whole(path: Path) -> str:
+    """A file's text without the space around it."""
+    return "".join(line for _, line in read_lines(path)).strip()
+
+
+def _read_folders(folders: Sequence[Path]) -> Rows:
+    """Rows of the texts in files of the same id, of which those in the first folder are documents."""
+    documents, *others = (texts_in(folder, several=folder is not folders[0]) for folder in folders)
+    for folder, files in zip(folders[1:], others, strict=True):
+        if unpaired := sorted(documents.keys() ^ files.keys()):
+            raise ValueError(f"{folders[0]} and {folder}: only one has {unpaired[0]}: give each file its counterpart")
+    has_several = len(others) > 1 or any(len(texts) > 1 for texts in others[0].values())
+    for id, (file,) in documents.items():
+        summaries = [read_whole(summary) for files in others for summary in files[id]]
+        texts = {"references": summaries} if has_several else {"summary": summaries[0]}
+        yield f"file {file.name}", {"document": read_whole(file), **texts, "id": id}
 
 
 def _json_rows(path: Path, show_progress: bool) -> UnreadRows:

@@ -70,35 +70,38 @@ _TITLES = {
     "bg": "ул гр бул проф стр бр",
     "bn": "ড ডা ডঃ মো প্রফ",
     "ca": "sr sra dr dra prof st av núm pàg",
-    "cs": "dr ing mgr bc mudr judr phdr rndr prof doc p č sv tzv např str",
+    "cs": "dr ing mgr bc mudr judr phdr rndr prof doc p č sv tzv např str plk mjr kpt npor",
     "da": "dr hr fr prof nr kap kl mio mrd",
-    "de": "dr prof hr fr frl nr abb bd kap abs art st str ing dipl mag bzw ca vgl sog geb evtl ggf inkl fa evang kath",
+    "de": "dr prof hr fr frl nr abb bd kap abs art st str ing dipl mag bzw ca vgl sog geb evtl ggf inkl fa evang kath "
+    "hl abg bgm dres kfm ü",
     "el": "κ δρ καθ σελ αρ κος εικ βλ",
     "en": "cf atty natl intl civ proc nat acad appl assn wm chas thos geo jos robt profs incl excl ft",
     "es": "sr sra srta sres dr dra d dña ud uds lic ing prof profa gral cnel sto sta av avda núm pág págs cap art "
-    "excmo excma aprox const univ dpto cía col arq ss",
+    "excmo excma aprox const univ dpto cía col arq ss pdte tte sgto mons",
     "fi": "tri prof dr esim ks ns nro",
-    "fr": "mm mme mmes mlle mlles dr drs pr prof me mgr st ste cf av apr env éd chap art bd boul cie cdt col",
+    "fr": "mm mme mmes mlle mlles dr drs pr prof me mgr st ste cf av apr env éd chap art bd boul cie cdt col gén lt "
+    "sgt ing",
     "gu": "ડૉ ડો શ્રી",
     "hi": "डॉ डा श्री प्रो पं मो कु रु श्रीमती",
     "hr": "dr prof br str ul",
     "hu": "dr prof id ifj özv kb ld vö",
-    "id": "dr prof ir drs jl h hj kh tn ny hlm no pt cv ud rp",
+    "id": "dr prof ir drs jl h hj kh tn ny hlm no pt cv ud rp dra bpk sdr",
     "it": "sig sigg dott prof avv ing on sen gen col mons dr arch geom pag pagg art cap no cfr egr gent",
     "kn": "ಡಾ ಶ್ರೀ",
     "ml": "ഡോ ശ്രീ",
     "mr": "डॉ श्री प्रा",
     "ne": "डा डॉ श्री प्रा",
-    "nl": "dhr mevr mw prof dr drs ir mr ing st bijv nr blz burg dir gem",
+    "nl": "dhr mevr mw prof dr drs ir mr ing st bijv nr blz burg dir gem fam lt sgt kol",
     "no": "dr hr fr prof nr kap kl mill mrd",
-    "pl": "tj godz ok dr prof inż mgr hab ks gen płk św ul al pl nr tzw np os min por zob bp abp",
-    "pt": "sr sra srta dr dra prof profa eng exmo exma av pág págs pag núm art cap sto sta aprox apto cia "
-    "arq dep gov séc",
+    "pl": "tj godz ok dr prof inż mgr hab ks gen płk św ul al pl nr tzw np os min por zob bp abp red dyr prez mjr "
+    "ppłk kpt",
+    "pt": "sr sra srta dr dra prof profa eng exmo exma av pág págs pag núm art cap sto sta aprox apto cia arq dep gov "
+    "séc cel ten pe pres",
     "ro": "dl dna dr prof sf str nr cca bl ap sec",
-    "ru": "г ул д гл им проф акад ст стр рис т тов напр см табл св",
+    "ru": "г ул д гл им проф акад ст стр рис т тов напр см табл св инж доц",
     "sk": "dr ing mgr bc mudr judr phdr prof doc p č sv tzv napr str",
     "sr": "др проф г бр стр ул dr prof br str ul",
-    "sv": "dr prof hr fr s:t nr kap kl",
+    "sv": "dr prof hr fr s:t nr kap kl frk",
     "sw": "dk bw",
     "ta": "திரு டாக்டர் திருமதி",
     "te": "డా డాక్టర్ శ్రీ",
@@ -110,10 +113,10 @@ _TITLES = {code: frozenset(titles.split()) for code, titles in _TITLES.items()}
 _TITLES |= {"nb": _TITLES["no"], "nn": _TITLES["no"]}
 # before a number
 _NUMBERED = frozenset(
-    "p pp pág págs pag pagg pàg s S str стр nr Nr no No núm n art Art fig Fig Figs Eq Eqs eq Sec Sect sec Ref Refs ref "
-    "refs cap kap Kap vol Vol vols Bd kl d Def Thm Lem Prop Cor Alg Tab App Ch ch chap Ex Ans Apt Rm Rte approx max "
-    "ca cca aprox apto rozdz rys ust poz min al tab fl pkt lit Arts arts Secs secs jan janv feb febr févr mrt mar apr "
-    "avr jun jul juil aug sep sept okt oct nov dec dez déc".split()
+    "p pp pág págs pag pagg pàg s S str стр nr Nr no No núm n art Art fig Fig Figs FIGS Eq Eqs eq Sec Sect sec Ref "
+    "Refs ref refs cap kap Kap vol Vol vols Bd kl d Def Thm Lem Prop Cor Alg Tab App Ch ch Chap chap Ex Ans Apt Rm "
+    "Rte Supp lbs approx max ca cca aprox apto rozdz rys ust poz min al tab fl pkt lit Arts arts Secs secs jan janv "
+    "feb febr févr mrt mar apr avr jun jul juil aug sep sept okt oct nov dec dez déc".split()
 )
 # a number with a stop after these is an ordinal
 _ORDINAL = {
@@ -127,6 +130,8 @@ _ORDINAL = {
 _GOES_ON = re.compile(r"[-,;][^\W_]|,|&\s")
 # after a quotation or a question, before who says it
 _DASH = re.compile(r"[—–]\s*(?=[^\W\d_])")
+# in the name of a patent, a law or a case, before its number
+_FILED = re.compile(r"\b(?:Pat|Ser|Appl|Publ?|L)\.\s+(?:Nos?|Pat|Ser|Appl|Publ?|L)\.\s|\b(?:[A-Z]\.)+\s+Nos?\.\s?\d")
 # a chapter and verse after a book
 _VERSE = re.compile(r"\d+:\d")
 # in these languages, sentences end with a danda
@@ -140,7 +145,7 @@ _MOST_TITLE = 4
 _MOST_SHORT = 5
 # abbreviations of several letters before a small one: of a capital, or without a vowel
 _SHORTENED = re.compile(
-    r"(?<![\w.'’@])(?:[^\W\d_a-zа-я][^\W\d_]{1,3}|[^\W\d_aeiouyàâäéèêëíîïóôöúùûüаеиоуыэюяєії]{2,4}|tys|govt|temp|Thurs|Tues)\.$"
+    r"(?<![\w.'’@])(?:[^\W\d_a-zа-я][^\W\d_]{1,3}|[^\W\d_aeiouyàâäéèêëíîïóôöúùûüаеиоуыэюяєії]{2,4}|tys|govt|temp|avg|yrs?|approx|Thurs|Tues)\.$"
 )
 # a zone, a weekday or a date after a time of day
 _AFTER_TIME = re.compile(
@@ -282,8 +287,8 @@ def twin_and_starts(line: str) -> tuple[str, set[int]]:
         twin = _OTHER_STOP.sub(lambda match: "፡።"[-len(match[0]) :], twin)
         twin = _REVERSED.sub(r"“\1”", _DOUBLED.sub(r"“X\1” ", twin))
         twin = _TITLE.sub(lambda match: re.sub("[。！？!?…]", "，", match[0]), twin)
-    # an opening mark begins a sentence, and a closing one ends it
-    marks = {i: "X" if not twin[i - 1 : i].strip() and twin[i + 1 : i + 2].strip() else " " for i in _unpaired(twin)}
+    # an opening mark begins a sentence, and a closing one ends it; after a slash, abbreviations are read as such
+    marks = {i: "/" if not twin[i - 1 : i].strip() and twin[i + 1 : i + 2].strip() else " " for i in _unpaired(twin)}
     twin = _replaced(twin, marks)
     return twin, {*_unseen_starts(line), *(start for start, _ in items)}
 
@@ -397,9 +402,11 @@ def is_end(before: str, after: str, code: str) -> bool:
         return False
     if after[0].isdigit() and code != "en" and _DOTTED.search(word):
         return False
-    if name.lower() in _TITLES.get(code, ()) or (name in _NUMBERED and after.lstrip("(")[:1].isdigit()):
+    if name.lower() in _TITLES.get(code, ()) or name == "Ms" or (name in _NUMBERED and after.lstrip("(")[:1].isdigit()):
         return False
     if (name[:1].isupper() and _VERSE.match(after)) or (code != "en" and name.isdigit() and after[0].isdigit()):
+        return False
+    if _FILED.match(f"{word} {after}"):
         return False
     if code in _DANDA:
         # where sentences end with a stop, short words do too

@@ -36,7 +36,7 @@ _WIDE_SPACE = re.compile(r"[^\S\x00-\x7f\x85\u2028\u2029]")
 # in tokenized text, a stop is a separate token, unlike an abbreviation's, and closing marks follow it
 _LONE_STOP = re.compile(
     r"""(?<=[ ])(?P<stops>[.!?](?!\S)(?:\s+[.!?](?!\S))*+(?:\s+[.!?]["'”’»)\]]+(?!\S))?)"""
-    r"""(?P<closing>(?:\s+(?:''|["'”’»)\]])(?!\S))*+)(?:\s+(?P<next>\S)|\s*$)"""
+    r"""(?P<closing>(?:\s+(?:''|["'”’»)\]]|-[Rr][RrSsCc][Bb]-)(?!\S))*+)(?:\s+(?P<next>\S)|\s*$)"""
 )
 # the library ends no sentence before an inverted mark
 _BEFORE_INVERTED_MARK = re.compile(r"[.!?…][»”\")]?\s+(?=[¡¿])")

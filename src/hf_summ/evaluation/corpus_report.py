@@ -20,6 +20,7 @@ from hf_summ.data.marks import Marks
 from hf_summ.data.sentence_rules import is_wrapped, joined_lines
 from hf_summ.data.surveys import ColumnSurvey, choose_corpus_columns
 from hf_summ.evaluation.novelty import novelty_scores
+from hf_summ.evaluation.significance import paired_randomization
 from hf_summ.evaluation.words import split_words
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 from hf_summ.models.text_tagging import script_of
@@ -34,6 +35,8 @@ _LEAST_SHARE = 0.01
 _SHORT = 20
 # copied words of a summary, in points, from which its words are mostly the document's
 _COPIED, _LONG_FRAGMENTS = 95, 10
+# documents whose summaries are compared with those of other rows, how many are too few, and the significance level
+_LINKED, _LEAST_LINKED, _LEVEL = 100, 20, 0.05
 _PERCENTILES = {"median": 50, "p95": 95, "max": 100}
 
 
@@ -143,6 +146,23 @@ class FileReport:
             "density": _mean(scores["copy_density"]),
         }
 
+    def _is_shifted(self) -> bool:
+        """Whether summaries copy as many words of other rows' documents as of their own."""
+        documents, summaries = self._documents[:_LINKED], self._summaries[:_LINKED]
+        half = len(documents) // 2
+        # translations share no words with their documents
+        languages = {probable_language(" ".join(texts)) for texts in (documents, summaries)}
+        if half < _LEAST_LINKED / 2 or len(languages) > 1:
+            return False
+        with warnings.catch_warnings(), suppress(ValueError):
+            warnings.simplefilter("ignore", UserWarning)
+            own, others = (
+                np.nan_to_num(novelty_scores(summaries, texts, self.language)["copy_rate"])
+                for texts in (documents, [*documents[half:], *documents[:half]])
+            )
+            return own.mean() <= others.mean() or paired_randomization(own, others) > _LEVEL
+        return False
+
     def _subwords(self) -> dict[str, Any]:
         if self._count is None or self._limits is None:
             return {}
@@ -194,6 +214,11 @@ class FileReport:
                     f"{name}: {beyond['rows']:,} of {sampled:,} texts in '{self._survey.chosen[side]}' have more than "
                     f"{beyond['limit']:,} subwords and are truncated: {remedy}"
                 )
+        if self._is_shifted():
+            yield (
+                f"{name}: summaries have no more words of their own documents than of those of other rows: the pairs "
+                "may be shifted"
+            )
         coverage, density = figures["coverage"] or 0, figures["density"] or 0
         if coverage > _COPIED and density > _LONG_FRAGMENTS:
             yield (

@@ -3,7 +3,8 @@
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from contextlib import suppress
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,8 @@ _COPYING = ("copy_density", "copy_rate")
 OURS = {"predictions", "references"}
 # with fewer pairs than this, the bootstrap's intervals are too narrow
 _FEW_PAIRS = 100
+# with fewer pairs, texts may be unrelated to their references by chance
+_LEAST_RELATED = 20
 # the largest adjusted p of a difference that is called significant
 _LEVEL = 0.05
 # titles of columns, rows, and the number of columns with text
@@ -217,6 +220,22 @@ class Evaluation:
         values = rounded(self._scored[name])
         return {score: _or_none(values[score]) for score in against_sources}
 
+    def _is_unrelated(self, texts: Sequence[str]) -> bool:
+        """Whether a system's first texts score as much against the references of other rows as against their own."""
+        size = min(len(texts), _FEW_PAIRS)
+        if size < _LEAST_RELATED:
+            return False
+        settings = replace(self.settings, rouge_types=("rouge1",))
+        own = self.references[:size]
+        with warnings.catch_warnings(), suppress(ValueError):
+            warnings.simplefilter("ignore", UserWarning)
+            scores, others = (
+                rouge_of_rows(texts[:size], rows, settings)["rouge1"].fmeasure
+                for rows in (own, [*own[size // 2 :], *own[: size // 2]])
+            )
+            return scores.mean() <= others.mean() or paired_randomization(scores, others) > _LEVEL
+        return False
+
     def _notes(self) -> Iterator[str]:
         number = len(self.references)
         for name, texts in self.systems.items():
@@ -224,6 +243,11 @@ class Evaluation:
                 yield f"{blank} of {number} {'' if name == 'predictions' else 'texts of '}{name} are blank and score 0"
             if texts == [row[0] for row in self.references]:
                 yield f"{name} are identical to the references, perhaps from the same column"
+            elif self._is_unrelated(texts):
+                yield (
+                    f"{name} are no closer to their own references than to those of other rows: they may have another "
+                    "order, or be all alike"
+                )
         if blank := sum(not any(text.strip() for text in row) for row in self.references):
             yield f"{blank} of {number} references are blank: their pairs score 0"
         if number == 1:

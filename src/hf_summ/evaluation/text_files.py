@@ -3,9 +3,9 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import chain, islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice, product
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,20 @@ from hf_summ.data.columns import (
 from hf_summ.data.lists import Lists, joined_sentences
 from hf_summ.data.marks import SENTENCE_TAGS, notes_on_marks, without_separators
 from hf_summ.data.raw_formats import format_of, separate_documents, with_line_ends
-from hf_summ.data.rows import ROW_FILES, Rows, existing, kind_of_file, read_lines, read_rows, saved_files
+from hf_summ.data.rows import (
+    ROW_FILES,
+    Rows,
+    existing,
+    has_rows,
+    ids_of_files,
+    kind_of_file,
+    locate,
+    read_lines,
+    read_rows,
+    read_whole,
+    saved_files,
+    texts_in,
+)
 from hf_summ.data.sentence_rules import joined_lines, wrapped_note
 from hf_summ.data.surveys import PEEKED
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
@@ -30,8 +43,8 @@ from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 _SETTINGS = {"predictions": "prediction_column", "references": "summary_column", "documents": "text_column"}
 _USUAL_COLUMNS = {"references": REFERENCE_COLUMNS, "documents": DOCUMENT_COLUMNS}
 _LONE_MARK = re.compile(r"\S [.,](?!\S)|\w (?:n't|'s)\b")
-# share of texts that are tokenized in a file of others
-_MAX_TOKENIZED = 0.1
+# share of texts of a form in a file of others
+_MOST_OTHERS = 0.1
 # lines of fairseq-generate: (S)ource, (T)arget, (H)ypothesis and (D)etokenized hypothesis, the number of their example,
 # the score of hypotheses, and the text
 _GENERATED = re.compile(r"([STHD])-(\d+)\t(?:-?[\d.]+(?:e-?\d+)?\t)?(.*)")
@@ -69,8 +82,7 @@ class TextFile:
         column: column of the texts, or None for plain text.
         rows: (N,) lists of texts: one per row, or several references.
         places: (N,), where each row is in the file: `line 7`, or `row 7` of a .json list.
-        ids: (N,), or None unless every row has one.
-        id_column: their column.
+        ids: column of ids, of which every row has one -> (N,) ids; the column with the shortest name is the first.
         notes: what was taken for granted: the column, what its lists are, marks of other programs.
     """
 
@@ -78,8 +90,7 @@ class TextFile:
     column: str | None
     rows: list[list[str]]
     places: list[str]
-    ids: list[Any] | None = None
-    id_column: str | None = None
+    ids: Mapping[str, list[Any]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     def texts(self) -> list[str]:
@@ -197,34 +208,54 @@ def read_systems(
     return [first, *others], aligned(of_rows, first), None if documents is None else aligned(documents, first)
 
 
-def note_on_tokens(one: TextFile, other: TextFile) -> str | None:
-    """A note if most texts of one file are tokenized, and few of the other."""
-    shares = [sum(_LONE_MARK.search(row[0]) is not None for row in file.rows) / len(file.rows) for file in (one, other)]
-    if min(shares) > _MAX_TOKENIZED or max(shares) < 1 / 2:
-        return None
-    tokenized, plain = (one, other) if shares[0] > shares[1] else (other, one)
-    return (
-        f"{tokenized.name} is tokenized and {plain.name} is not, so that words such as didn't differ: treat both alike"
-    )
+def notes_on_forms(one: TextFile, other: TextFile, has_case: bool = False) -> Iterator[str]:
+    """A note if most texts of one file are tokenized, and few of the other; with `has_case`, also on lower case."""
+    forms: list[tuple[str, Callable[[str], Any], str]] = [
+        ("tokenized", _LONE_MARK.search, "so that words such as didn't differ: treat both alike")
+    ]
+    if has_case:
+        forms.append(("in lower case", str.islower, "which only ROUGE, novelty and support ignore: treat both alike"))
+    for form, has_form, effect in forms:
+        shares = [sum(bool(has_form(row[0])) for row in file.rows) / len(file.rows) for file in (one, other)]
+        if min(shares) <= _MOST_OTHERS and max(shares) >= 1 / 2:
+            formed, plain = (one, other) if shares[0] > shares[1] else (other, one)
+            yield f"{formed.name} is {form} and {plain.name} is not, {effect}"
 
 
 def aligned(file: TextFile, first: TextFile) -> TextFile:
     """The file with its rows in the order of the first file's ids, if both have the same, or as they are.
 
+    The columns of ids may have other names, except those of numbers, which may count the rows of each file.
+
     Raises:
         ValueError: they have other ids, or another number of rows.
     """
-    if file.ids is not None and first.ids is not None and file.id_column == first.id_column:
+    notes = file.notes
+    same = [column for column in file.ids if column in first.ids]
+    others = [names for names in product(file.ids, first.ids) if names[0] != names[1]]
+    for column, other in (*zip(same, same, strict=True), *others):
         # processing a corpus may have turned numbers into strings
-        own, theirs = list(map(str, file.ids)), list(map(str, first.ids))
-        row = {number: index for index, number in enumerate(own)}
-        if own != theirs and len(row) == len(own) and sorted(own) == sorted(theirs):
-            lists = {
-                name: [getattr(file, name)[row[number]] for number in theirs] for name in ("rows", "places", "ids")
-            }
-            note = f"{file.name}: rows are matched with those of {first.name} by '{file.id_column}'"
-            return replace(file, **lists, notes=(*file.notes, note))
-        for place, id_1, own_place, id_2 in zip(first.places, first.ids, file.places, file.ids, strict=False):
+        own, theirs = list(map(str, file.ids[column])), list(map(str, first.ids[other]))
+        if own == theirs:
+            same = []
+            break
+        row = {id: index for index, id in enumerate(own)}
+        if len(row) < len(own) or sorted(own) != sorted(theirs):
+            continue
+        names = f"'{column}'" if column == other else f"'{column}' and '{other}'"
+        if column != other and all(map(str.isdigit, own)):
+            note = f"{names} have the same numbers as {first.name} in another order: name them alike if they are ids"
+            notes += (f"{file.name}: {note}",)
+            continue
+        order = [row[id] for id in theirs]
+        notes += (f"{file.name}: rows are matched with those of {first.name} by {names}",)
+        ids = {name: [values[index] for index in order] for name, values in file.ids.items()}
+        lists = {name: [getattr(file, name)[index] for index in order] for name in ("rows", "places")}
+        return replace(file, **lists, ids=ids, notes=notes)
+    for column in same[:1]:
+        for place, id_1, own_place, id_2 in zip(
+            first.places, first.ids[column], file.places, file.ids[column], strict=False
+        ):
             if str(id_1) != str(id_2):
                 raise ValueError(
                     f"{first.name}, {place} has the id {id_1!r:.80} and {file.name}, {own_place} has {id_2!r:.80}: "
@@ -236,15 +267,16 @@ def aligned(file: TextFile, first: TextFile) -> TextFile:
             f"{first.name} has {len(first.rows)} texts and {file.name} has {len(file.rows)}: "
             f"{longer.places[len(shorter.rows)]} of {longer.name} has no counterpart; both must have the same rows"
         )
-    return file
+    return replace(file, notes=notes)
 
 
 def _read(file: str, texts: str, column: str | None, lists: Sequence[str] | None, data_format: str | None) -> TextFile:
     """Read a file of `texts`: predictions, references or documents."""
     path = Path(file)
-    rows, places, ids = [], [], []
-    chosen, seen, id_column = None, None, None
-    located = iter(_rows(path, data_format))
+    rows, places = [], []
+    ids: dict[str, list[Any]] = {}
+    chosen, seen = None, None
+    located = iter(_rows(path, texts, data_format))
     first = list(islice(located, PEEKED))
     notes: tuple[str, ...] = ()
     if any(isinstance(row, str) and _GENERATED.match(row) for _, row in first):
@@ -260,9 +292,10 @@ def _read(file: str, texts: str, column: str | None, lists: Sequence[str] | None
             if chosen is None:
                 blank = blank_columns(row for _, row in first if isinstance(row, dict))
                 chosen = _column(list(row), texts, column, where, blank)
-                id_column = min((name for name in row if _ID.fullmatch(name)), key=len, default=None)
+                ids = {name: [] for name in sorted(row, key=len) if _ID.fullmatch(name) or name == "file"}
             value = text_or_texts(row, chosen, where)
-            ids.append(row.get(id_column))
+            for name, values in ids.items():
+                values.append(row.get(name))
         if data_format == "multi_news" and isinstance(value, str):
             value = with_line_ends(value)
             value = list(filter(has_text, separate_documents(value))) if texts == "documents" else value
@@ -289,7 +322,11 @@ def _read(file: str, texts: str, column: str | None, lists: Sequence[str] | None
             notes += (f"{path}: '{chosen}' has lists of similar texts, which are joined: keep one summary per row",)
     elif seen is not None and (note := seen.note()):
         notes += (f"{path}: {note}",)
-    return TextFile(str(path), chosen, rows, places, None if None in ids or not ids else ids, id_column, notes)
+    ids = {name: values for name, values in ids.items() if None not in values}
+    # as `hf-summ summarize` names the files of documents
+    if len(set(files := list(map(str, ids.pop("file", []))))) == len(files) > 0:
+        ids["file_id"] = ids_of_files(list(map(Path, files)))
+    return TextFile(str(path), chosen, rows, places, ids, notes)
 
 
 def _column(columns: list[str], texts: str, name: str | None, where: str, blank: set[str]) -> str:
@@ -300,26 +337,23 @@ def _column(columns: list[str], texts: str, name: str | None, where: str, blank:
     return choose_column(columns, name, _USUAL_COLUMNS[texts], where, hint, blank=blank)
 
 
-def _rows(path: Path, data_format: str | None) -> Rows | Iterator[tuple[str, str]]:
+def _rows(path: Path, texts: str, data_format: str | None) -> Rows | Iterator[tuple[str, str]]:
     """The position of each row, and the row, or the text of a line."""
     if data_format not in (None, "multi_news"):
         reader = format_of(data_format)
         return reader.read(reader.locate(str(path), "test"), True)
     if os.path.isdir(path) and not saved_files(path):
-        return _texts_in(path)
+        # each file has a text, as for ROUGE's script
+        files = texts_in(path, several=texts == "references").items()
+        if texts == "references":
+            return ((f"file {own[0].name}", {"file_id": id, texts: list(map(read_whole, own))}) for id, own in files)
+        return ((f"file {file.name}", {"file_id": id, "text": read_whole(file)}) for id, (file,) in files)
+    if "," in str(path) and has_rows(str(path)):
+        return read_rows(locate(str(path)))
     # a pipe, such as `<(cut -f 2 all.tsv)` in a shell, has lines
     if not (os.path.exists(path) and path.is_fifo()) and kind_of_file(existing(path)) in ROW_FILES:
         return read_rows((path,), show_progress=True)
     return ((f"line {number}", line.rstrip("\r\n")) for number, line in read_lines(path, show_progress=True))
-
-
-def _texts_in(folder: Path) -> Rows:
-    """The texts of a folder, each in a file as for ROUGE's script, in the order of the numbers in the files' names."""
-    files = [file for file in folder.iterdir() if file.is_file() and not file.name.startswith(".")]
-    numbers = {file: list(map(int, re.findall(r"\d+", file.stem))) for file in files}
-    for file in sorted(files, key=lambda file: (numbers[file], file.name)):
-        text = "".join(line for _, line in read_lines(file)).strip()
-        yield f"file {file.name}", {"id": " ".join(map(str, numbers[file])) or file.stem, "text": text}
 
 
 def _generated(lines: Iterable[tuple[str, Any]], letters: str) -> list[tuple[str, str]]:
