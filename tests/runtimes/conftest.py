@@ -63,5 +63,7 @@ def checkpoint(request, tiny_tokenizer, tmp_path_factory) -> Path:
         # in parts
         patch.setattr(onnx_graphs, "_FUSION_COLUMNS", 10)
         patch.setattr(layers_recurrent, "_CHANNELS", 10)
+        if request.param is HIGHLIGHT_TRANSFORMER:
+            patch.setattr(onnx_graphs, "_WIDE_HEAD", 1)
         assert main(["export", str(folder), "--to", "onnx", "--output", str(folder / "onnx")]) == 0
     return folder

@@ -78,7 +78,11 @@ def eager_attention_forward(module, query, key, value, attention_mask, scaling, 
 
     The mask is added to the scores; a boolean mask is true at the positions to attend to.
     """
-    scores = query @ key.transpose(2, 3) * scaling
+    return attend_by_scores(module, query @ key.transpose(2, 3) * scaling, value, attention_mask, dropout)
+
+
+def attend_by_scores(module, scores, value, attention_mask, dropout=0.0):
+    """`eager_attention_forward` from the scores (…, Q, K)."""
     if attention_mask is not None:
         if attention_mask.dtype == torch.bool:
             # in ONNX Runtime, a sum takes a third of the time of filling the scores
@@ -86,7 +90,7 @@ def eager_attention_forward(module, query, key, value, attention_mask, scaling, 
             attention_mask = scores.new_zeros(attention_mask.shape).masked_fill(~attention_mask, lowest)
         scores = scores + attention_mask
     weights = nn.functional.softmax(scores, dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
-    weights = weights.to(query.dtype)
+    weights = weights.to(value.dtype)
     dropped = nn.functional.dropout(weights, dropout, module.training)
     return (dropped @ value).transpose(1, 2).contiguous(), weights
 

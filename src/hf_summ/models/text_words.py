@@ -184,14 +184,16 @@ def best_supported(
 
 
 def _content_words(text: str) -> list[str]:
-    return _content_word().findall(text.lower())
+    words, short = _patterns()
+    # other short words carry little content in any alphabetic language, and lists would be needed per language
+    return [word for word in words.findall(text.lower()) if len(word) > 3 or short.search(word)]
 
 
 @cache
-def _content_word() -> re.Pattern[str]:
-    character = rf"(?:[^\W_{IDEOGRAPHS}]|[{marks()}])"
-    # shorter words carry little content in any alphabetic language, and lists of them would be needed per language
-    return re.compile(rf"[{IDEOGRAPHS}]|{character}*\d{character}*|{character}{{4,}}")
+def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Patterns of words, where an ideograph is one, and of what short content words contain."""
+    words = rf"[{IDEOGRAPHS}]|(?:[^\W_{IDEOGRAPHS}]++|[{marks()}])++"
+    return re.compile(words), re.compile(rf"[{IDEOGRAPHS}\d]")
 
 
 def _continues_word(character: str) -> bool:

@@ -25,11 +25,17 @@ from transformers.modeling_outputs import BaseModelOutput
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from hf_summ.common.messages import progress_bar
-from hf_summ.models import layers_copying, layers_recurrent
+from hf_summ.models import layers_copying, layers_recurrent, layers_transformer
 from hf_summ.models.layers_copy_transformer import BertWindows
 from hf_summ.models.layers_gdlf import WINDOW, DeepLayerFusion, DynamicConvolution
-from hf_summ.models.layers_recurrent import AttentiveGrus, next_state
-from hf_summ.models.layers_transformer import CACHE, SelfAttention, eager_attention_forward
+from hf_summ.models.layers_recurrent import AttentiveGrus, BidirectionalGru, next_state
+from hf_summ.models.layers_transformer import (
+    CACHE,
+    CrossAttention,
+    SelfAttention,
+    attend_by_scores,
+    eager_attention_forward,
+)
 from hf_summ.models.modeling_base import DecoderStateLayer, SharedSourceCache, make_decoder_cache
 from hf_summ.models.modeling_pointer_generator import BidirectionalLstm
 from hf_summ.runtimes.onnx_nodes import WINDOW_SIZES, add_candidates, add_window_sizes, clear_traces, save
@@ -37,6 +43,8 @@ from hf_summ.runtimes.onnx_quantization import quantize
 from hf_summ.runtimes.onnx_search import LAST, NEXT, READ, SOURCE, STATE, WRITE
 
 _OPSET = 20
+# ONNX Runtime copies the right factor of a product: keys of heads of this width are the left one of their scores
+_WIDE_HEAD = 64
 # columns of GDLF's fusion per product
 _FUSION_COLUMNS = 960
 _KEYS_AND_VALUES = ("keys", "values")
@@ -257,7 +265,8 @@ def _attention_for_export(model: PreTrainedModel) -> Generator[None]:
     before = model.config._attn_implementation
     model.set_attn_implementation(_ATTENTION)
     try:
-        yield
+        with _replaced(layers_transformer, eager_attention_forward=_attend_with_weights):
+            yield
     finally:
         model.set_attn_implementation(before)
 
@@ -291,14 +300,38 @@ def _attend(
     if attention_mask is not None and attention_mask.dtype != torch.bool:
         return eager_attention_forward(module, queries, keys, values, attention_mask, scaling)
     rows, heads, length, width = queries.shape
-    queries = queries.transpose(1, 2).reshape(rows, length, heads * width)
     if getattr(module, "is_decoder", False) and not module.is_causal:
         # of T5, where it is zero
         position_bias = None
-        queries = queries.reshape(keys.shape[0], -1, heads * width)
-    mask = None if attention_mask is None else attention_mask[:, 0, 0].int()
-    context = _multi_head_attention(queries, keys, values, scaling, mask, position_bias)
+        queries = queries.transpose(1, 2).reshape(keys.shape[0], -1, heads, width).transpose(1, 2)
+    if _reads_wide_source(module, width):
+        context, _ = _attend_with_weights(module, queries, keys, values, attention_mask, scaling)
+    else:
+        mask = None if attention_mask is None else attention_mask[:, 0, 0].int()
+        queries = queries.transpose(1, 2).flatten(2)
+        context = _multi_head_attention(queries, keys, values, scaling, mask, position_bias)
     return context.reshape(rows, length, heads, width), None
+
+
+def _reads_wide_source(module: nn.Module, width: int) -> bool:
+    """Whether a module with heads of this width is the attention of a step to the source, with wide keys."""
+    is_cross = isinstance(module, CrossAttention) or (getattr(module, "is_decoder", False) and not module.is_causal)
+    return is_cross and width >= _WIDE_HEAD
+
+
+def _attend_with_weights(
+    module: nn.Module,
+    queries: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float,
+    **kwargs,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """`eager_attention_forward` with wide keys of the source as the left factor."""
+    if not _reads_wide_source(module, queries.shape[-1]):
+        return eager_attention_forward(module, queries, keys, values, attention_mask, scaling, **kwargs)
+    return attend_by_scores(module, (keys @ queries.mT).mT * scaling, values, attention_mask)
 
 
 def _multi_head_attention(
@@ -321,8 +354,8 @@ def _layers_for_export(model: PreTrainedModel) -> Generator[None]:
     forms: dict[nn.Module, Callable] = {}
     for layer in model.modules():
         match layer:
-            case nn.GRU():
-                forms[layer] = partial(_gru, layer)
+            case BidirectionalGru():
+                forms[layer] = partial(_grus, layer)
             case BidirectionalLstm():
                 forms[layer] = partial(_lstm, layer)
             case DeepLayerFusion():
@@ -422,19 +455,27 @@ def _self_attention(
     return layer.out_proj(_multi_head_attention(queries, keys, values, layer.scaling)), None
 
 
-def _gru(layer: nn.GRU, inputs: torch.Tensor) -> torch.Tensor:
-    """A GRU of one layer and direction as a loop, (B, S, C) -> (B, S, k); torch would export a step per position."""
+def _grus(layer: BidirectionalGru, inputs: torch.Tensor, padding_mask: torch.Tensor) -> torch.Tensor:
+    """`BidirectionalGru` as a loop in each direction; torch would export a step per position."""
+    inputs, padding_mask = inputs.transpose(0, 1), padding_mask.T[..., None].float()
+    forward = _gru_states(layer.forward_gru, inputs, padding_mask)
+    backward = _gru_states(layer.backward_gru, inputs.flip(0), padding_mask.flip(0))
+    return torch.cat((forward, backward.flip(0)), dim=-1).transpose(0, 1)
+
+
+def _gru_states(layer: nn.GRU, inputs: torch.Tensor, is_token: torch.Tensor) -> torch.Tensor:
+    """The states (S, B, k) of a GRU after the inputs (S, B, C), zero at padding (S, B, 1)."""
     # of inputs and of states; torch traces no GRU in a loop
     word_weight, weight, word_bias, bias = layer.parameters()
-    words = linear(inputs, word_weight, word_bias).transpose(0, 1)
 
-    def step(state: torch.Tensor, words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        state = next_state(words, state, weight, bias, reset_after=True)
+    def step(state: torch.Tensor, position: tuple[torch.Tensor, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+        words, is_token = position
+        state = next_state(words, state, weight, bias, reset_after=True) * is_token
         # as the next state and as an output, which must be different tensors
         return state, state.clone()
 
-    _, outputs = scan(step, inputs.new_zeros(inputs.shape[0], layer.hidden_size), words)
-    return outputs.transpose(0, 1)
+    start = inputs.new_zeros(inputs.shape[1], layer.hidden_size)
+    return scan(step, start, (linear(inputs, word_weight, word_bias), is_token))[1]
 
 
 def _lstm(
