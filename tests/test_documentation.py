@@ -43,26 +43,12 @@ CHECKPOINTS = {
     "org/highlight": "highlight",
 }
 # flags of other programs than ours
-FOREIGN_FLAGS = {
-    "cpus",
-    "fsdp_version",
-    "hypothesis",
-    "logdir",
-    "models",
-    "multi_gpu",
-    "num_processes",
-    "rounds",
-    "rows",
-    "runtimes_only",
-    "settings",
-    "steered",
-    "stop",
-    "systems",
-    "test",
-    "train",
-    "use_fsdp",
-    "validation",
-}
+FOREIGN_FLAGS = set(
+    """
+    cpus fsdp_version hypothesis logdir models multi_gpu num_processes rounds rows runtimes_only
+    settings steered stop systems test train use_fsdp validation
+    """.split()
+)
 
 
 @pytest.mark.thorough

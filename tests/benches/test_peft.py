@@ -23,18 +23,8 @@ EVEN_DRGD = dataclasses.replace(DRGD, settings={**DRGD.settings, "embedding_size
 EVEN_POINTERS = dataclasses.replace(POINTER_GENERATOR, settings={**POINTER_GENERATOR.settings, "embedding_size": 8})
 # without tags, which virtual tokens lack
 GDLF_WITHOUT_TAGS = dataclasses.replace(GDLF, settings={**GDLF.settings, "tags": "none"}, source_fields={})
-TUNED = {
-    made.name: made
-    for made in (
-        BART,
-        GDLF_WITHOUT_TAGS,
-        COPY_TRANSFORMER_BERT,
-        EVEN_DRGD,
-        HIGHLIGHT_TRANSFORMER,
-        EVEN_POINTERS,
-        SAGCOPY,
-    )
-}
+TUNED = (BART, GDLF_WITHOUT_TAGS, COPY_TRANSFORMER_BERT, EVEN_DRGD, HIGHLIGHT_TRANSFORMER, EVEN_POINTERS, SAGCOPY)
+TUNED = {made.name: made for made in TUNED}
 
 # no model is an instance of it
 ABSENT = {"StableDiffusionPipeline": type("StableDiffusionPipeline", (), {})}

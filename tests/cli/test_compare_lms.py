@@ -5,11 +5,10 @@ import re
 import shutil
 
 import pytest
-from transformers import BertModel
 
 from hf_summ.evaluation.language_models import compare_language_models, load_language_model
 from tests.conftest import SENTENCES
-from tests.evaluation.tiny_language_models import KINDS, bert_config, save_language_model
+from tests.evaluation.tiny_language_models import KINDS, save_language_model
 
 
 @pytest.fixture(scope="module")
@@ -87,13 +86,6 @@ def test_what_cannot_work_is_told_before_a_model_is_loaded(refusal, workplace, a
     (workplace / "blank.txt").write_text(" \n", encoding="utf-8")
     # checking the model first would report that it does not exist
     assert re.search(message, refusal("compare-lms", *argv, "--models", "nowhere"))
-
-
-def test_masked_lm_without_its_head_is_named(refusal, workplace):
-    BertModel(bert_config()).save_pretrained(workplace / "headless")
-    shutil.copy(workplace / "masked" / "tokenizer.json", workplace / "headless")
-    said = refusal("compare-lms", "a.txt", "--models", "masked", "headless")
-    assert said.startswith("headless has no weights for cls.predictions.")
 
 
 def test_file_of_a_model_that_was_cut_off_is_named(refusal, workplace):

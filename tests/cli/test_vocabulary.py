@@ -102,14 +102,6 @@ def test_other_units(run, units):
     assert len(ids) == len(re.findall(unit, SENTENCES[1])) + 1
 
 
-def test_washed_texts_are_drgds(run):
-    output, _ = run("vocabulary", "rows.jsonl", "--washing", "lcsts", "--units", "characters", "--output", "made")
-    processor = AutoProcessor.from_pretrained("made")
-    assert (type(processor).__name__, processor.washing) == ("DrgdProcessor", "lcsts")
-    assert output == f"made: {len(processor.tokenizer)} characters, word tags: none\n"
-    assert processor.clean(SENTENCES[1]) == "thebridgecostmillioneurosandtookthreeyearstobuild"
-
-
 def test_pruned_bert_is_a_checkpoint_and_its_tokenizer(run):
     tokenizer = word_piece_tokenizer([row["document"] for row in ROWS], 200)
     tokenizer.save_pretrained("bert")

@@ -1,6 +1,5 @@
 """Gigaword, Multi-News and DUC: line-aligned files."""
 
-import json
 import logging
 import random
 
@@ -87,12 +86,6 @@ def test_files_that_are_not_there(load, tmp_path, data_format, name, message):
     write_all(tmp_path, files)
     with pytest.raises(ValueError, match=message):
         load(train_file=tmp_path / name, data_format=data_format)
-
-
-def test_gigaword_of_different_length(load, tmp_path):
-    write_all(tmp_path, {"train.article.txt": ARTICLES, "train.title.txt": TITLES[:2]})
-    with pytest.raises(ValueError, match=r"train.title.txt has only 2 lines, but .*train.article.txt has more"):
-        load(train_file=tmp_path, data_format="gigaword")
 
 
 # multi_news
@@ -217,13 +210,6 @@ def test_duc_with_a_missing_file(load, tmp_path, without, message):
         load(test_file=tmp_path, data_format="duc")
 
 
-def test_duc_of_which_a_named_file_is_not_there(load, tmp_path):
-    write_all(tmp_path, DUC)
-    names = f"{tmp_path / 'input.txt'},{tmp_path / 'task1_ref0.txt'},{tmp_path / 'nowhere'}"
-    with pytest.raises(ValueError, match="nowhere does not exist"):
-        load(test_file=names, data_format="duc")
-
-
 @pytest.mark.parametrize(
     ("name", "texts", "message"),
     [
@@ -236,10 +222,3 @@ def test_duc_of_different_length(load, tmp_path, name, texts, message):
     write_all(tmp_path, DUC | {name: texts})
     with pytest.raises(ValueError, match=message):
         load(test_file=tmp_path, data_format="duc")
-
-
-def test_rows_of_duc_through_json_are_the_same(load, tmp_path):
-    write_all(tmp_path, DUC)
-    duc = load(test_file=tmp_path, data_format="duc")["test"].to_list()
-    rows = [{"document": row["document"], "references": row["references"]} for row in duc]
-    assert load(test_file=write(tmp_path / "rows.json", json.dumps(rows)))["test"].to_list() == duc

@@ -89,16 +89,10 @@ def test_all_splits_at_once(load, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("document", "summary"),
-    [
-        ("document", "summary"),
-        ("article", "highlights"),
-        ("text", "summary"),
-        ("source", "target"),
-        ("dialogue", "summary"),
-    ],
+    "names", ["document summary", "article highlights", "text summary", "source target", "dialogue summary"]
 )
-def test_usual_columns_are_guessed(load, tmp_path, document, summary):
+def test_usual_columns_are_guessed(load, tmp_path, names):
+    document, summary = names.split()
     file = write(tmp_path / "rows.jsonl", json_lines([{"id": 7, summary: "s", document: "d"}]))
     assert load(train_file=file)["train"].to_list() == [{"document": "d", "summary": "s", "id": 7}]
 
@@ -149,12 +143,6 @@ def test_columns_that_cannot_be_used(load, tmp_path, ending, columns, message):
     file = write_csv(path, rows) if ending == "csv" else write(path, json_lines(rows))
     with pytest.raises(ValueError, match=message):
         load(train_file=file, **columns)
-
-
-def test_texts_alone_are_documents_without_summaries(load, tmp_path):
-    file = write(tmp_path / "rows.jsonl", json_lines([{"id": 1, "text": "a"}]))
-    with pytest.raises(ValueError, match="no summary column; the columns are id, text: name one with `summary_column`"):
-        load(train_file=file)
 
 
 def test_row_without_the_column(load, tmp_path):

@@ -24,12 +24,8 @@ def numbered(number):
 @pytest.mark.parametrize(
     "text",
     [
-        STORY,
-        STORY.replace("\n", "\r\n"),
-        STORY.rstrip("\n"),
-        STORY.replace("\n\n", "\n"),
-        STORY.replace("@", "  @"),
-        "\ufeff" + STORY,
+        *(STORY, STORY.replace("\n", "\r\n"), STORY.rstrip("\n"), STORY.replace("\n\n", "\n")),
+        *(STORY.replace("@", "  @"), "\ufeff" + STORY),
     ],
 )
 def test_highlights_become_the_lines_of_the_summary(load, tmp_path, text):

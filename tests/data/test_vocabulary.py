@@ -236,7 +236,6 @@ def test_vocabulary_smaller_than_the_alphabet_is_an_error():
     ("texts", "settings", "error", "message"),
     [
         ("a text", {}, TypeError, "`documents_and_summaries` must be texts, but is str: 'a text'"),
-        (None, {}, TypeError, "`documents_and_summaries` must be texts, but is NoneType: None"),
         ({"a": 1}, {}, TypeError, "`documents_and_summaries` must be texts, but is dict: {.a.: 1}"),
         (["a", None], {}, TypeError, "`documents_and_summaries` must be a string, but is NoneType: None"),
         (["a"], {"min_frequency": -1}, ValueError, "`min_frequency` is -1, but must be at least 0"),

@@ -1,7 +1,6 @@
 """BLEU and chrF against sacrebleu, and by hand or their definitions."""
 
 import sys
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -88,14 +87,8 @@ def test_many_sums_at_once_are_each_scored():
 
 
 def test_chinese_and_japanese_have_tokenizers_of_their_own():
-    assert [tokenizer_for(language) for language in ("zh", "zh-TW", "ZH_cn", "ja", "ko", "de")] == [
-        "zh",
-        "zh",
-        "zh",
-        "ja-mecab",
-        "ko-mecab",
-        "13a",
-    ]
+    found = [tokenizer_for(language) for language in ("zh", "zh-TW", "ZH_cn", "ja", "ko", "de")]
+    assert found == ["zh", "zh", "zh", "ja-mecab", "ko-mecab", "13a"]
     assert bleu(["市长打开了新桥。"], ["市长打开了桥。"], tokenize="zh")["bleu"] > 30
 
 
@@ -132,34 +125,10 @@ def test_tokenizer_that_is_not_installed_is_told(monkeypatch):
         bleu(["橋"], ["橋"], tokenize="ja-mecab")
 
 
-def naive_chrf(pairs) -> float:
-    """F2 of the mean precision and the mean recall over the orders that both sides have."""
-    precisions, recalls = [], []
-    for order in range(1, 7):
-        counts = [
-            [Counter(text[start : start + order] for start in range(len(text) - order + 1)) for text in pair]
-            for pair in (["".join(text.split()) for text in pair] for pair in pairs)
-        ]
-        # n-grams of a prediction do not count if its reference has none
-        ours = sum(one.total() for one, other in counts if other)
-        theirs = sum(other.total() for _, other in counts)
-        if ours and theirs:
-            matches = sum((one & other).total() for one, other in counts)
-            precisions.append(matches / ours)
-            recalls.append(matches / theirs)
-    precision, recall = np.mean(precisions), np.mean(recalls)
-    return 100 * 5 * precision * recall / (4 * precision + recall)
-
-
 def test_chrf_is_sacrebleus():
     streams = [[row[number] if number < len(row) else None for row in REFERENCES] for number in range(2)]
     expected = CHRF().corpus_score(PREDICTIONS, streams).score
     assert chrf(PREDICTIONS, REFERENCES) == {"chrf": pytest.approx(expected, abs=1e-4)}
-
-
-def test_chrf_is_that_of_its_definition():
-    pairs = [(prediction, row[0]) for prediction, row in zip(PREDICTIONS, REFERENCES, strict=True)]
-    assert chrf(*zip(*pairs, strict=True))["chrf"] == pytest.approx(naive_chrf(pairs), abs=1e-4)
 
 
 def test_sums_of_rows_have_the_scores_of_their_sentences():

@@ -1,6 +1,5 @@
 """The comparison of language models against a reading of the thesis's section 4.2.2, one prefix at a time."""
 
-import random
 import re
 import shutil
 from pathlib import Path
@@ -133,12 +132,6 @@ def test_predictions_do_not_see_later_tokens(language_models, kind):
     assert (after[7:] - before[7:]).abs().amax(-1).min() > 1e-3
 
 
-def test_first_token_is_judged_by_causal_models(language_models):
-    counts = {kind: len(acceptance(language_models[kind], TEXT, [50])[0]) for kind in KINDS}
-    tokens = {kind: len(language_models[kind].tokens(TEXT)) for kind in KINDS}
-    assert counts == {kind: number - (kind != "causal") for kind, number in tokens.items()}
-
-
 def test_tokenizer_without_padding(saved, language_models, tmp_path):
     language_model = load_language_model(copy_without(saved["masked"], "pad_token", tmp_path / "model"))
     assert language_model.tokenizer.pad_token_id is None
@@ -260,11 +253,3 @@ def test_text_too_short_to_judge_is_refused(language_models):
 def test_percentiles_have_a_range(language_models):
     with pytest.raises(ValueError, match=r"`percentiles` contains 100\.5, but must be from 0 to 100"):
         compare_language_models([language_models["causal"]], [("a", TEXT)], [50, 100.5], "random")
-
-
-@pytest.mark.thorough
-def test_long_texts_are_judged_in_seconds_each_token_once(language_models):
-    text = " ".join(random.Random(0).choices(LONG_TEXT.split(), k=600))
-    for language_model in language_models.values():
-        judged = len(language_model.tokens(text)) - (not language_model.judges_first_token)
-        assert len(acceptance(language_model, text, [50])[0]) == judged

@@ -69,14 +69,8 @@ def test_options_of_the_metric_hold_unless_compute_is_told_otherwise(cache):
 
 
 def test_metrics_can_be_combined(cache):
-    combined = evaluate.combine(
-        [
-            metric("rouge", rouge_mode="rouge155", **cache),
-            metric("bleu", **cache),
-            metric("novelty", **cache),
-            metric("support", **cache),
-        ]
-    )
+    others = [metric(name, **cache) for name in ("bleu", "novelty", "support")]
+    combined = evaluate.combine([metric("rouge", rouge_mode="rouge155", **cache), *others])
     expected = rouge(**TEXTS, rouge_mode="rouge155") | bleu_scores(*TEXTS.values())
     expected |= novelty(PREDICTIONS, SOURCES) | support(PREDICTIONS, SOURCES)
     assert combined.compute(**TEXTS, sources=SOURCES) == expected

@@ -34,17 +34,10 @@ def metaspace_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def bert_config(**changes) -> BertConfig:
-    settings = {
-        "vocab_size": 130,
-        "hidden_size": 16,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        "intermediate_size": 32,
-        "max_position_embeddings": POSITIONS,
-        # wide enough for predictions to depend on what was read
-        "initializer_range": 0.5,
-    }
-    return BertConfig(**{**settings, **changes})
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    # wide enough for predictions to depend on what was read
+    settings = {"vocab_size": 130, "max_position_embeddings": POSITIONS, "initializer_range": 0.5}
+    return BertConfig(**{**sizes, **settings, **changes})
 
 
 def save_language_model(kind: str, folder: Path, **bert_settings) -> str:

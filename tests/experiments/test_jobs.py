@@ -91,11 +91,3 @@ def test_failed_run_gives_its_own_reason_and_is_shown(settings, tmp_path, capsys
     assert failed.value.folder == job.folder
     assert capsys.readouterr().err == (job.folder / "log.txt").read_bytes().decode("utf-8")
     assert not job.is_finished
-
-
-def test_run_that_another_process_is_at_is_left_alone(settings, tmp_path):
-    job = Job(tmp_path / "job", settings)
-    job.folder.mkdir()
-    with FileLock(job.folder / ".run.lock"), pytest.raises(FolderInUse):
-        perform(job)
-    assert [path.name for path in job.folder.iterdir()] == [".run.lock"]

@@ -74,14 +74,8 @@ def make(tmp_path):
         {"row": "broken", "published": [32, None]},
         {"row": "others", "literature": "Somebody 2019", "published": [33, 1]},
     ]
-    read = table(
-        tmp_path,
-        measures=["rouge1", "perplexity"],
-        rows=rows,
-        baseline="DC",
-        notes=["A note."],
-        rouge={"byte_limit": 75},
-    )
+    about = {"measures": ["rouge1", "perplexity"], "baseline": "DC", "notes": ["A note."]}
+    read = table(tmp_path, rows=rows, **about, rouge={"byte_limit": 75})
     first, second, broken, others = read.rows
     outcomes = [
         Outcome(first, facts=FACTS, measures={"rouge1": equal_scores(20), "perplexity": equal_scores(34.5)}),

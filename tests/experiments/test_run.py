@@ -155,15 +155,6 @@ def test_untrained_rows_are_scored_on_the_same_documents(folder, rows):
     assert rows["LEAD-1"]["measures"]["rouge1"]["value"] == pytest.approx(expected)
 
 
-def test_rows_that_are_not_run_say_why(rows):
-    problems = {row: entry["problem"] for row, entry in rows.items() if entry["problem"] and not entry["failed"]}
-    assert problems == {
-        "others": "literature: Somebody 2019",
-        "without data": "its data are not public",
-        "to come": "the architecture nowhere does not exist yet",
-    }
-
-
 def test_failed_run_is_told_in_one_line_and_not_tried_for_every_row(tmp_path):
     rows = [{"row": "failing", **FAILING}, {"row": "failing with beams", **FAILING, "decoding": {"num_beams": 2}}]
     folder = tmp_path / "out"
@@ -276,14 +267,6 @@ def test_report_is_written_without_matplotlib_too(tmp_path, monkeypatch):
     assert not list(tmp_path.glob("*.png"))
 
 
-def test_data_set_that_cannot_be_reached_is_told_for_each_row(tmp_path):
-    (block,) = run_table(untrained(tmp_path), "full", {}, [], str(tmp_path))["datasets"]
-    assert block["documents"] is None
-    for row in block["rows"]:
-        assert "EdinburghNLP/xsum" in row["problem"]
-        assert len(row["problem"]) < 250
-
-
 def test_rows_of_another_data_set_are_left_out(tmp_path):
     data = write_data(tmp_path / "news")
     rows = [
@@ -365,22 +348,12 @@ def test_the_thesis_judges_the_texts_of_its_box(tmp_path):
     assert block["data"] == "tables/box_4_1"
 
 
-def test_language_model_that_is_not_there_is_told_in_its_rows(tmp_path):
-    for name in ("1", "2", "3"):
-        (tmp_path / f"{name}.txt").write_text(SENTENCES[0], encoding="utf-8")
-    table = judgements(tmp_path, "./nowhere")
-    (block,) = run_table(table, "small", {"texts": str(tmp_path)}, [], str(tmp_path / "out"))["datasets"]
-    assert all(row["problem"].startswith("./nowhere cannot be loaded as a language model") for row in block["rows"][:3])
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"scale": "huge"}, "`scale` is 'huge', but must be one of tiny, small, full"),
-        ({"name": "gdlf_44"}, r"unknown table gdlf_44; did you mean gdlf_4\?"),
         ({"data": {"xsun": "news"}}, r"--data xsun: made_up has no such data set; did you mean xsum\?; it has xsum"),
         ({"data": {"xsum": "nowhere"}}, "nowhere: there is no train.jsonl, but there must be exactly one file"),
-        ({"flags": ["--learning_rat", "1"]}, r"unknown flag --learning_rat; did you mean --learning_rate\?"),
     ],
 )
 def test_what_cannot_work_is_told_before_anything_starts(tmp_path, changes, message):

@@ -7,26 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from hf_summ import (
-    CopyTransformerConfig,
-    CopyTransformerForConditionalGeneration,
-    CopyTransformerProcessor,
-    DrgdConfig,
-    DrgdForConditionalGeneration,
-    DrgdProcessor,
-    GdlfConfig,
-    GdlfForConditionalGeneration,
-    GdlfProcessor,
-    HighlightTransformerConfig,
-    HighlightTransformerForConditionalGeneration,
-    HighlightTransformerProcessor,
-    PointerGeneratorConfig,
-    PointerGeneratorForConditionalGeneration,
-    PointerGeneratorProcessor,
-    SagCopyConfig,
-    SagCopyForConditionalGeneration,
-    SagCopyProcessor,
-)
+import hf_summ
 from hf_summ.models.configuration_base import SummarizationConfig
 
 # of every tiny model
@@ -119,26 +100,27 @@ class Architecture:
         return labels
 
 
+def classes(name: str) -> list[type]:
+    return [getattr(hf_summ, f"{name}{kind}") for kind in ("Config", "ForConditionalGeneration", "Processor")]
+
+
+# of a Transformer
+SIZES = {
+    **{"vocab_size": VOCAB_SIZE, "d_model": 16, "num_heads": 4, "ffn_dim": 32},
+    **{"encoder_layers": 2, "decoder_layers": 2},
+    **{"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0},
+}
+
 GDLF = Architecture(
-    GdlfConfig,
-    GdlfForConditionalGeneration,
-    GdlfProcessor,
+    *classes("Gdlf"),
     settings={
-        "vocab_size": VOCAB_SIZE,
-        "d_model": 16,
+        **{name: value for name, value in SIZES.items() if name != "activation_dropout"},
         "encoder_layers": 3,
-        "decoder_layers": 2,
         "encoder_kernel_sizes": [3, 5, 15],
         "decoder_kernel_sizes": [3, 7],
-        "num_heads": 4,
-        "ffn_dim": 32,
         "fusion_dim": 24,
-        "tags": "pos",
-        "tag_vocab_size": 9,
-        "dropout": 0.0,
-        "input_dropout": 0.0,
-        "attention_dropout": 0.0,
-        "kernel_dropout": 0.0,
+        **{"tags": "pos", "tag_vocab_size": 9},
+        **{"input_dropout": 0.0, "kernel_dropout": 0.0},
         # compiling would take longer than the test
         "conv_implementation": "chunked",
     },
@@ -156,43 +138,21 @@ GDLF_COPY = dataclasses.replace(
 )
 
 COPY_TRANSFORMER = Architecture(
-    CopyTransformerConfig,
-    CopyTransformerForConditionalGeneration,
-    CopyTransformerProcessor,
+    *classes("CopyTransformer"),
     settings={
-        "vocab_size": VOCAB_SIZE,
-        "d_model": 16,
-        "encoder_layers": 2,
-        "decoder_layers": 2,
-        "num_heads": 4,
-        "ffn_dim": 32,
-        "convolutional_attention": "2d",
-        "convolutional_layers": 1,
-        "window_size": 5,
+        **SIZES,
+        **{"convolutional_attention": "2d", "convolutional_layers": 1, "window_size": 5},
         # so large that it shows
         "layer_norm_eps": 0.01,
-        "dropout": 0.0,
-        "attention_dropout": 0.0,
-        "activation_dropout": 0.0,
-        "pad_token_id": 0,
-        "bos_token_id": 1,
-        "eos_token_id": 2,
-        "decoder_start_token_id": 1,
-        "mask_token_id": 3,
+        **{"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1, "mask_token_id": 3},
     },
     lora_modules=("q_proj", "v_proj", "token_shift.projection"),
 )
 
 TINY_BERT = {
-    "model_type": "bert",
-    "vocab_size": VOCAB_SIZE,
-    "hidden_size": 8,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 2,
-    "intermediate_size": 12,
-    "max_position_embeddings": 8,
-    "hidden_dropout_prob": 0.0,
-    "attention_probs_dropout_prob": 0.0,
+    **{"model_type": "bert", "vocab_size": VOCAB_SIZE, "hidden_size": 8, "intermediate_size": 12},
+    **{"num_hidden_layers": 4, "num_attention_heads": 2, "max_position_embeddings": 8},
+    **{"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
 }
 
 # an encoder on it, in windows shorter than the documents
@@ -200,21 +160,14 @@ ON_BERT = {"encoder_type": "bert_transformer", "bert_config": TINY_BERT, "bert_w
 
 # as far from the plain one as it goes: a network beside BERT, its windows shorter than the documents, BERT's words in
 # the decoder and shifted in the encoder, the mean over heads as copy distribution, layers normalized after their sums
-COPY_TRANSFORMER_BERT = Architecture(
-    CopyTransformerConfig,
-    CopyTransformerForConditionalGeneration,
-    CopyTransformerProcessor,
+COPY_TRANSFORMER_BERT = dataclasses.replace(
+    COPY_TRANSFORMER,
     settings={
         **COPY_TRANSFORMER.settings,
         **ON_BERT,
-        "copy_attention": "mean",
-        "norm": "post",
-        "label_smoothing": 0.1,
-        "side_layers": 1,
-        "decoder_embedding": "bert",
-        "token_shift": True,
+        **{"copy_attention": "mean", "norm": "post", "label_smoothing": 0.1, "side_layers": 1},
+        **{"decoder_embedding": "bert", "token_shift": True},
     },
-    lora_modules=("q_proj", "v_proj", "token_shift.projection"),
     variant="bert",
 )
 
@@ -223,9 +176,7 @@ COPY_TRANSFORMER_BERT_OUTPUT = dataclasses.replace(
     COPY_TRANSFORMER_BERT,
     settings={
         **COPY_TRANSFORMER_BERT.settings,
-        "decoder_embedding": "trained",
-        "output_embedding": "bert",
-        "train_bert": True,
+        **{"decoder_embedding": "trained", "output_embedding": "bert", "train_bert": True},
     },
     variant="bert-output",
 )
@@ -242,9 +193,7 @@ COPY_TRANSFORMER_BERT_MODULE = dataclasses.replace(
 )
 
 DRGD = Architecture(
-    DrgdConfig,
-    DrgdForConditionalGeneration,
-    DrgdProcessor,
+    *classes("Drgd"),
     settings={"vocab_size": VOCAB_SIZE, "embedding_size": 6, "hidden_size": 8, "latent_size": 5},
     lora_modules=("key_projection", "projection"),
     attention_heads=1,
@@ -257,37 +206,16 @@ DRGD_PRINTED = dataclasses.replace(
     DRGD,
     settings={
         **DRGD.settings,
-        "equations": "printed",
-        "reset_after": True,
-        "embedding_size": 8,
-        "tie_output": True,
-        "copy": True,
-        "label_smoothing": 0.1,
-        "free_bits": 0.01,
+        **{"equations": "printed", "reset_after": True, "embedding_size": 8, "tie_output": True},
+        **{"copy": True, "label_smoothing": 0.1, "free_bits": 0.01},
     },
     word_width=8,
     variant="printed",
 )
 
 HIGHLIGHT_TRANSFORMER = Architecture(
-    HighlightTransformerConfig,
-    HighlightTransformerForConditionalGeneration,
-    HighlightTransformerProcessor,
-    settings={
-        "vocab_size": VOCAB_SIZE,
-        "d_model": 16,
-        "encoder_layers": 2,
-        "decoder_layers": 2,
-        "num_heads": 4,
-        "ffn_dim": 32,
-        "lit_heads": [0, 3],
-        "lit_layers": [1],
-        "token_shift": True,
-        "layer_norm_eps": 0.01,
-        "dropout": 0.0,
-        "attention_dropout": 0.0,
-        "activation_dropout": 0.0,
-    },
+    *classes("HighlightTransformer"),
+    settings={**SIZES, **{"lit_heads": [0, 3], "lit_layers": [1], "token_shift": True, "layer_norm_eps": 0.01}},
     has_phrases=True,
     # of the sentences that the tests read
     processor_settings={"document_frequencies": {"ana lopez": 2, "new bridge": 3}, "fitted_examples": 5},
@@ -295,25 +223,12 @@ HIGHLIGHT_TRANSFORMER = Architecture(
 )
 
 SAGCOPY = Architecture(
-    SagCopyConfig,
-    SagCopyForConditionalGeneration,
-    SagCopyProcessor,
+    *classes("SagCopy"),
     settings={
-        "vocab_size": VOCAB_SIZE,
-        "d_model": 16,
-        "encoder_layers": 2,
-        "decoder_layers": 2,
-        "num_heads": 4,
-        "ffn_dim": 32,
+        **SIZES,
         "centrality": "indegree-2",
         "centrality_damping": 0.85,
-        "dropout": 0.0,
-        "attention_dropout": 0.0,
-        "activation_dropout": 0.0,
-        "pad_token_id": 0,
-        "bos_token_id": 1,
-        "eos_token_id": 2,
-        "decoder_start_token_id": 2,
+        **{"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2},
     },
     lora_modules=("q_proj", "v_proj", "token_shift.projection"),
 )
@@ -323,28 +238,17 @@ SAGCOPY_OUTDEGREE = dataclasses.replace(
     SAGCOPY,
     settings={
         **SAGCOPY.settings,
-        "centrality": "outdegree",
-        "guidance_sum": "documents",
-        "guidance_weight": 0.5,
-        "scale_embedding": False,
-        "output_bias": True,
-        "token_shift": True,
+        **{"centrality": "outdegree", "guidance_sum": "documents", "guidance_weight": 0.5},
+        **{"scale_embedding": False, "output_bias": True, "token_shift": True},
     },
-    lora_modules=("q_proj", "v_proj", "token_shift.projection"),
     variant="outdegree",
 )
 
 POINTER_GENERATOR = Architecture(
-    PointerGeneratorConfig,
-    PointerGeneratorForConditionalGeneration,
-    PointerGeneratorProcessor,
+    *classes("PointerGenerator"),
     settings={
-        "vocab_size": VOCAB_SIZE,
-        "embedding_size": 6,
-        "hidden_size": 8,
-        "coverage": True,
-        "recurrent_range": 0.5,
-        "init_std": 0.5,
+        **{"vocab_size": VOCAB_SIZE, "embedding_size": 6, "hidden_size": 8},
+        **{"coverage": True, "recurrent_range": 0.5, "init_std": 0.5},
     },
     lora_modules=("query_projection", "key_projection"),
     attention_heads=1,
@@ -353,17 +257,8 @@ POINTER_GENERATOR = Architecture(
 )
 
 ARCHITECTURES = [
-    GDLF,
-    GDLF_COPY,
-    COPY_TRANSFORMER,
-    COPY_TRANSFORMER_BERT,
-    COPY_TRANSFORMER_BERT_OUTPUT,
-    COPY_TRANSFORMER_BERT_MODULE,
-    DRGD,
-    DRGD_PRINTED,
-    HIGHLIGHT_TRANSFORMER,
-    POINTER_GENERATOR,
-    SAGCOPY,
+    *(GDLF, GDLF_COPY, COPY_TRANSFORMER, COPY_TRANSFORMER_BERT, COPY_TRANSFORMER_BERT_OUTPUT),
+    *(COPY_TRANSFORMER_BERT_MODULE, DRGD, DRGD_PRINTED, HIGHLIGHT_TRANSFORMER, POINTER_GENERATOR, SAGCOPY),
     SAGCOPY_OUTDEGREE,
 ]
 

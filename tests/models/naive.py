@@ -78,17 +78,40 @@ class NaiveModel:
             for kind, x in (("q", h), ("k", source), ("v", source))
         )
 
-    def attention(self, name, h, source, is_causal=False):
-        """Outputs (T, C), and each head's weights (H, T, S)."""
+    def attention(self, name, h, source, is_causal=False, shift=0.0, weigh=lambda head, scores: scores.softmax(-1)):
+        """Outputs (T, C), and each head's weights (H, T, S), of its scores and of keys that are shifted."""
         q, k, v = self.heads(name, h, source)
-        contexts, weights = [], []
+        k, contexts, weights = k + shift, [], []
         for head in range(self.config.num_heads):
             scores = q[:, head] @ k[:, head].T / math.sqrt(q.shape[-1])
             if is_causal:
                 scores = scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -torch.inf)
-            weights.append(scores.softmax(-1))
+            weights.append(weigh(head, scores))
             contexts.append(weights[-1] @ v[:, head])
         return self.linear(f"{name}.out_proj", torch.cat(contexts, dim=-1)), torch.stack(weights)
+
+    def layer(self, name, h, attend, *attend_to_source):
+        """A Transformer's layer, whose attention is given."""
+        for kind, compute in zip(("self", "cross"), (attend, *attend_to_source), strict=False):
+            h = self.sub_layer(f"{name}.{kind}_attention_norm", h, compute)
+        return self.sub_layer(f"{name}.feed_forward_norm", h, lambda s: self.feed_forward(f"{name}.feed_forward", s))
+
+    def decoder_layer(self, name, h, source, shift=0.0):
+        """Its output, and the context and each head's weights of its attention to the source."""
+        found = []
+
+        def attend_to_source(read):
+            found.extend(self.attention(f"{name}.cross_attention", read, source, shift=shift))
+            return found[0]
+
+        def attend(read):
+            return self.attention(f"{name}.self_attention", read, read, is_causal=True)[0]
+
+        return self.layer(name, h, attend, attend_to_source), *found
+
+    def mixture(self, generated, gate, weights, input_ids):
+        """log p(w) = log(p(copy) p_copy(w) + (1 - p(copy)) p_generated(w))."""
+        return (gate * torch.zeros_like(generated).index_add(1, input_ids, weights) + (1 - gate) * generated).log()
 
     def loss(self, inputs, labels):
         """docs/equations.md, section 0: smoothed over the vocabulary, divided by the target tokens."""

@@ -6,10 +6,12 @@ import datasets
 import numpy as np
 import pandas as pd
 import pytest
+from huggingface_hub.errors import StrictDataclassError
 from transformers import PreTrainedTokenizerFast
 
 from hf_summ.models.checks import FINITE, Range, check_integer, check_text, check_texts, check_tokenizer, is_number
 from hf_summ.models.processing_base import SummarizationProcessor
+from tests.models.architectures import ARCHITECTURES
 
 
 @pytest.mark.parametrize("texts", [[], ["a"], ("a", "b"), {"a"}, np.array(["a"]), pd.Series(["a", "b"])])
@@ -22,9 +24,7 @@ def test_several_texts_may_be_of_many_types(texts):
     ("texts", "message"),
     [
         ("a text", r"^`documents` must be a list, but is str: 'a text'$"),
-        (b"bytes", r"^`documents` must be a list, but is bytes: b'bytes'$"),
         (None, r"^`documents` must be a list, but is NoneType: None$"),
-        ({"a": "b"}, r"^`documents` must be a list, but is dict: "),
         (iter(["a"]), r"^`documents` must be a list, but is list_iterator: "),
         (["a", None], r"^`documents` must be strings, but row 1 is NoneType: None$"),
         # a missing text of pandas
@@ -49,9 +49,7 @@ def test_what_is_no_text_is_told():
         (10, ValueError, r"^`number` is 10, but must be at most 9, for the end token$"),
         (10**400, ValueError, r"^`number` is 1.000e\+400, but must be at most 9, for the end token$"),
         (2.0, TypeError, r"^`number` must be an integer, but is float: 2.0$"),
-        ("3", TypeError, r"^`number` must be an integer, but is str: '3'$"),
         (True, TypeError, r"^`number` must be an integer, but is bool: True$"),
-        (None, TypeError, r"^`number` must be an integer, but is NoneType: None$"),
     ],
 )
 def test_what_is_no_integer_in_range_is_told(value, error, message):
@@ -99,3 +97,13 @@ def test_ranges_say_what_a_number_must_be(allowed, words, problems):
     for number, problem in problems.items():
         assert allowed.problem(number) == problem
         assert (number in allowed) == (problem is None)
+
+
+@pytest.mark.parametrize("config_class", dict.fromkeys(architecture.config_class for architecture in ARCHITECTURES))
+def test_values_outside_the_rules_of_a_configuration_are_named(config_class):
+    for key in config_class.rules.keys() & config_class.__dataclass_fields__.keys():
+        allowed = config_class.rules[key]
+        value = "other" if isinstance(allowed, tuple) else type(getattr(config_class(), key) or 0)(allowed.least - 1)
+        with pytest.raises(StrictDataclassError) as error:
+            config_class(**{key: value})
+        assert str(error.value.__cause__).startswith(f"`{key}` is {value!r}, but must be ")

@@ -56,8 +56,7 @@ class NaiveCopyTransformer(NaiveModel):
                 return self.convolutional_attention(f"{name}.self_attention", read)
             return self.attention(f"{name}.self_attention", read, read)[0]
 
-        s = self.sub_layer(f"{name}.self_attention_norm", h, attend)
-        return self.sub_layer(f"{name}.feed_forward_norm", s, lambda s: self.feed_forward(f"{name}.feed_forward", s))
+        return self.layer(name, h, attend)
 
     def bert_states(self, input_ids):
         """Sections 4.2.3 and 4.2.4: windows one by one, overlaps averaged, the last hidden states side by side."""
@@ -83,15 +82,8 @@ class NaiveCopyTransformer(NaiveModel):
         """BERT's words, positions and first type, then its LayerNorm; nothing of the Transformer's own input."""
         is_own = self.config.encoder_type == "transformer"
         name = "model.decoder.input_layer" if is_own else "model.encoder.bert.bert"
-        positions, types, scale, shift = (
-            self.weights[f"{name}.embeddings.{weight}"]
-            for weight in (
-                "position_embeddings.weight",
-                "token_type_embeddings.weight",
-                "LayerNorm.weight",
-                "LayerNorm.bias",
-            )
-        )
+        names = ("position_embeddings.weight", "token_type_embeddings.weight", "LayerNorm.weight", "LayerNorm.bias")
+        positions, types, scale, shift = (self.weights[f"{name}.embeddings.{weight}"] for weight in names)
         h = self.bert_words()[ids] + positions[: len(ids)] + types[0]
         centered = h - h.mean(-1, keepdim=True)
         return scale * centered / (centered.square().mean(-1, keepdim=True) + 1e-12).sqrt() + shift
@@ -122,24 +114,6 @@ class NaiveCopyTransformer(NaiveModel):
             h = self.encoder_layer(index, h)
         return self.top("model.encoder", h)
 
-    def decoder_layer(self, name, h, source):
-        """Its output, and each head's weights of its attention to the source."""
-        weights = []
-
-        def attend(read):
-            attended, found = self.attention(f"{name}.cross_attention", read, source)
-            weights.append(found)
-            return attended
-
-        s = self.sub_layer(
-            f"{name}.self_attention_norm",
-            h,
-            lambda read: self.attention(f"{name}.self_attention", read, read, is_causal=True)[0],
-        )
-        s = self.sub_layer(f"{name}.cross_attention_norm", s, attend)
-        h = self.sub_layer(f"{name}.feed_forward_norm", s, lambda s: self.feed_forward(f"{name}.feed_forward", s))
-        return h, weights[0]
-
     def log_probs(self, decoder_input_ids, input_ids):
         config, source = self.config, self.encode(input_ids)
         if config.decoder_embedding == "bert":
@@ -150,7 +124,7 @@ class NaiveCopyTransformer(NaiveModel):
         else:
             h = self.embed(self.weights["model.shared.weight"][decoder_input_ids])
         for index in range(config.decoder_layers):
-            h, weights = self.decoder_layer(f"model.decoder.layers.{index}", h, source)
+            h, _, weights = self.decoder_layer(f"model.decoder.layers.{index}", h, source)
         h = self.top("model.decoder", h)
         if config.output_embedding == "bert":
             words = self.bert_words() @ self.weights["output_map.weight"]
@@ -166,14 +140,12 @@ class NaiveCopyTransformer(NaiveModel):
         else:
             weights = weights[0] if config.copy_attention == "first_head" else weights.mean(0)
         gate = self.linear("copy_gate", h).sigmoid()
-        copied = torch.zeros_like(generated)
-        for position, token in enumerate(input_ids.tolist()):
-            copied[:, token] += weights[:, position]
-        return (gate * copied + (1 - gate) * generated).log()
+        return self.mixture(generated, gate, weights, input_ids)
 
 
 PLAIN = {"convolutional_attention": "none"}
 ON_PLAIN_BERT = {**ON_BERT, **PLAIN}
+TRAINED_BERT = {**ON_PLAIN_BERT, "train_bert": True}
 BERT_ALONE = {**ON_PLAIN_BERT, "encoder_type": "bert"}
 BERT_IN_DECODER = {**PLAIN, "decoder_embedding": "bert", "bert_config": TINY_BERT}
 VARIANTS = {
@@ -190,28 +162,20 @@ VARIANTS = {
     "BERT alone": {**BERT_ALONE, "copy": False},
     "BERT with ReLU": {**BERT_ALONE, "bert_reduction": "relu"},
     "BERT in both": {**ON_PLAIN_BERT, "decoder_embedding": "bert"},
-    "trained BERT": {**ON_PLAIN_BERT, "train_bert": True, "decoder_embedding": "bert"},
+    "trained BERT": {**TRAINED_BERT, "decoder_embedding": "bert"},
     "stacking": {**ON_BERT, "convolutional_attention": "2d"},
     "post-norm concatenation": {**ON_BERT, "convolutional_attention": "2d", "side_layers": 1, "norm": "post"},
     "concatenation": {**ON_BERT, "convolutional_attention": "2d", "side_layers": 1},
     "plain concatenation": {**ON_PLAIN_BERT, "side_layers": 1, "decoder_embedding": "bert"},
     "token shift": {**PLAIN, "token_shift": True},
     "token shift on BERT": {**BERT_ALONE, "token_shift": True},
-    "token shift on trained BERT": {
-        **ON_PLAIN_BERT,
-        **{"train_bert": True, "bert_reduction": "relu", "side_layers": 1, "token_shift": True},
-    },
+    "token shift on trained BERT": {**TRAINED_BERT, "bert_reduction": "relu", "side_layers": 1, "token_shift": True},
     "BERT in the decoder": BERT_IN_DECODER,
     "BERT's module in the decoder": {**BERT_IN_DECODER, "decoder_embedding": "bert_module"},
     "BERT's module in both": {**ON_PLAIN_BERT, "decoder_embedding": "bert_module", "bert_layers": 2},
-    "trained module in both": {
-        **ON_PLAIN_BERT,
-        "decoder_embedding": "bert_module",
-        "train_bert": True,
-        "bert_layers": 1,
-    },
+    "trained module in both": {**TRAINED_BERT, "decoder_embedding": "bert_module", "bert_layers": 1},
     "BERT's words in the output": {**BERT_ALONE, "output_embedding": "bert"},
-    "trained words in the output": {**ON_PLAIN_BERT, "output_embedding": "bert", "train_bert": True},
+    "trained words in the output": {**TRAINED_BERT, "output_embedding": "bert"},
     "BERT in decoder and output, no copying": {**BERT_IN_DECODER, "output_embedding": "bert", "copy": False},
     "trained words in decoder and output": {**BERT_IN_DECODER, "output_embedding": "bert", "train_bert": True},
 }
@@ -332,6 +296,15 @@ def test_words_in_the_output_are_stored_once_and_frozen(variant, bert_folder, tm
         (name,) = [name for name, value in candidate.named_parameters() if value is candidate.lm_head.weight]
         assert name in bert_parameters(candidate)
         assert not candidate.lm_head.weight.requires_grad
+
+
+def test_asking_the_model_for_hidden_states_changes_nothing():
+    model, inputs = COPY_TRANSFORMER_BERT.model(), COPY_TRANSFORMER_BERT.inputs()
+    labels = COPY_TRANSFORMER_BERT.labels()
+    expected = model(**inputs, labels=labels).logits
+    # transformers' hooks, which BERT has by now, are put in again with those of the model around it
+    assert len(model(**inputs, labels=labels, output_hidden_states=True).encoder_hidden_states) >= 2
+    torch.testing.assert_close(model(**inputs, labels=labels).logits, expected)
 
 
 def test_trainable_bert_learns(bert_folder):

@@ -113,11 +113,8 @@ def test_conditioning_leaves_alone_what_other_processors_forbid(conditioned):
 @pytest.mark.parametrize(
     "keys",
     [
-        {"lm_rejected_factor": 1.5},
-        {"lm_rejected_factor": 0.0},
-        {"lm_accepted_factor": 0.5},
-        {"lm_rejected_factor": 0.5, "lm_percentile": 100},
-        {"lm_rejected_factor": 0.5, "lm_top_tokens": 0},
+        *({"lm_rejected_factor": 1.5}, {"lm_rejected_factor": 0.0}, {"lm_accepted_factor": 0.5}),
+        *({"lm_rejected_factor": 0.5, name: value} for name, value in (("lm_percentile", 100), ("lm_top_tokens", 0))),
     ],
     ids=str,
 )

@@ -220,11 +220,6 @@ def test_long_document_needs_no_position_limit():
         ({"decoder_layers": 2}, "has 6 kernel sizes .* `decoder_layers` is 2"),
         ({"decoder_kernel_sizes": [3, 7, 15, 31, 31, 4]}, "contains 4, but must be odd and positive"),
         ({"num_heads": 7}, r"`d_model` \(256\) must be a multiple of `num_heads` \(7\)"),
-        ({"gating": "lstm"}, "`gating` is 'lstm', but must be one of none, relu"),
-        ({"layer_fusion": "sum"}, "`layer_fusion` is 'sum'"),
-        ({"tags": "POS"}, "`tags` is 'POS'"),
-        ({"conv_implementation": "cuda"}, "`conv_implementation` is 'cuda'"),
-        ({"dropout": 1.5}, "`dropout` is 1.5"),
         ({"d_model": "wide"}, "d_model"),
     ],
 )

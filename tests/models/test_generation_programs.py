@@ -3,6 +3,7 @@
 These restate docs/equations.md, section 0.
 """
 
+import functools
 import math
 import random
 import re
@@ -129,34 +130,21 @@ def test_texts_are_those_of_the_program(program, seed):
     alpha, offset = draw.choice([0.0, 0.6, 2.0]), draw.choice([5.0, 9.0])
     # of several, fairseq drops others among those that end together, and DRGD's program writes one
     wanted = draw.randint(1, beams) if program is opennmt else 1
-    rule = (
-        {"early_stopping": True, "forced_eos_token_id": END}
-        if program is fairseq
-        else {"beam_stopping": program.__name__}
-    )
-    found = texts_of(
-        seed,
-        **rule,
-        num_beams=beams,
-        min_new_tokens=least,
-        max_new_tokens=longest,
-        no_repeat_ngram_size=size,
-        ngram_blocking="beam",
-        gnmt_length_penalty=alpha,
-        gnmt_length_offset=offset,
-        num_return_sequences=wanted,
-    )
+    settings = {"num_beams": beams, "num_return_sequences": wanted, "min_new_tokens": least, "max_new_tokens": longest}
+    settings |= {"no_repeat_ngram_size": size, "ngram_blocking": "beam"}
+    settings |= {"gnmt_length_penalty": alpha, "gnmt_length_offset": offset}
+    if program is fairseq:
+        settings |= {"early_stopping": True, "forced_eos_token_id": END}
+    else:
+        settings["beam_stopping"] = program.__name__
     table = TableScores(seed)
-    for document, texts in enumerate(found):
-        expected = program(
-            lambda text, document=document: table.after(document, text),
-            beams,
-            least,
-            longest,
-            size,
-            lambda length: math.pow((offset + length) / (offset + 1), alpha),
-            wanted,
-        )
+
+    def penalty(length):
+        return math.pow((offset + length) / (offset + 1), alpha)
+
+    for document, texts in enumerate(texts_of(seed, **settings)):
+        after = functools.partial(table.after, document)
+        expected = program(after, beams, least, longest, size, penalty, wanted)
         expected = [text for _, text in expected[:wanted]]
         assert texts[: len(expected)] == expected
 

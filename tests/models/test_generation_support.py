@@ -83,14 +83,8 @@ def test_best_beams_by_score_and_support_are_returned(written, weight):
         [SupportInSource(documents[row // 4])(text) for row, text in enumerate(texts)]
     )
     order = scores.view(-1, 4).argsort(descending=True) + 4 * torch.arange(len(documents))[:, None]
-    ranked = model.generate(
-        **inputs,
-        **settings,
-        num_return_sequences=2,
-        support_weight=weight,
-        return_dict_in_generate=True,
-        output_scores=True,
-    )
+    scored = {"num_return_sequences": 2, "return_dict_in_generate": True, "output_scores": True}
+    ranked = model.generate(**inputs, **settings, **scored, support_weight=weight)
     first_two = order[:, :2].reshape(-1)
     torch.testing.assert_close(ranked.sequences_scores, scores[first_two])
     length = ranked.sequences.shape[1]

@@ -16,12 +16,8 @@ from tests.models.architectures import DRGD, DRGD_PRINTED, build_with_processor
 # half of each text is unknown: names and rare words
 KNOWN = ["the bridge over the river, and the old town on monday. it cost euros", "桥，河上的大 the new"]
 DOCUMENTS = [
-    SENTENCES[0],
-    "Critics: the council promised (Ana Lopez) a report.",
-    "桥 iPhone6s，大 Mayor Lopez！龘河",
-    "Quay",
-    "河",
-    "",
+    *(SENTENCES[0], "Critics: the council promised (Ana Lopez) a report.", "桥 iPhone6s，大 Mayor Lopez！龘河"),
+    *("Quay", "河", ""),
 ]
 
 

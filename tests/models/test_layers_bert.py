@@ -2,18 +2,7 @@
 
 import pytest
 import torch
-from torch import nn
-from transformers import (
-    AutoModel,
-    BertConfig,
-    DistilBertConfig,
-    ModernBertConfig,
-    PreTrainedConfig,
-    PreTrainedModel,
-    RobertaConfig,
-)
-from transformers.modeling_outputs import BaseModelOutput
-from transformers.utils.output_capturing import capture_outputs
+from transformers import AutoModel, BertConfig, DistilBertConfig, ModernBertConfig, RobertaConfig
 
 from benchmarks.measuring import peak_mebibytes
 from hf_summ.models.layers_copy_transformer import BertInputLayer, BertWindows, window_starts, word_embeddings_name
@@ -144,76 +133,6 @@ def test_trainable_bert_drops_out_in_training_alone():
     input_ids, mask = documents([13, 3])
     assert not torch.equal(module.train()(input_ids, mask), module(input_ids, mask))
     torch.testing.assert_close(module.eval()(input_ids, mask), module(input_ids, mask), rtol=0, atol=0)
-
-
-class HolderConfig(PreTrainedConfig):
-    model_type = "bert_windows_holder"
-
-
-class Holder(PreTrainedModel):
-    """A model with a BERT inside, as transformers saves and loads it."""
-
-    config_class = HolderConfig
-    _can_record_outputs = {"hidden_states": nn.Linear}
-    trainable = False
-
-    def __init__(self, config):
-        super().__init__(config)
-        self.windows = BertWindows(AutoModel.from_config(CONFIGS["bert"]), WINDOW, STRIDE, self.trainable)
-        self.head = nn.Linear(4 * 12, 3)
-        self.post_init()
-
-    @capture_outputs
-    def forward(self, input_ids, attention_mask=None, **kwargs):
-        return BaseModelOutput(last_hidden_state=self.head(self.windows(input_ids, attention_mask)))
-
-
-class TrainableHolder(Holder):
-    trainable = True
-
-
-def saved_and_loaded(model, folder):
-    model.save_pretrained(folder)
-    return type(model).from_pretrained(folder)
-
-
-@pytest.mark.parametrize("loaded", [False, True], ids=["fresh", "loaded"])
-def test_frozen_bert_stays_frozen_in_training(loaded, tmp_path):
-    model = Holder(HolderConfig())
-    if loaded:
-        model = saved_and_loaded(model, tmp_path)
-    assert not any(parameter.requires_grad for parameter in model.windows.parameters())
-    model.train()
-    assert not any(module.training for module in model.windows.modules())
-    assert not any(parameter.requires_grad for parameter in model.windows.parameters())
-    assert model.head.training
-    input_ids, mask = documents([13, 3])
-    assert not model.windows(input_ids, mask).requires_grad
-    # two calls are equal: nothing is dropped out
-    first, second = (model(input_ids, mask).last_hidden_state for _ in range(2))
-    torch.testing.assert_close(second, first, rtol=0, atol=0)
-    first.sum().backward()
-    learning = {name for name, parameter in model.named_parameters() if parameter.grad is not None}
-    assert learning == {"head.weight", "head.bias"}
-
-
-@pytest.mark.parametrize("holder", [Holder, TrainableHolder])
-def test_loaded_bert_computes_the_same(holder, tmp_path):
-    model = holder(HolderConfig()).eval()
-    loaded = saved_and_loaded(model, tmp_path)
-    input_ids, mask = documents([13, 3])
-    expected, actual = (module(input_ids, mask).last_hidden_state for module in (model, loaded))
-    torch.testing.assert_close(actual, expected, rtol=0, atol=0)
-    assert all(parameter.requires_grad == holder.trainable for parameter in loaded.windows.parameters())
-
-
-def test_asking_the_model_around_it_for_hidden_states_changes_nothing():
-    model = Holder(HolderConfig()).eval()
-    input_ids, mask = documents([13, 3])
-    before = model.windows(input_ids, mask)
-    # transformers' hooks, which BERT has by now, are put in again with those of the model around it
-    assert len(model(input_ids, mask, output_hidden_states=True).hidden_states) == 2
-    torch.testing.assert_close(model.windows(input_ids, mask), before, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta"])

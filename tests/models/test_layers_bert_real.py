@@ -21,18 +21,9 @@ def processor():
 @pytest.fixture(scope="module")
 def model(processor):
     torch.manual_seed(0)
-    config = CopyTransformerConfig(
-        d_model=32,
-        encoder_layers=1,
-        decoder_layers=1,
-        num_heads=4,
-        ffn_dim=64,
-        dropout=0.0,
-        attention_dropout=0.0,
-        encoder_type="bert_transformer",
-        decoder_embedding="bert",
-        bert_name=FOLDER,
-    )
+    sizes = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "num_heads": 4, "ffn_dim": 64}
+    bert = {"encoder_type": "bert_transformer", "decoder_embedding": "bert", "bert_name": FOLDER}
+    config = CopyTransformerConfig(**sizes, **bert, dropout=0.0, attention_dropout=0.0)
     config.read_pretrained_parts()
     processor.align(config)
     model = CopyTransformerForConditionalGeneration(config)

@@ -7,11 +7,7 @@ import sys
 import pytest
 import torch
 
-from hf_summ.models.layers_gdlf import (
-    DynamicConvolution,
-    compiled_dynamic_convolution,
-    dynamic_convolution,
-)
+from hf_summ.models.layers_gdlf import DynamicConvolution, compiled_dynamic_convolution, dynamic_convolution
 from hf_summ.models.modeling_base import DecoderStateLayer
 from tests.models.naive import assert_equals_with_gradients, naive_convolution
 

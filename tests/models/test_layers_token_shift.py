@@ -39,18 +39,6 @@ def test_layer_equals_its_naive_twin(d_model):
     assert not layer(embeddings[:, :1]).any()
 
 
-@pytest.mark.parametrize("architecture", ALL, ids=lambda architecture: architecture.name)
-def test_a_matrix_of_zeros_changes_nothing(architecture):
-    shifted, plain = architecture.model(token_shift=True), architecture.model(token_shift=False)
-    left = plain.load_state_dict(shifted.state_dict(), strict=False)
-    assert left.unexpected_keys == ["model.encoder.token_shift.projection.weight"]
-    inputs, labels = architecture.inputs(), architecture.labels()
-    expected = plain(**inputs, labels=labels)
-    assert not torch.allclose(shifted(**inputs, labels=labels).loss, expected.loss)
-    shifted.model.encoder.token_shift.projection.weight.data.zero_()
-    torch.testing.assert_close(shifted(**inputs, labels=labels).logits, expected.logits, rtol=0, atol=0)
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("architecture", ALL, ids=lambda architecture: architecture.name)

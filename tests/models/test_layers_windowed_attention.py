@@ -148,19 +148,6 @@ def test_memory_is_linear_in_the_length():
     assert 0 < peak(2048) < 4.5 * peak(512)
 
 
-def test_layer_equals_the_naive_attention_of_its_projections():
-    layer = ConvolutionalSelfAttention(None, 12, 3, 0.0, window_size=5, head_window_size=3, circular=True).double()
-    hidden_states = torch.randn(2, 14, 12, dtype=torch.float64)
-    mask = prefix_mask([14, 6], 14)
-    projected = (
-        projection(hidden_states).view(2, 14, 3, 4).transpose(1, 2)
-        for projection in (layer.q_proj, layer.k_proj, layer.v_proj)
-    )
-    context = naive_attention(*projected, 5, 3, True, padding_mask=mask)
-    expected = layer.out_proj(context.transpose(1, 2).reshape(2, 14, 12))
-    torch.testing.assert_close(layer(hidden_states, mask[:, None, None])[0], expected)
-
-
 def test_layer_drops_out_in_training_alone():
     layer = ConvolutionalSelfAttention(None, 4, 2, 0.5, window_size=3, head_window_size=1, circular=False)
     hidden_states = torch.randn(1, 8, 4)

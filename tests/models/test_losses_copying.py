@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from hf_summ.models.layers_copying import copy_log_probs
-from hf_summ.models.losses import copy_cross_entropy, smoothed_cross_entropy
+from hf_summ.models.losses import copy_cross_entropy
 
 VOCABULARY, WIDTH, TARGET, SOURCE = 17, 6, 5, 8
 NAMES = ("hidden", "weight", "bias", "gate_logits", "copy_attention")
@@ -94,35 +93,16 @@ def test_loss_and_gradients_equal_the_naive_ones(copying, smoothing):
     assert_equals_naive(tensors if copying else without_copying(tensors), source_ids, labels, smoothing)
 
 
-# 12 rows have labels: chunks of one row, uneven ones, all rows, and more than there are
-@pytest.mark.parametrize("chunk_rows", [1, 5, 12, 100])
-def test_chunks_do_not_change_the_loss(chunk_rows):
-    assert_equals_naive(*make(), chunk_rows=chunk_rows)
-
-
-@pytest.mark.parametrize("items", [7, torch.tensor(7)])
-def test_divided_by_the_items_of_all_accumulated_batches(items):
-    assert_equals_naive(*make(), num_items_in_batch=items)
-
-
-def test_without_a_bias():
+# 12 rows have labels: chunks of one row, uneven ones, all rows, and more than there are; the loss may be divided by the
+# items of all accumulated batches
+@pytest.mark.parametrize(
+    "options", [*({"chunk_rows": rows} for rows in (1, 5, 12, 100)), {"num_items_in_batch": torch.tensor(7)}], ids=str
+)
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_loss_and_gradients_in_chunks_equal_the_naive_ones(options, has_bias):
     tensors, source_ids, labels = make()
-    assert_equals_naive({**tensors, "bias": None}, source_ids, labels)
-
-
-def test_equals_the_loss_of_the_log_probabilities():
-    tensors, source_ids, labels = make()
-    # that loss normalizes once more, so the two differ for an attention that does not add up to one
-    scores = tensors["copy_attention"].detach().log().requires_grad_()
-    wanted = {**tensors, "copy_attention": scores}
-    hidden, weight, bias, gate_logits, _ = tensors.values()
-    log_probs = copy_log_probs(hidden @ weight.T + bias, gate_logits, scores.softmax(-1), source_ids)
-    expected_loss, expected_nll = smoothed_cross_entropy(log_probs, labels, 0.1)
-    loss, nll = fused({**tensors, "copy_attention": scores.softmax(-1)}, source_ids, labels)
-    torch.testing.assert_close(loss, expected_loss)
-    torch.testing.assert_close(nll, expected_nll)
-    actual, expected = (gradients_of(value, wanted) for value in (loss, expected_loss))
-    assert_same_gradients(actual, expected, rtol=1e-5, atol=1e-6)
+    tensors = tensors if has_bias else {**tensors, "bias": None}
+    assert_equals_naive(tensors, source_ids, labels, **options)
 
 
 @pytest.mark.parametrize("frozen", NAMES)

@@ -30,17 +30,9 @@ def folder(tiny_tokenizer, tmp_path_factory):
     """A T5 whose generation config says nothing of length and beams, as those of the Hub."""
     folder = tmp_path_factory.mktemp("t5")
     torch.manual_seed(0)
-    config = T5Config(
-        vocab_size=len(tiny_tokenizer),
-        d_model=16,
-        d_kv=8,
-        d_ff=16,
-        num_layers=1,
-        num_heads=2,
-        pad_token_id=tiny_tokenizer.pad_token_id,
-        eos_token_id=tiny_tokenizer.eos_token_id,
-        decoder_start_token_id=tiny_tokenizer.pad_token_id,
-    )
+    sizes = {"vocab_size": len(tiny_tokenizer), "d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2}
+    special = {"pad_token_id": tiny_tokenizer.pad_token_id, "eos_token_id": tiny_tokenizer.eos_token_id}
+    config = T5Config(**sizes, **special, decoder_start_token_id=tiny_tokenizer.pad_token_id)
     model = T5ForConditionalGeneration(config)
     for parameter in model.parameters():
         # an untrained T5 writes one word again and again
@@ -320,15 +312,8 @@ def test_row_output_dictionary(summarizer):
     ("settings", "message"),
     [
         ({"num_beams": 0}, "`num_beams` is 0, but must be an integer of at least 1"),
-        ({"num_beams": "2"}, "`num_beams` is '2', but must be an integer of at least 1"),
-        ({"num_return_sequences": 0}, "`num_return_sequences` is 0, but must be an integer of at least 1"),
         ({"max_length": 0}, "`max_length` is 0, but must be an integer of at least 2"),
-        ({"max_new_tokens": -3}, "`max_new_tokens` is -3, but must be an integer of at least 1"),
-        ({"max_new_tokens": 2.5}, "`max_new_tokens` is 2.5, but must be an integer of at least 1"),
         ({"length_penalty": 1e4}, "`length_penalty` is 10000.0, too large for a summary's length: lower it"),
-        ({"length_penalty": float("inf")}, "`length_penalty` is inf, but must be a finite number"),
-        ({"max_new_tokens": 10**30}, "`max_new_tokens` is 1000000000000000000000000000000, but must be at most"),
-        ({"repetition_penalty": 0.0}, "`repetition_penalty` is 0.0, but must be a number from 0.0001 to 10000"),
         ({"batch_size": 0}, "`batch_size` is 0, but must be at least 1"),
         ({"truncation": "most"}, "`truncation` is 'most', but must be a bool or one of only_first, only_second"),
         ({"stop_sequence": ""}, "`stop_sequence` is empty: give a text that ends summaries"),
@@ -346,9 +331,7 @@ def test_row_numbers(summarizer, settings, message):
     [
         ("a", {"generation_config": {"num_beams": 2}}, "`generation_config` must be a GenerationConfig, but is dict"),
         ("a", {"stop_sequence": 3}, "`stop_sequence` must be a list, but is int: 3"),
-        (["a"], {"batch_size": "2"}, "`batch_size` must be an integer, but is str: '2'"),
         (["a"], {"phrases": 3}, "`phrases` must be a list, with an entry for each of 1 documents: 3"),
-        (["a"], {"phrases": {"a": 1.0}}, "`phrases` must be a list, with an entry for each of 1 documents: {'a': 1.0}"),
         ([[["a"]]], {}, r"a document must be a string, but is list: \['a'\]"),
         (["a", ["b", None]], {}, "a document must be a string, but is NoneType: None"),
     ],

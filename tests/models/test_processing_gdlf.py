@@ -232,12 +232,6 @@ def test_awkward_documents_are_read(kind, tiny_tokenizer):
     assert processor.pad_token_id not in encoded["input_ids"]
 
 
-@pytest.mark.thorough
-def test_hundred_thousand_words_are_cut_quickly(tiny_tokenizer):
-    processor = GdlfProcessor(tiny_tokenizer)
-    assert len(processor("The bridge cost 12 million. " * 20000)["input_ids"]) == 500
-
-
 def test_unknown_tag_names_itself_and_the_remedy(tiny_tokenizer):
     processor = GdlfProcessor(tiny_tokenizer, tag_vocabulary=["NN", "DT"])
     with pytest.raises(ValueError, match=r"the tag '.+', which is not in the processor's `tag_vocabulary`"):
@@ -311,11 +305,6 @@ def test_settings_of_the_wrong_type_are_named(tiny_tokenizer):
         GdlfProcessor(tiny_tokenizer, tagger=3)
     with pytest.raises(TypeError, match=r"^`tag_vocabulary` must be a list, but is str: 'NN'$"):
         GdlfProcessor(tiny_tokenizer, tag_vocabulary="NN")
-
-
-def test_generators_are_refused_rather_than_read_in_part(tiny_tokenizer):
-    with pytest.raises(TypeError, match=r"^`text` must be a list, but is generator: "):
-        GdlfProcessor(tiny_tokenizer, tags="none")(text for text in SENTENCES)
 
 
 def test_padding_needs_a_length_and_room(tiny_tokenizer):

@@ -169,8 +169,6 @@ def test_users_phrases_of_chinese_need_no_spaces():
     ("phrases", "error", "message"),
     [
         ({"a": math.nan}, ValueError, "a phrase must be text with a finite value, but there is 'a': nan"),
-        ({"a": -math.inf}, ValueError, "a phrase must be text with a finite value, but there is 'a': -inf"),
-        ({"a": "b"}, ValueError, "a phrase must be text with a finite value, but there is 'a': 'b'"),
         ({3: 1.0}, ValueError, "a phrase must be text with a finite value, but there is 3: 1.0"),
         ([" "], ValueError, "a phrase must be text with a finite value, but there is ' ': 1.0"),
         ("a", ValueError, "`phrases` must be JSON such as {\"TEXT\": VALUE}, but is 'a'"),

@@ -45,28 +45,15 @@ class NaiveSagCopy(NaiveModel):
         h = self.read("model.decoder", words)
         for layer in range(config.decoder_layers):
             name = f"model.decoder.layers.{layer}"
-            h = self.sub_layer(
-                f"{name}.self_attention_norm",
-                h,
-                lambda x, n=name: self.attention(f"{n}.self_attention", x, x, is_causal=True)[0],
-            )
             is_guided = self.central is not None and layer == config.decoder_layers - 1
-            context, self.copied = self.attend(
-                f"{name}.cross_attention", h, e, len(input_ids) * self.central if is_guided else None
-            )
-            h = self.norm(f"{name}.cross_attention_norm", h + context)
-            h = self.sub_layer(
-                f"{name}.feed_forward_norm", h, lambda x, n=name: self.feed_forward(f"{n}.feed_forward", x)
-            )
+            h, context, weights = self.decoder_layer(name, h, e, self.shift(name) if is_guided else 0.0)
+            self.copied = weights.mean(0)
         scores = h @ self.weights["model.shared.weight"].T
         p = (scores + self.weights.get("lm_head.bias", 0)).softmax(-1)
         if not config.copy:
             return p.log()
         gate = torch.sigmoid(self.linear("model.decoder.copy_gate", torch.cat((context, h, words), dim=-1)))
-        copied = torch.zeros_like(p)
-        for position, token in enumerate(input_ids.tolist()):
-            copied[:, token] = copied[:, token] + self.copied[:, position]
-        return ((1 - gate) * p + gate * copied).log()
+        return self.mixture(p, gate, self.copied, input_ids)
 
     def encode(self, input_ids):
         h = self.read("model.encoder", self.source_words(input_ids))
@@ -74,10 +61,7 @@ class NaiveSagCopy(NaiveModel):
         for layer in range(self.config.encoder_layers):
             name = f"model.encoder.layers.{layer}"
             outputs, weights = self.attention(f"{name}.self_attention", h, h)
-            h = self.norm(f"{name}.self_attention_norm", h + outputs)
-            h = self.sub_layer(
-                f"{name}.feed_forward_norm", h, lambda x, n=name: self.feed_forward(f"{n}.feed_forward", x)
-            )
+            h = self.layer(name, h, lambda h, outputs=outputs: outputs)
         return h, None if self.config.centrality == "none" else weights.mean(0)
 
     def read(self, side, words):
@@ -96,17 +80,10 @@ class NaiveSagCopy(NaiveModel):
             return super().feed_forward(name, s)
         return self.linear(f"{name}.outer", gelu(self.linear(f"{name}.inner", s)))
 
-    def attend(self, name, x, source, scores):
-        """The context of all heads and their mean weights (T, S); with scores, equation 17."""
-        q, k, v = self.heads(name, x, source)
-        if scores is not None:
-            shift = self.weights[f"{name}.centrality_weight"].unflatten(-1, (self.config.num_heads, -1))
-            k = torch.stack([k[i] + shift * scores[i] for i in range(len(scores))])
-        contexts, weights = [], []
-        for head in range(self.config.num_heads):
-            weights.append((q[:, head] @ k[:, head].T / math.sqrt(q.shape[-1])).softmax(-1))
-            contexts.append(weights[-1] @ v[:, head])
-        return self.linear(f"{name}.out_proj", torch.cat(contexts, dim=-1)), torch.stack(weights).mean(0)
+    def shift(self, name):
+        """What equation 17 adds to the keys, (S, heads, width of a head)."""
+        shift = self.weights[f"{name}.cross_attention.centrality_weight"].unflatten(-1, (self.config.num_heads, -1))
+        return len(self.central) * self.central[:, None, None] * shift
 
     def loss(self, inputs, labels):
         """Equation 18, for each document."""
@@ -290,16 +267,8 @@ def test_text_longer_than_the_positions_is_named():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"centrality": "degree"}, "`centrality` is 'degree', but must be one of none, outdegree, indegree-1,"),
-        ({"centrality": "indegree-4"}, "`centrality` is 'indegree-4', but must be one of"),
-        ({"centrality_damping": 1.5}, "`centrality_damping` is 1.5, but must be from 0 to 1"),
-        ({"guidance_weight": -1}, "`guidance_weight` is -1, but must be at least 0 and finite"),
-        ({"guidance_weight": math.nan}, "`guidance_weight` is nan, but must be at least 0 and finite"),
-        ({"guidance_sum": "rows"}, "`guidance_sum` is 'rows', but must be one of tokens, documents"),
-        ({"copy": False}, '`centrality="indegree-1"` needs `copy`: for the plain MASS, set it to "none"'),
-        ({"positions": "rotary"}, "`positions` is 'rotary', but must be one of learned, sinusoids"),
         ({"activation": "gelo"}, "`activation` is 'gelo', but must be one of"),
-        ({"max_positions": 0}, "`max_positions` is 0, but must be at least 1"),
+        ({"copy": False}, '`centrality="indegree-1"` needs `copy`: for the plain MASS, set it to "none"'),
     ],
 )
 def test_impossible_configurations_are_named(settings, message):

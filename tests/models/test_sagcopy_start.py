@@ -8,23 +8,10 @@ from hf_summ import SagCopyConfig, SagCopyForConditionalGeneration
 from tests.models.architectures import SAGCOPY
 
 SIZES = {
-    "vocab_size": 40,
-    "d_model": 16,
-    "encoder_layers": 2,
-    "decoder_layers": 3,
-    "encoder_attention_heads": 4,
-    "decoder_attention_heads": 4,
-    "encoder_ffn_dim": 24,
-    "decoder_ffn_dim": 24,
-    "max_position_embeddings": 32,
-    "dropout": 0.0,
-    "attention_dropout": 0.0,
-    "activation_dropout": 0.0,
-    "pad_token_id": 0,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-    "decoder_start_token_id": 2,
-    "forced_eos_token_id": None,
+    **{"vocab_size": 40, "d_model": 16, "encoder_layers": 2, "decoder_layers": 3, "encoder_attention_heads": 4},
+    **{"decoder_attention_heads": 4, "encoder_ffn_dim": 24, "decoder_ffn_dim": 24, "max_position_embeddings": 32},
+    **{"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0, "pad_token_id": 0, "bos_token_id": 1},
+    **{"eos_token_id": 2, "decoder_start_token_id": 2, "forced_eos_token_id": None},
 }
 NO_DROPOUT = {name: value for name, value in SIZES.items() if name.endswith("dropout")}
 # what a tokenizer sets

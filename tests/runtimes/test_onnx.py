@@ -28,6 +28,7 @@ from hf_summ.runtimes.onnx_search import LAST, READ, SOURCE, WRITE, Graph, encod
 from tests.models.architectures import COPY_TRANSFORMER, DRGD, GDLF, TINY_BERT
 from tests.runtimes.conftest import BERT, DOCUMENTS
 
+WINDOWS = {"bert_window_size": 6, "bert_window_stride": 4}
 SETTINGS = [
     {"num_beams": 4},
     {"num_beams": 3, "no_repeat_ngram_size": 2, "min_new_tokens": 5, "num_return_sequences": 2},
@@ -227,10 +228,7 @@ def save(model, folder: Path):
     [
         ({}, "has convolutional attention"),
         ({"copy": False, "masked_lm_config": TINY_BERT, "mask_token_id": 4}, "contains a masked language model"),
-        (
-            {"encoder_type": "bert_transformer", "bert_window_size": 6, "bert_window_stride": 4},
-            "contains a data2vec-text",
-        ),
+        ({"encoder_type": "bert_transformer", **WINDOWS}, "contains a data2vec-text"),
     ],
     ids=["convolution", "language model", "encoder"],
 )
@@ -245,7 +243,7 @@ def test_architectures_without_graphs_are_refused(settings, problem, tmp_path):
 @pytest.mark.thorough
 @pytest.mark.parametrize("family", ["albert", "deberta-v2", "distilbert", "modernbert", "roberta"])
 def test_encoders_like_bert(family, tmp_path):
-    settings = {"encoder_type": "bert", "side_layers": 0, "bert_window_size": 6, "bert_window_stride": 4}
+    settings = {**WINDOWS, "encoder_type": "bert", "side_layers": 0}
     # some layers of ModernBERT read only neighbors
     nested = {**TINY_BERT, "model_type": family, "pad_token_id": 1, "local_attention": 4}
     model = BERT.model(bert_config=nested, **settings).float()

@@ -209,15 +209,9 @@ def test_several_documents_of_an_example(summarizer, way):
 
 @pytest.mark.thorough
 def test_the_constructor_sets_what_a_call_leaves_open(summarizer):
-    made = pipeline(
-        "summarization",
-        model=summarizer.model,
-        tokenizer=summarizer.tokenizer,
-        processor=summarizer.processor,
-        long_documents="extract",
-        max_new_tokens=4,
-        return_details=True,
-    )
+    parts = {name: getattr(summarizer, name) for name in ("model", "tokenizer", "processor")}
+    settings = {"long_documents": "extract", "max_new_tokens": 4, "return_details": True}
+    made = pipeline("summarization", **parts, **settings)
     text = text_of(20)
     assert "sentences" in made(text)[0]["details"]
     assert "windows" in made(text, long_documents="windows")[0]["details"]

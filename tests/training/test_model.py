@@ -109,14 +109,9 @@ def test_bundled_model_is_named_as_in_other_commands(settings, shipped, tmp_path
 
 
 def test_attention_is_computed_as_named_in_nested_models_too(settings, bert_folder):
-    sizes = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "num_heads": 2, "ffn_dim": 32}
-    bert = {
-        "encoder_type": "bert_transformer",
-        "bert_name": bert_folder,
-        "bert_window_size": 16,
-        "bert_window_stride": 8,
-    }
-    chosen = {"model_type": "copy_transformer", "tokenizer_name": bert_folder, "config_overrides": {**sizes, **bert}}
+    bert = {"encoder_type": "bert_transformer", "bert_name": bert_folder}
+    bert |= {"bert_window_size": 16, "bert_window_stride": 8}
+    chosen = {"model_type": "copy_transformer", "tokenizer_name": bert_folder, "config_overrides": tiny.SIZES | bert}
     losses = {}
     for name in (None, "eager", "sdpa"):
         torch.manual_seed(0)

@@ -22,6 +22,7 @@ from tests.training.conftest import launch
 SHARDS = '{"state_dict_type": "SHARDED_STATE_DICT"}'
 KEYS = ("loss", "nll", "grad_norm", "learning_rate")
 SCORES = ("eval_loss", "eval_nll", "eval_rouge1", "eval_gen_len")
+EVALUATION = {"do_eval": True, "eval_strategy": "steps", "eval_steps": 2}
 
 
 @pytest.mark.thorough
@@ -72,26 +73,11 @@ def test_shards_give_the_losses_of_one_process(settings, tmp_path):
 
 @pytest.mark.thorough
 def test_model_with_a_frozen_bert_is_sharded(settings, bert_folder, tmp_path):
-    bert = {
-        "encoder_type": "bert_transformer",
-        "decoder_embedding": "bert",
-        "bert_name": bert_folder,
-        "token_shift": True,
-    }
-    sizes = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "num_heads": 2, "ffn_dim": 32}
-    no_dropout = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
-    overrides = {**bert, **sizes, **no_dropout, "bert_window_size": 16, "bert_window_stride": 8}
-    path = settings(
-        model_type="copy_transformer",
-        tokenizer_name=bert_folder,
-        config_overrides=overrides,
-        max_source_length=48,
-        max_target_length=16,
-        do_eval=True,
-        eval_strategy="steps",
-        eval_steps=2,
-        max_steps=2,
-    )
+    bert = {"encoder_type": "bert_transformer", "decoder_embedding": "bert", "bert_name": bert_folder}
+    bert |= {"bert_window_size": 16, "bert_window_stride": 8, "token_shift": True}
+    model = {"model_type": "copy_transformer", "tokenizer_name": bert_folder}
+    model |= {"config_overrides": tiny.TRANSFORMER | bert, "max_source_length": 48, "max_target_length": 16}
+    path = settings(**model, **EVALUATION, max_steps=2)
     main([path, "--gradient_accumulation_steps", "2", "--output_dir", str(tmp_path / "alone")])
     launch([[path, "--fsdp", "--output_dir", str(tmp_path / "full")]])
     expected, found = (tiny.history(tmp_path / name, *KEYS) for name in ("alone", "full"))
@@ -111,17 +97,9 @@ def test_recurrent_model_over_two_processes(settings, tmp_path):
     fit_processor(["other words"] * 2, units="words", tags="none").save_pretrained(tmp_path / "words")
     # without latent variables, whose noise differs between processes
     sizes = {"embedding_size": 12, "hidden_size": 16, "latent_size": 0, "copy": True, "tie_output": True}
-    path = settings(
-        model_type="drgd",
-        tokenizer_name=str(tmp_path / "words"),
-        config_overrides=sizes,
-        # every word is unknown
-        replace_unk=True,
-        max_steps=2,
-        do_eval=True,
-        eval_strategy="steps",
-        eval_steps=2,
-    )
+    model = {"model_type": "drgd", "tokenizer_name": str(tmp_path / "words"), "config_overrides": sizes}
+    # every word is unknown
+    path = settings(**model, **EVALUATION, replace_unk=True, max_steps=2)
     main([path, "--gradient_accumulation_steps", "2", "--output_dir", str(tmp_path / "alone")])
     latent = [path, "--config_overrides", "latent_size=4", "--fsdp", "--output_dir", str(tmp_path / "latent")]
     launch([[path, "--fsdp", "--output_dir", str(tmp_path / "shards")], latent])
@@ -140,12 +118,9 @@ def test_recurrent_model_over_two_processes(settings, tmp_path):
 
 @pytest.mark.thorough
 def test_guided_model_over_two_processes(settings, tmp_path):
-    sizes = {"d_model": 16, "encoder_layers": 2, "decoder_layers": 1, "num_heads": 2, "ffn_dim": 32}
-    no_dropout = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
-    overrides = {**sizes, **no_dropout, "guidance_sum": "documents"}
-    evaluation = {"do_eval": True, "eval_strategy": "steps", "eval_steps": 3, "do_predict": True}
-    evaluation["loss_reduction"] = "documents"
-    path = settings(model_type="sagcopy", config_overrides=overrides, max_target_length=16, max_steps=3, **evaluation)
+    sizes = {**tiny.TRANSFORMER, "encoder_layers": 2, "guidance_sum": "documents"}
+    evaluation = {**EVALUATION, "eval_steps": 3, "do_predict": True, "loss_reduction": "documents"}
+    path = settings(model_type="sagcopy", config_overrides=sizes, max_target_length=16, max_steps=3, **evaluation)
     main([path, "--gradient_accumulation_steps", "2", "--output_dir", str(tmp_path / "alone")])
     launch([[path, "--fsdp", "--output_dir", str(tmp_path / "shards")]])
     launch([[path, "--output_dir", str(tmp_path / "whole")]], "two_processes.py")
@@ -184,7 +159,6 @@ def test_other_ways_are_refused_as_flags(settings, tmp_path, monkeypatch, flags,
         ({"ACCELERATE_USE_DEEPSPEED": "true"}, "DeepSpeed is not supported"),
         ({"ACCELERATE_USE_FSDP": "true"}, "FSDP version 1 is not supported"),
         ({"PARALLELISM_CONFIG_TP_SIZE": "2"}, "parallelism of tensors, contexts and sequences is not supported: train"),
-        ({"PARALLELISM_CONFIG_CP_SIZE": "2"}, "parallelism of tensors"),
         ({"PARALLELISM_CONFIG_SP_SIZE": "2"}, "parallelism of tensors"),
     ],
 )

@@ -16,8 +16,8 @@ from hf_summ import CopyTransformerProcessor
 from hf_summ.training.run import main
 from tests.training import tiny
 
-MODEL = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "num_heads": 2, "ffn_dim": 32}
 BERT = {"encoder_type": "bert_transformer", "decoder_embedding": "bert"}
+WINDOWS = {"bert_window_size": 16, "bert_window_stride": 8}
 
 
 @pytest.fixture
@@ -26,24 +26,17 @@ def settings(tmp_path, bert_folder):
     files = tiny.write_corpus(tmp_path, train=24, validation=5, test=7)
 
     def write(overrides, **changes):
-        defaults = {
-            "model_type": "copy_transformer",
-            "tokenizer_name": bert_folder,
-            "cache_dir": str(tmp_path / "cache"),
-            "config_overrides": MODEL | overrides,
-            "max_source_length": 48,
-            "max_target_length": 16,
-        }
-        return tiny.write_settings(tmp_path, **files | defaults | changes)
+        defaults = {"model_type": "copy_transformer", "tokenizer_name": bert_folder, "max_source_length": 48}
+        defaults |= {"config_overrides": tiny.SIZES | overrides, "max_target_length": 16}
+        return tiny.write_settings(tmp_path, **{**files, "cache_dir": str(tmp_path / "cache"), **defaults, **changes})
 
     return write
 
 
 @pytest.mark.thorough
 def test_run_on_bert_trains_saves_and_goes_on_from_its_own_folder(settings, bert_folder, tmp_path):
-    overrides = {**BERT, "bert_name": bert_folder, "bert_window_size": 16, "bert_window_stride": 8}
-    path = settings(overrides, do_predict=True, num_beams=2, coverage_penalty=5.0, gnmt_length_penalty=0.9)
-    main([path])
+    decoding = {"num_beams": 2, "coverage_penalty": 5.0, "gnmt_length_penalty": 0.9}
+    main([settings({**BERT, **WINDOWS, "bert_name": bert_folder}, do_predict=True, **decoding)])
     out = tmp_path / "out"
     model, processor = AutoModelForSeq2SeqLM.from_pretrained(out), AutoProcessor.from_pretrained(out)
     assert type(processor) is CopyTransformerProcessor
@@ -113,7 +106,7 @@ def test_overrides_that_ask_for_weights_which_a_checkpoint_lacks_are_refused(set
 
 
 def test_overrides_that_leave_out_weights_of_a_checkpoint_are_refused(settings, bert_folder, tmp_path):
-    main([settings({**BERT, "bert_name": bert_folder, "bert_window_size": 16, "bert_window_stride": 8}, max_steps=1)])
+    main([settings({**BERT, **WINDOWS, "bert_name": bert_folder}, max_steps=1)])
     path = settings({}, config_overrides={"encoder_type": "transformer"}, model_name_or_path=str(tmp_path / "out"))
     with pytest.raises(ValueError, match="encoder_type=transformer: the checkpoint's weights are for encoder_type=ber"):
         tiny.build([path])
@@ -122,9 +115,8 @@ def test_overrides_that_leave_out_weights_of_a_checkpoint_are_refused(settings, 
 @pytest.mark.thorough
 def test_checkpoint_keeps_the_bert_and_the_vocabulary_that_it_has(settings, bert_folder, tmp_path, caplog):
     sizes = {"model_type": "bert", "vocab_size": 30522, "hidden_size": 384, "hidden_act": "relu"}
-    overrides = {**BERT, "bert_window_size": 16, "bert_window_stride": 8}
-    main([settings({**overrides, "bert_name": bert_folder}, max_steps=1)])
-    again = {**overrides, "bert_config": sizes, "vocab_size": 30522, "convolutional_attention": "1d"}
+    main([settings({**BERT, **WINDOWS, "bert_name": bert_folder}, max_steps=1)])
+    again = {**BERT, **WINDOWS, "bert_config": sizes, "vocab_size": 30522, "convolutional_attention": "1d"}
     with caplog.at_level("WARNING", logger="hf_summ"):
         path = settings({}, config_overrides=again, model_name_or_path=str(tmp_path / "out"))
         model, processor, _ = tiny.build([path])
@@ -137,27 +129,13 @@ def test_checkpoint_keeps_the_bert_and_the_vocabulary_that_it_has(settings, bert
 @pytest.mark.thorough
 def test_guided_model_begins_with_a_bart_of_the_recipe(settings, processor_folder, tmp_path, caplog):
     sizes = {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in tiny.BART_SIDE.items()}
-    first = settings(
-        {},
-        model_type="bart",
-        tokenizer_name=processor_folder,
-        config_overrides={"d_model": 16, "max_position_embeddings": 64, "attention_dropout": 0.0, **sizes},
-        output_dir=str(tmp_path / "bart"),
-        max_steps=20,
-        do_eval=True,
-    )
-    trained = main([first])
+    sizes |= {"d_model": 16, "max_position_embeddings": 64, "attention_dropout": 0.0}
+    first = {"model_type": "bart", "config_overrides": sizes, "output_dir": str(tmp_path / "bart")}
+    trained = main([settings({}, **first, tokenizer_name=processor_folder, max_steps=20, do_eval=True)])
+    start = {"start_name": str(tmp_path / "bart"), "label_smoothing": 0.0, "guidance_weight": 0.5}
     # the tokenizer is the start's
-    again = settings(
-        {},
-        model_type="sagcopy",
-        tokenizer_name=None,
-        config_overrides={"start_name": str(tmp_path / "bart"), "label_smoothing": 0.0, "guidance_weight": 0.5},
-        do_eval=True,
-        do_predict=True,
-        max_steps=1,
-        learning_rate=1e-6,
-    )
+    model = {"model_type": "sagcopy", "tokenizer_name": None, "config_overrides": start}
+    again = settings({}, **model, do_eval=True, do_predict=True, max_steps=1, learning_rate=1e-6)
     with caplog.at_level("INFO", logger="hf_summ"):
         metrics = main([again])
     assert "randomly initialized weights: model.decoder.copy_gate.bias" in caplog.text
@@ -176,11 +154,7 @@ def test_guided_model_begins_with_a_bart_of_the_recipe(settings, processor_folde
 def test_tokenizer_that_is_not_the_starts_is_refused(settings, bert_folder, tmp_path, processor_folder):
     config = BartConfig(vocab_size=900, d_model=16, max_position_embeddings=64)
     BartForConditionalGeneration(config).save_pretrained(tmp_path / "bart")
-    path = settings(
-        {},
-        model_type="sagcopy",
-        tokenizer_name=processor_folder,
-        config_overrides={"start_name": str(tmp_path / "bart")},
-    )
+    start = {"start_name": str(tmp_path / "bart")}
+    path = settings({}, model_type="sagcopy", tokenizer_name=processor_folder, config_overrides=start)
     with pytest.raises(ValueError, match="or other special tokens: use the tokenizer that came with it"):
         tiny.build([path])

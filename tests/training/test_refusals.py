@@ -5,7 +5,6 @@ import math
 import os
 import re
 import sys
-from pathlib import Path
 
 import pytest
 from transformers import AutoProcessor
@@ -122,45 +121,31 @@ def test_a_language_that_is_no_code_is_reported_before_anything_starts(settings)
         tiny.check([settings(do_eval=True), "--language", "Klingon"])
 
 
-def change(path: Path, **values) -> None:
-    path.write_text(json.dumps(json.loads(path.read_text()) | values))
-
-
 OTHER_SHAPE = r"model\.\S+ has shape \[32\] in its weights, but \[64\] in its configuration: give the configuration"
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("flag", "damage", "message"),
+    ("flag", "file", "changes", "message"),
     [
-        (
-            "model_name_or_path",
-            lambda folder: tiny.cut(folder / "model.safetensors"),
-            "model.safetensors cannot be rea",
-        ),
-        (
-            "model_name_or_path",
-            lambda folder: tiny.cut(folder / "generation_config.json"),
-            "generation_config.json can",
-        ),
-        ("config_name", lambda folder: tiny.cut(folder / "config.json"), "config.json cannot be read"),
-        ("tokenizer_name", lambda folder: tiny.cut(folder / "tokenizer.json"), "tokenizer.json cannot be read"),
-        ("model_name_or_path", lambda folder: change(folder / "config.json", ffn_dim=64), OTHER_SHAPE),
-        *(
-            (
-                flag,
-                lambda folder: change(folder / "config.json", encoder_layers=2),
-                "its config.json is invalid: `encoder_ke",
-            )
-            for flag in ("model_name_or_path", "config_name")
-        ),
+        ("model_name_or_path", "model.safetensors", {}, "model.safetensors cannot be read"),
+        ("model_name_or_path", "generation_config.json", {}, "generation_config.json cannot be read"),
+        ("config_name", "config.json", {}, "config.json cannot be read"),
+        ("tokenizer_name", "tokenizer.json", {}, "tokenizer.json cannot be read"),
+        ("model_name_or_path", "config.json", {"ffn_dim": 64}, OTHER_SHAPE),
+        ("model_name_or_path", "config.json", {"encoder_layers": 2}, "its config.json is invalid: `encoder_kernel"),
+        ("config_name", "config.json", {"encoder_layers": 2}, "its config.json is invalid: `encoder_kernel"),
     ],
 )
-def test_damaged_model_is_named_in_one_line(settings, tmp_path, processor_folder, flag, damage, message):
+def test_damaged_model_is_named_in_one_line(settings, tmp_path, processor_folder, flag, file, changes, message):
     processor, model = AutoProcessor.from_pretrained(processor_folder), tmp_path / "model"
     tiny.gdlf(processor).save_pretrained(model)
     processor.save_pretrained(model)
-    damage(model)
+    if changes:
+        (model / file).write_text(json.dumps(json.loads((model / file).read_text()) | changes))
+    else:
+        # as if its writer had been killed
+        tiny.cut(model / file)
     path = settings(config_overrides=None, **{flag: str(model)})
     with pytest.raises(ValueError, match=rf"^--{flag} {re.escape(str(model))}: {message}.*$") as caught:
         tiny.check([path])

@@ -28,22 +28,13 @@ from hf_summ.training.run import main
 from tests.training import tiny
 from tests.training.conftest import CPU, PICKLES, start
 
+EVERY_4 = {"eval_strategy": "steps", "eval_steps": 4, "save_strategy": "steps", "save_steps": 4}
+
 
 @pytest.mark.thorough
 def test_script_trains_evaluates_and_predicts(settings, tmp_path):
-    path = settings(
-        do_eval=True,
-        do_predict=True,
-        eval_strategy="steps",
-        eval_steps=4,
-        save_strategy="steps",
-        save_steps=4,
-        early_stopping_patience=5,
-        num_beams=2,
-        no_repeat_word_ngram_size=3,
-        lead_sentences=1,
-        show_summaries=2,
-    )
+    decoding = {"num_beams": 2, "no_repeat_word_ngram_size": 3, "lead_sentences": 1, "show_summaries": 2}
+    path = settings(**EVERY_4, do_eval=True, do_predict=True, early_stopping_patience=5, **decoding)
     process = start(["run_summarization.py", path, "--max_predict_samples", "6"])
     output, errors = process.communicate()
     assert process.returncode == 0, errors
@@ -89,20 +80,9 @@ def test_saved_model_alone_gives_the_scores_of_the_run(settings, tmp_path, monke
 
 
 def test_metrics_of_the_run_are_computed_and_compared_with_lead(settings, tmp_path, capsys, caplog):
-    path = settings(
-        metrics=["novelty", "bleu", "support", "rouge"],
-        rouge_mode="rouge155",
-        metric_for_best_model="bleu_precision1",
-        load_best_model_at_end=True,
-        eval_strategy="steps",
-        save_strategy="steps",
-        eval_steps=4,
-        save_steps=4,
-        do_predict=True,
-        lead_sentences=1,
-        max_eval_samples=4,
-    )
-    metrics = main([path])
+    measures = {"metrics": ["novelty", "bleu", "support", "rouge"], "rouge_mode": "rouge155", "lead_sentences": 1}
+    best = {"metric_for_best_model": "bleu_precision1", "load_best_model_at_end": True, "max_eval_samples": 4}
+    metrics = main([settings(**EVERY_4, **measures, **best, do_predict=True)])
     rows = [json.loads(line) for line in (tmp_path / "out/predictions.jsonl").read_text(encoding="utf-8").splitlines()]
     predictions, references = [row["prediction"] for row in rows], [row["summary"] for row in rows]
     documents = [row["document"] for row in tiny.rows(7, seed=2)]
@@ -133,24 +113,14 @@ def test_metrics_of_the_run_are_computed_and_compared_with_lead(settings, tmp_pa
 @pytest.mark.thorough
 def test_washed_texts_are_scored_against_washed_references(settings, tmp_path):
     rows = [{**row, "summary": "Bridge opens in 2014!"} for row in tiny.rows(12)]
-    corpus = tmp_path / "same.jsonl"
-    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    corpus = tiny.write_rows(tmp_path / "same.jsonl", rows)
     texts = [text for row in rows for text in (row["document"], row["summary"])]
     processor = fit_processor(texts, units="words", washing="lcsts")
     processor.save_pretrained(tmp_path / "washing")
-    path = settings(
-        model_type="drgd",
-        tokenizer_name=str(tmp_path / "washing"),
-        train_file=str(corpus),
-        test_file=str(corpus),
-        config_overrides={"embedding_size": 8, "hidden_size": 8, "latent_size": 4},
-        do_predict=True,
-        lead_sentences=1,
-        metrics=["rouge", "novelty"],
-        max_steps=20,
-        learning_rate=0.05,
-    )
-    metrics = main([path])
+    sizes = {"embedding_size": 8, "hidden_size": 8, "latent_size": 4}
+    model = {"model_type": "drgd", "tokenizer_name": str(tmp_path / "washing"), "config_overrides": sizes}
+    training = {"train_file": corpus, "test_file": corpus, "max_steps": 20, "learning_rate": 0.05}
+    metrics = main([settings(**model, **training, do_predict=True, lead_sentences=1, metrics=["rouge", "novelty"])])
     assert AutoProcessor.from_pretrained(tmp_path / "out").washing == "lcsts"
     saved = [json.loads(line) for line in (tmp_path / "out/predictions.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [(row["prediction"], row["summary"]) for row in saved] == [("bridgeopensin", "Bridge opens in 2014!")] * 12
@@ -165,14 +135,8 @@ def test_washed_texts_are_scored_against_washed_references(settings, tmp_path):
 def test_predictions_have_the_case_of_their_documents(settings, tmp_path):
     texts = [row["document"] for row in tiny.rows(12)]
     fit_processor(texts, vocab_size=300, lowercase=True, tags="none").save_pretrained(tmp_path / "uncased")
-    path = settings(
-        tokenizer_name=str(tmp_path / "uncased"),
-        restore_case=True,
-        source_prefix="SAY SO: ",
-        do_predict=True,
-        max_steps=5,
-    )
-    main([path])
+    words = {"tokenizer_name": str(tmp_path / "uncased"), "restore_case": True, "source_prefix": "SAY SO: "}
+    main([settings(**words, do_predict=True, max_steps=5)])
     summarizer = pipeline("summarization", model=str(tmp_path / "out"))
     rows = [json.loads(line) for line in (tmp_path / "out/predictions.jsonl").read_text(encoding="utf-8").splitlines()]
     corpus = (tmp_path / "test.jsonl").read_text(encoding="utf-8").splitlines()
@@ -195,24 +159,16 @@ def test_unknown_words_are_replaced_in_every_evaluation(settings, tmp_path):
         {**row, "document": f"{row['summary']}: {row['document']}", "task": None if index % 2 == 0 else prefixes[index]}
         for index, row in enumerate(rows)
     ]
-    corpus = tmp_path / "names.jsonl"
-    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    corpus = tiny.write_rows(tmp_path / "names.jsonl", rows)
     processor = fit_processor([row["document"] for row in tiny.rows(12)], units="words", tags="none")
     processor.save_pretrained(tmp_path / "words")
-    path = settings(
-        model_type="drgd",
-        tokenizer_name=str(tmp_path / "words"),
-        **dict.fromkeys(("train_file", "validation_file", "test_file"), str(corpus)),
-        config_overrides={"embedding_size": 8, "hidden_size": 8, "latent_size": 0},
-        source_prefix="say so: ",
-        prefix_column="task",
-        replace_unk=True,
-        do_eval=True,
-        do_predict=True,
-        max_steps=40,
-        learning_rate=0.05,
+    sizes = {"embedding_size": 8, "hidden_size": 8, "latent_size": 0}
+    model = {"model_type": "drgd", "tokenizer_name": str(tmp_path / "words"), "config_overrides": sizes}
+    files = dict.fromkeys(("train_file", "validation_file", "test_file"), corpus)
+    reading = {"source_prefix": "say so: ", "prefix_column": "task", "replace_unk": True}
+    metrics = main(
+        [settings(**model, **files, **reading, do_eval=True, do_predict=True, max_steps=40, learning_rate=0.05)]
     )
-    metrics = main([path])
     assert AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out").generation_config.replace_unk is True
     saved = [json.loads(line) for line in (tmp_path / "out/predictions.jsonl").read_text(encoding="utf-8").splitlines()]
     predictions = [row["prediction"] for row in saved]
@@ -279,9 +235,8 @@ def test_fine_tuned_models_of_transformers_decode_like_their_start(settings, tmp
 @pytest.mark.thorough
 def test_documents_of_an_example_are_read_one_by_one(settings, tmp_path):
     rows = [{"documents": [row["document"], "A second one."], "summary": row["summary"]} for row in tiny.rows(12)]
-    corpus = tmp_path / "clusters.jsonl"
-    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    files = dict.fromkeys(("train_file", "validation_file", "test_file"), str(corpus))
+    corpus = tiny.write_rows(tmp_path / "clusters.jsonl", rows)
+    files = dict.fromkeys(("train_file", "validation_file", "test_file"), corpus)
     prefix = {"source_prefix": "say: ", "max_source_length": 24, "metrics": ["rouge", "novelty"]}
     metrics = main([settings(**files, **prefix, do_eval=True, do_predict=True, max_steps=8, min_new_tokens=4)])
     saved = [json.loads(line) for line in (tmp_path / "out/predictions.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -323,38 +278,21 @@ def test_run_killed_in_the_middle_goes_on_to_the_same_losses(settings, tmp_path,
 
 @pytest.mark.thorough
 def test_two_processes_give_the_losses_of_one(settings, tmp_path):
-    path = settings(
-        do_eval=True,
-        eval_strategy="steps",
-        eval_steps=3,
-        max_steps=6,
-        train_tokens_per_batch=None,
-        metrics=["rouge", "bleu", "novelty"],
-    )
+    evaluation = {"do_eval": True, "eval_strategy": "steps", "eval_steps": 3, "metrics": ["rouge", "bleu", "novelty"]}
+    path = settings(**evaluation, max_steps=6, train_tokens_per_batch=None)
     # untrained models have no ROUGE
     trained = str(tmp_path / "trained")
     main([path, "--max_steps", "300", "--no_do_eval", "--eval_strategy", "no", "--output_dir", trained])
     rewarded = ["--model_name_or_path", trained, "--reward_samples", "2", "--reward_temperature", "1e-4"]
+    examples = ["--per_device_train_batch_size"]
     kinds = {
         "tokens": ([path, "--train_tokens_per_batch", "120"], ["--gradient_accumulation_steps", "2"], []),
         # samples without noise are equal, so the processes need not draw the numbers of one
-        "rewards": (
-            [path, "--train_tokens_per_batch", "120", *rewarded],
-            ["--gradient_accumulation_steps", "2"],
-            [],
-        ),
+        "rewards": ([path, "--train_tokens_per_batch", "120", *rewarded], ["--gradient_accumulation_steps", "2"], []),
         # huggingface/transformers#26548
-        "stream": (
-            [path, "--streaming"],
-            ["--per_device_train_batch_size", "4"],
-            ["--per_device_train_batch_size", "2"],
-        ),
-        "examples": (
-            [path],
-            ["--per_device_train_batch_size", "4"],
-            # on a CPU each process keeps the whole model
-            ["--per_device_train_batch_size", "2", "--fsdp"],
-        ),
+        "stream": ([path, "--streaming"], [*examples, "4"], [*examples, "2"]),
+        # on a CPU each process keeps the whole model
+        "examples": ([path], [*examples, "4"], [*examples, "2", "--fsdp"]),
     }
     commands = []
     for kind, (common, alone, shared) in kinds.items():
@@ -425,16 +363,11 @@ def test_a_call_is_the_command(settings, tmp_path):
 @pytest.mark.thorough
 def test_padding_flags(settings, tmp_path):
     path = settings(max_steps=1, train_tokens_per_batch=None, per_device_train_batch_size=24, logging_steps=1)
-    folders = {}
-    for name, flags in {
-        "plain": [],
-        "padded": ["--pad_to_max_length"],
-        "learned": ["--pad_to_max_length", "--no_ignore_pad_token_for_loss"],
-        "half": ["--bf16"],
-    }.items():
-        folders[name] = tmp_path / name
-        main([path, "--output_dir", str(folders[name]), *flags])
-    nll = {name: tiny.history(folder, "nll")[0][1] for name, folder in folders.items()}
+    nll, pad = {}, "--pad_to_max_length"
+    flags = {"plain": [], "padded": [pad], "learned": [pad, "--no_ignore_pad_token_for_loss"], "half": ["--bf16"]}
+    for name, given in flags.items():
+        main([path, "--output_dir", str(tmp_path / name), *given])
+        nll[name] = tiny.history(tmp_path / name, "nll")[0][1]
     assert nll["padded"] == pytest.approx(nll["plain"], rel=1e-5)
     assert nll["half"] == pytest.approx(nll["plain"], rel=0.02)
     assert nll["learned"] != pytest.approx(nll["plain"], rel=1e-3)
@@ -442,19 +375,12 @@ def test_padding_flags(settings, tmp_path):
 
 @pytest.mark.thorough
 def test_awkward_documents_are_trained_on_and_summarized(settings, tmp_path):
-    texts = [
-        "x",
-        "\x00\x07 bell",
-        "🎉 👩‍👩‍👧",
-        "市长打开了新桥。",
-        "One.\r\nTwo.\u2028Three.\x85Four.",
-        "word " * 100_000,
-    ]
+    texts = ["x", "\x00\x07 bell", "🎉 👩‍👩‍👧", "市长打开了新桥。", "One.\r\nTwo.\u2028Three.\x85Four."]
+    texts.append("word " * 100_000)
     rows = [{"document": text, "summary": text[:20]} for text in texts]
     blank = [{"document": "A bridge.", "summary": " "}, {"document": "", "summary": "A bridge."}]
-    corpus = tmp_path / "awkward.jsonl"
-    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows + blank), encoding="utf-8")
-    files = {f"{split}_file": str(corpus) for split in ("train", "validation", "test")}
+    corpus = tiny.write_rows(tmp_path / "awkward.jsonl", rows + blank)
+    files = {f"{split}_file": corpus for split in ("train", "validation", "test")}
     metrics = main([settings(**files, max_steps=3, do_eval=True, do_predict=True, lead_sentences=1)])
     assert metrics["train_samples"] == metrics["eval_samples"] == metrics["predict_samples"] == len(rows)
     assert all(math.isfinite(metrics[name]) for name in ("train_loss", "eval_loss", "predict_loss"))
@@ -465,9 +391,8 @@ def test_awkward_documents_are_trained_on_and_summarized(settings, tmp_path):
 @pytest.mark.thorough
 def test_documents_without_words_are_left_out_of_novelty(settings, tmp_path):
     rows = [*tiny.rows(2), {"document": "🎉 市长打开了新桥。", "summary": "A bridge."}]
-    corpus = tmp_path / "wordless.jsonl"
-    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    metrics = main([settings(test_file=str(corpus), do_predict=True, lead_sentences=1), "--metrics", "novelty"])
+    corpus = tiny.write_rows(tmp_path / "wordless.jsonl", rows)
+    metrics = main([settings(test_file=corpus, do_predict=True, lead_sentences=1), "--metrics", "novelty"])
     documents = [row["document"] for row in rows[:2]]
     found = {name: metrics[f"predict_lead1_{name}"] for name in TITLES}
     assert found == pytest.approx(novelty([lead(document, 1) for document in documents], documents), nan_ok=True)

@@ -8,9 +8,9 @@ from transformers import pipeline
 from hf_summ.data.toy_news import make_corpus, steered_examples
 from hf_summ.data.vocabulary import fit_processor
 from hf_summ.training.run import main
+from tests.training import tiny
 
-SIZES = {"d_model": 64, "encoder_layers": 2, "decoder_layers": 1, "num_heads": 4, "ffn_dim": 128}
-NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
+SIZES = {"d_model": 64, "encoder_layers": 2, "num_heads": 4, "ffn_dim": 128}
 
 
 @pytest.mark.thorough
@@ -22,27 +22,12 @@ def test_summary_is_about_the_person_that_the_phrase_names(settings, tmp_path):
     )
     texts = [text for row in train for text in (*row["documents"], row["summary"])]
     fit_processor(texts, units="words", tags="none").save_pretrained(tmp_path / "words")
-    main(
-        [
-            settings(
-                model_type="highlight_transformer",
-                tokenizer_name=str(tmp_path / "words"),
-                train_file=str(tmp_path / "train.jsonl"),
-                config_overrides={**SIZES, **NO_DROPOUT, "lit_heads": [0, 1], "brightness_decay": 1.0},
-                max_source_length=100,
-                max_target_length=24,
-                learning_rate=5e-3,
-                warmup_steps=30,
-                max_grad_norm=1.0,
-                max_steps=300,
-                logging_steps=100,
-                train_tokens_per_batch=None,
-                per_device_train_batch_size=32,
-                max_new_tokens=24,
-                seed=1,
-            )
-        ]
-    )
+    overrides = {**tiny.TRANSFORMER, **SIZES, "lit_heads": [0, 1], "brightness_decay": 1.0}
+    given = {"model_type": "highlight_transformer", "config_overrides": overrides}
+    given |= {"tokenizer_name": str(tmp_path / "words"), "train_file": str(tmp_path / "train.jsonl"), "seed": 1}
+    given |= {"max_source_length": 100, "max_target_length": 24, "max_new_tokens": 24, "logging_steps": 100}
+    given |= {"learning_rate": 5e-3, "warmup_steps": 30, "max_grad_norm": 1.0, "max_steps": 300}
+    main([settings(**given, train_tokens_per_batch=None, per_device_train_batch_size=32)])
     summarizer = pipeline("summarization", model=str(tmp_path / "out"))
     documents = [row["documents"] for row in test]
     people = [(next(iter(row["phrases"])), row["other"]["phrase"]) for row in test]

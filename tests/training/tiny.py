@@ -12,24 +12,19 @@ from transformers import BartConfig, BartForConditionalGeneration, PreTrainedTok
 
 from hf_summ import GdlfConfig, GdlfForConditionalGeneration, GdlfProcessor
 from hf_summ.data import SummarizationCollator
+from hf_summ.training.arguments import SummarizationTrainingArguments
+from hf_summ.training.loop.trainer import SummarizationTrainer
 from hf_summ.training.model import Built
 from hf_summ.training.model import build as build_model
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.run import run
 
-MODEL = {
-    "d_model": 16,
-    "encoder_layers": 1,
-    "decoder_layers": 1,
-    "encoder_kernel_sizes": [3],
-    "decoder_kernel_sizes": [3],
-    "num_heads": 2,
-    "ffn_dim": 32,
-    "fusion_dim": 32,
-    "tags": "none",
-    # compiling would take longer than the test
-    "conv_implementation": "chunked",
-}
+# of the models with attention; what follows is GDLF's alone
+SIZES = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "num_heads": 2, "ffn_dim": 32}
+TRANSFORMER = {**SIZES, "dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
+KERNELS = {"encoder_kernel_sizes": [3], "decoder_kernel_sizes": [3]}
+# compiling would take longer than the test
+MODEL = {**SIZES, **KERNELS, "fusion_dim": 32, "tags": "none", "conv_implementation": "chunked"}
 NO_DROPOUT = {"dropout": 0.0, "input_dropout": 0.0, "attention_dropout": 0.0, "kernel_dropout": 0.0}
 
 
@@ -63,9 +58,14 @@ def write_corpus(folder: Path, **numbers: int) -> dict[str, str]:
     flags = {}
     for seed, (split, number) in enumerate(numbers.items()):
         path = folder / f"{split}.jsonl"
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows(number, seed)), encoding="utf-8")
-        flags[f"{split}_file"] = str(path)
+        flags[f"{split}_file"] = write_rows(path, rows(number, seed))
     return flags
+
+
+def write_rows(path: Path, made: list[dict]) -> str:
+    """Write rows as JSON lines; returns the path for a flag."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in made), encoding="utf-8")
+    return str(path)
 
 
 def processor(tokenizer: PreTrainedTokenizerFast) -> GdlfProcessor:
@@ -100,32 +100,21 @@ def prepared(processor: GdlfProcessor, number: int, seed: int = 0) -> datasets.D
     return datasets.Dataset.from_dict({**features, "summary": summaries})
 
 
-def collator(processor, model) -> SummarizationCollator:
-    """The collator of a model."""
-    return SummarizationCollator(processor, model=model)
+def trainer(model, processor, rows, folder: Path, compute_metrics=None, **settings: Any) -> SummarizationTrainer:
+    """The trainer of a short run that saves nothing; settings are training arguments."""
+    defaults = {"max_steps": 4, "logging_steps": 1, "learning_rate": 1e-2, "save_strategy": "no", "use_cpu": True}
+    defaults |= {"output_dir": str(folder), "report_to": ["none"], "disable_tqdm": True}
+    data = {"train_dataset": rows, "eval_dataset": rows, "data_collator": SummarizationCollator(processor, model=model)}
+    arguments, reading = SummarizationTrainingArguments(**defaults | settings), {"processing_class": processor}
+    return SummarizationTrainer(model, arguments, **data, **reading, compute_metrics=compute_metrics)
 
 
 def write_settings(folder: Path, **settings: Any) -> str:
     """Write a YAML file for a short CPU run of a tiny GDLF; returns its path."""
-    defaults = {
-        "model_type": "gdlf",
-        "config_overrides": MODEL | NO_DROPOUT,
-        "optimizer": "adam",
-        "schedule": "cosine",
-        "learning_rate": 1e-2,
-        "warmup_steps": 2,
-        "max_steps": 8,
-        "logging_steps": 1,
-        "train_tokens_per_batch": 160,
-        "eval_tokens_per_batch": 160,
-        "max_new_tokens": 6,
-        "do_train": True,
-        "use_cpu": True,
-        "save_strategy": "no",
-        "report_to": "none",
-        "disable_tqdm": True,
-        "output_dir": str(folder / "out"),
-    }
+    defaults = {"model_type": "gdlf", "config_overrides": MODEL | NO_DROPOUT, "output_dir": str(folder / "out")}
+    defaults |= {"optimizer": "adam", "schedule": "cosine", "learning_rate": 1e-2, "warmup_steps": 2, "max_steps": 8}
+    defaults |= {"train_tokens_per_batch": 160, "eval_tokens_per_batch": 160, "max_new_tokens": 6, "logging_steps": 1}
+    defaults |= {"do_train": True, "use_cpu": True, "save_strategy": "no", "report_to": "none", "disable_tqdm": True}
     path = folder / "settings.yaml"
     path.write_text(yaml.safe_dump(defaults | settings), encoding="utf-8")
     return str(path)

@@ -117,10 +117,8 @@ def test_a_key_is_read_as_it_was_written(tmp_path):
     "change",
     [
         lambda told: "half a character: \ud800",
-        lambda told: [],
         lambda told: {**told, "protocol": {**told["protocol"], "documents": 0}},
         lambda told: {name: value for name, value in told.items() if name != "sheets"},
-        lambda told: {**told, "seed": "one"},
         lambda told: {**told, "protocol": {**told["protocol"], "digits": 1.5}},
         lambda told: {**told, "items": {id: {**item, "first": ["one"]} for id, item in told["items"].items()}},
         lambda told: {**told, "sheets": {id: {**sheet, "voter": []} for id, sheet in told["sheets"].items()}},
@@ -139,16 +137,15 @@ def test_what_is_no_key_is_told(tmp_path, change):
         read_key(tmp_path / "none.json")
 
 
+SEVEN = dataclasses.replace(PROTOCOL, documents=7)
+
+
 @pytest.mark.parametrize(
     ("systems", "settings", "message"),
     [
         ({"one": ["a"], "two": ["a"] * 6}, {}, "6 documents but 1 one: each needs its counterpart"),
         (SYSTEMS, {"references": ["a"]}, "6 documents but 1 references: each needs its counterpart"),
-        (
-            SYSTEMS,
-            {"protocol": dataclasses.replace(PROTOCOL, documents=7)},
-            "7 documents are required, but only 6 are not blank: lower `documents`, or give more",
-        ),
+        (SYSTEMS, {"protocol": SEVEN}, "7 documents are required, but only 6 are not blank: lower `documents`, or"),
     ],
 )
 def test_bad_input_is_told(systems, settings, message):
@@ -162,7 +159,6 @@ def test_bad_input_is_told(systems, settings, message):
         ((0, 3, {"fluency": "?"}), "`documents` is 0, but must be at least 1"),
         ((50, 0, {"fluency": "?"}), "`voters` is 0, but must be at least 1"),
         ((50, 3, {}), "`aspects` is empty, but must have a name and a question for each"),
-        ((50, 3, {" ": "?"}), "the aspect ' ' has the question '\\?': give both a name and a question"),
         ((50, 3, {"fluency": ""}), "the aspect 'fluency' has the question '': give both"),
         (("50", 3, {"fluency": "?"}), "`documents` must be an integer, but is str: '50'"),
         ((50, 3, {"fluency": None}), "`aspects` must be a string, but is NoneType: None"),

@@ -58,21 +58,6 @@ def test_one_model_is_converted(run_folder, tmp_path):
         average_checkpoints(model, tmp_path / "other")
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({}, "need either `last` or `best`"),
-        ({"last": 1, "best": 1}, "need either `last` or `best`"),
-        ({"last": 0}, "`last` is 0, but must be at least 1"),
-        ({"last": 4}, "has 3 complete checkpoints, but 4 were requested"),
-    ],
-)
-def test_choices_that_cannot_be(run_folder, tmp_path, settings, message):
-    with pytest.raises(ValueError, match=message):
-        average_checkpoints(run_folder, tmp_path / "mean", **settings)
-
-
 def test_best_without_evaluations(run_folder, tmp_path):
     path = run_folder / "checkpoint-30" / "trainer_state.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"log_history": []}))

@@ -39,6 +39,13 @@ def interrupt(out: Path, step: int) -> None:
             path.unlink()
 
 
+def interrupted(path: str, out: Path) -> str:
+    """The settings of a run that was killed after its checkpoint of step 4."""
+    main([path])
+    interrupt(out, 4)
+    return path
+
+
 def steps_of(out: Path) -> list[int]:
     return [step for (step, _) in tiny.history(out, "loss")]
 
@@ -59,9 +66,7 @@ def steps_of(out: Path) -> list[int]:
     ],
 )
 def test_other_settings_are_refused_with_what_differs_and_the_ways_out(settings, tmp_path, out, flags, difference):
-    path = settings(**SAVING)
-    main([path])
-    interrupt(out, 4)
+    path = interrupted(settings(**SAVING), out)
     before = {file: file.read_bytes() for file in out.rglob("*") if file.is_file()}
     flags = [str(tmp_path / "validation.jsonl") if flag == "VALIDATION" else flag for flag in flags]
     with pytest.raises(
@@ -74,9 +79,7 @@ def test_other_settings_are_refused_with_what_differs_and_the_ways_out(settings,
 
 @pytest.mark.thorough
 def test_settings_that_change_no_update_and_a_moved_file_are_not_refused(settings, tmp_path, out):
-    path = settings(**SAVING)
-    main([path])
-    interrupt(out, 4)
+    path = interrupted(settings(**SAVING), out)
     (tmp_path / "train.jsonl").rename(tmp_path / "moved.jsonl")
     flags = ["--train_file", str(tmp_path / "moved.jsonl"), "--max_steps", "8", "--save_steps", "1"]
     main([path, *flags, "--num_beams", "2"])
@@ -86,9 +89,7 @@ def test_settings_that_change_no_update_and_a_moved_file_are_not_refused(setting
 
 @pytest.mark.thorough
 def test_accepted_changes_apply_from_the_checkpoint_on(settings, out, caplog):
-    path = settings(**SAVING, weight_decay=0.1)
-    main([path])
-    interrupt(out, 4)
+    path = interrupted(settings(**SAVING, weight_decay=0.1), out)
     flags = ["--learning_rate", "0.005", "--weight_decay", "0.2"]
     main([path, *flags, "--accept_changes"])
     rates = [rate for _, rate in tiny.history(out, "learning_rate")]
@@ -105,9 +106,7 @@ def test_accepted_changes_apply_from_the_checkpoint_on(settings, out, caplog):
 
 @pytest.mark.thorough
 def test_optimizer_of_another_kind_is_refused_before_anything_is_prepared(settings, out):
-    path = settings(**SAVING)
-    main([path])
-    interrupt(out, 4)
+    path = interrupted(settings(**SAVING), out)
     with pytest.raises(ValueError, match=r"checkpoint-4: its optimizer is adam, whose state adadelta cannot load:"):
         tiny.check([path, "--optimizer", "adadelta", "--accept_changes"])
 
@@ -189,9 +188,7 @@ def test_checkpoint_that_is_named_is_gone_back_to_once(settings, out, caplog):
 
 @pytest.mark.thorough
 def test_advice_after_a_loss_that_is_not_finite_works(settings, out):
-    path = settings(**SAVING)
-    main([path])
-    interrupt(out, 4)
+    path = interrupted(settings(**SAVING), out)
     with pytest.raises(FloatingPointError, match=r"try a lower --learning_rate, .*, with --accept_changes, which"):
         main([path, "--learning_rate", "1e30", "--accept_changes"])
     assert last_complete_checkpoint(out) == str(out / "checkpoint-4")
@@ -226,9 +223,7 @@ def test_seconds_of_evaluations_are_left_out():
 @pytest.mark.thorough
 @pytest.mark.parametrize("before", [1000.0, None])
 def test_resumed_run_goes_on_counting_seconds_if_they_are_known(settings, out, before):
-    path = settings(**SAVING)
-    main([path])
-    interrupt(out, 4)
+    path = interrupted(settings(**SAVING), out)
     state = out / "checkpoint-4" / "trainer_state.json"
     content = json.loads(state.read_text())
     content["stateful_callbacks"]["RunProgress"]["attributes"]["seconds"] = before

@@ -4,16 +4,13 @@ import json
 
 import pytest
 import torch
-from transformers import AutoModelForSeq2SeqLM, AutoProcessor
+from transformers import AutoModelForSeq2SeqLM
 
 from hf_summ.data.vocabulary import fit_phrases, load_tokenizer
 from hf_summ.training.folder.averaging import average_checkpoints
 from hf_summ.training.run import main
 from tests.training import tiny
 from tests.training.conftest import launch
-
-SIZES = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "num_heads": 2, "ffn_dim": 32}
-NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
 
 
 @pytest.fixture
@@ -23,7 +20,7 @@ def highlights(settings, processor_folder, tmp_path):
     fit_phrases(texts, load_tokenizer(processor_folder)).save_pretrained(tmp_path / "phrases")
 
     def write(**changes):
-        overrides = {**SIZES, **NO_DROPOUT, "brightness_decay": 0.25, **changes.pop("config_overrides", {})}
+        overrides = {**tiny.TRANSFORMER, "brightness_decay": 0.25, **changes.pop("config_overrides", {})}
         return settings(
             model_type="highlight_transformer",
             tokenizer_name=str(tmp_path / "phrases"),
@@ -61,17 +58,10 @@ def test_run_resumed_within_an_epoch_goes_on_with_its_brightness(highlights, tmp
 
 @pytest.mark.thorough
 def test_best_checkpoint_has_its_own_brightness(highlights, tmp_path):
-    path = highlights(
-        max_steps=12,
-        do_eval=True,
-        eval_strategy="steps",
-        eval_steps=4,
-        load_best_model_at_end=True,
-        metric_for_best_model="loss",
-        # so that it is the first one
-        greater_is_better=True,
-    )
-    metrics = main([path])
+    evaluation = {"do_eval": True, "eval_strategy": "steps", "eval_steps": 4, "load_best_model_at_end": True}
+    # so that the best is the first one
+    best = {"metric_for_best_model": "loss", "greater_is_better": True}
+    metrics = main([highlights(max_steps=12, **evaluation, **best)])
     state = json.loads((tmp_path / "out/trainer_state.json").read_text(encoding="utf-8"))
     assert state["best_model_checkpoint"].endswith("checkpoint-4")
     assert epochs_of(tmp_path / "out") == 1
@@ -89,20 +79,13 @@ def test_phrases_of_a_corpus_are_read(highlights, tmp_path):
     losses = []
     for number, phrases in enumerate(({"Monday": 3.0}, {"Residents": 3.0}, None)):
         corpus = tmp_path / f"phrases{number}.jsonl"
-        given = [{**row, "phrases": phrases} for row in rows]
-        corpus.write_text("".join(json.dumps(row) + "\n" for row in given), encoding="utf-8")
-        path = highlights(
-            train_file=str(corpus),
-            validation_file=None,
-            test_file=None,
-            max_steps=1,
-            save_strategy="no",
-            save_steps=None,
-        )
+        files = {"train_file": tiny.write_rows(corpus, [{**row, "phrases": phrases} for row in rows])}
+        files |= {"validation_file": None, "test_file": None}
+        path = highlights(**files, max_steps=1, save_strategy="no", save_steps=None)
         losses.append(main([path, "--output_dir", str(tmp_path / f"out{number}")])["train_loss"])
     assert len(set(losses)) == 3
     # rows of null are found as if there were no column
-    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    tiny.write_rows(corpus, rows)
     assert main([path, "--output_dir", str(tmp_path / "without")])["train_loss"] == losses[2]
 
 
@@ -111,21 +94,12 @@ def test_training_without_frequencies_says_which_command_makes_them(highlights, 
         main([highlights(), "--tokenizer_name", processor_folder])
 
 
-def test_fitted_phrases_are_those_that_occur_twice(highlights, tmp_path):
-    highlights()
-    processor = AutoProcessor.from_pretrained(tmp_path / "phrases")
-    assert processor.fitted_examples == 24
-    assert processor.max_source_length == 48
-    assert processor.document_frequencies["new school"] > 1
-
-
 @pytest.mark.thorough
 def test_two_processes_have_the_losses_and_the_brightness_of_one(highlights, tmp_path):
-    corpus = tmp_path / "several.jsonl"
     rows = tiny.rows(24)
     pairs = [{"documents": [row["document"], rows[-1]["document"]], "summary": row["summary"]} for row in rows]
-    corpus.write_text("".join(json.dumps(row) + "\n" for row in pairs), encoding="utf-8")
-    path = highlights(train_file=str(corpus), max_steps=6, do_eval=True, eval_strategy="steps", eval_steps=6)
+    corpus = tiny.write_rows(tmp_path / "several.jsonl", pairs)
+    path = highlights(train_file=corpus, max_steps=6, do_eval=True, eval_strategy="steps", eval_steps=6)
     main([path, "--gradient_accumulation_steps", "2", "--output_dir", str(tmp_path / "alone")])
     launch([[path, "--fsdp", "--output_dir", str(tmp_path / "shards")]])
     launch([[path, "--output_dir", str(tmp_path / "whole")]], "two_processes.py")

@@ -5,9 +5,7 @@ import pytest
 import torch
 
 from hf_summ import DrgdConfig, DrgdForConditionalGeneration, DrgdProcessor
-from hf_summ.training.arguments import SummarizationTrainingArguments
 from hf_summ.training.loop.evaluation import active_units
-from hf_summ.training.loop.trainer import SummarizationTrainer
 from tests.training import tiny
 
 
@@ -24,16 +22,7 @@ def make(tiny_tokenizer, tmp_path):
         for parameter in model.parameters():
             parameter.data.add_(0.3 * torch.randn_like(parameter))
         rows = tiny.prepared(processor, 13)
-        defaults = {"max_steps": 4, "logging_steps": 1, "learning_rate": 1e-2, "save_strategy": "no", "use_cpu": True}
-        paths = {"output_dir": str(tmp_path), "report_to": ["none"], "disable_tqdm": True}
-        return SummarizationTrainer(
-            model,
-            SummarizationTrainingArguments(**paths, **{**defaults, **settings}),
-            train_dataset=rows,
-            eval_dataset=rows,
-            data_collator=tiny.collator(processor, model),
-            processing_class=processor,
-        )
+        return tiny.trainer(model, processor, rows, tmp_path, **settings)
 
     return build
 

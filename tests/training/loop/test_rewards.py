@@ -6,10 +6,8 @@ import torch
 
 from hf_summ.checkpoints.adapters import takes
 from hf_summ.models.text_words import FIRST_POINTER
-from hf_summ.training.arguments import SummarizationTrainingArguments
 from hf_summ.training.loop import trainer as trainer_module
 from hf_summ.training.loop.rewards import advantages, policy_loss, rouge_rewards
-from hf_summ.training.loop.trainer import SummarizationTrainer
 from hf_summ.training.run import main
 from tests.models.architectures import EACH, GDLF, POINTER_GENERATOR, VOCAB_SIZE
 from tests.training import tiny
@@ -82,15 +80,8 @@ def test_training_raises_the_reward(tiny_tokenizer, tmp_path, kind):
     model = tiny.bart(tiny_tokenizer) if kind == "bart" else tiny.gdlf(processor)
     model.generation_config.update(max_new_tokens=8, num_beams=3, no_repeat_ngram_size=1)
     before = model.generation_config.to_dict()
-    settings = {"learning_rate": 1e-2, "max_steps": 40, "logging_steps": 1, "save_strategy": "no", "use_cpu": True}
-    rewarded = {"reward_samples": 4, "reward_share": 1.0, "reward_temperature": 1.0}
-    trainer = SummarizationTrainer(
-        model,
-        SummarizationTrainingArguments(output_dir=str(tmp_path), report_to=["none"], **settings, **rewarded),
-        train_dataset=tiny.prepared(processor, 13),
-        data_collator=tiny.collator(processor, model),
-        processing_class=processor,
-    )
+    rewarded = {"reward_samples": 4, "reward_share": 1.0, "reward_temperature": 1.0, "max_steps": 40}
+    trainer = tiny.trainer(model, processor, tiny.prepared(processor, 13), tmp_path, **rewarded)
     trainer.reward = lambda texts, references: np.array([text.count("t") / 8 for text in texts])
     trainer.train()
     rewards = [entry["reward"] for entry in trainer.state.log_history if "reward" in entry]

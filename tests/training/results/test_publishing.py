@@ -11,14 +11,8 @@ from tests.training.conftest import PICKLES, start
 
 @pytest.mark.thorough
 def test_hub_gets_the_model_without_a_pickle(settings, tmp_path):
-    path = settings(
-        push_to_hub=True,
-        hub_model_id="tester/bridges",
-        save_strategy="steps",
-        save_steps=4,
-        do_predict=True,
-        report_to="tensorboard",
-    )
+    saving = {"push_to_hub": True, "hub_model_id": "tester/bridges", "save_strategy": "steps", "save_steps": 4}
+    path = settings(**saving, do_predict=True, report_to="tensorboard")
     with LocalHub() as hub:
         process = start(["run_summarization.py", path], **hub.environment(tmp_path / "home"))
         output, errors = process.communicate()

@@ -3,7 +3,6 @@
 import copy
 import importlib
 import inspect
-import json
 import shutil
 import sys
 
@@ -79,11 +78,10 @@ def test_each_text_is_tokenized_once(tiny_tokenizer, corpus, read_texts, tags):
 def test_training_rows_have_the_least_coverage(settings, tmp_path):
     summaries = ["One two, THREE!", "one two four five", "four five one", "four"]
     rows = [{"document": "One two three.", "summary": summary} for summary in summaries]
-    file = tmp_path / "rows.jsonl"
 
     def splits(**changes):
-        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        files = dict.fromkeys(("train_file", "validation_file", "test_file"), str(file))
+        file = tiny.write_rows(tmp_path / "rows.jsonl", rows)
+        files = dict.fromkeys(("train_file", "validation_file", "test_file"), file)
         arguments = parse_arguments([settings(do_eval=True, **files | changes)])
         return choose_splits(load(arguments.corpus), arguments.data, arguments.training)
 
