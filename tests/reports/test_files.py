@@ -147,7 +147,7 @@ def test_folders_have_a_text_in_each_file(run, tmp_path):
     (tmp_path / "reference" / "ref.30.txt").rename(tmp_path / "reference" / "ref.3.txt")
     for file in (tmp_path / "reference").iterdir():
         file.write_text("It is text")
-    output = run("extract", "decoded,reference", "--method", "oracle", "--sentences", "1")[0]
+    output = run("extract", "decoded, reference", "--method", "oracle", "--sentences", "1")[0]
     assert output.splitlines() == [f"It is text {number}." for number in range(len(TEXTS) * 6)]
 
 

@@ -8,7 +8,7 @@ import pytest
 from hf_summ.cli import main
 from hf_summ.data import fit_vocabulary
 from hf_summ.models import layers_recurrent
-from hf_summ.runtimes import onnx_graphs
+from hf_summ.runtimes import onnx_layers
 from tests.conftest import SENTENCES
 from tests.models.architectures import (
     COPY_TRANSFORMER,
@@ -61,9 +61,9 @@ def checkpoint(request, tiny_tokenizer, tmp_path_factory) -> Path:
         part.save_pretrained(folder)
     with pytest.MonkeyPatch.context() as patch:
         # in parts
-        patch.setattr(onnx_graphs, "_FUSION_COLUMNS", 10)
+        patch.setattr(onnx_layers, "_FUSION_COLUMNS", 10)
         patch.setattr(layers_recurrent, "_CHANNELS", 10)
         if request.param is HIGHLIGHT_TRANSFORMER:
-            patch.setattr(onnx_graphs, "_WIDE_HEAD", 1)
+            patch.setattr(onnx_layers, "_WIDE_HEAD", 1)
         assert main(["export", str(folder), "--to", "onnx", "--output", str(folder / "onnx")]) == 0
     return folder

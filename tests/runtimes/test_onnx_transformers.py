@@ -21,7 +21,7 @@ from transformers import (
 
 from hf_summ.checkpoints.adapters import AutoModelForSummarization
 from hf_summ.cli import main
-from hf_summ.runtimes import OnnxSummarizer, onnx_graphs
+from hf_summ.runtimes import OnnxSummarizer, onnx_layers
 from hf_summ.runtimes.folders import export
 from hf_summ.runtimes.onnx_quantization import quantize
 from hf_summ.runtimes.onnx_search import READ, WRITE
@@ -73,7 +73,7 @@ def checkpoint(request, tiny_tokenizer, tmp_path_factory) -> Path:
         part.save_pretrained(folder)
     with pytest.MonkeyPatch.context() as patch:
         if request.param in ("mbart", "mt5"):
-            patch.setattr(onnx_graphs, "_WIDE_HEAD", 1)
+            patch.setattr(onnx_layers, "_WIDE_HEAD", 1)
         assert main(["export", str(folder), "--to", "onnx", "--output", str(folder / "onnx")]) == 0
     return folder
 

@@ -77,9 +77,13 @@ Rows = Iterator[tuple[str, dict[str, Any]]]
 UnreadRows = Iterator[tuple[str, Callable[[], dict[str, Any]]]]
 
 
+def _named(name: str) -> list[Path]:
+    return [Path(file.strip()) for file in name.split(",")]
+
+
 def locate(name: str) -> tuple[Path, ...]:
     """The file `name`, the files of rows that match it as a pattern, two line-aligned files, or folders of texts."""
-    paths = [Path(file.strip()) for file in name.split(",")]
+    paths = _named(name)
     if len(paths) > 1 and all(map(os.path.isdir, paths)):
         return tuple(paths)
     if len(paths) == 2 and not os.path.exists(name):
@@ -177,7 +181,7 @@ def kind_of_file(path: Path) -> str:
 
 def has_rows(name: str) -> bool:
     """Whether a file has rows, or folders, separated by commas, have a text in each file."""
-    return kind_of_file(Path(name)) in ROW_FILES or all(map(os.path.isdir, name.split(",")))
+    return kind_of_file(Path(name)) in ROW_FILES or all(map(os.path.isdir, _named(name)))
 
 
 def read_rows(paths: tuple[Path, ...], show_progress: bool = False) -> Rows:

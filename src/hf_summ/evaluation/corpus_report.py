@@ -20,7 +20,7 @@ from hf_summ.data.marks import Marks
 from hf_summ.data.sentence_rules import is_wrapped, joined_lines
 from hf_summ.data.surveys import ColumnSurvey, choose_corpus_columns
 from hf_summ.evaluation.novelty import novelty_scores
-from hf_summ.evaluation.significance import paired_randomization
+from hf_summ.evaluation.significance import PAIRED, is_paired
 from hf_summ.evaluation.words import split_words
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 from hf_summ.models.text_tagging import script_of
@@ -35,8 +35,6 @@ _LEAST_SHARE = 0.01
 _SHORT = 20
 # copied words of a summary, in points, from which its words are mostly the document's
 _COPIED, _LONG_FRAGMENTS = 95, 10
-# documents whose summaries are compared with those of other rows, how many are too few, and the significance level
-_LINKED, _LEAST_LINKED, _LEVEL = 100, 20, 0.05
 _PERCENTILES = {"median": 50, "p95": 95, "max": 100}
 
 
@@ -148,20 +146,13 @@ class FileReport:
 
     def _is_shifted(self) -> bool:
         """Whether summaries copy as many words of other rows' documents as of their own."""
-        documents, summaries = self._documents[:_LINKED], self._summaries[:_LINKED]
-        half = len(documents) // 2
         # translations share no words with their documents
-        languages = {probable_language(" ".join(texts)) for texts in (documents, summaries)}
-        if half < _LEAST_LINKED / 2 or len(languages) > 1:
-            return False
-        with warnings.catch_warnings(), suppress(ValueError):
-            warnings.simplefilter("ignore", UserWarning)
-            own, others = (
-                np.nan_to_num(novelty_scores(summaries, texts, self.language)["copy_rate"])
-                for texts in (documents, [*documents[half:], *documents[:half]])
-            )
-            return own.mean() <= others.mean() or paired_randomization(own, others) > _LEVEL
-        return False
+        languages = {probable_language(" ".join(texts[:PAIRED])) for texts in (self._documents, self._summaries)}
+
+        def copied(summaries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
+            return np.nan_to_num(novelty_scores(summaries, documents, self.language)["copy_rate"])
+
+        return len(languages) == 1 and not is_paired(self._summaries, self._documents, copied)
 
     def _subwords(self) -> dict[str, Any]:
         if self._count is None or self._limits is None:

@@ -3,7 +3,6 @@
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -17,6 +16,7 @@ from hf_summ.evaluation.significance import (
     OfSums,
     Scored,
     holm,
+    is_paired,
     mean_over_rows,
     paired_bootstrap,
     paired_randomization,
@@ -36,8 +36,6 @@ _COPYING = ("copy_density", "copy_rate")
 OURS = {"predictions", "references"}
 # with fewer pairs than this, the bootstrap's intervals are too narrow
 _FEW_PAIRS = 100
-# with fewer pairs, texts may be unrelated to their references by chance
-_LEAST_RELATED = 20
 # the largest adjusted p of a difference that is called significant
 _LEVEL = 0.05
 # titles of columns, rows, and the number of columns with text
@@ -220,21 +218,8 @@ class Evaluation:
         values = rounded(self._scored[name])
         return {score: _or_none(values[score]) for score in against_sources}
 
-    def _is_unrelated(self, texts: Sequence[str]) -> bool:
-        """Whether a system's first texts score as much against the references of other rows as against their own."""
-        size = min(len(texts), _FEW_PAIRS)
-        if size < _LEAST_RELATED:
-            return False
-        settings = replace(self.settings, rouge_types=("rouge1",))
-        own = self.references[:size]
-        with warnings.catch_warnings(), suppress(ValueError):
-            warnings.simplefilter("ignore", UserWarning)
-            scores, others = (
-                rouge_of_rows(texts[:size], rows, settings)["rouge1"].fmeasure
-                for rows in (own, [*own[size // 2 :], *own[: size // 2]])
-            )
-            return scores.mean() <= others.mean() or paired_randomization(scores, others) > _LEVEL
-        return False
+    def _rouge1(self, texts: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:
+        return rouge_of_rows(texts, references, replace(self.settings, rouge_types=("rouge1",)))["rouge1"].fmeasure
 
     def _notes(self) -> Iterator[str]:
         number = len(self.references)
@@ -243,7 +228,7 @@ class Evaluation:
                 yield f"{blank} of {number} {'' if name == 'predictions' else 'texts of '}{name} are blank and score 0"
             if texts == [row[0] for row in self.references]:
                 yield f"{name} are identical to the references, perhaps from the same column"
-            elif self._is_unrelated(texts):
+            elif not is_paired(texts, self.references, self._rouge1):
                 yield (
                     f"{name} are no closer to their own references than to those of other rows: they may have another "
                     "order, or be all alike"

@@ -6,7 +6,9 @@ statistics, and the measure maps their sums over a corpus, (…, K), to values, 
 """
 
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
@@ -19,6 +21,8 @@ OfSums = Callable[[np.ndarray], np.ndarray]
 
 # number of examples drawn at once: the counts of a chunk fit into the processor's cache
 _CHUNK = 1 << 16
+# of `is_paired`: the number of texts that are read, the least one, and the level of significance
+PAIRED, _LEAST_PAIRED, _LEVEL = 100, 20, 0.05
 
 
 @dataclass(frozen=True)
@@ -150,6 +154,27 @@ def paired_randomization(
         differences = _values(measure, total_a - moved) - _values(measure, total_b + moved)
         as_far += int((np.abs(differences) >= far).sum())
     return _share(as_far, trials)
+
+
+def is_paired(texts: Sequence[str], others: Sequence[Any], score: Callable[..., np.ndarray]) -> bool:
+    """Whether the first texts have higher scores with the others of their own rows than with those of other rows.
+
+    Too few texts, or texts that cannot be scored, are taken to be paired.
+
+    Args:
+        texts: (N,).
+        others: (N,), what each text belongs to.
+        score: of N texts and N others, (N,); higher is closer.
+    """
+    texts, others = texts[:PAIRED], others[:PAIRED]
+    half = len(texts) // 2
+    if len(texts) < _LEAST_PAIRED:
+        return True
+    with warnings.catch_warnings(), suppress(ValueError):
+        warnings.simplefilter("ignore", UserWarning)
+        own, moved = score(texts, others), score(texts, [*others[half:], *others[:half]])
+        return own.mean() > moved.mean() and paired_randomization(own, moved) <= _LEVEL
+    return True
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
