@@ -7,6 +7,8 @@ from torch import nn
 from torch.nn.functional import logsigmoid
 from transformers.cache_utils import EncoderDecoderCache
 
+from .layers_transformer import product_of_rows
+
 
 def copy_log_probs(
     logits: torch.Tensor, gate_logits: torch.Tensor, copy_attention: torch.Tensor, source_ids: torch.Tensor
@@ -100,7 +102,8 @@ class CopyAttention(nn.Module):
         rows, length, width = hidden_states.shape
         documents = source.shape[0]
         queries = self.q_proj(hidden_states).view(documents, -1, width)
-        scores = queries @ keys_once(self.k_proj, source, cache, self.layer_index).transpose(1, 2) * self.scaling
+        keys = keys_once(self.k_proj, source, cache, self.layer_index)
+        scores = product_of_rows(queries, keys.transpose(1, 2)) * self.scaling
         if attention_mask is not None:
             scores = scores.masked_fill(~attention_mask[:, 0], torch.finfo(scores.dtype).min)
         weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))

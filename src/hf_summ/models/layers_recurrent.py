@@ -8,7 +8,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
 from transformers.utils.generic import maybe_autocast
 
-from .layers_transformer import is_symbolic
+from .layers_transformer import is_symbolic, product_of_rows
 
 # elements of the attention's tanh layer in memory at once: few enough for a CPU's cache
 _CHUNK_ELEMENTS = 2**19
@@ -206,7 +206,7 @@ def _unrolled(*arguments, attention: torch.Tensor | None = None) -> tuple[torch.
         weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
         if attention is not None:
             weights = attention[:, position].unflatten(0, weights.shape[:2])
-        contexts = (weights.to(inputs.source.dtype) @ inputs.source).flatten(0, 1)
+        contexts = product_of_rows(weights.to(inputs.source.dtype), inputs.source).flatten(0, 1)
         words = linear(contexts, inputs.context_weight, inputs.context_bias)
         if inputs.second_words is not None:
             words = words + inputs.second_words[position]

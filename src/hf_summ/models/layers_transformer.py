@@ -81,8 +81,8 @@ def eager_attention_forward(module, query, key, value, attention_mask, scaling, 
     return attend_by_scores(module, query @ key.transpose(2, 3) * scaling, value, attention_mask, dropout)
 
 
-def attend_by_scores(module, scores, value, attention_mask, dropout=0.0):
-    """`eager_attention_forward` from the scores (…, Q, K)."""
+def attend_by_scores(module, scores, value, attention_mask, dropout=0.0, product=torch.matmul):
+    """`eager_attention_forward` from the scores (…, Q, K); `product` is that of weights and values."""
     if attention_mask is not None:
         if attention_mask.dtype == torch.bool:
             # in ONNX Runtime, a sum takes a third of the time of filling the scores
@@ -92,7 +92,17 @@ def attend_by_scores(module, scores, value, attention_mask, dropout=0.0):
     weights = nn.functional.softmax(scores, dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
     weights = weights.to(value.dtype)
     dropped = nn.functional.dropout(weights, dropout, module.training)
-    return (dropped @ value).transpose(1, 2).contiguous(), weights
+    return product(dropped, value).transpose(1, 2).contiguous(), weights
+
+
+def product_of_rows(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """`left @ right`, (…, Q, K) and (…, K, D), for few rows Q.
+
+    A graph has a product for each row, as ONNX Runtime copies the right factor of others.
+    """
+    if not torch.compiler.is_exporting():
+        return left @ right
+    return (left[..., None, :] @ right[..., None, :, :]).squeeze(-2)
 
 
 class SinusoidalPositions(nn.Module):

@@ -11,7 +11,7 @@ from transformers.utils.generic import merge_with_config_defaults
 from .configuration_pointer_generator import PointerGeneratorConfig
 from .generation_mixin import running_generation
 from .layers_copying import copy_log_probs, keys_once
-from .layers_transformer import cache_argument
+from .layers_transformer import cache_argument, product_of_rows
 from .losses import IGNORED_LABEL
 from .modeling_base import DecoderStateLayer, SummarizationPreTrainedModel, make_decoder_cache
 from .modeling_copying import (
@@ -246,7 +246,8 @@ class PointerGeneratorDecoder(PointerGeneratorPreTrainedModel):
             inputs = self.input_projection(torch.cat((word, context), dim=-1))
             hidden, cell = self.cell(inputs, (hidden, cell))
             weights = self.attention(torch.cat((cell, hidden), dim=-1), keys, coverage, mask)
-            context = (weights.to(source.dtype).unflatten(0, (source.shape[0], -1)) @ source).flatten(0, 1)
+            of_document = weights.to(source.dtype).unflatten(0, (source.shape[0], -1))
+            context = product_of_rows(of_document, source).flatten(0, 1)
             repetition = torch.minimum(weights, coverage).sum(-1)
             coverage = coverage + weights
             steps.append((hidden, cell, context, inputs, weights, repetition))

@@ -23,12 +23,16 @@ from hf_summ.models import layers_transformer
 from hf_summ.models.layers_copy_transformer import BertWindows
 from hf_summ.models.layers_gdlf import WINDOW, DeepLayerFusion, DynamicConvolution
 from hf_summ.models.layers_recurrent import BidirectionalGru, next_state
-from hf_summ.models.layers_transformer import CrossAttention, SelfAttention, attend_by_scores, eager_attention_forward
+from hf_summ.models.layers_transformer import (
+    CrossAttention,
+    SelfAttention,
+    attend_by_scores,
+    eager_attention_forward,
+    product_of_rows,
+)
 from hf_summ.models.modeling_base import DecoderStateLayer, SharedSourceCache
 from hf_summ.models.modeling_pointer_generator import BidirectionalLstm
 
-# ONNX Runtime copies the right factor of a product: keys of heads of this width are the left one of their scores
-_WIDE_HEAD = 64
 # columns of GDLF's fusion per product
 _FUSION_COLUMNS = 960
 # the name of `_attend` among transformers' attention functions
@@ -95,10 +99,8 @@ def _attend(
         return eager_attention_forward(module, queries, keys, values, attention_mask, scaling)
     rows, heads, length, width = queries.shape
     if _reads_source(module):
-        # of T5, where it is zero
-        position_bias = None
+        # the position bias of T5 is zero
         queries = queries.transpose(1, 2).reshape(keys.shape[0], -1, heads, width).transpose(1, 2)
-    if _reads_wide_source(module, width):
         context, _ = _attend_with_weights(module, queries, keys, values, attention_mask, scaling)
     else:
         mask = None if attention_mask is None else attention_mask[:, 0, 0].int()
@@ -108,13 +110,8 @@ def _attend(
 
 
 def _reads_source(module: nn.Module) -> bool:
-    """Whether a module of transformers is the attention of a step to the source."""
-    return getattr(module, "is_decoder", False) and not module.is_causal
-
-
-def _reads_wide_source(module: nn.Module, width: int) -> bool:
-    """Whether a module with heads of this width is the attention of a step to the source, with wide keys."""
-    return width >= _WIDE_HEAD and (isinstance(module, CrossAttention) or _reads_source(module))
+    """Whether a module is the attention of a step to the source."""
+    return isinstance(module, CrossAttention) or (getattr(module, "is_decoder", False) and not module.is_causal)
 
 
 def _attend_with_weights(
@@ -126,10 +123,12 @@ def _attend_with_weights(
     scaling: float,
     **kwargs,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """`eager_attention_forward` with wide keys of the source as the left factor."""
-    if not _reads_wide_source(module, queries.shape[-1]):
+    """`eager_attention_forward`; of a step to the source, without copies of its keys and values."""
+    if not _reads_source(module):
         return eager_attention_forward(module, queries, keys, values, attention_mask, scaling, **kwargs)
-    return attend_by_scores(module, (keys @ queries.mT).mT * scaling, values, attention_mask)
+    # ONNX Runtime copies the right factor of a product of several rows
+    scores = (keys @ queries.mT).mT * scaling
+    return attend_by_scores(module, scores, values, attention_mask, product=product_of_rows)
 
 
 def _multi_head_attention(
