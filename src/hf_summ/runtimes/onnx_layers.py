@@ -33,6 +33,8 @@ from hf_summ.models.layers_transformer import (
 from hf_summ.models.modeling_base import DecoderStateLayer, SharedSourceCache
 from hf_summ.models.modeling_pointer_generator import BidirectionalLstm
 
+# heads of fewer channels are faster in the operator for attention
+_WIDE_HEAD = 64
 # columns of GDLF's fusion per product
 _FUSION_COLUMNS = 960
 # the name of `_attend` among transformers' attention functions
@@ -99,8 +101,10 @@ def _attend(
         return eager_attention_forward(module, queries, keys, values, attention_mask, scaling)
     rows, heads, length, width = queries.shape
     if _reads_source(module):
-        # the position bias of T5 is zero
+        # of T5, where it is zero
+        position_bias = None
         queries = queries.transpose(1, 2).reshape(keys.shape[0], -1, heads, width).transpose(1, 2)
+    if _reads_wide_source(module, width):
         context, _ = _attend_with_weights(module, queries, keys, values, attention_mask, scaling)
     else:
         mask = None if attention_mask is None else attention_mask[:, 0, 0].int()
@@ -110,8 +114,13 @@ def _attend(
 
 
 def _reads_source(module: nn.Module) -> bool:
-    """Whether a module is the attention of a step to the source."""
-    return isinstance(module, CrossAttention) or (getattr(module, "is_decoder", False) and not module.is_causal)
+    """Whether a module of transformers is the attention of a step to the source."""
+    return getattr(module, "is_decoder", False) and not module.is_causal
+
+
+def _reads_wide_source(module: nn.Module, width: int) -> bool:
+    """Whether a module with heads of this width is the attention of a step to the source, with wide keys."""
+    return width >= _WIDE_HEAD and (isinstance(module, CrossAttention) or _reads_source(module))
 
 
 def _attend_with_weights(
@@ -123,8 +132,8 @@ def _attend_with_weights(
     scaling: float,
     **kwargs,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """`eager_attention_forward`; of a step to the source, without copies of its keys and values."""
-    if not _reads_source(module):
+    """`eager_attention_forward`, without copies of wide keys and values of the source."""
+    if not _reads_wide_source(module, queries.shape[-1]):
         return eager_attention_forward(module, queries, keys, values, attention_mask, scaling, **kwargs)
     # ONNX Runtime copies the right factor of a product of several rows
     scores = (keys @ queries.mT).mT * scaling
