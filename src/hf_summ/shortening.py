@@ -83,7 +83,7 @@ def _judge(name: str) -> Any:
 def _shortened(example: Example, length: int, reader: ModelReader, stage: Any, fits_model: bool) -> Reading:
     """An example of this length after the stage, shortened again until it `fits_model`."""
     from hf_summ.evaluation.words import split_words
-    from hf_summ.extractive.consistent import close_gaps, keep_sentences, keep_share
+    from hf_summ.extractive.consistent import close_gaps
 
     language = stage.language
     texts = [example] if isinstance(example, str) else example
@@ -94,10 +94,7 @@ def _shortened(example: Example, length: int, reader: ModelReader, stage: Any, f
     words, costs = [split_words(sentence, language) for sentence in flat], reader.count(flat)
     budget = reader.room(len(texts)) if fits_model else stage.tokens
     while True:
-        if stage.share is None:
-            indices = keep_sentences(words, costs, budget, stage.idf)
-        else:
-            indices = keep_share(words, stage.share, stage.idf)
+        indices = stage.keep(words, costs, budget)
         if stage.judge is not None:
             (indices,) = close_gaps([flat], [indices], stage.judge)
         chosen: list[list[int]] = [[] for _ in texts]

@@ -68,10 +68,10 @@ def test_bad_input_is_refused_and_the_page_kept(refusal):
     message = refusal("explain", "a.txt", "--model", "model", "--output", "page.html")
     assert message.startswith("model: the model is a gdlf that does not copy")
     assert refusal("explain", "a.txt", "--model", "copying", "--output", "page.txt") == (
-        "--output page.txt: must be a .html file"
+        "--output page.txt: must be a .html file in an existing folder"
     )
     assert refusal("explain", "a.txt", "--model", "copying", "--output", "none/page.html") == (
-        "--output none/page.html: must be a file in an existing folder"
+        "--output none/page.html: must be a .html file in an existing folder"
     )
     assert refusal("explain", "a.txt", *MODEL, "--num_beams", "0") == "--num_beams 0: must be at least 1"
     assert refusal("explain", "a.txt", *MODEL, "--phrase", "bridge=much").startswith("--phrase 'bridge=much'")

@@ -58,9 +58,7 @@ def run(arguments: argparse.Namespace) -> None:
     check_flags(arguments, flags_in(ExampleFlags))
     names = check_names(arguments.names, [Path(file).name for file in arguments.files], ("Document", "Reference"))
     output = None if arguments.output is None else Path(arguments.output)
-    if output is not None and output.suffix not in (".md", ".html"):
-        raise ValueError(f"--output {output}: must be a .md or .html file")
-    check_output_file(arguments)
+    check_output_file(arguments, ".md", ".html")
     if arguments.shade == "document" and arguments.sources is None:
         raise ValueError("--shade document: needs --sources")
     systems, references, sources = read_systems(

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from hf_summ.cli.summarizers import LINES_HELP, PREDICTION_COLUMN, ColumnFlags, check_names
-from hf_summ.common.files import real_path
+from hf_summ.cli.summarizers import LINES_HELP, PREDICTION_COLUMN, ColumnFlags, check_names, check_output_file
 from hf_summ.common.flags import add_flags, check_flags, flag, flags_in, values_of, with_default
 from hf_summ.common.messages import print_note
 from hf_summ.common.records import to_json
@@ -114,7 +113,8 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--no_stemmer: has no effect beside --language {arguments.language}, which has no stemmer")
     if twice := [name for name, number in Counter(arguments.against or ()).items() if number > 1]:
         raise ValueError(f"--against {twice[0]}: is named twice; name each file once")
-    _check_outputs(arguments)
+    check_output_file(arguments, ".json", beside=".md")
+    check_output_file(arguments, ".jsonl", flag="scores")
     own, *others = check_names(arguments.names, ["Predictions", *(arguments.against or ())])
     files, notes = _read(arguments)
     predictions, sources = files["predictions"], files.get("sources")
@@ -172,21 +172,6 @@ def _read(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
     if arguments.separator not in (None, "none") and not tags:
         notes.append(f"no text contains the separator {arguments.separator!r:.80}")
     return files, notes
-
-
-def _check_outputs(arguments: argparse.Namespace) -> None:
-    """Raise a ValueError for an output that cannot be written, or would replace an input."""
-    inputs = [arguments.predictions, arguments.sources, *(arguments.references or ()), *(arguments.against or ())]
-    inputs = [real_path(file) for file in inputs if file is not None]
-    for name, suffix in (("output", ".json"), ("scores", ".jsonl")):
-        if getattr(arguments, name) is None:
-            continue
-        output = Path(getattr(arguments, name))
-        if output.suffix != suffix or output.is_dir() or not output.parent.is_dir():
-            raise ValueError(f"--{name} {output}: must be a {suffix} file in an existing folder")
-        for file in (output, output.with_suffix(".md")) if name == "output" else (output,):
-            if real_path(file) in inputs:
-                raise ValueError(f"--{name} {output}: would replace the input {file}; give the report another name")
 
 
 def _as_json(report: dict[str, Any]) -> str:

@@ -45,10 +45,8 @@ def add_parser(commands) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Write the page."""
     check_flags(arguments)
-    check_output_file(arguments)
+    check_output_file(arguments, ".html")
     page = Path(arguments.output)
-    if page.suffix != ".html":
-        raise ValueError(f"--output {page}: must be a .html file")
     files = arguments.files or [STANDARD_INPUT]
     for file in files:
         check_is_text(file, "name files of text")

@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> None:
     from hf_summ.runtimes.folders import export
 
     output = Path(arguments.output)
-    check_new_folder("--output", output)
+    check_new_folder(output)
     find_model(arguments)
     summarizer = load_summarizer(arguments)
     # PyTorch's exporter warns of operations that it does not simplify, of packages that it could use, and of itself

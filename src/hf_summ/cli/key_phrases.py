@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> None:
     output = Path(arguments.output)
     is_own = output.is_dir() and real_path(output) == real_path(arguments.processor)
     if not is_own:
-        check_new_folder("--output", output)
+        check_new_folder(output)
     processor = fit_phrases(
         (row[source_column(row)] for row in training_rows(arguments.files, vars(arguments))),
         load_tokenizer(arguments.processor),

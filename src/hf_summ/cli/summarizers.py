@@ -239,17 +239,28 @@ def _takes_graphs(arguments: argparse.Namespace) -> bool:
     return arguments.device in (None, "cpu") and not (arguments.dtype or lacking(decoding_settings(arguments)))
 
 
-def check_output_file(arguments: argparse.Namespace) -> None:
-    """Check the output file, if there is one."""
-    if arguments.output is not None:
-        output = Path(arguments.output)
-        if output.is_dir() or not output.parent.is_dir():
-            raise ValueError(f"--output {output}: must be a file in an existing folder")
-        values = chain.from_iterable(
-            value if isinstance(value, list) else [value] for name, value in vars(arguments).items() if name != "output"
-        )
-        if real_path(output) in (real_path(value) for value in values if isinstance(value, str)):
-            raise ValueError(f"--output {output}: would replace the input; give it another name")
+def check_output_file(arguments: argparse.Namespace, *endings: str, flag: str = "output", beside: str = "") -> None:
+    """Check the output file, if there is one.
+
+    Args:
+        endings: those that its name may have.
+        flag: the flag that names it.
+        beside: the ending of a second file.
+    """
+    if (name := getattr(arguments, flag)) is None:
+        return
+    output = Path(name)
+    if output.is_dir() or not output.parent.is_dir() or (endings and output.suffix not in endings):
+        form = f"a {' or '.join(endings)} file" if endings else "a file"
+        raise ValueError(f"--{flag} {output}: must be {form} in an existing folder")
+    values = chain.from_iterable(
+        value if isinstance(value, list) else [value] for other, value in vars(arguments).items() if other != flag
+    )
+    inputs = {real_path(value) for value in values if isinstance(value, str)}
+    for file in (output, output.with_suffix(beside)) if beside else (output,):
+        if real_path(file) in inputs:
+            own = "" if file == output else f" {file}"
+            raise ValueError(f"--{flag} {output}: would replace the input{own}; give it another name")
 
 
 def load_summarizer(arguments: argparse.Namespace, **settings):

@@ -91,7 +91,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Fit the vocabulary and write the processor."""
     flags, settings = flags_in(VocabularyFlags), values_of(arguments, VocabularyFlags)
     check_flags(arguments, flags)
-    check_new_folder("--output", arguments.output)
+    check_new_folder(arguments.output)
     bert = settings.pop("prune_bert")
     if bert is not None:
         for name, value in settings.items():

@@ -214,7 +214,7 @@ def _aspects(items: list[str] | None) -> dict[str, str] | None:
 
 def _check_make(arguments: argparse.Namespace) -> None:
     folder, key = Path(arguments.output), Path(arguments.key)
-    check_new_folder("--output", folder)
+    check_new_folder(folder)
     if real_path(folder) in real_path(key).parents:
         raise ValueError(f"--key {key}: must not be in the folder {folder}, which the voters receive")
     if key.exists() or not key.parent.is_dir():

@@ -154,11 +154,11 @@ def created(path: Path, text: str) -> Generator[None]:
             raise
 
 
-def check_new_folder(flag: str, folder: str | os.PathLike) -> None:
-    """Raise a ValueError unless a folder is new or empty, as its files may belong to a trained model."""
+def check_new_folder(folder: str | os.PathLike) -> None:
+    """Raise a ValueError unless the folder of `--output` is new or empty: its files may belong to a trained model."""
     folder = Path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ValueError(f"{flag} {folder}: must be a new or empty folder")
+        raise ValueError(f"--output {folder}: must be a new or empty folder")
 
 
 @contextmanager

@@ -8,8 +8,7 @@ import json
 import math
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from hf_summ.common.messages import one_line
 
 # most differences in a message; the record has all settings
 _NAMED = 4
+_TOO_DEEP = "values are nested too deeply"
 
 
 def parse_json(text: str, strict: bool = True) -> Any:
@@ -28,8 +28,10 @@ def parse_json(text: str, strict: bool = True) -> Any:
         JSONDecodeError: it is not JSON.
         ValueError: an object has a key twice, or values are nested too deeply.
     """
-    with _depth_as_error():
+    try:
         return _DECODERS[strict].decode(text)
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -54,17 +56,10 @@ def parse_yaml(text: str) -> Any:
     # imported in functions: a summary on the command line reads no YAML
     import yaml
 
-    with _depth_as_error():
-        return yaml.load(text, _loader())
-
-
-@contextmanager
-def _depth_as_error() -> Generator[None]:
-    """In this context, exceeding Python's depth of calls is a ValueError."""
     try:
-        yield
+        return yaml.load(text, _loader())
     except RecursionError:
-        raise ValueError("values are nested too deeply") from None
+        raise ValueError(_TOO_DEEP) from None
 
 
 @cache

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hf_summ.common.messages import one_line, progress_bar, unknown_choice
+from hf_summ.common.messages import check_choice, one_line, progress_bar
 from hf_summ.common.records import parse_json
 from hf_summ.data.rows import (
     PACKED,
@@ -195,8 +195,7 @@ def format_of(data_format: str | None) -> "DataFormat":
     """The format of this name; without a name, the format that reads a file by its extension."""
     if data_format is None:
         return _BY_EXTENSION
-    if data_format not in DATA_FORMATS:
-        raise ValueError(unknown_choice("`data_format`", data_format, DATA_FORMATS))
+    check_choice("`data_format`", data_format, DATA_FORMATS)
     return DATA_FORMATS[data_format]
 
 

@@ -135,7 +135,10 @@ class Evaluation:
             "settings": {**asdict(settings), "stemming": settings.stemming, "hf_summ": __version__},
             "name": self.name,
             "pairs": pairs,
-            "rouge": {metric: {name: self._figures(name, metric) for name in self.systems} for metric in self._metrics},
+            "rouge": {
+                metric: {name: self._figures(name, metric) for name in self.systems}
+                for metric in self.rouge["predictions"]
+            },
             "measures": {score: {name: self._mean(name, score) for name in self.systems} for score in scores},
             "tested": self._tested,
             "differences": self._differences(),
@@ -160,10 +163,6 @@ class Evaluation:
                 values = {column: float(values[row]) for column, values in columns.items()}
                 numbers = {column: None if math.isnan(value) else value for column, value in values.items()}
                 yield {"system": name, "row": label, **numbers}
-
-    @property
-    def _metrics(self) -> list[str]:
-        return list(self.rouge["predictions"])
 
     @property
     def _tested(self) -> str:
@@ -242,7 +241,7 @@ class Evaluation:
                 f"there are only {number} pairs, so the bootstrap's intervals are too narrow (with 20 pairs, 8% of the "
                 "intervals of chance differences exclude 0): rely on p"
             )
-        tests = (len(self._metrics) + len(self._compared)) * (len(self.systems) - 1)
+        tests = (len(self.rouge["predictions"]) + len(self._compared)) * (len(self.systems) - 1)
         if tests > _LEVEL * (self.settings.resamples + 1):
             yield f"with {self.settings.resamples} resamples, none of {tests} tests can be significant: use more"
         if several := sum(len(row) > 1 for row in self.references):

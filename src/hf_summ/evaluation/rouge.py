@@ -231,7 +231,7 @@ def _score(
     check_choice("`sentences`", sentences, ("split", "lines"))
     check_choice("`several`", several, SEVERAL)
     check_units(units, language)
-    warn_of_script((text for row in rows for text in row), language, stacklevel=4)
+    warn_of_script((text for row in rows for text in row), language)
     split = sentence_splitter(language, sentences, splitter)
     reader = english_reader(split) if is_english(language) else other_reader(language, units, split)
     measures = {rouge_type: measures[rouge_type] for rouge_type in rouge_types}

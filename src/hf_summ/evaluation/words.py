@@ -151,14 +151,11 @@ def no_words(finding: str, language: str) -> str:
     return f"{finding} (language '{language}'){hint}"
 
 
-def warn_of_script(references: Iterable[str], language: str, stacklevel: int = 3) -> None:
+def warn_of_script(references: Iterable[str], language: str) -> None:
     """Warn (UserWarning) of texts whose words cannot be separated.
 
     Either the language is English but the texts have more letters outside a to z than English does, or their script has
     no spaces between words and is not read by characters.
-
-    Args:
-        stacklevel: as in `warnings.warn`; 3 is the caller's caller.
     """
     if not is_english(language):
         runs = [len(run) for text in references if not text.isascii() for run in _RUN.findall(text)]
@@ -166,7 +163,7 @@ def warn_of_script(references: Iterable[str], language: str, stacklevel: int = 3
             warnings.warn(
                 f"the references have no spaces between words, but runs of {sum(runs) / len(runs):.0f} characters, "
                 f"each of which counts as one word (language '{language}'): put spaces between the words of all texts",
-                stacklevel=stacklevel,
+                stacklevel=4,
             )
         return
     foreign = total = 0
@@ -177,5 +174,5 @@ def warn_of_script(references: Iterable[str], language: str, stacklevel: int = 3
         warnings.warn(
             f"the references have {foreign} letters outside a to z, at which ROUGE splits words: unless they are "
             "English, set `language`",
-            stacklevel=stacklevel,
+            stacklevel=4,
         )

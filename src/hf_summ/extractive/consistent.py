@@ -131,7 +131,7 @@ class ConsistentStage:
                 for row, document in enumerate(documents[start : start + _DOCUMENTS_AT_ONCE], start):
                     sentences.append(split_sentences(document, self.language, self.splitter))
                     words = [split_words(sentence, self.language) for sentence in sentences[-1]]
-                    chosen.append(self._keep(sentences[-1], words))
+                    chosen.append(self.keep(words, self._costs(sentences[-1], words), self.tokens))
                     if wordless is not None and words and not any(words):
                         wordless.append(row)
                     bar.update()
@@ -139,12 +139,12 @@ class ConsistentStage:
                     chosen = close_gaps(sentences, chosen, self.judge)
                 yield from zip(sentences, chosen, strict=True)
 
-    def _keep(self, sentences: Sequence[str], words: Sequence[Sequence[str]]) -> list[int]:
-        """The indices of the sentences kept before the repair pass."""
+    def keep(self, words: Sequence[Sequence[str]], costs: Sequence[int], budget: int | None) -> list[int]:
+        """The indices of the sentences kept before the repair pass: the share, or as many as fit into a budget."""
         if self.share is not None:
             return keep_share(words, self.share, self.idf)
-        assert self.tokens is not None
-        return keep_sentences(words, self._costs(sentences, words), self.tokens, self.idf)
+        assert budget is not None
+        return keep_sentences(words, costs, budget, self.idf)
 
     def _costs(self, sentences: Sequence[str], words: Sequence[Sequence[str]]) -> list[int]:
         if self.counter is None:

@@ -42,12 +42,6 @@ class DocumentFrequencies:
         return math.log(self.documents / self.frequencies.get(word, 1))
 
     @classmethod
-    def of_sentences(cls, sentences: Iterable[Sequence[str]]) -> "DocumentFrequencies":
-        """The frequencies in a single document: its sentences, given as words, are the collection."""
-        words = [set(sentence) for sentence in sentences]
-        return cls(Counter(word for sentence in words for word in sentence), len(words))
-
-    @classmethod
     def fit(cls, documents: Iterable[str], language: str = "en") -> "DocumentFrequencies":
         """The frequencies in a corpus; words that occur in one document are not stored.
 
@@ -99,10 +93,11 @@ def tfidf_scores(sentences: Sequence[Sequence[str]], idf: DocumentFrequencies | 
         sentences: words of each sentence.
         idf: frequencies in a corpus; if not given, the document's own sentences are the collection.
     """
-    table = DocumentFrequencies.of_sentences(sentences) if idf is None else idf
+    if idf is None:
+        idf = DocumentFrequencies(Counter(word for words in sentences for word in set(words)), len(sentences))
     counts = Counter(chain.from_iterable(sentences))
     total = counts.total()
-    weights = {word: count / total * table.idf(word) for word, count in counts.items()}
+    weights = {word: count / total * idf.idf(word) for word, count in counts.items()}
     # the exact sum does not depend on the order of the words
     return np.array([math.fsum(map(weights.__getitem__, words)) / max(len(words), 1) for words in sentences])
 

@@ -175,7 +175,10 @@ def run_plan(
         raise ValueError(f"--output {folder}: has summaries of another run ({shown(differences)}): name another folder")
     with _locked(folder):
         if not before or differences:
-            versions = {name: version for name in _LIBRARIES if (version := _version(name)) is not None}
+            versions = {}
+            for name in _LIBRARIES:
+                with suppress(importlib.metadata.PackageNotFoundError):
+                    versions[name] = importlib.metadata.version(name)
             write_record(folder / RECORD, {"summaries": now, "versions": versions})
         outcome = _summarize(plan, engine, announce)
         if plan.file is not None:
@@ -208,13 +211,6 @@ def _summarize(plan: Plan, engine: Engine, announce: Callable[[str], None]) -> O
             plan.write(shard)
             outcome.add(shard)
     return outcome
-
-
-def _version(library: str) -> str | None:
-    """The version of a library; None if it is not installed."""
-    with suppress(importlib.metadata.PackageNotFoundError):
-        return importlib.metadata.version(library)
-    return None
 
 
 def model_identity(model: str, revision: str | None) -> dict[str, Any]:

@@ -213,7 +213,9 @@ class OnnxSummarizer(DocumentSummarizer):
             # samples are texts of their own
             rows = [row for row in rows for _ in range(settings.get("num_return_sequences", 1))]
         inputs = self._padded({name: [row[name][0] for row in rows] for name in rows[0]})
-        pointers = inputs["input_ids"].shape[1] if self._has_pointers else 0
+        has_pointers = getattr(self.processor, "unknown_ids", 0) and self.model.config.copy
+        # to positions of the source, which have scores too
+        pointers = inputs["input_ids"].shape[1] if has_pointers else 0
         config, rules = self._search_of(settings, pointers)
         source = {**inputs, **encode(self._read, inputs, self._positions)}
         first = config.bos_token_id if config.decoder_start_token_id is None else config.decoder_start_token_id
@@ -247,11 +249,6 @@ class OnnxSummarizer(DocumentSummarizer):
             size = self.model.config.vocab_size
             sequences = np.where(sequences < size, sequences, FIRST_POINTER + sequences - size)
         return iter(sequences.reshape(-1, returned, sequences.shape[-1]))
-
-    @property
-    def _has_pointers(self) -> bool:
-        """Whether there are scores for the positions of the source."""
-        return bool(getattr(self.processor, "unknown_ids", 0) and self.model.config.copy)
 
     def _search_of(self, settings: Mapping[str, Any], pointers: int) -> tuple[SimpleNamespace, list[Rule]]:
         """The config of a search with these settings, as `generate()` prepares it, and the rules that forbid tokens.

@@ -27,11 +27,7 @@ from hf_summ.models.text_documents import prefix_of, task_parameters
 from hf_summ.models.text_processing_base import CASED
 from hf_summ.models.text_tagging import load_tagger
 from hf_summ.pretrained import model_folder
-from hf_summ.training.arguments import (
-    DataArguments,
-    GenerationArguments,
-    LoraArguments,
-)
+from hf_summ.training.arguments import DataArguments, GenerationArguments, LoraArguments
 
 logger = logging.getLogger(__name__)
 

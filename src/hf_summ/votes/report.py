@@ -9,7 +9,13 @@ import numpy as np
 from hf_summ import __version__
 from hf_summ.common.pages import markdown_table
 from hf_summ.evaluation.report import shown_interval, shown_p_value
-from hf_summ.evaluation.significance import bootstrap_interval, examples_to_decide, paired_randomization, sign_test
+from hf_summ.evaluation.significance import (
+    bootstrap_interval,
+    examples_to_decide,
+    paired_randomization,
+    ratio,
+    sign_test,
+)
 from hf_summ.votes.sheets import Votes, missing_votes
 
 # significance level
@@ -98,7 +104,7 @@ def _preference(outcomes: np.ndarray, resamples: int, seed: int) -> dict[str, An
     if documents == 1:
         return {"preference": preference, "more_documents": None}
     rows = np.column_stack((100 * leads, numbers))
-    interval = bootstrap_interval(rows, resamples, seed=seed, measure=lambda sums: sums[..., 0] / sums[..., 1])
+    interval = bootstrap_interval(rows, resamples, seed=seed, measure=ratio)
     preference["interval"] = [interval.low, interval.high]
     preference["p_value"] = paired_randomization(leads, np.zeros(documents), resamples, seed)
     return {"preference": preference, "more_documents": _more(leads / numbers, preference["p_value"])}

@@ -65,7 +65,7 @@ def average_checkpoints(
         problem = weights_problem(folder)
         if problem is not None:
             raise ValueError(f"{folder} cannot be averaged: {problem}")
-    check_new_folder("--output", output := Path(output))
+    check_new_folder(output := Path(output))
     in_8_bits = dtype is torch.int8
     weights = _mean_weights(chosen, torch.float32 if in_8_bits else dtype)
     output.parent.mkdir(parents=True, exist_ok=True)

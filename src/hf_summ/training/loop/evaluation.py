@@ -59,7 +59,7 @@ class RowwiseTrainer(Seq2SeqTrainer):
         for indices, inputs in zip(cast(BatchOrder, dataloader.batch_sampler), dataloader, strict=True):
             records = self._score(model, inputs)
             if generates:
-                summaries = self._generate(inputs)
+                summaries = self.generate_ids(inputs)
                 for record, tokens in zip(records, summaries, strict=True):
                     record["prediction"] = tokens
                 for record, divergence in zip(records, self._divergences(model, inputs, summaries), strict=False):
@@ -144,7 +144,9 @@ class RowwiseTrainer(Seq2SeqTrainer):
             return guidance_divergence(outputs["copy_attentions"], labels, outputs["centrality"]).tolist()
 
     @torch.no_grad()
-    def _generate(self, inputs: dict[str, torch.Tensor], sampling: GenerationConfig | None = None) -> list[list[int]]:
+    def generate_ids(
+        self, inputs: dict[str, torch.Tensor], sampling: GenerationConfig | None = None
+    ) -> list[list[int]]:
         """Generated token ids of every row, without trailing padding, or those of `sampling` in place of evaluation."""
         inputs = of_source(inputs)
         if sampling is None:

@@ -4,7 +4,6 @@ The baseline of a sample's reward is the mean reward of the document's other sam
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,49 +18,41 @@ from hf_summ.models.losses import IGNORED_LABEL
 from hf_summ.models.modeling_base import SummarizationPreTrainedModel
 from hf_summ.training.loop.evaluation import RowwiseTrainer, of_source
 
+# the rewards (N,) of N sampled summaries, given their references
+Reward = Callable[[Sequence[str], Sequence[str]], np.ndarray]
+
 _METRICS = ("rouge1", "rouge2", "rougeL")
 
 
-class RewardedTrainer(RowwiseTrainer):
-    """A RowwiseTrainer with the loss of sampled summaries.
+def sampled_loss(
+    trainer: RowwiseTrainer,
+    model: nn.Module,
+    inputs: dict[str, Any],
+    reward: Reward,
+    items: torch.Tensor | int | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The loss of summaries sampled for a batch, and their mean reward per target token.
 
-    Attributes:
-        reward: the rewards (N,) of N sampled summaries, given their references; by default their English ROUGE.
+    Args:
+        model: as the trainer prepared it.
+        items: the number to divide both sums by; by default the batch's number of target tokens.
     """
-
-    reward: Callable[[Sequence[str], Sequence[str]], np.ndarray]
-
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.reward = partial(rouge_rewards, language="en")
-
-    def sampled_loss(
-        self, model: nn.Module, inputs: dict[str, Any], samples: int, items: torch.Tensor | int | None = None
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The loss of summaries sampled for a batch, and their mean reward per target token.
-
-        Args:
-            model: as the trainer prepared it.
-            samples: number of summaries of each document.
-            items: the number to divide both sums by; by default the batch's number of target tokens.
-        """
-        labels, processor = inputs["labels"], self.processing_class
-        tokens = (labels != IGNORED_LABEL).sum(1)
-        items = tokens.sum() if items is None else items
-        sampling = sampling_config(self.model.generation_config, samples, self.args.reward_temperature)
-        self.model.eval()
-        rows = self._generate(inputs, sampling)
-        self.model.train()
-        texts = processor.batch_decode(rows, skip_special_tokens=True)
-        targets = labels.masked_fill(labels == IGNORED_LABEL, sampling.pad_token_id)
-        references = processor.batch_decode(targets.repeat_interleave(samples, 0), skip_special_tokens=True)
-        rewards = torch.tensor(self.reward(texts, references), dtype=torch.float32, device=labels.device)
-        rewards = rewards.view(-1, samples)
-        loss = policy_loss(model, base_model(self.model), of_source(inputs), rows, advantages(rewards))
-        return loss / items, (rewards.mean(1) * tokens).sum() / items
+    labels, processor, samples = inputs["labels"], trainer.processing_class, trainer.args.reward_samples
+    tokens = (labels != IGNORED_LABEL).sum(1)
+    items = tokens.sum() if items is None else items
+    sampling = sampling_config(trainer.model.generation_config, samples, trainer.args.reward_temperature)
+    trainer.model.eval()
+    rows = trainer.generate_ids(inputs, sampling)
+    trainer.model.train()
+    texts = processor.batch_decode(rows, skip_special_tokens=True)
+    targets = labels.masked_fill(labels == IGNORED_LABEL, sampling.pad_token_id)
+    references = processor.batch_decode(targets.repeat_interleave(samples, 0), skip_special_tokens=True)
+    rewards = torch.tensor(reward(texts, references), dtype=torch.float32, device=labels.device).view(-1, samples)
+    loss = policy_loss(model, base_model(trainer.model), of_source(inputs), rows, advantages(rewards))
+    return loss / items, (rewards.mean(1) * tokens).sum() / items
 
 
-def rouge_rewards(texts: Sequence[str], references: Sequence[str], language: str) -> np.ndarray:
+def rouge_rewards(texts: Sequence[str], references: Sequence[str], language: str = "en") -> np.ndarray:
     """The mean F of ROUGE-1, ROUGE-2 and ROUGE-L of each text, 0 to 1, (N,)."""
     # one more pair, as references without any words are refused
     scores = rouge_scores([*texts, "a"], [*references, "a"], language=language, rouge_types=_METRICS)

@@ -35,7 +35,8 @@ from hf_summ.training.loop.callbacks import (
     RunProgress,
     TerminationCallback,
 )
-from hf_summ.training.loop.rewards import RewardedTrainer, rouge_rewards
+from hf_summ.training.loop.evaluation import RowwiseTrainer
+from hf_summ.training.loop.rewards import Reward, rouge_rewards, sampled_loss
 from hf_summ.training.model import Built
 from hf_summ.training.optimization import build_schedule, parameter_groups
 from hf_summ.training.results.cards import PRIVATE, RESULTS, Card, hide_paths, uploads_without
@@ -52,21 +53,23 @@ def _token_loss(outputs, labels: torch.Tensor, num_items_in_batch=None, smoothin
     return loss
 
 
-class SummarizationTrainer(RewardedTrainer):
+class SummarizationTrainer(RowwiseTrainer):
     """A Seq2SeqTrainer that trains like the papers and evaluates every row once.
 
     - Batches can be measured in tokens (`train_tokens_per_batch`, `eval_tokens_per_batch`), see `batches.py`.
     - The loss of an update is the mean over its target tokens, or over its documents (`loss_reduction`).
     - `optimizer`, `learning_rates` and `schedule` are described in `optimization.py`.
     - The loss components are logged with the loss, and a loss or gradient that is not finite stops the run.
-    - Sampled summaries are rewarded as in `RewardedTrainer`, and evaluation is that of `RowwiseTrainer`.
+    - Sampled summaries are rewarded as in `rewards.py`, and evaluation is that of `RowwiseTrainer`.
 
     Attributes:
+        reward: the rewards of sampled summaries; by default their English ROUGE.
         applies_changes: whether a resumed run uses the optimizer settings and rates of its arguments rather than those
             of its checkpoint.
     """
 
     args: SummarizationTrainingArguments
+    reward: Reward = staticmethod(rouge_rewards)
 
     def __init__(self, model: PreTrainedModel, args: SummarizationTrainingArguments, **kwargs):
         if not takes(model, "num_items_in_batch"):
@@ -252,7 +255,7 @@ class SummarizationTrainer(RewardedTrainer):
             shared = self.args.average_tokens_across_devices and num_items_in_batch is not None
             processes = self.accelerator.num_processes if shared else 1
             if self.args.reward_samples is not None:
-                policy, reward = self.sampled_loss(model, batch, self.args.reward_samples, num_items_in_batch)
+                policy, reward = sampled_loss(self, model, batch, self.reward, num_items_in_batch)
                 loss = torch.lerp(loss, policy * processes, self.args.reward_share)
                 components["reward"] = reward
             self._finite.watch("loss", loss.detach(), self.state.global_step + 1, components)

@@ -66,7 +66,7 @@ class Results:
                 cells.append(shown_value(self.scores.get(f"{prefix}{name}"), number, self.documents))
                 if self.has_intervals:
                     ends = [self.scores.get(f"{prefix}{name}_{end}") for end in ("low", "high")]
-                    cells.append("-" if None in ends else " to ".join(map(_shown, ends)))
+                    cells.append("-" if None in ends else " to ".join(f"{end:.2f}" for end in ends))
             rows.append(cells)
         amount = "all" if self.is_whole else "the first"
         title = f"### {self.split.capitalize()}: {amount} {self.documents:,} documents"
@@ -139,7 +139,7 @@ class Results:
             if name.startswith("rouge"):
                 notes += f", F in points, {self.settings.rouge_mode}"
             if f"{name}_low" in self.scores:
-                notes += f", 95% interval {_shown(self.scores[f'{name}_low'])} to {_shown(self.scores[f'{name}_high'])}"
+                notes += f", 95% interval {self.scores[f'{name}_low']:.2f} to {self.scores[f'{name}_high']:.2f}"
             task = dataset_config or "default"
             entry = EvalResultEntry(
                 dataset_id=dataset_name, task_id=task, value=round(self.scores[name], 4), notes=notes
@@ -155,7 +155,3 @@ def _hub_metric(name: str) -> str | None:
     if measure is None:
         return name if name == "perplexity" else None
     return measure.name if measure.reads == "references" else None
-
-
-def _shown(value: float | None) -> str:
-    return "-" if value is None or not math.isfinite(value) else f"{value:.2f}"
