@@ -1,7 +1,6 @@
 """The environment of every test: one thread, no network, a separate cache, fixed seeds."""
 
 import gc
-import json
 import logging
 import os
 import random
@@ -20,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.browser import open_browser
+from tests.data.files import change_json
 from tests.hub import LocalHub
 
 # slow libraries are imported where they are used: the process that starts the workers needs none
@@ -132,8 +132,7 @@ def save_bundled_model(folder: Path, tokenizer: "PreTrainedTokenizerFast") -> No
     model, processor = build_with_processor(HIGHLIGHT_TRANSFORMER, tokenizer)
     for part in (model.half(), processor):
         part.save_pretrained(folder)
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    (folder / "config.json").write_text(json.dumps({**config, "dtype": "float32"}), encoding="utf-8")
+    change_json(folder / "config.json", dtype="float32")
     (folder / "purpose.txt").write_text("titles of news\n", encoding="utf-8")
 
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import importlib.util
-import json
 import os
 import re
 import shlex
@@ -19,6 +18,7 @@ from hf_summ import GdlfProcessor
 from hf_summ.cli import main
 from hf_summ.training.arguments import RunArguments
 from tests.conftest import SENTENCES
+from tests.data.files import json_lines, write
 from tests.evaluation.tiny_language_models import save_language_model
 from tests.models.architectures import GDLF, HIGHLIGHT_TRANSFORMER, build_with_processor
 from tests.training.tiny import bart
@@ -225,11 +225,11 @@ def publish(hub, folder: Path, tokenizer) -> None:
 
 def furnish(folder: Path, model: Path) -> None:
     """Fill a folder with what readers of the pages have: the repository, a corpus, texts, the quickstart's results."""
-    rows = [json.dumps({"document": sentence, "summary": sentence[:20]}) for sentence in SENTENCES]
+    rows = [{"document": sentence, "summary": sentence[:20]} for sentence in SENTENCES]
     for corpus in (folder / "corpus", folder / "build" / "quickstart" / "data"):
         corpus.mkdir(parents=True)
         for split in ("train", "validation", "test"):
-            (corpus / f"{split}.jsonl").write_text("\n".join(rows), encoding="utf-8")
+            write(corpus / f"{split}.jsonl", json_lines(rows))
     (folder / "build" / "quickstart" / "model").symlink_to(model)
     for name in ("configs", "examples"):
         (folder / name).symlink_to(ROOT / name)
@@ -239,8 +239,7 @@ def furnish(folder: Path, model: Path) -> None:
 
 def run(command: list[str], folder: Path, environment: dict[str, str] | None = None) -> str:
     """Standard output of a command that has to succeed."""
-    done = subprocess.run(
-        command, cwd=folder, env={**os.environ, **(environment or {})}, capture_output=True, text=True
-    )
+    environment = {**os.environ, **(environment or {})}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, f"{shlex.join(command)}\n{done.stderr}"
     return done.stdout

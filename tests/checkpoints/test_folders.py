@@ -2,6 +2,7 @@
 
 import logging
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,17 +14,10 @@ from hf_summ.training.folder.resuming import last_complete_checkpoint
 from tests.training import tiny
 
 
-def spoil(folder: Path) -> None:
-    """Put NaN into the weights."""
+def spoil(folder: Path, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    """Other values of a weight."""
     tensors = load_file(folder / "model.safetensors")
-    tensors["model.shared.weight"][0, 0] = torch.nan
-    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
-
-
-def round_off(folder: Path) -> None:
-    """Store weights as integers, which are truncated."""
-    tensors = load_file(folder / "model.safetensors")
-    tensors["model.shared.weight"] = tensors["model.shared.weight"].int()
+    tensors["model.shared.weight"] = change(tensors["model.shared.weight"])
     save_file(tensors, folder / "model.safetensors", {"format": "pt"})
 
 
@@ -38,6 +32,7 @@ def flip(path: Path) -> None:
 def test_newest_is_taken(run_folder):
     assert last_complete_checkpoint(run_folder) == str(run_folder / "checkpoint-30")
     assert last_complete_checkpoint(run_folder / "nowhere") is None
+    assert checkpoint_problem(run_folder / "nowhere") == "no such folder"
 
 
 @pytest.mark.thorough
@@ -48,8 +43,8 @@ def test_newest_is_taken(run_folder):
         (lambda folder: tiny.cut(folder / "trainer_state.json"), "trainer_state.json cannot be read"),
         (lambda folder: tiny.cut(folder / "model.safetensors"), "model.safetensors cannot be read"),
         (lambda folder: (folder / "model.safetensors").unlink(), "has no model.safetensors"),
-        (lambda folder: spoil(folder), "model.safetensors has values that are not finite, in model.shared.weight"),
-        (lambda folder: round_off(folder), "has torch.int32 in model.shared.weight, which cannot be w"),
+        (lambda folder: spoil(folder, torch.log), "has values that are not finite, in model.shared.weight"),
+        (lambda folder: spoil(folder, torch.Tensor.int), "has torch.int32 in model.shared.weight, which cannot be w"),
         (lambda folder: tiny.cut(folder / "optimizer.pt"), "optimizer.pt is incomplete"),
         (lambda folder: tiny.cut(folder / "rng_state.pth"), "rng_state.pth is incomplete"),
         (lambda folder: flip(folder / "scheduler.pt"), "scheduler.pt is incomplete"),
@@ -67,10 +62,6 @@ def test_half_written_one_is_passed_over_with_a_warning(run_folder, caplog, dama
     with caplog.at_level(logging.WARNING, logger="hf_summ"):
         assert last_complete_checkpoint(run_folder) == str(run_folder / "checkpoint-20")
     assert (problem is None and not caplog.text) or problem in caplog.text
-
-
-def test_problem_of_a_folder_that_is_not_there(tmp_path):
-    assert checkpoint_problem(tmp_path / "no") == "no such folder"
 
 
 @pytest.mark.thorough

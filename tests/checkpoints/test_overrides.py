@@ -43,10 +43,11 @@ def test_all_overrides_are_checked_together():
     config = apply_overrides(GdlfConfig(), overrides)
     assert (config.encoder_layers, config.encoder_kernel_sizes, config.d_model, config.gating) == (2, [3, 5], 64, "glu")
     assert config.decoder_layers == GdlfConfig().decoder_layers
-
-
-def test_former_names_of_keys_are_read():
+    # former names of keys are read
     assert apply_overrides(DrgdConfig(), {"variant": "printed"}).equations == "printed"
+    # dotted keys reach nested configs
+    config = apply_overrides(nested(), {"encoder.hidden_size": 24, "encoder.num_attention_heads": 2})
+    assert (config.encoder.hidden_size, config.decoder.hidden_size) == (24, BertConfig().hidden_size)
 
 
 def test_the_config_itself_stays_as_it_was():
@@ -55,11 +56,6 @@ def test_the_config_itself_stays_as_it_was():
     assert changed.encoder_kernel_sizes[0] == 5
     assert config == GdlfConfig()
     assert apply_overrides(config, {}) is config
-
-
-def test_dotted_keys_reach_nested_configs():
-    config = apply_overrides(nested(), {"encoder.hidden_size": 24, "encoder.num_attention_heads": 2})
-    assert (config.encoder.hidden_size, config.decoder.hidden_size) == (24, BertConfig().hidden_size)
 
 
 @pytest.mark.parametrize(

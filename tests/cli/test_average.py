@@ -46,14 +46,6 @@ def test_mean_of_checkpoints(run, weights, argv, steps):
 
 
 @pytest.mark.thorough
-def test_average_summarizes(run, workplace):
-    (workplace / "a.txt").write_text(SENTENCES[0], encoding="utf-8")
-    run("average", "model", "model", "--output", "mean")
-    mean, model = (run("summarize", "a.txt", "--model", name)[0] for name in ("mean", "model"))
-    assert mean == model
-
-
-@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("argv", "message"),
     [

@@ -1,15 +1,15 @@
 """`hf-summ compare` on files of predictions."""
 
-import json
-
 import pytest
+
+from tests.data.files import json_lines, write
 
 
 @pytest.fixture
 def workplace(tmp_path, monkeypatch):
     def rows(name, **columns):
         lines = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        write(tmp_path / name, json_lines(lines))
 
     ids = [f"n{number}" for number in range(8)]
     rows("a.jsonl", id=ids, prediction=[f"a {number}" for number in range(8)], reference=[f"the {n}" for n in range(8)])
@@ -37,7 +37,7 @@ def test_chosen_rows_are_shown_with_the_names_of_systems(run, workplace):
 
 def test_lists_are_read_as_their_flag_says(run, workplace):
     row = {"document": ["One.", "Two."], "prediction": "a", "reference": ["a .", "b ."]}
-    (workplace / "lists.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    write(workplace / "lists.jsonl", json_lines([row]))
     argv = ("compare", "lists.jsonl", "--sources", "lists.jsonl", "--lists")
     output, _ = run(*argv, "sentences", "sentences")
     assert "**Document**\n\nOne. Two.\n\n**Reference**\n\na . b ." in output

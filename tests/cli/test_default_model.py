@@ -1,6 +1,5 @@
 """The commands that summarize without `--model`, or with the name of a bundled model."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import datasets
 import pytest
 
 from tests.conftest import SENTENCES
+from tests.data.files import change_json, json_lines, write
 
 NOTE = "hf-summ: no --model: using arxiv-tldr, which writes titles of news\n"
 
@@ -16,7 +16,7 @@ NOTE = "hf-summ: no --model: using arxiv-tldr, which writes titles of news\n"
 def place(shipped, workplace) -> None:
     """A document in a folder that has another model, and the one of the package elsewhere."""
     Path("a.txt").write_text(SENTENCES[0], encoding="utf-8")
-    Path("rows.jsonl").write_text(json.dumps({"text": SENTENCES[0]}), encoding="utf-8")
+    write(Path("rows.jsonl"), json_lines([{"text": SENTENCES[0]}]))
 
 
 @pytest.mark.thorough
@@ -46,9 +46,7 @@ def test_rows_and_explanations_take_it_too(run, shipped):
 
 
 def test_an_explanation_warns_of_a_document_unlike_those_of_the_training(run, shipped):
-    config = json.loads((shipped / "config.json").read_text(encoding="utf-8"))
-    ranges = {"characters": [100, 200]}
-    (shipped / "config.json").write_text(json.dumps({**config, "source_ranges": ranges}), encoding="utf-8")
+    change_json(shipped / "config.json", source_ranges={"characters": [100, 200]})
     _, errors = run("explain", "a.txt", "--output", "page.html")
     assert errors.splitlines()[-1] == (
         "hf-summ: the text differs from the training data: it has 63 characters (training: 100 to 200)"

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import SENTENCES
+from tests.data.files import change_json
 from tests.models.architectures import HIGHLIGHT_TRANSFORMER, build_with_processor
 
 MODEL = ("--model", "copying", "--output", "page.html")
@@ -49,10 +50,7 @@ def test_several_files_are_one_example(run):
 
 
 def test_what_was_cut_off_is_told(run):
-    settings = json.loads(Path("copying/processor_config.json").read_text(encoding="utf-8"))
-    Path("copying/processor_config.json").write_text(
-        json.dumps({**settings, "max_source_length": 12}), encoding="utf-8"
-    )
+    change_json(Path("copying/processor_config.json"), max_source_length=12)
     _, errors = run("explain", "a.txt", *MODEL)
     assert "the model did not read the last " in errors
 
@@ -60,28 +58,25 @@ def test_what_was_cut_off_is_told(run):
 def test_bad_input_is_refused_and_the_page_kept(refusal):
     Path("page.html").write_text("before", encoding="utf-8")
     Path("blank.txt").write_text(" \n", encoding="utf-8")
-    assert refusal("explain", "blank.txt", *MODEL).startswith("copying: the text is blank")
-    assert refusal("explain", "a.txt", *MODEL, "--summary", "blank.txt").startswith("copying: the summary is blank")
     Path("rows.csv").write_text("id,text\n1,a\n", encoding="utf-8")
-    assert refusal("explain", "rows.csv", *MODEL) == "rows.csv is a file of rows: name files of text"
-    assert refusal("explain", "none.txt", *MODEL) == "none.txt: no such file or directory: name another path"
-    message = refusal("explain", "a.txt", "--model", "model", "--output", "page.html")
-    assert message.startswith("model: the model is a gdlf that does not copy")
-    assert refusal("explain", "a.txt", "--model", "copying", "--output", "page.txt") == (
-        "--output page.txt: must be a .html file in an existing folder"
-    )
-    assert refusal("explain", "a.txt", "--model", "copying", "--output", "none/page.html") == (
-        "--output none/page.html: must be a .html file in an existing folder"
-    )
-    assert refusal("explain", "a.txt", *MODEL, "--num_beams", "0") == "--num_beams 0: must be at least 1"
-    assert refusal("explain", "a.txt", *MODEL, "--phrase", "bridge=much").startswith("--phrase 'bridge=much'")
+    for argv, message in (
+        (["blank.txt"], "copying: the text is blank"),
+        (["a.txt", "--summary", "blank.txt"], "copying: the summary is blank"),
+        (["rows.csv"], "rows.csv is a file of rows: name files of text"),
+        (["none.txt"], "none.txt: no such file or directory"),
+        (["a.txt", "--model", "model"], "model: the model is a gdlf that does not copy"),
+        (["a.txt", "--output", "page.txt"], "--output page.txt: must be a .html file"),
+        (["a.txt", "--output", "none/page.html"], "--output none/page.html: must be a .html file in an existing folder"),
+        (["a.txt", "--num_beams", "0"], "--num_beams 0: must be at least 1"),
+        (["a.txt", "--phrase", "bridge=much"], "--phrase 'bridge=much'"),
+    ):
+        assert refusal("explain", *MODEL, *argv).startswith(message)
     assert Path("page.html").read_text(encoding="utf-8") == "before"
 
 
 @pytest.mark.thorough
 def test_prefix_of_the_checkpoint_is_read_as_summarize_reads_it(run):
-    config = json.loads(Path("copying/config.json").read_text(encoding="utf-8"))
-    Path("copying/config.json").write_text(json.dumps({**config, "prefix": "In short: "}), encoding="utf-8")
+    change_json(Path("copying/config.json"), prefix="In short: ")
     summary, _ = run("summarize", "a.txt", "--model", "copying", "--max_new_tokens", "6")
     assert run("explain", "a.txt", *MODEL, "--json", "--max_new_tokens", "6")[0].strip() == summary.strip()
     told = json.loads(Path("page.json").read_text(encoding="utf-8"))

@@ -35,7 +35,7 @@ def test_rows_are_summarized_by_each_method(run, method):
 
 
 @pytest.mark.thorough
-def test_the_whole_stage_is_a_command(run, refusal):
+def test_the_whole_stage_is_a_command(run):
     tokenizer, sizes = pair_tokenizer(), {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
     model = BertForNextSentencePrediction(BertConfig(vocab_size=len(tokenizer), intermediate_size=16, **sizes))
     for part in (model, tokenizer):
@@ -50,16 +50,6 @@ def test_the_whole_stage_is_a_command(run, refusal):
         assert "coherence" not in notes
     _, notes = run("extract", "rows.jsonl", "--share", "0.3")
     assert "no --next_sentence_model is given, so the coherence of neighboring sentences is not checked" in notes
-    assert refusal("extract", "a.txt", *flags).endswith("--idf idf.json: needs --method consistent")
-    assert refusal("extract", "a.txt", "--method", "consistent", *flags).endswith(
-        "--idf: needs --share or --words, what to keep of a document"
-    )
-    assert refusal("extract", "a.txt", "--share", "0.3", "--method", "lead").endswith(
-        "--share 0.3: needs --method consistent"
-    )
-    assert "--words 9: has no effect beside --share 0.3" in refusal(
-        "extract", "a.txt", "--share", "0.3", "--words", "9"
-    )
 
 
 def test_columns_are_named(run, refusal):
@@ -110,6 +100,10 @@ def test_a_text_without_words_is_a_blank_line(run):
         (["a.txt", "--summary_column", "title"], "^--summary_column: needs --method oracle, which alone reads "),
         (["none.txt"], "^none.txt: no such file or directory: name another path$"),
         (["none.jsonl"], "^none.jsonl does not exist: name a file$"),
+        (["a.txt", "--idf", "idf.json"], "--idf idf.json: needs --method consistent$"),
+        (["a.txt", "--method", "consistent", "--idf", "x"], "--idf: needs --share or --words, what to keep of a doc"),
+        (["a.txt", "--share", "0.3", "--method", "lead"], "--share 0.3: needs --method consistent$"),
+        (["a.txt", "--share", "0.3", "--words", "9"], "--words 9: has no effect beside --share 0.3"),
     ],
 )
 def test_what_cannot_work_is_told(refusal, argv, message):

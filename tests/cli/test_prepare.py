@@ -2,7 +2,6 @@
 
 import dataclasses
 import hashlib
-import json
 import re
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 
 from hf_summ.data import Corpus, load
 from hf_summ.data.corpora import PUBLIC_CORPORA, SPLITS, file_flag
-from tests.data.files import json_lines, write, write_csv
+from tests.data.files import json_lines, read_rows, write, write_csv
 from tests.data.test_xsum import write_xsum
 
 # a row of each split; the first has what is escaped in JSON
@@ -117,7 +116,7 @@ def folder(tmp_path, monkeypatch) -> Path:
 
 
 def read(split: str) -> list[dict]:
-    return [json.loads(line) for line in Path(f"rows/{split}.jsonl").read_text(encoding="utf-8").splitlines()]
+    return read_rows(Path(f"rows/{split}.jsonl"))
 
 
 @pytest.mark.thorough

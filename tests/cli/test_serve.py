@@ -166,18 +166,18 @@ def test_bad_input_is_refused(workplace, refusal):
         assert refusal("serve", "--model", "model", "--port", port) == (
             f"--port {port}: cannot listen on 127.0.0.1: Address already in use; name another port or --host"
         )
-    message = refusal("serve", "--model", "model", "--port", "0", "--host", "192.0.2.1")
-    assert message.startswith("--port 0: cannot listen on 192.0.2.1: ")
-    message = refusal("serve", "--model", "model", "--port", "65536")
-    assert message.startswith("--port 65536: must be at most 65535")
-    assert refusal("serve", "--model", "model", "--workers", "0") == "--workers 0: must be at least 1"
-    assert refusal("serve", "--model", "model", "--limit_queue", "0") == "--limit_queue 0: must be at least 1"
-    assert refusal("serve", "--model", "model", "--num_beams", "0") == "--num_beams 0: must be at least 1"
-    message = refusal("serve", "--model", "model", "--port", "0", "--api_key_file", "none")
-    assert message == "none: no such file or directory: name another path"
     (workplace / "key").write_text(" \n")
-    message = refusal("serve", "--model", "model", "--port", "0", "--api_key_file", "key")
-    assert message == "--api_key_file key: is blank; write a key into it"
+    for flags, message in (
+        ("--host 192.0.2.1", "--port 0: cannot listen on 192.0.2.1: "),
+        ("--port 65536", "--port 65536: must be at most 65535"),
+        ("--workers 0", "--workers 0: must be at least 1"),
+        ("--limit_queue 0", "--limit_queue 0: must be at least 1"),
+        ("--num_beams 0", "--num_beams 0: must be at least 1"),
+        ("--num_beams 5 --limit_num_beams 4", "--limit_num_beams 4: --num_beams is 5 by default: raise the limit, or"),
+        ("--api_key_file none", "none: no such file or directory"),
+        ("--api_key_file key", "--api_key_file key: is blank; write a key into it"),
+    ):
+        assert refusal("serve", "--model", "model", "--port", "0", *flags.split()).startswith(message)
 
 
 def test_handlers_of_others_are_left_open(workplace, refusal):
@@ -271,13 +271,6 @@ def test_idle_connections_do_not_flood_the_log(workplace):
         process.wait()
     reader.join()
     assert 1 < len([line for line in lines if "out of system resource" in line]) < 8
-
-
-def test_a_default_beyond_a_limit_is_refused(workplace, refusal):
-    serve = ("serve", "--model", "model", "--port", "0", "--num_beams", "5")
-    assert refusal(*serve, "--limit_num_beams", "4") == (
-        "--limit_num_beams 4: --num_beams is 5 by default: raise the limit, or lower --num_beams"
-    )
 
 
 def test_a_missing_extra_is_named(workplace, refusal, monkeypatch):

@@ -16,7 +16,7 @@ from hf_summ import DrgdConfig, DrgdForConditionalGeneration, DrgdProcessor, Gdl
 from hf_summ.cli import main
 from hf_summ.data.vocabulary import fit_processor
 from tests.conftest import SENTENCES
-from tests.data.files import json_lines, write
+from tests.data.files import change_json, json_lines, write
 from tests.training.tiny import cut
 
 MODEL = ("--model", "model")
@@ -145,7 +145,7 @@ def test_precision(run, files):
 def test_files_that_are_cut_or_unlike_the_training_are_named_with_the_flag(run, files, workplace, caplog):
     for name in ("long.txt", "longer.txt"):
         (workplace / name).write_text(" ".join(SENTENCES * len(name)), encoding="utf-8")
-    change(workplace / "model" / "config.json", source_ranges={"characters": [1, 100]})
+    change_json(workplace / "model" / "config.json", source_ranges={"characters": [1, 100]})
     argv = ("summarize", "long.txt", "a.txt", "longer.txt", *MODEL, "--max_new_tokens", "3")
     _, errors = run(*argv)
     cut = r"hf-summ: too long for the model, which read only (\d+)% of long.txt; (\d+)% of longer.txt"
@@ -166,9 +166,7 @@ def test_files_that_are_cut_or_unlike_the_training_are_named_with_the_flag(run, 
 @pytest.mark.thorough
 def test_empty_summaries_are_noted(run, files, workplace):
     path = workplace / "model" / "generation_config.json"
-    settings = json.loads(path.read_text(encoding="utf-8"))
-    ending = {"forced_eos_token_id": settings["eos_token_id"], "min_new_words": None}
-    path.write_text(json.dumps({**settings, **ending}), encoding="utf-8")
+    change_json(path, forced_eos_token_id=json.loads(path.read_text())["eos_token_id"], min_new_words=None)
     flags = (*MODEL, "--max_new_tokens", "1")
     output, errors = run("summarize", *files, *flags)
     assert output == "a.txt: \nb.txt: \nc.txt: \n"
@@ -304,10 +302,6 @@ def test_model_that_is_not_there(refusal, files, model):
     assert said.startswith(f"--model {model}: cannot be loaded: neither a folder nor a repository on the Hub")
 
 
-def change(path: Path, **settings) -> None:
-    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("damage", "message"),
@@ -317,14 +311,17 @@ def change(path: Path, **settings) -> None:
         (lambda folder: cut(folder / "config.json"), "--model model: config.json cannot be read .* copy it again"),
         (lambda folder: cut(folder / "tokenizer.json"), "tokenizer.json cannot be read"),
         (lambda folder: (folder / "config.json").unlink(), "--model model: cannot be loaded: Unrecognized model"),
-        (lambda folder: change(folder / "config.json", ffn_dim=64), "cannot be loaded: .*feed_forward.* with the"),
-        (lambda folder: change(folder / "processor_config.json", tag_vocabulary=["NN"]), "a word has the tag 'NNP'"),
-        (lambda folder: change(folder / "config.json", model_type="other"), "custom code .*trust_remote_code"),
+        (lambda folder: change_json(folder / "config.json", ffn_dim=64), "cannot be loaded: .*feed_forward.* with the"),
+        (
+            lambda folder: change_json(folder / "processor_config.json", tag_vocabulary=["NN"]),
+            "has the tag 'NNP'",
+        ),
+        (lambda folder: change_json(folder / "config.json", model_type="other"), "custom code .*trust_remote_code"),
         # of which transformers and tokenizers say so by errors of other types
-        (lambda folder: change(folder / "config.json", model_type=[]), "--model model: cannot be loaded: unhashable"),
-        (lambda folder: change(folder / "tokenizer.json", model=3), "cannot be loaded: data did not match any variant"),
-        (lambda folder: change(folder / "tokenizer_config.json", pad_token=True), "cannot be loaded: Special token"),
-        (lambda folder: change(folder / "config.json", num_heads=-4), "`num_heads` is -4, but must be at least 1"),
+        (lambda folder: change_json(folder / "config.json", model_type=[]), "cannot be loaded: unhashable"),
+        (lambda folder: change_json(folder / "tokenizer.json", model=3), "cannot be loaded: data did not match any"),
+        (lambda folder: change_json(folder / "tokenizer_config.json", pad_token=True), "cannot be loaded: Special tok"),
+        (lambda folder: change_json(folder / "config.json", num_heads=-4), "`num_heads` is -4, but must be at least 1"),
     ],
 )
 def test_damaged_model_is_named_with_what_is_wrong(refusal, files, workplace, damage, message):

@@ -19,7 +19,7 @@ from transformers import pipeline
 from hf_summ.cli import main
 from tests.cli.conftest import start
 from tests.conftest import SENTENCES
-from tests.data.files import json_lines, write, write_csv
+from tests.data.files import change_json, json_lines, write, write_csv
 from tests.models.architectures import GDLF, HIGHLIGHT_TRANSFORMER, build_with_processor
 from tests.training.tiny import bart
 
@@ -77,9 +77,7 @@ def test_samples_of_rows_are_those_of_their_seed(run, rows, refusal):
 
 @pytest.mark.thorough
 def test_rows_unlike_those_of_the_training_are_counted_once(run, rows, caplog):
-    config = json.loads(Path("model/config.json").read_text(encoding="utf-8"))
-    ranges = {"characters": [1, len(ROWS[1]["text"])]}
-    Path("model/config.json").write_text(json.dumps({**config, "source_ranges": ranges}), encoding="utf-8")
+    change_json(Path("model/config.json"), source_ranges={"characters": [1, len(ROWS[1]["text"])]})
     _, errors = run("summarize", "rows.jsonl", *ROW_FLAGS, "--rows_per_shard", "2")
     # the third of the eleven is the first that is longer
     assert [line for line in errors.splitlines() if "differ" in line] == [
@@ -284,7 +282,7 @@ def test_a_run_without_shards_restricts_no_other(rows, run, refusal):
     config = Path("model/generation_config.json")
     content = config.read_text()
     # found to be wrong when the model is called
-    config.write_text(json.dumps(json.loads(content) | {"repetition_penalty": -1.0}))
+    change_json(config, repetition_penalty=-1.0)
     message = refusal("summarize", "rows.jsonl", *ROW_FLAGS, "--min_new_words", "1")
     assert message.startswith("no document can be summarized: ")
     config.write_text(content)
@@ -298,8 +296,7 @@ def test_other_rows_or_weights_do_not_go_on(rows, run, refusal):
     os.rename("rows.jsonl", "moved.jsonl")
     run("summarize", "moved.jsonl", *ROW_FLAGS)
     written = Path("out/_summaries.yaml").read_text()
-    config = Path("model/generation_config.json")
-    config.write_text(json.dumps(json.loads(config.read_text()) | {"num_beams": 2}))
+    change_json(Path("model/generation_config.json"), num_beams=2)
     assert "has summaries of another run (content " in refusal("summarize", "moved.jsonl", *ROW_FLAGS)
     record = Path("out/_summaries.yaml")
     record.write_text("summaries:\n")
@@ -353,8 +350,7 @@ def test_flags_of_rows_need_the_column(rows, refusal, flags):
 
 
 def test_rows_are_not_read_as_one_text(rows, refusal, workplace):
-    said = refusal("summarize", "rows.jsonl", "--text_column", "text", *MODEL)
-    assert said == "--text_column text: needs --output"
+    assert refusal("summarize", "rows.jsonl", "--text_column", "text", *MODEL) == "--text_column text: needs --output"
     for file in ("rows.jsonl", "nowhere.parquet"):
         message = f"{file} is a file of rows: give --text_column, the column of the documents"
         assert refusal("summarize", file, *MODEL) == message

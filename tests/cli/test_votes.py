@@ -10,6 +10,7 @@ import pytest
 from hf_summ.cli import votes
 from hf_summ.votes import PROTOCOLS, read_key, read_votes, vote_report
 from hf_summ.votes.report import as_text
+from tests.data.files import json_lines, write
 
 FILES = {
     "ours.txt": [f"Ours {number}." for number in range(8)],
@@ -44,7 +45,7 @@ def fill(sheet: str, choose) -> None:
 
 def test_columns_are_named(run):
     rows = [{"abstract": f"Document {number}.", "tldr": f"Reference {number}."} for number in range(8)]
-    Path("rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    write(Path("rows.jsonl"), json_lines(rows))
     argv = ("--sources", "rows.jsonl", "--references", "rows.jsonl")
     run("votes", "make", *MAKE, *argv, "--text_column", "abstract", "--summary_column", "tldr")
     page = Path("sheets/voter-1.html").read_text(encoding="utf-8")
@@ -148,14 +149,14 @@ def test_bytes_that_are_no_text(run, refusal):
 def test_rows_are_read_and_aligned_by_their_ids(run, refusal):
     for name, texts in (("a.jsonl", FILES["ours.txt"]), ("b.jsonl", FILES["theirs.txt"])):
         rows = [{"id": number, "document": f"D{number}", "prediction": text} for number, text in enumerate(texts)]
-        Path(name).write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+        write(Path(name), json_lines(rows))
     argv = ("--systems", "a.jsonl", "b.jsonl", "--sources", "a.jsonl", *MAKE[-8:])
     run("votes", "make", *argv)
-    Path("b.jsonl").write_text("\n".join(map(json.dumps, rows[::-1])), encoding="utf-8")
+    write(Path("b.jsonl"), json_lines(rows[::-1]))
     run("votes", "make", *argv[:-4], "--output", "reversed", "--key", "reversed.json")
     sheets = sorted(path.read_text("utf-8-sig") for path in Path("sheets").glob("*.csv"))
     assert sheets == sorted(path.read_text("utf-8-sig") for path in Path("reversed").glob("*.csv"))
-    Path("b.jsonl").write_text("\n".join(map(json.dumps, [{**row, "id": row["id"] + 7} for row in rows])))
+    write(Path("b.jsonl"), json_lines({**row, "id": row["id"] + 7} for row in rows))
     message = refusal("votes", "make", *argv[:-4], "--output", "other", "--key", "other.json")
     assert message.startswith("a.jsonl, line 1 has the id 0 and b.jsonl, line 1 has 7: both files must have the same")
 

@@ -138,7 +138,7 @@ def test_devices_are_written_to(tmp_path):
     assert (tmp_path / "out").read_text() == "before text"
 
 
-def test_bundled_folders_are_those_that_the_wheel_has_inside():
+def test_bundled_folders_are_those_that_the_wheel_has_inside(tmp_path, monkeypatch):
     root = Path(__file__).parents[2]
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
     build = project["tool"]["hatch"]["build"]["targets"]
@@ -148,9 +148,7 @@ def test_bundled_folders_are_those_that_the_wheel_has_inside():
         assert bundled_folder(name) == root / name
         assert f"/{name}" in build["sdist"]["include"]
     assert (bundled_folder("model_cards") / "template.md").is_file()
-
-
-def test_an_installed_package_has_its_bundled_folders_inside(tmp_path, monkeypatch):
+    # an installed package has its bundled folders inside
     (tmp_path / "hf_summ" / "configs").mkdir(parents=True)
     monkeypatch.setattr(files, "__file__", str(tmp_path / "hf_summ" / "common" / "files.py"))
     assert bundled_folder("configs") == tmp_path / "hf_summ" / "configs"

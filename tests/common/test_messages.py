@@ -70,9 +70,7 @@ def test_unknown_choice():
         "--mode rouge-155: must be one of rouge155, rouge_score; did you mean rouge155?"
     )
     assert unknown_choice("`units`", "a\n" + "x" * 300, ["words"]).startswith(f"`units` is 'a {'x' * 78}', but must")
-
-
-def test_a_choice_is_checked():
+    # a choice is checked
     check_choice("`splitter`", "spacy", ("sentencex", "spacy"))
     for value in ("nltk", ["spacy"], None):
         with pytest.raises(ValueError, match=r"`splitter` is '.*', but must be one of sentencex, spacy"):

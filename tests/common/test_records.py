@@ -63,8 +63,6 @@ def test_others_are_refused(parse, text, message):
 def test_what_is_neither_is_said(parse, error):
     with pytest.raises(error):
         parse('{"a": ')
-
-
-def test_keys_that_are_lists_are_refused():
+    # keys that are lists
     with pytest.raises(yaml.YAMLError, match="unhashable key"):
         parse_yaml("? [a]\n: 1\n")

@@ -13,8 +13,21 @@ def write(path, content):
     return str(path)
 
 
+def change_json(path, **settings):
+    """Sets keys of a JSON file, such as a configuration."""
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+
+
 def json_lines(rows):
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def read_rows(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def lines(texts):
+    return "".join(f"{text}\n" for text in texts)
 
 
 def write_csv(path, rows):

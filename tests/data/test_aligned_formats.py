@@ -5,15 +5,11 @@ import random
 
 import pytest
 
-from tests.data.files import json_lines, write
+from tests.data.files import json_lines, lines, write
 
 ARTICLES = ["police said tuesday that ## people left .", "the <unk> bank rose #.# percent", "UNK"]
 TITLES = ["## people leave", "unk bank rises", "UNK"]
 PAIRS = [{"document": article, "summary": title} for article, title in zip(ARTICLES, TITLES, strict=True)]
-
-
-def lines(texts):
-    return "".join(text + "\n" for text in texts)
 
 
 def write_all(folder, files):

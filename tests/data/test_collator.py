@@ -62,16 +62,15 @@ def test_decoder_inputs_are_the_labels_shifted(processor, features, bart):
     assert bart(**batch).loss.isfinite()
 
 
-def test_model_that_makes_no_decoder_inputs(processor, features):
+def test_without_labels_or_the_models_method_there_are_no_decoder_inputs(processor, features, bart):
+    # rows without labels
+    rows = [{name: row[name] for name in ("input_ids", "attention_mask")} for row in features]
+    assert set(SummarizationCollator(processor, bart)(rows)) == {"input_ids", "attention_mask"}
+    # model that makes no decoder inputs
     encoder = BertModel(
         BertConfig(vocab_size=8, hidden_size=4, num_hidden_layers=1, num_attention_heads=1, intermediate_size=4)
     )
     assert "decoder_input_ids" not in SummarizationCollator(processor, encoder)(features)
-
-
-def test_rows_without_labels(processor, features, bart):
-    rows = [{name: row[name] for name in ("input_ids", "attention_mask")} for row in features]
-    assert set(SummarizationCollator(processor, bart)(rows)) == {"input_ids", "attention_mask"}
 
 
 def test_lengths_are_rounded_up(processor, features):
@@ -91,10 +90,14 @@ def test_full_lengths(processor, features, bart):
         assert unpad(batch) == [(row["input_ids"], row["labels"]) for row in rows]
 
 
-def test_full_lengths_are_the_processors_own(tiny_tokenizer, features):
+def test_full_lengths_are_the_processors_own_or_given(tiny_tokenizer, features):
+    # full lengths are the processors own
     processor = GdlfProcessor(tiny_tokenizer, tags="none", max_source_length=70, max_target_length=50)
     batch = SummarizationCollator(processor, pad_to_max_length=True)(features)
     assert (batch["input_ids"].shape[1], batch["labels"].shape[1]) == (70, 50)
+    # full lengths of a bare tokenizer must be given
+    with pytest.raises(ValueError, match="`pad_to_max_length` needs `max_source_length` and `max_target_length`"):
+        SummarizationCollator(tiny_tokenizer, pad_to_max_length=True, max_source_length=60)
 
 
 def test_tags_are_padded_beside_the_subwords(tiny_tokenizer, features):
@@ -108,8 +111,3 @@ def test_labels_longer_than_the_full_length(processor, features):
     collator = SummarizationCollator(processor, pad_to_max_length=True, max_source_length=60, max_target_length=3)
     with pytest.raises(ValueError, match=r"`labels` has a row of \d+, but must be at most `max_target_length` \(3\)"):
         collator(features)
-
-
-def test_full_lengths_of_a_bare_tokenizer_must_be_given(tiny_tokenizer):
-    with pytest.raises(ValueError, match="`pad_to_max_length` needs `max_source_length` and `max_target_length`"):
-        SummarizationCollator(tiny_tokenizer, pad_to_max_length=True, max_source_length=60)

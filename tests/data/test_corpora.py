@@ -10,7 +10,7 @@ import pytest
 
 from hf_summ.data import Corpus, loading
 from hf_summ.data.loading import Survey
-from tests.data.files import ROWS, json_lines, write, write_csv
+from tests.data.files import ROWS, json_lines, lines, write, write_csv
 
 # formats
 
@@ -46,7 +46,7 @@ def test_every_format_gives_the_same_rows(load, tmp_path, kind, content, ending)
     ],
 )
 def test_line_aligned_pairs(load, tmp_path, source, target, name):
-    write(tmp_path / source, "".join(row["document"] + "\n" for row in ROWS))
+    write(tmp_path / source, lines(row["document"] for row in ROWS))
     # without a line end after the last line
     write(tmp_path / target, "\n".join(row["summary"] for row in ROWS))
     file = str(tmp_path) + os.sep + name.format(str(tmp_path) + os.sep)
@@ -115,14 +115,16 @@ def test_other_columns_are_kept_with_their_types(load, tmp_path):
     assert second == {**rows[1], "mixed": '{"z": "é"}', "flag": None}
 
 
-def test_csv_column_without_a_name(load, tmp_path):
+def test_csv_fields_are_text(load, tmp_path):
+    # csv column without a name
     file = write(tmp_path / "rows.csv", ",document,summary\n0,a,b\n")
     assert load(train_file=file)["train"].to_list() == [{"document": "a", "summary": "b", "": "0"}]
-
-
-def test_csv_fields_stay_strings(load, tmp_path):
+    # csv fields stay strings
     file = write_csv(tmp_path / "rows.csv", [{"document": "NA", "summary": "null", "id": "007"}])
     assert load(train_file=file)["train"].to_list() == [{"document": "NA", "summary": "null", "id": "007"}]
+    # csv fields with commas quotes and line ends
+    rows = [{"document": 'He said, "no".\nThen left.', "summary": "x,y"}, {"document": "b", "summary": "c"}]
+    assert load(train_file=write_csv(tmp_path / "rows.csv", rows))["train"].to_list() == rows
 
 
 @pytest.mark.parametrize(
@@ -170,13 +172,14 @@ HARD_TEXTS = {
     "line separators": "one\u2028two\u2029three\x85four\x0bfive\x0csix",
     "other scripts": "你好 мир שלום",
     "mark": "\ufeffmark",
+    "long": "word " * 100_000 + "end",
 }
 
 
 @pytest.mark.parametrize("text", HARD_TEXTS.values(), ids=HARD_TEXTS)
 def test_hard_texts_come_through_every_format(load, tmp_path, text):
     rows = [{"document": f"x{text}", "summary": "s"}, {"document": "next", "summary": "t"}]
-    write(tmp_path / "c.source", "".join(row["document"] + "\n" for row in rows))
+    write(tmp_path / "c.source", lines(row["document"] for row in rows))
     write(tmp_path / "c.target", "s\nt\n")
     files = [
         write(tmp_path / "a.jsonl", json_lines(rows)),
@@ -190,8 +193,8 @@ def test_hard_texts_come_through_every_format(load, tmp_path, text):
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])
 def test_byte_order_mark_line_ends_and_blank_lines(load, tmp_path, ending):
-    lines = [json.dumps(row) for row in ROWS]
-    spaced = "\ufeff" + ending + ending.join([lines[0], "", "  ", *lines[1:]]) + ending * 3
+    first, *others = (json.dumps(row) for row in ROWS)
+    spaced = "\ufeff" + ending + ending.join([first, "", "  ", *others]) + ending * 3
     header_and_rows = ["document,summary", *(f"{row['document']},{row['summary']}" for row in ROWS)]
     write(tmp_path / "c.source", "\ufeff" + ending.join(row["document"] for row in ROWS) + ending)
     write(tmp_path / "c.target", ending.join(row["summary"] for row in ROWS) + ending)
@@ -205,27 +208,15 @@ def test_byte_order_mark_line_ends_and_blank_lines(load, tmp_path, ending):
         assert load(train_file=file)["train"].to_list() == ROWS
 
 
-def test_raw_control_characters_in_json_strings_are_taken(load, tmp_path):
+def test_characters_that_json_has_in_escapes_alone(load, tmp_path):
+    # raw control characters in json strings are taken
     file = write(tmp_path / "rows.jsonl", '{"document": "a\tb\x00c", "summary": "s"}\n')
     assert load(train_file=file)["train"]["document"][0] == "a\tb\x00c"
-
-
-def test_lone_surrogates_become_replacement_characters(load, tmp_path):
+    # lone surrogates become replacement characters
     row = r'{"document": "half \ud83d, whole \ud83d\ude42", "summary": "s", "tags": ["\udc00"], "id": {"\ud800": 1}}'
     mixed = r'{"document": "d", "summary": "s", "tags": [], "id": 1}'
     loaded = load(train_file=write(tmp_path / "rows.jsonl", f"{row}\n{mixed}\n"))["train"][0]
     assert loaded == {"document": "half \ufffd, whole 🙂", "summary": "s", "tags": ["\ufffd"], "id": '{"\ufffd": 1}'}
-
-
-def test_long_documents_in_every_format(load, tmp_path):
-    rows = [{"document": "word " * 100_000 + "end", "summary": "s"}]
-    for file in (write(tmp_path / "a.jsonl", json_lines(rows)), write_csv(tmp_path / "b.csv", rows)):
-        assert load(train_file=file)["train"].to_list() == rows
-
-
-def test_csv_fields_with_commas_quotes_and_line_ends(load, tmp_path):
-    rows = [{"document": 'He said, "no".\nThen left.', "summary": "x,y"}, {"document": "b", "summary": "c"}]
-    assert load(train_file=write_csv(tmp_path / "rows.csv", rows))["train"].to_list() == rows
 
 
 # blank rows
@@ -276,15 +267,14 @@ def test_files_are_checked_again_only_if_they_have_changed(load, tmp_path, caplo
         load(train_file=file)
 
 
-def test_emoji_alone_is_a_summary(load, tmp_path):
-    file = write(tmp_path / "rows.jsonl", json_lines([{"document": "...", "summary": "🙂"}]))
-    assert len(load(train_file=file)["train"]) == 1
-
-
-def test_nothing_but_blank_rows(load, tmp_path):
+def test_a_file_needs_a_row_with_a_summary(load, tmp_path):
+    # nothing but blank rows
     file = write(tmp_path / "rows.jsonl", json_lines([{"document": "d", "summary": None}] * 3))
     with pytest.raises(ValueError, match=r"rows.jsonl: all 3 rows have a blank document or summary"):
         load(train_file=file)
+    # emoji alone is a summary
+    file = write(tmp_path / "rows.jsonl", json_lines([{"document": "...", "summary": "🙂"}]))
+    assert len(load(train_file=file)["train"]) == 1
 
 
 # what is named
@@ -317,9 +307,7 @@ def test_corpora_are_equal_when_they_are_told_alike():
     told = {"dataset_name": "org/news", "text_column": "a"}
     assert Corpus(**told) == Corpus.among({**told, "seed": 1}) != Corpus(dataset_name="org/news")
     assert Corpus(**told).given() == told
-
-
-def test_corpus_may_be_cut_to_some_of_its_files():
+    # corpus may be cut to some of its files
     corpus = Corpus(train_file="a.jsonl", test_file="b.jsonl", summary_column="s").only(["test", "validation"])
     assert corpus == Corpus(test_file="b.jsonl", summary_column="s")
     assert corpus.files == {"test": "b.jsonl"}
@@ -338,19 +326,7 @@ def test_cache_is_used_until_the_file_changes(load, tmp_path):
     assert load(train_file=file)["train"].to_list() == ROWS[::-1]
 
 
-# corpora by name: `datasets` takes a folder for a name
-
-
-@pytest.fixture
-def named(tmp_path):
-    def make(**splits):
-        folder = tmp_path / "named"
-        folder.mkdir()
-        for split, rows in splits.items():
-            datasets.Dataset.from_list(rows).to_parquet(folder / f"{split}.parquet")
-        return str(folder)
-
-    return make
+# corpora by name
 
 
 def test_corpus_by_name(load, named, caplog):

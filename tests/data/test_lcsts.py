@@ -75,12 +75,11 @@ def test_white_space_is_of_no_account(load, tmp_path, text):
     assert load(test_file=file, data_format="lcsts")["test"].to_list() == expected
 
 
-def test_documents_may_share_a_line(load, tmp_path):
+def test_documents_may_share_a_line_and_have_several(load, tmp_path):
+    # documents may share a line
     file = write(tmp_path / "PART_I.txt", part([("a", "b"), ("c", "d"), ("e", "f")]).replace("\n", ""))
     assert load(test_file=file, data_format="lcsts")["test"]["summary"][:] == ["a", "c", "e"]
-
-
-def test_a_text_of_several_lines_keeps_them(load, tmp_path):
+    # a text of several lines keeps them
     file = write(tmp_path / "PART_I.txt", part([("标题", "一。\n\n      二。 <b>&lt;")]))
     assert load(test_file=file, data_format="lcsts")["test"]["document"][:] == ["一。\n二。 <b>&lt;"]
 

@@ -3,7 +3,6 @@
 import json
 import logging
 
-import datasets
 import pytest
 
 from hf_summ.data import split_sentences
@@ -22,7 +21,7 @@ JOINED = [
 
 
 @pytest.fixture
-def load_rows(load, tmp_path):
+def load_rows(load, named, tmp_path):
     """Writes rows as a .jsonl file, a .json list or a data set by name, and loads them."""
 
     def through(way, rows, **arguments):
@@ -30,9 +29,7 @@ def load_rows(load, tmp_path):
             return load(train_file=write(tmp_path / "rows.jsonl", json_lines(rows)), **arguments)["train"].to_list()
         if way == "json":
             return load(train_file=write(tmp_path / "rows.json", json.dumps(rows)), **arguments)["train"].to_list()
-        (tmp_path / "named").mkdir()
-        datasets.Dataset.from_list(rows).to_parquet(tmp_path / "named" / "train.parquet")
-        return load(dataset_name=str(tmp_path / "named"), **arguments)["train"].to_list()
+        return load(dataset_name=named(train=rows), **arguments)["train"].to_list()
 
     return through
 
@@ -60,15 +57,10 @@ def test_documents_are_told_by_the_ends_of_their_sentences_in_any_script(load_ro
 
 
 @WAYS
-def test_a_list_under_another_name_becomes_documents(load_rows, way):
-    rows = [{"articles": row["documents"], "summary": row["summary"], "id": row["id"]} for row in CLUSTERS]
-    assert load_rows(way, rows, text_column="articles") == JOINED
-
-
-@WAYS
-def test_a_list_called_document_becomes_documents(load_rows, way):
-    rows = [{"document": row["documents"], "summary": row["summary"], "id": row["id"]} for row in CLUSTERS]
-    assert load_rows(way, rows) == JOINED
+@pytest.mark.parametrize(("name", "told"), [("articles", {"text_column": "articles"}), ("document", {})])
+def test_a_list_under_another_name_becomes_documents(load_rows, way, name, told):
+    rows = [{name: row["documents"], "summary": row["summary"], "id": row["id"]} for row in CLUSTERS]
+    assert load_rows(way, rows, **told) == JOINED
 
 
 @WAYS

@@ -2,7 +2,6 @@
 
 import logging
 
-import datasets
 import pytest
 
 from tests.data.files import json_lines, write
@@ -42,30 +41,19 @@ def test_bins_do_not_share_a_cache(load, tmp_path):
     assert counts == [2, 1, 2, 5, 2]
 
 
-def test_no_row_in_the_bin(load, tmp_path):
+def test_rows_that_are_not_there_are_named(load, tmp_path):
+    # no row in the bin
     rows = [*ROWS[:1] * 3, {"text": "a", "summary": "b"}, {**ROWS[0], "density_bin": "low"}]
     file = write(tmp_path / "rows.jsonl", json_lines(rows))
     with pytest.raises(ValueError, match=r"rows.jsonl: none of the 5 rows is one in the density bin mixed: change"):
         load(train_file=file, data_format="newsroom", density_bin="mixed")
-
-
-def test_folder_without_the_split(load, tmp_path):
+    # folder without the split
     with pytest.raises(ValueError, match=r"has no dev.jsonl, the validation split: name the file"):
         load(validation_file=tmp_path, data_format="newsroom")
 
 
-@pytest.fixture
-def named(tmp_path):
-    def make(rows):
-        (tmp_path / "named").mkdir()
-        datasets.Dataset.from_list(rows).to_parquet(tmp_path / "named" / "train.parquet")
-        return str(tmp_path / "named")
-
-    return make
-
-
 def test_density_bin_of_a_corpus_by_name(load, named):
-    corpus = load(dataset_name=named(ROWS), data_format="newsroom", density_bin="abstractive")
+    corpus = load(dataset_name=named(train=ROWS), data_format="newsroom", density_bin="abstractive")
     assert corpus["train"]["summary"][:] == ["s0", "s3"]
 
 
@@ -78,7 +66,7 @@ def test_density_bin_of_a_corpus_by_name(load, named):
 )
 def test_corpus_by_name_without_the_bin(load, named, rows, message):
     with pytest.raises(ValueError, match=message):
-        load(dataset_name=named(rows), data_format="newsroom", density_bin="mixed")
+        load(dataset_name=named(train=rows), data_format="newsroom", density_bin="mixed")
 
 
 def test_how_many_rows_are_taken_is_told(load, tmp_path, caplog):

@@ -1,9 +1,7 @@
 """A column with the text before each row's document."""
 
 import gzip
-import json
 
-import datasets
 import pytest
 
 from tests.data.files import ROWS, json_lines, write, write_csv
@@ -13,13 +11,11 @@ WITH_PREFIXES = [{**row, "task": prefix} for row, prefix in zip(ROWS, PREFIXES, 
 
 
 @pytest.mark.parametrize("way", ["jsonl", "csv", "name"])
-def test_the_named_column_is_called_prefix(load, tmp_path, way):
+def test_the_named_column_is_called_prefix(load, named, tmp_path, way):
     # which is another one here
     rows = [{**row, "prefix": "un-"} for row in WITH_PREFIXES]
     if way == "name":
-        (tmp_path / "named").mkdir()
-        datasets.Dataset.from_list(rows).to_parquet(tmp_path / "named" / "train.parquet")
-        source = {"dataset_name": str(tmp_path / "named")}
+        source = {"dataset_name": named(train=rows)}
     else:
         path = tmp_path / f"rows.{way}"
         source = {"train_file": write_csv(path, rows) if way == "csv" else write(path, json_lines(rows))}
@@ -57,12 +53,11 @@ def test_concatenated_files_may_repeat_one(load, tmp_path):
 )
 def test_a_wrong_column_is_named(load, tmp_path, column, second, message):
     rows = [WITH_PREFIXES[0], {**WITH_PREFIXES[1], **second}]
-    file = write(tmp_path / "rows.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    file = write(tmp_path / "rows.jsonl", json_lines(rows))
     with pytest.raises(ValueError, match=f"rows.jsonl, {message}"):
         load(train_file=file, prefix_column=column)
 
 
-def test_a_column_of_numbers_on_the_hub_is_named(load, tmp_path):
-    datasets.Dataset.from_list([{**row, "task": 7} for row in ROWS]).to_parquet(tmp_path / "train.parquet")
+def test_a_column_of_numbers_on_the_hub_is_named(load, named):
     with pytest.raises(ValueError, match=r"train, row 0: 'task' must be text, but is int: 7"):
-        load(dataset_name=str(tmp_path), prefix_column="task")
+        load(dataset_name=named(train=[{**row, "task": 7} for row in ROWS]), prefix_column="task")

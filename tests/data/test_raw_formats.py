@@ -1,10 +1,9 @@
 """Formats by name, and options of a single format."""
 
-import datasets
 import pytest
 
 from hf_summ.data.raw_formats import DATA_FORMATS
-from tests.data.files import ROWS, json_lines, write
+from tests.data.files import ROWS, json_lines, lines, write
 
 
 @pytest.mark.parametrize(
@@ -40,18 +39,16 @@ def test_a_file_read_in_two_formats_has_two_caches(load, tmp_path):
     assert load(train_file=file)["train"]["document"][:] == ["a ||||| b"]
 
 
-def test_multi_news_by_name(load, tmp_path):
+def test_multi_news_by_name(load, named):
     rows = [{"document": "One.\nTwo. ||||| Three.", "summary": "– s"}, {"document": "|||||", "summary": "– t"}]
-    (tmp_path / "named").mkdir()
-    datasets.Dataset.from_list(rows).to_parquet(tmp_path / "named" / "train.parquet")
-    corpus = load(dataset_name=str(tmp_path / "named"), data_format="multi_news")
+    corpus = load(dataset_name=named(train=rows), data_format="multi_news")
     assert corpus["train"].to_list() == [
         {"document": "One.\nTwo.\n\nThree.", "documents": ["One.\nTwo.", "Three."], "summary": "– s"}
     ]
 
 
 def test_columns_may_be_named_where_the_format_has_none(load, tmp_path):
-    write(tmp_path / "train.article.txt", "".join(row["document"] + "\n" for row in ROWS))
-    write(tmp_path / "train.title.txt", "".join(row["summary"] + "\n" for row in ROWS))
+    for name, column in (("article", "document"), ("title", "summary")):
+        write(tmp_path / f"train.{name}.txt", lines(row[column] for row in ROWS))
     corpus = load(train_file=tmp_path, data_format="gigaword", text_column="body", summary_column="title")
     assert corpus["train"].to_list() == ROWS

@@ -137,24 +137,17 @@ def test_missing_spacy_names_the_extra(monkeypatch):
         split_sentences("One. Two.", splitter="spacy")
 
 
-def test_lead_is_the_first_sentences_on_one_line():
+def test_lead_by_hand():
+    # lead is the first sentences on one line
     assert lead(TEXT, 1) == "Dr. Lopez went to Washington, D.C. on Monday."
     assert lead(TEXT, 3).endswith("She paid $3.50 for it! A title without a stop")
-
-
-def test_lead_of_a_short_document_is_the_document():
+    # lead of a short document is the document
     assert lead(" One. Two. ", 5) == "One. Two."
-
-
-def test_lead_finds_each_of_equal_sentences():
+    # lead finds each of equal sentences
     assert lead("No. No. No. Yes.", 2) == "No. No."
-
-
-def test_lead_puts_no_spaces_where_the_script_has_none():
+    # lead puts no spaces where the script has none
     assert lead("你好。再见。完了。", 2, language="zh") == "你好。再见。"
-
-
-def test_lead_of_no_sentences_is_an_error():
+    # lead of no sentences is an error
     with pytest.raises(ValueError, match="`sentences` is 0, but must be at least 1"):
         lead(TEXT, 0)
 

@@ -98,17 +98,20 @@ def test_stories_that_change_are_read_anew(load, tmp_path):
     assert load(train_file=folder, data_format="cnn_dm")["train"]["summary"][:] == ["h345"]
 
 
-def test_list_with_a_name_that_is_not_there(load, tmp_path):
+def test_lists_and_stories_that_cannot_be_read(load, tmp_path):
+    # list with a name that is not there
     write_stories(tmp_path, a=numbered(1))
     names = write(tmp_path / "list.txt", "a.story\nb.story\n")
     with pytest.raises(ValueError, match=r"list.txt, line 2: .*b.story does not exist: name a .story file"):
         load(train_file=names, data_format="cnn_dm")
-
-
-def test_list_without_names(load, tmp_path):
+    # list without names
     names = write(tmp_path / "list.txt", "\n")
     with pytest.raises(ValueError, match=r"list.txt has no rows"):
         load(train_file=names, data_format="cnn_dm")
+    # story that is not utf8
+    folder = write_stories(tmp_path, a=numbered(1), b=b"text\n" + "é\n".encode("latin-1"))
+    with pytest.raises(ValueError, match=r"b.story, line 2: not UTF-8"):
+        load(train_file=folder, data_format="cnn_dm")
 
 
 @pytest.mark.parametrize(
@@ -123,9 +126,3 @@ def test_list_without_names(load, tmp_path):
 def test_stories_that_are_not_there(load, tmp_path, name, message):
     with pytest.raises(ValueError, match=message):
         load(train_file=tmp_path / name, data_format="cnn_dm")
-
-
-def test_story_that_is_not_utf8(load, tmp_path):
-    folder = write_stories(tmp_path, a=numbered(1), b=b"text\n" + "é\n".encode("latin-1"))
-    with pytest.raises(ValueError, match=r"b.story, line 2: not UTF-8"):
-        load(train_file=folder, data_format="cnn_dm")

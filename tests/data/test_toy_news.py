@@ -1,6 +1,5 @@
 """The made-up news: what determines a summary, and what the splits do not share."""
 
-import json
 import re
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from hf_summ.data.toy_news import (
     steered_examples,
 )
 from hf_summ.evaluation import rouge
+from tests.data.files import read_rows
 
 SIZES = {"train": 1500, "validation": 300, "test": 300}
 NAME = re.compile(rf"\b({'|'.join(FIRST_NAMES)}) ({'|'.join(SURNAMES)})\b")
@@ -125,8 +125,7 @@ def test_command_line(tmp_path):
     command = [sys.executable, "-W", "error::RuntimeWarning", "-m", "hf_summ.data.toy_news", "--output", str(tmp_path)]
     options = ["--seed", "7", "--train", "3", "--validation", "1", "--test", "2"]
     subprocess.run(command + options, check=True, capture_output=True)
-    rows = [json.loads(line) for line in (tmp_path / "train.jsonl").read_text().splitlines()]
-    assert rows == list(articles("train", 3, seed=7))
+    assert read_rows(tmp_path / "train.jsonl") == list(articles("train", 3, seed=7))
 
 
 def test_the_phrase_alone_tells_which_event_is_wanted():
@@ -153,6 +152,6 @@ def test_people_of_other_splits_are_unseen_in_steered_news(tmp_path, capsys):
     main(["--output", str(tmp_path), "--steered", "--train", "3", "--validation", "2", "--test", "4"])
     assert capsys.readouterr().out == f"{tmp_path}: 3 articles for training, 6 held out\n"
     for split, number in (("train", 3), ("validation", 2), ("test", 4)):
-        rows = [json.loads(line) for line in (tmp_path / f"{split}.jsonl").read_text(encoding="utf-8").splitlines()]
+        rows = read_rows(tmp_path / f"{split}.jsonl")
         assert len(rows) == number
         assert all(set(row["phrases"]) <= set(names(split)) for row in rows)

@@ -20,12 +20,7 @@ def tokenizer():
 
 def test_special_tokens_come_first(tokenizer):
     assert tokenizer.convert_ids_to_tokens([0, 1, 2, 3]) == ["<pad>", "<s>", "</s>", "<unk>"]
-    assert (tokenizer.pad_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.unk_token_id) == (
-        0,
-        1,
-        2,
-        3,
-    )
+    assert [getattr(tokenizer, f"{name}_token_id") for name in ("pad", "bos", "eos", "unk")] == [0, 1, 2, 3]
     assert len(tokenizer) == 300
 
 
@@ -36,21 +31,25 @@ def test_every_text_comes_back(tokenizer, text):
     assert tokenizer.decode(ids, skip_special_tokens=True) == text
 
 
-def test_texts_end_in_the_end_token(tokenizer):
+def test_texts_are_read_as_their_words(tokenizer):
+    # texts end in the end token
     assert tokenizer("the bridge")["input_ids"][-1] == 2
     assert tokenizer("the", "bridge")["input_ids"].count(2) == 2
     assert tokenizer(text_target="the bridge")["input_ids"][-1] == 2
+    # first word is encoded as any other
+    first, second = tokenizer("bridge")["input_ids"][:-1], tokenizer("the bridge")["input_ids"][1:-1]
+    assert first == second
+    assert tokenizer("  bridge \n")["input_ids"][:-1] == first
+    # special tokens in a text are plain characters
+    text = "a </s> b <pad> c"
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    assert not {0, 1, 2, 3} & set(ids)
+    assert tokenizer.decode(ids, skip_special_tokens=True) == text
 
 
 @pytest.mark.parametrize("text", ["", "   ", "\n"])
 def test_blank_text_is_the_end_token_alone(tokenizer, text):
     assert tokenizer(text)["input_ids"] == [2]
-
-
-def test_first_word_is_encoded_as_any_other(tokenizer):
-    first, second = tokenizer("bridge")["input_ids"][:-1], tokenizer("the bridge")["input_ids"][1:-1]
-    assert first == second
-    assert tokenizer("  bridge \n")["input_ids"][:-1] == first
 
 
 @pytest.mark.parametrize("lowercase", [False, True])
@@ -76,16 +75,11 @@ def test_lowercase_and_composition_make_spellings_equal():
     assert tokenizer.decode(tokenizer("The River")["input_ids"], skip_special_tokens=True) == "the river"
 
 
-def test_special_tokens_in_a_text_are_plain_characters(tokenizer):
-    text = "a </s> b <pad> c"
-    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
-    assert not {0, 1, 2, 3} & set(ids)
-    assert tokenizer.decode(ids, skip_special_tokens=True) == text
-
-
 def test_the_same_texts_give_the_same_vocabulary(tokenizer):
     again = fit_vocabulary(iter(TEXTS), vocab_size=300, show_progress=False)
     assert again.backend_tokenizer.to_str() == tokenizer.backend_tokenizer.to_str()
+    # lone surrogates are taken
+    assert len(fit_vocabulary(["a \ud83d b"], show_progress=False)) >= 260
 
 
 def word_tokens(tokenizer, text):
@@ -96,61 +90,53 @@ def fitted(text, units, **settings):
     return fit_vocabulary([text], units=units, min_frequency=1, show_progress=False, **settings)
 
 
+# text, its tokens, and what comes back if it is something else
+WORDS = [
+    ("The mid-term deal, worth $4,000.5!", "▁The ▁mid-term ▁deal , ▁worth ▁$ 4,000.5 !"),
+    ("U.S. and u.s.-led (a \u2018b\u2019) won't.", "▁U.S. ▁and ▁u.s.-led ▁( a ▁\u2018 b \u2019 ) ▁won't ."),
+    # as Gigaword is distributed: the Penn Treebank's tokens
+    ("china 's did n't -lrb- #.# -rrb- `` a '' --", "▁china ▁'s ▁did ▁n't ▁-lrb- ▁#.# ▁-rrb- ▁`` ▁a ▁'' ▁--"),
+    (
+        "x.y.com 1-3/4 Ана-Мария e\u0301te\u0301",
+        "▁x.y.com ▁1-3/4 ▁Ана-Мария ▁\u00e9t\u00e9",
+        "x.y.com 1-3/4 Ана-Мария été",
+    ),
+    ("a</s>b 🙂🙂 \x00", "▁a < / s > b ▁🙂🙂 ▁\x00"),
+    ("x", "▁x"),
+    ("", ""),
+]
+IDEOGRAPHS = [
+    ("微软发布Windows 10，售价4,000.5元。", "微 软 发 布 Windows ▁10 ， 售 价 4,000.5 元 。"),
+    ("C罗 iPhone6s——好", "C 罗 iPhone6s — — 好", "C罗iPhone6s——好"),
+    ("二〇〇五年，𠮷野家 カメラ", "二 〇 〇 五 年 ， 𠮷 野 家 カ メ ラ", "二〇〇五年，𠮷野家カメラ"),
+    ("the Big Mac won't, 你 ok", "the ▁Big ▁Mac ▁won't , 你 ok", "the Big Mac won't,你ok"),
+    ("한국어 Ана 🙂🙂", "한국어 ▁Ана ▁🙂 🙂"),
+    ("你", "你"),
+    ("", ""),
+]
+CHARACTERS = [
+    ("微软Windows 10，4,000.5元", "微 软 W i n d o w s ▁1 0 ， 4 , 0 0 0 . 5 元"),
+    ("Big Mac, 你", "B i g ▁M a c , 你", "Big Mac,你"),
+    ("한국어 🙂🙂", "한 국 어 ▁🙂 🙂"),
+]
+
+
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("units", "row"),
     [
-        ("The mid-term deal, worth $4,000.5!", "▁The ▁mid-term ▁deal , ▁worth ▁$ 4,000.5 !"),
-        ("U.S. and u.s.-led (a \u2018b\u2019) won't.", "▁U.S. ▁and ▁u.s.-led ▁( a ▁\u2018 b \u2019 ) ▁won't ."),
-        # as Gigaword is distributed: the Penn Treebank's tokens
-        ("china 's did n't -lrb- #.# -rrb- `` a '' --", "▁china ▁'s ▁did ▁n't ▁-lrb- ▁#.# ▁-rrb- ▁`` ▁a ▁'' ▁--"),
-        ("x.y.com a.m. 1-3/4 Ана-Мария e\u0301te\u0301", "▁x.y.com ▁a.m. ▁1-3/4 ▁Ана-Мария ▁\u00e9t\u00e9"),
-        ("a</s>b 🙂🙂 \x00", "▁a < / s > b ▁🙂🙂 ▁\x00"),
-        ("x", "▁x"),
-        ("", ""),
+        (units, row)
+        for units, rows in (("words", WORDS), ("ideographs", IDEOGRAPHS), ("characters", CHARACTERS))
+        for row in rows
     ],
 )
-def test_words(text, expected):
-    tokenizer = fitted(text or "a", "words")
-    assert word_tokens(tokenizer, text) == expected.split(" ") if expected else not word_tokens(tokenizer, text)
+def test_texts_are_divided_into_units(units, row):
+    text, tokens, *others = row
+    tokenizer = fitted(text or "a", units)
+    assert word_tokens(tokenizer, text) == tokens.split()
     ids = tokenizer(text)["input_ids"]
     assert ids[-1] == 2
     assert tokenizer.unk_token_id not in ids
-    assert tokenizer.decode(ids, skip_special_tokens=True) == tokenizer.backend_tokenizer.normalizer.normalize_str(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected", "decoded"),
-    [
-        ("微软发布Windows 10，售价4,000.5元。", "微 软 发 布 Windows ▁10 ， 售 价 4,000.5 元 。", None),
-        ("C罗 iPhone6s——好", "C 罗 iPhone6s — — 好", "C罗iPhone6s——好"),
-        ("二〇〇五年，𠮷野家 カメラ", "二 〇 〇 五 年 ， 𠮷 野 家 カ メ ラ", "二〇〇五年，𠮷野家カメラ"),
-        ("the Big Mac won't, 你 ok", "the ▁Big ▁Mac ▁won't , 你 ok", "the Big Mac won't,你ok"),
-        ("한국어 Ана 🙂🙂", "한국어 ▁Ана ▁🙂 🙂", None),
-        ("你", "你", None),
-        ("", "", None),
-    ],
-)
-def test_ideographs(text, expected, decoded):
-    tokenizer = fitted(text or "a", "ideographs")
-    assert word_tokens(tokenizer, text) == expected.split(" ") if expected else not word_tokens(tokenizer, text)
-    ids = tokenizer(text)["input_ids"]
-    assert tokenizer.unk_token_id not in ids
-    assert tokenizer.decode(ids, skip_special_tokens=True) == (text if decoded is None else decoded)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("微软Windows 10，4,000.5元", "微 软 W i n d o w s ▁1 0 ， 4 , 0 0 0 . 5 元"),
-        ("Big Mac, 你", "B i g ▁M a c , 你"),
-        ("한국어 🙂🙂", "한 국 어 ▁🙂 🙂"),
-    ],
-)
-def test_characters(text, expected):
-    tokenizer = fitted(text, "characters")
-    assert word_tokens(tokenizer, text) == expected.split(" ")
-    ids = tokenizer(text)["input_ids"]
-    assert tokenizer.decode(ids, skip_special_tokens=True) == text.replace(", 你", ",你")
+    assert tokenizer.decode(ids, skip_special_tokens=True) == (others or [text])[0]
 
 
 @pytest.mark.parametrize("units", ["words", "ideographs"])
@@ -217,27 +203,20 @@ def test_saved_and_loaded_vocabulary_reads_the_same(tokenizer, tmp_path):
     assert loaded.model_max_length > 10**9
 
 
-def test_lone_surrogates_are_taken():
-    assert len(fit_vocabulary(["a \ud83d b"], show_progress=False)) >= 260
-
-
-@pytest.mark.parametrize("texts", [[], ["", " \n"]])
-def test_empty_corpus_is_an_error(texts):
-    with pytest.raises(ValueError, match="no text to fit a vocabulary to"):
-        fit_vocabulary(texts, show_progress=False)
-
-
-def test_vocabulary_smaller_than_the_alphabet_is_an_error():
-    with pytest.raises(ValueError, match="`vocab_size` is 260, but must be at least 261"):
-        fit_vocabulary(TEXTS, vocab_size=260, show_progress=False)
-
-
 @pytest.mark.parametrize(
     ("texts", "settings", "error", "message"),
     [
         ("a text", {}, TypeError, "`documents_and_summaries` must be texts, but is str: 'a text'"),
         ({"a": 1}, {}, TypeError, "`documents_and_summaries` must be texts, but is dict: {.a.: 1}"),
         (["a", None], {}, TypeError, "`documents_and_summaries` must be a string, but is NoneType: None"),
+        ([], {}, ValueError, "no text to fit a vocabulary to.*"),
+        (["", " \n"], {}, ValueError, "no text to fit a vocabulary to.*"),
+        (["a"], {"units": "word"}, ValueError, r"`units` is 'word', but must be one of .*; did you mean words\?"),
+        (["a"], {"vocab_size": 260}, ValueError, "`vocab_size` is 260, but must be at least 261.*"),
+        (
+            *(["a"], {"vocab_size": 4, "units": "words"}, ValueError),
+            "`vocab_size` is 4, but must be at least 6, for 5 special tokens and words",
+        ),
         (["a"], {"min_frequency": -1}, ValueError, "`min_frequency` is -1, but must be at least 0"),
         (["a"], {"min_frequency": 1.5}, TypeError, "`min_frequency` must be an integer, but is float: 1.5"),
         # tokenizers would ask for more memory than there is, and end the process
@@ -247,13 +226,3 @@ def test_vocabulary_smaller_than_the_alphabet_is_an_error():
 def test_what_tokenizers_would_fail_on_is_an_error(texts, settings, error, message):
     with pytest.raises(error, match=f"^{message}$"):
         fit_vocabulary(texts, show_progress=False, **settings)
-
-
-def test_unknown_units_are_an_error():
-    with pytest.raises(ValueError, match=r"`units` is 'word', but must be one of .*; did you mean words\?"):
-        fit_vocabulary(TEXTS, units="word", show_progress=False)
-
-
-def test_vocabulary_without_room_for_a_word_is_an_error():
-    with pytest.raises(ValueError, match="`vocab_size` is 4, but must be at least 6, for 5 special tokens and words"):
-        fit_vocabulary(TEXTS, vocab_size=4, units="words", show_progress=False)

@@ -9,7 +9,7 @@ from hf_summ.data import split_sentences
 from hf_summ.evaluation import pair_models
 from hf_summ.evaluation.pair_models import EntailmentModel, entailment_scores
 from tests.conftest import SENTENCES
-from tests.evaluation.tiny_entailment import POSITIONS, save_entailment_model
+from tests.evaluation.tiny_entailment import POSITIONS, naive_probabilities, save_entailment_model
 
 SUMMARIES = ["The bridge cost 12 million. Ana Lopez opened it.", "", SENTENCES[0], "Critics.", "The river."]
 # of several passages, a short one, none, and a sentence that is longer than a passage
@@ -25,15 +25,6 @@ def naive(folder: str, summary: str, source: str) -> float:
     """The definition, one pair at a time; passages are counted as they are read."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = BertForSequenceClassification.from_pretrained(folder)
-
-    def ids(*texts: str) -> list[int]:
-        """Of a pair as BERT reads it."""
-        parts = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
-        while sum(map(len, parts)) > POSITIONS - 3:
-            max(parts, key=len).pop()
-        end = tokenizer.sep_token_id
-        return [tokenizer.cls_token_id, *parts[0], end, *parts[1], end]
-
     claims = split_sentences(summary)
     longest = max(claims, key=lambda claim: len(tokenizer.tokenize(claim)), default="")
     passages: list[str] = []
@@ -43,17 +34,10 @@ def naive(folder: str, summary: str, source: str) -> float:
             passages[-1] = grown
         else:
             passages.append(sentence)
-    best = []
-    for claim in claims if passages else ():
-        found = []
-        for passage in passages:
-            row = ids(passage, claim)
-            types = [0] * (row.index(tokenizer.sep_token_id) + 1)
-            types += [1] * (len(row) - len(types))
-            logits = model(torch.tensor([row]), token_type_ids=torch.tensor([types])).logits
-            found.append(torch.softmax(logits, -1)[0, 1].item())
-        best.append(max(found))
-    return 100 * sum(best) / len(best) if best else float("nan")
+    if not (claims and passages):
+        return float("nan")
+    best = [max(naive_probabilities(tokenizer, model, passage, claim)[1] for passage in passages) for claim in claims]
+    return 100 * sum(best) / len(best)
 
 
 def test_scores_are_those_of_one_pair_at_a_time(folder, monkeypatch):
@@ -67,34 +51,23 @@ def test_scores_are_those_of_one_pair_at_a_time(folder, monkeypatch):
     monkeypatch.setattr(pair_models, "_TOKENS_AT_ONCE", 90)
     assert entailment_scores(model, SUMMARIES, SOURCES) == pytest.approx(expected, abs=1e-3, nan_ok=True)
     assert np.isnan(entailment_scores(model, [""], [""])).all()
-
-
-def test_different_numbers_of_rows_are_an_error(folder):
     with pytest.raises(ValueError, match="2 predictions but 1 sources"):
-        entailment_scores(EntailmentModel(folder), ["a", "b"], ["a"])
+        entailment_scores(model, ["a", "b"], ["a"])
 
 
-def test_a_model_of_other_labels_is_refused(tmp_path):
-    name = save_entailment_model(tmp_path, labels=("not_entailment", "Neutral"))
-    with pytest.raises(ValueError, match=r"has the labels not_entailment, neutral: name a .* the label 'entailment'$"):
-        EntailmentModel(name)
-
-
-def test_a_model_without_the_head_is_refused(tmp_path):
-    name = save_entailment_model(tmp_path, kind=BertModel)
-    with pytest.raises(ValueError, match=r"no weights for classifier.weight \(2 are missing\): name a checkpoint that"):
-        EntailmentModel(name)
-
-
-def test_a_checkpoint_that_does_not_exist(tmp_path):
-    message = r"nowhere cannot be loaded as a natural language inference model \(.*: if the Hub is out of"
-    with pytest.raises(ValueError, match=message):
-        EntailmentModel(str(tmp_path / "nowhere"))
-
-
-def test_pickled_weights_are_refused(folder, tmp_path):
+def test_models_that_cannot_judge_are_named(folder, tmp_path):
+    # pickled weights are refused
     weights = BertForSequenceClassification.from_pretrained(folder).state_dict()
     (tmp_path / "model.safetensors").unlink()
     torch.save(weights, tmp_path / "pytorch_model.bin")
     with pytest.raises(ValueError, match=r"cannot be loaded as .* no file named model.safetensors"):
         EntailmentModel(folder)
+    message = r"nowhere cannot be loaded as a natural language inference model \(.*: if the Hub is out of"
+    with pytest.raises(ValueError, match=message):
+        EntailmentModel(str(tmp_path / "nowhere"))
+    name = save_entailment_model(tmp_path, labels=("not_entailment", "Neutral"))
+    with pytest.raises(ValueError, match=r"has the labels not_entailment, neutral: name a .* the label 'entailment'$"):
+        EntailmentModel(name)
+    name = save_entailment_model(tmp_path, kind=BertModel)
+    with pytest.raises(ValueError, match=r"no weights for classifier.weight \(2 are missing\): name a checkpoint that"):
+        EntailmentModel(name)

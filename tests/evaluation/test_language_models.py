@@ -196,12 +196,18 @@ def test_vocabulary_without_words_is_refused(language_models):
         random_words(language_models["causal"], 3, seed=0)
 
 
-def test_masked_lm_without_its_head_is_refused(tmp_path):
+def test_checkpoints_that_cannot_be_compared_are_named(tmp_path):
     BertModel(bert_config()).save_pretrained(tmp_path)
     word_piece_tokenizer(SENTENCES, 120).save_pretrained(tmp_path)
     message = re.escape(str(tmp_path)) + r" has no weights for cls\.predictions\..*so it is not a masked language model"
     with pytest.raises(ValueError, match=message):
         load_language_model(str(tmp_path))
+    GDLF.model().float().save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=r"\(gdlf\) is not a language model that predicts a text's next token"):
+        load_language_model(str(tmp_path))
+    BertForPreTraining(bert_config(vocab_size=20)).save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=r"gives token \d+, but the model has 20 tokens"):
+        acceptance(load_language_model(str(tmp_path)), TEXT, [50])
 
 
 def test_bert_that_was_trained_as_a_decoder_is_causal(tmp_path):
@@ -210,23 +216,10 @@ def test_bert_that_was_trained_as_a_decoder_is_causal(tmp_path):
     assert load_language_model(str(tmp_path)).objective == "causal"
 
 
-def test_model_that_is_no_language_model_is_refused(tmp_path):
-    GDLF.model().float().save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match=r"\(gdlf\) is not a language model that predicts a text's next token"):
-        load_language_model(str(tmp_path))
-
-
 def test_tokenizer_without_mask_token_is_refused(saved, tmp_path):
     folder = copy_without(saved["masked"], "mask_token", tmp_path / "model")
     with pytest.raises(ValueError, match="its tokenizer has no mask token"):
         load_language_model(folder)
-
-
-def test_tokenizer_of_another_model_is_refused(tmp_path):
-    BertForPreTraining(bert_config(vocab_size=20)).save_pretrained(tmp_path)
-    word_piece_tokenizer(SENTENCES, 120).save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match=r"gives token \d+, but the model has 20 tokens"):
-        acceptance(load_language_model(str(tmp_path)), TEXT, [50])
 
 
 @pytest.mark.parametrize("name", ["nowhere", "org/nowhere"])
@@ -245,11 +238,8 @@ def test_code_of_a_checkpoint_is_not_run(tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
-def test_text_too_short_to_judge_is_refused(language_models):
+def test_what_is_too_short_or_no_percentile_is_refused(language_models):
     with pytest.raises(ValueError, match="a text of 1 tokens has none to judge"):
         acceptance(language_models["masked"], "", [50])
-
-
-def test_percentiles_have_a_range(language_models):
     with pytest.raises(ValueError, match=r"`percentiles` contains 100\.5, but must be from 0 to 100"):
         compare_language_models([language_models["causal"]], [("a", TEXT)], [50, 100.5], "random")

@@ -42,13 +42,10 @@ def test_metrics_compute_what_the_functions_do(cache, keep_in_memory):
     assert metric("chrf", **settings).compute(**TEXTS) == chrf(**TEXTS)
 
 
-def test_several_references_are_taken(cache):
+def test_lists_of_references_are_taken(cache):
     several = {"predictions": PREDICTIONS, "references": SEVERAL}
     assert metric("rouge", rouge_mode="rouge155", **cache).compute(**several) == rouge(**several, rouge_mode="rouge155")
     assert metric("bleu", **cache).compute(**several) == bleu_scores(*several.values())
-
-
-def test_lists_of_one_reference_are_that_reference(cache):
     listed = [[reference] for reference in REFERENCES]
     assert metric("rouge", **cache).compute(predictions=PREDICTIONS, references=listed) == rouge(**TEXTS)
 
@@ -107,9 +104,6 @@ def test_what_does_not_exist_is_an_error(cache):
         metric("bleu", **cache).compute(**TEXTS, tokenise="13a")
     with pytest.raises(ValueError, match=r"`name` is 'rogue', but must be one of rouge, .*; did you mean rouge"):
         metric("rogue")
-
-
-def test_novelty_without_sources_is_an_error(cache):
     with pytest.raises(ValueError, match=r"inputs are missing: \['sources'\]"):
         metric("novelty", **cache).compute(**TEXTS)
 

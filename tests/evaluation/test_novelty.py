@@ -17,13 +17,11 @@ DOCUMENTS = ["The mayor opened a bridge. It cost 12 million.\n---\nThe river is 
 SUMMARIES = ["A new bridge! The mayor paid.", "Rain"]
 
 
-def test_tokens_count_as_often_as_they_occur():
+def test_words_are_what_the_settings_say():
+    # tokens count as often as they occur
     scores = novelty_scores(["new new mayor"], [SOURCE], count="tokens")
     assert scores["novel1"] == [pytest.approx(200 / 3)]
     assert novelty_scores(["new new mayor"], [SOURCE])["novel1"] == [50]
-
-
-def test_punctuation_marks_may_be_words():
     # kinds of words: the, mayor, paid, 12, million, comma and exclamation mark, of which three are new
     scores = novelty_scores([SUMMARY], [SOURCE], count_punctuation=True)
     assert scores["novel1"] == [pytest.approx(300 / 7)]
@@ -32,27 +30,31 @@ def test_punctuation_marks_may_be_words():
     assert novelty_scores(["it's"], ["its"], count_punctuation=True)["length"] == [3]
     assert novelty_scores(["cafe\u0301, na\u00efve"], ["caf\u00e9"], "fr", count_punctuation=True)["length"] == [3]
     assert novelty([SUMMARY], [SOURCE], count_punctuation=True)["length"] == 9
+    # Chinese is read by characters
+    scores = novelty_scores(["你好地球"], ["你好世界。"], language="zh")
+    assert scores["novel1"] == [50]
+    assert scores["length"] == [4]
+    # words of other scripts stay whole
+    assert novelty_scores(["Müller"], ["Frau Müller kam."], language="de")["novel1"] == [0]
 
 
-def test_fragments_are_the_longest_and_know_all_their_sentences():
+def test_copied_fragments_by_hand():
     fragments = copied_fragments("the river and the bridge", "The bridge. The river. It is the river.")
     assert [tuple(fragment) for fragment in fragments] == [(0, 2, (1, 2)), (3, 2, (0,))]
-
-
-def test_sentences_without_words_are_not_counted():
+    # sentences without words are not counted
     assert copied_fragments("two", "One.\n---\nTwo.")[0].sentences == (1,)
     assert copy_positions(["two"], ["One.\n---\nTwo.\n***"], bins=2) == [0, 100]
 
 
-def test_a_fragment_with_several_occurrences_counts_at_each():
+def test_copy_positions_by_hand():
+    # a fragment with several occurrences counts at each
     assert novelty_scores(["river"], ["A river. A town. The river."])["copy_position"] == [pytest.approx(50)]
     assert copy_positions(["river"], ["A river. A town. The river."], bins=3) == pytest.approx([50, 0, 50])
-
-
-def test_copied_words_are_spread_over_the_parts_their_sentence_covers():
     # of two sentences the first covers the parts 0, 1 and half of 2
     assert copy_positions(["one"], ["One. Two."], bins=5) == pytest.approx([40, 40, 20, 0, 0])
     assert copy_positions(["none of them"], ["One. Two."], bins=2) == [0, 0]
+    with pytest.raises(ValueError, match="`bins` is 0, but must be at least 1"):
+        copy_positions(["a"], ["a"], bins=0)
 
 
 def test_summaries_shorter_than_n_are_left_out_not_zero():
@@ -125,16 +127,6 @@ def test_measures_agree_with_their_definitions_on_random_texts():
         assert {measure: values[row] for measure, values in scores.items()} == pytest.approx(naive(*pair), nan_ok=True)
 
 
-def test_chinese_is_read_by_characters():
-    scores = novelty_scores(["你好地球"], ["你好世界。"], language="zh")
-    assert scores["novel1"] == [50]
-    assert scores["length"] == [4]
-
-
-def test_words_of_other_scripts_stay_whole():
-    assert novelty_scores(["Müller"], ["Frau Müller kam."], language="de")["novel1"] == [0]
-
-
 @pytest.mark.parametrize(
     ("source", "language", "message"),
     [
@@ -167,17 +159,7 @@ def test_unknown_variants_are_an_error(arguments, message):
         novelty(["a"], ["a"], **arguments)
 
 
-def test_no_bins_are_an_error():
-    with pytest.raises(ValueError, match="`bins` is 0, but must be at least 1"):
-        copy_positions(["a"], ["a"], bins=0)
-
-
-def test_words_between_white_space_keep_their_marks():
-    counted = corpus_statistics(["He said: go! - The-end."], ["A b."], unit="spaced")
-    assert (counted["document_words"], counted["summary_words"]) == (5, 2)
-
-
-def test_figures_by_hand():
+def test_corpus_statistics_by_hand():
     assert corpus_statistics(DOCUMENTS, SUMMARIES) == {
         "pairs": 2,
         # 5, 4 and 4 words, and 2
@@ -193,15 +175,13 @@ def test_figures_by_hand():
         "vocabulary": 16,
         "source_target_ratio": round(15 / 7, 4),
     }
-
-
-def test_chinese_is_counted_by_characters():
+    # words between white space keep their marks
+    counted = corpus_statistics(["He said: go! - The-end."], ["A b."], unit="spaced")
+    assert (counted["document_words"], counted["summary_words"]) == (5, 2)
     figures = corpus_statistics(["你好世界。下雨了。"], ["你好!"], language="zh")
     assert (figures["document_words"], figures["document_sentences"], figures["vocabulary"]) == (7, 2, 7)
     assert figures["source_target_ratio"] == 3.5
-
-
-def test_a_blank_text_counts_as_one_without_words():
+    # a blank text counts as one without words
     assert corpus_statistics(["One two.", " "], ["one", ""])["document_words"] == 1
 
 

@@ -2,14 +2,13 @@
 
 import random
 from collections import Counter
-from itertools import chain, combinations
+from itertools import chain, combinations, product
 
 import numpy as np
 import pytest
 
 from hf_summ.evaluation import rouge155_scores, rouge_counts, rouge_scores
 from hf_summ.evaluation.rouge_counts import Batch, Reader, lcs_positions, read_words, skip_bigrams
-from tests.evaluation.naive import naive_lcs
 
 
 def made_up(generator: random.Random, pairs: int, most: int = 11) -> list[list[int]]:
@@ -27,6 +26,24 @@ def batch_of(texts: list[list[int]]) -> Batch:
 def counts_of(measure: rouge_counts.Measure, texts: list[list[int]]) -> list[tuple[int, ...]]:
     """The counts of each pair."""
     return [tuple(map(int, counts)) for counts in zip(*measure(batch_of(texts)), strict=True)]
+
+
+def naive_lcs(model: list[int], peer: list[int]) -> set[int]:
+    """Places of `model` on the LCS that ROUGE-1.5.5 traces in a full table: diagonal at equal words, else up, left."""
+    table = np.zeros((len(model) + 1, len(peer) + 1), dtype=int)
+    for i, j in product(range(1, len(model) + 1), range(1, len(peer) + 1)):
+        same = model[i - 1] == peer[j - 1]
+        table[i, j] = table[i - 1, j - 1] + 1 if same else max(table[i - 1, j], table[i, j - 1])
+    places, i, j = set(), len(model), len(peer)
+    while i and j:
+        if model[i - 1] == peer[j - 1]:
+            i, j = i - 1, j - 1
+            places.add(i)
+        elif table[i - 1, j] >= table[i, j - 1]:
+            i -= 1
+        else:
+            j -= 1
+    return places
 
 
 @pytest.fixture(scope="module")

@@ -16,11 +16,7 @@ from hf_summ.evaluation import (
     perplexity,
     sign_test,
 )
-
-
-def ratio(sums):
-    """A micro-average; the mean of rows (score, 1)."""
-    return sums[..., 0] / sums[..., 1]
+from hf_summ.evaluation.significance import ratio
 
 
 def made_losses(seed, number=300):
@@ -93,7 +89,7 @@ def _bootstrap_p(a, b):
     return paired_bootstrap(a, b).p_value
 
 
-def test_one_pair_says_so():
+def test_intervals_and_comparisons_are_shown_in_a_line():
     interval = bootstrap_interval([42.0])
     assert (interval.mean, interval.low, interval.high, interval.pairs) == (42, 42, 42, 1)
     assert str(interval) == "42.00 (no interval: only one pair)"
@@ -101,9 +97,6 @@ def test_one_pair_says_so():
     assert not comparison.significant
     assert comparison.p_value == 1
     assert "only one pair" in str(comparison)
-
-
-def test_interval_reads_as_mean_and_bounds():
     assert str(bootstrap_interval([10.0, 10.0])) == "10.00 (95%: 10.00 to 10.00)"
 
 
@@ -233,15 +226,12 @@ def test_that_many_examples_decide_as_often_as_promised(power):
     assert (z * np.sign(seen.mean()) > 1.96).mean() == pytest.approx(power, abs=0.025)
 
 
-def test_a_study_at_the_edge_of_significance_needs_twice_its_examples():
-    """With z = 1.96, half of such studies decide; 80% takes ((1.96 + 0.84) / 1.96)² = 2.04 as many."""
+def test_examples_to_decide_by_hand():
+    # with z = 1.96, half of such studies decide; 80% takes ((1.96 + 0.84) / 1.96)² = 2.04 as many
     values = np.tile([1.0, -1.0], 50)
     values += 1.96 * values.std(ddof=1) / math.sqrt(100)
     assert examples_to_decide(values) == 205
     assert examples_to_decide(-values) == 205
-
-
-def test_without_an_effect_none_decide():
     assert examples_to_decide([1, -1, 0]) == math.inf
     assert examples_to_decide([0.1, 0.2, -0.3]) == math.inf
     assert examples_to_decide([0, 0]) == math.inf

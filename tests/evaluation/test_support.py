@@ -46,14 +46,11 @@ def test_english_by_hand(summary, shares):
     assert points(summary) == pytest.approx(100 * np.mean(shares))
 
 
-def test_german_by_hand():
+def test_other_languages_by_hand():
     source = "Die Bürgermeisterin eröffnete die Brücke. Sie kostete 12 Millionen."
     # every word counts, and none is stemmed: "brücken" is not there, and die-bürgermeisterin is one of two pairs
     assert points("Die Bürgermeisterin, Brücken!", source, "de") == pytest.approx(100 * (2 / 3 + 1 / 2) / 2)
     assert points("DIE BRU\u0308CKE", source, "de-AT") == 100
-
-
-def test_chinese_by_hand():
     source = "市长打开新桥。它花费1200万。"
     # characters and the number are there, 桥 and 花 not in one sentence: 3 of 4 pairs
     assert points("新桥花费1200", source, "zh") == pytest.approx(100 * (1 + 3 / 4) / 2)
@@ -115,34 +112,25 @@ def test_a_source_without_words_costs_its_row():
     with pytest.warns(UserWarning, match="1 of 2 sources have no words and are left out: rows 1, counted from 0"):
         scores = support_scores(["river"] * 2, [SOURCE, "你好"])
     assert (scores[0], np.isnan(scores[1])) == (100, True)
+    for measure in (support, support_scores):
+        with pytest.raises(ValueError, match=r"none of the 1 sources has any words .*name the language of other"):
+            measure(["a"], ["你好"])
 
 
-@pytest.mark.parametrize("measure", [support, support_scores])
-def test_sources_without_words_are_an_error(measure):
-    with pytest.raises(ValueError, match=r"none of the 1 sources has any words .*name the language of other scripts"):
-        measure(["a"], ["你好"])
-
-
-def test_a_phrase_counts_word_for_word():
+def test_phrase_recall_by_hand():
+    # a phrase counts word for word
     prediction = "Mayor Ana Lopez opened the new-bridge."
     found = ["ana lopez", "New bridge", "mayor"]
     missing = ["Ana Lop", "lopez ana", "the bridge", "ana opened"]
     assert phrase_recall_scores([prediction], [found]).tolist() == [100.0]
     assert phrase_recall_scores([prediction], [missing]).tolist() == [0.0]
     assert phrase_recall_scores([prediction], [[*found, *missing[:1]]]).tolist() == [75.0]
-
-
-def test_examples_without_phrases_do_not_count():
+    # examples without phrases do not count
     scores = phrase_recall_scores(["a b", "a b", "", "a b"], [["a b"], [], ["a"], ["..."]])
     np.testing.assert_array_equal(scores, [100.0, np.nan, 0.0, np.nan])
     assert phrase_recall(["a b", "a b", ""], [["a b"], [], ["a"]]) == 50.0
     assert math.isnan(phrase_recall(["a"], [[]]))
-
-
-def test_characters_are_words_where_there_are_no_spaces():
+    # characters are words where there are no spaces
     assert phrase_recall(["上海市长周一宣布"], [["市长", "周二"]], language="zh") == 50.0
-
-
-def test_each_example_needs_its_phrases():
     with pytest.raises(ValueError, match="2 predictions but 1 phrases: each needs its counterpart"):
         phrase_recall(["a", "b"], [["a"]])

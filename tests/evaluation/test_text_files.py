@@ -42,18 +42,19 @@ def test_training_s_predictions_hold_both(write, name):
     assert predictions.ids == references.ids == {"id": [7, 8]}
 
 
-def test_other_kinds_of_rows(write):
+def test_rows_may_have_other_columns(write):
     assert read_predictions(write("a.json", '[{"summary": "one"},\n {"summary": "two"}]')).texts() == ["one", "two"]
     assert read_references(write("a.jsonl", [{"text": "one", "ID": 1}])).texts() == ["one"]
     read = read_predictions(write("a.csv", 'id,prediction\n3,"one, two"\n4,\n'))
     assert (read.texts(), read.ids) == (["one, two", ""], {"id": ["3", "4"]})
-
-
-def test_references_may_be_several(write):
+    # references may be several
     rows = [{"summary": "a", "references": ["a", "b"]}, {"summary": "c", "references": "d"}]
     assert read_references(write("a.jsonl", rows)).rows == [["a", "b"], ["d"]]
     assert read_references(write("b.jsonl", [{"reference": "a", "title": "b"}])).rows == [["a"]]
     assert read_references(write("c.jsonl", [{"highlights": "a", "title": "b"}])).rows == [["a"]]
+    # several documents are one source
+    assert read_sources(write("a.jsonl", [{"documents": ["a", "b"], "summary": "c"}])).texts() == ["a\n\nb"]
+    assert read_sources(write("b.jsonl", [{"article": "a", "summary": "c"}])).texts() == ["a"]
 
 
 def test_an_abstract_is_no_reference_unless_it_is_named(write):
@@ -78,15 +79,6 @@ def test_parquet(write):
     assert references.rows == [["b", "c"], ["d"]]
     with pytest.raises(ValueError, match=r"b.parquet: not a complete Parquet file"):
         read_predictions(write("b.parquet", "a"))
-
-
-def test_several_documents_are_one_source(write):
-    assert read_sources(write("a.jsonl", [{"documents": ["a", "b"], "summary": "c"}])).texts() == ["a\n\nb"]
-    assert read_sources(write("b.jsonl", [{"article": "a", "summary": "c"}])).texts() == ["a"]
-
-
-def test_ids_count_where_each_row_has_one(write):
-    assert read_predictions(write("a.jsonl", [{"id": 1, "prediction": "a"}, {"prediction": "b"}])).ids == {}
 
 
 @pytest.mark.parametrize(
@@ -161,7 +153,7 @@ def test_rows_are_matched_by_their_ids(write):
     file = aligned(read_predictions(write("b.jsonl", [{**row, "id": str(row["id"])} for row in rows[::-1]])), first)
     assert (file.texts(), file.places) == (["a", "b", "c"], ["line 3", "line 2", "line 1"])
     assert "b.jsonl: rows are matched with those of a.jsonl by 'id'" in file.notes
-
-
-def test_ids_of_one_file_alone_are_passed_over(write):
+    # ids of one file alone are passed over
     aligned(read_references(write("b", "b\n")), read_predictions(write("a.jsonl", [{"id": 9, "prediction": "a"}])))
+    # ids count where each row has one
+    assert read_predictions(write("a.jsonl", [{"id": 1, "prediction": "a"}, {"prediction": "b"}])).ids == {}

@@ -30,13 +30,14 @@ def test_marks_belong_to_their_letters(language, words, form):
     assert split_words(f"«{unicodedata.normalize(form, words)}» – !", language) == expected
 
 
-def test_accents_may_be_composed_or_not():
+def test_marks_and_signs_that_are_no_words():
+    # a mark without a letter is no word
+    assert split_words("葛\U000e0100城 ☀\ufe0f \u0301 é\u0301", "zh") == ["葛", "城", "é\u0301"]
+    # soft hyphens and underscores are in no word
+    assert split_words("Brücken\xadbau ____ a_b", "de") == ["brückenbau", "a", "b"]
+    # accents may be composed or not
     text = "Müller kam übermäßig spät"
     assert rouge([unicodedata.normalize("NFD", text)], [text], language="de")["rouge2"] == 100
-
-
-def test_a_mark_without_a_letter_is_no_word():
-    assert split_words("葛\U000e0100城 ☀\ufe0f \u0301 é\u0301", "zh") == ["葛", "城", "é\u0301"]
 
 
 @pytest.mark.parametrize(
@@ -68,10 +69,6 @@ def test_chinese_has_several_conventions(units, expected):
 def test_units_that_cannot_be_are_an_error(units, language, message, mode):
     with pytest.raises(ValueError, match=message):
         rouge(["你好"], ["你好"], language=language, units=units, rouge_mode=mode)
-
-
-def test_soft_hyphens_and_underscores_are_in_no_word():
-    assert split_words("Brücken\xadbau ____ a_b", "de") == ["brückenbau", "a", "b"]
 
 
 @pytest.mark.parametrize("mode", ["rouge155", "rouge_score"])

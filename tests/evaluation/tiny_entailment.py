@@ -1,5 +1,6 @@
-"""A tiny random model of natural language inference."""
+"""A tiny random BERT that reads pairs, such as one of natural language inference."""
 
+import torch
 from transformers import BertConfig, BertForSequenceClassification
 
 from tests.conftest import pair_tokenizer
@@ -19,3 +20,14 @@ def save_entailment_model(folder, labels=LABELS, kind=BertForSequenceClassificat
     kind(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return str(folder)
+
+
+def naive_probabilities(tokenizer, model, first: str, second: str) -> list[float]:
+    """Of each label, for a pair on its own as BERT reads it, cut to the model's positions."""
+    parts = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in (first, second)]
+    while sum(map(len, parts)) > POSITIONS - 3:
+        max(parts, key=len).pop()
+    end = tokenizer.sep_token_id
+    ids = [tokenizer.cls_token_id, *parts[0], end, *parts[1], end]
+    types = [0] * (len(parts[0]) + 2) + [1] * (len(parts[1]) + 1)
+    return torch.softmax(model(torch.tensor([ids]), token_type_ids=torch.tensor([types])).logits, -1)[0].tolist()

@@ -17,6 +17,7 @@ from hf_summ.experiments.scoring import WAITING
 from hf_summ.experiments.tables import load_table
 from hf_summ.training.folder.ledger import Ledger
 from tests.conftest import SENTENCES
+from tests.data.files import json_lines, read_rows, write
 from tests.evaluation.tiny_language_models import save_language_model
 from tests.experiments.made_up import TRANSFORMER, strict_json, write_data, write_table
 from tests.training import tiny
@@ -73,7 +74,7 @@ def predictions(folder, beams):
     """Rows of the decoding with so many beams."""
     for path in folder.glob("runs/*/decodings/*/predictions.jsonl"):
         if Ledger(path.parent).steps["predict"]["settings"]["num_beams"] == beams:
-            return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+            return read_rows(path)
     raise AssertionError(f"no decoding has {beams} beams")
 
 
@@ -148,7 +149,7 @@ def test_untrained_rows_are_scored_on_the_same_documents(folder, rows):
     assert rows["references"]["measures"]["rouge1"]["value"] == pytest.approx(100)
     assert rows["references"]["measures"]["perplexity"]["value"] is None
     written = [entry["summary"] for entry in predictions(folder, 1)]
-    test = [json.loads(line) for line in (next(folder.glob("toy_news/*-*")) / "test.jsonl").open(encoding="utf-8")]
+    test = read_rows(next(folder.glob("toy_news/*-*")) / "test.jsonl")
     assert written == [entry["summary"] for entry in test[:12]]
     lead = [split_sentences(entry["document"])[0] for entry in test[:12]]
     expected = rouge155_scores(lead, written, rouge_types=["rouge1"])["rouge1"].fmeasure.mean()
@@ -220,11 +221,10 @@ def test_head_and_tail_have_as_many_sentences_as_the_reference(tmp_path):
         {"document": " ".join(sentences), "summary": f"{sentences[0]} {sentences[3]}"},
         {"document": " ".join(sentences), "summary": sentences[1]},
     ]
-    path = tmp_path / "test.jsonl"
-    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    path = write(tmp_path / "test.jsonl", json_lines(rows))
     ends = [{"row": name, "extractive": name, "sentences": "reference"} for name in ("lead", "tail")]
     table = write_table(tmp_path, rows=ends, baseline="lead")
-    (block,) = run_table(table, "small", {}, ["--test_file", str(path)], str(tmp_path))["datasets"]
+    (block,) = run_table(table, "small", {}, ["--test_file", path], str(tmp_path))["datasets"]
     expected = [[" ".join(sentences[:2]), sentences[0]], [" ".join(sentences[2:]), sentences[3]]]
     for row, summaries in zip(block["rows"], expected, strict=True):
         scores = rouge155_scores(summaries, [row["summary"] for row in rows], rouge_types=["rouge1"])["rouge1"]
@@ -235,19 +235,18 @@ def test_head_and_tail_have_as_many_sentences_as_the_reference(tmp_path):
 
 def test_files_and_columns_may_be_flags(tmp_path):
     rows = [{"story": row["document"], "title": row["summary"]} for row in tiny.rows(4)]
-    path = tmp_path / "test.jsonl"
-    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    flags = ["--test_file", str(path), "--text_column=story", "--summary_column=title"]
+    path = write(tmp_path / "test.jsonl", json_lines(rows))
+    flags = ["--test_file", path, "--text_column=story", "--summary_column=title"]
     (block,) = run_table(untrained(tmp_path), "small", {}, flags, str(tmp_path))["datasets"]
-    assert (block["data"], block["documents"]) == (str(path), 4)
+    assert (block["data"], block["documents"]) == (path, 4)
     assert block["rows"][1]["measures"]["rouge1"]["value"] == pytest.approx(100)
 
 
 def test_summaries_too_short_for_a_measure_leave_it_empty(tmp_path):
     data = write_data(tmp_path / "news")
     for split in ("train", "validation", "test"):
-        text = json.dumps({"document": "Ana Lopez opened the bridge.", "summary": "A bridge"}) + "\n"
-        (data / f"{split}.jsonl").write_text(text * 3, encoding="utf-8")
+        row = {"document": "Ana Lopez opened the bridge.", "summary": "A bridge"}
+        write(data / f"{split}.jsonl", json_lines([row] * 3))
     # a table's name may have a dot
     table = untrained(tmp_path, name="rows.v2", measures=["rouge1", "novel3"], baseline="LEAD-1")
     run_table(table, "small", {"xsum": str(data)}, [], str(tmp_path))

@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 from hf_summ.data import split_sentences
 from hf_summ.evaluation import novelty_scores, paired_bootstrap, perplexity, rouge155_scores
 from hf_summ.evaluation.report import Evaluation, Settings
-from hf_summ.evaluation.significance import Comparison, Scored, examples_to_decide
+from hf_summ.evaluation.significance import Comparison, Scored, examples_to_decide, mean_over_rows, ratio
 from hf_summ.experiments.report import markdown_of_claims
 from hf_summ.experiments.run import run_table
 from hf_summ.experiments.scoring import (
@@ -137,29 +137,23 @@ def test_perplexity_is_of_all_tokens_and_only_of_models(tmp_path, corpus, predic
     assert "perplexity" not in score(read, "en", corpus, predictions, None, None)
 
 
-def rows_of_means(scores):
-    scores = np.asarray(scores, dtype=float)
-    return Scored(np.column_stack([scores, np.ones(len(scores))]), lambda sums: sums[..., 0] / sums[..., 1])
-
-
 def test_difference_is_the_paired_bootstraps():
     generator = np.random.default_rng(1)
     ours, baseline = generator.normal(31, 5, 200), generator.normal(30, 5, 200)
-    found = compare(rows_of_means(ours), rows_of_means(baseline))
+    found = compare(mean_over_rows(ours), mean_over_rows(baseline))
     expected = paired_bootstrap(ours, baseline)
     assert (found.mean, found.low, found.high) == pytest.approx((expected.mean, expected.low, expected.high))
-    assert compare(rows_of_means(ours), rows_of_means(ours)).mean == 0
+    assert compare(mean_over_rows(ours), mean_over_rows(ours)).mean == 0
 
 
 def test_measure_without_a_value_for_resamples_has_no_interval():
-    few = Scored(np.array([[60.0, 1], [0, 0], [0, 0], [0, 0]]), lambda sums: sums[..., 0] / sums[..., 1])
-    none = Scored(np.zeros((4, 2)), few.measure)
+    few, none = Scored(np.array([[60.0, 1], *[[0, 0]] * 3]), ratio), Scored(np.zeros((4, 2)), ratio)
     infinite = Scored(np.array([[1e6, 1.0]] * 4), perplexity)
     assert [(scored.value(), scored.interval()) for scored in (few, none, infinite)] == [
         (60, None),
         *[(None, None)] * 2,
     ]
-    assert compare(few, none) is compare(none, rows_of_means([1, 2, 3, 4])) is None
+    assert compare(few, none) is compare(none, mean_over_rows([1, 2, 3, 4])) is None
 
 
 def test_row_over_seeds_is_the_mean_of_its_trainings(tmp_path):
@@ -167,11 +161,11 @@ def test_row_over_seeds_is_the_mean_of_its_trainings(tmp_path):
     row, other = table(tmp_path, rows=[{"row": "DC"}, {"row": "GDLF"}]).rows
 
     def of_seed(row, seed, scores):
-        return Outcome(row, facts={"seed": seed}, measures={"rouge1": rows_of_means(scores)})
+        return Outcome(row, facts={"seed": seed}, measures={"rouge1": mean_over_rows(scores)})
 
     pooled, single = over_seeds([of_seed(row, 1, first), of_seed(other, 1, first), of_seed(row, 2, second)])
     assert [pooled.row.row, single.row.row] == ["DC", "GDLF"]
-    found, expected = pooled.measures["rouge1"].interval(), rows_of_means((first + second) / 2).interval()
+    found, expected = pooled.measures["rouge1"].interval(), mean_over_rows((first + second) / 2).interval()
     assert pooled.measures["rouge1"].seeds == (pytest.approx(first.mean()), pytest.approx(second.mean()))
     assert (found.mean, found.low, found.high) == pytest.approx((expected.mean, expected.low, expected.high))
     assert (pooled.facts["seeds"], "seeds" in single.facts) == ([1, 2], False)
@@ -184,7 +178,7 @@ def test_what_runs_recorded_is_averaged_over_seeds(tmp_path):
         {"seed": seed, "updates": 20 + seed, "tokens": 1000 * seed, "documents_per_second": 1.5 * seed, "curve": curve}
         for seed, curve in ((1, [[10, 4.0], [20, 3.0], [30, 2.0]]), (2, [[10, 5.0], [20, 3.5]]))
     )
-    measures = {"rouge1": rows_of_means([1, 2])}
+    measures = {"rouge1": mean_over_rows([1, 2])}
     (found,) = over_seeds([Outcome(row, facts=facts, measures=measures) for facts in (first, second)])
     means = {"updates": 21, "tokens": 1500, "documents_per_second": 2.25, "curve": [[10, 4.5], [20, 3.25]]}
     assert found.facts == {**means, "seed": 1, "seeds": [1, 2]}
@@ -192,7 +186,7 @@ def test_what_runs_recorded_is_averaged_over_seeds(tmp_path):
 
 def test_row_has_the_seeds_that_are_done_and_fails_with_one(tmp_path):
     (row,) = table(tmp_path).rows
-    done, waiting = Outcome(row, measures={"rouge1": rows_of_means([1, 2])}), Outcome(row, WAITING)
+    done, waiting = Outcome(row, measures={"rouge1": mean_over_rows([1, 2])}), Outcome(row, WAITING)
     failed = Outcome(row, "it broke", failed=True)
     assert over_seeds([waiting, done]) == [done]
     assert over_seeds([waiting, waiting]) == [waiting]
@@ -232,7 +226,7 @@ def judge(tmp_path):
 
     def of(row, scores, seeds):
         counts = np.full(len(scores), len(seeds) or 1)
-        rouge = Scored(np.column_stack([scores * counts, counts]), lambda sums: sums[..., 0] / sums[..., 1], seeds)
+        rouge = Scored(np.column_stack([scores * counts, counts]), ratio, seeds)
         return Outcome(row, measures={"rouge1": rouge, "novel1": rouge})
 
     def found(ours, theirs, our_seeds=(), their_seeds=()):
@@ -289,13 +283,12 @@ def test_undecided_claim_says_what_would_decide(judge):
     assert shown(claim).endswith("] holds")
 
 
-def test_equal_systems_are_decided_by_nothing(judge):
+def test_what_cannot_be_decided_is_shown_so(judge):
+    # equal systems are decided by nothing
     (claim,) = judge(30 + NOISE, 30 + NOISE)
     assert claim["measures"]["rouge1"]["documents"] is None
     assert shown(claim) == "+0.00 [+0.00, +0.00] undecided: –"
-
-
-def test_single_document_decides_nothing(judge):
+    # single document decides nothing
     (claim,) = judge(np.array([31.0]), np.array([30.0]))
     cell = claim["measures"]["rouge1"]
     assert (cell["verdict"], cell["documents"]) == ("undecided", None)

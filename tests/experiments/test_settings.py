@@ -85,12 +85,11 @@ def test_row_of_another_architecture_has_its_own_scale_and_the_vocabulary_of_its
         settle(table(tmp_path), Row("X", flags={"model_type": "nowhere"}))
 
 
-def test_rates_of_a_row_are_added_to_those_of_the_user(tmp_path):
+def test_flags_of_the_user_add_rates_and_take_others_away(tmp_path):
+    # rates of a row are added to those of the user
     row = Row("DC", flags={"learning_rates": ["embed=1"]})
     assert settle(table(tmp_path), row, learning_rates=["gate=2"])["learning_rates"] == ["embed=1", "gate=2"]
-
-
-def test_null_takes_a_flag_away_and_seed_has_a_default(tmp_path):
+    # null takes a flag away and seed has a default
     settings = settle(table(tmp_path), early_stopping_patience=None, num_beams=None)
     assert settings.keys() & {"early_stopping_patience", "num_beams"} == set()
     assert settings["seed"] == 42

@@ -188,9 +188,7 @@ def test_users_data_set_and_columns_replace_the_configurations(place):
     assert {name: settings[name] for name in extra} == extra
     assert "summary_column" not in settings
     assert not (place.folder / "toy_news").exists()
-
-
-def test_columns_alone_go_with_the_users_folder(place):
+    # columns alone go with the user's folder
     extra = {"text_column": "story"}
     place = replaced(place, extra=extra, data={"xsum": {"test_file": "news/test.jsonl"}})
     settings = dataset_settings(place, "xsum")

@@ -91,14 +91,12 @@ def test_file_that_is_no_table_is_named(tmp_path, content, message):
     assert str(path) in str(error.value)
 
 
-def test_table_that_is_not_there_is_told_with_the_nearest():
+def test_table_that_is_not_there_is_told_with_the_nearest(tmp_path):
     with pytest.raises(ValueError, match=r"unknown table gdlf_44; did you mean gdlf_4\?; the tables are .*gdlf_1, gd"):
         load_table("gdlf_44")
     with pytest.raises(ValueError, match=r"unknown table nowhere/rows\.yaml"):
         load_table("nowhere/rows.yaml")
-
-
-def test_folder_in_a_tables_place_is_named(tmp_path):
+    # folder in a tables place is named
     (tmp_path / "rows.yaml").mkdir()
     with pytest.raises(ValueError, match="Is a directory"):
         load_table(str(tmp_path / "rows.yaml"))

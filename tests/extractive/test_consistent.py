@@ -128,6 +128,8 @@ def test_frequencies_of_a_corpus_change_the_choice(tmp_path):
 def test_says_that_pairs_are_not_checked():
     with pytest.warns(UserWarning, match="no `next_sentence_model` is given, so the coherence"):
         assert consistent_extract(["One. Two. Three. Four."], 0.5) == ["One. Two. Three."]
+    # a method of extract
+    assert extract_sentences([DOCUMENT], "consistent", 4) == [keep_sentences(WORDS, [1] * 5, 4)]
 
 
 @pytest.mark.filterwarnings(UNCHECKED)
@@ -186,10 +188,6 @@ def test_a_million_words_take_seconds():
     (kept,) = consistent_sentences([document], tokens=512)
     assert time.process_time() - start < 30
     assert kept == [0, 1]
-
-
-def test_a_method_of_extract():
-    assert extract_sentences([DOCUMENT], "consistent", 4) == [keep_sentences(WORDS, [1] * 5, 4)]
 
 
 def judge_of(table: dict[str, float], asked: list | None = None):

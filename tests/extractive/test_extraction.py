@@ -63,6 +63,8 @@ def test_head_and_tail_with_a_number_a_document():
     assert extract(documents, "lead", [2, 1]) == ["One. Two.", "Four."]
     assert extract(documents, "tail", [2, 1]) == ["Two. Three.", "Five."]
     assert extract(documents, "tail", 9) == documents
+    # no documents no summaries
+    assert extract([], "lead") == []
 
 
 def test_no_spaces_where_the_script_has_none():
@@ -110,7 +112,3 @@ def test_a_document_without_words_has_no_summary(method, document):
         assert extract(["One.", document], method, 1, ["One.", "Two."]) == ["One.", ""]
     with pytest.raises(ValueError, match="none of the 1 documents has any words"):
         extract([document], method, 1, ["Two."])
-
-
-def test_no_documents_no_summaries():
-    assert extract([], "lead") == []

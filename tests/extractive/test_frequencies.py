@@ -22,9 +22,6 @@ def test_a_file_gives_what_was_written(tmp_path):
     table.save(tmp_path / "idf.json")
     assert DocumentFrequencies.load(tmp_path / "idf.json") == table
     table.check_language("de-CH")
-
-
-def test_a_corpus_without_documents():
     with pytest.raises(ValueError, match="no documents to count words in: the corpus is empty"):
         DocumentFrequencies.fit([])
 
@@ -47,18 +44,12 @@ def test_another_files_content(tmp_path, content):
 
 def test_agrees_with_its_definition(sentences):
     np.testing.assert_allclose(tfidf_scores(sentences), naive.tfidf(sentences, sentences), atol=1e-12)
-
-
-def test_agrees_with_its_definition_over_a_corpus(sentences):
-    # c and d are in no document, and what is in only one is not in the table
+    # over a corpus: c and d are in no document, and what is in only one is not in the table
     corpus = ["a b e f", "a a g", "a h i j k", "b"]
     table = DocumentFrequencies.fit(corpus)
     assert table.frequencies == {"a": 3, "b": 2}
     collection = [text.split() for text in corpus]
     np.testing.assert_allclose(tfidf_scores(sentences, table), naive.tfidf(sentences, collection), atol=1e-12)
-
-
-def test_texts_without_words():
     assert tfidf_scores([]).tolist() == []
     assert tfidf_scores([[], []]).tolist() == [0, 0]
 
@@ -66,9 +57,7 @@ def test_texts_without_words():
 def test_prefers_frequent_words_of_few_sentences():
     document = "He met her. The flood and the flood. He left her. He came."
     assert extract([document], "tfidf", 1) == ["The flood and the flood."]
-
-
-def test_equal_sentences_come_in_their_order():
+    # equal sentences come in their order
     document = " ".join(f"Cat dog{number}." for number in range(120))
     assert extract_sentences([f"Cat dog cat. {document}"], "tfidf", 3) == [[1, 2, 3]]
 
@@ -76,8 +65,6 @@ def test_equal_sentences_come_in_their_order():
 @pytest.mark.parametrize("scale", [1, 1e-12])
 def test_rounding_breaks_no_ties(scale):
     assert best_first(np.array([0.3, 0.1 + 0.2, 0.1 * 3, 0.31, 0.0]) * scale) == [3, 0, 1, 2, 4]
-
-
-def test_nothing_to_order():
+    # nothing to order
     assert best_first(np.array([])) == []
     assert best_first(np.zeros(3)) == [0, 1, 2]

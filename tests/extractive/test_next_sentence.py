@@ -1,10 +1,8 @@
 """BERT's next-sentence head, read in batches."""
 
 import pytest
-import torch
 from transformers import (
     AutoTokenizer,
-    BertConfig,
     BertForMaskedLM,
     BertForNextSentencePrediction,
     BertModel,
@@ -15,53 +13,31 @@ from transformers import (
 from hf_summ.evaluation import pair_models
 from hf_summ.evaluation.pair_models import NextSentenceModel
 from hf_summ.extractive import consistent_extract
-from tests.conftest import SENTENCES, pair_tokenizer
+from tests.conftest import SENTENCES
+from tests.evaluation.tiny_entailment import POSITIONS, naive_probabilities, save_entailment_model
 
-SIZES = {
-    **{"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16},
-    # so that probabilities are far from a half on either side
-    **{"max_position_embeddings": 40, "initializer_range": 0.5},
-}
 # one that is longer than the positions
 PAIRS = [(first, second) for first in SENTENCES for second in SENTENCES] + [("Rain.", " ".join(SENTENCES))]
 
 
 def saved(folder, kind=BertForNextSentencePrediction) -> str:
-    tokenizer = pair_tokenizer()
-    model = kind(BertConfig(vocab_size=len(tokenizer), **SIZES)).eval()
+    name = save_entailment_model(folder, kind=kind)
     if kind is BertForNextSentencePrediction:
         # so that half of the pairs are rejected
-        inputs = tokenizer(
-            *map(list, zip(*PAIRS, strict=True)),
-            padding=True,
-            truncation=True,
-            max_length=40,
-            return_token_type_ids=True,
-        )
-        logits = model(**inputs.convert_to_tensors("pt")).logits
+        model, tokenizer = kind.from_pretrained(name), AutoTokenizer.from_pretrained(name)
+        given = {"padding": True, "truncation": True, "max_length": POSITIONS, "return_token_type_ids": True}
+        inputs = tokenizer(*map(list, zip(*PAIRS, strict=True)), return_tensors="pt", **given)
+        logits = model(**inputs).logits
         model.cls.seq_relationship.bias.data[1] += (logits[:, 0] - logits[:, 1]).median()
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return str(folder)
+        model.save_pretrained(folder)
+    return name
 
 
 def test_batches_give_what_the_model_gives_alone(tmp_path, monkeypatch):
     name = saved(tmp_path)
-    # training a tokenizer twice may give two
     tokenizer = AutoTokenizer.from_pretrained(name)
     model = BertForNextSentencePrediction.from_pretrained(name)
-    expected, cut = [], 0
-    for first, second in PAIRS:
-        rows = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in (first, second)]
-        while sum(map(len, rows)) > 40 - 3:
-            max(rows, key=len).pop()
-            cut += 1
-        end = tokenizer.sep_token_id
-        ids = [tokenizer.cls_token_id, *rows[0], end, *rows[1], end]
-        types = [0] * (len(rows[0]) + 2) + [1] * (len(rows[1]) + 1)
-        logits = model(torch.tensor([ids]), token_type_ids=torch.tensor([types])).logits
-        expected.append(torch.softmax(logits, dim=-1)[0, 0].item())
-    assert cut
+    expected = [naive_probabilities(tokenizer, model, *pair)[0] for pair in PAIRS]
     assert min(expected) < 0.45 < 0.55 < max(expected)
     judge = NextSentenceModel(name)
     assert judge(PAIRS) == pytest.approx(expected, abs=1e-5)

@@ -35,11 +35,17 @@ def naive(sentences: list[str], reference: str, number: int, measure: str) -> li
 def test_oracle_takes_what_the_reference_tells_in_the_documents_order():
     reference = "12 million is what it cost the mayor, who opened the bridge."
     assert extract([DOCUMENT], "oracle", 3, [reference]) == ["The mayor opened a bridge. It cost 12 million."]
-
-
-def test_oracle_ends_where_more_would_lower_the_measure():
+    # oracle ends where more would lower the measure
     assert extract_sentences([DOCUMENT], "oracle", 4, ["A mayor opened the bridge"]) == [[1]]
     assert extract([DOCUMENT], "oracle", 4, ["Quite another text"]) == [""]
+    # a single sentence is the best of all
+    reference = "Nobody came to the bridge of the mayor"
+    best = max(range(4), key=lambda i: rouge([DOCUMENT.split(". ")[i]], reference, "rouge1"))
+    assert extract_sentences([DOCUMENT], "oracle", 1, [reference], measure="rouge1") == [[best]]
+    # sentence 0 has most of the words, sentence 1 most of the pairs
+    document, reference = "Dog cat boy ant. Then ant boy cat went on to xylophones.", "ant boy cat dog"
+    assert extract_sentences([document], "oracle", 1, [reference], measure="rouge1") == [[0]]
+    assert extract_sentences([document], "oracle", 1, [reference], measure="rouge2") == [[1]]
 
 
 @pytest.mark.thorough
@@ -51,19 +57,6 @@ def test_oracle_agrees_with_greedy_search_by_rouge(measure):
         reference = " ".join(rng.choice(list("abcdefgh"), 9))
         words = [sentence.split() for sentence in sentences]
         assert greedy_oracle(words, reference.split(), 3, measure) == naive(sentences, reference, 3, measure)
-
-
-def test_a_single_sentence_is_the_best_of_all():
-    reference = "Nobody came to the bridge of the mayor"
-    best = max(range(4), key=lambda i: rouge([DOCUMENT.split(". ")[i]], reference, "rouge1"))
-    assert extract_sentences([DOCUMENT], "oracle", 1, [reference], measure="rouge1") == [[best]]
-
-
-def test_measures_choose_differently():
-    # sentence 0 has most of the words, sentence 1 most of the pairs
-    document, reference = "Dog cat boy ant. Then ant boy cat went on to xylophones.", "ant boy cat dog"
-    assert extract_sentences([document], "oracle", 1, [reference], measure="rouge1") == [[0]]
-    assert extract_sentences([document], "oracle", 1, [reference], measure="rouge2") == [[1]]
 
 
 @pytest.mark.parametrize(

@@ -242,15 +242,12 @@ def test_the_model_is_left_as_it_was(built):
     assert model.config._attn_implementation == "sdpa"
 
 
-def test_models_that_do_not_copy_are_refused(tiny_tokenizer):
+def test_models_that_do_not_copy_and_blank_texts_are_refused(tiny_tokenizer):
     for architecture in (GDLF, DRGD):
         model, processor = build_with_processor(architecture, tiny_tokenizer)
         with pytest.raises(ValueError, match=f"a {architecture.model_type} that does not copy.*with `copy` set$"):
             explain(model, processor, DOCUMENT)
-
-
-@pytest.mark.parametrize("architecture", [SAGCOPY])
-def test_blank_texts_are_refused(built):
+    built = build_with_processor(SAGCOPY, tiny_tokenizer)
     for document in (" \n", "", ["", " "]):
         with pytest.raises(ValueError, match="the text is blank"):
             explain(*built, document)
@@ -269,23 +266,17 @@ def words_of(tokenizer, text: str) -> list[str]:
     return [text[word.start : word.end] for word in words]
 
 
-def test_byte_level_words_are_apart_at_spaces_and_between_kinds_of_characters(tiny_tokenizer):
-    words = words_of(tiny_tokenizer, TEXT)
-    assert words[:5] == ["Mayor", "Ana", "Lopez", "opened", "the"]
-    assert words[-10:] == ["Müller", "'", "s", "12", ",", "5", "km", "–", "ok", "?"]
+def test_words_are_apart_at_spaces_and_between_kinds_of_characters(tiny_tokenizer):
+    for tokenizer in (tiny_tokenizer, word_piece_tokenizer([*SENTENCES, "Müller's 12,5 km – ok?"], vocab_size=200)):
+        words = words_of(tokenizer, TEXT)
+        assert words[:5] == ["Mayor", "Ana", "Lopez", "opened", "the"]
+        assert words[-10:] == ["Müller", "'", "s", "12", ",", "5", "km", "–", "ok", "?"]
 
 
-def test_word_piece_words(tiny_tokenizer):
-    words = words_of(word_piece_tokenizer([*SENTENCES, "Müller's 12,5 km – ok?"], vocab_size=200), TEXT)
-    assert words[-10:] == ["Müller", "'", "s", "12", ",", "5", "km", "–", "ok", "?"]
-
-
-def test_words_of_a_vocabulary_of_characters():
+def test_words_of_a_vocabulary_of_characters(tiny_tokenizer):
     tokenizer = fit_processor(["我国服务贸易规模稳步增长"] * 2, units="ideographs", tags="none").tokenizer
     assert words_of(tokenizer, "我国 服务") == ["我", "国", "服", "务"]
-
-
-def test_no_text_has_no_words(tiny_tokenizer):
+    # no text has no words
     assert words_of(tiny_tokenizer, "") == []
     table = word_table(tiny_tokenizer, len(tiny_tokenizer))
     assert grouped([], table) == []

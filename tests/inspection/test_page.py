@@ -62,9 +62,7 @@ def test_texts_are_escaped():
     assert "img" not in tags
     assert reader.texts["p"].count(HOSTILE) == 2
     assert not any(name.startswith("on") for _, attributes in reader.elements for name in attributes)
-
-
-def test_a_page_stands_alone():
+    # a page stands alone
     page = as_page(made_up())
     assert not re.search(r"https?:|\bsrc=|url\(|@import", page)
     policy = next(

@@ -32,9 +32,7 @@ def test_texts_behind_the_shaded_one_are_compared_with_it():
     )
     assert "**B**\n\n**Rain fell.**" in as_markdown({"Row 1": TEXTS}, "Document")
     assert "**Ana" not in as_markdown({"Row 1": TEXTS}, None)
-
-
-def test_page_escapes_texts():
+    # a page escapes texts
     page = as_html({"<1>": TEXTS}, "Reference")
     assert "<h2>&lt;1&gt;</h2>" in page
     assert "Ana won &lt;the&gt; race." in page

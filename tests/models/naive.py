@@ -21,6 +21,84 @@ def naive_convolution(inputs, taps, left):
     return torch.stack(outputs, dim=1)
 
 
+def naive_windowed_attention(queries, keys, values, window_size, head_window_size=1, circular=False, padding_mask=None):
+    """Equations 4.4 to 4.9 of the thesis: o_i^h = ATT(q_i^h, K) V, with K and V the union of the windows of the
+    neighboring heads; zeros where it is empty.
+    """
+    batch, heads, length, width = queries.shape
+    reach, head_reach = window_size // 2, head_window_size // 2
+    outputs = []
+    for document in range(batch):
+        for head in range(heads):
+            neighbours = range(head - head_reach, head + head_reach + 1)
+            seen_heads = {g % heads for g in neighbours} if circular else {g for g in neighbours if 0 <= g < heads}
+            for i in range(length):
+                seen = [
+                    (document, g, j)
+                    for g in sorted(seen_heads)
+                    for j in range(max(0, i - reach), min(length, i + reach + 1))
+                    if padding_mask is None or padding_mask[document, j]
+                ]
+                if not seen:
+                    outputs.append(0.0 * queries[document, head, i])
+                    continue
+                window_keys = torch.stack([keys[place] for place in seen])
+                window_values = torch.stack([values[place] for place in seen])
+                scores = window_keys @ queries[document, head, i] / width**0.5
+                outputs.append(scores.softmax(0) @ window_values)
+    return torch.stack(outputs).view(batch, heads, length, width)
+
+
+def naive_windows(bert, input_ids, mask, window_size, stride, layers=4):
+    """Sections 4.2.3 and 4.2.4 of the thesis: each window alone, without a mask; a position's states are averaged."""
+    rows = []
+    for ids, length in zip(input_ids, mask.sum(1).tolist(), strict=True):
+        vectors: list[list[torch.Tensor]] = [[] for _ in ids]
+        start = 0
+        while True:
+            # a window that would reach beyond the end is moved back
+            begin = max(min(start, length - window_size), 0)
+            end = min(begin + window_size, length)
+            states = bert(ids[None, begin:end], output_hidden_states=True).hidden_states
+            states = torch.cat(states[-layers:], dim=-1)[0]
+            for position in range(begin, end):
+                vectors[position].append(states[position - begin])
+            if end == length:
+                break
+            start += stride
+        zeros = torch.zeros_like(vectors[0][0])
+        rows.append(torch.stack([sum(found) / len(found) if found else zeros for found in vectors]))
+    return torch.stack(rows)
+
+
+def naive_copying(logits, gate_logits, copy_attention, source_ids):
+    """Equation 4.3 of the thesis: p(w) = p(z = 1) p_copy(w) + p(z = 0) p_softmax(w)."""
+    beams = logits.shape[0] // source_ids.shape[0]
+    rows = []
+    for row, (scores, gates, attention) in enumerate(zip(logits, gate_logits, copy_attention, strict=True)):
+        steps = []
+        for position in range(scores.shape[0]):
+            copying = gates[position].sigmoid()
+            generated = scores[position].exp() / scores[position].exp().sum()
+            copied = [torch.zeros((), dtype=scores.dtype) for _ in range(scores.shape[1])]
+            for place, token in enumerate(source_ids[row // beams].tolist()):
+                copied[token] = copied[token] + attention[position, place]
+            steps.append(copying * torch.stack(copied) + (1.0 - copying) * generated)
+        rows.append(torch.stack(steps))
+    return torch.stack(rows)
+
+
+def naive_loss(log_probs, labels, smoothing, items=None):
+    """(1 - ε) NLL + ε · mean over the vocabulary of -log p, summed over the tokens that are wanted."""
+    loss = nll = torch.zeros((), dtype=log_probs.dtype)
+    for scores, label in zip(log_probs.flatten(0, 1), labels.flatten().tolist(), strict=True):
+        if label != -100:
+            nll = nll - scores[label]
+            loss = loss - (1 - smoothing) * scores[label] - smoothing * scores.mean()
+    items = (labels != -100).sum() if items is None else items
+    return loss / items, nll / items
+
+
 class NaiveModel:
     """Parts over a model's named weights; a subclass has `log_probs(decoder_input_ids, ...)` of one document."""
 

@@ -17,7 +17,7 @@ from tests.models.architectures import (
     TINY_BERT,
     VOCAB_SIZE,
 )
-from tests.models.naive import NaiveModel, assert_equals_naive
+from tests.models.naive import NaiveModel, assert_equals_naive, naive_windowed_attention, naive_windows
 from tests.models.pretrained import build
 
 
@@ -25,27 +25,11 @@ class NaiveCopyTransformer(NaiveModel):
     """docs/equations.md, section 2, over a model's named weights."""
 
     def convolutional_attention(self, name, h):
-        """Equations 4.4 to 4.9: a softmax over the union of the keys in the window of positions and heads."""
-        config, heads = self.config, self.config.num_heads
-        q, k, v = self.heads(name, h, h)
-        kind = config.convolutional_attention
-        half_m, half_n = config.window_size // 2, 0 if kind == "1d" else config.head_window_size // 2
-        rows = []
-        for i in range(len(h)):
-            outputs = []
-            for head in range(heads):
-                keys, values = [], []
-                for neighbour in range(head - half_n, head + half_n + 1):
-                    if kind == "2d_circular":
-                        neighbour %= heads
-                    for j in range(i - half_m, i + half_m + 1):
-                        if 0 <= neighbour < heads and 0 <= j < len(h):
-                            keys.append(k[j, neighbour])
-                            values.append(v[j, neighbour])
-                weights = (torch.stack(keys) @ q[i, head] / math.sqrt(q.shape[-1])).softmax(-1)
-                outputs.append(weights @ torch.stack(values))
-            rows.append(torch.cat(outputs))
-        return self.linear(f"{name}.out_proj", torch.stack(rows))
+        config, kind = self.config, self.config.convolutional_attention
+        heads = (states.transpose(0, 1)[None] for states in self.heads(name, h, h))
+        reach = 1 if kind == "1d" else config.head_window_size
+        (outputs,) = naive_windowed_attention(*heads, config.window_size, reach, kind == "2d_circular")
+        return self.linear(f"{name}.out_proj", outputs.transpose(0, 1).flatten(1))
 
     def encoder_layer(self, index, h):
         name = f"model.encoder.layers.{index}"
@@ -59,19 +43,10 @@ class NaiveCopyTransformer(NaiveModel):
         return self.layer(name, h, attend)
 
     def bert_states(self, input_ids):
-        """Sections 4.2.3 and 4.2.4: windows one by one, overlaps averaged, the last hidden states side by side."""
-        size, stride = self.config.bert_window_size, self.config.bert_window_stride
-        length, found = len(input_ids), [[] for _ in input_ids]
-        starts = [0] if length <= size else [*range(0, length - size, stride), length - size]
-        for start in starts:
-            window = input_ids[start : start + size]
-            states = self.model.model.encoder.bert.bert(window[None], output_hidden_states=True).hidden_states
-            for offset in range(len(window)):
-                found[start + offset].append(
-                    torch.cat([state[0, offset] for state in states[-self.config.bert_layers :]])
-                )
-        states = torch.stack([torch.stack(vectors).mean(0) for vectors in found])
-        return states if self.config.train_bert else states.detach()
+        config, bert = self.config, self.model.model.encoder.bert.bert
+        sizes = config.bert_window_size, config.bert_window_stride, config.bert_layers
+        (states,) = naive_windows(bert, input_ids[None], torch.ones(1, len(input_ids)).int(), *sizes)
+        return states if config.train_bert else states.detach()
 
     def bert_words(self):
         if self.config.encoder_type == "transformer":
@@ -371,17 +346,13 @@ def test_documents_without_a_token(architecture):
     assert model.generate(**inputs, max_new_tokens=2).shape[0] == 3
 
 
-def test_bert_refuses_padding_on_the_left():
+def test_bert_refuses_padding_on_the_left_and_embeddings():
     model, inputs = COPY_TRANSFORMER_BERT.model(), COPY_TRANSFORMER_BERT.inputs()
     expected = model(**inputs, labels=COPY_TRANSFORMER_BERT.labels()).loss
     as_floats = {**inputs, "attention_mask": inputs["attention_mask"].double()}
     torch.testing.assert_close(model(**as_floats, labels=COPY_TRANSFORMER_BERT.labels()).loss, expected)
     with pytest.raises(ValueError, match="pad documents on the right"):
         model(**{name: value.flip(1) for name, value in inputs.items()}, labels=COPY_TRANSFORMER_BERT.labels())
-
-
-def test_bert_asks_for_subwords():
-    model = COPY_TRANSFORMER_BERT.model()
     with pytest.raises(ValueError, match="give `input_ids`"):
         model(inputs_embeds=torch.zeros(1, 3, 16, dtype=torch.float64), decoder_input_ids=torch.tensor([[1]]))
 
@@ -419,15 +390,3 @@ def test_memory_of_the_encoder_is_linear_in_the_length(kind):
             return peak_mebibytes(lambda: encoder(input_ids=ids, attention_mask=mask))
 
     assert 0 < peak(4000) < 4.5 * peak(1000)
-
-
-@pytest.mark.thorough
-def test_document_of_fifty_thousand_tokens():
-    settings = {"d_model": 4, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1, "convolutional_attention": "1d"}
-    bert = {**TINY_BERT, "max_position_embeddings": 512, "num_attention_heads": 1, "hidden_size": 4}
-    model = COPY_TRANSFORMER.model(
-        **settings, **{**ON_BERT, "bert_config": bert, "bert_window_size": 512, "bert_window_stride": 256}
-    )
-    ids = torch.randint(4, VOCAB_SIZE, (1, 50_000))
-    generated = model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=2, min_new_tokens=2)
-    assert generated.shape == (1, 3)

@@ -7,23 +7,7 @@ from transformers import AutoModelForSeq2SeqLM, BertConfig, BertForPreTraining, 
 from hf_summ import CopyTransformerForConditionalGeneration
 from tests.models.architectures import COPY_TRANSFORMER, TINY_BERT, VOCAB_SIZE
 from tests.models.pretrained import build
-
-
-def condition(space, log_probs, draft, masked_lm, rejected=1.0, accepted=1.0, judged=10, share=0.6):
-    """Section 4.2.7 for one place: the likeliest tokens, by whether more than 60% of the vocabulary is below."""
-    scores = masked_lm(torch.tensor([[*draft, 3]])).logits[0, -1]
-    factors = torch.full_like(log_probs, rejected if space == "log" else 1.0)
-    if space == "log":
-        factors[2] = 1.0
-    for token in log_probs.topk(judged).indices.tolist():
-        if (scores < scores[token]).sum().item() >= share * len(scores):
-            factors[token] = accepted
-        elif space == "probability":
-            factors[token] = rejected
-    if space == "log":
-        return log_probs.mean() + factors * (log_probs - log_probs.mean())
-    probabilities = log_probs.exp() * factors
-    return (probabilities / probabilities.sum()).log()
+from tests.models.test_layers_language_model import naive_step
 
 
 @pytest.mark.thorough
@@ -53,13 +37,12 @@ def test_conditioned_decoding_follows_the_thesis(conditioned, factors, tmp_path)
     inputs = COPY_TRANSFORMER.inputs(rows=1)
     outputs = model.generate(**inputs, max_new_tokens=5, return_dict_in_generate=True, output_scores=True)
     plain = model(**inputs, decoder_input_ids=outputs.sequences[:, :-1]).logits[0].log_softmax(-1)
-    names = {"lm_rejected_factor": "rejected", "lm_accepted_factor": "accepted"}
-    settings = {names[key]: value for key, value in factors.items()}
+    rejected, accepted = (factors.get(f"lm_{kind}_factor", 1.0) for kind in ("rejected", "accepted"))
     space = model.config.lm_space
     differs = False
     for step, scores in enumerate(outputs.scores):
         draft = outputs.sequences[0, : step + 1].tolist()
-        expected = condition(space, plain[step], draft, model.masked_lm, **settings)
+        expected = naive_step(space, model.masked_lm, draft, plain[step], 10, 60, rejected, accepted, ends=[2])
         # a row of logits has a constant of its own
         torch.testing.assert_close(scores[0].double().log_softmax(-1), expected.log_softmax(-1), rtol=1e-4, atol=1e-4)
         differs = differs or (expected - plain[step]).abs().max() > 0.01
@@ -85,12 +68,13 @@ def test_conditioned_training_follows_the_thesis(conditioned):
     loss = conditioned(**inputs, labels=labels).loss
     total, tokens, smoothing, space = 0.0, 0, conditioned.config.label_smoothing, conditioned.config.lm_space
     # in log space all accepted tokens are raised, and the percentile of training is another
-    judged = {"log": {"judged": VOCAB_SIZE, "share": 0.8}, "probability": {"judged": 10, "share": 0.8}}[space]
+    judged = VOCAB_SIZE if space == "log" else 10
     for row in range(len(labels)):
         wanted = labels[row][labels[row] != -100].tolist()
         for position, label in enumerate(wanted):
             log_p = outputs.logits[row, position].log_softmax(-1)
-            log_p = condition(space, log_p, [1, *wanted[:position]], conditioned.masked_lm, accepted=3.0, **judged)
+            draft = [1, *wanted[:position]]
+            log_p = naive_step(space, conditioned.masked_lm, draft, log_p, judged, 80, 1.0, 3.0)
             total = total - (1 - smoothing) * log_p[label] - smoothing * log_p.mean()
             tokens += 1
     torch.testing.assert_close(loss, total / tokens)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch._dynamo.utils import counters
 from torch.nn.functional import gelu
-from transformers import CompileConfig, LogitsProcessor
+from transformers import CompileConfig
 
 from hf_summ import GdlfConfig
 from hf_summ.models import layers_gdlf, modeling_gdlf
@@ -137,14 +137,11 @@ def test_training_skips_the_logits_only_if_the_model_copies():
     assert GDLF.model().train()(**inputs, labels=labels, skip_logits=True).logits is not None
 
 
-def test_missing_tags_are_named():
+def test_tags_are_needed_by_a_model_with_tags_alone():
     inputs = GDLF.inputs()
     del inputs["tag_ids"]
     with pytest.raises(ValueError, match="needs `tag_ids`"):
         GDLF.model()(**inputs, labels=GDLF.labels())
-
-
-def test_model_without_tags_ignores_them():
     model, inputs, labels = GDLF.model(tags="none"), GDLF.inputs(), GDLF.labels()
     with_tags = model(**inputs, labels=labels).loss
     del inputs["tag_ids"]
@@ -226,31 +223,3 @@ def test_long_document_needs_no_position_limit():
 def test_config_that_cannot_be_built_says_why(overrides, message):
     with pytest.raises(Exception, match=message):
         GdlfConfig(**overrides)
-
-
-class EndingBeams(LogitsProcessor):
-    """Lets the first beams of each step end, and counts the steps."""
-
-    def __init__(self, beams):
-        self.beams, self.steps = beams, 0
-
-    def __call__(self, input_ids, scores):
-        self.steps += 1
-        scores = scores.clone()
-        end = GDLF.end_token_id
-        scores[:, end] = -torch.inf
-        # likelier than anything else, so that it is among the candidates that a step looks at
-        scores[: self.beams, end] = scores.max() + 1.0
-        return scores
-
-
-# at the first step there is one beam, so one hypothesis ends
-@pytest.mark.parametrize(("ending", "steps", "otherwise"), [(4, 2, 2), (2, 3, 9), (1, 4, 9)])
-def test_document_is_done_when_as_many_hypotheses_as_beams_have_ended(ending, steps, otherwise):
-    # fairseq's rule; otherwise a penalty that favors long texts makes the search go on to the cap
-    settings = {"num_beams": 4, "max_new_tokens": 9, "length_penalty": 3.0}
-    model, inputs = GDLF.model(), GDLF.inputs(rows=1)
-    for early_stopping, expected in ((True, steps), (False, otherwise)):
-        processor = EndingBeams(ending)
-        model.generate(**inputs, **settings, early_stopping=early_stopping, logits_processor=[processor])
-        assert processor.steps == expected

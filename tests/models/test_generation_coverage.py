@@ -86,9 +86,13 @@ def test_one_beam_is_not_touched():
     torch.testing.assert_close(model.generate(**inputs, max_new_tokens=6, coverage_penalty=5.0), plain)
 
 
-def test_penalty_without_coverage_is_refused():
+def test_penalty_that_cannot_work_is_refused():
     with pytest.raises(ValueError, match=r"^`coverage_penalty` is 5.0, which needs a model that copies: set it to 0$"):
         GDLF.model().generate(**GDLF.inputs(), num_beams=2, max_new_tokens=3, coverage_penalty=5.0)
+    with pytest.raises(ValueError, match="`coverage_penalty` and `renormalize_logits=True` exclude each other"):
+        COPY_TRANSFORMER.model().generate(
+            **COPY_TRANSFORMER.inputs(), num_beams=2, coverage_penalty=5.0, renormalize_logits=True
+        )
 
 
 def test_attention_that_is_not_copied_from_covers_while_decoding_alone():
@@ -114,10 +118,3 @@ def test_padding_of_a_prompt_covers_nothing():
     padded = model(**inputs, decoder_input_ids=torch.tensor([[0, 0, 0, 1, 7]]), decoder_attention_mask=mask)
     torch.testing.assert_close(prompt.coverage.sum(), torch.tensor(2.0, dtype=torch.float64))
     torch.testing.assert_close(padded.coverage.sum(), torch.tensor(2.0, dtype=torch.float64))
-
-
-def test_penalty_that_would_be_undone_is_refused():
-    with pytest.raises(ValueError, match="`coverage_penalty` and `renormalize_logits=True` exclude each other"):
-        COPY_TRANSFORMER.model().generate(
-            **COPY_TRANSFORMER.inputs(), num_beams=2, coverage_penalty=5.0, renormalize_logits=True
-        )

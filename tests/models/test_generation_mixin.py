@@ -50,8 +50,10 @@ def test_generated_texts_keep_the_word_limits(settings, tiny_tokenizer):
     assert all(keeps_limits(row, tiny_tokenizer) for row in held)
 
 
-def test_guidance_without_an_encoder_is_refused():
+def test_penalties_and_guidance_that_cannot_work_are_named():
     model = GDLF.model()
+    with pytest.raises(ValueError, match=r"`gnmt_length_penalty` is 1000000.0, too large for . tokens"):
+        model.generate(**GDLF.inputs(), num_beams=2, max_new_tokens=6, gnmt_length_penalty=1e6)
     with pytest.raises(ValueError, match=r"`guidance_scale` is 1.5, but is for models"):
         model.generate(**GDLF.inputs(), guidance_scale=1.5)
     model.generation_config.guidance_scale = 2.0
@@ -89,8 +91,3 @@ def keeps_limits(ids, tokenizer):
     bigrams = list(itertools.pairwise(words))
     long_enough = len(words) >= 12 or tokenizer.eos_token_id not in ids
     return long_enough and len(bigrams) == len(set(bigrams))
-
-
-def test_penalty_that_overflows_is_named():
-    with pytest.raises(ValueError, match=r"`gnmt_length_penalty` is 1000000.0, too large for . tokens"):
-        GDLF.model().generate(**GDLF.inputs(), num_beams=2, max_new_tokens=6, gnmt_length_penalty=1e6)

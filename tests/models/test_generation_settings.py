@@ -51,14 +51,11 @@ def test_values_that_work_pass():
         check_generation_settings({"temperature": 0.0, "do_sample": True})
 
 
-def test_numbers_without_a_point_are_numbers_too():
+def test_whole_numbers_are_numbers_and_none_is_not_given():
+    # numbers without a point are numbers too
     assert in_floats({"repetition_penalty": 2, "length_penalty": 1.5, "num_beams": 4}) == {"repetition_penalty": 2.0}
     model = GDLF.model()
     assert model.generate(**GDLF.inputs(), repetition_penalty=2, max_new_tokens=4).shape[1] <= 5
-
-
-def test_none_is_not_given():
-    model = GDLF.model()
     expected = model.generate(**GDLF.inputs(), max_new_tokens=4)
     given = model.generate(**GDLF.inputs(), max_new_tokens=4, num_beams=None, num_return_sequences=None)
     assert torch.equal(given, expected)

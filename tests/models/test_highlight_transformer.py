@@ -96,12 +96,6 @@ def test_loss_and_gradients_equal_the_equations(highlighting, lit_heads, shift):
     assert_equals_naive(model, naive, inputs_with_nested_phrases(), HIGHLIGHT_TRANSFORMER.labels())
 
 
-def test_loss_and_gradients_without_a_token_shift_equal_the_equations():
-    model = HIGHLIGHT_TRANSFORMER.model(**SETTINGS, token_shift=False)
-    inputs, labels = inputs_with_nested_phrases(), HIGHLIGHT_TRANSFORMER.labels()
-    assert_equals_naive(model, NaiveHighlightTransformer(model), inputs, labels)
-
-
 @pytest.mark.parametrize("highlighting", ["weighted", "additive"])
 def test_without_phrases_it_is_a_copy_transformer(highlighting):
     model = HIGHLIGHT_TRANSFORMER.model(highlighting=highlighting)

@@ -6,6 +6,7 @@ from transformers import AutoModel, BertConfig, DistilBertConfig, ModernBertConf
 
 from benchmarks.measuring import peak_mebibytes
 from hf_summ.models.layers_copy_transformer import BertInputLayer, BertWindows, window_starts, word_embeddings_name
+from tests.models.naive import assert_equals_with_gradients, naive_windows
 
 WINDOW, STRIDE, VOCABULARY = 8, 4, 50
 SIZES = {"vocab_size": VOCABULARY, "hidden_size": 12, "num_attention_heads": 2}
@@ -37,27 +38,6 @@ def documents(lengths, padding=0):
     return input_ids, mask
 
 
-def naive_windows(bert, input_ids, mask, window_size=WINDOW, stride=STRIDE):
-    """Each window alone, without a mask; each position's vectors in a list, whose mean is taken."""
-    rows = []
-    for ids, length in zip(input_ids, mask.sum(1).tolist(), strict=True):
-        vectors: list[list[torch.Tensor]] = [[] for _ in ids]
-        start = 0
-        while True:
-            # a window that would reach beyond the end is moved back
-            begin = max(min(start, length - window_size), 0)
-            end = min(begin + window_size, length)
-            states = torch.cat(bert(ids[None, begin:end], output_hidden_states=True).hidden_states[-4:], dim=-1)[0]
-            for position in range(begin, end):
-                vectors[position].append(states[position - begin])
-            if end == length:
-                break
-            start += stride
-        zeros = torch.zeros_like(vectors[0][0])
-        rows.append(torch.stack([sum(found) / len(found) if found else zeros for found in vectors]))
-    return torch.stack(rows)
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize("family", CONFIGS)
 def test_windows_of_a_mixed_batch_equal_the_naive_ones(family):
@@ -66,25 +46,17 @@ def test_windows_of_a_mixed_batch_equal_the_naive_ones(family):
     input_ids, mask = documents(LENGTHS, padding=3)
     actual = module(input_ids, mask)
     assert actual.shape == (len(LENGTHS), 44, 4 * 12)
-    torch.testing.assert_close(actual, naive_windows(module.bert, input_ids, mask))
+    torch.testing.assert_close(actual, naive_windows(module.bert, input_ids, mask, WINDOW, STRIDE))
     assert not actual[mask == 0].any()
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("length", LENGTHS)
-def test_a_document_alone_equals_the_naive_windows(length):
-    module = make()
-    input_ids, mask = documents([length])
-    expected = naive_windows(module.bert, input_ids, mask)
-    torch.testing.assert_close(module(input_ids, mask), expected)
-    torch.testing.assert_close(module(input_ids), expected)
+    for row, length in enumerate(LENGTHS):
+        torch.testing.assert_close(module(input_ids[row : row + 1, :length])[0], actual[row, :length])
 
 
 @pytest.mark.parametrize("lengths", [[3, 8, 5], [3, 4, 5], [7] * 20, [2, 8] * 9])
 def test_documents_of_one_window_each_equal_the_naive_ones(lengths):
     module = make()
     input_ids, mask = documents(lengths, padding=4)
-    torch.testing.assert_close(module(input_ids, mask), naive_windows(module.bert, input_ids, mask))
+    torch.testing.assert_close(module(input_ids, mask), naive_windows(module.bert, input_ids, mask, WINDOW, STRIDE))
 
 
 @pytest.mark.parametrize(("window_size", "stride"), [(8, 8), (8, 1), (7, 3), (5, 4)])
@@ -119,13 +91,8 @@ def test_last_window_is_flush_right_with_the_end():
 def test_gradients_of_a_trainable_bert_equal_the_naive_ones(lengths):
     module = make(trainable=True).eval()
     input_ids, mask = documents(lengths, padding=1)
-    expected, actual = naive_windows(module.bert, input_ids, mask), module(input_ids, mask)
-    weights = torch.randn_like(expected)
-    names, parameters = zip(*module.bert.named_parameters(), strict=True)
-    expected_gradients = torch.autograd.grad((expected * weights).sum(), parameters)
-    actual_gradients = torch.autograd.grad((actual * weights).sum(), parameters)
-    for name, one, other in zip(names, actual_gradients, expected_gradients, strict=True):
-        torch.testing.assert_close(one, other, msg=lambda message, name=name: f"gradient of {name}: {message}")
+    expected = naive_windows(module.bert, input_ids, mask, WINDOW, STRIDE)
+    assert_equals_with_gradients(module(input_ids, mask), expected, **dict(module.bert.named_parameters()))
 
 
 def test_trainable_bert_drops_out_in_training_alone():

@@ -4,25 +4,9 @@ import pytest
 import torch
 
 from hf_summ.models.layers_copying import copy_log_probs, first_positions
+from tests.models.naive import assert_equals_with_gradients, naive_copying
 
 VOCABULARY = 13
-
-
-def naive_probabilities(logits, gate_logits, copy_attention, source_ids):
-    """p(w) = p(z = 1) p_copy(w) + p(z = 0) p_softmax(w)."""
-    beams = logits.shape[0] // source_ids.shape[0]
-    rows = []
-    for row, (scores, gates, attention) in enumerate(zip(logits, gate_logits, copy_attention, strict=True)):
-        steps = []
-        for position in range(scores.shape[0]):
-            copying = gates[position].sigmoid()
-            generated = scores[position].exp() / scores[position].exp().sum()
-            copied = [torch.zeros((), dtype=scores.dtype) for _ in range(scores.shape[1])]
-            for place, token in enumerate(source_ids[row // beams].tolist()):
-                copied[token] = copied[token] + attention[position, place]
-            steps.append(copying * torch.stack(copied) + (1.0 - copying) * generated)
-        rows.append(torch.stack(steps))
-    return torch.stack(rows)
 
 
 def make(documents=2, beams=1, target=3, source=9, dtype=torch.float64, padding=2):
@@ -42,15 +26,9 @@ def make(documents=2, beams=1, target=3, source=9, dtype=torch.float64, padding=
 @pytest.mark.parametrize("beams", [1, 3])
 def test_mixture_and_its_gradients_equal_the_naive_ones(beams):
     *tensors, source_ids = make(beams=beams)
-    expected = naive_probabilities(*tensors, source_ids).log()
-    actual = copy_log_probs(*tensors, source_ids)
-    torch.testing.assert_close(actual, expected)
-    weights = torch.randn_like(expected)
-    expected_gradients = torch.autograd.grad((expected * weights).sum(), tensors)
-    actual_gradients = torch.autograd.grad((actual * weights).sum(), tensors)
+    expected, actual = naive_copying(*tensors, source_ids).log(), copy_log_probs(*tensors, source_ids)
     names = ("logits", "gate_logits", "copy_attention")
-    for name, one, other in zip(names, actual_gradients, expected_gradients, strict=True):
-        torch.testing.assert_close(one, other, msg=lambda message, name=name: f"gradient of {name}: {message}")
+    assert_equals_with_gradients(actual, expected, **dict(zip(names, tensors, strict=True)))
 
 
 def test_without_gradients_the_same_and_no_input_is_changed():

@@ -7,33 +7,7 @@ from hypothesis import strategies as st
 
 from benchmarks.measuring import peak_mebibytes
 from hf_summ.models.layers_copy_transformer import ConvolutionalSelfAttention, windowed_attention
-from tests.models.naive import assert_equals_with_gradients
-
-
-def naive_attention(queries, keys, values, window_size, head_window_size=1, circular=False, padding_mask=None):
-    """o_i^h = ATT(q_i^h, K) V, with K and V the union of the windows of the neighboring heads; zeros where empty."""
-    batch, heads, length, width = queries.shape
-    reach, head_reach = window_size // 2, head_window_size // 2
-    outputs = []
-    for document in range(batch):
-        for head in range(heads):
-            neighbours = range(head - head_reach, head + head_reach + 1)
-            seen_heads = {g % heads for g in neighbours} if circular else {g for g in neighbours if 0 <= g < heads}
-            for i in range(length):
-                seen = [
-                    (document, g, j)
-                    for g in sorted(seen_heads)
-                    for j in range(max(0, i - reach), min(length, i + reach + 1))
-                    if padding_mask is None or padding_mask[document, j]
-                ]
-                if not seen:
-                    outputs.append(0.0 * queries[document, head, i])
-                    continue
-                window_keys = torch.stack([keys[place] for place in seen])
-                window_values = torch.stack([values[place] for place in seen])
-                scores = window_keys @ queries[document, head, i] / width**0.5
-                outputs.append(scores.softmax(0) @ window_values)
-    return torch.stack(outputs).view(batch, heads, length, width)
+from tests.models.naive import assert_equals_with_gradients, naive_windowed_attention
 
 
 def make(length, heads=3, batch=2, width=4, dtype=torch.float64):
@@ -48,7 +22,7 @@ def prefix_mask(lengths, length):
 
 
 def assert_equals_naive(inputs, *settings, padding_mask=None):
-    expected = naive_attention(*inputs, *settings, padding_mask=padding_mask)
+    expected = naive_windowed_attention(*inputs, *settings, padding_mask=padding_mask)
     actual = windowed_attention(*inputs, *settings, padding_mask=padding_mask)
     assert_equals_with_gradients(actual, expected, **dict(zip(("queries", "keys", "values"), inputs, strict=True)))
 

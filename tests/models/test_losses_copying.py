@@ -2,9 +2,11 @@
 
 import pytest
 import torch
+from torch.nn.functional import linear
 from torch.utils.checkpoint import checkpoint
 
 from hf_summ.models.losses import copy_cross_entropy
+from tests.models.naive import naive_copying, naive_loss
 
 VOCABULARY, WIDTH, TARGET, SOURCE = 17, 6, 5, 8
 NAMES = ("hidden", "weight", "bias", "gate_logits", "copy_attention")
@@ -42,25 +44,12 @@ def fused(tensors, source_ids, labels, smoothing=0.1, num_items_in_batch=None, *
 
 
 def naive(tensors, source_ids, labels, smoothing=0.1, num_items_in_batch=None):
-    """Equation 4.3 and the smoothed loss, label by label."""
-    hidden, weight, bias, gate_logits, copy_attention = tensors.values()
-    loss = nll = torch.zeros((), dtype=hidden.dtype)
-    for document, position in (labels != -100).nonzero().tolist():
-        scores = hidden[document, position] @ weight.T
-        if bias is not None:
-            scores = scores + bias
-        probabilities = scores.exp() / scores.exp().sum()
-        if gate_logits is not None:
-            copying = gate_logits[document, position].sigmoid()
-            copied = [torch.zeros((), dtype=hidden.dtype) for _ in range(VOCABULARY)]
-            for place, token in enumerate(source_ids[document].tolist()):
-                copied[token] = copied[token] + copy_attention[document, position, place]
-            probabilities = (1.0 - copying) * probabilities + copying * torch.stack(copied)
-        costs = -probabilities.log()
-        nll = nll + costs[labels[document, position]]
-        loss = loss + (1.0 - smoothing) * costs[labels[document, position]] + smoothing * costs.mean()
-    items = (labels != -100).sum() if num_items_in_batch is None else num_items_in_batch
-    return loss / items, nll.detach() / items
+    hidden, weight, bias, *copying = tensors.values()
+    logits = linear(hidden, weight, bias)
+    is_copying = copying[0] is not None
+    log_probs = naive_copying(logits, *copying, source_ids).log() if is_copying else logits.log_softmax(-1)
+    loss, nll = naive_loss(log_probs, labels, smoothing, num_items_in_batch)
+    return loss, nll.detach()
 
 
 def gradients_of(loss, tensors):

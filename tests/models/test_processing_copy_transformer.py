@@ -54,21 +54,9 @@ def test_config_is_aligned(wordpiece):
     assert config.decoder_start_token_id == config.bos_token_id == wordpiece.cls_token_id
     assert config.eos_token_id == wordpiece.sep_token_id
     assert config.mask_token_id == wordpiece.mask_token_id
-
-
-def test_vocabulary_that_is_not_berts_is_refused(wordpiece):
     config = COPY_TRANSFORMER_BERT.config()
     with pytest.raises(ValueError, match=f"`vocab_size` is {len(wordpiece)}, but BERT has 40 tokens"):
         CopyTransformerProcessor(wordpiece).align(config)
-
-
-def test_saved_processor_is_the_same(wordpiece, tmp_path):
-    processor = CopyTransformerProcessor(wordpiece, max_source_length=9, max_target_length=6)
-    processor.save_pretrained(tmp_path / "saved")
-    loaded = AutoProcessor.from_pretrained(tmp_path / "saved")
-    assert type(loaded) is CopyTransformerProcessor
-    texts = [*SENTENCES, "[SEP] [CLS]"]
-    assert loaded(text=texts, text_target=texts).data == processor(text=texts, text_target=texts).data
 
 
 def test_tokenizer_without_cls_ends_documents(tiny_tokenizer):

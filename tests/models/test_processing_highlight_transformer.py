@@ -7,7 +7,6 @@ from collections import Counter
 
 import pytest
 import torch
-from transformers import AutoProcessor
 
 from hf_summ.models.processing_highlight_transformer import HighlightTransformerProcessor
 from hf_summ.models.text_phrases import STOP_WORDS, candidates, document_frequencies, key_phrases, locate_phrases
@@ -149,20 +148,15 @@ def test_users_phrases_have_their_values(tiny_tokenizer, caplog):
     assert "the phrase 'lopezes' occurs only in the truncated part, and is ignored" in caplog.text
 
 
-def test_a_phrase_of_hyphens_stands_where_they_are():
+def test_users_phrases_stand_where_their_words_are():
     (phrase,) = locate_phrases(["a -- b"], ["--"])
     assert phrase.spans == ((0, 2, 4),)
-
-
-def test_users_phrases_end_with_their_words_marks():
+    # user's phrases of Chinese need no spaces
+    (phrase,) = locate_phrases(["上海市长周一宣布"], {"市长": 1.0})
+    assert phrase.spans == ((0, 2, 4),)
     # the second document's word goes on with a vowel sign, the third's with a letter
     spans = [phrase.spans for phrase in locate_phrases(["बड़ी नदी है", "बड़ी नदीं", "बड़ी नदीक"], ["बड़ी नदी"])]
     assert spans == [((0, 0, len("बड़ी नदी")),)]
-
-
-def test_users_phrases_of_chinese_need_no_spaces():
-    (phrase,) = locate_phrases(["上海市长周一宣布"], {"市长": 1.0})
-    assert phrase.spans == ((0, 2, 4),)
 
 
 @pytest.mark.parametrize(
@@ -211,11 +205,3 @@ def test_a_truncated_word_is_not_kept(text):
         kept = kept_text(text, [(0, end)])
         assert text.startswith(kept)
         assert len(kept) == max(start for start in (0, *ends, *(index + 1 for index in ends)) if start <= end)
-
-
-@pytest.mark.thorough
-def test_frequencies_travel(tiny_tokenizer, tmp_path):
-    processor = HIGHLIGHT_TRANSFORMER.processor(tiny_tokenizer, num_phrases=3)
-    processor.save_pretrained(tmp_path)
-    loaded = AutoProcessor.from_pretrained(tmp_path)
-    assert loaded(SENTENCES) == processor(SENTENCES)

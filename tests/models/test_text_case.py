@@ -90,30 +90,23 @@ def test_texts_that_are_right_stay(is_split):
     assert restored([document.lower()], [document], is_split=is_split) == [document]
 
 
-def test_without_documents_only_first_letters_and_english_spaces_change():
+def test_restored_by_hand():
+    # without documents only first letters and English spaces change
     assert restored(["bert is here . it ' s big"], []) == ["Bert is here. It's big"]
     assert restored(["bert is here . it ' s big"], [""], is_split=False) == ["Bert is here . It ' s big"]
-
-
-def test_spellings_are_counted_over_all_documents_and_ties_are_in_lower_case():
+    # spellings are counted over all documents and ties are in lower case
     documents = ["the Board met, a board", "on Board", "Boards"]
     assert restored(["a board"], documents) == ["A Board"]
     assert restored(["a board"], documents[:1]) == ["A board"]
     assert restored(["no board"] * 2, documents[2:]) == ["No board"] * 2
-
-
-def test_accents_are_restored_only_if_the_vocabulary_has_none():
+    # accents are restored only if the vocabulary has none
     document = "das Café ist schön, sagt Jose\u0301"
     assert restored(["ein cafe schon von jose"], [document]) == ["Ein Café schön von Jose\u0301"]
     assert restored(["ein cafe schon von josé"], [document], strips_accents=False) == ["Ein cafe schon von Jose\u0301"]
-
-
-def test_spaces_of_other_tokenizers_are_removed_only_where_the_document_has_none():
+    # spaces of other tokenizers are removed only where the document has none
     written = "non - wave model : 95 % and 7 % 's"
     assert restored([written], [DOCUMENT], is_split=False) == ["Non-wave model : 95% and 7 % 's"]
-
-
-def test_first_words_are_those_after_blank_lines_but_not_after_abbreviations():
+    # first words are those after blank lines but not after abbreviations
     document = "Dr. Smith met J. Doe.\n\nHeadline without an end\n\nBridge (cf. Tower)! 'Today' it rains..."
     summary = "tower smith doe headline bridge today"
     assert restored([f"x {summary}"], [document]) == ["X Tower Smith Doe headline bridge today"]

@@ -50,9 +50,7 @@ def test_a_row_of_documents():
     cut = join([[5, 6], [], [7, 8, 9]], 6, [1], [2], 3)
     assert cut.input_ids == [1, 5, 6, 3, 7, 2]
     assert (cut.spans, cut.lengths, cut.length) == ([(1, 2), (3, 0), (4, 1)], [2, 0, 3], 8)
-
-
-def test_more_documents_than_tokens_leave_out_the_last():
+    # more documents than tokens leave out the last
     documents = [[number, number] for number in range(10, 50)]
     row = join(documents, 8, [], [2], 3)
     assert row.input_ids == [10, 3, 11, 3, 12, 3, 13, 2]

@@ -1,6 +1,5 @@
 """Documents unlike those that a model was trained on: how they are found, and how the pipeline warns of them."""
 
-import json
 import logging
 
 import pytest
@@ -8,6 +7,7 @@ from transformers import pipeline
 
 from hf_summ.models.text_documents import checked_ranges, difference, measured
 from tests.conftest import SENTENCES
+from tests.data.files import change_json
 from tests.models.architectures import DRGD, build_with_processor
 
 RANGES = {"tokens_per_character": [0.5, 0.65], "characters": [40, 200]}
@@ -63,8 +63,7 @@ def test_ranges_include_their_ends():
 def test_ranges_that_cannot_be_read_are_named(folder, ranges):
     with pytest.raises(ValueError, match=r"^`source_ranges` is .*, but must be two numbers for each of tokens_per"):
         checked_ranges(ranges)
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    (folder / "config.json").write_text(json.dumps({**config, "source_ranges": ranges}), encoding="utf-8")
+    change_json(folder / "config.json", source_ranges=ranges)
     with pytest.raises(ValueError, match="`source_ranges` is "):
         pipeline("summarization", model=str(folder))
 

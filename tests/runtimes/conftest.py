@@ -1,14 +1,19 @@
 """A tiny checkpoint of each architecture, with its graphs."""
 
 import dataclasses
+import shutil
 from pathlib import Path
 
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 from hf_summ.cli import main
 from hf_summ.data import fit_vocabulary
 from hf_summ.models import layers_recurrent
 from hf_summ.runtimes import onnx_layers
+from hf_summ.runtimes.onnx_quantization import quantize
+from hf_summ.runtimes.onnx_search import READ, WRITE
 from tests.conftest import SENTENCES
 from tests.models.architectures import (
     COPY_TRANSFORMER,
@@ -44,6 +49,24 @@ CHECKPOINTS = [
     dataclasses.replace(POINTER_GENERATOR, settings={**POINTER_GENERATOR.settings, "coverage": False, "copy": False}),
 ]
 DOCUMENTS = [" ".join(SENTENCES), SENTENCES[2], " ".join(SENTENCES[:2])]
+
+
+def copied_in_8_bits(exported: Path, folder: Path) -> Path:
+    """The exported folder with all matrices in 8 bits, none of which a product reads in 32."""
+    shutil.copytree(exported, folder)
+    for name in (READ, WRITE):
+        graph = onnx.load(folder / name)
+        quantize(graph, least_weights=0)
+        onnx.save(graph, folder / name)
+        floats = [tensor for tensor in graph.graph.initializer if tensor.data_type == TensorProto.FLOAT]
+        assert all(len(tensor.dims) != 2 or min(tensor.dims) == 1 for tensor in floats)
+    return folder
+
+
+def made_graph(nodes, inputs, outputs, constants=()) -> onnx.ModelProto:
+    """A graph of these nodes and values, in the version that torch exports."""
+    graph = helper.make_graph(nodes, "graph", inputs, outputs, constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
 
 
 @pytest.fixture(

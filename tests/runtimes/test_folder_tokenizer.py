@@ -1,13 +1,12 @@
 """The tokenizer of a folder without transformers: its fields and texts are those of transformers."""
 
-import json
-
 import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from hf_summ.data import fit_vocabulary
 from hf_summ.runtimes.folder_tokenizer import FolderTokenizer
 from tests.conftest import SENTENCES, word_piece_tokenizer
+from tests.data.files import change_json
 
 TEXTS = [*SENTENCES, "", " a  b ", "Unfit wörds 新桥 </s> <unk> [CLS] [SEP]", "it's 'so', isn't it ?", "🎉 e\u0301"]
 NAMED = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
@@ -25,8 +24,7 @@ def tokenizer(request, tiny_tokenizer) -> PreTrainedTokenizerFast:
 @pytest.mark.parametrize("settings", [{}, {"split_special_tokens": True}, {"clean_up_tokenization_spaces": True}])
 def test_it_is_that_of_transformers(tokenizer, settings, tmp_path):
     tokenizer.save_pretrained(tmp_path)
-    file = tmp_path / "tokenizer_config.json"
-    file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | settings), encoding="utf-8")
+    change_json(tmp_path / "tokenizer_config.json", **settings)
     wanted, own = AutoTokenizer.from_pretrained(tmp_path), FolderTokenizer(tmp_path)
     assert len(own) == len(wanted)
     assert own.get_vocab() == wanted.get_vocab()

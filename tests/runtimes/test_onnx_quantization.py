@@ -10,6 +10,7 @@ from torch import nn
 from hf_summ.models.quantization_int8 import Int8Linear, quantize_weight
 from hf_summ.runtimes.onnx_model import Graph
 from hf_summ.runtimes.onnx_quantization import quantize
+from tests.runtimes.conftest import made_graph
 
 WIDTH, OUTPUTS = 24, 40
 
@@ -31,9 +32,8 @@ def graph(folder, weight: torch.Tensor, bias: torch.Tensor | None, kind: str, le
     elif kind == "Scan":
         # a product in a loop over the rows
         row, product = (helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("row", "product"))
-        body = helper.make_graph(
-            [helper.make_node("MatMul", ["row", "w"], ["product"], name="node")], "b", [row], [product]
-        )
+        inner = [helper.make_node("MatMul", ["row", "w"], ["product"], name="node")]
+        body = helper.make_graph(inner, "b", [row], [product])
         nodes = [helper.make_node("Scan", ["x"], ["y"], body=body, num_scan_inputs=1)]
     else:
         transposed = [helper.make_node("Transpose", ["w"], ["t"], name="turn")] if kind == "Transpose" else []
@@ -42,10 +42,10 @@ def graph(folder, weight: torch.Tensor, bias: torch.Tensor | None, kind: str, le
     reads = TensorProto.INT64 if kind == "Gather" else TensorProto.FLOAT
     inputs = [helper.make_tensor_value_info("x", reads, ["rows"] if kind == "Gather" else ["rows", WIDTH])]
     outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["rows", None])]
-    model = helper.make_model(
-        helper.make_graph(nodes, "g", inputs, outputs, tensors), opset_imports=[helper.make_opsetid("", 20)]
-    )
-    model.ir_version = 10
+    return quantized(folder, made_graph(nodes, inputs, outputs, tensors), least_weights)
+
+
+def quantized(folder, model: onnx.ModelProto, least_weights: int = 0) -> Graph:
     quantize(model, least_weights)
     onnx.save(model, folder / "graph.onnx")
     return Graph(folder / "graph.onnx")
@@ -92,16 +92,9 @@ def test_two_products_may_share_a_matrix(tmp_path):
     nodes = [helper.make_node("MatMul", [name, "w"], [f"{name}w"], name=name) for name in ("x", "xw")]
     values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["rows", WIDTH]) for name in ("x", "xww")]
     tensors = [numpy_helper.from_array(weight.numpy(), "w")]
-    model = helper.make_model(
-        helper.make_graph(nodes, "g", values[:1], values[1:], tensors), opset_imports=[helper.make_opsetid("", 20)]
-    )
-    model.ir_version = 10
-    quantize(model, 0)
-    onnx.save(model, tmp_path / "graph.onnx")
+    outputs = quantized(tmp_path, made_graph(nodes, values[:1], values[1:], tensors))({"x": rows})
     layer = Int8Linear(*quantize_weight(weight.T), None)
-    np.testing.assert_allclose(
-        Graph(tmp_path / "graph.onnx")({"x": rows})["xww"], layer(layer(rows)), rtol=1e-4, atol=1e-4
-    )
+    np.testing.assert_allclose(outputs["xww"], layer(layer(rows)), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("least_weights", [WIDTH * OUTPUTS, WIDTH * OUTPUTS + 1])

@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from hf_summ.runtimes import onnx_nodes
 from hf_summ.runtimes.onnx_nodes import add_candidates
 from hf_summ.runtimes.onnx_search import BEST_TOKENS, BEST_TOTALS, FORBIDDEN, NUMBER, TOTALS, Graph, _saturates
+from tests.runtimes.conftest import made_graph
 
 
 # with fewer tokens than a block has, with whole blocks, and with padding
@@ -22,8 +23,7 @@ def test_candidates_are_the_best_tokens_that_are_not_forbidden(vocab_size, are_l
     rows, number = 3, 5
     shape = ["rows", 1, vocab_size]
     values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in ("scores", "logits")]
-    graph = helper.make_graph([helper.make_node("Identity", ["scores"], ["logits"])], "step", values[:1], values[1:])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    model = made_graph([helper.make_node("Identity", ["scores"], ["logits"])], values[:1], values[1:])
     add_candidates(model, vocab_size, are_log_probs)
     onnx.save(model, tmp_path / "step.onnx")
 
@@ -48,12 +48,9 @@ def test_candidates_are_the_best_tokens_that_are_not_forbidden(vocab_size, are_l
 def test_weights_of_large_graphs_are_in_a_file_beside_them(tmp_path, monkeypatch):
     monkeypatch.setattr(onnx_nodes, "_LARGEST", 10)
     weights = np.random.default_rng(0).normal(size=(300, 2)).astype(np.float32)
-    values = [
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["rows", size]) for name, size in (("x", 300), ("y", 2))
-    ]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["rows", None]) for name in "xy")
     node = helper.make_node("MatMul", ["x", "w"], ["y"])
-    graph = helper.make_graph([node], "g", values[:1], values[1:], [numpy_helper.from_array(weights, "w")])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    model = made_graph([node], [x], [y], [numpy_helper.from_array(weights, "w")])
     onnx_nodes.save(model, tmp_path / "step.onnx")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["step.onnx", "step.onnx.data"]
     rows = np.ones((3, 300), np.float32)

@@ -1,11 +1,9 @@
 """Models of transformers in ONNX Runtime: the summaries are those of transformers' own `generate()`."""
 
 import random
-import shutil
 import sys
 from pathlib import Path
 
-import onnx
 import pytest
 import torch
 from transformers import (
@@ -23,10 +21,9 @@ from hf_summ.checkpoints.adapters import AutoModelForSummarization
 from hf_summ.cli import main
 from hf_summ.runtimes import OnnxSummarizer, onnx_layers
 from hf_summ.runtimes.folders import export
-from hf_summ.runtimes.onnx_quantization import quantize
-from hf_summ.runtimes.onnx_search import READ, WRITE
 from tests.conftest import SENTENCES
 from tests.models.test_hub import run
+from tests.runtimes.conftest import copied_in_8_bits
 
 # exporting takes ten seconds a family
 pytestmark = pytest.mark.thorough
@@ -134,19 +131,13 @@ def test_summaries_without_torch_are_those_of_the_pipeline(checkpoint):
 
 @pytest.mark.thorough
 def test_scores_in_8_bits_are_near_those_of_transformers(checkpoint, tmp_path):
-    shutil.copytree(checkpoint / "onnx", tmp_path / "int8")
-    for name in (READ, WRITE):
-        graph = onnx.load(tmp_path / "int8" / name)
-        quantize(graph, least_weights=0)
-        onnx.save(graph, tmp_path / "int8" / name)
-        floats = [tensor for tensor in graph.graph.initializer if tensor.data_type == onnx.TensorProto.FLOAT]
-        assert all(len(tensor.dims) != 2 or min(tensor.dims) == 1 for tensor in floats)
     plain = AutoModelForSeq2SeqLM.from_pretrained(checkpoint)
     inputs = random_batch(random.Random(0), plain.config.vocab_size, plain.config.pad_token_id)
     inputs["decoder_input_ids"] = torch.randint(4, plain.config.vocab_size, (8, 5))
     with torch.no_grad():
         wanted = plain(**inputs).logits
-    for folder, tolerance in ((checkpoint / "onnx", 1e-4), (tmp_path / "int8", 0.3)):
+    int8 = copied_in_8_bits(checkpoint / "onnx", tmp_path / "int8")
+    for folder, tolerance in ((checkpoint / "onnx", 1e-4), (int8, 0.3)):
         scored = AutoModelForSummarization.from_pretrained(folder)(**inputs).logits
         assert (scored - wanted).abs().max() / wanted.std() < tolerance
 

@@ -10,6 +10,7 @@ import pytest
 from hf_summ.pretrained import FOLDER
 from hf_summ.runtimes import OnnxSummarizer
 from tests.conftest import SENTENCES
+from tests.data.files import json_lines, write
 from tests.runtimes.conftest import DOCUMENTS
 from tests.runtimes.environment import COMMAND, PYTHON, link_libraries, requirements, with_dependencies
 
@@ -67,7 +68,7 @@ def test_the_bundled_model_summarizes(environment, run, tmp_path):
 @pytest.mark.thorough
 def test_rows_are_summarized_by_processes(run, tmp_path):
     rows = [{"text": sentence, "number": number} for number, sentence in enumerate(SENTENCES)]
-    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    write(tmp_path / "rows.jsonl", json_lines(rows))
     flags = ("--text_column", "text", "--output", "out", "--format", "jsonl", "--max_new_tokens", "8")
     run("summarize", "rows.jsonl", *flags, "--rows_per_shard", "3", "--num_processes", "2")
     shards = sorted((tmp_path / "out").glob("shard-*"))

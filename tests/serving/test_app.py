@@ -123,6 +123,8 @@ def test_bad_documents_fail_alone(client, summarizer):
         # not the tokens, but the bytes
         (json.dumps({"inputs": "word " * 2000}).encode(), 413, "the body has more than 10000 bytes: shorten it"),
         (json.dumps({"inputs": "word " * 1_000_000}).encode(), 413, "the body has more than 10000 bytes: shorten it"),
+        # a body without a length is limited too
+        ([b"x" * 1000] * 100, 413, "the body has more than 10000 bytes: shorten it"),
         (json.dumps({"inputs": "word " * 1500}).encode(), 422, "tokens, but the service takes at most 200: shorten"),
         # what is quoted may be no text
         (b'{"inputs": "x", "\\ud800": 1}', 422, "the body must be an object with `inputs`, but is '\\ud800'"),
@@ -139,11 +141,6 @@ def test_bad_requests_are_refused(client, body, status, message):
     assert response.status_code == status
     assert message in response.json()["error"]
     assert client.post("/", json={"inputs": DOCUMENT}).status_code == 200
-
-
-def test_a_body_without_a_length_is_limited_too(client):
-    response = client.post("/", content=(b"x" * 1000 for _ in range(100)))
-    assert (response.status_code, "more than 10000 bytes" in response.text) == (413, True)
 
 
 def test_other_paths_and_methods(client):

@@ -72,9 +72,7 @@ def test_a_full_batch_does_not_wait(batcher_of, decoder):
     futures = [batcher.submit(text, {}) for text in "abcd"]
     assert [future.result(30) for future in futures] == list("ABCD")
     assert [documents for documents, _ in decoder.batches] == [["a", "b"], ["c", "d"]]
-
-
-def test_one_alone_waits_no_longer_than_told(batcher_of):
+    # and one alone no longer than told
     batcher = batcher_of(wait=0.05)
     began = time.monotonic()
     assert batcher.submit("a", {}).result(30) == "A"

@@ -46,9 +46,7 @@ def test_a_document_that_was_not_shortened_has_no_sentences():
     ((source, summary),) = graph.subject_objects(DCTERMS.abstract)
     assert source != summary
     assert read_back({"summary_text": ""}, "text/turtle", "").isomorphic(graph)
-
-
-def test_several_documents_are_one_graph():
+    # several documents are one graph
     results = [{"summary_text": "One."}, {"summary_text": "Two."}]
     graph = Graph().parse(data=as_rdf(["First one.", "Second one."], results, "text/turtle"))
     pairs = {

@@ -10,6 +10,7 @@ import pytest
 import torch
 from transformers import BertConfig, BertForPreTraining
 
+from hf_summ.training.run import main
 from tests.conftest import word_piece_tokenizer
 from tests.training import tiny
 
@@ -86,3 +87,16 @@ def launch(commands: list[list[str]], script: str = "sharded_processes.py") -> s
     output, errors = process.communicate()
     assert process.returncode == 0, errors
     return output
+
+
+def check_two_processes(path: str, folder: Path, *series: tuple[str, ...], more: tuple[list[str], ...] = ()) -> None:
+    """Runs of two processes, whose models are whole or in shards, log these values as one process does."""
+    main([path, "--gradient_accumulation_steps", "2", "--output_dir", str(folder / "alone")])
+    launch([[path, "--fsdp", "--output_dir", str(folder / "shards")], *more])
+    launch([[path, "--output_dir", str(folder / "whole")]], "two_processes.py")
+    for keys in series:
+        expected = tiny.history(folder / "alone", *keys)
+        assert expected
+        for name in ("shards", "whole"):
+            found = tiny.history(folder / name, *keys)
+            assert found == [pytest.approx(entry, rel=1e-4) for entry in expected], name

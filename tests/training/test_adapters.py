@@ -16,6 +16,7 @@ from transformers import AutoModelForSeq2SeqLM
 from hf_summ.cli import main as hf_summ
 from hf_summ.training.__main__ import main as run_recipe
 from hf_summ.training.run import main
+from tests.data.files import read_rows
 from tests.training import tiny
 
 LORA = ["--lora_r", "2", "--lora_dropout", "0.1", "--learning_rate", "0.5"]
@@ -108,8 +109,7 @@ def test_an_interrupted_training_of_an_adapter_goes_on(command, tmp_path):
 def test_the_command_line_summarizes_with_an_adapter_and_its_settings(command, tmp_path, capsys, base):
     main(command(base, *LORA, "--max_new_tokens", "3", "--do_predict"))
     folder, text = tmp_path / "adapter", tmp_path / "news.txt"
-    rows = [json.loads(line) for line in (tmp_path / "test.jsonl").read_text().splitlines()]
-    text.write_text(rows[0]["document"])
+    text.write_text(read_rows(tmp_path / "test.jsonl")[0]["document"])
     capsys.readouterr()
     assert hf_summ(["summarize", str(text), "--model", str(folder), "--device", "cpu"]) == 0
     first, *_ = (folder / "generated_predictions.txt").read_text().splitlines()

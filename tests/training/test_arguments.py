@@ -67,14 +67,6 @@ def test_booleans(yaml_file):
     assert parse_arguments(["--early_stopping", "--disable_tqdm", "--seed", "1"]).generation.early_stopping is True
 
 
-def test_null_means_unset_and_nested_values_arrive(yaml_file):
-    path = yaml_file("optimizer: null\nlr_scheduler_kwargs: {num_cycles: 2}\nlearning_rates: {embed: 1e-4, gate: 2}\n")
-    training = parse_arguments([path, "--learning_rates", "norm=0"]).training
-    assert training.optimizer is None
-    assert training.lr_scheduler_kwargs == {"num_cycles": 2}
-    assert training.learning_rates == ["embed=1e-4", "gate=2", "norm=0"]
-
-
 def test_repeated_overrides_extend_the_file(yaml_file):
     path = yaml_file("config_overrides: {d_model: 32, encoder_kernel_sizes: [3, 5], gating: gate}\n")
     flags = ["--config_overrides", "d_model=64", "--config_overrides", "gating=none"]
@@ -82,12 +74,19 @@ def test_repeated_overrides_extend_the_file(yaml_file):
     assert overrides == {"d_model": 64, "encoder_kernel_sizes": [3, 5], "gating": "none"}
 
 
-def test_null_takes_a_flag_of_the_file_away(yaml_file):
+def test_null_takes_a_flag_of_the_file_away_or_unsets_it(yaml_file):
+    # null takes a flag of the file away
     path = yaml_file("num_beams: 4\nearly_stopping: true\nlearning_rates: {gate: 2}\nschedule: noam\n")
     arguments = parse_arguments([path, "--num_beams", "null", "--early_stopping=null", "--schedule", "null"])
     assert arguments.generation.given() == {}
     assert arguments.training.schedule is None
     assert arguments.training.learning_rates == ["gate=2"]
+    # null means unset and nested values arrive
+    path = yaml_file("optimizer: null\nlr_scheduler_kwargs: {num_cycles: 2}\nlearning_rates: {embed: 1e-4, gate: 2}\n")
+    training = parse_arguments([path, "--learning_rates", "norm=0"]).training
+    assert training.optimizer is None
+    assert training.lr_scheduler_kwargs == {"num_cycles": 2}
+    assert training.learning_rates == ["embed=1e-4", "gate=2", "norm=0"]
 
 
 def test_json_file_and_flags_alone(tmp_path):

@@ -53,14 +53,6 @@ def test_generation_settings_of_a_checkpoint_are_kept_where_the_run_says_nothing
     assert (given.max_length, given.max_new_tokens) == (None, 12)
 
 
-def test_without_settings_decoding_is_said_to_be_greedy(tiny_tokenizer):
-    # the pipeline has 4 beams where a checkpoint sets none
-    config = generation_config(
-        tiny.bart(tiny_tokenizer), GenerationArguments(), Lengths(64, 16, 12), length_is_given=True
-    )
-    assert config.num_beams == 1
-
-
 @pytest.mark.parametrize("model_type", ["gdlf", "t5"])
 def test_source_prefix_goes_into_the_checkpoint(settings, tmp_path, tiny_tokenizer, caplog, model_type):
     sizes = {"d_model": 16, "num_layers": 1, "num_heads": 2, "d_kv": 8, "d_ff": 16} if model_type == "t5" else {}
@@ -91,6 +83,11 @@ def test_settings_of_beams_are_left_out_without_beams(tiny_tokenizer):
     settings = GenerationArguments(num_beams=1, length_penalty=1.3, early_stopping=False)
     config = generation_config(model, settings, Lengths(64, 16, 12), length_is_given=True)
     assert (config.length_penalty, config.early_stopping) == (None, None)
+    # the pipeline has 4 beams where a checkpoint sets none
+    config = generation_config(
+        tiny.bart(tiny_tokenizer), GenerationArguments(), Lengths(64, 16, 12), length_is_given=True
+    )
+    assert config.num_beams == 1
 
 
 START = {"model_type": None, "tokenizer_name": None, "config_overrides": {}}

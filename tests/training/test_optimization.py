@@ -100,12 +100,11 @@ def test_rates_that_are_none(item, message):
         parse_learning_rates([item])
 
 
-def test_pattern_without_parameter(model):
+def test_patterns_of_no_or_all_parameters_are_told(model, caplog):
+    # pattern without parameter
     check_patterns(model, ["embed=1"])
     with pytest.raises(ValueError, match=r"'embde' matches no trainable parameter; the names are embed.weight"):
         check_patterns(model, ["embde=1"])
-
-
-def test_patterns_that_match_all_parameters_are_noted(model, caplog):
+    # patterns that match all parameters are noted
     check_patterns(model, ["embed=1", ".=2"])
     assert caplog.messages == ["--learning_rates: match all trainable parameters, so --learning_rate has no effect"]

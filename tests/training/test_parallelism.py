@@ -16,8 +16,9 @@ from hf_summ.models.modeling_gdlf import GdlfForConditionalGeneration
 from hf_summ.training.folder.averaging import average_checkpoints
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.run import main
+from tests.data.files import read_rows
 from tests.training import tiny
-from tests.training.conftest import launch
+from tests.training.conftest import check_two_processes, launch
 
 SHARDS = '{"state_dict_type": "SHARDED_STATE_DICT"}'
 KEYS = ("loss", "nll", "grad_norm", "learning_rate")
@@ -78,14 +79,8 @@ def test_model_with_a_frozen_bert_is_sharded(settings, bert_folder, tmp_path):
     model = {"model_type": "copy_transformer", "tokenizer_name": bert_folder}
     model |= {"config_overrides": tiny.TRANSFORMER | bert, "max_source_length": 48, "max_target_length": 16}
     path = settings(**model, **EVALUATION, max_steps=2)
-    main([path, "--gradient_accumulation_steps", "2", "--output_dir", str(tmp_path / "alone")])
-    launch([[path, "--fsdp", "--output_dir", str(tmp_path / "full")]])
-    expected, found = (tiny.history(tmp_path / name, *KEYS) for name in ("alone", "full"))
-    assert found == [pytest.approx(entry, rel=1e-4) for entry in expected]
-    scores = [tiny.history(tmp_path / name, *SCORES) for name in ("alone", "full")]
-    assert scores[0]
-    assert scores[1] == [pytest.approx(entry, rel=1e-4) for entry in scores[0]]
-    alone, full = (load_file(tmp_path / name / "model.safetensors") for name in ("alone", "full"))
+    check_two_processes(path, tmp_path, KEYS, SCORES)
+    alone, full = (load_file(tmp_path / name / "model.safetensors") for name in ("alone", "shards"))
     frozen = [name for name in alone if ".bert.bert." in name]
     assert frozen
     assert alone.keys() == full.keys()
@@ -100,16 +95,8 @@ def test_recurrent_model_over_two_processes(settings, tmp_path):
     model = {"model_type": "drgd", "tokenizer_name": str(tmp_path / "words"), "config_overrides": sizes}
     # every word is unknown
     path = settings(**model, **EVALUATION, replace_unk=True, max_steps=2)
-    main([path, "--gradient_accumulation_steps", "2", "--output_dir", str(tmp_path / "alone")])
     latent = [path, "--config_overrides", "latent_size=4", "--fsdp", "--output_dir", str(tmp_path / "latent")]
-    launch([[path, "--fsdp", "--output_dir", str(tmp_path / "shards")], latent])
-    launch([[path, "--output_dir", str(tmp_path / "whole")]], "two_processes.py")
-    for keys in (KEYS, SCORES):
-        expected = tiny.history(tmp_path / "alone", *keys)
-        assert expected
-        for name in ("shards", "whole"):
-            found = tiny.history(tmp_path / name, *keys)
-            assert found == [pytest.approx(entry, rel=1e-4) for entry in expected], name
+    check_two_processes(path, tmp_path, KEYS, SCORES, more=(latent,))
     # words were replaced: without them there is nothing to score
     assert tiny.history(tmp_path / "alone", "eval_rouge1")[0][0] > 0
     ((_, kl, *_),) = tiny.history(tmp_path / "latent", "eval_kl", "eval_nll_zero_latent", "eval_active_units")
@@ -121,17 +108,9 @@ def test_guided_model_over_two_processes(settings, tmp_path):
     sizes = {**tiny.TRANSFORMER, "encoder_layers": 2, "guidance_sum": "documents"}
     evaluation = {**EVALUATION, "eval_steps": 3, "do_predict": True, "loss_reduction": "documents"}
     path = settings(model_type="sagcopy", config_overrides=sizes, max_target_length=16, max_steps=3, **evaluation)
-    main([path, "--gradient_accumulation_steps", "2", "--output_dir", str(tmp_path / "alone")])
-    launch([[path, "--fsdp", "--output_dir", str(tmp_path / "shards")]])
-    launch([[path, "--output_dir", str(tmp_path / "whole")]], "two_processes.py")
-    for keys in (("loss", "nll", "guidance", "grad_norm"), (*SCORES, "eval_guidance")):
-        expected = tiny.history(tmp_path / "alone", *keys)
-        assert expected
-        for name in ("shards", "whole"):
-            found = tiny.history(tmp_path / name, *keys)
-            assert found == [pytest.approx(entry, rel=1e-4) for entry in expected], name
+    check_two_processes(path, tmp_path, ("loss", "nll", "guidance", "grad_norm"), (*SCORES, "eval_guidance"))
     divergences = [
-        [json.loads(line)["divergence"] for line in (tmp_path / name / "predictions.jsonl").read_text().splitlines()]
+        [row["divergence"] for row in read_rows(tmp_path / name / "predictions.jsonl")]
         for name in ("alone", "shards", "whole")
     ]
     assert len(divergences[0]) == 7

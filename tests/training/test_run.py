@@ -25,6 +25,7 @@ from hf_summ.training import train
 from hf_summ.training.loop.callbacks import TerminationCallback
 from hf_summ.training.rows import preparing
 from hf_summ.training.run import main
+from tests.data.files import read_rows
 from tests.training import tiny
 from tests.training.conftest import CPU, PICKLES, start
 
@@ -51,7 +52,7 @@ def test_script_trains_evaluates_and_predicts(settings, tmp_path):
     assert {"eval_rouge2", "eval_rougeLsum", "eval_perplexity", "eval_loss"} < results["eval"].keys()
     assert {"predict_rouge1", "predict_lead1_rouge1"} < results["predict"].keys()
     lines = (out / "generated_predictions.txt").read_text(encoding="utf-8").splitlines()
-    rows = [json.loads(line) for line in (out / "predictions.jsonl").read_text(encoding="utf-8").splitlines()]
+    rows = read_rows(out / "predictions.jsonl")
     assert [row["id"] for row in rows] == [f"doc{index}" for index in range(6)]
     assert [" ".join(row["prediction"].split()) for row in rows] == lines
     assert rows[0]["summary"] == tiny.rows(7, seed=2)[0]["summary"]
@@ -83,7 +84,7 @@ def test_metrics_of_the_run_are_computed_and_compared_with_lead(settings, tmp_pa
     measures = {"metrics": ["novelty", "bleu", "support", "rouge"], "rouge_mode": "rouge155", "lead_sentences": 1}
     best = {"metric_for_best_model": "bleu_precision1", "load_best_model_at_end": True, "max_eval_samples": 4}
     metrics = main([settings(**EVERY_4, **measures, **best, do_predict=True)])
-    rows = [json.loads(line) for line in (tmp_path / "out/predictions.jsonl").read_text(encoding="utf-8").splitlines()]
+    rows = read_rows(tmp_path / "out/predictions.jsonl")
     predictions, references = [row["prediction"] for row in rows], [row["summary"] for row in rows]
     documents = [row["document"] for row in tiny.rows(7, seed=2)]
     expected = rouge(predictions, references, rouge_mode="rouge155") | novelty(predictions, documents)
@@ -122,7 +123,7 @@ def test_washed_texts_are_scored_against_washed_references(settings, tmp_path):
     training = {"train_file": corpus, "test_file": corpus, "max_steps": 20, "learning_rate": 0.05}
     metrics = main([settings(**model, **training, do_predict=True, lead_sentences=1, metrics=["rouge", "novelty"])])
     assert AutoProcessor.from_pretrained(tmp_path / "out").washing == "lcsts"
-    saved = [json.loads(line) for line in (tmp_path / "out/predictions.jsonl").read_text(encoding="utf-8").splitlines()]
+    saved = read_rows(tmp_path / "out/predictions.jsonl")
     assert [(row["prediction"], row["summary"]) for row in saved] == [("bridgeopensin", "Bridge opens in 2014!")] * 12
     assert [metrics[f"predict_rouge1{end}"] for end in ("", "_low", "_high")] == [100, 100, 100]
     # washed documents are single words as well, so the first sentence is new unless it is the whole document
@@ -138,9 +139,8 @@ def test_predictions_have_the_case_of_their_documents(settings, tmp_path):
     words = {"tokenizer_name": str(tmp_path / "uncased"), "restore_case": True, "source_prefix": "SAY SO: "}
     main([settings(**words, do_predict=True, max_steps=5)])
     summarizer = pipeline("summarization", model=str(tmp_path / "out"))
-    rows = [json.loads(line) for line in (tmp_path / "out/predictions.jsonl").read_text(encoding="utf-8").splitlines()]
-    corpus = (tmp_path / "test.jsonl").read_text(encoding="utf-8").splitlines()
-    documents = [json.loads(line)["document"] for line in corpus]
+    rows = read_rows(tmp_path / "out/predictions.jsonl")
+    documents = [row["document"] for row in read_rows(tmp_path / "test.jsonl")]
     predictions = [row["prediction"] for row in rows]
     assert [record["summary_text"] for record in summarizer(documents)] == predictions
     assert any(prediction != prediction.lower() for prediction in predictions)
@@ -170,7 +170,7 @@ def test_unknown_words_are_replaced_in_every_evaluation(settings, tmp_path):
         [settings(**model, **files, **reading, do_eval=True, do_predict=True, max_steps=40, learning_rate=0.05)]
     )
     assert AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out").generation_config.replace_unk is True
-    saved = [json.loads(line) for line in (tmp_path / "out/predictions.jsonl").read_text(encoding="utf-8").splitlines()]
+    saved = read_rows(tmp_path / "out/predictions.jsonl")
     predictions = [row["prediction"] for row in saved]
     for prediction, row, prefix in zip(predictions, rows, prefixes, strict=True):
         assert prediction
@@ -239,7 +239,7 @@ def test_documents_of_an_example_are_read_one_by_one(settings, tmp_path):
     files = dict.fromkeys(("train_file", "validation_file", "test_file"), corpus)
     prefix = {"source_prefix": "say: ", "max_source_length": 24, "metrics": ["rouge", "novelty"]}
     metrics = main([settings(**files, **prefix, do_eval=True, do_predict=True, max_steps=8, min_new_tokens=4)])
-    saved = [json.loads(line) for line in (tmp_path / "out/predictions.jsonl").read_text(encoding="utf-8").splitlines()]
+    saved = read_rows(tmp_path / "out/predictions.jsonl")
     summarizer = pipeline("summarization", model=str(tmp_path / "out"))
     together = summarizer([row["documents"] for row in rows])
     assert [row["prediction"] for row in saved] == [record["summary_text"] for record in together]

@@ -1,13 +1,12 @@
 """A small Highlight-Transformer learns from the recipe that its phrases say what a summary is about."""
 
-import json
-
 import pytest
 from transformers import pipeline
 
 from hf_summ.data.toy_news import make_corpus, steered_examples
 from hf_summ.data.vocabulary import fit_processor
 from hf_summ.training.run import main
+from tests.data.files import read_rows
 from tests.training import tiny
 
 SIZES = {"d_model": 64, "encoder_layers": 2, "num_heads": 4, "ffn_dim": 128}
@@ -16,10 +15,7 @@ SIZES = {"d_model": 64, "encoder_layers": 2, "num_heads": 4, "ffn_dim": 128}
 @pytest.mark.thorough
 def test_summary_is_about_the_person_that_the_phrase_names(settings, tmp_path):
     make_corpus(tmp_path, steered_examples, train=4000, validation=1, test=40)
-    train, test = (
-        [json.loads(line) for line in (tmp_path / f"{split}.jsonl").read_text(encoding="utf-8").splitlines()]
-        for split in ("train", "test")
-    )
+    train, test = (read_rows(tmp_path / f"{split}.jsonl") for split in ("train", "test"))
     texts = [text for row in train for text in (*row["documents"], row["summary"])]
     fit_processor(texts, units="words", tags="none").save_pretrained(tmp_path / "words")
     overrides = {**tiny.TRANSFORMER, **SIZES, "lit_heads": [0, 1], "brightness_decay": 1.0}

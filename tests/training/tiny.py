@@ -18,6 +18,7 @@ from hf_summ.training.model import Built
 from hf_summ.training.model import build as build_model
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.run import run
+from tests.data.files import json_lines, write
 
 # of the models with attention; what follows is GDLF's alone
 SIZES = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "num_heads": 2, "ffn_dim": 32}
@@ -64,8 +65,7 @@ def write_corpus(folder: Path, **numbers: int) -> dict[str, str]:
 
 def write_rows(path: Path, made: list[dict]) -> str:
     """Write rows as JSON lines; returns the path for a flag."""
-    path.write_text("".join(json.dumps(row) + "\n" for row in made), encoding="utf-8")
-    return str(path)
+    return write(path, json_lines(made))
 
 
 def processor(tokenizer: PreTrainedTokenizerFast) -> GdlfProcessor:

@@ -64,8 +64,5 @@ def test_full_agreement_and_none_to_measure():
 def test_fewer_than_two_judges_cannot_agree(measure, judgments):
     with pytest.raises(ValueError, match=r"`judgments` has shape .*, but must have a row for each of at least two"):
         measure(judgments)
-
-
-def test_what_cannot_be_measured_is_told():
     with pytest.raises(ValueError, match="has none of judge 1 on unit 0, but Fleiss' kappa needs all: omit"):
         fleiss_kappa([[0, 1], [math.nan, 1]])

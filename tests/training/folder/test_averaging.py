@@ -1,13 +1,12 @@
 """The average of several checkpoints."""
 
-import json
-
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSeq2SeqLM, AutoProcessor
 
 from hf_summ.training.folder.averaging import average_checkpoints
+from tests.data.files import change_json
 from tests.training import tiny
 
 
@@ -59,8 +58,7 @@ def test_one_model_is_converted(run_folder, tmp_path):
 
 
 def test_best_without_evaluations(run_folder, tmp_path):
-    path = run_folder / "checkpoint-30" / "trainer_state.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"log_history": []}))
+    change_json(run_folder / "checkpoint-30" / "trainer_state.json", log_history=[])
     with pytest.raises(ValueError, match=r"no evaluation is recorded .*; use `last` instead"):
         average_checkpoints(run_folder, tmp_path / "mean", best=1)
 

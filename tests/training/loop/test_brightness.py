@@ -10,7 +10,7 @@ from hf_summ.data.vocabulary import fit_phrases, load_tokenizer
 from hf_summ.training.folder.averaging import average_checkpoints
 from hf_summ.training.run import main
 from tests.training import tiny
-from tests.training.conftest import launch
+from tests.training.conftest import check_two_processes
 
 
 @pytest.fixture
@@ -100,14 +100,7 @@ def test_two_processes_have_the_losses_and_the_brightness_of_one(highlights, tmp
     pairs = [{"documents": [row["document"], rows[-1]["document"]], "summary": row["summary"]} for row in rows]
     corpus = tiny.write_rows(tmp_path / "several.jsonl", pairs)
     path = highlights(train_file=corpus, max_steps=6, do_eval=True, eval_strategy="steps", eval_steps=6)
-    main([path, "--gradient_accumulation_steps", "2", "--output_dir", str(tmp_path / "alone")])
-    launch([[path, "--fsdp", "--output_dir", str(tmp_path / "shards")]])
-    launch([[path, "--output_dir", str(tmp_path / "whole")]], "two_processes.py")
-    assert epochs_of(tmp_path / "alone") > 1
-    for name in ("shards", "whole"):
-        assert epochs_of(tmp_path / name) == epochs_of(tmp_path / "alone")
-        for keys in (("loss", "nll", "grad_norm"), ("eval_loss", "eval_nll")):
-            expected = tiny.history(tmp_path / "alone", *keys)
-            assert expected
-            found = tiny.history(tmp_path / name, *keys)
-            assert found == [pytest.approx(entry, rel=1e-4) for entry in expected], name
+    check_two_processes(path, tmp_path, ("loss", "nll", "grad_norm"), ("eval_loss", "eval_nll"))
+    alone, *others = (epochs_of(tmp_path / name) for name in ("alone", "shards", "whole"))
+    assert alone > 1
+    assert others == [alone] * 2

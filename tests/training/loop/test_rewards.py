@@ -61,16 +61,15 @@ def test_a_sample_may_point_to_unknown_words():
     assert loss.item() == pytest.approx(-(scores[0, VOCAB_SIZE + 1] + scores[1, 3]).item(), rel=1e-6)
 
 
-def test_an_advantage_is_over_the_other_samples():
-    rewards = torch.tensor([[1.0, 3.0, 8.0]])
-    assert advantages(rewards).tolist() == [[1.0 - 5.5, 3.0 - 4.5, 8.0 - 2.0]]
-
-
-def test_rewards_are_means_of_three_rouge_scores():
+def test_rewards_and_advantages_by_hand():
+    # rewards are means of three rouge scores
     rewards = rouge_rewards(["a b c", "", "x"], ["a b d", "a", "..."], "en")
     # two of three words and one of two pairs are shared; nothing without words
     assert rewards.tolist() == pytest.approx([(2 / 3 + 1 / 2 + 2 / 3) / 3, 0, 0])
     assert rouge_rewards(["x"], ["..."], "en").tolist() == [0]
+    # an advantage is over the other samples
+    rewards = torch.tensor([[1.0, 3.0, 8.0]])
+    assert advantages(rewards).tolist() == [[1.0 - 5.5, 3.0 - 4.5, 8.0 - 2.0]]
 
 
 @pytest.mark.parametrize("kind", ["gdlf", "bart"])

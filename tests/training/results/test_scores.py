@@ -1,13 +1,12 @@
 """The scores of a run's summaries."""
 
-import json
-
 import pytest
 
 from hf_summ.data import lead
 from hf_summ.evaluation import bleu, rouge
 from hf_summ.training.results.reports import Scorer
 from hf_summ.training.run import main
+from tests.data.files import read_rows
 from tests.training import tiny
 
 
@@ -39,12 +38,12 @@ def test_a_run_reads_and_keeps_several_references(settings, tmp_path, caplog):
         rows = tiny.rows(number, seed)
         # a row may have none, and blank ones are not scored
         texts = [[row["summary"], "They closed it.", " "] for row in rows[1:]]
-        lines = [json.dumps(row | {"references": several}) for row, several in zip(rows, [[], *texts], strict=True)]
-        (tmp_path / f"{split}.jsonl").write_text("\n".join(lines), encoding="utf-8")
+        several = zip(rows, [[], *texts], strict=True)
+        tiny.write_rows(tmp_path / f"{split}.jsonl", [row | {"references": each} for row, each in several])
         references = [[rows[0]["summary"]], *([first, second] for first, second, _ in texts)]
     path = settings(do_eval=True, do_predict=True, lead_sentences=1, several_references="mean", max_steps=1)
     metrics = main([path])
-    rows = [json.loads(line) for line in (tmp_path / "out/predictions.jsonl").read_text(encoding="utf-8").splitlines()]
+    rows = read_rows(tmp_path / "out/predictions.jsonl")
     assert [row["references"] for row in rows] == references
     expected = rouge([row["prediction"] for row in rows], references, several="mean")
     assert {name: metrics[f"predict_{name}"] for name in expected} == pytest.approx(expected)

@@ -58,9 +58,7 @@ def test_every_epoch_has_an_order_of_its_own_that_returns():
     order.set_epoch(0)
     assert list(order) == first
     assert list(BatchOrder(order.batches, seed=2)) != first
-
-
-def test_without_seed_the_longest_come_first():
+    # without seed the longest come first
     assert list(BatchOrder([[0], [1], [2]])) == [[2], [1], [0]]
 
 
@@ -80,16 +78,15 @@ def test_evening_out_halves_the_fullest_and_keeps_the_order():
     assert even_out([], 3) == []
 
 
-def test_examples_are_packed_by_length():
+def test_rows_are_packed_by_length():
+    # examples are packed by length
     assert pack_examples(np.array([3, 1, 2, 5, 4]), 2) == [[1, 2], [0, 4], [3]]
+    # rows of one length are spread by the seed
+    same = np.full(30, 5)
+    assert pack_tokens(same, same, 100, seed=0) != pack_tokens(same, same, 100, seed=1)
 
 
 def test_lengths_follow_a_selection():
     dataset = datasets.Dataset.from_dict({"input_ids": [[1], [1, 2], [], [1, 2, 3]]}).select([3, 0, 2])
     assert token_lengths(dataset, "input_ids").tolist() == [3, 1, 0]
     assert token_lengths(dataset, "labels").tolist() == [0, 0, 0]
-
-
-def test_rows_of_one_length_are_spread_by_the_seed():
-    same = np.full(30, 5)
-    assert pack_tokens(same, same, 100, seed=0) != pack_tokens(same, same, 100, seed=1)
