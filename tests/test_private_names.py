@@ -111,7 +111,7 @@ def foreign(tree: ast.AST, own: set[str]) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and is_private(node.attr) and node.attr not in own:
             yield node.attr
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "_replaced":
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "replaced":
             yield from (str(keyword.arg) for keyword in node.keywords if is_private(keyword.arg))
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr"):
             name = getattr(node.args[1], "value", None)

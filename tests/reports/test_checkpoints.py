@@ -1,10 +1,12 @@
 """What people do with a model and its checkpoint."""
 
 import copy
+import dataclasses
 
 import pytest
 import torch
 from datasets.fingerprint import Hasher
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from transformers import AutoModelForSeq2SeqLM, pipeline
 
 from hf_summ.checkpoints.folders import model_problem
@@ -12,12 +14,15 @@ from hf_summ.checkpoints.loading import ModelArguments, load_config, load_proces
 from tests.conftest import SENTENCES
 from tests.models.architectures import (
     COPY_TRANSFORMER,
+    COPY_TRANSFORMER_BERT,
     DRGD,
     GDLF,
     HIGHLIGHT_TRANSFORMER,
     POINTER_GENERATOR,
     SAGCOPY,
+    TINY_BERT,
     build_with_processor,
+    generate,
 )
 from tests.reports.tiny_models import foreign, save
 
@@ -70,6 +75,21 @@ def test_ignored_labels_are_decoded_as_padding(tiny_tokenizer, architecture):
         assert processor.batch_decode(labels, skip_special_tokens=True) == texts
 
 
+# transformers' run_summarization.py and scripts after it read summaries so
+@every_architecture
+def test_summaries_alone_are_truncated_to_the_length_of_the_call(tiny_tokenizer, architecture):
+    processor = build_with_processor(architecture, tiny_tokenizer)[1]
+    labels = processor(text_target=SENTENCES[:2], max_length=6, truncation=True)["labels"]
+    assert labels == processor(SENTENCES[:2], text_target=SENTENCES[:2], max_target_length=6)["labels"]
+    assert [len(row) for row in labels] == [6, 6]
+    # a name of transformers' tokenizers
+    whole = processor(SENTENCES[:1], text_target=SENTENCES[:1], max_length=6, truncation="do_not_truncate")
+    assert whole["labels"] == processor(text_target=SENTENCES[:1])["labels"]
+    assert whole["input_ids"] == processor(SENTENCES[:1])["input_ids"]
+    with pytest.raises(ValueError, match="`truncation` is 'longest', but must be"):
+        processor(SENTENCES[:1], truncation="longest")
+
+
 # huggingface/datasets#3638, #5985: use changed what a tokenizer hashes to, and all rows were processed again
 @pytest.mark.parametrize("architecture", [GDLF, HIGHLIGHT_TRANSFORMER], ids=lambda one: one.model_type)
 def test_a_used_processor_finds_the_rows_that_it_has_processed(tiny_tokenizer, architecture):
@@ -86,6 +106,22 @@ def test_a_decoder_without_input_is_named(tiny_tokenizer, architecture):
     model, processor = build_with_processor(architecture, tiny_tokenizer)
     with pytest.raises(ValueError, match="the decoder needs `decoder_input_ids`, which the model makes from `labels`"):
         model(**processor(SENTENCES[:2], return_tensors="pt"))
+
+
+# pytorch/ignite#2590: averages of integer buffers are rounded down, of BERT's positions too
+def test_averaged_models_have_the_positions_of_their_berts():
+    conditioned = {**COPY_TRANSFORMER_BERT.settings, "copy": False, "masked_lm_config": TINY_BERT, "mask_token_id": 3}
+    source = dataclasses.replace(COPY_TRANSFORMER_BERT, settings=conditioned)
+    model = source.model()
+    averaged = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.9), use_buffers=True)
+    for _ in range(3):
+        averaged.update_parameters(model)
+    own = averaged.module.eval()
+    inputs, labels = source.inputs(), source.labels()
+    torch.testing.assert_close(own(**inputs, labels=labels).loss, model(**inputs, labels=labels).loss)
+    settings = {"lm_rejected_factor": 0.01, "output_scores": True, "return_dict_in_generate": True}
+    scores = [torch.stack(generate(one, inputs, **settings).scores) for one in (own, model)]
+    torch.testing.assert_close(*scores)
 
 
 # huggingface/transformers#27923: files of a clone without Git LFS

@@ -234,6 +234,20 @@ def test_rows_in_files_of_other_names(tmp_path, name, compress):
     assert len(read_predictions(file).rows) == 2
 
 
+# maszhongming/Effective_Extractive_Summarization#1 and Cohan's arXiv: labels of sentences, or none, beside an abstract
+@pytest.mark.parametrize(
+    ("article", "abstract", "labels"),
+    [
+        ("article", "abstract", {"label": [0, 3]}),
+        *(("article_text", "abstract_text", {"labels": own}) for own in (None, [], "")),
+    ],
+)
+def test_abstracts_of_articles_are_references(tmp_path, article, abstract, labels):
+    (tmp_path / "a.jsonl").write_text(json.dumps({article: ["a b ."], abstract: ["a ."], **labels}))
+    assert (read := read_references(str(tmp_path / "a.jsonl"))).column == abstract
+    assert read.texts() == ["a ."]
+
+
 # Law-AI/summarization, dataset/README.md: documents, and the summaries of one or two experts
 @pytest.mark.parametrize("names", [("1953_L_1.txt", "10.txt"), ("q1_b.txt", "q1_c.txt"), ("tech/1.txt", "sport/1.txt")])
 def test_folders_with_a_text_in_each_file(tmp_path, names):
@@ -268,9 +282,8 @@ def test_files_that_share_numbers_are_matched_by_names(tmp_path):
 
 
 # nlpyang/PreSumm, data_builder.py
-@pytest.mark.parametrize("names", [("src", "tgt"), ("article", "summarization")])
-def test_columns_of_preprocessed_corpora(tmp_path, names):
-    (row,) = rows(tmp_path, "a.json", json.dumps([dict(zip(names, ([["a", "b", "."]], "a"), strict=True))]))
+def test_columns_of_preprocessed_corpora(tmp_path):
+    (row,) = rows(tmp_path, "a.json", json.dumps([{"src": [["a", "b", "."]], "tgt": "a"}]))
     assert row == {"document": "a b .", "summary": "a"}
 
 

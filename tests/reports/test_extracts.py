@@ -34,3 +34,10 @@ def test_whole_sentences_are_taken_while_their_words_fit(method):
     (summary,) = extract([REPEATED], method, references=["Rain fell on the bridge. Fish swim."], words=11)
     assert 2 <= len(summary.split()) <= 11
     assert len(extract(["One two three. Four."], method, references=["One two."], words=1)[0].split()) in (1, 3)
+
+
+# nipunsadvilkar/pySBD#134, PyThaiNLP/pythainlp#921: without marks of sentences, an extract was the whole document
+def test_documents_without_marks_of_sentences_are_told():
+    text = "เขาไปโรงเรียน วันนี้อากาศดี ฝนไม่ตก " * 10
+    with pytest.warns(UserWarning, match="2 of 3 documents are one long sentence: put each sentence in a line"):
+        extract([text, text, "เขาไปโรงเรียน"], "lead", 1, language="th")

@@ -200,6 +200,9 @@ of such programs. Another one shortens news."""
         ("tr", "Atatürk Cad. No. 5, Sok. 3.|Son."),
         ("es", "ella vino.|luego salió."),
         ("zh", "1、第一。|2、第二。"),
+        # Unicode's UAX #29, SB11: a number or a small letter after a stop of these scripts begins a sentence
+        ("zh", "增长2.5%。|2019年增长2。5倍。|iPhone上市。|“我来。”|20日他去了。|他说“涨了。3成”的话。"),
+        ("ja", "会議が開かれた！|20日に終わる？|3回目。"),
         # diasks2/pragmatic_segmenter#35
         ("zh", "我们明天一起去看《摔跤吧！爸爸》好吗？|好！"),
         ("id", "PT. Maju dan CV. Sinar menjual.|Baik."),
@@ -236,6 +239,12 @@ def test_sentences(language, text):
 
 def test_sentences_without_space_between():
     assert split_sentences("Mary had a lamb.Mary had it.") == ["Mary had a lamb.", "Mary had it."]
+
+
+# anoopkunchukuttan/indic_nlp_library#70
+@pytest.mark.parametrize(("language", "text"), [("hi", "वह गया|\nवह आया|\nख़बर | आज तक"), ("bn", "সে গেল|\nসে এল|")])
+def test_pipes_in_place_of_dandas(language, text):
+    assert split_sentences(text.replace("\n", " "), language) == text.split("\n")
 
 
 def test_characters_are_hidden_one_for_one():

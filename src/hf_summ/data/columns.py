@@ -23,13 +23,13 @@ DOCUMENT_COLUMNS = (
 )
 SUMMARY_COLUMNS = (
     *("summary", "summaries", "highlights", "target", "abstract", "abstract_text", "tldr", "references", "reference"),
-    *("summary_text", "summarization", "recap", "headline", "headlines", "subject_line", "tl;dr", "tgt", "output"),
+    *("summary_text", "recap", "headline", "headlines", "subject_line", "tl;dr", "tgt", "output"),
     *("completion", "title"),
 )
 # of a file that need not have documents, in which an abstract may be the document
 REFERENCE_COLUMNS = (
     *("references", "reference", "summary", "summaries", "highlights", "target", "tldr", "headline", "subject_line"),
-    *("summarization", "tgt", "title", "gold", "ground_truth", "label", "labels"),
+    *("tgt", "title", "gold", "ground_truth", "label", "labels"),
 )
 # of predictions; the first that contains one of the beginnings below comes before `summary`
 PREDICTION_COLUMNS = (

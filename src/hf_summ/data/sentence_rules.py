@@ -51,13 +51,18 @@ _EMOTICON = re.compile(r"[:;=8](?<!\w.)[-'^]?[()\[\]](?!\w)")
 _CITED = re.compile(r"\.(?:(?<=\bet al\.)(?=\s[\[(])|(?=\s\[[^\]\[]{1,40}\](?:\s+[a-z]|[.,;:)])))")
 # stops that the library lacks, and "and so on" in Khmer, after which the sentence continues
 _OTHER_STOP = re.compile("፡፡|[។៕](?!ល។)(?<!។ល។)")
+# a danda as keyboards of English have it; the mark between the parts of a headline has a space before it
+_PIPE = re.compile(r"\|(?<=[\u0900-\u0d7f]\|)(?!\S)")
+# a stop without space before a number or a small letter, which the library reads as parts of a word; between digits,
+# it is a decimal point that was typed so
+_BEFORE_DIGIT = re.compile(rf"([।॥۔።{UNSPACED_STOPS}](?<!\d.)[」』”’»）)]*)[\da-z]")
 # quotations in two single marks, and in marks the other way round, as Urdu newspapers have them
 _DOUBLED = re.compile(r"[‘’]{2}(?<!\S..)(?=\S)((?:[^‘’]|[‘’](?![‘’]))*+)[‘’]{2}")
 _REVERSED = re.compile(r"’(?<!\S.)(?=\S)([^‘’]*+)‘(?!\w)")
 # the title of a work, which may have stops
 _TITLE = re.compile(r"《[^《》]{1,60}》")
 # what the patterns from `_OTHER_STOP` on begin with
-_RARE = re.compile("[፡។៕‘’《]")
+_RARE = re.compile("[፡។៕‘’《|]")
 _PAIRS = {"(": ")", "[": "]", "（": "）", "「": "」", "『": "』", "“": "”", "„": "“”", "«": "»", "»": "«", "‘": "’"}
 _CLOSING = frozenset("".join(_PAIRS.values()))
 _MARKS = re.compile(rf"[\"'{re.escape(''.join({*_PAIRS, *_CLOSING}))}]")
@@ -282,9 +287,9 @@ def twin_and_starts(line: str) -> tuple[str, set[int]]:
     """
     markers, items = _markers(line)
     twin = _replaced(line, {index: "X" for span in (*markers, *items) for index in range(*span)})
-    twin = _CITED.sub(",", _EMOTICON.sub(lambda match: "x" * len(match[0]), twin))
+    twin = _BEFORE_DIGIT.sub(r"\1X", _CITED.sub(",", _EMOTICON.sub(lambda match: "x" * len(match[0]), twin)))
     if _RARE.search(twin):
-        twin = _OTHER_STOP.sub(lambda match: "፡።"[-len(match[0]) :], twin)
+        twin = _PIPE.sub("।", _OTHER_STOP.sub(lambda match: "፡።"[-len(match[0]) :], twin))
         twin = _REVERSED.sub(r"“\1”", _DOUBLED.sub(r"“X\1” ", twin))
         twin = _TITLE.sub(lambda match: re.sub("[。！？!?…]", "，", match[0]), twin)
     # an opening mark begins a sentence, and a closing one ends it; after a slash, abbreviations are read as such

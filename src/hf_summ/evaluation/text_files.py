@@ -333,8 +333,11 @@ def _column(columns: list[str], texts: str, name: str | None, where: str, blank:
     """The column `name` of the texts, or the usual one, which is none of the blank ones."""
     if texts == "predictions":
         return prediction_column(columns, name, where, blank)
-    hint = f"with `{_SETTINGS[texts]}`"
-    return choose_column(columns, name, _USUAL_COLUMNS[texts], where, hint, blank=blank)
+    usual = _USUAL_COLUMNS[texts]
+    if texts == "references" and {"article", "article_text"} & {*columns}:
+        # an article's abstract is its summary, also beside a column of labels for extraction
+        usual += ("abstract", "abstract_text")
+    return choose_column(columns, name, usual, where, f"with `{_SETTINGS[texts]}`", blank=blank)
 
 
 def _rows(path: Path, texts: str, data_format: str | None) -> Rows | Iterator[tuple[str, str]]:

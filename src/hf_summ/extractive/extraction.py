@@ -32,6 +32,8 @@ _DAMPING = 0.85
 MOST_SENTENCES = 10_000
 # PageRank ends when a step changes the ranks of all sentences by this much on average
 _TOLERANCE = 1e-9
+# number of characters of a sentence that few writers reach
+_LONG_SENTENCE = 300
 
 
 def greedy_oracle(
@@ -227,7 +229,8 @@ def extract_sentences(
         ImportError: the method or the splitter needs the extra `extractive`, which is not installed.
 
     Warns:
-        UserWarning: some documents have no words and get no summary; or the lines of some are read as wrapped.
+        UserWarning: some documents have no words and get no summary; most are one long sentence; or the lines of some
+            are read as wrapped.
     """
     chosen = _choose(documents, method, sentences, references, measure, language, splitter, words, lines)
     return [indices for *_, indices in chosen]
@@ -264,12 +267,13 @@ def _choose(
             raise ValueError('`method="oracle"` needs `references`, one per document')
         check_lengths(references=references, documents=documents)
         check_texts("references", references)
-    wordless = []
+    wordless, unmarked = [], 0
     pairs = zip(sets, numbers, strict=True)
     for row, (texts, number) in enumerate(progress_bar(pairs, method, len(documents))):
         joined = [joined_lines(text, lines) for text in texts]
         own = [split_sentences(text, language, splitter, lines) for text in joined]
         flat = [sentence for of_text in own for sentence in of_text]
+        unmarked += len(flat) == 1 and len(flat[0]) >= _LONG_SENTENCE
         words = [split_words(sentence, language) for sentence in flat]
         limit = number if room is None else None
         costs = [1] * len(words) if room is None else [max(len(sentence), 1) for sentence in words]
@@ -294,6 +298,9 @@ def _choose(
             yield joined, flat, _at_an_end(method, own, words, limit, room)
     if documents:
         warn_of_wordless(wordless, "documents", len(documents), "get no summary", language, stacklevel=5)
+    if unmarked * 2 > len(sets):
+        hint = "put each sentence in a line of its own, as Thai and transcripts of speech have no marks"
+        warnings.warn(f"{unmarked} of {len(sets)} documents are one long sentence: {hint}", stacklevel=4)
     if lines == "auto" and (wrapped := [row for row, texts in enumerate(sets) if any(map(is_wrapped, texts))]):
         warnings.warn(wrapped_note(len(wrapped), len(sets), "documents"), stacklevel=4)
 

@@ -18,6 +18,9 @@ FINITE = sys.float_info.max
 RUNTIME_FILE = "runtime.json"
 # embeddings of padded checkpoints have a few more rows than the tokenizer has tokens
 PADDING_ROWS = 127
+# values of `truncation`, as in transformers' tokenizers
+_NO_TRUNCATION = "do_not_truncate"
+_STRATEGIES = ("only_first", "only_second", "longest_first", _NO_TRUNCATION)
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,14 @@ def check_list(name: str, values: Any) -> None:
 def is_list(value: Any) -> bool:
     """Whether a value is a list, array, column or the like: iterable, with a length, and not a string or mapping."""
     return isinstance(value, Sized) and isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
+
+
+def truncates(truncation: bool | str | None) -> bool:
+    """Whether to truncate, from a `truncation` value of transformers' tokenizers."""
+    # transformers' enumeration is one of texts
+    if not isinstance(truncation, bool | None) and truncation not in _STRATEGIES:
+        raise ValueError(f"`truncation` is {truncation!r:.80}, but must be a bool or one of {', '.join(_STRATEGIES)}")
+    return truncation not in (False, None, _NO_TRUNCATION)
 
 
 def check_texts(name: str, texts: Any) -> None:

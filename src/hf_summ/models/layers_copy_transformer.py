@@ -10,7 +10,7 @@ from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from .layers_transformer import MultiHeadAttention, is_symbolic, needs_plain_operations
-from .pretrained_parts import longest_input
+from .pretrained_parts import longest_input, own_positions
 
 # windows per batch of BERT: enough to keep it busy, few enough to bound the memory of a long document
 _WINDOWS = 8
@@ -199,7 +199,8 @@ class BertWindows(nn.Module):
         # the replicas of `DataParallel` list no parameters
         is_trained = [parameter.requires_grad for parameter in self.bert.parameters()] or [True]
         with torch.set_grad_enabled(torch.is_grad_enabled() and any(is_trained)):
-            output = self.bert(input_ids, attention_mask=attention_mask, output_hidden_states=True, return_dict=True)
+            settings = {"output_hidden_states": True, "return_dict": True, **own_positions(self.bert, input_ids)}
+            output = self.bert(input_ids, attention_mask=attention_mask, **settings)
             # a containing model that records hidden states also hooks BERT's layers: transformers then records each
             # layer several times
             times = len(output.hidden_states) // self.bert.config.num_hidden_layers

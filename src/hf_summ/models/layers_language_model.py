@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from transformers import LogitsProcessor
 
-from .pretrained_parts import longest_input
+from .pretrained_parts import longest_input, own_positions
 
 # maximum tokens and rows in a batch of drafts: these bound the model's states and the scores over its vocabulary
 _TOKENS_AT_ONCE = 8192
@@ -159,7 +159,8 @@ def _scores_at(masked_lm: nn.Module, input_ids, attention_mask, positions: torch
     # the memory
     hook = masked_lm.base_model.register_forward_hook(select_positions)
     try:
-        return masked_lm(input_ids=input_ids, attention_mask=attention_mask).logits[:, 0]
+        settings = own_positions(masked_lm, input_ids)
+        return masked_lm(input_ids=input_ids, attention_mask=attention_mask, **settings).logits[:, 0]
     finally:
         hook.remove()
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Siz
 from dataclasses import dataclass, field
 from typing import Any
 
-from .checks import check_integer, check_texts, is_list, source_positions, target_positions
+from .checks import check_integer, check_texts, is_list, source_positions, target_positions, truncates
 from .pipeline_long_documents import (
     SHORTENERS,
     TRUNCATE,
@@ -40,9 +40,6 @@ _HINT = "; set `long_documents` to 'windows' to read all of it, or to 'extract' 
 EXTRACTION = ("extract_share", "extract_tokens", "extract_idf", "next_sentence_model")
 # what may be given beside a document -> the model's input that it becomes, and its name
 SOURCES = {"phrases": ("phrase_starts", "key phrases"), "word_tags": ("tag_ids", "word tags")}
-# values of `truncation`, as in transformers' tokenizers
-_NO_TRUNCATION = "do_not_truncate"
-_STRATEGIES = ("only_first", "only_second", "longest_first", _NO_TRUNCATION)
 
 
 @dataclass(frozen=True)
@@ -189,7 +186,7 @@ class DocumentSummarizer:
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         """The settings of a call for `read`, the search and `to_records`."""
         # `framework` is of transformers 4; now all models are of PyTorch
-        truncation = None if truncation is None else _truncates(truncation)
+        truncation = None if truncation is None else truncates(truncation)
         preprocess = {"truncation": truncation, "return_details": return_details, "source_prefix": source_prefix}
         if stop_sequence is not None:
             stops = [stop_sequence] if isinstance(stop_sequence, str) else stop_sequence
@@ -430,14 +427,6 @@ def clear_aliases(settings: dict[str, Any]) -> dict[str, Any]:
     """For each limit that is set under one name, unset its other name, so that the checkpoint's value does not win."""
     aliases = {alias: name for pair in _LIMITS for name, alias in (pair, pair[::-1])}
     return {**{alias: None for alias, name in aliases.items() if settings.get(name) is not None}, **settings}
-
-
-def _truncates(truncation) -> bool:
-    """Whether to truncate, from a `truncation` value of transformers' tokenizers."""
-    # transformers' enumeration is one of texts
-    if not isinstance(truncation, bool) and truncation not in _STRATEGIES:
-        raise ValueError(f"`truncation` is {truncation!r:.80}, but must be a bool or one of {', '.join(_STRATEGIES)}")
-    return truncation not in (False, _NO_TRUNCATION)
 
 
 def _check_document(document: Any) -> None:

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, PreTrainedConfig
 
 if TYPE_CHECKING:
-    # not imported at run time, as it imports torch, which configurations do not need
+    # not imported at run time, as configurations do not need torch
+    import torch
     from transformers import PreTrainedModel
 
 
@@ -61,6 +62,22 @@ def longest_input(model: "PreTrainedModel") -> int | None:
     padding = getattr(embeddings, "padding_idx", None)
     # RoBERTa's positions start after its padding index
     return positions if padding is None else positions - padding - 1
+
+
+def own_positions(bert: "PreTrainedModel", input_ids: "torch.Tensor") -> dict[str, "torch.Tensor"]:
+    """`position_ids` (1, S) for ids (B, S) and a BERT that keeps them in a buffer; empty for any other.
+
+    PyTorch's `AveragedModel(use_buffers=True)` rounds averaged integers down, and so changes the buffer.
+    """
+    import torch
+
+    embeddings = getattr(bert.base_model, "embeddings", None)
+    table = getattr(embeddings, "position_embeddings", None)
+    # RoBERTa counts positions from the ids, and other models have no learned ones
+    if table is None or table.padding_idx is not None or not hasattr(embeddings, "position_ids"):
+        return {}
+    first = table.num_embeddings - bert.config.max_position_embeddings
+    return {"position_ids": torch.arange(first, first + input_ids.shape[1], device=input_ids.device)[None]}
 
 
 def _unreadable(key: str, name: str, error: Exception) -> ValueError:

@@ -7,7 +7,7 @@ from typing import Any
 
 from transformers import BatchFeature, PreTrainedTokenizerFast, ProcessorMixin
 
-from .checks import class_to_save
+from .checks import class_to_save, truncates
 from .losses import IGNORED_LABEL
 from .text_processing_base import LENGTHS, TextProcessor, check_lengths
 
@@ -79,7 +79,7 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
         self,
         text: str | Sequence[str] | Sequence[Sequence[str]] | None = None,
         text_target: str | Sequence[str] | None = None,
-        truncation: bool = True,
+        truncation: bool | str = True,
         max_length: int | None = None,
         max_target_length: int | None = None,
         padding: bool | str | None = None,
@@ -96,8 +96,10 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
                 documents in an example are skipped. If the documents are too long together, each keeps an equal
                 share; the others divide what short ones do not use.
             text_target: one or several summaries, converted to `labels`.
-            truncation: whether to truncate documents to `max_length` and summaries to `max_target_length`.
-            max_length, max_target_length: lengths in subwords; by default the processor's.
+            truncation: whether to truncate documents to `max_length` and summaries to `max_target_length`; or a
+                strategy of tokenizers, such as `do_not_truncate`.
+            max_length, max_target_length: lengths in subwords; by default the processor's. Without `text`, either is
+                the length of summaries.
             padding: as in `pad`; by default rows are padded if tensors are requested.
             pad_to_multiple_of: lengths are rounded up to a multiple of this number.
             return_tensors: `pt`, or None for lists (flat ones for a single text).
@@ -137,7 +139,9 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
             features = super().__call__(text, truncation, max_length, True, show_progress, **source)
             lengths = {name: features.pop(name) for name in LENGTHS}
         if text_target is not None:
-            length = (max_target_length or self.max_target_length) if truncation else None
+            # of summaries alone, `max_length` is theirs, as in calls of tokenizers
+            given = max_target_length or (max_length if text is None else None)
+            length = (given or self.max_target_length) if truncates(truncation) else None
             labels = self._tokenize(self._texts(text_target, "text_target"))["input_ids"]
             # models take several rows for one document's beams
             if features and (documents := len(features["input_ids"])) != len(labels):

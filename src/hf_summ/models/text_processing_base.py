@@ -5,7 +5,7 @@ from typing import Any
 from unicodedata import normalize
 from zlib import crc32
 
-from .checks import check_integer, check_texts, check_tokenizer, is_list
+from .checks import check_integer, check_texts, check_tokenizer, is_list, truncates
 from .text_documents import WASHINGS, JoinedRow, join, readable, tokenize, washed
 from .text_words import FIRST_POINTER, decode_pointed, pointed_words, word_marks
 
@@ -92,7 +92,7 @@ class TextProcessor:
     def __call__(
         self,
         text: str | Sequence[str] | Sequence[Sequence[str]],
-        truncation: bool = True,
+        truncation: bool | str = True,
         max_length: int | None = None,
         return_lengths: bool = False,
         show_progress: bool = False,
@@ -100,7 +100,7 @@ class TextProcessor:
     ) -> dict[str, list]:
         """Convert documents to rows of model inputs, not padded; see `SummarizationProcessor`."""
         check_lengths(max_length=max_length)
-        length = (max_length or self.max_source_length) if truncation else None
+        length = (max_length or self.max_source_length) if truncates(truncation) else None
         features = self.source_features(self._examples(text), length, show_progress, **source)
         return {name: rows for name, rows in features.items() if return_lengths or name not in LENGTHS}
 
