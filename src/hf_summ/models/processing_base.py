@@ -96,8 +96,7 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
                 documents in an example are skipped. If the documents are too long together, each keeps an equal
                 share; the others divide what short ones do not use.
             text_target: one or several summaries, converted to `labels`.
-            truncation: whether to truncate documents to `max_length` and summaries to `max_target_length`; or a
-                strategy of tokenizers, such as `do_not_truncate`.
+            truncation: whether to truncate to the lengths, or a strategy of tokenizers, such as `do_not_truncate`.
             max_length, max_target_length: lengths in subwords; by default the processor's. Without `text`, either is
                 the length of summaries.
             padding: as in `pad`; by default rows are padded if tensors are requested.
@@ -140,8 +139,8 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
             lengths = {name: features.pop(name) for name in LENGTHS}
         if text_target is not None:
             # of summaries alone, `max_length` is theirs, as in calls of tokenizers
-            given = max_target_length or (max_length if text is None else None)
-            length = (given or self.max_target_length) if truncates(truncation) else None
+            of_summaries = max_target_length or (max_length if text is None else None) or self.max_target_length
+            length = of_summaries if truncates(truncation) else None
             labels = self._tokenize(self._texts(text_target, "text_target"))["input_ids"]
             # models take several rows for one document's beams
             if features and (documents := len(features["input_ids"])) != len(labels):
