@@ -82,6 +82,10 @@ def test_summaries_alone_are_truncated_to_the_length_of_the_call(tiny_tokenizer,
     labels = processor(text_target=SENTENCES[:2], max_length=6, truncation=True)["labels"]
     assert labels == processor(SENTENCES[:2], text_target=SENTENCES[:2], max_target_length=6)["labels"]
     assert [len(row) for row in labels] == [6, 6]
+    # with --pad_to_max_length, all batches have one shape
+    padded = processor(text_target=SENTENCES[:2], max_length=40, truncation=True, padding="max_length")["labels"]
+    assert [len(row) for row in padded] == [40, 40]
+    assert [[id for id in row if id >= 0] for row in padded] == processor(text_target=SENTENCES[:2])["labels"]
     # a name of transformers' tokenizers
     whole = processor(SENTENCES[:1], text_target=SENTENCES[:1], max_length=6, truncation="do_not_truncate")
     assert whole["labels"] == processor(text_target=SENTENCES[:1])["labels"]

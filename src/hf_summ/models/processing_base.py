@@ -99,7 +99,7 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
             truncation: whether to truncate to the lengths, or a strategy of tokenizers, such as `do_not_truncate`.
             max_length, max_target_length: lengths in subwords; by default the processor's. Without `text`, either is
                 the length of summaries.
-            padding: as in `pad`; by default rows are padded if tensors are requested.
+            padding: as in `pad`; by default rows are padded if tensors are requested. `max_length` also pads summaries.
             pad_to_multiple_of: lengths are rounded up to a multiple of this number.
             return_tensors: `pt`, or None for lists (flat ones for a single text).
             return_lengths: whether to add three fields: `lengths`, the number of ids of each example before truncation;
@@ -139,13 +139,12 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
             lengths = {name: features.pop(name) for name in LENGTHS}
         if text_target is not None:
             # of summaries alone, `max_length` is theirs, as in calls of tokenizers
-            of_summaries = max_target_length or (max_length if text is None else None) or self.max_target_length
-            length = of_summaries if truncates(truncation) else None
-            labels = self._tokenize(self._texts(text_target, "text_target"))["input_ids"]
+            length = max_target_length or (max_length if text is None else None) or self.max_target_length
+            labels = self._labels(text_target, length, truncates(truncation), padding == "max_length")
             # models take several rows for one document's beams
             if features and (documents := len(features["input_ids"])) != len(labels):
                 raise ValueError(f"{documents} documents but {len(labels)} summaries: each needs its counterpart")
-            features["labels"] = [self._end(row, length) for row in labels]
+            features["labels"] = labels
         single = isinstance(text if text is not None else text_target, str)
         if padding or (padding is None and return_tensors is not None):
             fixed = (max_length or self.max_source_length) if padding == "max_length" else None
@@ -156,6 +155,12 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
         if single and return_tensors is None:
             features, lengths = ({name: rows[0] for name, rows in fields.items()} for fields in (features, lengths))
         return BatchFeature({**BatchFeature(features, tensor_type=return_tensors), **lengths})
+
+    def _labels(self, summaries: str | Sequence[str], length: int, cut: bool, fill: bool) -> list[list[int]]:
+        """The ids of one or several summaries, cut or filled up to a length."""
+        rows = self._tokenize(self._texts(summaries, "text_target"))["input_ids"]
+        rows = [self._end(row, length if cut else None) for row in rows]
+        return [row + [IGNORED_LABEL] * (length - len(row)) for row in rows] if fill else rows
 
     def pad(
         self, features, padding=True, max_length=None, pad_to_multiple_of=None, return_tensors="pt", **kwargs
