@@ -282,8 +282,6 @@ _TABLE = (
 )
 MEASURES: Mapping[str, Measure] = {measure.name: measure for measure in _TABLE}
 """The table: name -> measure."""
-# those that need neither a model nor an optional library
-SELF_CONTAINED = ("rouge", "novelty", "support")
 # scores for which lower is better, with those of the model's losses
 FALLING = ("nll", "perplexity", *(score for measure in _TABLE for score in measure.falling))
 _TITLES = {score: title for measure in _TABLE for score, title in measure.titles.items()}

@@ -1,9 +1,9 @@
 """A Seq2SeqTrainer for summarization: token batches, the papers' optimizers, loss components, and saving."""
 
-import functools
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +73,7 @@ class SummarizationTrainer(RowwiseTrainer):
 
     def __init__(self, model: PreTrainedModel, args: SummarizationTrainingArguments, **kwargs):
         if not takes(model, "num_items_in_batch"):
-            loss = functools.partial(_token_loss, smoothing=args.label_smoothing_factor)
-            kwargs.setdefault("compute_loss_func", loss)
+            kwargs.setdefault("compute_loss_func", partial(_token_loss, smoothing=args.label_smoothing_factor))
         if isinstance(kwargs.get("train_dataset"), datasets.IterableDataset):
             # each process reads the whole stream and keeps its share; otherwise accelerate would read it in one process
             # and divide its batches, which fails if they differ in length
@@ -434,10 +433,9 @@ def make_trainer(
         eval_dataset=prepared.get("validation"),
         data_collator=collator,
         processing_class=processor,
-        compute_metrics=scorer
-        and functools.partial(score, processor=processor, scorer=scorer, prefix=data.source_prefix),
+        compute_metrics=scorer and partial(score, processor=processor, scorer=scorer, prefix=data.source_prefix),
     )
-    trainer.reward = functools.partial(rouge_rewards, language=data.language)
+    trainer.reward = partial(rouge_rewards, language=data.language)
     if asks_for_fsdp(training) and not trainer.is_fsdp_enabled:
         logger.warning("FSDP is off, because accelerate shards over GPUs only: each process has the whole model")
     return trainer

@@ -16,7 +16,7 @@ from hf_summ.common.records import to_json
 from hf_summ.data import lead
 from hf_summ.data.columns import has_references, reference_texts, source_column
 from hf_summ.data.languages import language_code
-from hf_summ.evaluation.measures import MEASURES, SELF_CONTAINED, RougeMode, Settings, Several, check_metrics
+from hf_summ.evaluation.measures import MEASURES, RougeMode, Settings, Several, check_metrics
 from hf_summ.evaluation.significance import Scored, rounded
 from hf_summ.evaluation.text_files import tag_pattern, without_tags
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
@@ -59,9 +59,8 @@ class Scorer:
         self.columns = [measure.columns or measure.scores(rouge_mode) for measure in self.measures]
         self._last: tuple[Any, dict[str, Scored]] | None = None
         for measure in self.measures:
-            if measure.name not in SELF_CONTAINED or rouge_tokenizer is not None:
-                # likewise a missing library or model
-                measure.compute(["a"], ["a"], self.settings)
+            # likewise a missing library or model
+            measure.compute(["a"], ["a"], self.settings)
 
     def scored(
         self,
