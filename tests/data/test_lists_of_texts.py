@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from hf_summ.data import split_sentences
+from hf_summ.data import loading, split_sentences
 from hf_summ.data.lists import Lists
 from tests.data.files import ROWS, json_lines, write
 from tests.shared_data import SHARED_DATA, reads_shared_data
@@ -35,6 +35,14 @@ def load_rows(load, named, tmp_path):
 
 
 WAYS = pytest.mark.parametrize("way", ["jsonl", "json", "name"])
+
+
+def test_sentences_of_a_list_are_joined_as_their_script_joins_them(load_rows):
+    rows = [{"document": ["他来了。", "她走了！", "2019年呢", "好。", "It ended. ", "Yes."], "summary": "s", "id": 1}]
+    assert load_rows("jsonl", rows)[0]["document"] == "他来了。她走了！2019年呢\n好。It ended. Yes."
+    assert split_sentences("他来了。她走了！2019年呢\n好。It ended. Yes.", "zh") == [
+        text.strip() for text in rows[0]["document"]
+    ]
 
 
 # documents
@@ -182,6 +190,14 @@ def test_lists_are_no_texts_to_the_cache(load, tmp_path):
     assert load(train_file=file)["train"]["document"][:] == ["d"]
     assert load(train_file=file, text_column="documents")["train"]["document"][:] == ["x"]
     assert load(train_file=file)["train"]["document"][:] == ["d"]
+
+
+def test_other_code_does_not_use_the_cache(load, tmp_path, monkeypatch):
+    file = write(tmp_path / "rows.jsonl", json_lines([{"document": ["A b.", "C d."], "summary": "s"}]))
+    assert load(train_file=file)["train"]["document"][:] == ["A b. C d."]
+    monkeypatch.setattr(loading, "hash_of_code", lambda files: "another")
+    monkeypatch.setattr(loading, "joined_sentences", "|".join)
+    assert load(train_file=file)["train"]["document"][:] == ["A b.|C d."]
 
 
 # real sets

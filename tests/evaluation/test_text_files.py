@@ -72,6 +72,18 @@ def test_an_abstract_is_no_reference_unless_it_is_named(write):
         read_references(write("a.txt", "b"), "gist")
 
 
+def test_hypotheses_beside_references(write):
+    file = write("a.csv", "document_id,hyp,ref\n1,a,b\n")
+    assert (read_predictions(file).texts(), read_references(file).texts()) == (["a"], ["b"])
+
+
+def test_a_pattern_is_the_rows_of_all_files(write):
+    for number in (2, 1):
+        write(f"test-{number}.jsonl", [{"summary": str(number)}])
+    assert read_references("test-*.jsonl").texts() == ["1", "2"]
+    assert read_references("test-*1.jsonl").texts() == ["1"]
+
+
 def test_parquet(write):
     pq.write_table(pa.table({"id": [1, 2], "prediction": ["a", None], "references": [["b", "c"], ["d"]]}), "a.parquet")
     predictions, references = read_predictions("a.parquet"), read_references("a.parquet")
@@ -118,7 +130,7 @@ def test_folders_and_missing_files_are_named(write, tmp_path, read):
             read(name)
 
 
-@pytest.mark.parametrize("value", [[], ["a", None], [3]])
+@pytest.mark.parametrize("value", [[], [3]])
 def test_lists_that_are_no_references_are_an_error(write, value):
     with pytest.raises(ValueError, match="'references' must be text, but is "):
         read_references(write("a.jsonl", [{"references": value}]))

@@ -141,6 +141,8 @@ def test_columns_of_ids_may_have_other_names(run):
         # py-pdf/pypdf#2046, jsvine/pdfplumber#598, yfedoseev/pdf_oxide#1412
         ("The oﬃce of the bridge opened.", "ﬃ"),
         ("A bridge was op\xadened.", "U+00AD"),
+        # UniversalDependencies/docs#1010
+        ("A bridge was op\u200bened.", "U+200B"),
         ("Here is a summary of the text: A bridge opened", "Here is a summary of the text:"),
         ("**Résumé :** Un pont", "**Résumé :"),
         ("## Summary - A bridge opened", "## Summary"),
@@ -246,6 +248,45 @@ def test_references_in_several_files_and_columns(run):
         output, notes, _ = run(f"evaluate --predictions {texts} {options}", **files)
         assert json.loads(output)["rouge"]["rouge1"]["predictions"]["fmeasure"] == 100
         assert "1 of 1 pairs have several references" in notes
+
+
+# mjpost/sacrebleu#130, WebNLG/GenerationEval#7: line-aligned files and columns have blanks where a row has fewer
+@pytest.mark.parametrize(
+    "texts", ["p.txt --references r0.txt r1.txt", "p.txt --references r1.txt r0.txt", "c.csv", "l.jsonl"]
+)
+def test_blank_references_beside_others_are_none(run, texts):
+    files = {
+        "p_txt": "A mill burned.\nIt rained.",
+        "r0_txt": "A mill burned.\nIt rained.",
+        "r1_txt": "Fire.\n \n",
+        "c_csv": "prediction,ref0,ref1\nA mill burned.,A mill burned.,Fire.\nIt rained.,It rained.,\n",
+        "l_jsonl": [
+            {"prediction": "A mill burned.", "references": ["Fire.", "A mill burned."]},
+            {"prediction": "It rained.", "references": [None, "It rained.", ""]},
+        ],
+    }
+    options = "--metrics bleu --rouge_types rouge1 --format json"
+    for several in ("pooled", "mean"):
+        output, notes, _ = run(f"evaluate --predictions {texts} --several {several} {options}", **files)
+        report = json.loads(output)
+        assert report["rouge"]["rouge1"]["predictions"]["precision"] == (50 + 100) / 2
+        assert report["measures"]["bleu"]["predictions"]["mean"] == 100
+        assert "1 of 2 pairs have several references" in notes
+
+
+# sacrebleu's `--num-refs`: references in one line, as other columns in lines without a header, were words of one text
+def test_tabs_in_lines_are_noted(run):
+    files = {"p_txt": "A mill burned.\nIt rained.", "r_txt": "A mill burned.\tA fire.\nIt rained.\t"}
+    _, notes, _ = run("evaluate --predictions p.txt --references r.txt", **files)
+    assert "r.txt: 1 of 2 lines have tabs" in notes
+    assert "p.txt: " not in notes
+
+
+# kmfoda/booksum: the summary is in one column, and an object with it in another
+def test_references_are_the_summaries_of_training(run):
+    rows = [{"chapter": "A", "summary": '{"name": "One", "summary": ["A mill"]}', "summary_text": "A mill burned."}]
+    output, notes, _ = run("evaluate --predictions p.txt --references b.jsonl", p_txt="A mill", b_jsonl=rows)
+    assert "b.jsonl: references from 'summary_text'" in notes
 
 
 def test_wrapped_lines_are_noted(run):

@@ -44,5 +44,11 @@ def test_a_second_dot_is_no_letter_in_other_languages():
     assert split_words("İstanbul IJssel", "nl") == ["istanbul", "ijssel"]
 
 
+def test_armenian_questions_and_hebrew_acronyms_have_a_mark_within_the_word():
+    # Unicode's UAX #29, which divides no words there
+    assert split_words("Ո՞ւր է, իհա՛րկե՜։", "hy") == ["ուր", "է", "իհարկե"]
+    assert split_words('צה"ל, "צה״ל"', "he") == ["צהל", "צהל"]
+
+
 def test_forms_that_scorers_tell_apart():
     assert split_words("Straße ２０１９ كتـــاب", "de") == ["straße", "２０１９", "كتـــاب"]

@@ -29,7 +29,8 @@ SUMMARY_COLUMNS = (
 # of a file that need not have documents, in which an abstract may be the document
 REFERENCE_COLUMNS = (
     *("references", "reference", "summary", "summaries", "highlights", "target", "tldr", "headline", "subject_line"),
-    *("tgt", "title", "gold", "ground_truth", "label", "labels"),
+    *("summary_text", "recap", "headlines", "tl;dr", "ref", "refs", "tgt", "title", "gold", "ground_truth"),
+    *("label", "labels"),
 )
 # of predictions; the first that contains one of the beginnings below comes before `summary`
 PREDICTION_COLUMNS = (

@@ -116,4 +116,8 @@ def _parts(text: str) -> list[str]:
 def joined_sentences(members: Sequence[str | None]) -> str:
     """The text of a list of sentences, which tags end too; a line end follows a sentence without a stop."""
     sentences = [text for member in members if member for text in _parts(member)]
-    return "".join(f"{text} " if _ENDS.search(text) else f"{text}\n" for text in sentences).rstrip()
+    # Chinese and Japanese have no space between sentences
+    return "".join(
+        text if text.endswith(("。", "！", "？")) else f"{text} " if _ENDS.search(text) else f"{text}\n"
+        for text in sentences
+    ).rstrip()

@@ -199,11 +199,11 @@ class Survey:
 
     def __init__(self, corpus: Corpus, split: str, cache_dir: str | None):
         self._corpus, self._split, self._name, self._paths = corpus, split, corpus.files[split], corpus.paths(split)
-        # before they are read: a file that changes afterwards is converted again
-        self._files = tuple((str(path.resolve()), content_hash(path)) for path in self._paths)
-        self._is_stream = bool(corpus.streaming) and split == "train"
         code = hash_of_code(map(str, Path(__file__).parent.glob("*.py")))
-        state = json.dumps([corpus.only([split]).given(), self._files, code], default=str)
+        # before they are read: a file that changes afterwards is converted again, as all are by other code
+        self._files = tuple((str(path.resolve()), content_hash(path) + code) for path in self._paths)
+        self._is_stream = bool(corpus.streaming) and split == "train"
+        state = json.dumps([corpus.only([split]).given(), self._files], default=str)
         record = cache_folder(cache_dir) / f"{hashlib.sha256(state.encode()).hexdigest()[:32]}.json"
         if record.exists() and not self._is_stream:
             self._findings = json.loads(record.read_text(encoding="utf-8"))

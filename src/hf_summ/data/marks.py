@@ -37,6 +37,11 @@ _MARKS = {
     "Ã©": ("ÂÃâ", r"[ÂÃ][\x80-\xbf]|â€", "UTF-8 that was read in another encoding: iconv -f utf-8 -t cp1252"),
     "ﬁ": ("ﬀﬁﬂﬃﬄ", "[ﬀ-ﬄ]", "a ligature of a PDF file, which divides words: sed 's/ﬁ/fi/g; s/ﬂ/fl/g; s/ﬀ/ff/g'"),
     "U+00AD": ("\xad", "\xad", "a soft hyphen, which divides words: remove it"),
+    "U+200B": (
+        "\u200b\u2060\ufeff",
+        r"(?i)(?<=[a-zß-ÿа-яё])[\u200b\u2060\ufeff](?=[a-zß-ÿа-яё])",
+        "a space without width, which divides words: remove it",
+    ),
     "\ufffd": ("\ufffd", "\ufffd", "a letter that was lost in another encoding: convert the files again"),
     "**": (
         "*#",

@@ -17,11 +17,13 @@ NEAR = 100
 _LEAST_WIDTH, _MOST_WIDTH, _FULL_SHARE = 20, 160, 0.75
 # marks that end sentences: Amharic is often typed with two separators of words for its own; the latter ones are of
 # scripts without spaces
-UNSPACED_STOPS = "。！？។៕။"
+UNSPACED_STOPS = "。！？។៕။།༎"
 STOP = f"(?:[.!?।॥؟۔։።፧{UNSPACED_STOPS}]|፡፡)"
 # marks of direction and others that are not shown, which at the edges of words hide abbreviations
 INVISIBLE = "\u061c\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff"
 AT_EDGES = re.compile(rf"[{INVISIBLE}](?:(?<![^\s{INVISIBLE}].)|(?![^\s{INVISIBLE}]))")
+# the mark of Hebrew acronyms, which is no quotation mark
+ACRONYM = re.compile('"(?<=[א-ת].)(?=[א-ת])')
 _STOP = re.compile(rf"""(?:{STOP}|[…:;])[\s"'”’»)\]]*$""")
 _FIRST_WORD = re.compile(rf"\s*(?:[{IDEOGRAPHS}{RUNNING}]{{1,2}}|\S+)")
 _UNSPACED = f"{IDEOGRAPHS}\u3001-\u303f\uff01-\uff65"
@@ -49,8 +51,8 @@ _BULLET = re.compile(r"[•‣◦▪●⁃](?<=\S\s.)\s?(?=[^\W\d_]|\d{1,2}\.\s)
 _EMOTICON = re.compile(r"[:;=8](?<!\w.)[-'^]?[()\[\]](?!\w)")
 # a stop before a bracketed citation, after which the sentence continues
 _CITED = re.compile(r"\.(?:(?<=\bet al\.)(?=\s[\[(])|(?=\s\[[^\]\[]{1,40}\](?:\s+[a-z]|[.,;:)])))")
-# stops that the library lacks, and "and so on" in Khmer, after which the sentence continues
-_OTHER_STOP = re.compile("፡፡|[។៕](?!ល។)(?<!។ល។)")
+# stops that the library lacks, of which Tibetan may have two; "and so on" in Khmer, after which the sentence continues
+_OTHER_STOP = re.compile(r"፡፡|[។៕](?!ល។)(?<!។ល។)|[།༎](?!\s*[།༎])")
 # a danda as keyboards of English have it; the mark between the parts of a headline has a space before it
 _PIPE = re.compile(r"\|(?<=[\u0900-\u0d7f]\|)(?!\S)")
 # a stop without space before a number or a small letter, which the library reads as parts of a word; between digits,
@@ -62,7 +64,7 @@ _REVERSED = re.compile(r"’(?<!\S.)(?=\S)([^‘’]*+)‘(?!\w)")
 # the title of a work, which may have stops
 _TITLE = re.compile(r"《[^《》]{1,60}》")
 # what the patterns from `_OTHER_STOP` on begin with
-_RARE = re.compile("[፡។៕‘’《|]")
+_RARE = re.compile("[፡។៕།༎‘’《|]")
 _PAIRS = {"(": ")", "[": "]", "（": "）", "「": "」", "『": "』", "“": "”", "„": "“”", "«": "»", "»": "«", "‘": "’"}
 _CLOSING = frozenset("".join(_PAIRS.values()))
 _MARKS = re.compile(rf"[\"'{re.escape(''.join({*_PAIRS, *_CLOSING}))}]")
@@ -74,16 +76,17 @@ _INNER_STOP = re.compile(r"""[.!?][”"’')\]]*\s""")
 _TITLES = {
     "bg": "ул гр бул проф стр бр",
     "bn": "ড ডা ডঃ মো প্রফ",
-    "ca": "sr sra dr dra prof st av núm pàg",
-    "cs": "dr ing mgr bc mudr judr phdr rndr prof doc p č sv tzv např str plk mjr kpt npor",
+    "ca": "sr sra dr dra prof st av núm pàg hble ma",
+    "cs": "dr ing mgr bc mudr judr phdr rndr prof doc p č sv tzv např str plk mjr kpt npor čl odst roč okr příl",
     "da": "dr hr fr prof nr kap kl mio mrd",
     "de": "dr prof hr fr frl nr abb bd kap abs art st str ing dipl mag bzw ca vgl sog geb evtl ggf inkl fa evang kath "
-    "hl abg bgm dres kfm ü",
+    "hl abg bgm dres kfm ü ziff aufl ausg gegr gest hrsg jhdt rdnr zzgl exkl insg mind bspw bes jew bgbl postf jährl "
+    "ungef beschl",
     "el": "κ δρ καθ σελ αρ κος εικ βλ",
     "en": "cf atty natl intl civ proc nat acad appl assn wm chas thos geo jos robt profs incl excl ft",
     "es": "sr sra srta sres dr dra d dña ud uds lic ing prof profa gral cnel sto sta av avda núm pág págs cap art "
-    "excmo excma aprox const univ dpto cía col arq ss pdte tte sgto mons",
-    "fi": "tri prof dr esim ks ns nro",
+    "excmo excma hble aprox const univ dpto cía col arq ss pdte tte sgto mons",
+    "fi": "tri prof dr esim ks ns nro synt puh krs vrt",
     "fr": "mm mme mmes mlle mlles dr drs pr prof me mgr st ste cf av apr env éd chap art bd boul cie cdt col gén lt "
     "sgt ing",
     "gu": "ડૉ ડો શ્રી",
@@ -91,7 +94,7 @@ _TITLES = {
     "hr": "dr prof br str ul",
     "hu": "dr prof id ifj özv kb ld vö",
     "id": "dr prof ir drs jl h hj kh tn ny hlm no pt cv ud rp dra bpk sdr",
-    "it": "sig sigg dott prof avv ing on sen gen col mons dr arch geom pag pagg art cap no cfr egr gent",
+    "it": "sig sigg dott prof avv ing on sen gen col mons dr arch geom pag pagg art cap cfr egr gent",
     "kn": "ಡಾ ಶ್ರೀ",
     "ml": "ഡോ ശ്രീ",
     "mr": "डॉ श्री प्रा",
@@ -102,36 +105,76 @@ _TITLES = {
     "ppłk kpt",
     "pt": "sr sra srta dr dra prof profa eng exmo exma av pág págs pag núm art cap sto sta aprox apto cia arq dep gov "
     "séc cel ten pe pres",
-    "ro": "dl dna dr prof sf str nr cca bl ap sec",
+    "ro": "dl dna dr prof sf str nr cca bl ap sec lg",
     "ru": "г ул д гл им проф акад ст стр рис т тов напр см табл св инж доц",
-    "sk": "dr ing mgr bc mudr judr phdr prof doc p č sv tzv napr str",
+    "sk": "dr ing mgr bc mudr judr phdr prof doc p č čl ods sv tzv napr str",
     "sr": "др проф г бр стр ул dr prof br str ul",
     "sv": "dr prof hr fr s:t nr kap kl frk",
     "sw": "dk bw",
     "ta": "திரு டாக்டர் திருமதி",
     "te": "డా డాక్టర్ శ్రీ",
     "tr": "dr prof doç yrd av sn alb gen öğr gör arş uzm müh cad sok mah",
-    "uk": "м вул ім проф акад ст стр рис напр див",
+    "uk": "м вул ім проф акад ст стр рис напр див ів арт мал",
     "vi": "tp ts gs pgs ths bs ls đh q p",
 }
+# in texts of other languages, too
+_ENGLISH_TITLES = frozenset("Mr Mrs Dr Prof St vs".split())
 _TITLES = {code: frozenset(titles.split()) for code, titles in _TITLES.items()}
 _TITLES |= {"nb": _TITLES["no"], "nn": _TITLES["no"]}
+# words that the library takes for abbreviations
+_NO_ABBREVIATIONS = {
+    "af": "kan op al",
+    "ca": "no No com cap sobre entre dir contra vol nos mar rep fil post",
+    "cs": "tu no nám pod slov",
+    "da": "med var da to din del ned par tv vær sort nat form nord sø",
+    "de": "mich ok",
+    "en": "me no may miss ill fed",
+    "es": "no No bien nos entre contra ante tras mar con un da super extra anti post",
+    "hr": "ga pa me no",
+    "hu": "nem",
+    "id": "ia kan yuk",
+    "is": "minn",
+    "it": "di la in le si con ma al ha se mi lo ci su ne fa me mai no No te vi via li va so ore sa re tv TV post sai "
+    "fin file top bar fi coi sia ad ed ai gia Usa USA UE EU ONU NATO Nato PD",
+    "lv": "no pa",
+    "nl": "dat al me pas best hand vol top ver app tom",
+    "no": "det med kan ut del ord jul eg",
+    "pt": "vi",
+    "ro": "la va ia alta loc ore sens gen",
+    "ru": "муж",
+    "sk": "tu no pod nám",
+    "sl": "pa med ga del res me no",
+    "sv": "det med kan ut hon sen del ord ont maj jul fy",
+    "tr": "sen kan ver",
+}
+# before a number, or a capital that is no numeral
+_WORD_END = r"""(?=\.["”“»)]*\s+["”“„«(¿¡]*(?![IVXLC]{2,}\b|[VX]\b)[A-ZÀ-ÞЀ-Я\d])"""
+_WORDS = {
+    code: re.compile(rf"(?<![\w.])(?:{words.replace(' ', '|')}){_WORD_END}")
+    for code, words in _NO_ABBREVIATIONS.items()
+}
+_WORDS |= {"nb": _WORDS["no"], "nn": _WORDS["no"], "bs": _WORDS["hr"], "ms": _WORDS["id"], "sh": _WORDS["hr"]}
 # before a number
 _NUMBERED = frozenset(
     "p pp pág págs pag pagg pàg s S str стр nr Nr no No núm n art Art fig Fig Figs FIGS Eq Eqs eq Sec Sect sec Ref "
     "Refs ref refs cap kap Kap vol Vol vols Bd kl d Def Thm Lem Prop Cor Alg Tab App Ch ch Chap chap Ex Ans Apt Rm "
     "Rte Supp lbs approx max ca cca aprox apto rozdz rys ust poz min al tab fl pkt lit Arts arts Secs secs jan janv "
-    "feb febr févr mrt mar apr avr jun jul juil aug sep sept okt oct nov dec dez déc".split()
+    "ver feb febr févr mrt mar apr avr jun jul juil aug sep sept okt oct nov dec dez déc".split()
 )
 # a number with a stop after these is an ordinal
 _ORDINAL = {
     "de": re.compile(
-        r"\b(?:[Dd](?:er|ie|as|em|en|es)|[Ii]m|[Aa]m|[Zz]u[mr]|[Vv]om|[Bb]eim|(?:ein|kein|sein|ihr|dies|jed)e?[rsmn]?|und)"
+        r"(?i)\b(?:d(?:er|ie|as|em|en|es)|im|am|zu[mr]|vom|beim|(?:k?ein|mein|dein|sein|ihr|unser|dies|jed)e?[rsmn]?|und)"
         r"\s\d{1,3}\.$"
     ),
     # the day of a date
     "ko": re.compile(r"\d\.\s?\d{1,2}\.\s?\d{1,2}\.$"),
 }
+# as it is in German before these
+_ORDERED = re.compile(
+    r"(?:Januar|Jänner|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember"
+    r"|Jan(?=\.)|Feb|Apr|Jun|Jul|Aug|Sept?|Okt|Nov|Dez|Jahrhunderts?|Aufl(?:age)?|Spieltag|Bundesliga|Liga|FC)\b"
+)
 _GOES_ON = re.compile(r"[-,;][^\W_]|,|&\s")
 # after a quotation or a question, before who says it
 _DASH = re.compile(r"[—–]\s*(?=[^\W\d_])")
@@ -173,7 +216,15 @@ _AFTER_QUOTED = {
 # words at the end of a list, which may end a sentence before a capital
 _AND_SO_ON = (
     *"etc. ecc. usw. enz. itd. itp. atd. osv. jne. stb. κ.λπ. κλπ. т.д. т.п. др. пр. ін.".split(),
-    *("т. д.", "т. п."),
+    *("т. д.", "т. п.", "km/h.", "m/s."),
+)
+# languages in which the library ends no sentence before a number, and such ends, which the library then sees: after a
+# mark that no abbreviation has, and after words, as most abbreviations of one word are in its list or in ours
+_NO_NUMBERS = frozenset("bar ca cs da de dsb fi frr gsw hsb kk kl ksh lb nds oc rm sk".split())
+_SMALL = r"\b[^\W\d_A-ZÀ-ÞА-Я]"
+_BEFORE_AMOUNT = re.compile(
+    r"([.!?…](?:(?<=[!?…])|(?=[\"”“»)])|(?<=[\"”“»)]\.)|(?<=[^\W\d_]{4}\.)(?<!str\.)|(?<=[A-Z]{3}\.)"
+    rf"|(?<={_SMALL}{{2}}\.)|(?<={_SMALL}{{3}}\.))[\"”“»)]*\s+)(?=[$€£]?\d)."
 )
 # ends that the splitter does not see before a capital: of a list, an ellipsis, a sentence in brackets
 _UNSEEN = re.compile(r"\.(?:" + "|".join(rf"(?<=\b{re.escape(end)})" for end in _AND_SO_ON) + r")[\"”»)]*\s+")
@@ -181,7 +232,7 @@ _ELLIPSIS = re.compile(r"…[\"”»)]*\s+|\([^()]*[.!?][\"”]?\)\s+")
 # of a number with a unit, after so many words of the sentence
 _UNIT = re.compile(
     r"[0-9]\s(?:(?:тыс|млн|млрд|mio|mill?|tys|ml[nd]|mrd)\.?\s)?"
-    r"(?:км|кг|м|гг?|вв?|руб|грн|мин|ч|рр?|km|kg|cm|m|g|hod|min|d|kr|zł)\.\s+"
+    r"(?:км|кг|м|гг?|вв?|тис|млн|млрд|руб|грн|мин|ч|рр?|km|kg|cm|mm|m|g|ha|PS|hod|min|d|kr|zł)\.\s+"
 )
 _LEAST_WORDS = 4
 _YEARS = ("r", "г", "р")
@@ -278,8 +329,8 @@ def _full(rows: list[str], joints: list[int]) -> list[int]:
     ]
 
 
-def twin_and_starts(line: str) -> tuple[str, set[int]]:
-    """The line in the form that the splitter reads well, and where sentences begin that it does not see.
+def twin_and_starts(line: str, code: str = "") -> tuple[str, set[int]]:
+    """The line of a language in the form that the splitter reads well, and where sentences begin that it does not see.
 
     The form has other characters, one for one, in place of those that it misreads: list markers, after which it takes
     all that follows as one sentence, emoticons, brackets and quotation marks without a partner, and stops before
@@ -292,6 +343,10 @@ def twin_and_starts(line: str) -> tuple[str, set[int]]:
         twin = _PIPE.sub("।", _OTHER_STOP.sub(lambda match: "፡።"[-len(match[0]) :], twin))
         twin = _REVERSED.sub(r"“\1”", _DOUBLED.sub(r"“X\1” ", twin))
         twin = _TITLE.sub(lambda match: re.sub("[。！？!?…]", "，", match[0]), twin)
+    if code in _WORDS:
+        twin = _WORDS[code].sub(lambda match: "é" * len(match[0]), twin)
+    if code in _NO_NUMBERS:
+        twin = _BEFORE_AMOUNT.sub(r"\1X", twin)
     # an opening mark begins a sentence, and a closing one ends it; after a slash, abbreviations are read as such
     marks = {i: "/" if not twin[i - 1 : i].strip() and twin[i + 1 : i + 2].strip() else " " for i in _unpaired(twin)}
     twin = _replaced(twin, marks)
@@ -407,7 +462,9 @@ def is_end(before: str, after: str, code: str) -> bool:
         return False
     if after[0].isdigit() and code != "en" and _DOTTED.search(word):
         return False
-    if name.lower() in _TITLES.get(code, ()) or name == "Ms" or (name in _NUMBERED and after.lstrip("(")[:1].isdigit()):
+    if name.lower() in _TITLES.get(code, ()) or name == "Ms" or (code != "en" and name in _ENGLISH_TITLES):
+        return False
+    if name in _NUMBERED and after.lstrip("(")[:1].isdigit():
         return False
     if (name[:1].isupper() and _VERSE.match(after)) or (code != "en" and name.isdigit() and after[0].isdigit()):
         return False
@@ -417,6 +474,8 @@ def is_end(before: str, after: str, code: str) -> bool:
         # where sentences end with a stop, short words do too
         return not (0 < len(name) <= _MOST_TITLE and "।" in before + after)
     if code in _ORDINAL and _ORDINAL[code].search(before):
+        return False
+    if code == "de" and name.isdigit() and len(name) < 3 and _ORDERED.match(after):
         return False
     # an initial; English ones the library has
     return code == "en" or not (is_letter and not name.islower() and after[0].isalpha())

@@ -14,6 +14,7 @@ from hf_summ.common.lazy import import_extra
 from hf_summ.common.messages import check_choice, one_line
 from hf_summ.data.languages import language_code
 from hf_summ.data.sentence_rules import (
+    ACRONYM,
     AT_EDGES,
     INVISIBLE,
     LINES,
@@ -154,8 +155,8 @@ def _split_tokenized(line: str) -> list[str]:
 
 def _segment(line: str, code: str) -> list[str]:
     """The sentences of one line according to sentencex, with surrounding space and its misreadings repaired."""
-    plain = line if line.isascii() else AT_EDGES.sub(" ", line)
-    twin, starts = twin_and_starts(plain)
+    plain = line if line.isascii() else ACRONYM.sub("א", AT_EDGES.sub(" ", line))
+    twin, starts = twin_and_starts(plain, code)
     position = start = 0
     starts |= {match.end() for match in _BEFORE_INVERTED_MARK.finditer(line)} if code == "es" else set()
     for segment in sentencex.segment(code, twin):

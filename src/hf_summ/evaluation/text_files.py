@@ -29,6 +29,7 @@ from hf_summ.data.rows import (
     ids_of_files,
     kind_of_file,
     locate,
+    matching,
     read_lines,
     read_rows,
     read_whole,
@@ -124,7 +125,7 @@ def read_references(
     first, *others = (_read(name, "references", column, lists, data_format) for name in files)
     others = [aligned(other, first) for other in others]
     rows = [
-        [text for row in of_files for text in row]
+        _written(text for row in of_files for text in row)
         for of_files in zip(first.rows, *(o.rows for o in others), strict=True)
     ]
     notes = (*first.notes, *notes_on_marks(", ".join(files), rows, len(rows)))
@@ -275,7 +276,7 @@ def _read(file: str, texts: str, column: str | None, lists: Sequence[str] | None
     path = Path(file)
     rows, places = [], []
     ids: dict[str, list[Any]] = {}
-    chosen, seen = None, None
+    chosen, seen, tabs = None, None, 0
     located = iter(_rows(path, texts, data_format))
     first = list(islice(located, PEEKED))
     notes: tuple[str, ...] = ()
@@ -288,6 +289,7 @@ def _read(file: str, texts: str, column: str | None, lists: Sequence[str] | None
             if column is not None:
                 raise ValueError(f"{path}: plain text has no columns: name none with `{_SETTINGS[texts]}`")
             value: str | list[str | None] | None = row
+            tabs += "\t" in row.strip()
         else:
             if chosen is None:
                 blank = blank_columns(row for _, row in first if isinstance(row, dict))
@@ -302,8 +304,9 @@ def _read(file: str, texts: str, column: str | None, lists: Sequence[str] | None
         elif isinstance(value, list):
             seen = seen or Lists("document" if texts == "documents" else "summary", chosen or "", lists)
             seen.add(value)
-            if texts != "predictions" and not all(isinstance(text, str) for text in value or [None]):
-                raise ValueError(f"{where}: '{chosen}' must be text, but is {type(value).__name__}: {value!r:.60}")
+            if texts != "predictions" and not value:
+                raise ValueError(f"{where}: '{chosen}' must be text, but is an empty list")
+            value = _written(value)
         listed = [value or ""] if isinstance(value, str | None) else value or [""]
         if nul := next((text for text in listed if text and "\0" in text), None):
             raise ValueError(
@@ -315,6 +318,11 @@ def _read(file: str, texts: str, column: str | None, lists: Sequence[str] | None
     if not rows:
         raise ValueError(f"{path} is empty: it must contain texts")
     notes += () if chosen is None else (f"{path}: {texts} from '{chosen}'",)
+    if tabs:
+        notes += (
+            f"{path}: {tabs} of {len(rows)} lines have tabs, read as spaces: if they separate columns or references, "
+            "name these in a first line, and the file .tsv",
+        )
     if seen is not None and (texts == "predictions" or seen.meaning == "sentences"):
         rows = [[joined_sentences(row)] for row in rows]
     if texts == "predictions":
@@ -327,6 +335,11 @@ def _read(file: str, texts: str, column: str | None, lists: Sequence[str] | None
     if len(set(files := list(map(str, ids.pop("file", []))))) == len(files) > 0:
         ids["file_id"] = ids_of_files(list(map(Path, files)))
     return TextFile(str(path), chosen, rows, places, ids, notes)
+
+
+def _written(texts: Iterable[str | None]) -> list[Any]:
+    """The texts that are not blank, or a blank one: a row may have fewer than the columns or files that it is in."""
+    return [text for text in texts if has_text(text) and text] or [""]
 
 
 def _column(columns: list[str], texts: str, name: str | None, where: str, blank: set[str]) -> str:
@@ -351,8 +364,9 @@ def _rows(path: Path, texts: str, data_format: str | None) -> Rows | Iterator[tu
         if texts == "references":
             return ((f"file {own[0].name}", {"file_id": id, texts: list(map(read_whole, own))}) for id, own in files)
         return ((f"file {file.name}", {"file_id": id, "text": read_whole(file)}) for id, (file,) in files)
-    if "," in str(path) and has_rows(str(path)):
-        return read_rows(locate(str(path)))
+    name = str(path)
+    if ("," in name and has_rows(name)) or matching(name) != [path]:
+        return read_rows(locate(name))
     # a pipe, such as `<(cut -f 2 all.tsv)` in a shell, has lines
     if not (os.path.exists(path) and path.is_fifo()) and kind_of_file(existing(path)) in ROW_FILES:
         return read_rows((path,), show_progress=True)

@@ -20,7 +20,8 @@ _LONG_RUN = 12
 # units of languages other than English; the names are papers' conventions for Chinese
 UNITS = ("words", "characters", "lcsts", "spaced")
 _CHARACTER = re.compile(rf"\S[{marks()}]*")
-_SOFT_HYPHEN = "\xad"
+# characters within words: soft hyphens, marks of stress and of questions in Armenian, and those of Hebrew acronyms
+_WITHIN = re.compile('[\xad՛-՞]|["״](?<=[א-ת].)(?=[א-ת])')
 # languages with a letter ı, whose capital is I
 _DOTLESS = ("tr", "az")
 # neither in a word of any script nor space; combining marks such as accents belong to words
@@ -46,7 +47,7 @@ def split_words(text: str, language: str = "en", units: str = "words") -> list[s
     check_text("text", text)
     if is_english(language):
         return _ENGLISH_WORD.findall(text.lower())
-    text = unicodedata.normalize("NFC", lowercased(text, language)).replace(_SOFT_HYPHEN, "")
+    text = _WITHIN.sub("", unicodedata.normalize("NFC", lowercased(text, language)))
     match units:
         case "spaced":
             return text.split()
