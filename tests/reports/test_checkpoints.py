@@ -7,7 +7,8 @@ import pytest
 import torch
 from datasets.fingerprint import Hasher
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
-from transformers import AutoModelForSeq2SeqLM, pipeline
+from transformers import AutoModelForSeq2SeqLM, GenerationConfig, pipeline
+from transformers.utils.logging import get_logger
 
 from hf_summ.checkpoints.folders import model_problem
 from hf_summ.checkpoints.loading import ModelArguments, load_config, load_processor
@@ -92,6 +93,30 @@ def test_summaries_alone_are_truncated_to_the_length_of_the_call(tiny_tokenizer,
     assert whole["input_ids"] == processor(SENTENCES[:1])["input_ids"]
     with pytest.raises(ValueError, match="`truncation` is 'longest', but must be"):
         processor(SENTENCES[:1], truncation="longest")
+
+
+# hiyouga/LlamaFactory#1356: `max_length` had no effect, as the checkpoint sets `max_new_tokens`
+@every_architecture
+def test_a_length_of_the_call_replaces_that_of_the_checkpoint(tiny_tokenizer, architecture):
+    model, processor = build_with_processor(architecture, tiny_tokenizer)
+    inputs = processor(SENTENCES[:2], return_tensors="pt")
+    model.generation_config.update(max_new_tokens=12, min_new_tokens=9)
+    for least, most in ((2, 6), (18, 20)):
+        lengths = {"min_length": least, "max_length": most}
+        for settings in (lengths, {"generation_config": GenerationConfig(**lengths)}):
+            assert least <= model.generate(**inputs, tokenizer=processor, **settings).shape[1] <= most
+    assert model.generate(**inputs, tokenizer=processor).shape[1] == 13
+
+
+# transformers' run_summarization_no_trainer.py gives `generate` the ids and their mask alone
+def test_texts_without_phrases_are_noted(caplog):
+    inputs = HIGHLIGHT_TRANSFORMER.inputs()
+    model = HIGHLIGHT_TRANSFORMER.model()
+    get_logger("transformers").warning_once.cache_clear()
+    generate(model, inputs)
+    assert not caplog.text
+    generate(model, {name: inputs[name] for name in ("input_ids", "attention_mask")})
+    assert caplog.text.count("nothing is highlighted, as no `phrase_starts` are given") == 1
 
 
 # huggingface/datasets#3638, #5985: use changed what a tokenizer hashes to, and all rows were processed again

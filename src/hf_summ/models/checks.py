@@ -356,6 +356,8 @@ SETTINGS: Mapping[str, Setting] = {
     **dict.fromkeys(("return_dict_in_generate", "output_scores", "output_logits"), Setting(bool)),
     **dict.fromkeys(("output_attentions", "output_hidden_states"), Setting(bool)),
 }
+# two names of one limit; `generate()` of transformers always prefers the second
+LIMITS = (("max_length", "max_new_tokens"), ("min_length", "min_new_tokens"))
 _IDS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
 _IDS += ("forced_bos_token_id", "forced_eos_token_id", "suppress_tokens", "begin_suppress_tokens")
 # take a list of ids, never a single id

@@ -10,7 +10,14 @@ from transformers import LogitsProcessor, LogitsProcessorList, PreTrainedTokeniz
 from transformers.generation import GenerationMixin
 from transformers.utils import logging
 
-from .checks import check_generation_config, check_generation_settings, check_own_settings, in_floats, own_settings
+from .checks import (
+    LIMITS,
+    check_generation_config,
+    check_generation_settings,
+    check_own_settings,
+    in_floats,
+    own_settings,
+)
 from .generation_beam_search import ForbiddingLogitsProcessor, hooked_arguments, search, unsupported_setting
 from .generation_rules import GnmtLengthPenalty, coverage_growth, word_rules
 from .text_words import WordTable, best_supported, word_table
@@ -254,7 +261,12 @@ class SummarizationGenerationMixin(GenerationMixin):
         kwargs = {name: value for name, value in kwargs.items() if value is not None or name not in _ALWAYS_SET}
         kwargs |= in_floats(kwargs)
         own = {key: kwargs.pop(key) for key in self.generation_keys if key in kwargs}
+        given = {**({} if generation_config is None else vars(generation_config)), **kwargs}
         config, model_kwargs = super()._prepare_generation_config(generation_config, *args, **kwargs)
+        for name, alias in LIMITS:
+            # transformers would prefer the checkpoint's value of the alias
+            if given.get(name) is not None and given.get(alias) is None:
+                setattr(config, alias, None)
         for key in self.generation_keys:
             setattr(config, key, own.get(key, getattr(config, key, None)))
         self.check_generation_keys(config)

@@ -6,6 +6,7 @@ from itertools import groupby
 
 import torch
 from torch import nn
+from transformers.utils import logging
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
@@ -14,6 +15,8 @@ from .layers_transformer import SelfAttention, is_symbolic
 from .modeling_base import SummarizationPreTrainedModel
 from .modeling_copying import CopyEncoderOutput, CopyingForConditionalGeneration, CopyingModel, with_inputs_of
 from .modeling_transformer import CopyingDecoder, CopyingEncoder
+
+logger = logging.get_logger(__name__)
 
 
 @dataclass
@@ -202,6 +205,9 @@ class HighlightTransformerEncoder(HighlightTransformerPreTrainedModel, CopyingEn
         phrases = [tensor for tensor in (phrase_starts, phrase_ends, phrase_values) if tensor is not None]
         if len(phrases) not in (0, 3):
             raise ValueError("`phrase_starts`, `phrase_ends` and `phrase_values` belong together: give all, or none")
+        if not phrases and self.config.layers_that_highlight and not torch.compiler.is_compiling():
+            # as in scripts that have the tokenizer alone, or that pass `input_ids` and `attention_mask` by name
+            logger.warning_once("nothing is highlighted, as no `phrase_starts` are given: use the model's processor")
         lit = None
         if phrases and self.config.layers_that_highlight:
             lit = lit_rows(*phrases, self.config.alpha, words.shape[1], attention_mask, words.dtype)

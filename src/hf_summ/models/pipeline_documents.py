@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Siz
 from dataclasses import dataclass, field
 from typing import Any
 
-from .checks import check_integer, check_texts, is_list, source_positions, target_positions, truncates
+from .checks import LIMITS, check_integer, check_texts, is_list, source_positions, target_positions, truncates
 from .pipeline_long_documents import (
     SHORTENERS,
     TRUNCATE,
@@ -30,8 +30,6 @@ from .text_documents import (
 
 logger = logging.getLogger(__name__)
 
-# two names of one limit; `generate()` always prefers the second
-_LIMITS = (("max_length", "max_new_tokens"), ("min_length", "min_new_tokens"))
 # of `generate()`, for a summary with its first token
 _MAX_LENGTH = 20
 # the end of a warning of a truncated document
@@ -425,7 +423,7 @@ def ends_of(settings: Mapping[str, Any]) -> tuple[int, set[int | None]]:
 
 def clear_aliases(settings: dict[str, Any]) -> dict[str, Any]:
     """For each limit that is set under one name, unset its other name, so that the checkpoint's value does not win."""
-    aliases = {alias: name for pair in _LIMITS for name, alias in (pair, pair[::-1])}
+    aliases = {alias: name for pair in LIMITS for name, alias in (pair, pair[::-1])}
     return {**{alias: None for alias, name in aliases.items() if settings.get(name) is not None}, **settings}
 
 

@@ -108,6 +108,43 @@ def test_optimizers(make, settings, kind, expected):
     assert {name: group[name] for name in expected} == expected
 
 
+# facebookresearch/schedule_free#22, #48: without `eval()`, the weights that are trained are evaluated and saved
+def test_schedule_free_optimizers_choose_the_weights_to_evaluate_and_save(make, tmp_path):
+    class Halving(torch.optim.SGD):
+        factor = 1.0
+
+        @torch.no_grad()
+        def scale(self, factor):
+            for parameter in self.param_groups[0]["params"]:
+                parameter.mul_(factor / self.factor)
+            self.factor = factor
+
+        def train(self):
+            self.scale(1.0)
+
+        def eval(self):
+            self.scale(0.5)
+
+    def run(optimizer, **settings):
+        trainer = make(lr_scheduler_type="constant", **settings)
+        trainer.optimizer = optimizer(trainer.model.parameters(), lr=0.1)
+        trainer.train()
+        losses = {
+            name: [log[name] for log in trainer.state.log_history if name in log] for name in ("loss", "eval_loss")
+        }
+        return trainer, losses, trainer.model.state_dict()
+
+    _, expected, whole = run(torch.optim.SGD, max_steps=3)
+    _, _, earlier = run(torch.optim.SGD, max_steps=2)
+    saving = {"save_strategy": "steps", "save_steps": 2, "eval_strategy": "steps", "eval_steps": 3}
+    trainer, losses, halves = run(Halving, max_steps=3, **saving)
+    assert losses["loss"] == expected["loss"]
+    assert all(torch.equal(halves[name], weight / 2) for name, weight in whole.items())
+    saved = load_file(tmp_path / "checkpoint-2" / "model.safetensors")
+    assert all(torch.equal(weight, earlier[name] / 2) for name, weight in saved.items())
+    assert losses["eval_loss"] == [trainer.evaluate()["eval_loss"]]
+
+
 def test_weight_decay_spares_norms_and_biases(make):
     trainer = make(optimizer="adam", weight_decay=0.1, learning_rates=["shared=0.5"])
     optimizer = trainer.create_optimizer()

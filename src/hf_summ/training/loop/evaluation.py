@@ -82,6 +82,7 @@ class RowwiseTrainer(Seq2SeqTrainer):
 
     def _evaluation_model(self) -> nn.Module:
         """The model, prepared and in evaluation mode, also if no training preceded."""
+        self._use_averages()
         model = self.model
         if not self._is_prepared:
             model = self.accelerator.prepare_model(model, evaluation_mode=True)
@@ -89,6 +90,11 @@ class RowwiseTrainer(Seq2SeqTrainer):
         if not self.is_in_train and (self.args.fp16_full_eval or self.args.bf16_full_eval):
             model = model.to(dtype=torch.float16 if self.args.fp16_full_eval else torch.bfloat16)
         return model.to(self.args.device).eval()
+
+    def _use_averages(self) -> None:
+        """Until the next update, give the model the weights that a schedule-free optimizer averages."""
+        if hasattr(self.optimizer, "eval"):
+            self.optimizer.eval()
 
     @torch.no_grad()
     def _score(self, model: nn.Module, inputs: dict[str, Any]) -> list[dict[str, Any]]:

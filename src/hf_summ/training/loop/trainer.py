@@ -318,6 +318,8 @@ class SummarizationTrainer(RowwiseTrainer):
             self.control.should_training_stop = True
             return
         super()._run_epoch(*args, **kwargs)
+        # before the best weights are loaded, which it would take for those that it trains
+        self._use_averages()
 
     # saving
 
@@ -327,6 +329,7 @@ class SummarizationTrainer(RowwiseTrainer):
         training_args.json replaces transformers' pickle of the arguments, which nothing reads. Checkpoints keep
         optimizer.pt, scheduler.pt, scaler.pt and rng_state*.pth, which transformers loads with weights_only.
         """
+        self._use_averages()
         self._finite.check_weights(self.model, self.state.global_step)
         if self.is_in_train:
             self._note_loss()
