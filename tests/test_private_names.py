@@ -53,7 +53,7 @@ USED = {
     type(MODEL_MAPPING): "_extra_content",
     modeling_longt5: "_split_into_blocks",
     HfQuantizer: "_dequantize _process_model_after_weight_loading _process_model_before_weight_loading",
-    PreTrainedTokenizerBase: "_processor_class",
+    PreTrainedTokenizerBase: "_set_processor_class",
     Dataset: "_fingerprint",
     IterableDataset: "_resolve_features",
     EvaluationModule: "_compute _feature_names _info",

@@ -7,7 +7,7 @@ import pytest
 import torch
 from datasets.fingerprint import Hasher
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
-from transformers import AutoModelForSeq2SeqLM, GenerationConfig, pipeline
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, GenerationConfig, pipeline
 from transformers.utils.logging import get_logger
 
 from hf_summ.checkpoints.folders import model_problem
@@ -161,6 +161,22 @@ def test_pointers_in_place_of_files_are_named(tiny_tokenizer, tmp_path, name):
         (tmp_path / "model.safetensors").unlink()
     (tmp_path / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
     assert str(model_problem(tmp_path)).startswith(f"{name} is a pointer of Git LFS in place of the file")
+
+
+# huggingface/transformers#40781: a trainer that has the tokenizer alone saves no processor, nor its settings
+@every_architecture
+def test_a_folder_with_the_tokenizer_alone_is_noted(tiny_tokenizer, tmp_path, caplog, architecture):
+    own, processor = build_with_processor(architecture, tiny_tokenizer)
+    processor.save_pretrained(tmp_path / "both")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "both")
+    # a T5 with a vocabulary of ours has none
+    for model in (foreign("t5", tokenizer), own):
+        model.save_pretrained(tmp_path / model.config.model_type)
+        tokenizer.save_pretrained(tmp_path / model.config.model_type)
+        summarizer = pipeline("summarization", model=str(tmp_path / model.config.model_type))
+        is_ours = model is own
+        assert (type(summarizer.processor) is architecture.processor_class) == is_ours
+        assert ("has no processor_config.json" in caplog.text) == is_ours
 
 
 # in transformers 5, AutoTokenizer makes a tokenizer without words if a folder has none

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from transformers import BatchFeature, PreTrainedTokenizerFast, ProcessorMixin
+from transformers.utils import logging
 
 from .checks import class_to_save, truncates
 from .losses import IGNORED_LABEL
 from .text_processing_base import LENGTHS, TextProcessor, check_lengths
+
+logger = logging.get_logger(__name__)
 
 
 class SummarizationProcessor(TextProcessor, ProcessorMixin):
@@ -60,16 +63,29 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
         ProcessorMixin.__init__(self, tokenizer, chat_template=chat_template)
 
     def save_pretrained(self, save_directory, push_to_hub=False, **kwargs):
-        """transformers' `save_pretrained`, without its side effect of storing the processor's name in the tokenizer.
+        """transformers' `save_pretrained`, without its side effect of storing the processor's name with the tokenizer.
 
-        Saved with another model, such a tokenizer would make `AutoProcessor` load this processor.
+        With another model, such a tokenizer would make `AutoProcessor` load this processor.
         """
-        before, own_class = self.tokenizer._processor_class, type(self)
+        own_class = type(self)
         self.__class__ = class_to_save(own_class)
+        self.tokenizer._set_processor_class = lambda name: None
         try:
             return super().save_pretrained(save_directory, push_to_hub, **kwargs)
         finally:
-            self.tokenizer._processor_class, self.__class__ = before, own_class
+            self.__class__ = own_class
+            del self.tokenizer._set_processor_class
+
+    @classmethod
+    def get_processor_dict(cls, pretrained_model_name_or_path, **kwargs):
+        settings, kwargs = super().get_processor_dict(pretrained_model_name_or_path, **kwargs)
+        if not settings.keys() - {"chat_template"}:
+            # as where a trainer had the tokenizer alone
+            logger.warning(
+                f"{pretrained_model_name_or_path} has no processor_config.json, so {cls.__name__} has its default "
+                "settings: save the processor there if the model was trained with others"
+            )
+        return settings, kwargs
 
     @property
     def padding_values(self) -> dict[str, Any]:
