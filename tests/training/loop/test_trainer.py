@@ -191,6 +191,26 @@ def test_tied_weights_are_not_missed_in_a_checkpoint(make, tmp_path, is_whole):
     assert trainer.model.lm_head.weight is trainer.model.model.shared.weight
 
 
+# as schedule-free optimizers and Prodigy do
+def test_optimizers_keep_what_they_count_in_their_groups_if_a_run_changes(make, tmp_path):
+    class Counting(torch.optim.SGD):
+        def step(self, closure=None):
+            self.param_groups[0]["k"] = self.param_groups[0].get("k", 0) + 1
+            return super().step(closure)
+
+    def run(steps, momentum, checkpoint=None):
+        trainer = make(max_steps=steps, save_strategy="steps", save_steps=2, lr_scheduler_type="constant")
+        trainer.applies_changes = checkpoint is not None
+        trainer.optimizer = Counting(trainer.model.parameters(), lr=0.1, momentum=momentum)
+        trainer.optimizer.param_groups[0]["k"] = 0
+        trainer.train(resume_from_checkpoint=checkpoint)
+        return trainer.optimizer.param_groups[0]
+
+    run(2, 0.5)
+    group = run(3, 0.9, str(tmp_path / "checkpoint-2"))
+    assert (group["k"], group["momentum"]) == (3, 0.9)
+
+
 def test_resuming_at_the_end_makes_no_update(make, tmp_path):
     make(max_steps=1, save_strategy="steps", save_steps=1).train()
     trainer = make(max_steps=1)

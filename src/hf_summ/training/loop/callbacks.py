@@ -1,5 +1,6 @@
 """Callbacks that check a run and record its progress."""
 
+import inspect
 import logging
 import math
 import signal
@@ -213,7 +214,10 @@ class ChangesCallback(TrainerCallback):
 
     def __init__(self, optimizer: torch.optim.Optimizer, scheduler: Any):
         groups = optimizer.param_groups
-        self._options = [{name: group[name] for name in group if name != "params"} for group in groups]
+        # accelerate may have wrapped it; other entries, such as a schedule-free optimizer's count of updates, are state
+        optimizer_class = type(getattr(optimizer, "optimizer", optimizer))
+        settings = inspect.signature(optimizer_class).parameters.keys() - {"params"}
+        self._options = [{name: group[name] for name in group.keys() & settings} for group in groups]
         self._rates = list(getattr(scheduler, "base_lrs", [group["lr"] for group in groups]))
 
     def on_train_begin(self, args, state, control, optimizer: Any = None, lr_scheduler=None, **kwargs):
