@@ -5,6 +5,8 @@ import importlib
 import inspect
 import shutil
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import datasets
 import numpy as np
@@ -18,6 +20,7 @@ from hf_summ.training.arguments import DataArguments
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.rows import preparing
 from hf_summ.training.rows.preparing import (
+    cached_map,
     choose_splits,
     describe_truncation,
     encode,
@@ -41,6 +44,24 @@ def test_documents_of_an_example_are_read_one_by_one(tiny_tokenizer):
     assert encode(rows, tiny_tokenizer, (24, 6), "say: ") == encode(
         {"document": rows["document"], "summary": ["s"]}, tiny_tokenizer, (24, 6), "say: "
     )
+
+
+def test_runs_that_start_together_convert_rows_once(corpus, tmp_path):
+    calls = []
+
+    def convert(rows):
+        calls.append(len(rows["document"]))
+        # time for the other thread to reach the cache
+        time.sleep(0.5)
+        return {"length": [len(text) for text in rows["document"]]}
+
+    def run() -> list[int]:
+        return cached_map(corpus, convert, ["v1"], DataArguments(), str(tmp_path))["length"]
+
+    with ThreadPoolExecutor() as pool:
+        first, second = (pool.submit(run) for _ in range(2))
+        assert first.result() == second.result() == [len(text) for text in corpus["document"]]
+    assert calls == [5]
 
 
 @pytest.mark.parametrize("bare", [False, True])

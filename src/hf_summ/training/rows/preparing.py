@@ -10,6 +10,7 @@ from typing import Any
 
 import datasets
 import numpy as np
+from filelock import FileLock
 from transformers import PreTrainedTokenizerBase
 from transformers.dynamic_module_utils import get_relative_import_files
 
@@ -153,14 +154,17 @@ def cached_map(
         settings: passed to `Dataset.map`.
     """
     fingerprint = hashlib.sha256(json.dumps((rows._fingerprint, *dependencies)).encode()).hexdigest()[:32]
-    return rows.map(
-        convert,
-        batched=True,
-        load_from_cache_file=not data.overwrite_cache,
-        cache_file_name=str(cache_folder(cache_dir) / f"{fingerprint}.arrow"),
-        new_fingerprint=fingerprint,
-        **settings,
-    )
+    file = str(cache_folder(cache_dir) / f"{fingerprint}.arrow")
+    # runs that start together on one corpus convert it once
+    with FileLock(f"{file}.lock"):
+        return rows.map(
+            convert,
+            batched=True,
+            load_from_cache_file=not data.overwrite_cache,
+            cache_file_name=file,
+            new_fingerprint=fingerprint,
+            **settings,
+        )
 
 
 def encode(rows: dict[str, list], processor: Processor, lengths: tuple[int, int], prefix: str) -> dict[str, list]:
