@@ -53,7 +53,7 @@ INHERITED: Mapping[str, Flag] = {
     "label_smoothing_factor": Flag(_UPDATES, FRACTION),
     "seed": Flag("training decoding updates", _SEED),
     "data_seed": Flag(_UPDATES, _SEED),
-    **dict.fromkeys(("bf16", "fp16"), Flag("training decoding updates")),
+    "fp16": Flag("training decoding updates"),
     **dict.fromkeys(("bf16_full_eval", "fp16_full_eval", "use_cpu"), Flag("training decoding")),
     "generation_max_length": Flag(unless=("max_new_tokens", "val_max_target_length")),
     "generation_num_beams": Flag(unless=("num_beams",)),

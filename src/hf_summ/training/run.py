@@ -174,6 +174,8 @@ def _train(
         logger.info(f"resuming from {resumption.checkpoint}{changed}")
     lora = f", of which LoRA's {model.num_parameters(only_trainable=True):,} are trained" if is_adapted(model) else ""
     logger.info(f"model: {model.num_parameters():,} parameters{lora}")
+    if training.bf16 and training.device.type == "cpu":
+        logger.info("training in bfloat16, as this processor has instructions for it; in float32 with --bf16 false")
     output = trainer.train(resume_from_checkpoint=resumption.checkpoint)
     if not trainer.state.global_step:
         raise ValueError(
