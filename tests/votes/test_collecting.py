@@ -117,6 +117,21 @@ def test_empty_rows_of_a_spreadsheet_are_passed_over(asked):
     assert read([*rows, dict.fromkeys(rows[0], "")]).choices == read(rows).choices
 
 
+# hltcoe/turkle#1, mitcho/turktools#18: its results have names of their own, and the work that was rejected
+def test_results_of_mechanical_turk_are_votes(asked, tmp_path):
+    sheets, key, read = asked
+    rows = rows_of(sheets[0], for_one)
+    results = [
+        {
+            **{"AssignmentStatus": "Approved", "Input.sheet": f"{row['sheet']} ", "Input.item": row["item"]},
+            **{f"Answer.{aspect}": row[aspect].replace("A", "Summary A") for aspect in key.protocol.aspects},
+        }
+        for row in rows
+    ]
+    rejected = {**results[0], "AssignmentStatus": "Rejected", "Answer.relevance": "B"}
+    assert read([rejected, *results]).choices == read(rows).choices
+
+
 def test_votes_of_other_sheets_are_told(asked):
     others, other_key = made_sheets(seed=1)
     _, key, read = asked

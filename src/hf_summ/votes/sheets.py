@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import random
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,7 +30,9 @@ CHOICES = ("A", "B", "tie")
 # the outcome for side A
 _VALUES = dict(zip(CHOICES, (1.0, -1.0, 0.0), strict=True))
 # spellings of choices that people write into tables
-_AS_WRITTEN = {choice.lower(): choice for choice in CHOICES}
+_AS_WRITTEN = {choice.lower(): choice for choice in CHOICES} | {"summary a": "A", "summary b": "B"}
+# what Mechanical Turk prefixes to the columns of its input, and to the answers
+_OF_TURK = re.compile(r"^(?:Input|Answer)\.")
 _MOST_DIGITS = 9
 # the columns of a sheet besides its aspects
 COLUMNS = ("sheet", "item", "document", "reference", "summary A", "summary B")
@@ -374,7 +377,8 @@ class Votes:
 
 
 def read_votes(files: Iterable[str | os.PathLike], key: Key) -> Votes:
-    """Read `files` that voters downloaded from their pages (.json), or tables that they filled in (.csv).
+    """Read `files` that voters downloaded from their pages (.json), or tables that they filled in (.csv),
+    also as results of Mechanical Turk, without rejected assignments.
 
     Raises:
         ValueError: a file that does not exist or has no rows of votes; votes on sheets or items that the key does not
@@ -383,7 +387,7 @@ def read_votes(files: Iterable[str | os.PathLike], key: Key) -> Votes:
     choices: dict[tuple[str, str], dict[str, str]] = {}
     read_at: dict[tuple[str, str], str] = {}
     for where, row in _rows(files, key):
-        sheet, item = str(row["sheet"]), str(row["item"])
+        sheet, item = str(row["sheet"]).strip(), str(row["item"]).strip()
         if sheet not in key.sheets:
             raise ValueError(
                 f"{where}: the sheet '{_short(sheet)}' is not in the key: name the key that was written with it"
@@ -424,15 +428,16 @@ def _rows(files: Iterable[str | os.PathLike], key: Key) -> Iterator[tuple[str, d
             raise ValueError(
                 f"{path}: not a file of votes: name one that was downloaded from a page, or a filled-in .csv"
             )
-        for line, row in read_rows((path,)):
+        for line, read in read_rows((path,)):
+            row = {_OF_TURK.sub("", name): value for name, value in read.items()}
             for column in ("sheet", "item", *key.protocol.aspects):
                 if column not in row:
                     raise ValueError(
                         f"{path}, {line}: no column '{column}'; the columns are {_short(', '.join(row)) or '(none)'}: "
                         "name votes of the key's sheets, and save tables with commas between columns"
                     )
-            # spreadsheets may save empty rows at the end
-            if any(row.values()):
+            # spreadsheets may save empty rows at the end; Mechanical Turk's results keep work that was rejected
+            if any(row.values()) and row.get("AssignmentStatus") != "Rejected":
                 yield f"{path}, {line}", row
 
 
