@@ -38,6 +38,15 @@ def test_requests_without_host_are_of_no_page(address):
     assert refused.json() == {"error": "the service is not named 'evil.example': name it with --allowed_hosts"}
 
 
+# Kludex/uvicorn#2722, MagicStack/httptools#124: Java's clients ask for HTTP/2 first
+def test_requests_for_http_2_are_answered_in_http_1(address):
+    headers = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2-Settings": "AAMAAABkAAQAAP__"}
+    body = f'{{"inputs": "{DOCUMENT}"}}'.encode()
+    # in chunks, as its length is not given
+    answer = httpx.post(address, content=iter([body[:10], body[10:]]), headers=headers)
+    assert answer.json() == httpx.post(address, content=body).json()
+
+
 # google/gson#2780, #692: maps of Gson have numbers of one type, as those of JavaScript and Lua
 def test_numbers_may_have_a_decimal_point(address):
     for number, status in ((2, 200), (2.0, 200), (2.5, 422), ("2", 422), (1e400, 422)):

@@ -97,6 +97,8 @@ def server_config(app: Callable, limits: Limits, **settings: Any) -> uvicorn.Con
     """The configuration of a server."""
     return uvicorn.Config(
         app,
+        # httptools loses the bodies of requests that ask for HTTP/2, as Java's clients do
+        http="h11",
         ws="none",
         # configuring logging closes other handlers; absl's would close its stream as well
         log_config=None,
