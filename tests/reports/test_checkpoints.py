@@ -2,17 +2,21 @@
 
 import copy
 import dataclasses
+import sys
 
 import pytest
 import torch
 from datasets.fingerprint import Hasher
+from safetensors.torch import load_file
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, GenerationConfig, pipeline
 from transformers.utils.logging import get_logger
 
 from hf_summ.checkpoints.folders import model_problem
 from hf_summ.checkpoints.loading import ModelArguments, load_config, load_processor
+from hf_summ.cli import main
 from tests.conftest import SENTENCES
+from tests.data.files import change_json
 from tests.models.architectures import (
     COPY_TRANSFORMER,
     COPY_TRANSFORMER_BERT,
@@ -228,3 +232,31 @@ def test_prompts_that_peft_trained_are_read(tiny_tokenizer, tmp_path):
         pipe = pipeline("summarization", model=model, tokenizer=copy.deepcopy(tiny_tokenizer), max_new_tokens=4)
         written.append(pipe(SENTENCES))
     assert written[0] == written[1] != written[2]
+
+
+# huggingface/peft#2001, huggingface/optimum-habana#557, tloen/alpaca-lora#503: bases that moved or were never named
+def test_what_an_adapter_lacks_is_named(tiny_tokenizer, tmp_path, capsys, monkeypatch):
+    peft = pytest.importorskip("peft")
+    base = save(tmp_path / "base", foreign("bart", tiny_tokenizer), tiny_tokenizer)
+    config = peft.LoraConfig(target_modules=["q_proj"])
+    adapted = peft.get_peft_model(AutoModelForSeq2SeqLM.from_pretrained(base), config)
+    folder = save(tmp_path / "adapter", adapted)
+    (tmp_path / "text.txt").write_text(SENTENCES[0])
+
+    def refusal() -> str:
+        assert main(["summarize", str(tmp_path / "text.txt"), "--model", folder]) == 2
+        return capsys.readouterr().err
+
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "peft", None)
+        assert f"{folder}: needs PEFT: pip install" in refusal()
+    config = tmp_path / "adapter" / "adapter_config.json"
+    change_json(config, base_model_name_or_path=None)
+    assert f"{folder}: its adapter_config.json names no base_model_name_or_path" in refusal()
+    change_json(config, base_model_name_or_path=r"C:\models\base")
+    assert rf"{folder} is an adapter of C:\models\base, which is neither a folder nor" in refusal()
+    # as of early versions of PEFT
+    weights = tmp_path / "adapter" / "adapter_model.safetensors"
+    torch.save(load_file(weights), weights.with_suffix(".bin"))
+    weights.unlink()
+    assert f"{folder}: this adapter has no {weights.name}" in refusal()

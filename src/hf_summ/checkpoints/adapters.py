@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from transformers import AutoModelForSeq2SeqLM, GenerationConfig, PreTrainedConfig, PreTrainedModel
-from transformers.utils import GENERATION_CONFIG_NAME, cached_file, find_adapter_config_file
+from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME, cached_file, find_adapter_config_file
 
 from hf_summ.checkpoints.loading import ModelArguments, Processor, load_processor
 from hf_summ.common.files import check_hub_reachable, write_atomically
@@ -107,11 +107,21 @@ def find_adapter(arguments: ModelArguments) -> Adapter | None:
         settings = parse_json(Path(file).read_text(encoding="utf-8"))
         base = settings["base_model_name_or_path"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"--model_name_or_path {name}: its adapter_config.json cannot be read ({error})") from None
+        raise ValueError(f"{name}: its adapter_config.json cannot be read ({error})") from None
     if not base:
-        raise ValueError(f"--model_name_or_path {name}: its adapter_config.json names no base_model_name_or_path")
+        raise ValueError(f"{name}: its adapter_config.json names no base_model_name_or_path")
+    if _file(arguments, WEIGHTS) is None:
+        # PEFT would unpickle those of early versions
+        raise ValueError(f"{name}: this adapter has no {WEIGHTS}: save it again with PEFT")
     revision = settings.get("revision") or "main"
-    return Adapter(arguments, dataclasses.replace(arguments, model_name_or_path=base, model_revision=revision))
+    check_hub_reachable(base, revision, arguments.cache_dir)
+    adapter = Adapter(arguments, dataclasses.replace(arguments, model_name_or_path=base, model_revision=revision))
+    if _file(adapter.base, CONFIG_NAME) is None:
+        raise ValueError(
+            f"{name} is an adapter of {base}, which is neither a folder nor a repository on the Hub that can be "
+            "reached: name another base_model_name_or_path in its adapter_config.json"
+        )
+    return adapter
 
 
 def is_adapted(model: Any) -> bool:

@@ -301,7 +301,9 @@ def _load_pipeline(arguments: argparse.Namespace, settings: dict[str, Any]) -> A
     import torch
     from transformers import pipeline
 
+    from hf_summ.checkpoints.adapters import find_adapter, import_peft
     from hf_summ.checkpoints.folders import model_problem
+    from hf_summ.checkpoints.loading import ModelArguments
     from hf_summ.models.quantization_int8 import Int8Config
 
     if threads := threads_for(1, only_idle=True):
@@ -321,6 +323,9 @@ def _load_pipeline(arguments: argparse.Namespace, settings: dict[str, Any]) -> A
         settings |= {"device": "cpu", "model_kwargs": {"quantization_config": Int8Config()}}
     delay_bars()
     with loading(model):
+        # transformers names neither an adapter whose base is missing nor PEFT
+        if find_adapter(ModelArguments(model_name_or_path=model, model_revision=arguments.revision or "main")):
+            import_peft(model)
         summarizer = pipeline("summarization", model=model, **{**options, **settings})
     # building a model draws random numbers
     torch.manual_seed(values.get("seed") or 0)
