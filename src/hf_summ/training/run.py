@@ -175,7 +175,7 @@ def _train(
     lora = f", of which LoRA's {model.num_parameters(only_trainable=True):,} are trained" if is_adapted(model) else ""
     logger.info(f"model: {model.num_parameters():,} parameters{lora}")
     if training.bf16 and training.device.type == "cpu":
-        logger.info("training in bfloat16, as this processor has instructions for it; in float32 with --bf16 false")
+        logger.info("training computes in bfloat16: --bf16 false trains in float32")
     output = trainer.train(resume_from_checkpoint=resumption.checkpoint)
     if not trainer.state.global_step:
         raise ValueError(
