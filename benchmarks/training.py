@@ -2,9 +2,9 @@
 
 The BART has the same number of parameters. It is measured without attention dropout, its best setting on a CPU, and
 with attention dropout, as in many recipes: the fused attention kernel has no dropout, so all weights are then computed
-and stored. Highlight-Transformer is compared with a CopyTransformer of the same size, and SAGCopy with itself without
-guidance; none of these has attention dropout. Last, GDLF and DRGD train with two threads, in bfloat16 and with
-torch.compile, in wall time: leave all cores to it.
+and stored. Highlight-Transformer is compared with a CopyTransformer of the same size, SAGCopy with itself without
+guidance, and CopyTransformer with itself without the fused kernel; none of these has attention dropout. Last, GDLF and
+DRGD train with two threads, in bfloat16 and with torch.compile, in wall time: leave all cores to it.
 
 Run: python benchmarks/training.py
 """
@@ -24,7 +24,7 @@ from peers import bart, batch, copy_transformer, count, drgd, gdlf, highlight_tr
 from torch import nn
 
 BART, DROPPING = "BART (SDPA)", "BART (attention dropout 0.1)"
-COPYING, UNGUIDED = "CopyTransformer", "MASS+Copy"
+COPYING, UNGUIDED, FUSED = "CopyTransformer", "MASS+Copy", "CopyTransformer (SDPA)"
 # the CopyTransformer without BERT
 PLAIN = {"encoder_type": "transformer", "decoder_embedding": "trained", "copy_attention": "first_head", "norm": "pre"}
 Models = dict[str, tuple[nn.Module, dict[str, torch.Tensor]]]
@@ -62,10 +62,22 @@ def guided(inputs: dict[str, torch.Tensor]) -> Models:
     return {name: (sagcopy(attention_dropout=0.0, centrality=kind), inputs) for name, kind in kinds.items()}
 
 
+def attentions(inputs: dict[str, torch.Tensor]) -> Models:
+    """A small CopyTransformer with the fused kernel, and with eager attention."""
+    models: Models = {}
+    for name, kind in ((FUSED, "sdpa"), ("CopyTransformer (eager)", "eager")):
+        sizes = {"d_model": 256, "num_heads": 4, "ffn_dim": 1024, "encoder_layers": 2, "decoder_layers": 2}
+        model = copy_transformer(**sizes, attention_dropout=0.0, convolutional_attention="none", **PLAIN)
+        model.set_attn_implementation(kind)
+        models[name] = model, inputs
+    return models
+
+
 SYSTEMS: dict[str, tuple[Callable[[dict[str, torch.Tensor]], Models], tuple[str, ...]]] = {
     "gdlf": (gdlf_and_barts, (BART, DROPPING)),
     "highlight_transformer": (highlighting, (COPYING,)),
     "sagcopy": (guided, (UNGUIDED,)),
+    "attention": (attentions, (FUSED,)),
 }
 
 
