@@ -63,6 +63,7 @@ USED = {
     "_forward_pre_hooks _load_from_state_dict",
     torch: "_C _dynamo _int_mm",
     torch._C: "_are_functorch_transforms_active",
+    torch.cpu: "_is_avx512_bf16_supported",
     torch.ops.aten: "_softmax_backward_data",
 }
 # a leading underscore, but a documented name

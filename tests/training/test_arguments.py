@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 from transformers import Seq2SeqTrainingArguments
 
@@ -65,6 +66,22 @@ def test_booleans(yaml_file):
     assert arguments.data.ignore_pad_token_for_loss is False
     assert arguments.generation.early_stopping is False
     assert parse_arguments(["--early_stopping", "--disable_tqdm", "--seed", "1"]).generation.early_stopping is True
+
+
+@pytest.mark.parametrize("has_instructions", [False, True])
+def test_a_cpu_trains_in_bfloat16_if_it_has_the_instructions(settings, monkeypatch, has_instructions):
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: has_instructions)
+
+    def is_half(*flags: str) -> bool:
+        training = parse_arguments([settings(use_cpu=True, do_train=True), *flags]).training
+        assert training.mixed_precision == ("bf16" if training.bf16 else "no")
+        return training.bf16
+
+    assert not is_half()
+    monkeypatch.delenv("ACCELERATE_MIXED_PRECISION")
+    assert is_half() == has_instructions
+    assert not is_half("--bf16", "false")
+    assert not is_half("--do_train", "false", "--do_predict")
 
 
 def test_repeated_overrides_extend_the_file(yaml_file):

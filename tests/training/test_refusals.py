@@ -6,7 +6,6 @@ import re
 import sys
 
 import pytest
-import torch
 from transformers import AutoProcessor
 
 from hf_summ import GdlfProcessor
@@ -110,22 +109,6 @@ def test_half_precision_on_a_cpu_is_reported_before_anything_starts(settings, mo
     with pytest.raises(ValueError, match=r"^--fp16 needs a GPU: on a CPU, give --bf16 instead, or neither$"):
         parse_arguments([settings(use_cpu=True), *(["--fp16"] if asked == "flag" else [])])
     assert parse_arguments([settings(use_cpu=True), "--bf16"]).training.mixed_precision == "bf16"
-
-
-@pytest.mark.parametrize("has_instructions", [False, True])
-def test_a_cpu_trains_in_bfloat16_if_it_has_the_instructions(settings, monkeypatch, has_instructions):
-    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: has_instructions)
-
-    def is_half(*flags: str) -> bool:
-        training = parse_arguments([settings(use_cpu=True, do_train=True), *flags]).training
-        assert training.mixed_precision == ("bf16" if training.bf16 else "no")
-        return training.bf16
-
-    assert not is_half()
-    monkeypatch.delenv("ACCELERATE_MIXED_PRECISION")
-    assert is_half() == has_instructions
-    assert not is_half("--bf16", "false")
-    assert not is_half("--do_train", "false", "--do_predict")
 
 
 def test_missing_sacrebleu_is_reported_before_anything_starts(settings, monkeypatch):
