@@ -45,8 +45,8 @@ CHECKPOINTS = {
 # flags of other programs than ours
 FOREIGN_FLAGS = set(
     """
-    cpus fsdp_version hypothesis logdir models multi_gpu num_processes rounds rows runtimes_only
-    settings steered stop systems test train use_fsdp validation
+    cpus dtypes fsdp_version hypothesis logdir models multi_gpu num_processes rounds rows runtimes_only
+    settings source steered stop systems target test train use_fsdp validation
     """.split()
 )
 

@@ -20,7 +20,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoProcessor
 import hf_summ
 for name in sys.argv[3:]:
     AutoModelForSeq2SeqLM.from_pretrained(name).push_to_hub(f"org/{name}")
-    AutoProcessor.from_pretrained(name).push_to_hub(f"org/{name}")
+    AutoProcessor.from_pretrained(name).save_pretrained(f"of-{name}", push_to_hub=True, repo_id=f"org/{name}")
 """
 
 LOAD = """

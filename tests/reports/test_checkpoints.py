@@ -9,7 +9,7 @@ import torch
 from datasets.fingerprint import Hasher
 from safetensors.torch import load_file
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, GenerationConfig, pipeline
+from transformers import AutoModelForSeq2SeqLM, AutoProcessor, AutoTokenizer, GenerationConfig, pipeline
 from transformers.utils.logging import get_logger
 
 from hf_summ.checkpoints.folders import model_problem
@@ -177,6 +177,8 @@ def test_a_folder_with_the_tokenizer_alone_is_noted(tiny_tokenizer, tmp_path, ca
     for model in (foreign("t5", tokenizer), own):
         model.save_pretrained(tmp_path / model.config.model_type)
         tokenizer.save_pretrained(tmp_path / model.config.model_type)
+        kind = architecture.processor_class if model is own else type(tokenizer)
+        assert type(AutoProcessor.from_pretrained(tmp_path / model.config.model_type)) is kind
         summarizer = pipeline("summarization", model=str(tmp_path / model.config.model_type))
         is_ours = model is own
         assert (type(summarizer.processor) is architecture.processor_class) == is_ours

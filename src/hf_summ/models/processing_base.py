@@ -3,6 +3,7 @@
 import inspect
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from transformers import BatchFeature, PreTrainedTokenizerFast, ProcessorMixin
@@ -63,7 +64,7 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
         ProcessorMixin.__init__(self, tokenizer, chat_template=chat_template)
 
     def save_pretrained(self, save_directory, push_to_hub=False, **kwargs):
-        """transformers' `save_pretrained`, without its side effect of storing the processor's name with the tokenizer.
+        """transformers' `save_pretrained`, without its side effect of storing the processor with the tokenizer.
 
         With another model, such a tokenizer would make `AutoProcessor` load this processor.
         """
@@ -71,10 +72,15 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
         self.__class__ = class_to_save(own_class)
         self.tokenizer._set_processor_class = lambda name: None
         try:
-            return super().save_pretrained(save_directory, push_to_hub, **kwargs)
+            files = super().save_pretrained(save_directory, **kwargs)
         finally:
             self.__class__ = own_class
             del self.tokenizer._set_processor_class
+        # again, as transformers had it name the code of the processor
+        self.tokenizer.save_pretrained(save_directory)
+        if push_to_hub:
+            self.push_to_hub(kwargs.pop("repo_id", Path(save_directory).name), **kwargs)
+        return files
 
     @classmethod
     def get_processor_dict(cls, pretrained_model_name_or_path, **kwargs):
