@@ -157,23 +157,32 @@ def _pipeline(pipelines: ModuleType) -> None:
 
 
 def _trainer(trainer: ModuleType) -> None:
-    init = trainer.Trainer.__init__
+    init, call_model_init = trainer.Trainer.__init__, trainer.Trainer.call_model_init
 
-    @wraps(init)
-    def with_own_smoothing(self, *arguments, **settings) -> None:
-        init(self, *arguments, **settings)
-        config: Any = getattr(self.model, "config", None)
-        if self.label_smoother is not None and getattr(config, "model_type", None) in ARCHITECTURES:
+    def smooth_in_model(self, model: Any) -> Any:
+        config, factor = getattr(model, "config", None), self.args.label_smoothing_factor
+        if factor and getattr(config, "model_type", None) in ARCHITECTURES:
             # transformers would compute the loss from the logits, without KL, guidance and the model's other losses
-            factor, self.label_smoother = self.label_smoother.epsilon, None
+            self.label_smoother = None
             if config.label_smoothing not in (0, factor):
                 trainer.logger.warning(
                     f"`label_smoothing_factor` is {factor}, but the model's config.label_smoothing is "
                     f"{config.label_smoothing}, which applies: set the latter"
                 )
             config.label_smoothing = config.label_smoothing or factor
+        return model
+
+    @wraps(init)
+    def with_own_smoothing(self, *arguments, **settings) -> None:
+        init(self, *arguments, **settings)
+        smooth_in_model(self, self.model)
+
+    @wraps(call_model_init)
+    def with_own_smoothing_again(self, *arguments, **settings) -> Any:
+        return smooth_in_model(self, call_model_init(self, *arguments, **settings))
 
     trainer.Trainer.__init__ = with_own_smoothing
+    trainer.Trainer.call_model_init = with_own_smoothing_again
 
 
 def _adapters(constants: ModuleType) -> None:

@@ -382,6 +382,23 @@ def test_label_smoothing_of_the_plain_trainer_keeps_the_whole_loss(tiny_tokenize
     assert model.config.label_smoothing == 0.2
 
 
+# huggingface/notebooks#438: `model_init` is called again when training starts
+def test_label_smoothing_of_the_plain_trainer_reaches_the_model_that_is_trained(tiny_tokenizer, tmp_path):
+    arguments = Seq2SeqTrainingArguments(
+        str(tmp_path), label_smoothing_factor=0.3, max_steps=1, save_strategy="no", report_to="none", use_cpu=True
+    )
+    processor = COPY_TRANSFORMER.processor(tiny_tokenizer)
+    encoded = processor([row["document"] for row in tiny.rows(2)], text_target=["Ana.", "Ben."])
+    trainer = Seq2SeqTrainer(
+        model_init=lambda: build_with_processor(COPY_TRANSFORMER, tiny_tokenizer)[0],
+        args=arguments,
+        train_dataset=[{name: encoded[name][row] for name in encoded} for row in range(2)],
+        data_collator=SummarizationCollator(processor),
+    )
+    trainer.train()
+    assert (trainer.model.config.label_smoothing, trainer.label_smoother) == (0.3, None)
+
+
 # what is deployed is what was scored: the base's prefix and decoding settings are not the adapter's
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["t5", "gdlf"])
