@@ -160,7 +160,8 @@ def _trainer(trainer: ModuleType) -> None:
     init, call_model_init = trainer.Trainer.__init__, trainer.Trainer.call_model_init
 
     def smooth_in_model(self, model: Any) -> Any:
-        config, factor = getattr(model, "config", None), self.args.label_smoothing_factor
+        config: Any = getattr(model, "config", None)
+        factor = self.args.label_smoothing_factor
         if factor and getattr(config, "model_type", None) in ARCHITECTURES:
             # transformers would compute the loss from the logits, without KL, guidance and the model's other losses
             self.label_smoother = None

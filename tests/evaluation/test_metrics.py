@@ -50,6 +50,23 @@ def test_lists_of_references_are_taken(cache):
     assert metric("rouge", **cache).compute(predictions=PREDICTIONS, references=listed) == rouge(**TEXTS)
 
 
+# huggingface/evaluate#49, #286: `evaluate` takes the type of the first row for all, and a text for a list of letters
+def test_rows_may_have_different_numbers_of_references(cache):
+    expected = rouge(PREDICTIONS, [REFERENCES[0], SEVERAL[1]])
+    for rows in ([REFERENCES[0], SEVERAL[1]], [REFERENCES[:1], SEVERAL[1]]):
+        assert metric("rouge", **cache).compute(predictions=PREDICTIONS, references=rows) == expected
+        of_rows = metric("rouge", **cache)
+        for prediction, row in zip(PREDICTIONS, rows, strict=True):
+            of_rows.add(prediction=prediction, reference=row)
+        assert of_rows.compute() == expected
+    for texts in ({"predictions": "ab", "references": ["a", "b"]}, {"predictions": ["a", "b"], "references": "ab"}):
+        with pytest.raises(TypeError, match=r"^`(predictions|references)` must be a list, but is str: 'ab'$"):
+            metric("rouge", **cache).compute(**texts)
+    for reference in (None, ["a", None]):
+        with pytest.raises(ValueError, match="row 1 holds NoneType: None; give '' for an empty text"):
+            metric("rouge", **cache).compute(predictions=["a", "b"], references=["a", reference])
+
+
 def test_batches_add_up(cache):
     of_batches = metric("rouge", **cache)
     for prediction, reference in zip(PREDICTIONS, REFERENCES, strict=True):

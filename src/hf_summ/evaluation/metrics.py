@@ -10,14 +10,12 @@ from datasets import Features, Sequence, Value
 from hf_summ.common.messages import check_choice
 from hf_summ.evaluation.measures import MEASURES, Measure, Settings
 from hf_summ.evaluation.significance import rounded
+from hf_summ.models.checks import check_list
 
 _TEXT = Value("string")
 _FEATURES = {
-    "references": [
-        # `evaluate` tries them in this order: a string is not a list of references
-        Features({"predictions": _TEXT, "references": Sequence(_TEXT)}),
-        Features({"predictions": _TEXT, "references": _TEXT}),
-    ],
+    # rows may have different numbers of references, but `evaluate` takes the type of the first row for all
+    "references": Features({"predictions": _TEXT, "references": Sequence(_TEXT)}),
     "sources": Features({"predictions": _TEXT, "sources": _TEXT}),
 }
 _INPUTS = {
@@ -42,6 +40,19 @@ class Metric(evaluate.Metric):
             kwargs.pop("sources", None)
         return evaluate.Metric.compute(self, predictions=predictions, references=references, **kwargs)
 
+    def add_batch(self, *, predictions=None, references=None, **kwargs) -> None:
+        """Add rows, as `compute` does with the texts given to it."""
+        for name, texts in {"predictions": predictions, "references": references, **kwargs}.items():
+            # `evaluate` would read a single text as a list of its characters
+            if texts is not None:
+                check_list(name, texts)
+        rows = None if references is None else list(map(_listed, references))
+        super().add_batch(predictions=predictions, references=rows, **kwargs)
+
+    def add(self, *, prediction=None, reference=None, **kwargs) -> None:
+        """Add a row."""
+        super().add(prediction=prediction, reference=_listed(reference), **kwargs)
+
     def _info(self) -> evaluate.MetricInfo:
         reads = self.measure.reads
         return evaluate.MetricInfo(
@@ -54,10 +65,13 @@ class Metric(evaluate.Metric):
 
     def _compute(self, predictions, references=(), sources=(), **options: Any) -> dict[str, float]:
         rows = references if self.measure.reads == "references" else sources
-        # a list column of a data set gives lists of one reference
-        if all(not isinstance(row, str) and len(row) == 1 for row in rows):
+        if rows is references and all(len(row) == 1 for row in rows):
             rows = [row[0] for row in rows]
         return rounded(self.measure.compute(predictions, rows, replace(self.settings, **options)))
+
+
+def _listed(reference: Any) -> Any:
+    return [reference] if isinstance(reference, str | None) else reference
 
 
 # `evaluate` names a metric after its class, which a pickled metric finds in this module
