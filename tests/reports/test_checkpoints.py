@@ -141,6 +141,17 @@ def test_a_decoder_without_input_is_named(tiny_tokenizer, architecture):
         model(**processor(SENTENCES[:2], return_tensors="pt"))
 
 
+# huggingface/transformers#4838: a single document, whose ids are no batch
+@every_architecture
+def test_ids_without_rows_are_named(tiny_tokenizer, architecture):
+    model, processor = build_with_processor(architecture, tiny_tokenizer)
+    inputs = {name: ids[0] for name, ids in processor(SENTENCES[:1], return_tensors="pt").items()}
+    length = len(inputs["input_ids"])
+    for call, more in ((model.generate, {}), (model, {"labels": inputs["input_ids"][None]})):
+        with pytest.raises(ValueError, match=rf"`input_ids` has shape \({length},\), but must have a row for each"):
+            call(**inputs, **more)
+
+
 # pytorch/ignite#2590: averages of integer buffers are rounded down, of BERT's positions too
 def test_averaged_models_have_the_positions_of_their_berts():
     conditioned = {**COPY_TRANSFORMER_BERT.settings, "copy": False, "masked_lm_config": TINY_BERT, "mask_token_id": 3}

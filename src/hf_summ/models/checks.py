@@ -98,6 +98,13 @@ def check_texts(name: str, texts: Any) -> None:
             raise TypeError(f"`{name}` must be strings, but row {row} is {type(text).__name__}: {text!r:.80}")
 
 
+def check_source_ids(input_ids: Any) -> None:
+    """Raise a ValueError if `input_ids` is a tensor of another shape than (documents, subwords)."""
+    if getattr(input_ids, "ndim", 2) != 2:
+        shape = (*input_ids.shape,)
+        raise ValueError(f"`input_ids` has shape {shape}, but must have a row for each document: add a dimension")
+
+
 def check_tokenizer(tokenizer: Any) -> None:
     """Check values in a tokenizer's files that would otherwise fail only on the first text, and that it has words."""
     limit = tokenizer.model_max_length

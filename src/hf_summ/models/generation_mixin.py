@@ -15,6 +15,7 @@ from .checks import (
     check_generation_config,
     check_generation_settings,
     check_own_settings,
+    check_source_ids,
     in_floats,
     own_settings,
 )
@@ -121,6 +122,7 @@ class SummarizationGenerationMixin(GenerationMixin):
         if tokenizer is not None:
             kwargs["tokenizer"] = tokenizer
         running = RunningGeneration(tokenizer, args[0] if args else kwargs.get("inputs", kwargs.get("input_ids")))
+        check_source_ids(running.source_ids)
         if kwargs.get("encoder_outputs") is not None:
             # transformers leaves `input_ids` out then
             kwargs["encoder_outputs"] = self.model.read_encoder_outputs(kwargs["encoder_outputs"], running.source_ids)

@@ -19,6 +19,7 @@ from transformers.modeling_outputs import (
 )
 from transformers.utils import can_return_tuple
 
+from .checks import check_source_ids
 from .generation_mixin import SummarizationGenerationMixin
 from .layers_copying import copy_log_probs
 from .layers_transformer import is_symbolic, needs_plain_operations, tied_embedding
@@ -157,8 +158,8 @@ class CopyingModel(SummarizationPreTrainedModel):
         """Source and `source_inputs` (B, S), and the summary so far (R, T) -> last_hidden_state (R, T, C).
 
         Raises:
-            ValueError: the decoder has no input, or no whole number of rows for each document; the attention mask has
-                another shape than the source; or `cache` was not created by this model.
+            ValueError: the decoder has no input, or no whole number of rows for each document; the source is no matrix;
+                the attention mask has another shape; or `cache` was not created by this model.
         """
         if decoder_input_ids is None and decoder_inputs_embeds is None:
             raise ValueError("the decoder needs `decoder_input_ids`, which the model makes from `labels`: give either")
@@ -166,6 +167,7 @@ class CopyingModel(SummarizationPreTrainedModel):
         cache = kwargs.pop("past_key_values", cache)
         _check_cache(cache)
         source = {name: kwargs.pop(name) for name in self.source_inputs if name in kwargs}
+        check_source_ids(input_ids)
         if encoder_outputs is None:
             encoder_outputs = self.encoder(
                 input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **source, **kwargs
