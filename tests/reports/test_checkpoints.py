@@ -152,6 +152,18 @@ def test_ids_without_rows_are_named(tiny_tokenizer, architecture):
             call(**inputs, **more)
 
 
+# huggingface/transformers#10552, #22931: prompts of different lengths are padded on the left
+@pytest.mark.parametrize("architecture", [DRGD, POINTER_GENERATOR], ids=lambda one: one.model_type)
+def test_recurrent_decoders_read_no_padding_before_a_prompt(architecture):
+    prompts = {"decoder_input_ids": torch.tensor([[0, 1, 7], [0, 1, 8], [1, 7, 9]])}
+    for mask in ([1, 1, 1], [1, 1, 0]):
+        architecture.model()(**architecture.inputs(), **prompts, decoder_attention_mask=torch.tensor([mask] * 3))
+    prompts["decoder_attention_mask"] = torch.tensor([[0, 1, 1], [0, 1, 1], [1, 1, 1]])
+    for call in (architecture.model(), architecture.model().generate):
+        with pytest.raises(ValueError, match="`decoder_attention_mask` has padding before tokens: give recurrent"):
+            call(**architecture.inputs(), **prompts)
+
+
 # pytorch/ignite#2590: averages of integer buffers are rounded down, of BERT's positions too
 def test_averaged_models_have_the_positions_of_their_berts():
     conditioned = {**COPY_TRANSFORMER_BERT.settings, "copy": False, "masked_lm_config": TINY_BERT, "mask_token_id": 3}

@@ -411,6 +411,14 @@ def summed_coverage(copy_attentions: torch.Tensor, attention_mask: torch.Tensor 
     return copied.sum(1)
 
 
+def check_prompts(attention_mask: torch.Tensor | None) -> None:
+    """Raise a ValueError for tokens (R, T) after masked ones, which a recurrent decoder would read all the same."""
+    if attention_mask is None or is_symbolic(attention_mask):
+        return
+    if bool((attention_mask[:, 1:] > attention_mask[:, :-1]).any()):
+        raise ValueError("`decoder_attention_mask` has padding before tokens: give recurrent decoders equal lengths")
+
+
 def _check_cache(cache) -> None:
     """Raise a ValueError for a cache whose last layer is no `DecoderStateLayer`, unlike all of ours."""
     layers = getattr(getattr(cache, "self_attention_cache", None), "layers", None) or [None]

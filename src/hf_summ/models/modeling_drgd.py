@@ -23,6 +23,7 @@ from .modeling_copying import (
     CopyingModel,
     CopyModelOutput,
     CopySummarizationOutput,
+    check_prompts,
     summed_coverage,
 )
 from .text_words import check_vocabulary, replace_unknown
@@ -264,6 +265,7 @@ class DrgdDecoder(DrgdPreTrainedModel):
             latent_seed: if given, the latent variables are sampled outside training as well, with this seed.
             zero_latent: whether to replace the latent variables by zeros in the output layer's input.
         """
+        check_prompts(attention_mask)
         if inputs_embeds is None:
             inputs_embeds = self.embed_tokens(input_ids)
         words = self.dropout(self._drop_words(inputs_embeds))

@@ -20,6 +20,7 @@ from .modeling_copying import (
     CopyingForConditionalGeneration,
     CopyingModel,
     CopyModelOutput,
+    check_prompts,
     summed_coverage,
 )
 from .text_words import FIRST_POINTER, WordTable
@@ -231,6 +232,7 @@ class PointerGeneratorDecoder(PointerGeneratorPreTrainedModel):
             output_attentions: whether to return the attention also as cross_attentions, one layer with one head.
             last_states: (B, 4 k), of the encoder.
         """
+        check_prompts(attention_mask)
         words = self.embed(self.embed_tokens, input_ids) if inputs_embeds is None else inputs_embeds
         words = self.dropout(words)
         source, rows = cast(torch.Tensor, encoder_hidden_states), words.shape[0]
