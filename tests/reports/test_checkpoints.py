@@ -112,6 +112,21 @@ def test_a_length_of_the_call_replaces_that_of_the_checkpoint(tiny_tokenizer, ar
     assert model.generate(**inputs, tokenizer=processor).shape[1] == 13
 
 
+# huggingface/transformers#25917: the `generation_config` of a trainer's arguments replaces the model's, with its tokens
+@every_architecture
+def test_a_new_generation_config_has_the_tokens_of_the_model(tiny_tokenizer, architecture):
+    model, processor = build_with_processor(architecture, tiny_tokenizer)
+    inputs = processor(SENTENCES[:2], return_tensors="pt")
+    settings = {"num_beams": 2, "max_new_tokens": 5}
+    model.generation_config.update(min_new_words=None, no_repeat_word_ngram_size=None)
+    expected = model.generate(**inputs, **settings)
+    # as a trainer aligns it with the tokenizer
+    model.generation_config = GenerationConfig(**settings, bos_token_id=model.config.bos_token_id)
+    assert torch.equal(model.generate(**inputs), expected)
+    names = ("decoder_start_token_id", "eos_token_id", "pad_token_id")
+    assert all(getattr(model.generation_config, name) == getattr(model.config, name) for name in names)
+
+
 # transformers' run_summarization_no_trainer.py gives `generate` the ids and their mask alone
 def test_texts_without_phrases_are_noted(caplog):
     inputs = HIGHLIGHT_TRANSFORMER.inputs()

@@ -27,6 +27,8 @@ logger = logging.get_logger(__name__)
 
 # None is an error for these settings only
 _ALWAYS_SET = ("num_beams", "num_return_sequences")
+# special tokens that a search needs
+_TOKENS = ("decoder_start_token_id", "eos_token_id", "pad_token_id")
 # outputs that transformers collects through hooks, which a compiled graph cannot contain
 _CAPTURED = ("output_attentions", "output_hidden_states")
 NAN = "the model computes NaN, and its texts are arbitrary: try `dtype=torch.float32`"
@@ -255,6 +257,10 @@ class SummarizationGenerationMixin(GenerationMixin):
         return input_ids.repeat_interleave(expand_size, dim=0), model_kwargs
 
     def _prepare_generation_config(self, generation_config, *args, **kwargs: Any):
+        if (model_config := self.generation_config).decoder_start_token_id is None:
+            # made afresh, it lacks the tokens: summaries would begin with another one than in training, and never end
+            tokens = {name: getattr(self.config, name) for name in _TOKENS if getattr(model_config, name) is None}
+            model_config.update(**tokens)
         base = self.generation_config if generation_config is None else generation_config
         # check before transformers, which checks only some settings, and those late
         check_own_settings(kwargs, self)
