@@ -159,10 +159,14 @@ def _pipeline(pipelines: ModuleType) -> None:
 def _trainer(trainer: ModuleType) -> None:
     init, call_model_init = trainer.Trainer.__init__, trainer.Trainer.call_model_init
 
-    def smooth_in_model(self, model: Any) -> Any:
+    def adapt(self, model: Any) -> Any:
         config: Any = getattr(model, "config", None)
-        factor = self.args.label_smoothing_factor
-        if factor and getattr(config, "model_type", None) in ARCHITECTURES:
+        if getattr(config, "model_type", None) not in ARCHITECTURES:
+            return model
+        if (processor := getattr(self, "processing_class", None)) is not None:
+            # a trainer calls `generate` without a tokenizer, which a new model does not have
+            model._own_tokenizer = getattr(processor, "tokenizer", processor)
+        if factor := self.args.label_smoothing_factor:
             # transformers would compute the loss from the logits, without KL, guidance and the model's other losses
             self.label_smoother = None
             if config.label_smoothing not in (0, factor):
@@ -174,16 +178,16 @@ def _trainer(trainer: ModuleType) -> None:
         return model
 
     @wraps(init)
-    def with_own_smoothing(self, *arguments, **settings) -> None:
+    def adapting_init(self, *arguments, **settings) -> None:
         init(self, *arguments, **settings)
-        smooth_in_model(self, self.model)
+        adapt(self, self.model)
 
     @wraps(call_model_init)
-    def with_own_smoothing_again(self, *arguments, **settings) -> Any:
-        return smooth_in_model(self, call_model_init(self, *arguments, **settings))
+    def adapting_model_init(self, *arguments, **settings) -> Any:
+        return adapt(self, call_model_init(self, *arguments, **settings))
 
-    trainer.Trainer.__init__ = with_own_smoothing
-    trainer.Trainer.call_model_init = with_own_smoothing_again
+    trainer.Trainer.__init__ = adapting_init
+    trainer.Trainer.call_model_init = adapting_model_init
 
 
 def _adapters(constants: ModuleType) -> None:

@@ -382,21 +382,27 @@ def test_label_smoothing_of_the_plain_trainer_keeps_the_whole_loss(tiny_tokenize
     assert model.config.label_smoothing == 0.2
 
 
-# huggingface/notebooks#438: `model_init` is called again when training starts
-def test_label_smoothing_of_the_plain_trainer_reaches_the_model_that_is_trained(tiny_tokenizer, tmp_path):
-    arguments = Seq2SeqTrainingArguments(
-        str(tmp_path), label_smoothing_factor=0.3, max_steps=1, save_strategy="no", report_to="none", use_cpu=True
-    )
+# huggingface/notebooks#438: `model_init` is called again when training starts, and #19777 of transformers: evaluations
+# during training pass no settings to `generate`, so that a new model had no tokenizer to count words with
+def test_a_plain_trainer_adapts_the_model_that_it_makes(tiny_tokenizer, tmp_path):
+    settings = {"label_smoothing_factor": 0.3, "predict_with_generate": True, "generation_max_length": 8}
+    run = {"max_steps": 1, "eval_strategy": "steps", "eval_steps": 1, "save_strategy": "no", "use_cpu": True}
     processor = COPY_TRANSFORMER.processor(tiny_tokenizer)
     encoded = processor([row["document"] for row in tiny.rows(2)], text_target=["Ana.", "Ben."])
+    rows = [{name: encoded[name][row] for name in encoded} for row in range(2)]
     trainer = Seq2SeqTrainer(
         model_init=lambda: build_with_processor(COPY_TRANSFORMER, tiny_tokenizer)[0],
-        args=arguments,
-        train_dataset=[{name: encoded[name][row] for name in encoded} for row in range(2)],
+        args=Seq2SeqTrainingArguments(str(tmp_path), **settings, **run, report_to="none"),
+        train_dataset=rows,
+        eval_dataset=rows,
         data_collator=SummarizationCollator(processor),
+        processing_class=processor,
     )
     trainer.train()
     assert (trainer.model.config.label_smoothing, trainer.label_smoother) == (0.3, None)
+    inputs = {name: ids for name, ids in processor.pad(rows).items() if name != "labels"}
+    expected = trainer.model.generate(**inputs, tokenizer=processor, max_length=8)
+    assert trainer.predict(rows).predictions[:, : expected.shape[1]].tolist() == expected.tolist()
 
 
 # what is deployed is what was scored: the base's prefix and decoding settings are not the adapter's
