@@ -44,11 +44,7 @@ def chunked_loss(*inputs):
     return copy_cross_entropy(*inputs, SMOOTHING)[0]
 
 
-LOSSES = {
-    "full mixture": full_mixture_loss,
-    "plain cross-entropy": plain_loss,
-    "copy_cross_entropy": chunked_loss,
-}
+LOSSES = {"full mixture": full_mixture_loss, "plain cross-entropy": plain_loss, "copy_cross_entropy": chunked_loss}
 
 
 def training(width: int, arguments) -> None:

@@ -13,11 +13,7 @@ fix_allocator()
 import torch
 from torch import nn
 
-from hf_summ.models.layers_gdlf import (
-    compiled_dynamic_convolution,
-    dynamic_convolution,
-    dynamic_convolution_step,
-)
+from hf_summ.models.layers_gdlf import compiled_dynamic_convolution, dynamic_convolution, dynamic_convolution_step
 
 
 def expanded(inputs: torch.Tensor, taps: torch.Tensor, left: int) -> torch.Tensor:

@@ -88,10 +88,7 @@ def measure_pairs(number: int, width: int, layers: int, rounds: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         judge = NextSentenceModel(saved_model(folder, width, layers))
     seconds = cpu_seconds(
-        {
-            "in batches, sorted by length": lambda: judge(pairs),
-            "one by one": lambda: [judge([pair]) for pair in pairs],
-        },
+        {"in batches, sorted by length": lambda: judge(pairs), "one by one": lambda: [judge([pair]) for pair in pairs]},
         rounds,
     )
     rows = [[name, f"{number / value:,.0f}"] for name, value in seconds.items()]

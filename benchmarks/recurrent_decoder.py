@@ -195,10 +195,7 @@ def decoding(documents: int, beams: int, source: int, length: int, rounds: int) 
         with patch.object(SharedSourceCache, "reorder_cache", EncoderDecoderCache.reorder_cache):
             return repeating.generate(**inputs, **settings)
 
-    candidates = {
-        "source repeated": generate_repeating,
-        "DRGD": lambda: model.generate(**inputs, **settings),
-    }
+    candidates = {"source repeated": generate_repeating, "DRGD": lambda: model.generate(**inputs, **settings)}
     torch.testing.assert_close(*(candidate() for candidate in candidates.values()), rtol=0, atol=0)
     compare(f"generate(), {documents} documents of {source} tokens, {beams} beams, {length} tokens", candidates, rounds)
 

@@ -312,10 +312,7 @@ def test_model_that_is_not_there(refusal, files, model):
         (lambda folder: cut(folder / "tokenizer.json"), "tokenizer.json cannot be read"),
         (lambda folder: (folder / "config.json").unlink(), "--model model: cannot be loaded: Unrecognized model"),
         (lambda folder: change_json(folder / "config.json", ffn_dim=64), "cannot be loaded: .*feed_forward.* with the"),
-        (
-            lambda folder: change_json(folder / "processor_config.json", tag_vocabulary=["NN"]),
-            "has the tag 'NNP'",
-        ),
+        (lambda folder: change_json(folder / "processor_config.json", tag_vocabulary=["NN"]), "has the tag 'NNP'"),
         (lambda folder: change_json(folder / "config.json", model_type="other"), "custom code .*trust_remote_code"),
         # of which transformers and tokenizers say so by errors of other types
         (lambda folder: change_json(folder / "config.json", model_type=[]), "cannot be loaded: unhashable"),

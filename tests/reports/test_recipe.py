@@ -251,10 +251,7 @@ def test_a_later_row_of_a_stream_is_named(tmp_path):
         folder.mkdir(exist_ok=True)
         path = folder / "train.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in [*rows, {"document": value, "summary": "b"}]))
-        for name, line in (
-            ({"train_file": str(path)}, "line 201"),
-            ({"dataset_name": str(folder)}, "train, row 200"),
-        ):
+        for name, line in (({"train_file": str(path)}, "line 201"), ({"dataset_name": str(folder)}, "train, row 200")):
             with pytest.raises(ValueError, match=f"{line}: 'document' {problem}"):
                 list(load(Corpus(**name, streaming=True))["train"])
 
@@ -273,10 +270,7 @@ def test_a_generation_config_is_refused_at_the_start(corpus, capsys):
         ({"lr_scheduler_type": "cosine_with_min_lr"}, "--lr_scheduler_type cosine_with_min_lr: One of min_lr or"),
         ({"lr_scheduler_kwargs": {"a": 1}}, "--lr_scheduler_type linear: .* unexpected keyword argument 'a'; see --lr"),
         ({"optim": "lomo"}, "You need to install `lomo_optim`"),
-        (
-            {"dataloader_multiprocessing_context": "spawn"},
-            "multiprocessing_context spawn: needs --dataloader_num",
-        ),
+        ({"dataloader_multiprocessing_context": "spawn"}, "multiprocessing_context spawn: needs --dataloader_num"),
     ],
     ids=str,
 )

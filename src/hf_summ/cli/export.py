@@ -17,9 +17,7 @@ def add_parser(commands) -> None:
         "takes a minute or more.",
     )
     parser.add_argument(
-        "model",
-        metavar="MODEL",
-        help="Checkpoint folder, or name of a bundled model or of a Hub repository",
+        "model", metavar="MODEL", help="Checkpoint folder, or name of a bundled model or of a Hub repository"
     )
     parser.add_argument("--revision", help="Branch, tag or commit of the repository (default: main)")
     parser.add_argument(

@@ -44,11 +44,7 @@ class ExtractFlags:
         metavar="N",
     )
     words: int | None = flag(
-        "decoding",
-        "Maximum number of words instead; whole sentences",
-        unset="no limit",
-        unless=("share",),
-        metavar="N",
+        "decoding", "Maximum number of words instead; whole sentences", unset="no limit", unless=("share",), metavar="N"
     )
     share: float | None = flag(
         "decoding",

@@ -19,8 +19,7 @@ _PROTOCOLS = ("gdlf", "highlight_transformer", "sagcopy")
 def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
-        "votes",
-        description="Make sheets on which people compare summaries blindly, and count their votes.",
+        "votes", description="Make sheets on which people compare summaries blindly, and count their votes."
     )
     steps = parser.add_subparsers(metavar="COMMAND", required=True)
     _add_make(steps)
@@ -170,13 +169,7 @@ def collect(arguments: argparse.Namespace) -> None:
 
 def _read(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
     """The texts of all files, systems' by their paths, and notes of the tags found in them."""
-    from hf_summ.evaluation.text_files import (
-        aligned,
-        part_sentences,
-        read_predictions,
-        read_references,
-        read_sources,
-    )
+    from hf_summ.evaluation.text_files import aligned, part_sentences, read_predictions, read_references, read_sources
 
     reading = {"lists": arguments.lists, "data_format": arguments.data_format}
     files = {"sources": read_sources(arguments.sources, arguments.text_column, **reading)}

@@ -15,11 +15,7 @@ _MARKS = {
     "▁": ("▁", "▁", "join subwords first: sed 's/ //g; s/▁/ /g'"),
     "Ġ": ("Ġ", r"(?:^|(?<=\s))Ġ(?=\S)", "join subwords first: sed 's/ //g; s/Ġ/ /g'"),
     "[UNK]": ("[<⁇", r"\[UNK\]|<unk>|⁇", "the model's unknown words, which match no reference"),
-    "[PAD]": (
-        "[<",
-        r"\[(?:PAD|CLS|SEP|MASK|/?INST)\]|</?(?:pad|mask|bos|eos)>|<\|\w+\|>|<extra_id_\d+>",
-        _TOKEN,
-    ),
+    "[PAD]": ("[<", r"\[(?:PAD|CLS|SEP|MASK|/?INST)\]|</?(?:pad|mask|bos|eos)>|<\|\w+\|>|<extra_id_\d+>", _TOKEN),
     "[unused1]": ("[", r"\[unused\d+\]", _TOKEN),
     "<think>": ("<", r"</?think(?:ing)?>", "a chain of thought, whose words are counted: remove it before scoring"),
     "-LRB-": ("-", r"-[LRlr][RCSrcs][Bb]-", "spell brackets first: sed 's/-LRB-/(/g; s/-RRB-/)/g'"),

@@ -117,10 +117,7 @@ def fit_vocabulary(
         raise ValueError(f"the vocabulary is empty, as no {units} occur {min_frequency} times: lower `min_frequency`")
     tokenizer.post_processor = _ending(tokenizer, units)
     return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        **SPECIAL_TOKENS,
-        clean_up_tokenization_spaces=False,
-        split_special_tokens=True,
+        tokenizer_object=tokenizer, **SPECIAL_TOKENS, clean_up_tokenization_spaces=False, split_special_tokens=True
     )
 
 

@@ -110,10 +110,7 @@ def _objective(name: str, config: PreTrainedConfig) -> str:
 
 
 def acceptance(
-    language_model: LanguageModel,
-    text: str,
-    percentiles: Sequence[float],
-    progress: Callable[[int], Any] | None = None,
+    language_model: LanguageModel, text: str, percentiles: Sequence[float], progress: Callable[[int], Any] | None = None
 ) -> list[list[bool]]:
     """Whether the language model accepts each token of a text, at each percentile.
 

@@ -18,10 +18,7 @@ _FEATURES = {
     "references": Features({"predictions": _TEXT, "references": Sequence(_TEXT)}),
     "sources": Features({"predictions": _TEXT, "sources": _TEXT}),
 }
-_INPUTS = {
-    "references": "one text per row, or a list of several",
-    "sources": "one document per row",
-}
+_INPUTS = {"references": "one text per row, or a list of several", "sources": "one document per row"}
 
 
 class Metric(evaluate.Metric):

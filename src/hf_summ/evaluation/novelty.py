@@ -283,10 +283,7 @@ def _fractions(row: Alignment, count: Count) -> list[tuple[float, float]]:
 
 
 def corpus_statistics(
-    documents: Sequence[str],
-    summaries: Sequence[str],
-    language: str = "en",
-    unit: str = "words",
+    documents: Sequence[str], summaries: Sequence[str], language: str = "en", unit: str = "words"
 ) -> dict[str, float]:
     """Size, lengths and vocabularies of a corpus, rounded to 4 digits.
 

@@ -31,15 +31,7 @@ _STEP_2: dict[str, str] = dict(
         strict=True,
     )
 )
-_STEP_3 = {
-    "icate": "ic",
-    "ative": "",
-    "alize": "al",
-    "iciti": "ic",
-    "ical": "ic",
-    "ful": "",
-    "ness": "",
-}
+_STEP_3 = {"icate": "ic", "ative": "", "alize": "al", "iciti": "ic", "ical": "ic", "ful": "", "ness": ""}
 _STEP_4 = "al ance ence er ic able ible ant ement ou ism ate iti ous ive ize".split()
 _SUFFIX_2, _SUFFIX_3, _SUFFIX_4 = (re.compile(f"({'|'.join(step)})$") for step in (_STEP_2, _STEP_3, _STEP_4))
 

@@ -142,10 +142,7 @@ class _Write(nn.Module):
             inputs = {**inputs, f"{SOURCE}keys.0": keys, f"{SOURCE}values.0": keys[:, :, :0].mT}
         cache, mask = _cache_of(inputs), inputs["attention_mask"]
         first = (lambda *_: inputs[_FIRST]) if _FIRST in inputs else layers_copying.first_positions
-        with (
-            replaced(layers_copying, first_positions=first),
-            replaced(layers_recurrent, key_columns=lambda _: columns),
-        ):
+        with replaced(layers_copying, first_positions=first), replaced(layers_recurrent, key_columns=lambda _: columns):
             outputs = self.model(
                 # for copying
                 input_ids=inputs["input_ids"],
@@ -207,12 +204,7 @@ def _example(model: PreTrainedModel) -> dict[str, torch.Tensor]:
 
 
 def _write(
-    module: nn.Module,
-    inputs: dict[str, torch.Tensor],
-    outputs: list[str],
-    file: Path,
-    int8: bool,
-    **candidates: Any,
+    module: nn.Module, inputs: dict[str, torch.Tensor], outputs: list[str], file: Path, int8: bool, **candidates: Any
 ) -> None:
     """Write a module's graph; with arguments of `add_candidates`, it returns the best continuations too."""
     auto = torch.export.Dim.AUTO

@@ -56,11 +56,7 @@ class Built(NamedTuple):
 
 
 def build(
-    start: ModelArguments,
-    lora: LoraArguments,
-    data: DataArguments,
-    generation: GenerationArguments,
-    is_trainable: bool,
+    start: ModelArguments, lora: LoraArguments, data: DataArguments, generation: GenerationArguments, is_trainable: bool
 ) -> Built:
     """Build the run's model and processor, and settle the lengths of its texts."""
     start = _with_folders(start)

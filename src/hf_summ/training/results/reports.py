@@ -63,10 +63,7 @@ class Scorer:
             measure.compute(["a"], ["a"], self.settings)
 
     def scored(
-        self,
-        predictions: Sequence[str],
-        references: Sequence[str | list[str]],
-        documents: Sequence[str] | None = None,
+        self, predictions: Sequence[str], references: Sequence[str | list[str]], documents: Sequence[str] | None = None
     ) -> dict[str, Scored]:
         """Every score of the measures; those that read sources need `documents`. The last texts' scores are kept."""
         texts = [list(predictions), list(references), documents and list(documents)]
@@ -138,10 +135,7 @@ def as_documents(examples: Sequence[str] | Sequence[list[str]]) -> list[str]:
 
 
 def decode(
-    processor: Processor,
-    predictions: list[list[int]],
-    sources: Mapping[str, Sequence] | None,
-    prefix: str,
+    processor: Processor, predictions: list[list[int]], sources: Mapping[str, Sequence] | None, prefix: str
 ) -> list[str]:
     """Decode token ids to texts; copied words, and case if the processor restores it, are those of the documents.
 
