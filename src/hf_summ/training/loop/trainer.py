@@ -23,7 +23,6 @@ from hf_summ.common.files import share, write_atomically
 from hf_summ.common.messages import one_line
 from hf_summ.data import SummarizationCollator
 from hf_summ.models.checks import input_names
-from hf_summ.models.layers_transformer import share_hooks
 from hf_summ.models.losses import IGNORED_LABEL, smoothed_cross_entropy
 from hf_summ.training.arguments import DataArguments, SummarizationTrainingArguments
 from hf_summ.training.checks import asks_for_fsdp, parse_learning_rates
@@ -37,6 +36,13 @@ from hf_summ.training.loop.callbacks import (
 )
 from hf_summ.training.loop.evaluation import RowwiseTrainer
 from hf_summ.training.loop.rewards import Reward, rouge_rewards, sampled_loss
+from hf_summ.training.loop.shared_weights import (
+    expect_tied_weights_once,
+    name_shared_modules_once,
+    sharded_units,
+    share_modules,
+    share_noise,
+)
 from hf_summ.training.model import Built
 from hf_summ.training.optimization import build_schedule, parameter_groups
 from hf_summ.training.results.cards import PRIVATE, RESULTS, Card, hide_paths, uploads_without
@@ -82,7 +88,7 @@ class SummarizationTrainer(RowwiseTrainer):
         # transformers replaces it for training
         self._use_cache = getattr(model.config, "use_cache", args.use_cache)
         super().__init__(model, args, **kwargs)
-        model.register_load_state_dict_post_hook(_expect_tied_weights_once)
+        model.register_load_state_dict_post_hook(expect_tied_weights_once)
         # sums of the loss's components since the last log entry, and its step
         self._components: dict[str, torch.Tensor] = {}
         self._logged_step = 0
@@ -94,7 +100,7 @@ class SummarizationTrainer(RowwiseTrainer):
         self.add_callback(RunProgress())
         self.applies_changes = False
         if args.neftune_noise_alpha is not None:
-            _share_noise(base_model(model))
+            share_noise(base_model(model))
         if args.early_stopping_patience is not None:
             self.add_callback(ResumableEarlyStopping(args.early_stopping_patience, args.early_stopping_threshold))
         self._termination = TerminationCallback(self.accelerator) if args.enable_jit_checkpoint else None
@@ -104,11 +110,11 @@ class SummarizationTrainer(RowwiseTrainer):
             self.pop_callback(JITCheckpointCallback).on_train_end(args, self.state, self.control)
             self.add_callback(self._termination)
         if self.is_fsdp_enabled:
-            _share_modules(self.model)
+            share_modules(self.model)
             plugin = self.accelerator.state.fsdp_plugin
             if plugin.transformer_cls_names_to_wrap is None:
-                plugin.transformer_cls_names_to_wrap = _units(self.model)
-            _name_shared_modules_once(self.model)
+                plugin.transformer_cls_names_to_wrap = sharded_units(self.model)
+            name_shared_modules_once(self.model)
             # gather weights once per step: BERT on windows, and generation, call layers a different number of times in
             # each process, and processes that gather different layers would deadlock
             plugin.reshard_after_forward = False
@@ -442,61 +448,3 @@ def make_trainer(
     if asks_for_fsdp(training) and not trainer.is_fsdp_enabled:
         logger.warning("FSDP is off, because accelerate shards over GPUs only: each process has the whole model")
     return trainer
-
-
-def _expect_tied_weights_once(model: nn.Module, result) -> None:
-    """Remove tied weights from the missing keys of loading: a checkpoint contains them once."""
-    tied = getattr(model, "all_tied_weights_keys", {})
-    result.missing_keys[:] = [name for name in result.missing_keys if name not in tied]
-
-
-def _share_modules(model: nn.Module) -> None:
-    """Replace embeddings with one weight by one module: FSDP2 shards no weight that several of its units hold."""
-    first: dict[torch.Tensor, nn.Module] = {}
-    for parent in list(model.modules()):
-        for name, module in list(parent.named_children()):
-            if type(module) is nn.Embedding:
-                setattr(parent, name, first.setdefault(module.weight, module))
-
-
-def _share_noise(model: PreTrainedModel) -> None:
-    """Let all embeddings of words run the hook of NEFTune: transformers adds it to one that BART and T5 never call."""
-    words = model.get_input_embeddings()
-    for module in model.modules():
-        is_tied = isinstance(module, nn.Embedding) and module.weight is words.weight and module is not words
-        if is_tied and not module._forward_hooks:
-            share_hooks(words, module)
-
-
-def _units(model: PreTrainedModel) -> list[str]:
-    """The classes of a model's blocks without the words' embedding, which FSDP2 may shard one by one."""
-    words = model.get_input_embeddings()
-    holders = {type(module).__name__ for module in model.modules() if words in module.modules()}
-    return sorted(set(model._no_split_modules or ()) - holders)
-
-
-def _name_shared_modules_once(model: nn.Module) -> None:
-    """Name the weights of a shared module once in the model's state dict.
-
-    torch gathers sharded weights under all of their names. When it distributes them to shards again, it looks up each
-    module under its first name, and fails on the others.
-    """
-    first = {module: name for name, module in model.named_modules()}
-    aliases = {
-        f"{name}.": f"{first[module]}."
-        for name, module in model.named_modules(remove_duplicate=False)
-        if name != first[module]
-    }
-
-    def drop(module, state_dict, prefix, local_metadata):
-        for name in list(state_dict):
-            if name.removeprefix(prefix).startswith(tuple(aliases)):
-                del state_dict[name]
-
-    def fill(module, state_dict, prefix, *args):
-        for alias, name in aliases.items():
-            keys = [key for key in state_dict if key.startswith(prefix + name)]
-            state_dict |= {prefix + alias + key.removeprefix(prefix + name): state_dict[key] for key in keys}
-
-    model.register_state_dict_post_hook(drop)
-    model.register_load_state_dict_pre_hook(fill)
