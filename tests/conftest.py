@@ -5,12 +5,15 @@ import logging
 import os
 import random
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+ROOT = Path(__file__).parents[1]
 # libraries read these at import, and test modules import them after this file
 CACHE = tempfile.mkdtemp(prefix="hf_summ_tests_")
 os.environ.update(HF_HOME=CACHE, HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", OMP_NUM_THREADS="1")
@@ -49,6 +52,28 @@ def first(values: Iterable[Any], number: int = 1) -> list[Any]:
     """The values of a parameter, of which `make test` runs the first ones."""
     values = list(values)
     return [*values[:number], *(pytest.param(value, marks=pytest.mark.thorough) for value in values[number:])]
+
+
+def save(folder: str | Path, *components: Any) -> str:
+    """Save a model and its tokenizer or processor in one folder."""
+    for component in components:
+        component.save_pretrained(folder)
+    return str(folder)
+
+
+def start(*arguments: str, cwd: Path | None = None, **environment: str) -> subprocess.Popen:
+    """Start Python in a process of its own, with the package of this repository."""
+    path = os.pathsep.join([str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    variables, pipe = os.environ | {"PYTHONPATH": path} | environment, subprocess.PIPE
+    return subprocess.Popen([sys.executable, *arguments], cwd=cwd, env=variables, stdout=pipe, stderr=pipe, text=True)
+
+
+def run_python(*arguments: str, status: int = 0, **settings: Any) -> tuple[str, str]:
+    """The output and the messages of a process that ends with this status; the settings are as for `start`."""
+    process = start(*arguments, **settings)
+    output, errors = process.communicate()
+    assert process.returncode == status, errors
+    return output, errors
 
 
 def word_piece_tokenizer(texts: list[str], vocab_size: int, **settings) -> "PreTrainedTokenizerFast":
@@ -132,8 +157,7 @@ def save_bundled_model(folder: Path, tokenizer: "PreTrainedTokenizerFast") -> No
     from tests.models.architectures import HIGHLIGHT_TRANSFORMER, build_with_processor
 
     model, processor = build_with_processor(HIGHLIGHT_TRANSFORMER, tokenizer)
-    for part in (model.half(), processor):
-        part.save_pretrained(folder)
+    save(folder, model.half(), processor)
     change_json(folder / "config.json", dtype="float32")
     (folder / "purpose.txt").write_text("titles of news\n", encoding="utf-8")
 

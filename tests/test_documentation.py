@@ -17,7 +17,7 @@ import pytest
 from hf_summ import GdlfProcessor
 from hf_summ.cli import main
 from hf_summ.training.arguments import RunArguments
-from tests.conftest import SENTENCES
+from tests.conftest import SENTENCES, save
 from tests.data.files import json_lines, write
 from tests.evaluation.tiny_language_models import save_language_model
 from tests.models.architectures import GDLF, HIGHLIGHT_TRANSFORMER, build_with_processor
@@ -210,12 +210,13 @@ def extension(name: str):
 
 def publish(hub, folder: Path, tokenizer) -> None:
     """The Hub repositories that the pages name, all of them tiny."""
-    GDLF.model(vocab_size=len(tokenizer), tags="none").float().save_pretrained(folder / "gdlf")
-    GdlfProcessor(tokenizer, tags="none").save_pretrained(folder / "gdlf")
-    for part in build_with_processor(HIGHLIGHT_TRANSFORMER, tokenizer):
-        part.save_pretrained(folder / "highlight")
-    bart(tokenizer).save_pretrained(folder / "bart")
-    tokenizer.save_pretrained(folder / "bart")
+    save(
+        folder / "gdlf",
+        GDLF.model(vocab_size=len(tokenizer), tags="none").float(),
+        GdlfProcessor(tokenizer, tags="none"),
+    )
+    save(folder / "highlight", *build_with_processor(HIGHLIGHT_TRANSFORMER, tokenizer))
+    save(folder / "bart", bart(tokenizer), tokenizer)
     for name, kind in CHECKPOINTS.items():
         hub.publish(name, folder / kind)
     for name, kind in LANGUAGE_MODELS.items():

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from hf_summ.cli import main
+from tests.conftest import save
 from tests.models.architectures import GDLF, build_with_processor
 
 
@@ -33,9 +34,7 @@ def start(*argv: str, cwd: Path, **environment: str) -> subprocess.Popen:
 def saved_model(tiny_tokenizer, tmp_path_factory) -> Path:
     """A saved tiny GDLF that reads tags; shared by the session, so never change it."""
     folder = tmp_path_factory.mktemp("model")
-    model, processor = build_with_processor(GDLF, tiny_tokenizer)
-    model.save_pretrained(folder)
-    processor.save_pretrained(folder)
+    save(folder, *build_with_processor(GDLF, tiny_tokenizer))
     return folder
 
 

@@ -90,9 +90,8 @@ def test_scores_of_each_document(run, workplace, references):
 
 def test_entailment_by_a_model(run, workplace, references):
     save_entailment_model(workplace / "nli")
-    output, said = run(
-        "evaluate", *PAIR, "--sources", "s.txt", "--metrics", "entailment=nli", "--scores", "scores.jsonl"
-    )
+    flags = ("--sources", "s.txt", "--metrics", "entailment=nli", "--scores", "scores.jsonl")
+    output, _ = run("evaluate", *PAIR, *flags)
     in_both_tables = ["Support", "Entailment"] * 2
     assert re.findall(r"^\| (Support|Entailment), %", output, re.MULTILINE) == in_both_tables
     assert "; entailment by nli; hf_summ" in output

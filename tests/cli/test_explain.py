@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import SENTENCES
+from tests.conftest import SENTENCES, save
 from tests.data.files import change_json
 from tests.models.architectures import HIGHLIGHT_TRANSFORMER, build_with_processor
 
@@ -15,9 +15,7 @@ MODEL = ("--model", "copying", "--output", "page.html")
 @pytest.fixture(autouse=True)
 def place(workplace, tiny_tokenizer) -> None:
     """A model that copies, beside the one that does not, and two documents."""
-    model, processor = build_with_processor(HIGHLIGHT_TRANSFORMER, tiny_tokenizer)
-    model.save_pretrained("copying")
-    processor.save_pretrained("copying")
+    save("copying", *build_with_processor(HIGHLIGHT_TRANSFORMER, tiny_tokenizer))
     for name, text in (("a.txt", SENTENCES[0]), ("b.txt", SENTENCES[1])):
         Path(name).write_text(text, encoding="utf-8")
 

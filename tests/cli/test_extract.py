@@ -12,7 +12,7 @@ import pytest
 from transformers import BertConfig, BertForNextSentencePrediction
 
 from hf_summ.extractive import METHODS, DocumentFrequencies, consistent_extract, extract
-from tests.conftest import pair_tokenizer
+from tests.conftest import pair_tokenizer, save
 from tests.data.files import json_lines, write
 
 DOCUMENTS = ["The flood came. It was night.\nThe dam broke.", "A bridge opened. It rained. The bridge closed again."]
@@ -38,8 +38,7 @@ def test_rows_are_summarized_by_each_method(run, method):
 def test_the_whole_stage_is_a_command(run):
     tokenizer, sizes = pair_tokenizer(), {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
     model = BertForNextSentencePrediction(BertConfig(vocab_size=len(tokenizer), intermediate_size=16, **sizes))
-    for part in (model, tokenizer):
-        part.save_pretrained("bert")
+    save("bert", model, tokenizer)
     DocumentFrequencies.fit(DOCUMENTS).save("idf.json")
     stage = {"idf": "idf.json", "next_sentence_model": "bert"}
     flags = ("--idf", "idf.json", "--next_sentence_model", "bert")

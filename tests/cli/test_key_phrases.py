@@ -9,7 +9,7 @@ import torch
 from transformers import AutoProcessor, pipeline
 
 from hf_summ import HighlightTransformerConfig, HighlightTransformerForConditionalGeneration
-from tests.conftest import SENTENCES
+from tests.conftest import SENTENCES, save
 from tests.data.files import json_lines, write
 
 ROWS = [{"documents": [sentence, "Mayor Lopez opened it."], "summary": "s"} for sentence in SENTENCES]
@@ -36,8 +36,7 @@ def highlighter(phrases, workplace) -> str:
     # it copies, so that what it reads decides
     model.copy_gate.bias.data.fill_(99.0)
     model.generation_config.max_new_tokens = 8
-    model.save_pretrained("highlighter")
-    processor.save_pretrained("highlighter")
+    save("highlighter", model, processor)
     return "highlighter"
 
 

@@ -4,7 +4,6 @@ import io
 import json
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from transformers import pipeline
 from hf_summ import DrgdConfig, DrgdForConditionalGeneration, DrgdProcessor, GdlfForConditionalGeneration, Int8Config
 from hf_summ.cli import main
 from hf_summ.data.vocabulary import fit_processor
-from tests.conftest import SENTENCES
+from tests.conftest import SENTENCES, run_python, save
 from tests.data.files import change_json, json_lines, write
 from tests.training.tiny import cut
 
@@ -50,8 +49,7 @@ def test_training_is_not_imported(files):
     """Neither the recipe nor the libraries that it alone needs: a second of CPU."""
     heavy = ["datasets", "pandas", "pyarrow", "transformers.trainer", "hf_summ.training", "hf_summ.offline"]
     code = f"import sys, hf_summ.cli; hf_summ.cli.main(sys.argv[1:]); print([*{{*{heavy}}} & sys.modules.keys()])"
-    command = [sys.executable, "-c", code, "summarize", "a.txt", *MODEL, "--output", "summary.txt"]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "[]\n"
+    assert run_python("-c", code, "summarize", "a.txt", *MODEL, "--output", "summary.txt")[0] == "[]\n"
 
 
 @pytest.mark.thorough
@@ -183,8 +181,7 @@ def test_unknown_words_are_replaced_if_asked(run, files):
     processor.align(config)
     model = DrgdForConditionalGeneration(config)
     model.lm_head.bias.data[processor.tokenizer.unk_token_id] = 9.0
-    model.save_pretrained("words")
-    processor.save_pretrained("words")
+    save("words", model, processor)
     settings = ("--model", "words", "--max_new_tokens", "4")
     written = run("summarize", "a.txt", *settings, "--replace_unk")[0].split()
     assert len(written) == 4

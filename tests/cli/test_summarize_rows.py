@@ -18,7 +18,7 @@ from transformers import pipeline
 
 from hf_summ.cli import main
 from tests.cli.conftest import start
-from tests.conftest import SENTENCES
+from tests.conftest import SENTENCES, save
 from tests.data.files import change_json, json_lines, write, write_csv
 from tests.models.architectures import GDLF, HIGHLIGHT_TRANSFORMER, build_with_processor
 from tests.training.tiny import bart
@@ -384,14 +384,11 @@ def test_columns_beside_the_text_are_read(architecture, name, run, workplace, ti
         given = [{" ".join(text[:2]): 1.0} for text in words]
     else:
         processor.tagger = None
-    for part in (model, processor):
-        part.save_pretrained("model")
+    save("model", model, processor)
     # a text of tags or a JSON text, as CSV has them; one row has none, and one no phrases or tags that fit
     column = [" ".join(tags) if name == "word_tags" else json.dumps(tags) for tags in given]
     column[1:3] = [None, "NN" if name == "word_tags" else "{"]
-    rows = [
-        {"id": index, "text": text, name: value} for index, (text, value) in enumerate(zip(texts, column, strict=True))
-    ]
+    rows = [{"id": i, "text": text, name: value} for i, (text, value) in enumerate(zip(texts, column, strict=True))]
     write(workplace / "rows.jsonl", json_lines(rows))
     _, notes = run("summarize", "rows.jsonl", *ROW_FLAGS)
     assert f"in the column {name}: rename it to leave them out" in notes

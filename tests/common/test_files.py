@@ -12,6 +12,7 @@ import pytest
 
 from hf_summ.common import files
 from hf_summ.common.files import bundled_folder, check_hub_reachable, moved_into_place, write_atomically
+from tests.conftest import run_python, start
 from tests.hub import LocalHub
 
 # nothing listens at this port
@@ -157,8 +158,7 @@ def test_bundled_folders_are_those_that_the_wheel_has_inside(tmp_path, monkeypat
 
 def check(home: Path, *argv: str, **environment: str) -> str:
     """The last line that a process prints which checks a name after it has downloaded files of it."""
-    command, environment = [sys.executable, "-c", CODE, *argv], {**os.environ, "HF_HOME": str(home), **environment}
-    errors = subprocess.run(command, env=environment, capture_output=True, text=True).stderr
+    _, errors = start("-c", CODE, *argv, **{"HF_HOME": str(home), **environment}).communicate()
     assert "Retrying" not in errors
     return errors.strip().rpartition("\n")[2]
 
@@ -200,10 +200,8 @@ def test_hub_is_not_asked_offline_or_for_what_is_no_name(name):
     ],
 )
 def test_no_command_waits_for_a_hub_that_is_not_there(tmp_path, argv):
-    for name in ("rows.txt", "rows.jsonl"):
-        (tmp_path / name).write_text('{"text": "A text.", "summary": "It."}\n')
-    command = [sys.executable, "-m", "hf_summ", *argv.split()]
-    done = subprocess.run(command, env={**os.environ, **NOWHERE}, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert "is not on this machine" in done.stderr.splitlines()[-1]
-    assert "Retrying" not in done.stderr
+    (tmp_path / "rows.txt").write_text("A text.\n")
+    (tmp_path / "rows.jsonl").write_text('{"text": "A text.", "summary": "It."}\n')
+    _, errors = run_python("-m", "hf_summ", *argv.split(), status=2, cwd=tmp_path, **NOWHERE)
+    assert "is not on this machine" in errors.splitlines()[-1]
+    assert "Retrying" not in errors

@@ -34,11 +34,7 @@ BAD = [
         r", line 4: 3 fields, but the header names 2 \(document, summary\)",
     ),
     ("rows.csv", 'document,summary\none,1\n"two,2\nthree,3\n', ", line 3: not a CSV row .*quotation mark not closed"),
-    (
-        "rows.csv",
-        "document,summary,summary\na,b,c\n",
-        r", line 1: two columns have the same name \(document, summary, s",
-    ),
+    ("rows.csv", "document,summary,summary\na,b,c\n", r", line 1: two columns share a name \(document, summary, s"),
     # not UTF-8
     ("rows.jsonl", GOOD.encode() + b"\xe9,b\n", r", line 2: not UTF-8 \(.* at byte 1\): convert the file"),
     ("rows.csv", b"document,summary\n\xe9,b\n", ", line 2: not UTF-8"),
@@ -99,9 +95,7 @@ def test_a_line_without_an_end(load, tmp_path, monkeypatch, name, encoding):
 
 def test_byte_order_marks_where_files_were_joined(load, tmp_path):
     marked = "\ufeff\ufeff" + json_lines(ROWS[:2]) + "\ufeff" + json_lines(ROWS[2:])
-    assert load(train_file=write(tmp_path / "rows.jsonl", marked))["train"]["document"] == [
-        row["document"] for row in ROWS
-    ]
+    assert load(train_file=write(tmp_path / "rows.jsonl", marked))["train"].to_list() == ROWS
 
 
 def test_files_of_a_pair_have_compressions_of_their_own(load, tmp_path):

@@ -66,10 +66,7 @@ def test_lists_of_addresses_name_the_stories_of_each_split(load, tmp_path, lists
     write(tmp_path / lists / "all_train.txt", "http://a/2\nhttp://a/1\n")
     write(tmp_path / lists / "all_val.txt", "http://a/1\n")
     loaded = load(train_file=tmp_path, validation_file=tmp_path, data_format="cnn_dm")
-    assert {split: rows["summary"][:] for split, rows in loaded.items()} == {
-        "train": ["h2", "h1"],
-        "validation": ["h1"],
-    }
+    assert {name: rows["summary"][:] for name, rows in loaded.items()} == {"train": ["h2", "h1"], "validation": ["h1"]}
     named = tmp_path / lists / "all_val.txt"
     assert load(test_file=named, data_format="cnn_dm")["test"]["id"][:] == [first]
     write(named, "http://a/1\nhttp://a/3\n")

@@ -148,7 +148,7 @@ def test_patterns(tmp_path, monkeypatch):
     [
         (["a.jsonl", "no*.jsonl"], r"no\*.jsonl does not exist"),
         (["nowhere.jsonl"], "nowhere.jsonl does not exist"),
-        (["a.txt"], "a.txt: unknown file type: its rows must be in .json, .*; text also as .gz, .bz2, .xz or .zst"),
+        (["a.txt"], "a.txt: unknown file type: rows must be in .json, .*; text also as .gz, .bz2, .xz or .zst"),
         (["."], ". is a folder: name a file in it"),
         (["empty.csv"], "empty.csv is empty: it must have at least one row"),
         (["x" * 300 + ".jsonl"], "x.jsonl does not exist"),

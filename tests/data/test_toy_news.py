@@ -1,8 +1,6 @@
 """The made-up news: what determines a summary, and what the splits do not share."""
 
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -21,6 +19,7 @@ from hf_summ.data.toy_news import (
     steered_examples,
 )
 from hf_summ.evaluation import rouge
+from tests.conftest import run_python
 from tests.data.files import read_rows
 
 SIZES = {"train": 1500, "validation": 300, "test": 300}
@@ -122,9 +121,8 @@ def test_files_are_a_corpus_and_nothing_is_left_beside_them(tmp_path):
 
 
 def test_command_line(tmp_path):
-    command = [sys.executable, "-W", "error::RuntimeWarning", "-m", "hf_summ.data.toy_news", "--output", str(tmp_path)]
-    options = ["--seed", "7", "--train", "3", "--validation", "1", "--test", "2"]
-    subprocess.run(command + options, check=True, capture_output=True)
+    command = ["-W", "error::RuntimeWarning", "-m", "hf_summ.data.toy_news", "--output", str(tmp_path)]
+    run_python(*command, "--seed", "7", "--train", "3", "--validation", "1", "--test", "2")
     assert read_rows(tmp_path / "train.jsonl") == list(articles("train", 3, seed=7))
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hf_summ import SummarizationPipeline
 from hf_summ.data import fit_vocabulary
 from tests import conftest
+from tests.conftest import save
 from tests.models.architectures import (
     COPY_TRANSFORMER,
     DRGD,
@@ -50,8 +51,7 @@ def checkpoint(model_type: str) -> Path:
     made, processor = model(model_type)
     made.config.source_ranges = {"tokens_per_character": [0.1, 1.0], "characters": [10, 500]}
     folder = Path(tempfile.mkdtemp(prefix=model_type, dir=conftest.CACHE))
-    made.save_pretrained(folder)
-    processor.save_pretrained(folder)
+    save(folder, made, processor)
     for code in folder.glob("*.py"):
         code.unlink()
     return folder

@@ -12,16 +12,7 @@ import pytest
 
 _LINE = re.compile(r"^S ROUGE-(\S+) Eval (\d+)\.S R:(\S+) P:(\S+) F:(\S+)$", re.MULTILINE)
 _INTERVAL = re.compile(r"^S ROUGE-(\S+) Average_([RPF]): (\S+) \(95%-conf.int. (\S+) - (\S+)\)$", re.MULTILINE)
-_NAMES = {
-    "1": "rouge1",
-    "2": "rouge2",
-    "3": "rouge3",
-    "4": "rouge4",
-    "W-1.2": "rougeW",
-    "L": "rougeL",
-    "SU4": "rougeSU4",
-    "SU*": "rougeSU*",
-}
+_NAMES = {"W-1.2": "rougeW", **{name: f"rouge{name}" for name in ("1", "2", "3", "4", "L", "SU4", "SU*")}}
 
 
 @cache

@@ -17,7 +17,7 @@ from hf_summ.evaluation.language_models import (
     random_words,
     shuffled,
 )
-from tests.conftest import SENTENCES, word_piece_tokenizer
+from tests.conftest import SENTENCES, save, word_piece_tokenizer
 from tests.evaluation.tiny_language_models import KINDS, POSITIONS, bert_config, save_language_model
 from tests.models.architectures import GDLF
 
@@ -197,8 +197,7 @@ def test_vocabulary_without_words_is_refused(language_models):
 
 
 def test_checkpoints_that_cannot_be_compared_are_named(tmp_path):
-    BertModel(bert_config()).save_pretrained(tmp_path)
-    word_piece_tokenizer(SENTENCES, 120).save_pretrained(tmp_path)
+    save(tmp_path, BertModel(bert_config()), word_piece_tokenizer(SENTENCES, 120))
     message = re.escape(str(tmp_path)) + r" has no weights for cls\.predictions\..*so it is not a masked language model"
     with pytest.raises(ValueError, match=message):
         load_language_model(str(tmp_path))
@@ -211,9 +210,8 @@ def test_checkpoints_that_cannot_be_compared_are_named(tmp_path):
 
 
 def test_bert_that_was_trained_as_a_decoder_is_causal(tmp_path):
-    BertLMHeadModel(bert_config(is_decoder=True)).save_pretrained(tmp_path)
-    word_piece_tokenizer(SENTENCES, 120).save_pretrained(tmp_path)
-    assert load_language_model(str(tmp_path)).objective == "causal"
+    folder = save(tmp_path, BertLMHeadModel(bert_config(is_decoder=True)), word_piece_tokenizer(SENTENCES, 120))
+    assert load_language_model(folder).objective == "causal"
 
 
 def test_tokenizer_without_mask_token_is_refused(saved, tmp_path):

@@ -1,8 +1,6 @@
 """The measures as metrics of the library `evaluate`."""
 
 import pickle
-import subprocess
-import sys
 
 import evaluate
 import pytest
@@ -10,6 +8,7 @@ import pytest
 from hf_summ.evaluation import bleu, chrf, novelty, rouge, support
 from hf_summ.evaluation.measures import MEASURES
 from hf_summ.evaluation.metrics import metric
+from tests.conftest import run_python
 
 PREDICTIONS = ["The mayor opened a bridge today.", "It cost 12 million in all."]
 REFERENCES = ["The mayor opened the bridge today.", "It cost 12 million."]
@@ -127,4 +126,4 @@ def test_what_does_not_exist_is_an_error(cache):
 
 def test_evaluate_is_loaded_with_the_metrics_only():
     code = "import sys, hf_summ.evaluation; assert 'evaluate' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    run_python("-c", code)

@@ -190,12 +190,8 @@ def test_latex_has_a_row_for_each_system_and_a_column_for_each_measure():
     half = rf"$50.00 \pm {(high - low) / 2:.2f}^{{\dagger}}$"
     none = r"$0.00 \pm 0.00^{\dagger}$"
     rows = [row.removesuffix(r" \\").split(" & ")[:3] for row in table.splitlines() if row.endswith(r"\\")]
-    assert rows == [
-        ["", "ROUGE-1", "ROUGE-L"],
-        ["GDLF\\_us", *2 * [r"$100.00 \pm 0.00$"]],
-        [r"o\_1.txt", none, none],
-        ["half", half, half],
-    ]
+    ours = [r"GDLF\_us", *2 * [r"$100.00 \pm 0.00$"]]
+    assert rows == [["", "ROUGE-1", "ROUGE-L"], ours, [r"o\_1.txt", none, none], ["half", half, half]]
     assert r"$\dagger$ differs significantly from GDLF\_us. A difference is significant if p" in legend
     assert r"hf\_summ" in line
 

@@ -3,7 +3,7 @@
 import torch
 from transformers import BertConfig, BertForSequenceClassification
 
-from tests.conftest import pair_tokenizer
+from tests.conftest import pair_tokenizer, save
 
 POSITIONS = 40
 LABELS = ("contradiction", "ENTAILMENT", "neutral")
@@ -17,9 +17,7 @@ def save_entailment_model(folder, labels=LABELS, kind=BertForSequenceClassificat
     sizes |= {"vocab_size": len(tokenizer), "max_position_embeddings": POSITIONS, "initializer_range": 0.5}
     label2id = {label: number for number, label in enumerate(labels)}
     config = BertConfig(**sizes, id2label=dict(enumerate(labels)), label2id=label2id)
-    kind(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return str(folder)
+    return save(folder, kind(config), tokenizer)
 
 
 def naive_probabilities(tokenizer, model, first: str, second: str) -> list[float]:

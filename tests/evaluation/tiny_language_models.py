@@ -14,7 +14,7 @@ from transformers import (
 )
 
 from hf_summ.data import fit_vocabulary
-from tests.conftest import SENTENCES, word_piece_tokenizer
+from tests.conftest import SENTENCES, save, word_piece_tokenizer
 
 KINDS = ("masked", "causal", "permutation")
 POSITIONS = 48
@@ -56,6 +56,4 @@ def save_language_model(kind: str, folder: Path, **bert_settings) -> str:
             vocab_size=160, d_model=16, n_layer=2, n_head=2, d_inner=32, initializer_range=0.5, ff_activation="relu"
         )
         model = XLNetLMHeadModel(config)
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return str(folder)
+    return save(folder, model, tokenizer)

@@ -202,9 +202,8 @@ def test_flags_survive_the_way_through_a_runs_file(tmp_path):
     tokens = "--no_early_stopping --learning_rate 1e-3 --length_penalty -0.5 --metrics rouge bleu --eval_strategy no"
     tokens += ' --learning_rates [ab]=1 --learning_rates c=2 --use_cpu --config_overrides d_model=8 tags="none"'
     path = tmp_path / "settings.yaml"
-    path.write_text(
-        yaml.safe_dump({**flags_of_all_rows(tokens.split()), "output_dir": str(tmp_path)}), encoding="utf-8"
-    )
+    settings = {**flags_of_all_rows(tokens.split()), "output_dir": str(tmp_path)}
+    path.write_text(yaml.safe_dump(settings), encoding="utf-8")
     read, given = parse_arguments([str(path)]), parse_arguments([*tokens.split(), "--output_dir", str(tmp_path)])
     assert read == given
 

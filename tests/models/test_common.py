@@ -24,7 +24,7 @@ from hf_summ import SummarizationCollator
 from hf_summ.models.checks import SETTINGS
 from hf_summ.models.configuration_base import SummarizationConfig
 from hf_summ.models.layers_transformer import CACHE, source_padding_mask
-from tests.conftest import SENTENCES, first
+from tests.conftest import SENTENCES, first, save
 from tests.models.architectures import EACH_BY_ONE, VOCAB_SIZE, build_with_processor, generate
 
 DECODINGS = {
@@ -145,8 +145,7 @@ def test_blank_documents_of_an_example_are_not_read(architecture, tiny_tokenizer
 @pytest.mark.parametrize("damage", ["missing", "unused", "nan", "inf", "shape"])
 def test_broken_weights_are_not_summarized_with(architecture, tiny_tokenizer, tmp_path, damage):
     model, processor = build_with_processor(architecture, tiny_tokenizer)
-    model.save_pretrained(tmp_path)
-    processor.save_pretrained(tmp_path)
+    save(tmp_path, model, processor)
     file = tmp_path / "model.safetensors"
     weights = load_file(file)
     # the words' embedding is one of those that may be missing
@@ -342,9 +341,8 @@ def test_what_generate_cannot_do_is_refused(architecture):
     with pytest.raises(NotImplementedError, match=r"^continuous batching supports only keys and values"):
         model.generate_batch([[3, 4]])
     key = next(name for name, setting in SETTINGS.items() if setting.architecture and name not in model.generation_keys)
-    with pytest.raises(
-        ValueError, match=f"`{key}`: the model is a {model.config.model_type}, which does not support it"
-    ):
+    message = f"`{key}`: the model is a {model.config.model_type}, which does not support it"
+    with pytest.raises(ValueError, match=message):
         generate(model, architecture.inputs(), **{key: True})
     with pytest.raises(ValueError, match="no_repeat_words"):
         generate(model, architecture.inputs(), no_repeat_words=3)
@@ -387,8 +385,7 @@ def test_word_limits_need_no_tokenizer_beside_a_loaded_checkpoint(architecture, 
     expected = model.generate(**inputs, tokenizer=processor)
     without = model.generate(**inputs, no_repeat_word_ngram_size=0, min_new_words=0)
     assert not torch.equal(expected, without)
-    model.save_pretrained(tmp_path)
-    processor.save_pretrained(tmp_path)
+    save(tmp_path, model, processor)
     loaded = AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
     torch.testing.assert_close(loaded.generate(**inputs), expected)
 
@@ -406,8 +403,7 @@ def test_word_limits_ask_for_a_tokenizer_that_is_gone(architecture, tmp_path):
 
 @pytest.mark.thorough
 def test_tokenizer_of_another_vocabulary_is_refused(architecture, tiny_tokenizer, tmp_path):
-    architecture.model().save_pretrained(tmp_path)
-    tiny_tokenizer.save_pretrained(tmp_path)
+    save(tmp_path, architecture.model(), tiny_tokenizer)
     loaded = AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
     message = f"the tokenizer has {len(tiny_tokenizer)} tokens and the model {VOCAB_SIZE}"
     with pytest.raises(ValueError, match=message):
@@ -436,17 +432,9 @@ def test_trainer_round_trip(architecture, tiny_tokenizer, tmp_path):
     model = architecture.head_class(architecture.config_for(processor))
     encoded = processor(text=SENTENCES, text_target=[sentence[:20] for sentence in SENTENCES])
     rows = [{name: encoded[name][row] for name in encoded} for row in range(len(SENTENCES))]
-    arguments = Seq2SeqTrainingArguments(
-        output_dir=str(tmp_path),
-        max_steps=2,
-        per_device_train_batch_size=2,
-        save_steps=2,
-        predict_with_generate=True,
-        generation_max_length=8,
-        use_cpu=True,
-        report_to="none",
-        disable_tqdm=True,
-    )
+    settings = {"max_steps": 2, "per_device_train_batch_size": 2, "save_steps": 2, "generation_max_length": 8}
+    settings |= {"predict_with_generate": True, "use_cpu": True, "report_to": "none", "disable_tqdm": True}
+    arguments = Seq2SeqTrainingArguments(str(tmp_path), **settings)
     trainer = Seq2SeqTrainer(
         model=model,
         args=arguments,

@@ -17,7 +17,7 @@ MISTAKES = [
     ({"convolutional_attention": "2d", "head_window_size": 9}, r"`head_window_size` is 9, but must be at most `num_he"),
     ({"convolutional_attention": "1d", "convolutional_layers": 7}, "`convolutional_layers` is 7"),
     ({"convolutional_attention": "1d", "convolutional_layers": 0}, "`convolutional_layers` is 0"),
-    ({"encoder_type": "bert", "convolutional_attention": "1d", "bert_name": "x"}, "needs Transformer layers"),
+    ({"encoder_type": "bert", "convolutional_attention": "1d", "bert_name": "x"}, "needs a Transformer"),
     ({"encoder_type": "bert"}, "needs BERT: set `bert_name` to a checkpoint"),
     ({"decoder_embedding": "bert"}, "needs BERT"),
     ({"output_embedding": "bert"}, '`output_embedding="bert"` needs BERT: set `encoder_type`'),
@@ -69,7 +69,7 @@ def test_what_is_no_encoder_that_reads_both_ways_is_refused_as_bert(tmp_path, ot
     other.save_pretrained(tmp_path)
     config = COPY_TRANSFORMER.config(encoder_type="bert", bert_name=str(tmp_path), convolutional_attention="none")
     with pytest.raises(
-        ValueError, match=f"`bert_name` is '{tmp_path}', a {model_type}, but must be a bidirectional encoder"
+        ValueError, match=f"`bert_name` is '{tmp_path}', a {model_type}, but must be an encoder such as BERT"
     ):
         config.read_pretrained_parts()
 

@@ -245,11 +245,8 @@ def test_frozen_bert_stays_as_it_is(encoder_type, decoder_embedding, bert_folder
 
 @pytest.mark.thorough
 def test_frozen_parts_stay_frozen_when_all_else_is_unfrozen(conditioned):
-    for model in (
-        conditioned,
-        COPY_TRANSFORMER_BERT.model(),
-        COPY_TRANSFORMER.model(**VARIANTS["BERT in the decoder"]),
-    ):
+    words = COPY_TRANSFORMER.model(**VARIANTS["BERT in the decoder"])
+    for model in (conditioned, COPY_TRANSFORMER_BERT.model(), words):
         model.requires_grad_(True)
         model.train()
         assert bert_parameters(model)

@@ -76,9 +76,8 @@ class NaiveGdlf(NaiveModel):
             return self.top("model.encoder", layers[-1])
         if self.config.layer_fusion == "fusion":
             total = torch.stack(layers).sum(0)
-            return self.norm(
-                f"{name}.layer_norm", self.linear(f"{name}.outer", gelu(self.linear(f"{name}.inner", total)))
-            )
+            inner = gelu(self.linear(f"{name}.inner", total))
+            return self.norm(f"{name}.layer_norm", self.linear(f"{name}.outer", inner))
 
         def aggregate(node, *inputs):
             inner = self.linear(f"{name}.nodes.{node}.inner", torch.cat(inputs, dim=-1)).sigmoid()

@@ -1,8 +1,6 @@
 """The values that settings of `generate()` may have."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +9,7 @@ from transformers import GenerationConfig
 
 from hf_summ.models import checks
 from hf_summ.models.checks import check_generation_settings, in_floats
-from tests.conftest import SENTENCES
+from tests.conftest import SENTENCES, run_python
 from tests.models.architectures import GDLF, build_with_processor
 
 
@@ -97,4 +95,4 @@ package.__path__ = [{str(folder)!r}]
 assert importlib.import_module("models.checks").SETTINGS["top_p"].range.most == 1
 assert not {{"torch", "transformers"}} & set(sys.modules)
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    run_python("-c", code)

@@ -10,7 +10,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoProcessor, pipeline
 from hf_summ import DrgdProcessor
 from hf_summ.data import fit_vocabulary
 from hf_summ.models.text_words import FIRST_POINTER, replace_unknown
-from tests.conftest import SENTENCES, word_piece_tokenizer
+from tests.conftest import SENTENCES, save, word_piece_tokenizer
 from tests.models.architectures import DRGD, DRGD_PRINTED, build_with_processor
 
 # half of each text is unknown: names and rare words
@@ -180,8 +180,7 @@ def folder(tokenizer, architecture, tmp_path):
     model, processor = build_with_processor(architecture, tokenizer)
     likely(model, tokenizer.unk_token_id).generation_config.replace_unk = True
     model.generation_config.no_repeat_word_ngram_size = 0
-    model.save_pretrained(tmp_path)
-    processor.save_pretrained(tmp_path)
+    save(tmp_path, model, processor)
     return tmp_path
 
 

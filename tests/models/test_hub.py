@@ -1,16 +1,13 @@
 """Checkpoints on the Hub: pushed and loaded by name with the package, and loaded from the folder alone without it."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from transformers import AutoModelForSeq2SeqLM, AutoProcessor, BertConfig, BertModel
 
 from hf_summ import CopyTransformerConfig, CopyTransformerForConditionalGeneration, Int8Config
-from tests.conftest import SENTENCES, first
+from tests.conftest import SENTENCES, first, run_python, save
 from tests.models.architectures import ARCHITECTURES, GDLF, build_with_processor
 
 # transformers reads the Hub's address at import, so whatever talks to the Hub of a test is a process of its own
@@ -50,15 +47,8 @@ for name in sys.argv[3:]:
 
 
 def run(program: str, *arguments: str, environment: dict[str, str], folder: Path) -> list:
-    completed = subprocess.run(
-        [sys.executable, "-c", program, *arguments],
-        env={**os.environ, **environment},
-        cwd=folder,
-        capture_output=True,
-        text=True,
-    )
-    assert completed.returncode == 0, completed.stderr[-4000:]
-    lines = completed.stdout.splitlines()
+    output, _ = run_python("-c", program, *arguments, cwd=folder, **environment)
+    lines = output.splitlines()
     return [json.loads(line.removeprefix("RESULT ")) for line in lines if line.startswith("RESULT ")]
 
 
@@ -69,8 +59,7 @@ def test_hub_round_trip_with_and_without_the_package(architectures, local_hub, t
     expected = []
     for architecture in architectures:
         model, processor = build_with_processor(architecture, tiny_tokenizer)
-        model.save_pretrained(tmp_path / architecture.name)
-        processor.save_pretrained(tmp_path / architecture.name)
+        save(tmp_path / architecture.name, model, processor)
         inputs = processor(SENTENCES, return_tensors="pt")
         ids = model.generate(**inputs, num_beams=2, tokenizer=processor)
         expected.append([text.strip() for text in processor.batch_decode(ids, skip_special_tokens=True)])
@@ -80,8 +69,7 @@ def test_hub_round_trip_with_and_without_the_package(architectures, local_hub, t
         config = Int8Config(least_weights=0)
         model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "gdlf", quantization_config=config)
         processor = AutoProcessor.from_pretrained(tmp_path / "gdlf")
-        model.save_pretrained(tmp_path / names[-1])
-        processor.save_pretrained(tmp_path / names[-1])
+        save(tmp_path / names[-1], model, processor)
         ids = model.generate(**processor(SENTENCES, return_tensors="pt"), num_beams=2)
         expected.append([text.strip() for text in processor.batch_decode(ids, skip_special_tokens=True)])
     for where, program in {"installed": PUSH + LOAD, "alone": LOAD}.items():

@@ -2,10 +2,7 @@
 
 import copy
 import json
-import os
 import re
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -23,8 +20,9 @@ from transformers import (
 from hf_summ import Int8Config
 from hf_summ.models import quantization_int8
 from hf_summ.models.quantization_int8 import _MIN_OUTPUTS, _MIN_ROWS, Int8Embedding, Int8Linear, quantize_weight
+from tests.conftest import run_python
 
-NOT_TRAINED = "int8 has no gradients: to train the model, load it without `quantization_config`, or call `dequantize()`"
+NOT_TRAINED = "int8 has no gradients: to train, load it without `quantization_config`, or call `dequantize()`"
 
 
 @pytest.fixture
@@ -154,10 +152,8 @@ for out_features in (8, _MIN_OUTPUTS):
 @pytest.mark.thorough
 @pytest.mark.parametrize("instructions", ["DEFAULT", "AVX2"])
 def test_products_are_exact_without_vnni_instructions(instructions):
-    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": instructions}
-    command = [sys.executable, "-c", PRODUCTS]
-    completed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert completed.stdout.split() == ["True"] * 4
+    output, _ = run_python("-c", PRODUCTS, ONEDNN_MAX_CPU_ISA=instructions)
+    assert output.split() == ["True"] * 4
 
 
 def test_a_layer_can_be_copied_and_filled_again_after_use():
@@ -246,10 +242,8 @@ def test_another_layout_is_refused(folder, settings, tmp_path):
     config = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
     config["quantization_config"] = {"quant_method": "hf_summ_int8", "least_weights": 0, **settings}
     (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    found = settings.get("layout", 1)
-    with pytest.raises(
-        ValueError, match=f"^`layout` is {found}, but must be 2: .*; load the checkpoint in 32 bits with"
-    ):
+    message = f"^`layout` is {settings.get('layout', 1)}, but must be 2: .*; load the checkpoint in 32 bits with"
+    with pytest.raises(ValueError, match=message):
         AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
 
 

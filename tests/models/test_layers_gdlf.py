@@ -1,14 +1,11 @@
 """Dynamic convolution against sums over shifts written as the paper's equation."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 import torch
 
 from hf_summ.models.layers_gdlf import DynamicConvolution, compiled_dynamic_convolution, dynamic_convolution
 from hf_summ.models.modeling_base import DecoderStateLayer
+from tests.conftest import run_python
 from tests.models.naive import assert_equals_with_gradients, naive_convolution
 
 
@@ -71,11 +68,11 @@ assert torch.equal(model.generate(ids, max_new_tokens=4, compile_config=CompileC
 @pytest.mark.thorough
 @pytest.mark.parametrize(("compiler", "compiled"), [(None, 1), ("/nowhere/g++", 0)])
 def test_compiled_in_training_where_there_is_a_compiler(tmp_path, compiler, compiled):
-    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)} | ({"CXX": compiler} if compiler else {})
-    process = subprocess.run([sys.executable, "-c", TRAINED], env=environment, capture_output=True, text=True)
-    assert (process.returncode, process.stdout.split()) == (0, [str(compiled)] * 2), process.stderr
-    assert ("compiling decoding steps for one document" in process.stderr) == (compiler is None)
-    assert ("torch.compile does not work here, so GDLF is slower: " in process.stderr) == (compiler is not None)
+    named = {"CXX": compiler} if compiler else {}
+    output, errors = run_python("-c", TRAINED, TORCHINDUCTOR_CACHE_DIR=str(tmp_path), **named)
+    assert output.split() == [str(compiled)] * 2, errors
+    assert ("compiling decoding steps for one document" in errors) == (compiler is None)
+    assert ("torch.compile does not work here, so GDLF is slower: " in errors) == (compiler is not None)
 
 
 @pytest.mark.parametrize("pieces", [[1] * 11, [4, 1, 1, 5], [11]])

@@ -9,7 +9,7 @@ from transformers import AutoProcessor, pipeline
 
 from hf_summ import GdlfConfig, GdlfForConditionalGeneration, GdlfProcessor
 from hf_summ.models.text_tagging import align_tags, load_tagger, tag_vocabulary_of, tag_words, tags_of_each
-from tests.conftest import SENTENCES
+from tests.conftest import SENTENCES, save
 
 TEXT = 'The dog (a "good" dog) barks… and/or sleeps.'
 PAIRS = [
@@ -89,8 +89,7 @@ def test_given_tags_are_as_good_as_the_taggers(tiny_tokenizer, processor):
 
 def test_taggers_that_are_no_names_are_not_saved(tiny_tokenizer, tmp_path):
     for tagger in (str.split, None, spacy.blank("en")):
-        GdlfProcessor(tiny_tokenizer, tagger=tagger, tag_vocabulary=["X"]).save_pretrained(tmp_path)
-        GdlfConfig().save_pretrained(tmp_path)
+        save(tmp_path, GdlfProcessor(tiny_tokenizer, tagger=tagger, tag_vocabulary=["X"]), GdlfConfig())
         loaded = AutoProcessor.from_pretrained(tmp_path)
         assert (loaded.tagger, loaded.word_tags) == (None, ["X"])
     with pytest.raises(ValueError, match=r"^the processor has no `tagger`: give `word_tags`"):

@@ -16,7 +16,7 @@ from transformers import (
 )
 from transformers.utils import logging as logging_of_transformers
 
-from tests.conftest import SENTENCES
+from tests.conftest import SENTENCES, save
 from tests.models.architectures import ARCHITECTURES, EACH_BY_ONE, build_with_processor
 from tests.reports.tiny_models import foreign
 
@@ -24,9 +24,7 @@ from tests.reports.tiny_models import foreign
 @pytest.fixture(params=EACH_BY_ONE)
 def folder(request, tiny_tokenizer, tmp_path):
     """A saved checkpoint of an architecture."""
-    model, processor = build_with_processor(request.param, tiny_tokenizer)
-    model.save_pretrained(tmp_path)
-    processor.save_pretrained(tmp_path)
+    save(tmp_path, *build_with_processor(request.param, tiny_tokenizer))
     return tmp_path
 
 
@@ -36,8 +34,7 @@ def bart_folder(tiny_tokenizer, tmp_path_factory):
     settings = {"max_position_embeddings": 64, "decoder_start_token_id": 1, "forced_eos_token_id": None}
     model = foreign("bart", tiny_tokenizer, **settings)
     model.generation_config.max_new_tokens = 8
-    model.save_pretrained(folder)
-    tiny_tokenizer.save_pretrained(folder)
+    save(folder, model, tiny_tokenizer)
     return folder
 
 
@@ -198,7 +195,7 @@ def test_summaries_are_no_longer_than_the_decoders_positions(bart_folder, tmp_pa
     (record,) = summarizer(SENTENCES[0], return_tensors=True)
     assert len(record["summary_token_ids"]) == 1 + 64
     for name in ("max_new_tokens", "max_length"):
-        with pytest.raises(ValueError, match=f"`{name}` is 65, but the model's decoder has 64 positions: lower it"):
+        with pytest.raises(ValueError, match=f"`{name}` is 65, but the decoder has 64 positions: lower it"):
             summarizer(SENTENCES[0], **{name: 65})
 
 

@@ -16,7 +16,7 @@ from datasets import Dataset
 from transformers import T5Config, T5ForConditionalGeneration, pipeline
 from transformers.pipelines.pt_utils import KeyDataset
 
-from tests.conftest import SENTENCES
+from tests.conftest import SENTENCES, save
 from tests.models.architectures import GDLF, build_with_processor
 
 PAGE = Path(__file__).parents[2] / "docs" / "tutorials" / "migrating.md"
@@ -37,8 +37,7 @@ def folder(tiny_tokenizer, tmp_path_factory):
     for parameter in model.parameters():
         # an untrained T5 writes one word again and again
         parameter.data.add_(torch.randn_like(parameter))
-    model.save_pretrained(folder)
-    tiny_tokenizer.save_pretrained(folder)
+    save(folder, model, tiny_tokenizer)
     return folder
 
 

@@ -106,9 +106,8 @@ def test_tags_do_not_depend_on_the_batch(tiny_tokenizer):
 
 def test_tensors_are_padded_and_labels_ignored(tiny_tokenizer):
     processor = GdlfProcessor(tiny_tokenizer)
-    batch = processor(
-        SENTENCES, text_target=["A bridge.", "It cost 12 million euros."] * 2 + ["No."], return_tensors="pt"
-    )
+    summaries = ["A bridge.", "It cost 12 million euros."] * 2 + ["No."]
+    batch = processor(SENTENCES, text_target=summaries, return_tensors="pt")
     lengths = batch["attention_mask"].sum(-1)
     for row, length in enumerate(lengths):
         assert batch["input_ids"][row, length - 1] == processor.eos_token_id
@@ -307,7 +306,6 @@ def test_padding_needs_a_length_and_room(tiny_tokenizer):
         processor.pad(rows, padding="max_length", max_length=2)
     with pytest.raises(ValueError, match="`padding` is 'left'"):
         processor.pad(rows, padding="left")
-    assert processor.pad([*rows, rows[0] | {"input_ids": [2]}], padding="do_not_pad", return_tensors=None)[
-        "input_ids"
-    ] == [[5, 6, 2], [2]]
+    plain = processor.pad([*rows, rows[0] | {"input_ids": [2]}], padding="do_not_pad", return_tensors=None)
+    assert plain["input_ids"] == [[5, 6, 2], [2]]
     assert torch.equal(processor.pad(rows)["input_ids"], torch.tensor([[5, 6, 2]]))

@@ -12,7 +12,7 @@ from hf_summ import DrgdProcessor
 from hf_summ.cli import main
 from hf_summ.data import fit_vocabulary
 from hf_summ.data.vocabulary import fit_phrases
-from tests.conftest import SENTENCES, word_piece_tokenizer
+from tests.conftest import SENTENCES, save, word_piece_tokenizer
 from tests.models.architectures import COPY_TRANSFORMER, EACH, build_with_processor
 from tests.serving.conftest import served
 
@@ -29,8 +29,7 @@ def folder(tmp_path_factory) -> Path:
     """A saved CopyTransformer with an uncased vocabulary of word pieces, which reads 30 tokens."""
     folder = tmp_path_factory.mktemp("uncased")
     tokenizer = word_piece_tokenizer([*SENTENCES, *DOCUMENTS], 200)
-    for part in build_with_processor(PLAIN, tokenizer, max_source_length=30, restore_case=True):
-        part.save_pretrained(folder)
+    save(folder, *build_with_processor(PLAIN, tokenizer, max_source_length=30, restore_case=True))
     return folder
 
 

@@ -7,7 +7,7 @@ from hf_summ import DrgdProcessor
 from hf_summ.data.vocabulary import fit_processor
 from hf_summ.models.text_documents import join, shares
 from hf_summ.models.text_words import FIRST_POINTER
-from tests.conftest import SENTENCES
+from tests.conftest import SENTENCES, save
 from tests.models.architectures import ARCHITECTURES, EACH, build_with_processor
 
 OF_EACH = pytest.mark.parametrize("architecture", EACH)
@@ -126,8 +126,7 @@ def test_what_is_no_batch_is_refused(tiny_tokenizer):
 @OF_EACH
 def test_pipeline_reads_examples_of_several_documents(architecture, tiny_tokenizer, tmp_path):
     model, processor = build_with_processor(architecture, tiny_tokenizer)
-    model.save_pretrained(tmp_path)
-    processor.save_pretrained(tmp_path)
+    save(tmp_path, model, processor)
     summarizer = pipeline("summarization", model=str(tmp_path))
     examples = [SENTENCES[:3], SENTENCES[3:], SENTENCES[:1]]
     summaries = summarizer(examples)

@@ -6,7 +6,7 @@ import pytest
 from transformers import pipeline
 
 from hf_summ.models.text_documents import checked_ranges, difference, measured
-from tests.conftest import SENTENCES
+from tests.conftest import SENTENCES, save
 from tests.data.files import change_json
 from tests.models.architectures import DRGD, build_with_processor
 
@@ -27,8 +27,7 @@ def folder(tiny_tokenizer, tmp_path):
     """A checkpoint whose config has the ranges."""
     model, processor = build_with_processor(DRGD, tiny_tokenizer)
     model.config.source_ranges = RANGES
-    for part in (model, processor):
-        part.save_pretrained(tmp_path)
+    save(tmp_path, model, processor)
     return tmp_path
 
 

@@ -12,7 +12,7 @@ from hf_summ.cli.summarizers import load_summarizer
 from hf_summ.data.streams import FileRows
 from hf_summ.offline.engines import Work
 from hf_summ.offline.shards import Plan
-from tests.conftest import SENTENCES
+from tests.conftest import SENTENCES, save
 from tests.data.files import json_lines, write
 from tests.training.tiny import bart
 
@@ -43,8 +43,7 @@ def load(arguments, device=None):
 @pytest.fixture
 def mortal(tmp_path, monkeypatch, tiny_tokenizer) -> Path:
     """A folder with a tiny BART in `bart`, and a module of that name with a `load` whose processes end."""
-    bart(tiny_tokenizer).save_pretrained(tmp_path / "bart")
-    tiny_tokenizer.save_pretrained(tmp_path / "bart")
+    save(tmp_path / "bart", bart(tiny_tokenizer), tiny_tokenizer)
     write(tmp_path / "mortal.py", _MORTAL)
     write(tmp_path / "once", "")
     monkeypatch.chdir(tmp_path)

@@ -5,7 +5,7 @@ import pytest
 from transformers import pipeline
 
 from hf_summ.offline import summarize_rows
-from tests.conftest import first
+from tests.conftest import first, save
 from tests.data.files import json_lines, write
 from tests.offline.conftest import ROWS
 from tests.training.tiny import bart
@@ -15,8 +15,7 @@ SETTINGS = {"max_new_tokens": 2, "num_beams": 2}
 
 @pytest.fixture
 def checkpoint(tmp_path, tiny_tokenizer):
-    bart(tiny_tokenizer).save_pretrained(tmp_path / "bart")
-    tiny_tokenizer.save_pretrained(tmp_path / "bart")
+    save(tmp_path / "bart", bart(tiny_tokenizer), tiny_tokenizer)
     return tmp_path / "bart"
 
 

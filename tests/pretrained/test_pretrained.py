@@ -1,8 +1,6 @@
 """Bundled models: how they are found, loaded and refused."""
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,7 @@ from transformers import AutoModelForSeq2SeqLM, pipeline
 import hf_summ
 from hf_summ import Int8Config, pretrained
 from hf_summ.pretrained import bundled_model, bundled_models, model_folder, purpose
-from tests.conftest import SENTENCES
+from tests.conftest import SENTENCES, run_python
 
 ROOT = Path(__file__).parents[2]
 AGAIN = "install the package again"
@@ -88,5 +86,4 @@ def test_the_bundled_graphs_need_no_torch():
         "from hf_summ.runtimes import OnnxSummarizer\n"
         "print(OnnxSummarizer(bundled_model())('We show that cats sleep. They sleep at night.')[0]['summary_text'])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (done.returncode, done.stdout.endswith(".\n")) == (0, True), done.stderr
+    assert run_python("-c", code)[0].endswith(".\n")

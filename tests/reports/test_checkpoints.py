@@ -15,7 +15,7 @@ from transformers.utils.logging import get_logger
 from hf_summ.checkpoints.folders import model_problem
 from hf_summ.checkpoints.loading import ModelArguments, load_config, load_processor
 from hf_summ.cli import main
-from tests.conftest import SENTENCES
+from tests.conftest import SENTENCES, save
 from tests.data.files import change_json
 from tests.models.architectures import (
     COPY_TRANSFORMER,
@@ -29,7 +29,7 @@ from tests.models.architectures import (
     build_with_processor,
     generate,
 )
-from tests.reports.tiny_models import foreign, save
+from tests.reports.tiny_models import foreign
 
 ALL = (GDLF, COPY_TRANSFORMER, DRGD, HIGHLIGHT_TRANSFORMER, SAGCOPY, POINTER_GENERATOR)
 every_architecture = pytest.mark.parametrize("architecture", ALL, ids=lambda one: one.model_type)
@@ -213,8 +213,7 @@ def test_a_folder_with_the_tokenizer_alone_is_noted(tiny_tokenizer, tmp_path, ca
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "both")
     # a T5 with a vocabulary of ours has none
     for model in (foreign("t5", tokenizer), own):
-        model.save_pretrained(tmp_path / model.config.model_type)
-        tokenizer.save_pretrained(tmp_path / model.config.model_type)
+        save(tmp_path / model.config.model_type, model, tokenizer)
         kind = architecture.processor_class if model is own else type(tokenizer)
         assert type(AutoProcessor.from_pretrained(tmp_path / model.config.model_type)) is kind
         summarizer = pipeline("summarization", model=str(tmp_path / model.config.model_type))

@@ -24,10 +24,10 @@ from hf_summ.data.corpora import Corpus
 from hf_summ.data.loading import load
 from hf_summ.pretrained import bundled_model
 from hf_summ.runtimes import OnnxSummarizer
-from tests.conftest import SENTENCES
+from tests.conftest import SENTENCES, save
 from tests.hub import LocalHub
 from tests.models.architectures import DRGD, build_with_processor
-from tests.reports.tiny_models import foreign, save
+from tests.reports.tiny_models import foreign
 
 PROGRAM = [sys.executable, "-m", "hf_summ"]
 

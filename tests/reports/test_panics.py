@@ -9,6 +9,7 @@ import pytest
 from hf_summ.cli import main
 from hf_summ.offline.engines import in_this_process
 from hf_summ.offline.run import run_plan
+from tests.conftest import save
 from tests.offline.conftest import ROWS, plan, rows_of, work
 from tests.training.tiny import bart
 
@@ -19,8 +20,7 @@ PANIC = f"{'a' * 60}! A mayor opened it."
 @pytest.fixture
 def panicking(tmp_path, tiny_tokenizer) -> Path:
     """A folder with a model in `bart`, whose tokenizer panics at `PANIC`."""
-    bart(tiny_tokenizer).save_pretrained(tmp_path / "bart")
-    tiny_tokenizer.save_pretrained(tmp_path / "bart")
+    save(tmp_path / "bart", bart(tiny_tokenizer), tiny_tokenizer)
     file = tmp_path / "bart" / "tokenizer.json"
     tokenizer = json.loads(file.read_text(encoding="utf-8"))
     # exceeds the retry limit of the regular expressions' library

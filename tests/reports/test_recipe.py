@@ -30,6 +30,7 @@ from hf_summ.models.text_phrases import read_phrases
 from hf_summ.training import train
 from hf_summ.training.__main__ import main as run_recipe
 from hf_summ.training.parsing import parse_arguments
+from tests.conftest import save
 from tests.models.architectures import (
     COPY_TRANSFORMER,
     COPY_TRANSFORMER_BERT,
@@ -38,7 +39,7 @@ from tests.models.architectures import (
     SAGCOPY,
     build_with_processor,
 )
-from tests.reports.tiny_models import foreign, nested, save
+from tests.reports.tiny_models import foreign, nested
 from tests.training import tiny
 
 FAMILIES = (
@@ -164,7 +165,7 @@ def test_summaries_begin_in_decoding_as_in_training(recipe, tiny_tokenizer, tmp_
 def test_an_architecture_beside_a_checkpoint_of_another_is_refused(recipe, tiny_tokenizer, tmp_path, name):
     model = save(tmp_path / "model", foreign("bart", tiny_tokenizer), tiny_tokenizer)
     hint = f", or start it with --config_overrides start_name={model}" if name == "sagcopy" else ""
-    with pytest.raises(ValueError, match=f"--model_type {name}: {model} is a bart: omit one of the two{hint}$"):
+    with pytest.raises(ValueError, match=f"--model_type {name}: {model} is a bart: omit either{hint}$"):
         recipe(model, model_type=name)
 
 

@@ -1,6 +1,5 @@
 """Tiny models of transformers with the tests' tokenizer, in folders."""
 
-from pathlib import Path
 from typing import Any
 
 from transformers import (
@@ -62,10 +61,3 @@ def nested(tokenizer: PreTrainedTokenizerFast, positions: int, **settings: Any) 
     for config in (model.config, model.generation_config):
         vars(config).update(ids | settings)
     return model
-
-
-def save(folder: Path, *components: Any) -> str:
-    """Save a model and its tokenizer or processor in one folder."""
-    for component in components:
-        component.save_pretrained(folder)
-    return str(folder)

@@ -14,7 +14,7 @@ from hf_summ.models import layers_recurrent
 from hf_summ.runtimes import onnx_layers
 from hf_summ.runtimes.onnx_quantization import quantize
 from hf_summ.runtimes.onnx_search import READ, WRITE
-from tests.conftest import SENTENCES
+from tests.conftest import SENTENCES, save
 from tests.models.architectures import (
     COPY_TRANSFORMER,
     COPY_TRANSFORMER_BERT,
@@ -80,8 +80,7 @@ def checkpoint(request, tiny_tokenizer, tmp_path_factory) -> Path:
     tokenizer = tiny_tokenizer
     if request.param is WORDS:
         tokenizer = fit_vocabulary(SENTENCES, units="words", show_progress=False)
-    for part in build_with_processor(request.param, tokenizer):
-        part.save_pretrained(folder)
+    save(folder, *build_with_processor(request.param, tokenizer))
     with pytest.MonkeyPatch.context() as patch:
         # in parts
         patch.setattr(onnx_layers, "_FUSION_COLUMNS", 10)

@@ -1,7 +1,5 @@
 """The best continuations that a graph returns, and what the search around it imports."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 from hf_summ.runtimes import onnx_nodes
 from hf_summ.runtimes.onnx_nodes import add_candidates
 from hf_summ.runtimes.onnx_search import BEST_TOKENS, BEST_TOTALS, FORBIDDEN, NUMBER, TOTALS, Graph, _saturates
+from tests.conftest import run_python
 from tests.runtimes.conftest import made_graph
 
 
@@ -59,8 +58,7 @@ def test_weights_of_large_graphs_are_in_a_file_beside_them(tmp_path, monkeypatch
 
 def test_the_search_imports_no_torch_and_no_transformers():
     code = "import sys, hf_summ.runtimes.onnx_search; print(*sys.modules)"
-    modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"torch", "transformers", "huggingface_hub"} & set(modules)
+    assert not {"torch", "transformers", "huggingface_hub"} & {*run_python("-c", code)[0].split()}
 
 
 def test_sums_saturate_without_vnni_instructions():

@@ -1,13 +1,11 @@
 """Summaries without PyTorch: those of the pipeline."""
 
-import subprocess
-import sys
-
 import pytest
 from transformers import pipeline
 
 from hf_summ.models.text_words import FIRST_POINTER
 from hf_summ.runtimes import OnnxSummarizer
+from tests.conftest import run_python
 from tests.runtimes.conftest import DOCUMENTS
 
 SETTINGS = [
@@ -106,5 +104,4 @@ def test_neither_torch_nor_transformers_are_imported(checkpoint):
         "assert 'torch' not in sys.modules or 'spacy' in sys.modules; "
         "assert not {'transformers', 'huggingface_hub'} & set(sys.modules)"
     )
-    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert output.strip() == str(OnnxSummarizer(checkpoint)(DOCUMENTS))
+    assert run_python("-c", code)[0].strip() == str(OnnxSummarizer(checkpoint)(DOCUMENTS))

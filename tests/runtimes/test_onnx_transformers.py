@@ -21,7 +21,7 @@ from hf_summ.checkpoints.adapters import AutoModelForSummarization
 from hf_summ.cli import main
 from hf_summ.runtimes import OnnxSummarizer, onnx_layers
 from hf_summ.runtimes.folders import export
-from tests.conftest import SENTENCES
+from tests.conftest import SENTENCES, save
 from tests.models.test_hub import run
 from tests.runtimes.conftest import copied_in_8_bits
 
@@ -66,8 +66,7 @@ def checkpoint(request, tiny_tokenizer, tmp_path_factory) -> Path:
     """A saved model with random weights, with its graphs in the folder `onnx`."""
     folder = tmp_path_factory.mktemp("checkpoint")
     torch.manual_seed(0)
-    for part in (build(request.param, tiny_tokenizer), tiny_tokenizer):
-        part.save_pretrained(folder)
+    save(folder, build(request.param, tiny_tokenizer), tiny_tokenizer)
     with pytest.MonkeyPatch.context() as patch:
         if request.param in ("mbart", "mt5"):
             patch.setattr(onnx_layers, "_WIDE_HEAD", 1)

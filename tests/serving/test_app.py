@@ -2,10 +2,7 @@
 
 import concurrent.futures
 import json
-import os
 import socket
-import subprocess
-import sys
 import time
 from urllib.parse import urlsplit
 
@@ -19,7 +16,7 @@ from tokenizers.normalizers import Replace
 from hf_summ.serving import Limits
 from hf_summ.serving.rdf import FORMATS
 from hf_summ.serving.service import check_cost
-from tests.conftest import SENTENCES
+from tests.conftest import SENTENCES, run_python
 from tests.serving.conftest import DOCUMENT, Watched, metric, served, wait_until
 
 
@@ -56,10 +53,8 @@ print(json.dumps(told))
 @pytest.mark.thorough
 def test_inference_client_is_its_client(address, summarizer):
     # in a process of its own, as that of the tests was told that there is no network
-    command = [sys.executable, "-c", CLIENT, address, DOCUMENT]
-    environment = {**os.environ, "HF_HUB_OFFLINE": "0"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    plain, asked, (status, message), *about = json.loads(done.stdout)
+    output, _ = run_python("-c", CLIENT, address, DOCUMENT, HF_HUB_OFFLINE="0")
+    plain, asked, (status, message), *about = json.loads(output)
     assert plain == summarizer(DOCUMENT)[0]["summary_text"]
     assert asked == summarizer(DOCUMENT, num_beams=2, max_new_tokens=3)[0]["summary_text"]
     assert (status, "`num_beams` is 10000, but must be at most 16" in message) == (422, True)
@@ -279,10 +274,8 @@ def test_a_costly_request_ends_in_time_while_others_are_answered(summarizer, sea
         ordinary = client.post("/", json={"inputs": DOCUMENT})
         assert not answer.done()
         assert ordinary.json() == summarizer(DOCUMENT)
-        assert (answer.result().status_code, "takes longer than the limit of 2 s" in answer.result().text) == (
-            422,
-            True,
-        )
+        ended = answer.result()
+        assert (ended.status_code, "takes longer than the limit of 2 s" in ended.text) == (422, True)
 
 
 def test_a_costly_request_is_refused_at_once(client):
@@ -358,10 +351,8 @@ def test_an_error_that_is_not_the_clients(summarizer):
 
     with served(lambda: Watched(summarizer, fail)) as running:
         failed = httpx.post(running.address, json={"inputs": "bad"})
-        assert (failed.status_code, failed.json()["error"]) == (
-            500,
-            "the document could not be summarized: RuntimeError",
-        )
+        message = "the document could not be summarized: RuntimeError"
+        assert (failed.status_code, failed.json()["error"]) == (500, message)
         assert httpx.post(running.address, json={"inputs": DOCUMENT}).status_code == 200
 
 
@@ -414,10 +405,8 @@ def test_a_list_is_bounded_as_one_request(summarizer):
         refused = httpx.post(running.address, json={"inputs": [DOCUMENT] * 4})
         assert (refused.status_code, refused.json()["error"][-27:]) == (422, " in one request: send fewer")
         refused = httpx.post(running.address, json={"inputs": [""] * 6})
-        assert (refused.status_code, refused.json()["error"]) == (
-            422,
-            "`inputs` has 6 documents, but must have at most 5",
-        )
+        message = "`inputs` has 6 documents, but must have at most 5"
+        assert (refused.status_code, refused.json()["error"]) == (422, message)
         assert running.service.unfinished == 0
 
 

@@ -60,11 +60,8 @@ def test_those_that_are_alike_are_decoded_together(batcher_of, decoder):
     other = batcher.submit("four", {"num_beams": 1})
     assert [future.result(30) for future in futures] == ["ONE", "TWO", "X" * 100, "THREE"]
     assert other.result(30) == "FOUR"
-    assert decoder.batches == [
-        (["one", "two", "three"], SETTINGS),
-        (["x" * 100], SETTINGS),
-        (["four"], {"num_beams": 1}),
-    ]
+    texts = ["one", "two", "three"], ["x" * 100], ["four"]
+    assert decoder.batches == list(zip(texts, (SETTINGS, SETTINGS, {"num_beams": 1}), strict=True))
 
 
 def test_a_full_batch_does_not_wait(batcher_of, decoder):

@@ -7,7 +7,6 @@ import importlib.util
 import json
 import re
 import shlex
-import subprocess
 import sys
 import tomllib
 import types
@@ -19,7 +18,7 @@ from packaging.requirements import Requirement
 
 from hf_summ.cli import serve as command
 from hf_summ.serving import Limits
-from tests.conftest import SENTENCES
+from tests.conftest import SENTENCES, run_python
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -68,10 +67,10 @@ def test_the_image():
 def test_the_dependencies_of_the_image_are_those_of_the_package(tmp_path):
     (code,) = re.findall(r'python -c "(.*?)" > requirements', instructions()["RUN"][0])
     (tmp_path / "pyproject.toml").symlink_to(ROOT / "pyproject.toml")
-    printed = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    printed, _ = run_python("-c", code, cwd=tmp_path)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    assert printed.stdout.splitlines() == [*project["dependencies"], *extras["serve"], *extras["spacy"]]
+    assert printed.splitlines() == [*project["dependencies"], *extras["serve"], *extras["spacy"]]
 
 
 def test_kserve():

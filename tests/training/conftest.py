@@ -1,9 +1,6 @@
 """Fixtures and helpers for the tests of training."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,11 +8,12 @@ import torch
 from transformers import BertConfig, BertForPreTraining
 
 from hf_summ.training.run import main
-from tests.conftest import word_piece_tokenizer
+from tests.conftest import ROOT, run_python, save, word_piece_tokenizer
 from tests.training import tiny
 
-ROOT = Path(__file__).parents[2]
 CPU = {"ACCELERATE_USE_CPU": "1"}
+# the arguments of Python with which a script runs in two processes
+TWO = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--main_process_port", "0"]
 PICKLES = {".bin", ".pt", ".pth", ".pkl"}
 SCORES = {10: 3.0, 20: 5.0, 30: 4.0}
 
@@ -23,21 +21,17 @@ SCORES = {10: 3.0, 20: 5.0, 30: 4.0}
 @pytest.fixture(scope="session")
 def processor_folder(tiny_tokenizer, tmp_path_factory) -> str:
     """A saved processor."""
-    folder = tmp_path_factory.mktemp("processor")
-    tiny.processor(tiny_tokenizer).save_pretrained(folder)
-    return str(folder)
+    return save(tmp_path_factory.mktemp("processor"), tiny.processor(tiny_tokenizer))
 
 
 @pytest.fixture(scope="session")
 def bert_folder(tmp_path_factory) -> str:
     """A tiny BERT with a vocabulary of its own, as one downloads it."""
-    folder = tmp_path_factory.mktemp("bert")
     tokenizer = word_piece_tokenizer([row["document"] for row in tiny.rows(24)], 200)
-    tokenizer.save_pretrained(folder)
     torch.manual_seed(0)
     sizes = {"hidden_size": 8, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 16}
-    BertForPreTraining(BertConfig(vocab_size=len(tokenizer), **sizes)).save_pretrained(folder)
-    return str(folder)
+    bert = BertForPreTraining(BertConfig(vocab_size=len(tokenizer), **sizes))
+    return save(tmp_path_factory.mktemp("bert"), tokenizer, bert)
 
 
 @pytest.fixture
@@ -61,8 +55,7 @@ def run_folder(tmp_path, tiny_tokenizer) -> Path:
     for step in SCORES:
         folder = tmp_path / "run" / f"checkpoint-{step}"
         torch.nn.init.normal_(model.model.shared.weight)
-        model.save_pretrained(folder)
-        processor.save_pretrained(folder)
+        save(folder, model, processor)
         for name in ("optimizer.pt", "scheduler.pt", "rng_state.pth"):
             torch.save({"state": {}}, folder / name)
         state = {"global_step": step, "best_metric": 5.0, "best_global_step": 20, "log_history": history}
@@ -71,22 +64,9 @@ def run_folder(tmp_path, tiny_tokenizer) -> Path:
     return tmp_path / "run"
 
 
-def start(command: list[str], **environment: str) -> subprocess.Popen:
-    """Start Python in a process of its own."""
-    path = os.pathsep.join([str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = os.environ | {"PYTHONPATH": path} | environment
-    pipe = subprocess.PIPE
-    return subprocess.Popen([sys.executable, *command], env=environment, stdout=pipe, stderr=pipe, text=True, cwd=ROOT)
-
-
-def launch(commands: list[list[str]], script: str = "sharded_processes.py") -> str:
-    """Run commands one after the other in two processes, which by default shard their models; returns the output."""
-    script = str(Path(__file__).with_name(script))
-    accelerate = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--main_process_port", "0"]
-    process = start([*accelerate, script, json.dumps(commands)], **CPU)
-    output, errors = process.communicate()
-    assert process.returncode == 0, errors
-    return output
+def launch(commands: list[list[str]], script: str = "sharded_processes.py") -> tuple[str, str]:
+    """Run commands one after the other in two processes, which by default shard their models, as `run_python`."""
+    return run_python(*TWO, str(Path(__file__).with_name(script)), json.dumps(commands), cwd=ROOT, **CPU)
 
 
 def check_two_processes(path: str, folder: Path, *series: tuple[str, ...], more: tuple[list[str], ...] = ()) -> None:

@@ -1,11 +1,8 @@
 """LoRA as a flag of a run, and adapters as its checkpoints."""
 
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +13,7 @@ from transformers import AutoModelForSeq2SeqLM
 from hf_summ.cli import main as hf_summ
 from hf_summ.training.__main__ import main as run_recipe
 from hf_summ.training.run import main
+from tests.conftest import run_python, save
 from tests.data.files import read_rows
 from tests.training import tiny
 
@@ -26,16 +24,9 @@ WEIGHTS = "adapter_model.safetensors"
 @pytest.fixture(scope="module")
 def bases(tmp_path_factory, tiny_tokenizer) -> dict[str, str]:
     """Saved models with their processors, as one fine-tunes them."""
-    made = {}
     processor = tiny.processor(tiny_tokenizer)
-    for name, model, reader in (
-        ("gdlf", tiny.gdlf(processor), processor),
-        ("bart", tiny.bart(tiny_tokenizer), tiny_tokenizer),
-    ):
-        made[name] = str(tmp_path_factory.mktemp(name))
-        model.save_pretrained(made[name])
-        reader.save_pretrained(made[name])
-    return made
+    pairs = {"gdlf": (tiny.gdlf(processor), processor), "bart": (tiny.bart(tiny_tokenizer), tiny_tokenizer)}
+    return {name: save(tmp_path_factory.mktemp(name), *pair) for name, pair in pairs.items()}
 
 
 @pytest.fixture
@@ -160,11 +151,9 @@ def test_an_adapter_on_the_hub_is_loaded_with_its_base_and_settings(local_hub, t
         # what was downloaded needs no network
         (USE, [document], "another", "1"),
     ):
-        environment = {**os.environ, **local_hub.environment(tmp_path / home), "HF_HUB_OFFLINE": offline}
-        command = [sys.executable, "-c", program, *arguments]
-        ended = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=tmp_path)
-        assert ended.returncode == 0, ended.stderr[-3000:]
-        written += [line for line in ended.stdout.splitlines() if line.startswith("RESULT")]
+        environment = local_hub.environment(tmp_path / home) | {"HF_HUB_OFFLINE": offline}
+        output, _ = run_python("-c", program, *arguments, cwd=tmp_path, **environment)
+        written += [line for line in output.splitlines() if line.startswith("RESULT")]
     assert len(written) == 3
     assert len(set(written)) == 1
     files = local_hub.files("tester/adapter")
@@ -243,8 +232,5 @@ def test_adapters_that_cannot_be_used_are_refused(command, tmp_path, capsys, bas
 def test_without_peft_it_is_said_what_to_install(command, tmp_path):
     code = "import sys; sys.modules['peft'] = None; from hf_summ.training.__main__ import main as run_recipe; "
     arguments = command("gdlf", "--lora_r", "2")
-    ended = subprocess.run(
-        [sys.executable, "-c", f"{code} sys.exit(run_recipe({arguments!r}))"], capture_output=True, text=True
-    )
-    assert ended.returncode == 2
-    assert "--lora_r 2: needs PEFT: pip install 'hf-summ[lora]'" in ended.stderr
+    _, errors = run_python("-c", f"{code} sys.exit(run_recipe({arguments!r}))", status=2)
+    assert "--lora_r 2: needs PEFT: pip install 'hf-summ[lora]'" in errors

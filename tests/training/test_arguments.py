@@ -55,9 +55,8 @@ def test_numbers_that_yaml_takes_for_strings(yaml_file):
 
 
 def test_booleans(yaml_file):
-    path = yaml_file(
-        "predict_with_generate: false\neval_strategy: no\ndo_train: yes\nearly_stopping: false\nbf16: on\n"
-    )
+    text = "predict_with_generate: false\neval_strategy: no\ndo_train: yes\nearly_stopping: false\nbf16: on\n"
+    path = yaml_file(text)
     arguments = parse_arguments([path, "--no_ignore_pad_token_for_loss", "--do_predict", "--no-bf16"])
     training = arguments.training
     assert training.bf16 is False
@@ -136,7 +135,7 @@ def test_wrong_file_is_named_with_what_is_wrong(yaml_file, text, message):
     ("argv", "message"),
     [
         (["--num_beam", "2"], "unknown flag --num_beam; did you mean --num_beams?"),
-        (["--output_dir", "caf\udce9"], "--output_dir caf\ufffd: its name is not UTF-8; give another one"),
+        (["--output_dir", "caf\udce9"], "--output_dir caf\ufffd: its name is not UTF-8; give another"),
         (["--num_beams", "two"], "invalid int value: 'two'"),
         (["nothing.yaml"], "nothing.yaml: .*No such file"),
         (["train.jsonl"], "train.jsonl: the first argument must be a .yaml or .json file"),
@@ -166,9 +165,8 @@ def test_wrong_flag_is_named_with_what_would_do(argv, message):
 
 
 def test_best_checkpoint_is_chosen_by_rouge_unless_told_otherwise():
-    training = parse_arguments(
-        ["--early_stopping_patience", "2", "--eval_strategy", "steps", "--save_steps", "5", "--eval_steps", "5"]
-    ).training
+    flags = ["--early_stopping_patience", "2", "--save_steps", "5", *EVALUATED, "--eval_steps", "5"]
+    training = parse_arguments(flags).training
     assert training.load_best_model_at_end
     assert (training.metric_for_best_model, training.greater_is_better) == ("rouge2", True)
     flags = [*EVALUATED, "--load_best_model_at_end", "--save_strategy", "best", "--metrics", "novelty"]

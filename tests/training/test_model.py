@@ -13,7 +13,7 @@ from hf_summ.data import fit_vocabulary
 from hf_summ.training.arguments import DataArguments, GenerationArguments
 from hf_summ.training.model import Lengths, generation_config, settle_case, settle_lengths, store_lengths
 from hf_summ.training.parsing import parse_arguments
-from tests.conftest import SENTENCES
+from tests.conftest import SENTENCES, save
 from tests.reports.tiny_models import foreign
 from tests.training import tiny
 
@@ -59,9 +59,7 @@ def test_source_prefix_goes_into_the_checkpoint(settings, tmp_path, tiny_tokeniz
     chosen = {"model_type": "t5", "config_overrides": sizes} if sizes else {}
     path = settings(**chosen, source_prefix="summarize: ", max_source_length=48, max_target_length=16)
     model, processor, _ = tiny.build([path])
-    model.save_pretrained(tmp_path / "first")
-    processor.save_pretrained(tmp_path / "first")
-    summarizer = pipeline("summarization", model=str(tmp_path / "first"))
+    summarizer = pipeline("summarization", model=save(tmp_path / "first", model, processor))
     expected = processor("summarize: a bridge", return_tensors="pt")["input_ids"]
     assert summarizer.preprocess("a bridge")["input_ids"].equal(expected)
     # T5's own way of saying it, with settings of decoding
@@ -100,8 +98,7 @@ def test_bundled_model_is_named_as_in_other_commands(settings, shipped, tmp_path
     assert processor.tokenizer.get_vocab() == AutoProcessor.from_pretrained(shipped).tokenizer.get_vocab()
     # a folder of this name comes first
     monkeypatch.chdir(tmp_path)
-    tiny.gdlf(tiny.processor(processor.tokenizer)).save_pretrained("arxiv-tldr")
-    tiny.processor(processor.tokenizer).save_pretrained("arxiv-tldr")
+    save("arxiv-tldr", tiny.gdlf(tiny.processor(processor.tokenizer)), tiny.processor(processor.tokenizer))
     assert tiny.build([path]).model.config.model_type == "gdlf"
 
 
@@ -145,8 +142,7 @@ def test_overrides_that_change_weights_of_a_checkpoint_are_refused_by_key(
 ):
     processor = AutoProcessor.from_pretrained(processor_folder)
     model = tiny.gdlf(processor)
-    for saved in (model, processor):
-        saved.save_pretrained(tmp_path / "start")
+    save(tmp_path / "start", model, processor)
     values = parse_overrides(overrides)
     # loading with them finds the same
     config = apply_overrides(model.config, {name: value for name, value in values.items() if name != "vocab_size"})

@@ -38,7 +38,7 @@ def test_shards_give_the_losses_of_one_process(settings, tmp_path):
         for name in ("full", "shards")
     ]
     resumed[1] += ["--fsdp_config", SHARDS]
-    output = launch([full, sharded, *resumed])
+    output, _ = launch([full, sharded, *resumed])
     # the embedding is one of the weights that were found in shards
     assert re.findall(r"shards of (\S+)", output).count("model.shared.weight") == 8
 

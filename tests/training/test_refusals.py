@@ -12,6 +12,7 @@ from hf_summ import GdlfProcessor
 from hf_summ.training.__main__ import main as run_recipe
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.run import main
+from tests.conftest import save
 from tests.data.files import change_json
 from tests.training import tiny
 
@@ -135,8 +136,7 @@ OTHER_SHAPE = r"model\.\S+ has shape \[32\] in its weights, but \[64\] in its co
 )
 def test_damaged_model_is_named_in_one_line(settings, tmp_path, processor_folder, flag, file, changes, message):
     processor, model = AutoProcessor.from_pretrained(processor_folder), tmp_path / "model"
-    tiny.gdlf(processor).save_pretrained(model)
-    processor.save_pretrained(model)
+    save(model, tiny.gdlf(processor), processor)
     if changes:
         change_json(model / file, **changes)
     else:

@@ -25,9 +25,10 @@ from hf_summ.training import train
 from hf_summ.training.loop.callbacks import TerminationCallback
 from hf_summ.training.rows import preparing
 from hf_summ.training.run import main
+from tests.conftest import ROOT, run_python, save, start
 from tests.data.files import read_rows
 from tests.training import tiny
-from tests.training.conftest import CPU, PICKLES, start
+from tests.training.conftest import CPU, PICKLES, TWO, launch
 
 EVERY_4 = {"eval_strategy": "steps", "eval_steps": 4, "save_strategy": "steps", "save_steps": 4}
 
@@ -36,9 +37,7 @@ EVERY_4 = {"eval_strategy": "steps", "eval_steps": 4, "save_strategy": "steps", 
 def test_script_trains_evaluates_and_predicts(settings, tmp_path):
     decoding = {"num_beams": 2, "no_repeat_word_ngram_size": 3, "lead_sentences": 1, "show_summaries": 2}
     path = settings(**EVERY_4, do_eval=True, do_predict=True, early_stopping_patience=5, **decoding)
-    process = start(["run_summarization.py", path, "--max_predict_samples", "6"])
-    output, errors = process.communicate()
-    assert process.returncode == 0, errors
+    output, _ = run_python("run_summarization.py", path, "--max_predict_samples", "6", cwd=ROOT)
     assert "LEAD-1" in output
     assert output.count("reference: ") == 2
     out = tmp_path / "out"
@@ -166,9 +165,8 @@ def test_unknown_words_are_replaced_in_every_evaluation(settings, tmp_path):
     model = {"model_type": "drgd", "tokenizer_name": str(tmp_path / "words"), "config_overrides": sizes}
     files = dict.fromkeys(("train_file", "validation_file", "test_file"), corpus)
     reading = {"source_prefix": "say so: ", "prefix_column": "task", "replace_unk": True}
-    metrics = main(
-        [settings(**model, **files, **reading, do_eval=True, do_predict=True, max_steps=40, learning_rate=0.05)]
-    )
+    training = {"do_eval": True, "do_predict": True, "max_steps": 40, "learning_rate": 0.05}
+    metrics = main([settings(**model, **files, **reading, **training)])
     assert AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out").generation_config.replace_unk is True
     saved = read_rows(tmp_path / "out/predictions.jsonl")
     predictions = [row["prediction"] for row in saved]
@@ -207,8 +205,7 @@ def test_fine_tuned_models_of_transformers_decode_like_their_start(settings, tmp
     task = {"num_beams": 3, "max_length": 16, "min_length": 12, "length_penalty": 1.0, "no_repeat_ngram_size": 2}
     model.config.task_specific_params = {"summarization": task}
     model.generation_config.max_new_tokens = 3
-    for part in (model, tiny_tokenizer):
-        part.save_pretrained(tmp_path / "start")
+    save(tmp_path / "start", model, tiny_tokenizer)
     start = {"model_name_or_path": str(tmp_path / "start"), "tokenizer_name": None, "model_type": None}
     start |= {"config_overrides": {}, "optimizer": None, "schedule": None, "max_new_tokens": None, "learning_rate": 0}
     # batches of transformers' own loader, and of ours
@@ -222,9 +219,8 @@ def test_fine_tuned_models_of_transformers_decode_like_their_start(settings, tmp
     assert {name: decoding[name] for name in task} == task
     assert not decoding.keys() & own_settings("all")
     assert not [str(warning.message) for warning in recwarn if "pin_memory" in str(warning.message)]
-    assert "- optimizer: adamw_torch_fused, betas 0.9 and 0.999, epsilon 1e-08" in (
-        tmp_path / "out/README.md"
-    ).read_text("utf-8")
+    card = (tmp_path / "out/README.md").read_text("utf-8")
+    assert "- optimizer: adamw_torch_fused, betas 0.9 and 0.999, epsilon 1e-08" in card
     # flags of the run replace them
     main([settings(**start | {"num_beams": 1, "output_dir": str(tmp_path / "greedy")}, max_steps=1)])
     greedy = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "greedy").generation_config
@@ -257,7 +253,7 @@ def test_run_killed_in_the_middle_goes_on_to_the_same_losses(settings, tmp_path,
     assert whole[4][-1] % 1 > 0
 
     killed = tmp_path / "killed"
-    process = start(["run_summarization.py", path, "--output_dir", str(killed), "--max_steps", "100000"])
+    process = start("run_summarization.py", path, "--output_dir", str(killed), "--max_steps", "100000", cwd=ROOT)
     while not (killed / "checkpoint-6" / "trainer_state.json").exists():
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.01)
@@ -298,10 +294,7 @@ def test_two_processes_give_the_losses_of_one(settings, tmp_path):
     for kind, (common, alone, shared) in kinds.items():
         main([*common, *alone, "--output_dir", str(tmp_path / kind)])
         commands.append([*common, *shared, "--output_dir", str(tmp_path / f"{kind}2")])
-    launch = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--main_process_port", "0"]
-    process = start([*launch, str(Path(__file__).with_name("two_processes.py")), json.dumps(commands)], **CPU)
-    output, errors = process.communicate()
-    assert process.returncode == 0, errors
+    output, errors = launch(commands, "two_processes.py")
     assert sorted(re.findall(r"process \d of \d", output)) == ["process 0 of 2", "process 1 of 2"]
     assert errors.count("FSDP is off, because accelerate shards over GPUs only: each process has the whole model") == 1
     keys = ("loss", "nll", "grad_norm", "learning_rate")
@@ -327,8 +320,7 @@ def test_two_processes_give_the_losses_of_one(settings, tmp_path):
 def test_processes_save_together_after_sigterm(settings, tmp_path):
     loading = {"train_tokens_per_batch": None, "dataloader_num_workers": 1, "dataloader_persistent_workers": True}
     path = settings(enable_jit_checkpoint=True, max_steps=100_000, save_strategy="steps", save_steps=100_000, **loading)
-    launch = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--main_process_port", "0"]
-    process = start([*launch, "run_summarization.py", path], **CPU, PYTHONUNBUFFERED="1")
+    process = start(*TWO, "run_summarization.py", path, cwd=ROOT, **CPU, PYTHONUNBUFFERED="1")
     assert any("'loss'" in line for line in process.stdout)
     *_, one = (child for child in psutil.Process(process.pid).children() if path in child.cmdline())
     for receiver in (*one.children(), one):
@@ -353,9 +345,8 @@ def test_a_call_is_the_command(settings, tmp_path):
     sizes = {"encoder_kernel_sizes": [5]}
     metrics = train(path, max_steps=2, num_beams=None, lr_scheduler_kwargs=None, config_overrides=sizes)
     assert AutoConfig.from_pretrained(tmp_path / "out").encoder_kernel_sizes == [5]
-    assert metrics == main(
-        [path, "--max_steps=2", "--num_beams=null", "--config_overrides", "encoder_kernel_sizes=[5]"]
-    )
+    flags = ["--max_steps=2", "--num_beams=null", "--config_overrides", "encoder_kernel_sizes=[5]"]
+    assert metrics == main([path, *flags])
     with pytest.raises(ValueError, match="unknown flag --max_step; did you mean --max_steps"):
         train(path, max_step=2)
 
@@ -404,8 +395,7 @@ def test_checkpoint_in_8_bits_is_trained_in_32(settings, tmp_path, processor_fol
     processor, model = AutoProcessor.from_pretrained(processor_folder), tmp_path / "model"
     tiny.gdlf(processor).save_pretrained(model)
     config = Int8Config(least_weights=1, dequantize=dequantize)
-    GdlfForConditionalGeneration.from_pretrained(model, quantization_config=config).save_pretrained(model)
-    processor.save_pretrained(model)
+    save(model, GdlfForConditionalGeneration.from_pretrained(model, quantization_config=config), processor)
     saved = {name for name, value in load_file(model / "model.safetensors").items() if value.dtype == torch.int8}
     main([settings(config_overrides=None, model_name_or_path=str(model), max_steps=1)])
     trained = load_file(tmp_path / "out" / "model.safetensors")

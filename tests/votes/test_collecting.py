@@ -136,7 +136,7 @@ def test_votes_of_other_sheets_are_told(asked):
     others, other_key = made_sheets(seed=1)
     _, key, read = asked
     rows = rows_of(others[0], for_one)
-    with pytest.raises(ValueError, match=rf"row 1: the sheet '{others[0].id}' is not in the key: name the key that"):
+    with pytest.raises(ValueError, match=rf"row 1: the sheet '{others[0].id}' is not in the key: name the key written"):
         read(rows)
     unknown = [{**rows_of(asked[0][0], for_one)[0], "item": rows[0]["item"]}]
     with pytest.raises(ValueError, match=rf"row 1: the sheet has no item '{rows[0]['item']}': leave the first columns"):
@@ -164,7 +164,7 @@ def test_files_that_are_no_votes_are_told(asked, tmp_path):
         read_votes([tmp_path / "votes.csv"], key)
     (tmp_path / "votes.html").touch()
     for name in ("none.json", "votes.html"):
-        with pytest.raises(ValueError, match=rf"{name}: not a file of votes: name one that was downloaded from a page"):
+        with pytest.raises(ValueError, match=rf"{name}: not a file of votes: name one downloaded from a page"):
             read_votes([tmp_path / name], key)
     empty = write(tmp_path / "empty.json", rows_of(sheets[0], lambda item, aspect: None))
     with pytest.raises(ValueError, match="there are no votes: all files are empty"):

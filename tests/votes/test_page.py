@@ -120,12 +120,8 @@ def test_another_sheet_has_votes_of_its_own(shown, tmp_path):
 def test_what_is_kept_wrongly_does_no_harm(shown, sheet):
     tab = shown(as_page(sheet))
     beginning, end = "1 of 4", "Your votes"
-    for broken, shows in (
-        (None, beginning),
-        ([], beginning),
-        ({"place": "x", "votes": [None]}, beginning),
-        ({"place": 1e9, "votes": []}, end),
-    ):
+    at_beginning = (None, [], {"place": "x", "votes": [None]})
+    for broken, shows in (*((one, beginning) for one in at_beginning), ({"place": 1e9, "votes": []}, end)):
         tab.evaluate(WRITE, broken)
         tab.reload()
         assert where(tab) == shows

@@ -21,10 +21,9 @@ STATE = "trainer_state.json"
 WEIGHTS = ("model.safetensors", adapters.WEIGHTS)
 INDEX = "model.safetensors.index.json"
 # if some of these cannot be read, transformers silently continues and decodes with other settings
-_SETTINGS = (
-    *("config.json", "generation_config.json", "processor_config.json"),
-    *("tokenizer.json", "tokenizer_config.json"),
-)
+_SETTINGS = [
+    f"{name}.json" for name in ("config", "generation_config", "processor_config", "tokenizer", "tokenizer_config")
+]
 _FOLDER = re.compile(r"^checkpoint-(\d+)$")
 # the folder of FSDP2's shards, and the file in it that is written last
 _SHARDS = "pytorch_model_fsdp_0"

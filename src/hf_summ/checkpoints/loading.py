@@ -107,9 +107,7 @@ def load_config(arguments: ModelArguments) -> PreTrainedConfig:
         is_known = arguments.model_type in CONFIG_MAPPING
         starts = is_known and hasattr(CONFIG_MAPPING[arguments.model_type], "start_name")
         hint = f", or start it with --config_overrides start_name={source}" if starts else ""
-        raise ValueError(
-            f"--model_type {arguments.model_type}: {source} is a {config.model_type}: omit one of the two{hint}"
-        )
+        raise ValueError(f"--model_type {arguments.model_type}: {source} is a {config.model_type}: omit either{hint}")
     if not config.is_encoder_decoder:
         raise ValueError(f"{config.model_type} is not an encoder-decoder: choose a model such as bart")
     overrides = arguments.config_overrides

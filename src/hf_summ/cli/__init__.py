@@ -127,9 +127,7 @@ def _run(argv: list[str] | None, is_closed: bool) -> int:
     arguments.more = more
     try:
         if is_closed and argv[:1] and argv[0] in _PRINTING and getattr(arguments, "output", None) is None:
-            raise ValueError(
-                "standard output is closed: open it, or write to a file with --output if the command has it"
-            )
+            raise ValueError("standard output is closed: open it, or write to a file by --output if the command has it")
         with nullcontext() if argv[:1] in _LOGGING else _notes_on_data():
             return arguments.run(arguments) or 0
     except BrokenPipeError:

@@ -82,9 +82,7 @@ def run(arguments: argparse.Namespace) -> None:
         for row in rows
     }
     shade = None if arguments.shade == "none" else arguments.shade.capitalize()
-    page = (as_html if output is not None and output.suffix == ".html" else as_markdown)(
-        examples, shade, arguments.language
-    )
+    page = (as_html if output and output.suffix == ".html" else as_markdown)(examples, shade, arguments.language)
     if output is None:
         print(page, end="")
     else:

@@ -130,7 +130,7 @@ def check_ranges(settings: Mapping[str, Any], flags: Mapping[str, Flag]) -> None
     for name, value in settings.items():
         flag = flags[name]
         if flag.range is not None and value != flag.default and (problem := flag.range.problem(value)):
-            raise ValueError(f"{_as_text(name, value)}: must be {problem}")
+            raise ValueError(f"{_shown(name, value)}: must be {problem}")
 
 
 def without_effect(
@@ -151,13 +151,11 @@ def without_effect(
             continue
         if needs and not any(_holds(condition, values) for condition in needs):
             needed = " or ".join(f"--{condition}".replace("=", " ") for condition in needs)
-            problems[name] = f"{_as_text(name, value)}: needs {needed}"
+            problems[name] = f"{_shown(name, value)}: needs {needed}"
         elif other is not None:
             unset = True if settings[other] is False else flags[other].default
-            remedy = hint.format(unset=_as_text(other, "null" if unset is None else unset))
-            problems[name] = (
-                f"{_as_text(name, value)}: has no effect beside {_as_text(other, settings[other])}: {remedy}"
-            )
+            remedy = hint.format(unset=_shown(other, "null" if unset is None else unset))
+            problems[name] = f"{_shown(name, value)}: has no effect beside {_shown(other, settings[other])}: {remedy}"
     return problems
 
 
@@ -168,7 +166,7 @@ def _holds(condition: str, values: Mapping[str, Any]) -> bool:
     return any(str(item) == expected if expected else item not in _OFF for item in items)
 
 
-def _as_text(name: str, value: Any) -> str:
+def _shown(name: str, value: Any) -> str:
     """A flag as on a command line."""
     if value is True:
         return f"--{name}"

@@ -82,10 +82,8 @@ def render_page(package: str, **values: Any) -> str:
     from jinja2 import Environment
 
     assets = files(package)
-    html, own_style, script = (
-        (assets / name).read_text(encoding="utf-8") for name in ("page.html", "page.css", "page.js")
-    )
-    style = (files("hf_summ.common") / "pages.css").read_text(encoding="utf-8") + own_style
+    html, own_style, script = ((assets / name).read_text("utf-8") for name in ("page.html", "page.css", "page.js"))
+    style = (files("hf_summ.common") / "pages.css").read_text("utf-8") + own_style
     template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(html)
     return template.render(style=style, script=script, style_hash=_hash(style), script_hash=_hash(script), **values)
 

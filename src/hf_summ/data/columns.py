@@ -33,14 +33,7 @@ REFERENCE_COLUMNS = (
     *("label", "labels"),
 )
 # of predictions; the first that contains one of the beginnings below comes before `summary`
-PREDICTION_COLUMNS = (
-    "prediction",
-    "predictions",
-    "generated_summary",
-    "summary_text",
-    "generated_text",
-    "filtered_resps",
-)
+PREDICTION_COLUMNS = "prediction predictions generated_summary summary_text generated_text filtered_resps".split()
 _PREDICTED = re.compile(
     r"(?!(?:model|system|generator)(?:_?(?:name|id))?$).*(?:pred|^gen|generat|hyp|cand|decod|output|^sys|model|resp|complet|infer)",
     re.IGNORECASE,
@@ -126,9 +119,7 @@ def choose_column(
 
 def _numbered(spelled: dict[str, str], usual: Sequence[str]) -> str | None:
     """Several columns such as summary1 and summary2, or ref0 and ref1, as one name."""
-    for stem in dict.fromkeys(
-        (*(column.removesuffix("s") for column in usual), "ref" if "references" in usual else "")
-    ):
+    for stem in dict.fromkeys((*(name.removesuffix("s") for name in usual), "ref" if "references" in usual else "")):
         columns = [spelled[column] for column in sorted(spelled) if stem and re.fullmatch(rf"{stem}s?_?\d+", column)]
         if len(columns) > 1:
             return ",".join(columns)
@@ -147,9 +138,7 @@ def blank_columns(rows: Iterable[Mapping[str, Any]]) -> set[str]:
 
 def _is_written(value: Any) -> bool:
     if isinstance(value, list):
-        return any(
-            map(_is_written, [own for one in value for own in (one.values() if isinstance(one, dict) else [one])])
-        )
+        return any(_is_written(own) for one in value for own in (one.values() if isinstance(one, dict) else [one]))
     return isinstance(value, str) and has_text(value) and not value.startswith(('{"', "{'"))
 
 

@@ -434,9 +434,7 @@ def _csv_rows(path: Path, show_progress: bool) -> UnreadRows:
                 # Excel writes a separator for each empty column
                 named = [name for name in names if name]
                 if len(set(named)) < len(named):
-                    raise ValueError(
-                        f"{path}, {position}: two columns have the same name ({', '.join(names)}): rename one"
-                    )
+                    raise ValueError(f"{path}, {position}: two columns share a name ({', '.join(names)}): rename one")
             elif values:
                 yield position, partial(_csv_row, path, position, names, values)
             position = f"line {reader.line_num + 1}"

@@ -33,9 +33,7 @@ def streamed_files(names: Sequence[str]) -> list[Path]:
     for path in paths:
         if kind_of_file(path) not in ROW_FILES:
             types = ", ".join(ROW_FILES)
-            raise ValueError(
-                f"{path}: unknown file type: its rows must be in {types}; text also as .gz, .bz2, .xz or .zst"
-            )
+            raise ValueError(f"{path}: unknown file type: rows must be in {types}; text also as .gz, .bz2, .xz or .zst")
     return paths
 
 
@@ -238,12 +236,7 @@ def plain_type(of: pa.DataType) -> pa.DataType:
         return plain_type(of.value_type)
     if pa.types.is_large_string(of) or pa.types.is_string_view(of):
         return pa.string()
-    if (
-        pa.types.is_large_list(of)
-        or pa.types.is_list(of)
-        or pa.types.is_list_view(of)
-        or pa.types.is_large_list_view(of)
-    ):
+    if any(getattr(pa.types, f"is_{kind}")(of) for kind in ("list", "large_list", "list_view", "large_list_view")):
         return pa.list_(plain_type(of.value_type))
     return of
 

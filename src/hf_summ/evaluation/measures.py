@@ -156,14 +156,10 @@ def _pieces(name: str) -> Callable[[str], list[str]]:
         return AutoTokenizer.from_pretrained(name).tokenize
     except Exception as error:
         # for broken files, transformers and tokenizers raise errors of any type
-        raise ValueError(
-            f"`rouge_tokenizer` is {name!r:.80}, which cannot be loaded: {one_line(error):.300}"
-        ) from error
+        raise ValueError(f"`rouge_tokenizer` is {name!r:.80}, but cannot be loaded: {one_line(error):.300}") from error
 
 
-def in_pieces(
-    texts: Sequence[str | Sequence[str]], pieces: Callable[[str], list[str]], settings: Settings
-) -> list[Any]:
+def in_pieces(texts: Sequence[str | Sequence[str]], pieces: Callable[[str], list[str]], settings: Settings) -> list:
     """Texts, or lists of them, as subwords between spaces, one sentence per line, as subwords hide its end."""
 
     def sentences(text: str) -> list[str]:

@@ -271,15 +271,8 @@ def _fractions(row: Alignment, count: Count) -> list[tuple[float, float]]:
     squares = sum(fragment.length**2 for fragment in row.fragments)
     # mean of i + 1/2 over a fragment's occurrences
     middles = sum(one.length * (sum(one.sentences) / len(one.sentences) + 0.5) for one in row.fragments)
-    return [
-        *novel,
-        *repeated,
-        (copied, length),
-        (middles / row.source_sentences, copied),
-        (squares, length),
-        (row.source_words, length),
-        (length, 1),
-    ]
+    copying = (copied, length), (middles / row.source_sentences, copied), (squares, length)
+    return [*novel, *repeated, *copying, (row.source_words, length), (length, 1)]
 
 
 def corpus_statistics(

@@ -31,12 +31,7 @@ from hf_summ.models.checks import check_integer
 from hf_summ.models.text_documents import readable
 
 ROUGE_MODES = ("rouge_score", "rouge155")
-_MEASURES: dict[str, Measure] = {
-    "rouge1": ngrams(1),
-    "rouge2": ngrams(2),
-    "rougeL": sequence_lcs,
-    "rougeLsum": summary_lcs,
-}
+_MEASURES = {"rouge1": ngrams(1), "rouge2": ngrams(2), "rougeL": sequence_lcs, "rougeLsum": summary_lcs}
 ROUGE_TYPES = tuple(_MEASURES)
 # computed only if they are named
 _MEASURES |= {"rouge3": ngrams(3), "rouge4": ngrams(4)}
@@ -224,9 +219,7 @@ def _score(
         raise ValueError(f"`rouge_types` is empty: choose from {', '.join(measures)}")
     for rouge_type in rouge_types:
         if rouge_type == "rougeLsum" and rouge_type not in measures:
-            raise ValueError(
-                "ROUGE type rougeLsum of rouge-score is rougeL here, which compares sentences: name rougeL"
-            )
+            raise ValueError("ROUGE type rougeLsum of rouge-score is rougeL here, which compares sentences: use rougeL")
         check_choice("ROUGE type", rouge_type, measures)
     check_choice("`sentences`", sentences, ("split", "lines"))
     check_choice("`several`", several, SEVERAL)

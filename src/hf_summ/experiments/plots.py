@@ -86,10 +86,7 @@ def _relations(report: dict[str, Any], blocks: Sequence[dict[str, Any]], figure_
     for number, (name, relation) in enumerate(systems):
         for column, measure in enumerate(measures):
             above, below = panels[2 * number][column], panels[2 * number + 1][column]
-            values, scores = (
-                [point[0] for point in relation["points"]],
-                [point[1 + column] for point in relation["points"]],
-            )
+            values, scores = ([point[index] for point in relation["points"]] for index in (0, 1 + column))
             above.plot(values, scores, ".", ms=2, color=_OURS, alpha=0.4)
             above.set_title(name, fontsize=8)
             middles = [(span["low"] + span["high"]) / 2 for span in relation["spans"]]

@@ -261,9 +261,7 @@ def _block(
             ]
             corpus = rows_to_summarize(trainings[0] if trainings else dataset_settings(workplace, dataset))
         except (ValueError, OSError) as error:
-            outcomes = [
-                outcome if outcome.problem else replace(outcome, problem=one_line(error)) for outcome in outcomes
-            ]
+            outcomes = [one if one.problem else replace(one, problem=one_line(error)) for one in outcomes]
         else:
             documents = len(corpus)
             outcomes = [_scored(workplace, system, outcome, corpus) for system, outcome in pairs]

@@ -175,11 +175,8 @@ def _claim(ours: Scored, theirs: Scored) -> dict[str, Any]:
     assert difference is not None, "ROUGE has a value for every document"
     judged = verdict(1.0, difference)
     # if the ranges over seeds overlap, another seed might reverse the verdict
-    if (
-        ours.seeds
-        and theirs.seeds
-        and max(min(ours.seeds), min(theirs.seeds)) <= min(max(ours.seeds), max(theirs.seeds))
-    ):
+    seeds = ours.seeds, theirs.seeds
+    if all(seeds) and max(map(min, seeds)) <= min(map(max, seeds)):
         judged = "undecided"
     (a, count), (b, other_count) = ours.statistics.T, theirs.statistics.T
     documents = examples_to_decide(a / count - b / other_count) if len(a) > 1 else math.inf

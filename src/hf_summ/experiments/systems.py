@@ -429,13 +429,9 @@ def perform(job: Job) -> None:
     flags = [token for name, value in settings.items() if value != {} for token in as_flag(name, value)]
     with open(log, "ab") as written:
         start = written.tell()
+        command = [sys.executable, "-m", "hf_summ.training", *flags]
         # directly into the file, as the run may outlive this process
-        process = subprocess.Popen(
-            [sys.executable, "-m", "hf_summ.training", *flags],
-            stdin=subprocess.DEVNULL,
-            stdout=written,
-            stderr=subprocess.STDOUT,
-        )
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=written, stderr=subprocess.STDOUT)
     try:
         output = _follow(process, log, start)
     except BaseException:

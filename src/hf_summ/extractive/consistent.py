@@ -74,11 +74,7 @@ def _probabilities(output: Any, number: int) -> list[float]:
     """The output of a judge for `number` pairs, checked to be probabilities: NaN would silently reject every pair."""
     # arrays and tensors
     values = output.tolist() if hasattr(output, "tolist") else output
-    if (
-        not is_list(values)
-        or len(values) != number
-        or not all(is_number(value) and 0 <= value <= 1 for value in values)
-    ):
+    if not is_list(values) or len(values) != number or not all(is_number(one) and 0 <= one <= 1 for one in values):
         raise ValueError(
             f"the next-sentence model must give {number} probabilities, one per pair, but gives "
             f"{type(output).__name__}: {one_line(repr(output)):.80}"

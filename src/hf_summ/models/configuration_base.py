@@ -9,13 +9,7 @@ from transformers import PreTrainedConfig
 
 from .checks import Range
 
-_PIPELINES = {
-    "summarization": {
-        "impl": "pipeline_summarization.SummarizationPipeline",
-        "pt": ["AutoModelForSeq2SeqLM"],
-        "type": "text",
-    }
-}
+_PIPELINE = {"impl": "pipeline_summarization.SummarizationPipeline", "pt": ["AutoModelForSeq2SeqLM"], "type": "text"}
 
 SIZE, PROBABILITY = Range(1), Range(0, 1, below=True)
 
@@ -33,10 +27,7 @@ class SummarizationConfig(PreTrainedConfig):
         "num_hidden_layers": "encoder_layers",
         "num_attention_heads": "num_heads",
     }
-    keys_to_ignore_at_inference = [
-        *("cache", "past_key_values", "loss_parts"),
-        *("copy_attentions", "copy_gates", "coverage"),
-    ]
+    keys_to_ignore_at_inference = "cache past_key_values loss_parts copy_attentions copy_gates coverage".split()
 
     # key -> its range or choices; here the keys shared by architectures
     rules: ClassVar[Mapping[str, Range | tuple[str, ...]]] = {
@@ -84,7 +75,8 @@ class SummarizationConfig(PreTrainedConfig):
         if self._auto_class is None or hasattr(self, "custom_pipelines"):
             return text
         # add it to the text: another thread may be reading the config
-        return json.dumps({**json.loads(text), "custom_pipelines": _PIPELINES}, indent=2, sort_keys=True) + "\n"
+        settings = {**json.loads(text), "custom_pipelines": {"summarization": _PIPELINE}}
+        return json.dumps(settings, indent=2, sort_keys=True) + "\n"
 
     def check(self) -> None:
         """Validate values set since the config's creation; raise a ValueError as a new config would."""

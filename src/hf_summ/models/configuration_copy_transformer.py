@@ -233,9 +233,7 @@ class CopyTransformerConfig(SummarizationConfig):
         if self.convolutional_attention != "1d" and window > heads:
             raise ValueError(f"`head_window_size` is {window}, but must be at most `num_heads` ({heads})")
         if self.encoder_type == "bert":
-            raise ValueError(
-                '`convolutional_attention` needs Transformer layers: set `encoder_type="bert_transformer"`'
-            )
+            raise ValueError('`convolutional_attention` needs a Transformer: set `encoder_type="bert_transformer"`')
         if not 1 <= layers <= self.encoder_layers:
             raise ValueError(
                 f"`convolutional_layers` is {layers}, but must be from 1 to `encoder_layers` ({self.encoder_layers})"
@@ -281,9 +279,7 @@ class CopyTransformerConfig(SummarizationConfig):
                 raise ValueError("`lm_training_factor` needs a language model: set `masked_lm_name`")
             return
         if self.copy:
-            raise ValueError(
-                "`masked_lm_name` and `copy=True` exclude each other: the language model would undo the copying"
-            )
+            raise ValueError("`masked_lm_name` and `copy=True` exclude each other: the language model undoes copying")
         if self.masked_lm_config is not None:
             self._check_vocabulary("the masked language model", self.masked_lm_config)
 
@@ -299,9 +295,7 @@ def _nested_config(key: str, nested: dict | PreTrainedConfig) -> PreTrainedConfi
     if isinstance(nested, dict):
         settings = {"model_type": "bert", **nested}
         if settings["model_type"] not in CONFIG_MAPPING:
-            raise ValueError(
-                f"`{key}` has the model type {settings['model_type']!r:.80}, which transformers does not support"
-            )
+            raise ValueError(f"`{key}` has the model type {settings['model_type']!r:.80}, which transformers lacks")
         config = AutoConfig.for_model(**settings)
     else:
         config = copy.copy(nested)

@@ -283,11 +283,7 @@ class Texts:
 
     def select(self, documents: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Continue with some of the documents only -> their rows."""
-        self.ids, self._documents, self.is_done = (
-            self.ids[documents],
-            self._documents[documents],
-            self.is_done[documents],
-        )
+        self.ids, self._documents, self.is_done = (own[documents] for own in (self.ids, self._documents, self.is_done))
         return rows[documents]
 
     def end(self) -> None:

@@ -446,15 +446,6 @@ class ConvolutionalSelfAttention(MultiHeadAttention):
         """(B, S, C) and a mask (B, 1, 1, S), true at tokens -> (B, S, C) and None in place of weights."""
         padding_mask = None if attention_mask is None else attention_mask[:, 0, 0]
         queries, keys, values = self._project(hidden_states)
-        context = windowed_attention(
-            queries,
-            keys,
-            values,
-            self.window_size,
-            self.head_window_size,
-            self.circular,
-            padding_mask,
-            self.dropout,
-            self.training,
-        )
+        sizes = self.window_size, self.head_window_size, self.circular
+        context = windowed_attention(queries, keys, values, *sizes, padding_mask, self.dropout, self.training)
         return self.out_proj(context.transpose(1, 2).flatten(2)), None

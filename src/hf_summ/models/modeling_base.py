@@ -80,9 +80,7 @@ class SummarizationPreTrainedModel(PreTrainedModel):
             if kwargs.get("variant") is None or "file named" not in str(error):
                 raise
             # as in diffusers
-            logger.warning(
-                f"{name} has no weights of the variant {kwargs['variant']!r:.80}: the default ones are loaded"
-            )
+            logger.warning(f"{name} has no weights of variant {kwargs['variant']!r:.80}: the default ones are loaded")
             return cls.from_pretrained(
                 name, *args, output_loading_info=output_loading_info, **{**kwargs, "variant": None}
             )
@@ -91,9 +89,7 @@ class SummarizationPreTrainedModel(PreTrainedModel):
             _, loaded = load(name, *args, output_loading_info=True, **{**kwargs, "ignore_mismatched_sizes": True})
             if not loaded["mismatched_keys"]:
                 raise
-            raise ValueError(
-                f"{name} {_loading_problem(loaded)}: change its config.json, or copy both again"
-            ) from error
+            raise ValueError(f"{name} {_loading_problem(loaded)}: edit its config.json, or copy both again") from error
         model.hub_settings = {name: kwargs[name] for name in _HUB_SETTINGS if name in kwargs}
         model._loading_problem = _loading_problem(loaded, model.all_tied_weights_keys)
         return (model, loaded) if output_loading_info else model

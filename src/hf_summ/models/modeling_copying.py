@@ -112,10 +112,7 @@ class CopyingModel(SummarizationPreTrainedModel):
     source_inputs: tuple[str, ...] = ()
     encoder_output_class = CopyEncoderOutput
     output_class = CopyModelOutput
-    _tied_weights_keys = {
-        "encoder.embed_tokens.weight": "shared.weight",
-        "decoder.embed_tokens.weight": "shared.weight",
-    }
+    _tied_weights_keys = {f"{side}.embed_tokens.weight": "shared.weight" for side in ("encoder", "decoder")}
 
     def __init__(self, config):
         super().__init__(config)

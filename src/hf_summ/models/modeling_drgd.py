@@ -416,9 +416,7 @@ class DrgdForConditionalGeneration(DrgdPreTrainedModel, CopyingForConditionalGen
         if written.source_ids is None:
             raise ValueError("`replace_unk` needs the source's words: give `input_ids`")
         special = [token for token in self._word_tokenizer().all_special_ids if token != unknown]
-        read = (
-            tensor.numpy(force=True) for tensor in (sequences, written.copy_attentions.double(), written.source_ids)
-        )
+        read = (value.numpy(force=True) for value in (sequences, written.copy_attentions.double(), written.source_ids))
         return torch.tensor(replace_unknown(*read, unknown, special), device=sequences.device)
 
     def _score(self, outputs, inputs, labels, num_items_in_batch, skip_logits) -> dict[str, Any]:

@@ -190,9 +190,7 @@ class PointerGeneratorEncoder(PointerGeneratorPreTrainedModel):
         padding_mask = None if attention_mask is None else attention_mask.bool()
         hidden_states, last_hidden, last_cells = self.lstm(self.dropout(words), padding_mask)
         return PointerGeneratorEncoderOutput(
-            last_hidden_state=hidden_states,
-            source_ids=input_ids,
-            last_states=torch.cat((last_hidden, last_cells), dim=-1),
+            last_hidden_state=hidden_states, source_ids=input_ids, last_states=torch.cat((last_hidden, last_cells), -1)
         )
 
 

@@ -333,9 +333,7 @@ class DocumentSummarizer:
         positions = target_positions(self.model)
         name = "max_length" if settings.get("max_new_tokens") is None else "max_new_tokens"
         if positions is not None and (settings.get(name) or 0) > positions:
-            raise ValueError(
-                f"`{name}` is {settings[name]}, but the model's decoder has {positions} positions: lower it"
-            )
+            raise ValueError(f"`{name}` is {settings[name]}, but the decoder has {positions} positions: lower it")
 
     @property
     def source_limit(self) -> int | None:

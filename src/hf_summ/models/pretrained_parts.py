@@ -27,9 +27,7 @@ def check_encoder(key: str, name: str, config: PreTrainedConfig) -> None:
     # transformers maps all of these, and BART, to masked language models
     is_masked = type(config) in MODEL_FOR_MASKED_LM_MAPPING
     if config.is_encoder_decoder or getattr(config, "is_decoder", False) or not is_masked:
-        raise ValueError(
-            f"`{key}` is {name!r:.80}, a {config.model_type}, but must be a bidirectional encoder such as BERT"
-        )
+        raise ValueError(f"`{key}` is {name!r:.80}, a {config.model_type}, but must be an encoder such as BERT")
 
 
 def read_model(

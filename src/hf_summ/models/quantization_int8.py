@@ -156,9 +156,7 @@ class Int8Linear(nn.Module):
         return {**self.__dict__, "_packed": None}
 
 
-_NOT_TRAINED = (
-    "int8 has no gradients: to train the model, load it without `quantization_config`, or call `dequantize()`"
-)
+_NOT_TRAINED = "int8 has no gradients: to train, load it without `quantization_config`, or call `dequantize()`"
 
 
 def refuse_accelerators(devices) -> None:

@@ -289,9 +289,7 @@ class TextProcessor:
         """
         encoded = self._tokenize([document for example in examples for document in example], **settings)
         tokens, special = iter(encoded["input_ids"]), self._special_ids()
-        rows = [
-            join([next(tokens) for _ in example], length, *special, self.separator_token_id) for example in examples
-        ]
+        rows = [join([next(tokens) for _ in texts], length, *special, self.separator_token_id) for texts in examples]
         return rows, encoded
 
     def _normalized(self, text: str) -> str:

@@ -152,11 +152,8 @@ class ShardSummarizer:
             error = record
         elif record is not None:
             summary, tokens = record["summary_text"], [record["details"][name] for name in ADDED_COLUMNS[:2]]
-        return {
-            **row.values,
-            self._work.output_column: summary,
-            **dict(zip(ADDED_COLUMNS, [*tokens, error], strict=True)),
-        }
+        added = zip(ADDED_COLUMNS, [*tokens, error], strict=True)
+        return {**row.values, self._work.output_column: summary, **dict(added)}
 
 
 class _Texts:
@@ -370,12 +367,8 @@ def _connected(address: str | None) -> Generator[None]:
         yield
         return
     try:
-        ray.init(
-            address=address or "local",
-            include_dashboard=None if address else False,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-        )
+        quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+        ray.init(address=address or "local", include_dashboard=None if address else False, **quiet)
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise ValueError(f"--ray_address {address}: {one_line(error)}") from error
     try:

@@ -107,10 +107,8 @@ def _problem(model: "PreTrainedModel") -> str | None:
         return "has an adapter, which graphs do not contain: merge both into one checkpoint"
     if getattr(model, "masked_lm", None) is not None:
         return "contains a masked language model, which has no graphs"
-    if (
-        getattr(config, "encoder_type", "transformer") != "transformer"
-        and config.bert_config.model_type not in _ENCODERS
-    ):
+    has_bert = getattr(config, "encoder_type", "transformer") != "transformer"
+    if has_bert and config.bert_config.model_type not in _ENCODERS:
         return f"contains a {config.bert_config.model_type}, which has no graphs: use one of {', '.join(_ENCODERS)}"
     if getattr(config, "convolutional_attention", "none") != "none":
         return "has convolutional attention, which has no graphs"

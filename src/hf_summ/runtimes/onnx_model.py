@@ -175,11 +175,8 @@ class OnnxGeneration(PreTrainedModel):
     def _search_by_rules(self, input_ids, logits_processor, generation_config, model_kwargs):
         """Search with the candidates of the graph if all processors only forbid tokens, otherwise with its scores."""
         rules = [rule for rule in map(rule_of, logits_processor) if rule is not None]
-        if (
-            len(rules) < len(logits_processor)
-            or input_ids.shape[1] > 1
-            or getattr(generation_config, "replace_unk", None)
-        ):
+        replaces_unknown = getattr(generation_config, "replace_unk", None)
+        if len(rules) < len(logits_processor) or input_ids.shape[1] > 1 or replaces_unknown:
             return super()._search_by_rules(input_ids, logits_processor, generation_config, model_kwargs)
         tensors = {**model_kwargs["encoder_outputs"].tensors, "attention_mask": model_kwargs["attention_mask"]}
         arrays = {name: value.numpy() for name, value in tensors.items()}

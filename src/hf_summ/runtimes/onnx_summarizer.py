@@ -177,11 +177,7 @@ class OnnxSummarizer(DocumentSummarizer):
         return {"on_step": proceed}
 
     def _run(
-        self,
-        examples: Any,
-        batch_size: int | None = None,
-        on_step: Callable[[], object] = lambda: None,
-        **settings: Any,
+        self, examples: Any, batch_size: int | None = None, on_step: Callable[[], Any] = lambda: None, **settings: Any
     ) -> Any:
         preprocess, generate, postprocess = self._split_settings(**settings)
         preprocess, postprocess = {**self._preprocess, **preprocess}, {**self._postprocess, **postprocess}

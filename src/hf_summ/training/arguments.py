@@ -351,9 +351,7 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
             self.output_dir, self.report_to = ".", ["none"]
         elif readable(self.output_dir) != self.output_dir:
             # which tokenizers cannot write to, after the training
-            raise ValueError(
-                f"--output_dir {one_line(readable(self.output_dir))}: its name is not UTF-8; give another one"
-            )
+            raise ValueError(f"--output_dir {one_line(readable(self.output_dir))}: its name is not UTF-8; give another")
         if self.report_to is None:
             self.report_to = ["tensorboard" if is_tensorboard_available() else "none"]
         check_inherited(self)
@@ -427,9 +425,7 @@ FLAGS: Mapping[str, Flag] = {
     if field.init
 }
 # flags whose values add up if they are given again
-REPEATABLE = frozenset(
-    field.name for group in GROUPS for field in dataclasses.fields(group) if "action" in field.metadata
-)
+REPEATABLE = {field.name for group in GROUPS for field in dataclasses.fields(group) if "action" in field.metadata}
 
 
 def flags_of(*effects: str) -> frozenset[str]:

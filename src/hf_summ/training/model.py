@@ -108,14 +108,8 @@ def build(
 
 def trained_model(start: ModelArguments, folder: str) -> ModelArguments:
     """The arguments that name the trained model in a complete output folder."""
-    return replace(
-        start,
-        model_name_or_path=folder,
-        config_name=None,
-        tokenizer_name=None,
-        config_overrides={},
-        model_revision="main",
-    )
+    unset: Any = {"config_name": None, "tokenizer_name": None, "config_overrides": {}, "model_revision": "main"}
+    return replace(start, model_name_or_path=folder, **unset)
 
 
 def _with_folders(start: ModelArguments) -> ModelArguments:
@@ -233,13 +227,8 @@ def _new_model(
 def _load_model(config: PreTrainedConfig, start: ModelArguments, hub: dict[str, str | None]) -> PreTrainedModel:
     """The model of a checkpoint, which must have all of its weights."""
     # transformers' error does not name the weights whose shapes differ
-    model, loaded = AutoModelForSeq2SeqLM.from_pretrained(
-        start.model_name_or_path,
-        config=config,
-        ignore_mismatched_sizes=True,
-        output_loading_info=True,
-        **hub_settings(start),
-    )
+    settings = {"ignore_mismatched_sizes": True, "output_loading_info": True, **hub_settings(start)}
+    model, loaded = AutoModelForSeq2SeqLM.from_pretrained(start.model_name_or_path, config=config, **settings)
     missing = loaded["missing_keys"]
     if hasattr(model, "load_pretrained_parts"):
         missing = model.load_pretrained_parts(missing, **hub)

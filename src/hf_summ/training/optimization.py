@@ -53,9 +53,7 @@ def check_patterns(model: nn.Module, learning_rates: Iterable[str]) -> None:
     for pattern in patterns:
         if not any(re.search(pattern, name) for name in names):
             some = ", ".join(names[:5])
-            raise ValueError(
-                f"--learning_rates: {pattern!r:.80} matches no trainable parameter; the names are {some}, ..."
-            )
+            raise ValueError(f"--learning_rates: {pattern!r:.80} matches no trainable parameter; some are {some}")
     if patterns and all(any(re.search(pattern, name) for pattern in patterns) for name in names):
         logger.warning("--learning_rates: match all trainable parameters, so --learning_rate has no effect")
 

@@ -73,9 +73,7 @@ class Protocol:
         for name, question in self.aspects.items():
             check_text("aspects", question)
             if not name.strip() or not question.strip():
-                raise ValueError(
-                    f"the aspect {name!r:.80} has the question {question!r:.80}: give both a name and a question"
-                )
+                raise ValueError(f"the aspect {name!r:.80} has the question {question!r:.80}: give both")
             if name in COLUMNS:
                 raise ValueError(f"an aspect is named '{name}', like another column of the sheets: name it differently")
 
@@ -389,9 +387,7 @@ def read_votes(files: Iterable[str | os.PathLike], key: Key) -> Votes:
     for where, row in _rows(files, key):
         sheet, item = str(row["sheet"]).strip(), str(row["item"]).strip()
         if sheet not in key.sheets:
-            raise ValueError(
-                f"{where}: the sheet '{_short(sheet)}' is not in the key: name the key that was written with it"
-            )
+            raise ValueError(f"{where}: the sheet '{_short(sheet)}' is not in the key: name the key written with it")
         if item not in key.items:
             raise ValueError(f"{where}: the sheet has no item '{_short(item)}': leave the first columns as they are")
         answers = {aspect: _choice(row[aspect], aspect, where) for aspect in key.protocol.aspects}
@@ -425,9 +421,7 @@ def _rows(files: Iterable[str | os.PathLike], key: Key) -> Iterator[tuple[str, d
     for file in files:
         path = Path(file)
         if kind_of_file(path) not in ROW_FILES or not path.is_file():
-            raise ValueError(
-                f"{path}: not a file of votes: name one that was downloaded from a page, or a filled-in .csv"
-            )
+            raise ValueError(f"{path}: not a file of votes: name one downloaded from a page, or a filled-in .csv")
         for line, read in read_rows((path,)):
             row = {_OF_TURK.sub("", name): value for name, value in read.items()}
             for column in ("sheet", "item", *key.protocol.aspects):

@@ -64,7 +64,7 @@ def test_best_without_evaluations(run_folder, tmp_path):
 
 
 def test_nothing_is_left_of_an_average_that_fails(run_folder, tmp_path):
-    with pytest.raises(ValueError, match="the checkpoints of one run, but there are 2 folders"):
+    with pytest.raises(ValueError, match="one run's checkpoints, but there are 2 folders"):
         average_checkpoints([run_folder, run_folder], tmp_path / "mean", last=1)
     tiny.cut(run_folder / "checkpoint-10" / "model.safetensors")
     with pytest.raises(ValueError, match=r"checkpoint-10 cannot be averaged: model.safetensors cannot be read"):

@@ -96,9 +96,8 @@ def test_a_resumed_run_draws_the_samples_of_a_whole_one(settings, tmp_path, monk
     )
     path = settings(reward_samples=3, max_steps=6, save_strategy="steps", save_steps=3, do_eval=False, do_predict=False)
     main([path, "--output_dir", str(tmp_path / "whole")])
-    main(
-        [path, "--output_dir", str(tmp_path / "half"), "--resume_from_checkpoint", str(tmp_path / "whole/checkpoint-3")]
-    )
+    resume = ["--resume_from_checkpoint", str(tmp_path / "whole/checkpoint-3")]
+    main([path, "--output_dir", str(tmp_path / "half"), *resume])
     whole, half = (tiny.history(tmp_path / name, "loss", "nll", "reward") for name in ("whole", "half"))
     assert any(reward > 0 for _, _, _, reward in whole[3:])
     assert half == whole

@@ -3,10 +3,7 @@
 import contextlib
 import io
 import json
-import os
 import re
-import subprocess
-import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -22,6 +19,7 @@ from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.results.card_results import Results
 from hf_summ.training.results.cards import SERVICE, as_code, as_text, hide_paths
 from hf_summ.training.run import main, run
+from tests.conftest import run_python
 from tests.training import tiny
 
 ROOT = Path(__file__).parents[3]
@@ -181,15 +179,6 @@ def python_blocks(card: str) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", card, flags=re.MULTILINE | re.DOTALL)
 
 
-def printed(program: str, **environment: str) -> str:
-    """What a program prints in a process of its own."""
-    path = os.pathsep.join([str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = os.environ | {"PYTHONPATH": path} | environment
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.fixture
 def trained(settings, tmp_path) -> Path:
     """The folder of a short run, long enough for a summary that is not empty."""
@@ -227,9 +216,9 @@ def test_code_of_the_card_runs(trained, monkeypatch):
     summary = output.getvalue()
     assert summary.strip()
     # as if the package were not there
-    assert printed(f"import sys\nsys.modules['hf_summ'] = None\n{alone}") == summary
+    assert run_python("-c", f"import sys\nsys.modules['hf_summ'] = None\n{alone}")[0] == summary
     with service(trained) as address:
-        assert printed(client.replace(SERVICE, address), HF_HUB_OFFLINE="0") == summary
+        assert run_python("-c", client.replace(SERVICE, address), HF_HUB_OFFLINE="0")[0] == summary
 
 
 @contextlib.contextmanager
@@ -369,7 +358,7 @@ def test_hub_gets_scores_of_a_hub_data_set(settings, trained, dataset_folder, tm
     local_hub.publish("org/news", dataset_folder, kind="dataset")
     local_hub.publish("org/base", trained)
     program = f"from hf_summ.training.run import main\nfor argv in {[whole, part]!r}:\n    main(argv)"
-    printed(program, **local_hub.environment(tmp_path / "home"))
+    run_python("-c", program, **local_hub.environment(tmp_path / "home"))
     pushed = local_hub.files("tester/bridges")
     card = pushed["README.md"].decode()
     data = ModelCard(card).data

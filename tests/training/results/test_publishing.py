@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from hf_summ.training.__main__ import main
+from tests.conftest import ROOT, run_python
 from tests.hub import LocalHub
-from tests.training.conftest import PICKLES, start
+from tests.training.conftest import PICKLES
 
 
 @pytest.mark.thorough
@@ -14,9 +15,7 @@ def test_hub_gets_the_model_without_a_pickle(settings, tmp_path):
     saving = {"push_to_hub": True, "hub_model_id": "tester/bridges", "save_strategy": "steps", "save_steps": 4}
     path = settings(**saving, do_predict=True, report_to="tensorboard")
     with LocalHub() as hub:
-        process = start(["run_summarization.py", path], **hub.environment(tmp_path / "home"))
-        output, errors = process.communicate()
-        assert process.returncode == 0, errors
+        output, _ = run_python("run_summarization.py", path, cwd=ROOT, **hub.environment(tmp_path / "home"))
         assert output.endswith("model in tester/bridges: hf-summ summarize FILE --model tester/bridges\n")
         commits = hub.repositories["model", "tester/bridges"].commits
         assert not hub.unknown_requests
@@ -43,9 +42,7 @@ def test_the_same_command_pushes_a_finished_run_again(settings, tmp_path):
     pushed, scores = [], []
     for home in ("first", "second"):
         with LocalHub() as hub:
-            process = start(["run_summarization.py", path], **hub.environment(tmp_path / home))
-            _, errors = process.communicate()
-            assert process.returncode == 0, errors
+            run_python("run_summarization.py", path, cwd=ROOT, **hub.environment(tmp_path / home))
             commits = hub.repositories["model", "tester/bridges"].commits
         pushed.append({name: content for _, files in commits for name, content in files.items()})
         scores.append((tmp_path / "out" / "eval_results.json").read_bytes())

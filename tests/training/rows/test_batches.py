@@ -45,9 +45,7 @@ def test_updates_are_the_same_for_processes_and_accumulation():
     batches = [[0, 1, 2], [3, 4], [5], [6, 7, 8, 9], [10]]
     alone = list(BatchOrder(batches, 3, accumulation_steps=2))
     first, second = (list(BatchOrder(batches, 3, num_processes=2, process_index=index)) for index in (0, 1))
-    assert [alone[i : i + 2] for i in range(0, len(alone), 2)] == [
-        list(pair) for pair in zip(first, second, strict=True)
-    ]
+    assert list(zip(alone[::2], alone[1::2], strict=True)) == list(zip(first, second, strict=True))
 
 
 def test_every_epoch_has_an_order_of_its_own_that_returns():

@@ -87,11 +87,8 @@ def test_documents_are_shortened_once(load, rows, tmp_path, monkeypatch):
     again, *others = load(extract_share=0.4, extract_idf=str(tmp_path / "same.json"))
     assert again.apply(rows, "train", *others)["document"] == before
     assert not calls
-    for changes in (
-        {"extract_share": 0.5},
-        {"extract_idf": idf_file(tmp_path, SENTENCES * 2)},
-        {"overwrite_cache": True},
-    ):
+    other_idf = idf_file(tmp_path, SENTENCES * 2)
+    for changes in ({"extract_share": 0.5}, {"extract_idf": other_idf}, {"overwrite_cache": True}):
         other, *others = load(**{"extract_share": 0.4, "extract_idf": idf} | changes)
         other.apply(rows, "train", *others)
         assert calls.pop() == 1

@@ -58,9 +58,7 @@ def average_checkpoints(
     if len(chosen) == 1 and (dtype is None or last is not None or best is not None):
         chosen = _choose(chosen[0], last, best)
     elif last is not None or best is not None:
-        raise ValueError(
-            f"`last` and `best` choose among the checkpoints of one run, but there are {len(chosen)} folders"
-        )
+        raise ValueError(f"`last` and `best` choose among one run's checkpoints, but there are {len(chosen)} folders")
     for folder in chosen:
         problem = weights_problem(folder)
         if problem is not None:

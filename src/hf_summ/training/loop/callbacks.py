@@ -59,9 +59,7 @@ class NonFiniteCallback(TrainerCallback):
         self._pending = self._pending[len(due) :]
         for step, name, value, components in due:
             if not math.isfinite(float(value)):
-                means = [
-                    f"{key} {component.float().mean().item():.4g}" for key, component in sorted(components.items())
-                ]
+                means = [f"{key} {component.float().mean():.4g}" for key, component in sorted(components.items())]
                 values = f" ({', '.join(means)})" if means else ""
                 advice = f"{_KL_ADVICE}; {self._advice()}" if "kl" in components else self._advice()
                 raise FloatingPointError(f"the {name} is {float(value)} at step {step}{values}: {advice}")
@@ -125,9 +123,7 @@ class RunProgress(TrainerCallback, ExportableState):
         """Take the sums from the checkpoint, if any, and the intervals from the arguments; log updates and epochs."""
         # the checkpoint may come from another trainer, but transformers expects this state in it
         saved = state.stateful_callbacks.setdefault(type(self).__name__, {}).get("attributes", {})
-        self.loss_sum, self.seconds = (
-            saved.get(name) if state.global_step else 0.0 for name in ("loss_sum", "seconds")
-        )
+        self.loss_sum, self.seconds = (saved.get(key) if state.global_step else 0.0 for key in ("loss_sum", "seconds"))
         self._clock = time.process_time if args.device.type == "cpu" else time.perf_counter
         self._before = self._clock()
         self.since = torch.zeros((), device=args.device)
