@@ -1,10 +1,12 @@
 """The environment of every test: one thread, no network, a separate cache, fixed seeds."""
 
+import functools
 import gc
 import logging
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -62,10 +64,12 @@ def save(folder: str | Path, *components: Any) -> str:
 
 
 def start(*arguments: str, cwd: Path | None = None, **environment: str) -> subprocess.Popen:
-    """Start Python in a process of its own, with the package of this repository."""
+    """Start Python with this repository's package; Ctrl-C reaches it even if the tests run in the background."""
     path = os.pathsep.join([str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
-    variables, pipe = os.environ | {"PYTHONPATH": path} | environment, subprocess.PIPE
-    return subprocess.Popen([sys.executable, *arguments], cwd=cwd, env=variables, stdout=pipe, stderr=pipe, text=True)
+    settings = {"env": os.environ | {"PYTHONPATH": path} | environment, "cwd": cwd, "text": True}
+    settings |= dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
+    hears = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    return subprocess.Popen([sys.executable, *arguments], preexec_fn=hears, **settings)
 
 
 def run_python(*arguments: str, status: int = 0, **settings: Any) -> tuple[str, str]:

@@ -1,33 +1,21 @@
 """Fixtures and helpers for the tests of the command line."""
 
-import os
 import shutil
-import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import tests.conftest
 from hf_summ.cli import main
 from tests.conftest import save
 from tests.models.architectures import GDLF, build_with_processor
 
 
 def start(*argv: str, cwd: Path, **environment: str) -> subprocess.Popen:
-    """Start `hf-summ` in a process of its own, which Ctrl-C reaches even if the tests run in the background."""
-    pipe = subprocess.PIPE
-    source = str(Path(__file__).parents[2] / "src")
-    return subprocess.Popen(
-        [sys.executable, "-m", "hf_summ", *argv],
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": source, "PYTHONUNBUFFERED": "", **environment},
-        stdout=pipe,
-        stderr=pipe,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+    """Start `hf-summ` in a process of its own."""
+    return tests.conftest.start("-m", "hf_summ", *argv, cwd=cwd, **{"PYTHONUNBUFFERED": "", **environment})
 
 
 @pytest.fixture(scope="session")
