@@ -155,6 +155,6 @@ def test_what_cannot_be_pruned_is_named(bert, tmp_path):
     names = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk")}
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.BPE(vocabulary_of([]), [])), **names)
     other = save_bert(tmp_path / "other", tokenizer)
-    with pytest.raises(ValueError, match=rf"`prune_bert` is '{other}', but must have WordPiece, not BPE"):
+    with pytest.raises(ValueError, match=rf"`prune_bert` is '{other}', but has no WordPiece tokenizer: BPE"):
         prune_bert(["abc"], other, tmp_path / "made")
     assert not (tmp_path / "made").exists()

@@ -235,8 +235,15 @@ class GdlfDecoder(GdlfPreTrainedModel):
             run = _compiled_layers()
             documents, rows = encoder_hidden_states.shape[0], hidden_states.shape[0]
             _announce_graph(documents > 1, rows > documents, source_mask is not None)
-        masks = {"source_mask": source_mask, "padding_mask": padding_mask}
-        hidden_states = run(self, hidden_states, encoder_hidden_states, **masks, cache=cache, **kwargs)
+        hidden_states = run(
+            self,
+            hidden_states,
+            encoder_hidden_states,
+            source_mask=source_mask,
+            padding_mask=padding_mask,
+            cache=cache,
+            **kwargs,
+        )
         copy_attentions = coverage = None
         if self.copy_attention is not None:
             copy_attentions = self.copy_attention(hidden_states, encoder_hidden_states, source_mask, cache)
