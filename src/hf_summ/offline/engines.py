@@ -367,8 +367,12 @@ def _connected(address: str | None) -> Generator[None]:
         yield
         return
     try:
-        quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-        ray.init(address=address or "local", include_dashboard=None if address else False, **quiet)
+        ray.init(
+            address=address or "local",
+            include_dashboard=None if address else False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise ValueError(f"--ray_address {address}: {one_line(error)}") from error
     try:

@@ -108,8 +108,14 @@ def build(
 
 def trained_model(start: ModelArguments, folder: str) -> ModelArguments:
     """The arguments that name the trained model in a complete output folder."""
-    unset: Any = {"config_name": None, "tokenizer_name": None, "config_overrides": {}, "model_revision": "main"}
-    return replace(start, model_name_or_path=folder, **unset)
+    return replace(
+        start,
+        model_name_or_path=folder,
+        config_name=None,
+        tokenizer_name=None,
+        config_overrides={},
+        model_revision="main",
+    )
 
 
 def _with_folders(start: ModelArguments) -> ModelArguments:
@@ -227,8 +233,13 @@ def _new_model(
 def _load_model(config: PreTrainedConfig, start: ModelArguments, hub: dict[str, str | None]) -> PreTrainedModel:
     """The model of a checkpoint, which must have all of its weights."""
     # transformers' error does not name the weights whose shapes differ
-    settings = {"ignore_mismatched_sizes": True, "output_loading_info": True, **hub_settings(start)}
-    model, loaded = AutoModelForSeq2SeqLM.from_pretrained(start.model_name_or_path, config=config, **settings)
+    model, loaded = AutoModelForSeq2SeqLM.from_pretrained(
+        start.model_name_or_path,
+        config=config,
+        ignore_mismatched_sizes=True,
+        output_loading_info=True,
+        **hub_settings(start),
+    )
     missing = loaded["missing_keys"]
     if hasattr(model, "load_pretrained_parts"):
         missing = model.load_pretrained_parts(missing, **hub)

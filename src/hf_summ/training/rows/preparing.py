@@ -157,8 +157,14 @@ def cached_map(
     file = str(cache_folder(cache_dir) / f"{fingerprint}.arrow")
     # runs that start together on one corpus convert it once
     with FileLock(f"{file}.lock"):
-        settings |= {"load_from_cache_file": not data.overwrite_cache, "cache_file_name": file}
-        return rows.map(convert, batched=True, new_fingerprint=fingerprint, **settings)
+        return rows.map(
+            convert,
+            batched=True,
+            load_from_cache_file=not data.overwrite_cache,
+            cache_file_name=file,
+            new_fingerprint=fingerprint,
+            **settings,
+        )
 
 
 def encode(rows: dict[str, list], processor: Processor, lengths: tuple[int, int], prefix: str) -> dict[str, list]:
