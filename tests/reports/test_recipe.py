@@ -1,4 +1,4 @@
-"""What people give to the recipe, and what they do with a trainer of their own."""
+"""What people give to the recipe, and what it makes of a tokenizer and a checkpoint."""
 
 import copy
 import json
@@ -7,7 +7,6 @@ import string
 from dataclasses import replace
 
 import datasets
-import numpy as np
 import pytest
 import torch
 import yaml
@@ -18,27 +17,17 @@ from transformers import (
     MBart50Tokenizer,
     MBartTokenizer,
     NllbTokenizer,
-    Seq2SeqTrainer,
-    Seq2SeqTrainingArguments,
     pipeline,
 )
 
 import hf_summ
-from hf_summ import SummarizationCollator
 from hf_summ.data import Corpus, load
 from hf_summ.models.text_phrases import read_phrases
 from hf_summ.training import train
 from hf_summ.training.__main__ import main as run_recipe
 from hf_summ.training.parsing import parse_arguments
 from tests.conftest import save
-from tests.models.architectures import (
-    COPY_TRANSFORMER,
-    COPY_TRANSFORMER_BERT,
-    DRGD,
-    GDLF,
-    SAGCOPY,
-    build_with_processor,
-)
+from tests.models.architectures import COPY_TRANSFORMER_BERT, DRGD, GDLF, SAGCOPY, build_with_processor
 from tests.reports.tiny_models import foreign, nested
 from tests.training import tiny
 
@@ -353,53 +342,6 @@ def test_none_is_as_not_given(recipe, tiny_tokenizer, tmp_path, name):
         assert one == other
 
 
-# the plain Trainer takes the labels away and smooths the logits, without KL and guidance
-@pytest.mark.parametrize("architecture", [COPY_TRANSFORMER, DRGD, SAGCOPY], ids=lambda one: one.model_type)
-def test_label_smoothing_of_the_plain_trainer_keeps_the_whole_loss(tiny_tokenizer, tmp_path, architecture):
-    rows, losses = tiny.rows(4), []
-    for factor in (0.0, 1e-6):
-        model, processor = build_with_processor(architecture, tiny_tokenizer)
-        model.config.label_smoothing = 0.0
-        encoded = processor(
-            text=[row["document"] for row in rows], text_target=[row["summary"] for row in rows], truncation=True
-        )
-        batch = [{name: encoded[name][row] for name in encoded} for row in range(len(rows))]
-        arguments = Seq2SeqTrainingArguments(
-            str(tmp_path), label_smoothing_factor=factor, report_to="none", use_cpu=True, disable_tqdm=True
-        )
-        collator = SummarizationCollator(processor, model=model)
-        trainer = Seq2SeqTrainer(model=model, args=arguments, data_collator=collator, processing_class=processor)
-        losses.append(trainer.evaluate(batch)["eval_loss"])
-        assert model.config.label_smoothing == factor
-    assert losses[0] == pytest.approx(losses[1], abs=1e-4)
-    model.config.label_smoothing = 0.2
-    assert Seq2SeqTrainer(model=model, args=arguments, data_collator=collator).label_smoother is None
-    assert model.config.label_smoothing == 0.2
-
-
-# huggingface/notebooks#438: `model_init` is called again when training starts, and #19777 of transformers: evaluations
-# during training pass no settings to `generate`, so that a new model had no tokenizer to count words with
-def test_a_plain_trainer_adapts_the_model_that_it_makes(tiny_tokenizer, tmp_path):
-    settings = {"label_smoothing_factor": 0.3, "predict_with_generate": True, "generation_max_length": 8}
-    run = {"max_steps": 1, "eval_strategy": "steps", "eval_steps": 1, "save_strategy": "no", "use_cpu": True}
-    processor = COPY_TRANSFORMER.processor(tiny_tokenizer)
-    encoded = processor([row["document"] for row in tiny.rows(2)], text_target=["Ana.", "Ben."])
-    rows = [{name: encoded[name][row] for name in encoded} for row in range(2)]
-    trainer = Seq2SeqTrainer(
-        model_init=lambda: build_with_processor(COPY_TRANSFORMER, tiny_tokenizer)[0],
-        args=Seq2SeqTrainingArguments(str(tmp_path), **settings, **run, report_to="none"),
-        train_dataset=rows,
-        eval_dataset=rows,
-        data_collator=SummarizationCollator(processor),
-        processing_class=processor,
-    )
-    trainer.train()
-    assert (trainer.model.config.label_smoothing, trainer.label_smoother) == (0.3, None)
-    inputs = {name: ids for name, ids in processor.pad(rows).items() if name != "labels"}
-    expected = trainer.model.generate(**inputs, tokenizer=processor, max_length=8)
-    assert trainer.predict(rows).predictions[:, : expected.shape[1]].tolist() == expected.tolist()
-
-
 # what is deployed is what was scored: the base's prefix and decoding settings are not the adapter's
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["t5", "gdlf"])
@@ -453,18 +395,6 @@ def test_a_tokenizer_reads_as_before_after_a_processor_was_made_of_it(tiny_token
     processor = SagCopyProcessor(tokenizer)
     assert tokenizer("Ana </s> sold it.")["input_ids"] == before
     assert processor("Ana </s> sold it.")["input_ids"].count(tokenizer.eos_token_id) == 1
-
-
-# huggingface/autotrain-advanced#830: trainers fill up predictions and labels with -100
-def test_ignored_labels_are_decoded_as_padding(tiny_tokenizer):
-    _, processor = build_with_processor(DRGD, tiny_tokenizer)
-    row = processor(text_target=["Ana sold it."])["labels"][0]
-    text = processor.batch_decode([row], skip_special_tokens=True)
-    for ids in (row, [*row, -100], torch.tensor([*row, -100]), np.array([*row, -100])):
-        assert [processor.decode(ids, skip_special_tokens=True)] == text
-    for rows in ([row, row], torch.tensor([[*row, -100]] * 2), [np.array(row)] * 2):
-        assert processor.decode(rows, skip_special_tokens=True) == text * 2
-    assert (processor.decode([]), processor.decode(row[0])) == ("", processor.batch_decode([row[:1]])[0])
 
 
 # `variant` is an argument of `from_pretrained`
