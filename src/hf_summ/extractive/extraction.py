@@ -5,7 +5,7 @@ LexRank and TextRank score each document separately; its sentences are the colle
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain
 from typing import Any
 
@@ -253,10 +253,10 @@ def _choose(
     check_list("documents", documents)
     sets: list[list[Any]] = [[one] if isinstance(one, str) or not is_list(one) else [*one] for one in documents]
     check_texts("documents", [text for texts in sets for text in texts])
-    numbers = sentences if isinstance(sentences, Sequence) else [sentences] * len(documents)
-    if len(numbers) != len(documents):
+    numbers = list(sentences) if isinstance(sentences, Iterable) else [sentences] * len(sets)
+    if len(numbers) != len(sets):
         raise ValueError(
-            f"{len(numbers)} numbers of `sentences` but {len(documents)} documents: give one each, or one for all"
+            f"{len(numbers)} numbers of `sentences` but {len(sets)} documents: give one each, or one for all"
         )
     for number in numbers or [sentences]:
         check_integer("sentences", number, 1)
@@ -267,9 +267,10 @@ def _choose(
             raise ValueError('`method="oracle"` needs `references`, one per document')
         check_lengths(references=references, documents=documents)
         check_texts("references", references)
+    references = [] if references is None else list(references)
     wordless, unmarked = [], 0
     pairs = zip(sets, numbers, strict=True)
-    for row, (texts, number) in enumerate(progress_bar(pairs, method, len(documents))):
+    for row, (texts, number) in enumerate(progress_bar(pairs, method, len(sets))):
         joined = [joined_lines(text, lines) for text in texts]
         own = [split_sentences(text, language, splitter, lines) for text in joined]
         flat = [sentence for of_text in own for sentence in of_text]
@@ -282,7 +283,6 @@ def _choose(
             wordless.append(row)
             yield joined, flat, []
         elif method == "oracle":
-            assert references is not None
             yield joined, flat, greedy_oracle(words, split_words(references[row], language), limit, measure, room)
         elif method in _CENTRALITIES:
             if method != "tfidf" and len(words) > MOST_SENTENCES:
@@ -296,8 +296,8 @@ def _choose(
             yield joined, flat, keep_sentences(words, costs, budget)
         else:
             yield joined, flat, _at_an_end(method, own, words, limit, room)
-    if documents:
-        warn_of_wordless(wordless, "documents", len(documents), "get no summary", language, stacklevel=5)
+    if sets:
+        warn_of_wordless(wordless, "documents", len(sets), "get no summary", language, stacklevel=5)
     if unmarked * 2 > len(sets):
         hint = "put each sentence in a line of its own, as Thai and transcripts of speech have no marks"
         warnings.warn(f"{unmarked} of {len(sets)} documents are one long sentence: {hint}", stacklevel=4)

@@ -54,6 +54,11 @@ class Example:
     source: Mapping[str, Any] = field(default_factory=dict)
     reading: Reading | None = None
 
+    def __post_init__(self):
+        if not isinstance(self.document, (str, list)) and is_list(self.document):
+            # such as an array, which pandas reads from a column of lists
+            object.__setattr__(self, "document", list(self.document))
+
     @classmethod
     def of(cls, item: Any) -> "Example":
         """Wrap an item, unless it is an example already."""
@@ -153,6 +158,8 @@ class DocumentSummarizer:
                 raise ValueError(
                     f"`{name}` must be a list, with an entry for each of {number} documents: {values!r:.80}"
                 )
+            # rows of a Series would be looked up by its labels
+            source[name] = list(values)
         if length is not None:
             documents = Examples(documents, source)
         if shorten is not iter:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .checks import check_texts, is_number
+from .checks import check_texts, is_list, is_number
 from .text_documents import marks
 
 # words and stop words as in scikit-learn's TfidfVectorizer, except that marks do not split words
@@ -174,6 +174,6 @@ def read_phrases(value: Any) -> Mapping[str, float] | Sequence[str] | None:
     if isinstance(value, Mapping):
         # a column of mappings has the keys of all rows
         return {text: number for text, number in value.items() if number is not None}
-    if value is not None and not isinstance(value, (list, tuple)):
+    if value is not None and not is_list(value):
         raise TypeError(f"`phrases` must be a mapping of texts to values or a list of texts, but is {value!r:.60}")
     return value

@@ -196,7 +196,7 @@ class TextProcessor:
         texts = self.tokenizer.batch_decode(sequences, skip_special_tokens=skip_special_tokens, **kwargs)
         if documents is None:
             return texts
-        number = _per_document(texts, documents)
+        documents, number = list(documents), _per_document(texts, documents)
         for row, sequence in enumerate(sequences):
             ids = [int(token) for token in sequence]
             if any(token >= FIRST_POINTER for token in ids):
@@ -254,11 +254,11 @@ class TextProcessor:
 
     def _examples(self, text: str | Sequence[str] | Sequence[Sequence[str]]) -> list[list[str]]:
         """The cleaned documents of each example; blank ones become empty."""
-        if not is_list(text) or not any(isinstance(value, (list, tuple)) for value in text):
+        if not is_list(text) or all(isinstance(value, str) or not is_list(value) for value in text):
             return [[document] for document in self._texts(text, "text", is_document=True)]
         examples = []
         for row, value in enumerate(text):
-            if not isinstance(value, (list, tuple)):
+            if not is_list(value):
                 raise TypeError(f"`text` has lists of texts, but row {row} is {type(value).__name__}: make each a list")
             documents = self._texts(value, f"text[{row}]", is_document=True)
             examples.append([document if document.strip() else "" for document in documents])

@@ -262,8 +262,10 @@ def make_sheets(
     """
     if len(systems) < 2:
         raise ValueError(f"`systems` has only {', '.join(map(repr, systems))}, but votes compare at least two")
-    labels = list(map(str, range(len(documents)))) if labels is None else labels
-    references = [""] * len(documents) if references is None else references
+    # lists, as rows of a Series would be looked up by its labels
+    documents, systems = list(documents), {name: list(texts) for name, texts in systems.items()}
+    labels = list(map(str, range(len(documents)) if labels is None else labels))
+    references = [""] * len(documents) if references is None else list(references)
     for name, texts in {**systems, "references": references}.items():
         check_lengths(**{"documents": documents, name: texts})
     compared, contents = {}, {}

@@ -1,0 +1,62 @@
+"""Columns of data frames: rows count by their positions, not their labels, and lists within them are arrays."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from transformers import pipeline
+
+from hf_summ.extractive import extract
+from hf_summ.models.text_words import FIRST_POINTER
+from hf_summ.votes import make_sheets
+from tests.conftest import SENTENCES
+from tests.models.architectures import DRGD, HIGHLIGHT_TRANSFORMER, build_with_processor
+from tests.votes.made_up import DOCUMENTS, PROTOCOL, SYSTEMS
+
+
+def shuffled(values) -> pd.Series:
+    """A column whose labels are those of other rows, as after sorting."""
+    return pd.Series(list(values), index=range(len(values))[::-1])
+
+
+# MaartenGr/BERTopic#736, MilaNLProc/contextualized-topic-models#91
+def test_sheets_show_the_summaries_of_their_document():
+    systems = {name: shuffled(texts) for name, texts in SYSTEMS.items()}
+    assert make_sheets(systems, DOCUMENTS, PROTOCOL) == make_sheets(SYSTEMS, DOCUMENTS, PROTOCOL)
+    assert make_sheets(SYSTEMS, shuffled(DOCUMENTS), PROTOCOL) == make_sheets(SYSTEMS, DOCUMENTS, PROTOCOL)
+
+
+@pytest.mark.parametrize("column", [shuffled, lambda values: np.array(values, dtype=object)])
+def test_extracts_are_of_their_rows(column):
+    documents, references = ["A bridge opened. It rained.", "A dog ran. A cat slept."], ["It rained.", "A dog ran."]
+    assert extract(column(documents), "oracle", 1, column(references)) == references
+    assert extract(column(documents), "lead", column([1, 2])) == ["A bridge opened.", documents[1]]
+
+
+def test_phrases_steer_their_document(tiny_tokenizer):
+    model, processor = build_with_processor(HIGHLIGHT_TRANSFORMER, tiny_tokenizer)
+    pipe = pipeline("summarization", model=model, tokenizer=processor, num_beams=1, max_new_tokens=1)
+    documents, phrases = SENTENCES[:2], [[text.split()[0]] for text in SENTENCES[:2]]
+    given, read = [], pipe.read
+    pipe.read = lambda example, **settings: given.append(example.source["phrases"]) or read(example, **settings)
+    pipe(documents, phrases=shuffled(phrases))
+    assert given == phrases
+
+
+def test_unknown_words_are_those_of_their_document(tiny_tokenizer):
+    _, processor = build_with_processor(DRGD, tiny_tokenizer)
+    pointers = [[FIRST_POINTER], [FIRST_POINTER]]
+    texts = processor.batch_decode(pointers, skip_special_tokens=True, documents=SENTENCES[:2])
+    assert texts[0] != texts[1]
+    assert processor.batch_decode(pointers, skip_special_tokens=True, documents=shuffled(SENTENCES[:2])) == texts
+
+
+# THUDM/slime#68: pandas reads a Parquet column of lists as arrays
+def test_arrays_of_documents_are_one_example(tiny_tokenizer):
+    model, processor = build_with_processor(HIGHLIGHT_TRANSFORMER, tiny_tokenizer)
+    pipe = pipeline("summarization", model=model, tokenizer=processor, num_beams=1, max_new_tokens=3)
+    examples = [SENTENCES[:2], SENTENCES[2:4]]
+    for column in ([np.array(one, dtype=object) for one in examples], list(map(tuple, examples))):
+        assert processor(column)["input_ids"] == processor(examples)["input_ids"]
+        assert pipe(pd.Series(column)) == pipe(examples)
+    phrases = [np.array([text.split()[0]], dtype=object) for text in SENTENCES[:2]]
+    assert pipe(SENTENCES[:2], phrases=phrases) == pipe(SENTENCES[:2], phrases=[list(one) for one in phrases])
