@@ -3,12 +3,13 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from transformers import GenerationConfig
 
 from hf_summ.models import checks
-from hf_summ.models.checks import check_generation_settings, in_floats
+from hf_summ.models.checks import check_generation_settings, in_types
 from tests.conftest import SENTENCES, run_python
 from tests.models.architectures import GDLF, build_with_processor
 
@@ -50,8 +51,13 @@ def test_values_that_work_pass():
 
 
 def test_whole_numbers_are_numbers_and_none_is_not_given():
-    # numbers without a point are numbers too
-    assert in_floats({"repetition_penalty": 2, "length_penalty": 1.5, "num_beams": 4}) == {"repetition_penalty": 2.0}
+    # numbers without a point are numbers too, and so are NumPy's
+    typed = in_types({"repetition_penalty": 2, "length_penalty": np.float32(1.5), "num_beams": np.int32(4), "top_k": 2.5})
+    assert {name: (type(value), value) for name, value in typed.items()} == {
+        "repetition_penalty": (float, 2.0),
+        "length_penalty": (float, 1.5),
+        "num_beams": (int, 4),
+    }
     model = GDLF.model()
     assert model.generate(**GDLF.inputs(), repetition_penalty=2, max_new_tokens=4).shape[1] <= 5
     expected = model.generate(**GDLF.inputs(), max_new_tokens=4)

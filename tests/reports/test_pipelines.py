@@ -5,6 +5,7 @@ import pickle
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 import torch
 from transformers import ByT5Tokenizer, pipeline
@@ -221,6 +222,25 @@ def test_the_graphs_of_the_bundled_model_can_be_copied_and_loaded_as_a_pipeline(
     assert right == pipe(SENTENCES[0])
     for again in (copy.deepcopy(lean), pickle.loads(pickle.dumps(lean))):  # noqa: S301 (its own pickle)
         assert again(SENTENCES[0]) == right
+
+
+# pallets/markupsafe#16, #401: a text of a template escapes what is added to it
+def test_a_text_of_a_template_does_not_escape_the_prefix():
+    markupsafe = pytest.importorskip("markupsafe")
+    lean = OnnxSummarizer(hf_summ.bundled_model("arxiv-tldr"), num_beams=1, max_new_tokens=3)
+    examples = [["Fast & small.", "A parser."], "Fast & small."]
+    marked = [[*map(markupsafe.Markup, examples[0])], markupsafe.Markup(examples[1])]
+    read = [[lean.read(one, source_prefix="<t>: ")[0] for one in some] for some in (examples, marked)]
+    assert read[0] == read[1]
+
+
+# pytorch/examples#1104: PyTorch's loader takes no other integers than Python's
+@pytest.mark.parametrize("make", [OnnxSummarizer, lambda folder: hf_summ.summarizer(folder, runtime="onnx")])
+def test_settings_may_be_numbers_of_numpy(make):
+    summarize, documents = make(hf_summ.bundled_model("arxiv-tldr")), SENTENCES[:3]
+    settings = {"num_beams": 2, "max_new_tokens": 3, "batch_size": 2}
+    given = {name: np.int32(value) for name, value in settings.items()}
+    assert summarize(documents, **given) == summarize(documents, **settings)
 
 
 # sessions of ONNX Runtime cannot be pickled

@@ -408,10 +408,17 @@ def check_generation_settings(settings: Mapping[str, Any], vocab_size: int | Non
             raise ValueError(f"`{name}` is {value!r:.80}, but must be {problem}")
 
 
-def in_floats(settings: Mapping[str, Any]) -> dict[str, float]:
-    """The float settings given as integers, as floats; transformers refuses some such integers."""
-    floats = {name for name, setting in SETTINGS.items() if setting.type is float}
-    return {name: float(value) for name, value in settings.items() if name in floats and is_integer(value)}
+def in_types(settings: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers of NumPy and the float settings given as integers, in the settings' types.
+
+    transformers refuses some such integers, and ONNX Runtime those of 32 bits.
+    """
+    types = {name: setting.type for name, setting in SETTINGS.items() if setting.type in (int, float)}
+    return {
+        name: types[name](value)
+        for name, value in settings.items()
+        if name in types and (is_integer(value) or (types[name] is float and is_number(value)))
+    }
 
 
 def _problem(name: str, value: Any, vocab_size: int | None) -> str | None:

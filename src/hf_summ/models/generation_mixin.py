@@ -16,7 +16,7 @@ from .checks import (
     check_generation_settings,
     check_own_settings,
     check_source_ids,
-    in_floats,
+    in_types,
     own_settings,
 )
 from .generation_beam_search import ForbiddingLogitsProcessor, hooked_arguments, search, unsupported_setting
@@ -267,7 +267,7 @@ class SummarizationGenerationMixin(GenerationMixin):
         check_generation_settings({**vars(base), **kwargs}, self.config.vocab_size)
         # transformers would not treat None as unset here
         kwargs = {name: value for name, value in kwargs.items() if value is not None or name not in _ALWAYS_SET}
-        kwargs |= in_floats(kwargs)
+        kwargs |= in_types(kwargs)
         own = {key: kwargs.pop(key) for key in self.generation_keys if key in kwargs}
         given = {**({} if generation_config is None else vars(generation_config)), **kwargs}
         config, model_kwargs = super()._prepare_generation_config(generation_config, *args, **kwargs)

@@ -139,6 +139,7 @@ class DocumentSummarizer:
         """Summarize `documents`; see `SummarizationPipeline`."""
         if kwargs.get("batch_size") is not None:
             check_integer("batch_size", kwargs["batch_size"], 1)
+            kwargs["batch_size"] = int(kwargs["batch_size"])
         columns = getattr(documents, "column_names", getattr(documents, "columns", None))
         if columns is not None:
             raise TypeError(f"`documents` has the columns {', '.join(map(str, columns))}: give one of them")

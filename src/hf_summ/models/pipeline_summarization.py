@@ -14,7 +14,7 @@ from .checks import (
     check_generation_settings,
     check_own_settings,
     check_tokenizer,
-    in_floats,
+    in_types,
     input_names,
     target_positions,
 )
@@ -217,7 +217,7 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
         config = settings.get("generation_config")
         check_generation_settings({**({} if config is None else vars(config)), **settings})
         self._check_length(self._get_set_generation_params(settings))
-        return settings | in_floats(settings)
+        return settings | in_types(settings)
 
     def search_settings(self, **settings: Any) -> dict[str, Any]:
         return {**self.model.generation_config.to_diff_dict(), **self.generation_settings(**settings)}

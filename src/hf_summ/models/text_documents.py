@@ -104,9 +104,10 @@ def prefix_of(config) -> str:
 
 def with_prefix(example: str | list[str], prefix: str) -> str | list[str]:
     """Put a prefix before a text, or before the first document of an example."""
+    # not `+`, in which a text of markupsafe would escape the prefix
     if isinstance(example, str):
-        return prefix + example
-    return [prefix + example[0], *example[1:]] if example else []
+        return f"{prefix}{example}"
+    return [f"{prefix}{example[0]}", *example[1:]] if example else []
 
 
 def shares(lengths: Sequence[int], total: int) -> list[int]:

@@ -18,7 +18,7 @@ from hf_summ.models.checks import (
     SETTINGS,
     check_generation_settings,
     check_own_settings,
-    in_floats,
+    in_types,
     own_settings,
     target_positions,
 )
@@ -171,7 +171,7 @@ class OnnxSummarizer(DocumentSummarizer):
         beams, returned = merged["num_beams"], merged.get("num_return_sequences") or 1
         if returned > beams and not (merged.get("do_sample") and beams == 1):
             raise ValueError(f"`num_return_sequences` is {returned}, but must be at most `num_beams` ({beams})")
-        return {name: value for name, value in (merged | in_floats(merged)).items() if value is not None}
+        return {name: value for name, value in (merged | in_types(merged)).items() if value is not None}
 
     def before_steps(self, proceed: Callable[[], object]) -> dict[str, Any]:
         return {"on_step": proceed}
