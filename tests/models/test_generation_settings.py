@@ -52,7 +52,9 @@ def test_values_that_work_pass():
 
 def test_whole_numbers_are_numbers_and_none_is_not_given():
     # numbers without a point are numbers too, and so are NumPy's
-    typed = in_types({"repetition_penalty": 2, "length_penalty": np.float32(1.5), "num_beams": np.int32(4), "top_k": 2.5})
+    typed = in_types(
+        {"repetition_penalty": 2, "length_penalty": np.float32(1.5), "num_beams": np.int32(4), "top_k": 2.5}
+    )
     assert {name: (type(value), value) for name, value in typed.items()} == {
         "repetition_penalty": (float, 2.0),
         "length_penalty": (float, 1.5),

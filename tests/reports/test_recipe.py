@@ -5,8 +5,10 @@ import json
 import logging
 import string
 from dataclasses import replace
+from pathlib import Path
 
 import datasets
+import numpy as np
 import pytest
 import torch
 import yaml
@@ -19,13 +21,14 @@ from transformers import (
     NllbTokenizer,
     pipeline,
 )
+from transformers.trainer_utils import SchedulerType
 
 import hf_summ
 from hf_summ.data import Corpus, load
 from hf_summ.models.text_phrases import read_phrases
 from hf_summ.training import train
 from hf_summ.training.__main__ import main as run_recipe
-from hf_summ.training.parsing import parse_arguments
+from hf_summ.training.parsing import as_flag, parse_arguments
 from tests.conftest import save
 from tests.models.architectures import COPY_TRANSFORMER_BERT, DRGD, GDLF, SAGCOPY, build_with_processor
 from tests.reports.tiny_models import foreign, nested
@@ -334,12 +337,33 @@ def test_none_is_as_not_given(recipe, tiny_tokenizer, tmp_path, name):
     for value in (None, [], {}):
         if value is not None and name in ("num_beams", "max_steps"):
             continue
-        from hf_summ.training.run import as_flag
-
         arguments = parse_arguments([*as_flag("output_dir", str(tmp_path)), "--do_train", *as_flag(name, value)])
         without = parse_arguments([*as_flag("output_dir", str(tmp_path)), "--do_train"])
         one, other = ([getattr(group, name, None) for group in vars(given).values()] for given in (arguments, without))
         assert one == other
+
+
+# pytorch/examples#1104: a sweep's numbers are NumPy's, and transformers' choices are enumerations
+@pytest.mark.parametrize(
+    ("flag", "value", "plain"),
+    [
+        ("max_steps", np.int64(7), 7),
+        ("weight_decay", np.float32(0.5), 0.5),
+        ("bf16", np.bool_(False), False),
+        ("metrics", np.array(["rouge", "chrf"]), ["rouge", "chrf"]),
+        ("lr_scheduler_type", SchedulerType.LINEAR, "linear"),
+        ("config_overrides", {"d_model": np.int64(8), "sizes": np.array([3, 7])}, {"d_model": 8, "sizes": [3, 7]}),
+    ],
+)
+def test_settings_may_be_of_numpy_or_enumerations(flag, value, plain):
+    assert as_flag(flag, value) == as_flag(flag, plain)
+
+
+def test_a_pattern_that_the_shell_expanded_is_named(tmp_path):
+    files = [str(tmp_path / name) for name in ("train-1.jsonl", "train-2.jsonl")]
+    Path(files[1]).touch()
+    with pytest.raises(ValueError, match="does not belong to a flag; put a pattern of files in quotes"):
+        parse_arguments(["--train_file", *files])
 
 
 # what is deployed is what was scored: the base's prefix and decoding settings are not the adapter's

@@ -85,7 +85,9 @@ def unknown_flag(unknown: Sequence[str], flags: Iterable[str]) -> str:
     """The message for unknown flags or stray values on a command line, with the most similar flag."""
     flag = next((token for token in unknown if token.startswith("--")), None)
     if flag is None:
-        return f"{brief(' '.join(unknown))}: does not belong to a flag"
+        # a shell replaces patterns by the names of files
+        hint = "; put a pattern of files in quotes, as in 'train-*.jsonl'" if os.path.exists(unknown[0]) else ""
+        return f"{brief(' '.join(unknown))}: does not belong to a flag{hint}"
     flag, *_ = flag.split("=")
     name = flag[2:].replace("-", "_")
     return f"unknown flag {brief(flag)}{nearest(_REPLACED.get(name, name), flags, prefix='--')}"

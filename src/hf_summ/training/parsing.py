@@ -6,6 +6,7 @@ import functools
 import json
 import typing
 from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
 from itertools import starmap
 from pathlib import Path
 from typing import Any, NoReturn
@@ -136,7 +137,8 @@ def settings_of(content: Mapping[str, Any]) -> dict[str, Any]:
 
 def as_flag(name: str, value: Any) -> list[str]:
     """A setting as on a command line."""
-    if value is None or value in ([], (), {}):
+    value = _builtin(value)
+    if value is None or value in ([], {}):
         value = "null"
     elif isinstance(value, dict):
         if name == "config_overrides":
@@ -146,7 +148,18 @@ def as_flag(name: str, value: Any) -> list[str]:
     elif isinstance(value, bool) and name not in _BOOLEANS:
         # YAML reads an unquoted `no` as false, and transformers writes "never" as no
         value = "yes" if value else "no"
-    return [f"--{name}", *map(str, value)] if isinstance(value, list | tuple) else [f"--{name}={value}"]
+    return [f"--{name}", *map(str, value)] if isinstance(value, list) else [f"--{name}={value}"]
+
+
+def _builtin(value: Any) -> Any:
+    """A value whose scalars and arrays of NumPy, enumerations and tuples are Python's numbers, texts and lists."""
+    if isinstance(value, Mapping):
+        return {key: _builtin(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return list(map(_builtin, value))
+    if isinstance(value, Enum):
+        return value.value
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def parse_flags(tokens: Sequence[str], others: Iterable[str] = ()) -> dict[str, Any]:
