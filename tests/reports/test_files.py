@@ -254,6 +254,18 @@ def test_types_of_arrow_files_are_kept(tmp_path):
     assert rows.schema.field("cat").type == pa.string()
 
 
+# apache/arrow#39914: writers of Parquet choose the type of lists
+def test_lists_of_any_type_are_several_documents(run, tmp_path):
+    rows, types = [TEXTS, TEXTS[::-1]], (pa.list_(pa.string()), pa.list_(pa.string(), 2), pa.large_list(pa.string()))
+    line = ("--text_column", "texts", "--num_beams", "1", "--max_new_tokens", "2", "--format", "jsonl", "--output")
+    written = []
+    for number, type in enumerate(types):
+        pq.write_table(pa.table({"texts": pa.array(rows, type)}), tmp_path / f"{number}.parquet")
+        assert run("summarize", f"{number}.parquet", *line, f"{number}.jsonl")[2] == 0
+        written.append((tmp_path / f"{number}.jsonl").read_text())
+    assert written == [written[0]] * len(types)
+
+
 def test_a_file_without_readable_rows_is_reported(run, tmp_path):
     (tmp_path / "a.json").write_text('[["A ferry sank."]]')
     _, notes, status = run("summarize", "a.json", "--text_column", "text", "--output", "out")

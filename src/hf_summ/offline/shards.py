@@ -121,7 +121,8 @@ class Plan:
                     hint = one_line(nearest(name, schema.names))
                     raise ValueError(f"--{flag} {one_line(name)}: the columns are {columns}{hint}")
         column_type = pa.string() if is_within else schema.field(self.text_column).type
-        if not _is_text(column_type) and not (pa.types.is_list(column_type) and _is_text(column_type.value_type)):
+        # lists of a fixed size or with large offsets have other types
+        if not _is_text(getattr(column_type, "value_type", column_type)):
             raise ValueError(f"--text_column {one_line(self.text_column)}: must contain text, but has {column_type}")
         names = self.schema.names
         if twice := next((name for name in names if names.count(name) > 1), None):
