@@ -264,6 +264,7 @@ of such programs. Another one shortens news."""
         # stanfordnlp/CoreNLP#380, markuskiller/textblob-de#8: dates and ordinals before names
         ("de", "Freitag, 5. Mai, und Montag, 3. Oktober: Feiertag.|Sein 3. Platz bis ins 19. Jahrhundert.|Gut."),
         ("de", "Hier fielen im Jahr 550 mm.|Gut."),
+        ("en", "The rate rose.12|However, it fell again.3–5,7|See fig.3 of Version.2 now.|It stopped."),
         # abbreviations before a name or a number
         (
             "en",

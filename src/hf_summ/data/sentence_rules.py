@@ -240,8 +240,9 @@ _BEFORE_AMOUNT = re.compile(
     r"([.!?…](?:(?<=[!?…])|(?=[\"”“»)])|(?<=[\"”“»)]\.)|(?<=[^\W\d_]{4}\.)(?<!str\.)|(?<=[A-Z]{3}\.)"
     rf"|(?<={_SMALL}{{2}}\.)|(?<={_SMALL}{{3}}\.))[\"”“»)]*\s+)(?=[$€£]?\d)."
 )
-# ends that the splitter does not see before a capital: of a list, an ellipsis, a sentence in brackets
-_UNSEEN = re.compile(r"\.(?:" + "|".join(rf"(?<=\b{re.escape(end)})" for end in _AND_SO_ON) + r")[\"”»)]*\s+")
+# ends that the splitter does not see before a capital: of a list, a footnote, an ellipsis, a sentence in brackets
+_ENDS = (*(rf"(?<=\b{re.escape(end)})" for end in _AND_SO_ON), r"(?<=[a-z]{4}\.)\d{1,3}(?:[,–-]\d{1,3})*")
+_UNSEEN = re.compile(rf"\.(?:{'|'.join(_ENDS)})[\"”»)]*\s+")
 _ELLIPSIS = re.compile(r"…[\"”»)]*\s+|\([^()]*[.!?][\"”]?\)\s+")
 # of a number with a unit, after so many words of the sentence
 _UNIT = re.compile(
