@@ -359,6 +359,17 @@ def test_settings_may_be_of_numpy_or_enumerations(flag, value, plain):
     assert as_flag(flag, value) == as_flag(flag, plain)
 
 
+def test_a_run_in_a_notebook_leaves_the_number_of_threads(tmp_path):
+    before = torch.get_num_threads()
+    torch.set_num_threads(before + 1)
+    try:
+        with pytest.raises(ValueError, match="none"):
+            train(do_eval=True, validation_file=str(tmp_path / "none.jsonl"), torch_num_threads=before)
+        assert torch.get_num_threads() == before + 1
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_a_pattern_that_the_shell_expanded_is_named(tmp_path):
     files = [str(tmp_path / name) for name in ("train-1.jsonl", "train-2.jsonl")]
     Path(files[1]).touch()

@@ -59,7 +59,11 @@ def train(config: str | Path | None = None, **settings: Any) -> dict[str, float]
         FloatingPointError: the loss is no longer finite.
     """
     flags = [token for name, value in settings.items() for token in as_flag(name, value)]
-    return main(flags if config is None else [str(config), *flags])
+    threads = torch.get_num_threads()
+    try:
+        return main(flags if config is None else [str(config), *flags])
+    finally:
+        torch.set_num_threads(threads)
 
 
 def run(arguments: RunArguments, argv: Sequence[str] = (), on_start: Callable = lambda: None) -> dict[str, float]:
