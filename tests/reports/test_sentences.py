@@ -280,7 +280,7 @@ of such programs. Another one shortens news."""
         ("da", "Lande, bl.a. Malta, fx. Cypern.|Tlf. 12345678."),
         ("nb", "Land, f.eks. Malta, dvs. Kypros, inkl. Kreta, pga. Anna.|Tlf. 12345678."),
         ("pl", "Jan ur. 5 maja w Łodzi, zm. 3 maja, m.in. Anna.|Dał im.|Tel. 555, tj. Jan, bł. Paweł, dn. 5 maja."),
-        ("cs", "Novák, nar. 5. května, mj. Anna, popř. Jan.|Otec zem. 3. května, vč. Evy."),
+        ("cs", "Novák, nar. 5. května, mj. Anna, popř. Jan.|Otec zem. 3. května, vč. Evy.|Padl na zem.|Vstal."),
         ("sk", "Novák, nar. 5. mája, t. j. Anna, vrát. Jána.|Prišiel."),
         ("hu", "Kovács, szül. 1950. május 5., az ún. Anna.|Ő jött."),
         ("ru", "Пришёл он, т.е. Иванов, т. е. Пётр, ср. Анна.|Тел. 123-45-67, ген. Петров.|Звоните."),

@@ -80,7 +80,7 @@ _TITLES = {
     "bn": "ড ডা ডঃ মো প্রফ",
     "ca": "sr sra dr dra prof st av núm pàg hble ma cf",
     "cs": "dr ing mgr bc mudr judr phdr rndr prof doc p č sv tzv např str plk mjr kpt npor čl odst roč okr příl nar "
-    "zem mj vč popř příp zejm srov",
+    "mj vč popř příp zejm srov",
     "da": "dr hr fr prof nr kap kl mio mrd bl.a fx ift d.d resp",
     "de": "dr prof hr fr frl nr abb bd kap abs art st str ing dipl mag bzw ca vgl sog geb evtl ggf inkl fa evang "
     "kath hl abg bgm dres kfm ü ziff aufl ausg gegr gest hrsg jhdt rdnr zzgl exkl insg mind bspw bes jew bgbl postf "
@@ -170,7 +170,7 @@ _NUMBERED = frozenset(
     "Ref Refs ref refs cap kap Kap vol Vol vols Bd kl d Def Thm Lem Prop Cor Alg Tab App Ch ch Chap chap Ex Ans "
     "Apt Rm Rte Supp lbs approx max ca cca aprox apto rozdz rys ust poz min al tab fl pkt lit Arts arts Secs secs "
     "jan janv ver Vols Ste ed Ed eds Eds est avg std iss par Par Tue Tues Wed Thu Thurs Fri Soc Phys Lett Chem "
-    "Math Biol abr ago dic tel Tel Tél tél Tlf tlf Puh Тел тел ext Ext feb febr févr mrt mar apr avr jun jul juil "
+    "Math Biol abr ago dic zem tel Tel Tél tél Tlf tlf Puh Тел тел ext Ext feb febr févr mrt mar apr avr jun jul juil "
     "aug sep sept okt oct nov dec dez déc".split()
 )
 # a number with a stop after these is an ordinal
