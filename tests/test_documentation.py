@@ -68,7 +68,6 @@ def test_blocks_run(pages, tmp_path, local_hub, tiny_tokenizer):
     )
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_flags_exist(page, capsys):
     groups = typing.get_type_hints(RunArguments).values()
