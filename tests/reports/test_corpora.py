@@ -15,8 +15,8 @@ import pytest
 
 from hf_summ.common.files import content_hash
 from hf_summ.data import Corpus, fit_vocabulary, load
+from hf_summ.data.lines import joined_lines
 from hf_summ.data.lists import as_example
-from hf_summ.data.sentence_rules import joined_lines
 from hf_summ.data.streams import FileRows, stored, streamed_files
 from hf_summ.evaluation import rouge
 from hf_summ.evaluation.text_files import aligned, read_predictions, read_references

@@ -5,7 +5,8 @@ import textwrap
 import pytest
 
 from hf_summ.data import lead, split_sentences
-from hf_summ.data.sentence_rules import is_wrapped, joined_lines, twin_and_starts
+from hf_summ.data.lines import is_wrapped, joined_lines
+from hf_summ.data.sentence_rules import twin_and_starts
 from hf_summ.evaluation import rouge
 from hf_summ.extractive import extract
 

@@ -10,7 +10,7 @@ from hf_summ.cli.summarizers import LINES_HELP, PREDICTION_COLUMN, ColumnFlags, 
 from hf_summ.common.flags import add_flags, check_flags, flag, flags_in, values_of, with_default
 from hf_summ.common.messages import print_note
 from hf_summ.common.records import to_json
-from hf_summ.data.sentence_rules import LINES
+from hf_summ.data.lines import LINES
 
 
 @dataclass

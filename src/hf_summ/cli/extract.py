@@ -17,8 +17,8 @@ from hf_summ.cli.summarizers import (
 )
 from hf_summ.common.flags import add_flags, check_flags, flag, flags_in
 from hf_summ.common.messages import print_note
+from hf_summ.data.lines import LINES, joined_lines
 from hf_summ.data.rows import ROW_FILES, has_rows
-from hf_summ.data.sentence_rules import LINES, joined_lines
 from hf_summ.extractive import METHODS
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR, readable
 

@@ -30,9 +30,9 @@ from hf_summ.data.columns import (
     value_type,
 )
 from hf_summ.data.corpora import SPLITS, Corpus, Reading
+from hf_summ.data.lines import joined_lines
 from hf_summ.data.lists import joined_sentences
 from hf_summ.data.raw_formats import format_of
-from hf_summ.data.sentence_rules import joined_lines
 from hf_summ.data.surveys import PEEKED, ColumnSurvey, choose_corpus_columns, has_column_names
 
 logger = logging.getLogger(__name__)

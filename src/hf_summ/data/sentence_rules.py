@@ -1,4 +1,4 @@
-"""What the sentence splitter misreads: line ends of wrapped text, list markers, stray marks, titles and citations.
+"""What the sentence splitter misreads: list markers, stray marks, abbreviations and citations.
 
 Texts are handed to it with such characters hidden by others, one for one, and ends of sentences after which the
 sentence continues are dropped.
@@ -6,15 +6,12 @@ sentence continues are dropped.
 
 import re
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
 
-from hf_summ.models.text_documents import IDEOGRAPHS, RUNNING
+from hf_summ.data.abbreviations import ABBREVIATIONS, AND_SO_ON, ENGLISH_ABBREVIATIONS, NO_ABBREVIATIONS, NUMBERED
+from hf_summ.models.text_documents import IDEOGRAPHS
 
-LINES = ("auto", "wrapped", "sentences")
 # characters beside an end that decide whether it is one
 NEAR = 100
-# lines of wrapped text have this many characters, and this share of them is full
-_LEAST_WIDTH, _MOST_WIDTH, _FULL_SHARE = 20, 160, 0.75
 # marks that end sentences: Amharic is often typed with two separators of words for its own; the latter ones are of
 # scripts without spaces
 UNSPACED_STOPS = "。！？។៕။།༎"
@@ -24,16 +21,6 @@ INVISIBLE = "\u061c\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\
 AT_EDGES = re.compile(rf"[{INVISIBLE}](?:(?<![^\s{INVISIBLE}].)|(?![^\s{INVISIBLE}]))")
 # the mark of Hebrew acronyms, which is no quotation mark
 ACRONYM = re.compile('"(?<=[א-ת].)(?=[א-ת])')
-_STOP = re.compile(rf"""(?:{STOP}|[…:;])[\s"'”’»)\]]*$""")
-_FIRST_WORD = re.compile(rf"\s*(?:[{IDEOGRAPHS}{RUNNING}]{{1,2}}|\S+)")
-_UNSPACED = f"{IDEOGRAPHS}\u3001-\u303f\uff01-\uff65"
-_OTHER_END = re.compile("\r(?!\n)|[\x0b\x85\u2028\u2029]")
-_LETTER = re.compile(r"\w")
-_HYPHEN = re.compile(r"\w[-‐\xad]\s*$")
-_DIVIDED = re.compile(r"(-?\w+)([-‐\xad])( +)(\w+-?)|(?<=[{0}])( +)(?=[{0}])".replace("{0}", _UNSPACED))
-# words after a hyphen that stands for the end of a later word
-_SUSPENDED = frozenset("and or to und oder bis et ou y o e och og en eller".split())
-_ITEM = re.compile(r"\s*(?:[-*•‣◦▪●–>|#]|\(?(?:\d{1,2}|[a-z])[.)])\s")
 # Patterns begin with what is rare, as a look behind at each character takes longer.
 # the marker of an item within a line, which "\n" precedes
 _MARKER = re.compile(
@@ -72,107 +59,12 @@ _MARKS = re.compile(rf"[\"'{re.escape(''.join({*_PAIRS, *_CLOSING}))}]")
 _MOST_INNER = 2
 _INNER_STOP = re.compile(r"""[.!?][”"’')\]]*\s""")
 
-# abbreviations before a name, a number or a capital, which the library does not have, in lower case; those of several
-# letters have all but the last stop
-_TITLES = {
-    "af": "bv mnr mev",
-    "bg": "ул гр бул проф стр бр т.е т.нар",
-    "bn": "ড ডা ডঃ মো প্রফ",
-    "ca": "sr sra dr dra prof st av núm pàg hble ma cf",
-    "cs": "dr ing mgr bc mudr judr phdr rndr prof doc p č sv tzv např str plk mjr kpt npor čl odst roč okr příl nar "
-    "mj vč popř příp zejm srov",
-    "da": "dr hr fr prof nr kap kl mio mrd bl.a fx ift d.d resp",
-    "de": "dr prof hr fr frl nr abb bd kap abs art st str ing dipl mag bzw ca vgl sog geb evtl ggf inkl fa evang "
-    "kath hl abg bgm dres kfm ü ziff aufl ausg gegr gest hrsg jhdt rdnr zzgl exkl insg mind bspw bes jew bgbl postf "
-    "jährl ungef beschl insb durchschn",
-    "el": "κ δρ καθ σελ αρ κος εικ βλ δηλ αγ πρβλ",
-    "en": "cf atty natl intl civ proc nat acad appl assn wm chas thos geo jos robt profs incl excl ft aka fka amb "
-    "mmes assoc dir eds treas pty supp suppl",
-    "es": "sr sra srta sres dr dra d dña ud uds lic ing prof profa gral cnel sto sta av avda núm pág págs cap art "
-    "excmo excma hble aprox const univ dpto cía col arq ss pdte tte sgto mons cf ene",
-    "et": "nt nn pr",
-    "fi": "tri prof dr esim ks ns nro synt puh krs vrt ts",
-    "fr": "mm mme mmes mlle mlles dr drs pr prof me mgr st ste cf av apr env éd chap art bd boul cie cdt col gén lt "
-    "sgt ing incl resp c.-à-d",
-    "gu": "ડૉ ડો શ્રી",
-    "hi": "डॉ डा श्री प्रो पं मो कु रु श्रीमती",
-    "hr": "dr prof br str ul npr tj tzv uklj sv gosp gđa",
-    "hu": "dr prof id ifj özv kb ld vö szül ún",
-    "id": "dr prof ir drs jl h hj kh tn ny hlm no pt cv ud rp dra bpk sdr mis yth",
-    "is": "m.a t.d",
-    "it": "sig sigg dott prof avv ing on sen gen col mons dr arch geom pag pagg art cap cfr egr gent incl",
-    "kn": "ಡಾ ಶ್ರೀ",
-    "lt": "pvz vad plg",
-    "lv": "piem",
-    "ml": "ഡോ ശ്രീ",
-    "mr": "डॉ श्री प्रा",
-    "ne": "डा डॉ श्री प्रा",
-    "nl": "dhr mevr mw prof dr drs ir mr ing st bijv nr blz burg dir gem fam lt sgt kol geb overl o.a d.w.z incl "
-    "excl c.q afb resp",
-    "no": "dr hr fr prof nr kap kl mill mrd f.eks dvs pga mht inkl ekskl jf vedr ifm resp bl.a",
-    "pl": "ur zm tj godz ok dr prof inż mgr hab ks gen płk św ul al pl nr tzw np os min por zob bp abp red dyr prez "
-    "mjr ppłk kpt m.in ww jw śp ew wg pt bł dn ryc",
-    "pt": "sr sra srta dr dra prof profa eng exmo exma av pág págs pag núm art cap sto sta aprox apto cia arq dep "
-    "gov séc cel ten pe pres incl cf",
-    "ro": "dl dna dr prof sf str nr cca bl ap sec lg ex d-na d-l",
-    "ru": "г ул д гл им проф акад ст стр рис т тов напр см табл св инж доц е т.е ср пл бул кн ген полк",
-    "sk": "dr ing mgr bc mudr judr phdr prof doc p č čl ods sv tzv napr str nar t.j j vrát porov",
-    "sl": "npr tj sv oz",
-    "sr": "др проф г бр стр ул dr prof br str ul npr tj tzv",
-    "sv": "dr prof hr fr s:t nr kap kl frk t.ex dvs resp inkl exkl ang enl jfr ev milj mdr",
-    "sw": "dk bw",
-    "ta": "திரு டாக்டர் திருமதி",
-    "te": "డా డాక్టర్ శ్రీ",
-    "tr": "dr prof doç yrd av sn alb gen öğr gör arş uzm müh cad sok mah örn bkz hz şek",
-    "uk": "м вул ім проф акад ст стр рис напр див ів арт мал бул просп",
-    "vi": "tp ts gs pgs ths bs ls đh q p nsnd nsưt",
-}
-# in texts of other languages, too
-_ENGLISH_TITLES = frozenset("Mr Mrs Dr Prof St vs".split())
-_TITLES = {code: frozenset(titles.split()) for code, titles in _TITLES.items()}
-_TITLES |= {"nb": _TITLES["no"], "nn": _TITLES["no"]}
-# words that the library takes for abbreviations
-_NO_ABBREVIATIONS = {
-    "af": "kan op al",
-    "ca": "no No com cap sobre entre dir contra vol nos mar rep fil post",
-    "cs": "tu no nám pod slov",
-    "da": "med var da to din del ned par tv vær sort nat form nord sø",
-    "de": "mich ok",
-    "en": "me no may miss ill fed",
-    "es": "no No bien nos entre contra ante tras mar con un da super extra anti post",
-    "hr": "ga pa me no",
-    "hu": "nem",
-    "id": "ia kan yuk",
-    "is": "minn",
-    "it": "di la in le si con ma al ha se mi lo ci su ne fa me mai no No te vi via li va so ore sa re tv TV post sai "
-    "fin file top bar fi coi sia ad ed ai gia Usa USA UE EU ONU NATO Nato PD",
-    "lv": "no pa",
-    "nl": "dat al me pas best hand vol top ver app tom",
-    "no": "det med kan ut del ord jul eg",
-    "pt": "vi",
-    "ro": "la va ia alta loc ore sens gen",
-    "ru": "муж",
-    "sk": "tu no pod nám",
-    "sl": "pa med ga del res me no",
-    "sv": "det med kan ut hon sen del ord ont maj jul fy",
-    "tr": "sen kan ver",
-}
 # before a number, or a capital that is no numeral
 _WORD_END = r"""(?=\.["”“»)]*\s+["”“„«(¿¡]*(?![IVXLC]{2,}\b|[VX]\b)[A-ZÀ-ÞЀ-Я\d])"""
 _WORDS = {
-    code: re.compile(rf"(?<![\w.])(?:{words.replace(' ', '|')}){_WORD_END}")
-    for code, words in _NO_ABBREVIATIONS.items()
+    code: re.compile(rf"(?<![\w.])(?:{words.replace(' ', '|')}){_WORD_END}") for code, words in NO_ABBREVIATIONS.items()
 }
 _WORDS |= {"nb": _WORDS["no"], "nn": _WORDS["no"], "bs": _WORDS["hr"], "ms": _WORDS["id"], "sh": _WORDS["hr"]}
-# before a number
-_NUMBERED = frozenset(
-    "p pp pág págs pag pagg pàg s S str стр nr Nr no No núm n art Art fig Fig Figs FIGS Eq Eqs eq Sec Sect sec "
-    "Ref Refs ref refs cap kap Kap vol Vol vols Bd kl d Def Thm Lem Prop Cor Alg Tab App Ch ch Chap chap Ex Ans "
-    "Apt Rm Rte Supp lbs approx max ca cca aprox apto rozdz rys ust poz min al tab fl pkt lit Arts arts Secs secs "
-    "jan janv ver Vols Ste ed Ed eds Eds est avg std iss par Par Tue Tues Wed Thu Thurs Fri Soc Phys Lett Chem "
-    "Math Biol abr ago dic zem tel Tel Tél tél Tlf tlf Puh Тел тел ext Ext feb febr févr mrt mar apr avr jun jul juil "
-    "aug sep sept okt oct nov dec dez déc".split()
-)
 # a number with a stop after these is an ordinal
 _ORDINAL = {
     "de": re.compile(
@@ -227,11 +119,6 @@ _AFTER_QUOTED = {
     "ko": re.compile(r"(?:이?라[고는며]|하[고며]|[고며]\s)"),
     "zh": re.compile('[^。！？，、“「"]{1,8}(?:[说說道问問喊答称稱]|告[诉訴]記?记?者?|表示)[，。：]'),
 }
-# words at the end of a list, which may end a sentence before a capital
-_AND_SO_ON = (
-    *"etc. ecc. usw. enz. itd. itp. atd. osv. jne. stb. κ.λπ. κλπ. т.д. т.п. др. пр. ін.".split(),
-    *("т. д.", "т. п.", "km/h.", "m/s."),
-)
 # languages in which the library ends no sentence before a number, and such ends, which the library then sees: after a
 # mark that no abbreviation has, and after words, as most abbreviations of one word are in its list or in ours
 _NO_NUMBERS = frozenset("bar ca cs da de dsb fi frr gsw hsb kk kl ksh lb nds oc rm sk".split())
@@ -241,7 +128,7 @@ _BEFORE_AMOUNT = re.compile(
     rf"|(?<={_SMALL}{{2}}\.)|(?<={_SMALL}{{3}}\.))[\"”“»)]*\s+)(?=[$€£]?\d)."
 )
 # ends that the splitter does not see before a capital: of a list, a footnote, an ellipsis, a sentence in brackets
-_ENDS = (*(rf"(?<=\b{re.escape(end)})" for end in _AND_SO_ON), r"(?<=[a-z]{4}\.)\d{1,3}(?:[,–-]\d{1,3})*")
+_ENDS = (*(rf"(?<=\b{re.escape(end)})" for end in AND_SO_ON), r"(?<=[a-z]{4}\.)\d{1,3}(?:[,–-]\d{1,3})*")
 _UNSEEN = re.compile(rf"\.(?:{'|'.join(_ENDS)})[\"”»)]*\s+")
 _ELLIPSIS = re.compile(r"…[\"”»)]*\s+|\([^()]*[.!?][\"”]?\)\s+")
 # of a number with a unit, after so many words of the sentence
@@ -251,97 +138,6 @@ _UNIT = re.compile(
 )
 _LEAST_WORDS = 4
 _YEARS = ("r", "г", "р")
-
-
-def unwrapped(text: str, lines: str = "auto") -> str:
-    """The text with a space for each line end within a sentence, of the same length.
-
-    Args:
-        lines: "wrapped": every line end between two lines of text, unless an item of a list begins; "sentences": none;
-            "auto": as "wrapped" if the text is wrapped at a width, which holds if most lines without a stop have no
-            room for the next line's first word, and not almost all of these precede a capital. A line with such room
-            ends a sentence there, but for one before a small letter.
-    """
-    rows = _OTHER_END.sub("\n", text).split("\n")
-    filled = [bool(row.strip()) for row in rows]
-    joints = [index for index, pair in enumerate(pairwise(filled)) if all(pair)]
-    if lines == "wrapped":
-        inner = {index for index in joints if not _ITEM.match(rows[index + 1])}
-    elif lines == "auto" and _is_wrapped(rows, joints, full := _full(rows, joints)):
-        inner = {*full, *(i for i in joints if rows[i + 1].lstrip()[:1].islower() and not _STOP.search(rows[i]))}
-    else:
-        return text
-    # a carriage return is part of the line end
-    joined = (f"{row.replace(chr(13), ' ')} " if index in inner else f"{row}\n" for index, row in enumerate(rows))
-    return "".join(joined)[: len(text)]
-
-
-def joined_lines(text: str, lines: str = "auto") -> str:
-    """The text as `unwrapped` reads it, in which a blank line follows each sentence of `lines` "sentences".
-
-    Chinese and Japanese lines are joined without space.
-    A word that is divided at a line end is joined, without its hyphen unless the text also has it within a line, or a
-    number or a capital follows.
-    """
-    if lines == "sentences":
-        return text.replace("\n", "\n\n")
-    joined, ends = unwrapped(text, lines), _OTHER_END.sub("\n", text)
-
-    def word(match: re.Match[str]) -> str:
-        first, hyphen, space, second, unspaced = match.groups()
-        if "\n" not in ends[slice(*match.span(3 if space else 5))] or (hyphen != "\xad" and second in _SUSPENDED):
-            return match[0]
-        if unspaced:
-            return ""
-        is_name = second[0].isupper() and not first.isupper()
-        is_compound = is_name or "-" in first + second or not (first + second).isalpha()
-        is_compound = is_compound or re.search(rf"(?<![^\W_]){first}-{second}", joined)
-        return f"{first}-{second}" if is_compound and hyphen != "\xad" else first + second
-
-    return joined if joined == text else _DIVIDED.sub(word, joined)
-
-
-def _is_wrapped(rows: list[str], joints: list[int], full: list[int]) -> bool:
-    """Whether lines without a stop are full, which a third of all lines are, and not all before a capital."""
-    # lines before items need not be full
-    joints = [index for index in joints if not _ITEM.match(rows[index + 1])]
-    # paragraphs of a few lines each end with a stop
-    unstopped = {index for index in joints if not _STOP.search(rows[index])}
-    inner = unstopped.intersection(full)
-    # highlights of a web page may have almost one length, but each begins with a capital
-    firsts = (_LETTER.search(rows[index + 1]) for index in inner)
-    capitals = sum(first is not None and first[0].isupper() for first in firsts)
-    has_small = 3 * capitals <= 2 * len(inner) or "".join(rows).isupper()
-    return has_small and len(inner) >= max(2, len(joints) / 3, _FULL_SHARE * len(unstopped))
-
-
-def is_wrapped(text: str) -> bool:
-    """Whether `unwrapped` reads the text as wrapped at a width."""
-    return unwrapped(text) != text
-
-
-def wrapped_note(number: int, total: int, texts: str) -> str:
-    """The note that so many of all texts are read as wrapped."""
-    return (
-        f"{number} of {total} {texts} have wrapped lines, whose ends are read as spaces: set `lines` to 'sentences' if "
-        "they end sentences"
-    )
-
-
-def _full(rows: list[str], joints: list[int]) -> list[int]:
-    """The lines without room for the next line's first word, if the text may be wrapped at all."""
-    widths = [len(row.rstrip()) for row in rows]
-    # a few addresses and the like may exceed the width
-    width = sorted(widths)[-1 - len(rows) // 20]
-    if not _LEAST_WIDTH <= width <= _MOST_WIDTH:
-        return []
-    firsts = {index: _FIRST_WORD.match(rows[index + 1]) for index in joints}
-    # a divided word fills its line
-    return [
-        i
-        for i in joints
-        if (first := firsts[i]) and (widths[i] + 1 + len(first[0].strip()) > width or _HYPHEN.search(rows[i]))
-    ]
 
 
 def twin_and_starts(line: str, code: str = "") -> tuple[str, set[int]]:
@@ -477,12 +273,12 @@ def is_end(before: str, after: str, code: str) -> bool:
         return False
     if after[0].isdigit() and code != "en" and _DOTTED.search(word):
         return False
-    titles = _TITLES.get(code, ())
+    titles = ABBREVIATIONS.get(code, ())
     if name.lower() in titles or _OPENED.sub("", word)[:-1].lower() in titles:
         return False
-    if name == "Ms" or (code != "en" and name in _ENGLISH_TITLES):
+    if name == "Ms" or (code != "en" and name in ENGLISH_ABBREVIATIONS):
         return False
-    if name in _NUMBERED and after.lstrip("(")[:1].isdigit():
+    if name in NUMBERED and after.lstrip("(")[:1].isdigit():
         return False
     if (name[:1].isupper() and _VERSE.match(after)) or (code != "en" and name.isdigit() and after[0].isdigit()):
         return False

@@ -13,17 +13,8 @@ import sentencex
 from hf_summ.common.lazy import import_extra
 from hf_summ.common.messages import check_choice, one_line
 from hf_summ.data.languages import language_code
-from hf_summ.data.sentence_rules import (
-    ACRONYM,
-    AT_EDGES,
-    INVISIBLE,
-    LINES,
-    NEAR,
-    is_end,
-    joined_lines,
-    twin_and_starts,
-    unwrapped,
-)
+from hf_summ.data.lines import LINES, joined_lines, unwrapped
+from hf_summ.data.sentence_rules import ACRONYM, AT_EDGES, INVISIBLE, NEAR, is_end, twin_and_starts
 from hf_summ.models.checks import check_integer, check_text
 
 SPLITTERS = ("sentencex", "spacy")

@@ -15,9 +15,9 @@ from hf_summ.common.pages import markdown_table
 from hf_summ.data.columns import LIST_COLUMNS, has_text
 from hf_summ.data.corpora import Corpus
 from hf_summ.data.languages import probable_language
+from hf_summ.data.lines import is_wrapped, joined_lines
 from hf_summ.data.lists import joined_sentences
 from hf_summ.data.marks import Marks
-from hf_summ.data.sentence_rules import is_wrapped, joined_lines
 from hf_summ.data.surveys import ColumnSurvey, choose_corpus_columns
 from hf_summ.evaluation.novelty import novelty_scores
 from hf_summ.evaluation.significance import PAIRED, is_paired

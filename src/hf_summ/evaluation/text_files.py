@@ -18,6 +18,7 @@ from hf_summ.data.columns import (
     prediction_column,
     text_or_texts,
 )
+from hf_summ.data.lines import joined_lines, wrapped_note
 from hf_summ.data.lists import Lists, joined_sentences
 from hf_summ.data.marks import SENTENCE_TAGS, notes_on_marks, without_separators
 from hf_summ.data.raw_formats import format_of, separate_documents, with_line_ends
@@ -36,7 +37,6 @@ from hf_summ.data.rows import (
     saved_files,
     texts_in,
 )
-from hf_summ.data.sentence_rules import joined_lines, wrapped_note
 from hf_summ.data.surveys import PEEKED
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from hf_summ.common.lazy import import_extra
 from hf_summ.common.messages import check_choice, progress_bar
-from hf_summ.data.sentence_rules import is_wrapped, joined_lines, wrapped_note
+from hf_summ.data.lines import is_wrapped, joined_lines, wrapped_note
 from hf_summ.data.sentences import pick_sentences, split_sentences
 from hf_summ.evaluation.words import check_lengths, split_words, warn_of_wordless
 from hf_summ.extractive.consistent import keep_sentences
