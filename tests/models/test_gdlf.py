@@ -7,8 +7,8 @@ from functools import partial
 import pytest
 import torch
 from torch._dynamo.utils import counters
-from torch.nn.functional import gelu
-from transformers import CompileConfig
+from torch.nn.functional import gelu, layer_norm
+from transformers import AutoModelForSeq2SeqLM, CompileConfig
 
 from hf_summ import GdlfConfig
 from hf_summ.models import layers_gdlf, modeling_gdlf
@@ -186,6 +186,20 @@ def test_compiled_steps_return_no_inner_states(key):
     setattr(model.config, key, True)
     with pytest.raises(ValueError, match=message):
         model.generate(**GDLF.inputs(), compile_config=CompileConfig())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_fusion_starts_as_the_norm_of_the_sum(dtype, tmp_path):
+    config = GDLF.config(fusion_dim=40)
+    fresh = AutoModelForSeq2SeqLM.from_config(config, dtype=dtype)
+    # a checkpoint without fusion
+    AutoModelForSeq2SeqLM.from_config(GDLF.config(layer_fusion="none")).save_pretrained(tmp_path)
+    loaded = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, config=config, dtype=dtype)
+    for model in (fresh, loaded):
+        layers = torch.randn(2, 3, 7, config.d_model, dtype=dtype)
+        fused = model.model.encoder.fusion(list(layers))
+        expected = layer_norm(layers.sum(0), [config.d_model])
+        torch.testing.assert_close(fused, expected, rtol=0, atol=1e-5 if dtype == torch.float32 else 0.05)
 
 
 def test_layers_fused_in_parts_equal_those_fused_at_once(monkeypatch):

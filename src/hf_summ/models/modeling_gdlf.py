@@ -5,6 +5,7 @@ from functools import cache
 
 import torch
 from torch import nn
+from transformers import initialization as init
 from transformers.utils import logging
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
@@ -123,6 +124,19 @@ class GdlfPreTrainedModel(SummarizationPreTrainedModel):
 
     config_class = GdlfConfig
     _no_split_modules = ["GdlfEncoderLayer", "GdlfDecoderLayer"]
+
+    @torch.no_grad()
+    def _init_weights(self, module):
+        super()._init_weights(module)
+        fusion = getattr(self, "fusion", None)
+        # transformers calls this with modules that have weights of their own, the inner one before the outer
+        if isinstance(fusion, DeepLayerFusion) and module is fusion.outer:
+            # gelu(x) - gelu(-x) = x: the fusion starts as the LayerNorm of the sum (Balduzzi et al. 2017)
+            width, inner_width = self.config.d_model, self.config.fusion_dim
+            half = init.orthogonal_(torch.empty((inner_width + 1) // 2, width))
+            mirrored = torch.cat((half, -half))[:inner_width]
+            init.copy_(fusion.inner.weight, mirrored)
+            init.copy_(fusion.outer.weight, mirrored.T)
 
 
 class GdlfEncoder(GdlfPreTrainedModel):
