@@ -173,6 +173,14 @@ def test_separators_of_fields(tmp_path, separator):
         assert rows(tmp_path, "a.tsv", text) == expected
 
 
+# python/cpython#117286, BurntSushi/rust-csv#337: the marks were part of the text, or the row had more fields
+def test_quotation_marks_after_spaces(tmp_path):
+    (row,) = rows(tmp_path, "a.csv", 'text, summary, id\n"a, b ""c""", "d, e", f g\n')
+    assert row == {"document": 'a, b "c"', "summary": "d, e", "id": "f g"}
+    (row,) = rows(tmp_path, "a.tsv", 'text\tsummary\na\t "d" e\n')
+    assert row["summary"] == ' "d" e'
+
+
 def test_quotation_marks_between_tabs(tmp_path):
     # rewicks/ersatz#1, facebookresearch/pytext#777
     text = 'text\tsummary\n"Hello" he said.\tA "b"\n"Unclosed he said.\tc\n"d" e\tf\n'

@@ -424,7 +424,9 @@ def _csv_rows(path: Path, show_progress: bool) -> UnreadRows:
     is_tsv = kind_of_file(path) == ".tsv"
     separator = hint[1] if hint else "\t" if is_tsv else _separator(path, header, show_progress)
     lines = chain(first, [header], lines)
-    reader = csv.reader(_escaped(path, lines) if separator == "\t" else lines, strict=True, delimiter=separator)
+    lines = _escaped(path, lines) if separator == "\t" else lines
+    # a quotation mark after a space begins a field too
+    reader = csv.reader(lines, strict=True, delimiter=separator, skipinitialspace=separator != "\t")
     names: list[str] = []
     position = "line 1"
     try:
