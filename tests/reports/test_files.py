@@ -4,6 +4,7 @@ import csv
 import datetime
 import gzip
 import json
+import math
 import os
 import threading
 
@@ -14,7 +15,8 @@ import pytest
 from hf_summ.cli import main
 from hf_summ.common.pages import markdown_table
 from hf_summ.data import Corpus, load
-from hf_summ.data.streams import FileRows
+from hf_summ.data.columns import column_type
+from hf_summ.data.streams import FileRows, stored
 
 ROW = {"document": "A ferry sank. Nobody was hurt.", "summary": "A ferry sank."}
 TEXTS = ["A bridge opened.", "The mill burned."]
@@ -252,6 +254,17 @@ def test_types_of_arrow_files_are_kept(tmp_path):
     rows = FileRows([tmp_path / "a.arrow"])
     assert (rows.number, rows.schema.field("date").type) == (1, table.schema.field("date").type)
     assert rows.schema.field("cat").type == pa.string()
+
+
+# huggingface/datasets#8365, duckdb/duckdb#15038: as floats, long ids became others, or could not be written
+def test_long_integers_beside_other_numbers_are_kept(tmp_path):
+    path, long = tmp_path / "a.jsonl", 2**53 + 1
+    path.write_text("".join(json.dumps({**ROW, "id": id}) + "\n" for id in (long, math.nan)))
+    rows = [{**ROW, "id": str(long)}, {**ROW, "id": "NaN"}]
+    assert load(Corpus(train_file=str(path)), str(tmp_path / "cache"))["train"].to_list() == rows
+    streamed = FileRows([path])
+    assert [stored(read(), streamed.schema) for _, read in streamed.read()] == rows
+    assert (column_type({"long", "int64", "null"}), column_type({"float64", "int64"})) == ("int64", "float64")
 
 
 # apache/arrow#39914: writers of Parquet choose the type of lists

@@ -304,14 +304,17 @@ def single_texts(row: dict[str, Any], columns: Sequence[str], separate: Callable
 
 
 def value_type(value: Any) -> str:
-    """How a value is stored: as null, bool, int64, float64, string, strings (a list of strings) or, otherwise, json."""
+    """How a value is stored: as null, bool, int64, float64, string, strings (a list of strings) or, otherwise, json.
+
+    `long` is an int64 that no float64 equals.
+    """
     match value:
         case None:
             return "null"
         case bool():
             return "bool"
         case int():
-            return "int64" if -(2**63) <= value < 2**63 else "json"
+            return "int64" if abs(value) <= 2**53 else "long" if -(2**63) <= value < 2**63 else "json"
         case float():
             return "float64"
         case str():
@@ -326,6 +329,7 @@ def column_type(types: set[str]) -> str:
     types = types - {"null"}
     if types == {"int64", "float64"}:
         return "float64"
+    types = {"int64" if name == "long" else name for name in types}
     if len(types) > 1:
         return "json"
     return types.pop() if types else "string"
