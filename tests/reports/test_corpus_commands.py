@@ -125,11 +125,18 @@ def test_columns_of_ids_may_have_other_names(run):
         ("a bridge was open ##ed .", "##"),
         ("▁A ▁bridge ▁open ed", "▁"),
         ("A Ġbridge Ġopened", "Ġ"),
+        # huggingface/tokenizers#1793
+        ("a</w> bridge</w> open ed</w>", "</w>"),
+        # OpenNMT/OpenNMT#361, OpenNMT/OpenNMT#420
+        ("A bridge open ￭ed ￭.", "￭"),
+        ("a￨C bridge￨L opened￨L", "￨"),
         ("A [UNK] opened", "[UNK]"),
         ("A bridge -LRB- old -RRB- opened", "-LRB-"),
         ("A bridge. NEWLINE_CHAR It opened", "NEWLINE_CHAR"),
         ("A bridge ||||| It opened", "|||||"),
         ("A bridge opened.<|im_end|>", "<|im_end|>"),
+        # google/gemma.cpp#276, ml-explore/mlx-swift-examples#89
+        ("A bridge opened.<end_of_turn>", "<end_of_turn>"),
         ("<think>A bridge</think> It opened.", "<think>"),
         ("It&rsquo;s a bridge &#x2014; it opened", "&rsquo;"),
         # pltrdy/files2rouge#24, abisee/pointer-generator#12: tags are words
