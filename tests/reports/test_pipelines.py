@@ -190,6 +190,24 @@ def test_a_tokenizer_may_be_given_as_the_processor(tiny_tokenizer):
     assert pipe(SENTENCES[0]) == summarizer(model, tiny_tokenizer)(SENTENCES[0])
 
 
+# huggingface/transformers#12478, huggingface/transformers#21781: the pipeline loads only what it is given
+def test_a_loaded_model_has_the_processor_of_its_folder(tiny_tokenizer, tmp_path):
+    model, processor = build_with_processor(GDLF, tiny_tokenizer, max_source_length=12)
+    folder = save(tmp_path / "model", model, processor)
+    model = type(model).from_pretrained(folder)
+    right = summarizer(folder, tiny_tokenizer)(LONG, return_details=True)
+    assert right[0]["details"]["read_tokens"] == 12
+    assert summarizer(model, tiny_tokenizer)(LONG, return_details=True) == right
+    assert pipeline("summarization", model=model)(LONG, num_beams=1, max_new_tokens=3, return_details=True) == right
+    tiny_tokenizer = copy.deepcopy(tiny_tokenizer)
+    tiny_tokenizer.add_tokens("<mark>")
+    assert "<mark>" in summarizer(model, tiny_tokenizer).processor.tokenizer.get_vocab()
+    model.save_pretrained(tmp_path / "weights")
+    model = type(model).from_pretrained(tmp_path / "weights")
+    with pytest.raises(ValueError, match="weights has no processor: give the model's own as `processor`"):
+        summarizer(model, tiny_tokenizer)
+
+
 # Spark, Dask and joblib pickle what they send to their workers
 def test_a_pipeline_can_be_copied(tiny_tokenizer):
     for model, processor in ((foreign("bart", tiny_tokenizer), None), build_with_processor(GDLF, tiny_tokenizer)):

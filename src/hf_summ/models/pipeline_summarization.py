@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from torch.utils.data import Dataset, IterableDataset
-from transformers import AutoTokenizer, BatchEncoding, GenerationConfig, Pipeline
+from transformers import AutoProcessor, AutoTokenizer, BatchEncoding, GenerationConfig, Pipeline
 from transformers.utils import logging
 
 from .checks import (
@@ -98,6 +98,15 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
             processor, tokenizer = own, None
         if processor is not None and not hasattr(processor, "tokenizer"):
             processor, tokenizer = None, tokenizer or processor
+        # our architectures only
+        if processor is None and model.name_or_path and hasattr(model, "weights_problem"):
+            # `pipeline` loads none for a model that is loaded already
+            name, settings = model.name_or_path, {"trust_remote_code": True, **model.hub_settings}
+            try:
+                processor = AutoProcessor.from_pretrained(name, **settings)
+            except (OSError, ValueError) as error:
+                raise ValueError(f"{name} has no processor: give the model's own as `processor`") from error
+            processor.tokenizer = tokenizer or processor.tokenizer
         if tokenizer is None and processor is not None:
             tokenizer = processor.tokenizer
         if tokenizer is None and not model.name_or_path:
