@@ -210,7 +210,14 @@ def split_windows(text: str, reader: ModelReader, language: str) -> list[tuple[i
         cut = ([span] if cost <= room else _cut(text, *span, reader) for span, cost in zip(spans, costs, strict=True))
         spans = [piece for pieces in cut for piece in pieces]
         costs = reader.count([text[start:end] for start, end in spans])
-    return [(spans[first][0], spans[last - 1][1]) for first, last in partition(costs, room)]
+    most = room
+    while True:
+        places = [(spans[first][0], spans[last - 1][1]) for first, last in partition(costs, most)]
+        excess = max(reader.count([text[start:end] for start, end in places]), default=0) - room
+        # a window has also the space between its sentences
+        if excess <= 0 or most < 1:
+            return places
+        most -= excess
 
 
 def partition(costs: Sequence[int], most: int) -> list[tuple[int, int]]:

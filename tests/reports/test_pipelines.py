@@ -4,6 +4,7 @@ import copy
 import pickle
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 
 import numpy as np
 import pytest
@@ -11,7 +12,10 @@ import torch
 from transformers import ByT5Tokenizer, pipeline
 
 import hf_summ
+from hf_summ.data.sentences import split_sentences
+from hf_summ.models.pipeline_long_documents import ModelReader
 from hf_summ.runtimes import OnnxSummarizer
+from hf_summ.shortening import split_windows
 from tests.conftest import SENTENCES, save
 from tests.models.architectures import (
     COPY_TRANSFORMER,
@@ -286,6 +290,16 @@ def test_a_summarizer_is_a_pipeline(shipped, tiny_tokenizer, tmp_path):
     for model in (tmp_path, folder, bundled.model):
         pipe = hf_summ.summarizer(model, tokenizer=bundled.tokenizer if model is bundled.model else None)
         assert pipe(SENTENCES[0], max_new_tokens=2)[0].keys() == {"summary_text"}
+
+
+# langchain-ai/langchain#1487, run-llama/llama_index#266: the tokens of what is between the parts were not counted
+def test_windows_have_room_for_the_space_between_sentences():
+    lean = OnnxSummarizer(hf_summ.bundled_model("arxiv-tldr"))
+    for limit, gap in product((60, 90, 120), ("\n\n", "\n" * 6, "\n \t \n", "\u3000\u3000")):
+        reader, text = ModelReader(lean, limit, lambda texts: []), gap.join(SENTENCES * 9)
+        parts = [text[start:end] for start, end in split_windows(text, reader, "en")]
+        assert max(map(reader.length, parts)) <= limit
+        assert [sentence for part in parts for sentence in split_sentences(part)] == split_sentences(text)
 
 
 # huggingface/transformers#3579, vllm-project/vllm#655: nothing tells that a summary is cut off
