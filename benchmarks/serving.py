@@ -215,8 +215,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         texts = made_up(200, Path(folder))
         if arguments.texts is not None:
-            lines = Path(arguments.texts).read_text(encoding="utf-8").splitlines()
-            texts = [json.loads(line)["document"] for line in lines]
+            with open(arguments.texts, encoding="utf-8") as lines:
+                texts = [json.loads(line)["document"] for line in lines]
         bodies = itertools.cycle([json.dumps({"inputs": text}).encode() for text in texts])
         models = [arguments.model] if arguments.model else [f"{folder}/GDLF", f"{folder}/BART"]
         rows = []
