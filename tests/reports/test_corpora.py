@@ -364,6 +364,9 @@ def test_missing_texts_of_pandas_are_blank(tmp_path, caplog):
     text = '{"text": "a b", "summary": NaN}\n{"text": "c d", "summary": "c"}\n'
     assert rows(tmp_path, "a.jsonl", text) == [{"document": "c d", "summary": "c"}]
     assert "1 of 2 rows have a blank document or summary" in caplog.text
+    # pandas-dev/pandas#25353, biolab/orange3-prototypes#177: astype(str) makes words of missing texts
+    text = "text,summary\nnan,a\na b,<NA>\nNan bread rose.,Nan\n"
+    assert rows(tmp_path, "a.csv", text) == [{"document": "Nan bread rose.", "summary": "Nan"}]
 
 
 # the chats that huggingface/trl and OpenAI's service are trained on, and those of ShareGPT

@@ -52,6 +52,8 @@ _CHATS = {"messages": ("user", "assistant"), "conversations": ("human", "gpt")}
 PREFIX_COLUMN = "prefix"
 # of any corpus, with the tags of each document's words
 WORD_TAGS = "word_tags"
+# as pandas' astype(str) writes missing texts
+_MISSING = ("nan", "<NA>")
 # chosen column -> the column for its values if they are lists
 LIST_COLUMNS = {"document": "documents", "summary": "references"}
 # what a list in a column is -> how that is told
@@ -278,10 +280,11 @@ def _common(members: list[Any], names: Sequence[str]) -> str | None:
 
 
 def has_text(value: str | Iterable[str | None] | None) -> bool:
-    """Whether a text or a list of texts has a visible character: not space, control or zero-width."""
+    """Whether a text, or one of a list, is not missing, and not only space, control or zero-width characters."""
     if isinstance(value, str):
         # in most texts, the first character is visible
-        return value[:1].isalnum() or any(character.isprintable() and character != " " for character in value)
+        is_visible = value[:1].isalnum() or any(character.isprintable() and character != " " for character in value)
+        return is_visible and value not in _MISSING
     return any(map(has_text, value or ()))
 
 
