@@ -45,6 +45,14 @@ def test_lists_of_sentences_are_one_text(tmp_path, caplog, names):
     assert f"'{names[0]}' has lists of 3.0 texts on average, read as the sentences of one text" in caplog.text
 
 
+# allenai/mmda#253: lists of words were joined by nothing; here, each was a line
+def test_lists_of_words_are_one_text(tmp_path):
+    (row,) = rows(tmp_path, "a.jsonl", json.dumps({"text": SENTENCES[0].split(), "summary": HIGHLIGHTS[0].split()}))
+    assert row == {"document": SENTENCES[0], "summary": HIGHLIGHTS[0]}
+    (row,) = rows(tmp_path, "b.jsonl", json.dumps({"text": ["大桥开通", "市长出席"], "summary": "大桥"}))
+    assert row["document"] == "大桥开通\n市长出席"
+
+
 # huggingface/trl, allenai/multi_lexsum: prompts with completions, and several sources
 def test_columns_of_prompts_and_of_sources(tmp_path):
     (row,) = rows(tmp_path, "a.jsonl", json.dumps({"prompt": "A ferry sank.", "completion": "ferry sinks"}))

@@ -9,7 +9,7 @@ from itertools import pairwise
 from hf_summ.data.columns import LIST_COLUMNS, MEANINGS, has_text
 from hf_summ.data.marks import SENTENCE_TAGS
 from hf_summ.data.sentence_rules import STOP, UNSPACED_STOPS
-from hf_summ.models.text_documents import IDEOGRAPHS, marks
+from hf_summ.models.text_documents import IDEOGRAPHS, RUNNING, marks
 
 logger = logging.getLogger(__name__)
 
@@ -23,6 +23,8 @@ _INNER_END = re.compile(rf"""{STOP}["'”’»)\]]*\s+(?=\S*\w)|[{UNSPACED_STOPS
 _ENDS = re.compile(rf"""(?:{STOP}|[…:;])["'”’»)\]]*\s*$""")
 # with vowel signs; a Korean syllable is one character
 _LONGER = re.compile(rf"(?:[^\W_]|[{marks()}]){{4,}}|[{IDEOGRAPHS}]|[\uac00-\ud7a3]{{2,}}")
+# in a text of several words, or in a script without spaces between them
+_PHRASE = re.compile(rf"\s|[{IDEOGRAPHS}{RUNNING}]")
 _TAG = re.compile("|".join(map(re.escape, SENTENCE_TAGS)))
 
 
@@ -114,8 +116,10 @@ def _parts(text: str) -> list[str]:
 
 
 def joined_sentences(members: Sequence[str | None]) -> str:
-    """The text of a list of sentences, which tags end too; a line end follows a sentence without a stop."""
+    """The text of a list of sentences, which tags end too, or of words; a line ends where a stop is missing."""
     sentences = [text for member in members if member for text in _parts(member)]
+    if not any(map(_PHRASE.search, sentences)):
+        return " ".join(sentences)
     # Chinese and Japanese have no space between sentences
     return "".join(
         text if text.endswith(("。", "！", "？")) else f"{text} " if _ENDS.search(text) else f"{text}\n"
