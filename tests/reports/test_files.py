@@ -256,6 +256,19 @@ def test_types_of_arrow_files_are_kept(tmp_path):
     assert rows.schema.field("cat").type == pa.string()
 
 
+# HumanSignal/label-studio#279, openfoodfacts/openfoodfacts-ai#367: what an annotator skipped was part of the summary
+def test_skipped_annotations_are_no_summaries(tmp_path):
+    results = {"A ferry sank.": False, "A draft of a ferry": True, "The ferry sank.": False}
+    annotations = [
+        {"was_cancelled": is_skipped, "result": [{"value": {"text": [text]}}]} for text, is_skipped in results.items()
+    ]
+    path = tmp_path / "export.json"
+    path.write_text(json.dumps([{"id": 1, "data": {"text": ROW["document"]}, "annotations": annotations}]))
+    columns = {"text_column": "data.text", "summary_column": "annotations.result.value.text"}
+    (row,) = load(Corpus(train_file=str(path), **columns), str(tmp_path / "cache"))["train"]
+    assert row["references"] == ["A ferry sank.", "The ferry sank."]
+
+
 # huggingface/datasets#8365, duckdb/duckdb#15038: as floats, long ids became others, or could not be written
 def test_long_integers_beside_other_numbers_are_kept(tmp_path):
     path, long = tmp_path / "a.jsonl", 2**53 + 1

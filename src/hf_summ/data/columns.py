@@ -233,6 +233,8 @@ def _value_within(value: Any, name: str, where: str) -> Any:
     In a dialogue, a name such as messages.assistant is that of a speaker, whose turns are joined.
     """
     if isinstance(value, list):
+        # annotations that were skipped, as Label Studio exports them
+        value = [member for member in value if not (isinstance(member, Mapping) and member.get("was_cancelled"))]
         turns = [text for speaker, text in _turns(value) if speaker == name and text]
         return "\n".join(turns) if turns else [_value_within(member, name, where) for member in value]
     if not isinstance(value, Mapping):
