@@ -148,6 +148,8 @@ def test_columns_of_ids_may_have_other_names(run):
         # py-pdf/pypdf#2046, jsvine/pdfplumber#598, yfedoseev/pdf_oxide#1412
         ("The oﬃce of the bridge opened.", "ﬃ"),
         ("A bridge was op\xadened.", "U+00AD"),
+        # stenolabs/stenoai#272, ytdl-org/youtube-dl#23454
+        ("00:00:01.000 --> 00:00:04.000 A bridge opened.", "00:01.000 -->"),
         # UniversalDependencies/docs#1010
         ("A bridge was op\u200bened.", "U+200B"),
         ("Here is a summary of the text: A bridge opened", "Here is a summary of the text:"),

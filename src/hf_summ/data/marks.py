@@ -35,6 +35,7 @@ _MARKS = {
         r"(?i)</?(?:p|br|div|span|em|strong|[uo]l|li|h[1-6]|t[dr])(?:\s[^<>]*)?/?>|<a\s[^<>]*>|</a>",
         "a tag of HTML: remove it",
     ),
+    "-->": (">", r"\d\d:\d\d[.,]\d{3} -->", "times of subtitles, which are read as words: remove them"),
     "\\n": ("\\", r"\\n(?=[A-Z\s\\])|\\u[\da-fA-F]{4}", "an escape of a line end or a letter: decode the texts"),
     "Ã©": ("ÂÃâ", r"[ÂÃ][\x80-\xbf]|â€", "UTF-8 that was read in another encoding: iconv -f utf-8 -t cp1252"),
     "ﬁ": ("ﬀﬁﬂﬃﬄ", "[ﬀ-ﬄ]", "a ligature of a PDF file, which divides words: sed 's/ﬁ/fi/g; s/ﬂ/fl/g; s/ﬀ/ff/g'"),
