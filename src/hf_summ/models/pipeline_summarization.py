@@ -101,9 +101,9 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
         # our architectures only
         if processor is None and model.name_or_path and hasattr(model, "weights_problem"):
             # `pipeline` loads none for a model that is loaded already
-            name, settings = model.name_or_path, {"trust_remote_code": True, **model.hub_settings}
+            name, is_trusted = model.name_or_path, type(model).__module__.startswith("transformers_modules.")
             try:
-                processor = AutoProcessor.from_pretrained(name, **settings)
+                processor = AutoProcessor.from_pretrained(name, trust_remote_code=is_trusted, **model.hub_settings)
             except (OSError, ValueError) as error:
                 raise ValueError(f"{name} has no processor: give the model's own as `processor`") from error
             processor.tokenizer = tokenizer or processor.tokenizer
