@@ -2,12 +2,14 @@
 
 import csv
 import datetime
+import decimal
 import gzip
 import json
 import math
 import os
 import threading
 
+import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,7 +18,7 @@ from hf_summ.cli import main
 from hf_summ.common.pages import markdown_table
 from hf_summ.data import Corpus, load
 from hf_summ.data.columns import column_type
-from hf_summ.data.streams import FileRows, stored
+from hf_summ.data.streams import FileRows, HubRows, stored
 
 ROW = {"document": "A ferry sank. Nobody was hurt.", "summary": "A ferry sank."}
 TEXTS = ["A bridge opened.", "The mill burned."]
@@ -273,11 +275,31 @@ def test_skipped_annotations_are_no_summaries(tmp_path):
 def test_long_integers_beside_other_numbers_are_kept(tmp_path):
     path, long = tmp_path / "a.jsonl", 2**53 + 1
     path.write_text("".join(json.dumps({**ROW, "id": id}) + "\n" for id in (long, math.nan)))
-    rows = [{**ROW, "id": str(long)}, {**ROW, "id": "NaN"}]
+    rows = [{**ROW, "id": str(long)}, {**ROW, "id": "null"}]
     assert load(Corpus(train_file=str(path)), str(tmp_path / "cache"))["train"].to_list() == rows
     streamed = FileRows([path])
     assert [stored(read(), streamed.schema) for _, read in streamed.read()] == rows
     assert (column_type({"long", "int64", "null"}), column_type({"float64", "int64"})) == ("int64", "float64")
+
+
+# huggingface/datatrove#325, timescale/pgai#505: json.dumps raises an error for dates, which .parquet files have
+@pytest.mark.parametrize("streaming", [None, True])
+def test_values_that_json_lacks_are_written_as_text(tmp_path, streaming):
+    values = {"day": datetime.date(2024, 1, 2), "price": decimal.Decimal("1.25"), "at": [datetime.time(1)]}
+    pq.write_table(pa.Table.from_pylist([{**ROW, **values}]), tmp_path / "a.parquet")
+    corpus = Corpus(train_file=str(tmp_path / "a.parquet"), streaming=streaming)
+    (row,) = load(corpus, str(tmp_path / "cache"))["train"]
+    assert row == {**ROW, "day": "2024-01-02", "price": "1.25", "at": '["01:00:00"]'}
+
+
+# argilla-io/argilla#5433, huggingface/dataset-viewer#628: an image was an object of Pillow, as which nothing is written
+def test_images_of_a_data_set_are_kept(tmp_path):
+    pytest.importorskip("PIL")
+    features = datasets.Features({"text": datasets.Value("string"), "image": datasets.Image()})
+    row = {"text": "A ferry sank.", "image": {"bytes": b"of an image", "path": None}}
+    datasets.Dataset.from_list([row], features).to_parquet(tmp_path / "train.parquet")
+    source = HubRows(str(tmp_path), None, "train")
+    assert [pa.Table.from_pylist([read()], source.schema).to_pylist() for _, read in source.read()] == [[row]]
 
 
 # apache/arrow#39914: writers of Parquet choose the type of lists

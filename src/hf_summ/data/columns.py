@@ -9,6 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from hf_summ.common.messages import nearest, one_line
+from hf_summ.common.records import to_json
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR, readable
 
 if TYPE_CHECKING:
@@ -343,7 +344,8 @@ def column_type(types: set[str]) -> str:
 def storable(value: Any, as_json: bool) -> Any:
     """The value in the form of its column: strings without lone surrogates and, with `as_json`, others as JSON."""
     if as_json and value is not None and not isinstance(value, str):
-        value = json.dumps(value, ensure_ascii=False)
+        # dates and the like, which JSON lacks, have no quotation marks
+        value = to_json(value).strip('"')
     if isinstance(value, str):
         return readable(value)
     if isinstance(value, list):

@@ -129,7 +129,9 @@ class HubRows:
         splits = self._builder.as_streaming_dataset()
         if self._split not in splits:
             raise ValueError(f"--split {self._split}: {self._name} has the splits {', '.join(splits)}")
-        return splits[self._split]
+        rows = splits[self._split]
+        # images and the like as they are stored
+        return (rows if rows.features else rows._resolve_features()).decode(False)
 
     @property
     def number(self) -> int | None:
@@ -140,8 +142,7 @@ class HubRows:
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns."""
-        features = self._stream.features or self._stream._resolve_features().features
-        return _plain(features.arrow_schema)
+        return _plain(self._stream.features.arrow_schema)
 
     @property
     def identity(self) -> dict[str, Any]:
