@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from transformers import AutoTokenizer, BertForSequenceClassification, BertModel
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from transformers import AutoTokenizer, BertForSequenceClassification, BertModel, PreTrainedTokenizerFast
 
 from hf_summ.data import split_sentences
 from hf_summ.evaluation import pair_models
@@ -53,6 +54,17 @@ def test_scores_are_those_of_one_pair_at_a_time(folder, monkeypatch):
     assert np.isnan(entailment_scores(model, [""], [""])).all()
     with pytest.raises(ValueError, match="2 predictions but 1 sources"):
         entailment_scores(model, ["a", "b"], ["a"])
+
+
+# langchain-ai/langchain#1487: the tokens of separate sentences are fewer than those of their passage
+def test_passages_have_room_for_the_space_between_sentences(folder):
+    model, tokenizer = EntailmentModel(folder), Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.train_from_iterator(["Ferries float."] * 9, trainers.BpeTrainer(show_progress=False))
+    model.tokenizer = PreTrainedTokenizerFast(tokenizer_object=tokenizer)
+    passages = list(model.passages("Ferries. " * 40, ["float"], "en"))
+    assert " ".join(passages) == ("Ferries. " * 40).strip()
+    assert max(len(model.tokenizer.tokenize(passage)) for passage in passages) + 1 <= POSITIONS
 
 
 def test_models_that_cannot_judge_are_named(folder, tmp_path):

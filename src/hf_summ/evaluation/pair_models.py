@@ -178,7 +178,8 @@ class EntailmentModel(PairModel):
     def passages(self, source: str, claims: Sequence[str], language: str) -> Iterator[str]:
         """Windows of consecutive source sentences, each as long as fits beside the longest claim."""
         sentences = split_sentences(source, language)
-        texts = [readable(text) for text in (*claims, *sentences)]
+        # after a space, a word may have other tokens
+        texts = [readable(text) for text in (*claims, *(f" {sentence}" for sentence in sentences))]
         lengths = list(map(len, self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]))
         room = self.context - self.tokenizer.num_special_tokens_to_add(pair=True) - max(lengths[: len(claims)])
         window: list[str] = []
