@@ -137,6 +137,8 @@ def test_columns_of_ids_may_have_other_names(run):
         ("A bridge opened.<|im_end|>", "<|im_end|>"),
         # google/gemma.cpp#276, ml-explore/mlx-swift-examples#89
         ("A bridge opened.<end_of_turn>", "<end_of_turn>"),
+        # OpenRLHF/OpenRLHF#969, sgl-project/sglang#12824: the advice for subwords would have removed all spaces
+        ("A bridge opened.<｜end▁of▁sentence｜>", "<｜end▁of▁sentence｜>"),
         ("<think>A bridge</think> It opened.", "<think>"),
         ("It&rsquo;s a bridge &#x2014; it opened", "&rsquo;"),
         # pltrdy/files2rouge#24, abisee/pointer-generator#12: tags are words
@@ -165,6 +167,7 @@ def test_marks_of_other_programs_are_noted(run, text, mark):
     line = "evaluate --predictions p.txt --references r.txt --rouge_types rouge1"
     _, notes, _ = run(line, p_txt=text, r_txt="A bridge opened.")
     assert f"p.txt: 1 of 1 texts contain {mark}: " in notes
+    assert ("s/▁/ /g" in notes) == (mark == "▁")
     _, notes, _ = run(line, p_txt="A bridge opened. ## A heading, the ##th of #s, a@b.c, AT&T; <3 a <b> \\nu, Â, âge")
     assert "contain" not in notes
 

@@ -12,14 +12,15 @@ _TOKEN = "remove it before scoring"
 _MARKS = {
     "@@": ("@", r"(?<=\w)@@(?= )", "join subwords first: sed 's/@@ //g'"),
     "##": ("#", r"(?<=\s)##(?=[^\W\d_])(?!(?:st|nd|rd|th|s|SENT)\b)", "join subwords first: sed 's/ ##//g'"),
-    "▁": ("▁", "▁", "join subwords first: sed 's/ //g; s/▁/ /g'"),
+    "▁": ("▁", "▁(?![^<>]*｜>)", "join subwords first: sed 's/ //g; s/▁/ /g'"),
     "Ġ": ("Ġ", r"(?:^|(?<=\s))Ġ(?=\S)", "join subwords first: sed 's/ //g; s/Ġ/ /g'"),
     "</w>": ("<", "</w>", "join subwords first: sed 's/ //g; s#</w># #g'"),
     "￭": ("￭￨", "[￭￨]", "join tokens first: sed 's/ *￭ *//g; s/￨[^ ]*//g'"),
     "[UNK]": ("[<⁇", r"\[UNK\]|<unk>|⁇", "the model's unknown words, which match no reference"),
     "[PAD]": (
         "[<",
-        r"\[(?:PAD|CLS|SEP|MASK|/?INST)\]|</?(?:pad|mask|bos|eos|(?:start|end)_of_turn)>|<\|\w+\|>|<extra_id_\d+>",
+        r"\[(?:PAD|CLS|SEP|MASK|/?INST)\]|</?(?:pad|mask|bos|eos|(?:start|end)_of_turn)>|<\|\w+\|>|<｜[\w▁]+｜>"
+        r"|<extra_id_\d+>",
         _TOKEN,
     ),
     "[unused1]": ("[", r"\[unused\d+\]", _TOKEN),
