@@ -4,6 +4,7 @@ Content that Python's readers accept silently, or reject without a clear message
 a run with other settings from continuing a folder's results.
 """
 
+import base64
 import json
 import math
 import textwrap
@@ -131,12 +132,19 @@ def _short(value: Any) -> str:
 
 
 def to_json(value: Any, **settings: Any) -> str:
-    """A value as JSON, with null for numbers that JSON lacks, such as NaN, and strings for values of other types."""
-    settings = {"ensure_ascii": False, "default": str, **settings}
+    """A value as JSON, with null for numbers that JSON lacks, such as NaN, and strings for values of other types.
+
+    Bytes, such as those of images, are in Base64.
+    """
+    settings = {"ensure_ascii": False, "default": _as_text, **settings}
     try:
         return json.dumps(value, allow_nan=False, **settings)
     except ValueError:
         return json.dumps(_finite(value), **settings)
+
+
+def _as_text(value: Any) -> str:
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
 
 
 def _finite(value: Any) -> Any:
