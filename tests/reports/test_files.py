@@ -122,6 +122,16 @@ def test_output_of_fairseq_is_read(run, tmp_path):
         assert "from the output of fairseq-generate, in the order of its source" in notes
 
 
+def test_folders_of_shards_have_rows(run, tmp_path):
+    # as `hf-summ summarize --text_column` and Spark write them
+    (tmp_path / "ours").mkdir()
+    (tmp_path / "ours" / "_SUCCESS").touch()
+    for number, text in enumerate(TEXTS):
+        pq.write_table(pa.table({"summary": [text]}), tmp_path / "ours" / f"part-{number:05}.snappy.parquet")
+    (tmp_path / "r.txt").write_text("\n".join(TEXTS))
+    assert scored(run, "ours", "r.txt")[0] == 100
+
+
 # pltrdy/files2rouge#22, bheinzerling/pyrouge#26, potsawee/longsum0#2
 def test_folders_have_a_text_in_each_file(run, tmp_path):
     for folder, name in (("decoded", "{:06}_decoded.txt"), ("reference", "ref.{}.txt")):

@@ -36,7 +36,7 @@ class Reading:
         lists: what lists of texts in these columns are: `sentences` of one text, `documents`, `references`. `documents`
             decides for the column of documents, `references` for that of summaries, and `sentences` for the others;
             guessed where not given.
-        lines: what line ends within documents and summaries are, see `hf_summ.data.sentence_rules.joined_lines`; texts
+        lines: what line ends within documents and summaries are, see `hf_summ.data.lines.joined_lines`; texts
             are left as they are if not given, and split into sentences as with `auto`.
         data_format: the format in which the data set is distributed; a folder with the splits may then be given instead
             of files. `gigaword`: line-aligned articles and titles. `lcsts`: PART_I.txt to PART_III.txt.

@@ -49,7 +49,7 @@ def split_sentences(text: str, language: str = "en", splitter: str = "sentencex"
         splitter: "sentencex", which keeps a quotation in one sentence, or "spacy", spaCy's sentencizer, which also ends
             sentences inside quotations, works only for English and is 50 times slower.
         lines: what line ends are: "sentences" (ends of sentences), "wrapped" (spaces, but for blank lines), or "auto",
-            spaces in text that is wrapped at a width; see `hf_summ.data.sentence_rules.unwrapped`.
+            spaces in text that is wrapped at a width; see `hf_summ.data.lines.unwrapped`.
 
     Raises:
         TypeError: `text` is not a string.

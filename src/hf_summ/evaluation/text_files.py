@@ -172,7 +172,7 @@ def part_sentences(file: TextFile, separator: str | None = None) -> tuple[TextFi
 
 
 def part_lines(file: TextFile, lines: str = "auto") -> TextFile:
-    """The texts with spaces for the line ends within sentences, see `hf_summ.data.sentence_rules.joined_lines`."""
+    """The texts with spaces for the line ends within sentences, see `hf_summ.data.lines.joined_lines`."""
     rows = [[joined_lines(text, lines) for text in row] for row in file.rows]
     number = sum(row != own for row, own in zip(rows, file.rows, strict=True))
     notes = (*file.notes, f"{file.name}: {wrapped_note(number, len(rows), 'rows')}") if number else file.notes
@@ -359,6 +359,9 @@ def _rows(path: Path, texts: str, data_format: str | None) -> Rows | Iterator[tu
         reader = format_of(data_format)
         return reader.read(reader.locate(str(path), "test"), True)
     if os.path.isdir(path) and not saved_files(path):
+        shards = sorted(file for file in path.iterdir() if file.name[0] not in "._")
+        if shards and all(kind_of_file(file) in ROW_FILES for file in shards):
+            return read_rows(tuple(shards), show_progress=True)
         # each file has a text, as for ROUGE's script
         files = texts_in(path, several=texts == "references").items()
         if texts == "references":
