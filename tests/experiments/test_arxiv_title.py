@@ -16,7 +16,15 @@ from hf_summ.training.parsing import make_arguments
 TABLE = load_table("arxiv_title")
 TRAINED = [row for row in TABLE.rows if row.is_trained]
 # a BERT has a vocabulary of its own
-OWN = {"model_type", "config_overrides", "learning_rate", "max_steps", "tokenizer_name", "restore_case"}
+OWN = {
+    "model_type",
+    "config_overrides",
+    "learning_rate",
+    "learning_rates",
+    "max_steps",
+    "tokenizer_name",
+    "restore_case",
+}
 FROM_SCRATCH = [row for row in TRAINED if "MiniLM" not in row.row]
 
 
