@@ -288,7 +288,7 @@ def test_predictions_come_in_the_order_of_the_data_set(make, rows, settings):
         return {"number": len(predictions.predictions)}
 
     trainer = make(compute_metrics=remember, **settings)
-    trainer.model.generation_config.max_new_tokens = 5
+    trainer.model.generation_config.update(max_new_tokens=5, no_repeat_ngram_size=1)
     torch.nn.init.normal_(trainer.model.model.shared.weight, std=2.0)
     output = trainer.predict(rows, metric_key_prefix="predict")
     alone = [trainer.predict(rows.select([index])).predictions[0] for index in range(len(rows))]
