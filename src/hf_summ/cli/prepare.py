@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from hf_summ.common.files import real_path
-from hf_summ.data.corpora import PUBLIC_CORPORA, prepare
+from hf_summ.data.distributions import PUBLIC_CORPORA, prepare
 
 
 def add_parser(commands) -> None:

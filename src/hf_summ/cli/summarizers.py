@@ -17,7 +17,7 @@ from hf_summ.common.files import NO_STORAGE, check_hub_reachable, real_path
 from hf_summ.common.flags import flag, flags_in, names, values_of
 from hf_summ.common.messages import delay_bars, nearest, one_line, print_note
 from hf_summ.common.processes import threads_for
-from hf_summ.data.columns import DOCUMENT_COLUMNS, MEANINGS, PREDICTION_COLUMNS, REFERENCE_COLUMNS
+from hf_summ.data.former_columns import DOCUMENT_COLUMNS, MEANINGS, PREDICTION_COLUMNS, REFERENCE_COLUMNS
 from hf_summ.data.marks import notes_on_marks
 from hf_summ.data.rows import ROW_FILES, UTF16, check_is_plain, kind_of_file
 from hf_summ.models.checks import RUNTIME_FILE, Range, check_own_settings

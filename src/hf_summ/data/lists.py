@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
 
-from hf_summ.data.columns import LIST_COLUMNS, MEANINGS, has_text
+from hf_summ.data.former_columns import LIST_COLUMNS, MEANINGS, has_text
 from hf_summ.data.marks import SENTENCE_TAGS
 from hf_summ.data.sentence_rules import STOP, UNSPACED_STOPS
 from hf_summ.models.text_documents import IDEOGRAPHS, RUNNING, marks

@@ -1,29 +1,25 @@
 """Data sets in their authors' formats: finding the files, reading them, and selecting rows."""
 
+import bz2
+import gzip
 import hashlib
+import json
+import lzma
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from hf_summ.common.messages import check_choice, one_line, progress_bar
-from hf_summ.common.records import parse_json
-from hf_summ.data.rows import (
-    PACKED,
-    ROW_FILES,
-    Rows,
-    beside,
-    existing,
-    kind_of_file,
-    locate,
-    read_aligned,
-    read_lines,
-    read_rows,
-    unpacked,
-)
+from hf_summ.common.messages import check_choice
+
+Rows = Iterator[dict[str, Any]]
+# the ends of the names of a text and of its compressed copies
+_PACKED = ("", ".gz", ".bz2", ".xz")
+_OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 _LCSTS_DOCUMENT = re.compile(r"\s*<doc\b[^>]*\bid\s*=\s*\W*(\d+)[^>]*>(?!.*<doc )(.*)", re.DOTALL)
 _LCSTS_FIELD = re.compile(r"<(human_label|summary|short_text)\s*>(.*?)</\1\s*>", re.DOTALL)
@@ -71,18 +67,18 @@ _XSUM_BUTTONS = {
 }
 
 
-def read_lcsts(paths: tuple[Path, ...], show_progress: bool = False) -> Rows:
+def read_lcsts(paths: tuple[Path, ...]) -> Rows:
     """Rows of `document`, `summary`, `id` and, in files with scores, `human_label` (Hu et al. 2015).
 
     White space around tags and texts is ignored; line ends within a text are kept. `&`, `<` and apparent entities are
     text, as the files have no escapes.
     """
     text, start = "", 0
-    for number, line in read_lines(paths[0], show_progress):
+    for number, line in _numbered_lines(paths[0]):
         *ends, begin = line.split("</doc>")
         for end in ends:
             start = start if text else number
-            yield f"line {start}", _lcsts_row(text + end, f"{paths[0]}, line {start}")
+            yield _lcsts_row(text + end, f"{paths[0]}, line {start}")
             text = ""
         if text or begin.strip():
             start = start if text else number
@@ -90,7 +86,7 @@ def read_lcsts(paths: tuple[Path, ...], show_progress: bool = False) -> Rows:
             if not text.lstrip().startswith("<doc"):
                 break
     if text:
-        yield f"line {start}", _lcsts_row(text, f"{paths[0]}, line {start}")
+        yield _lcsts_row(text, f"{paths[0]}, line {start}")
 
 
 def _lcsts_row(text: str, where: str) -> dict[str, Any]:
@@ -108,25 +104,31 @@ def _lcsts_row(text: str, where: str) -> dict[str, Any]:
     return row if label is None else {**row, "human_label": int(label)}
 
 
-def read_duc(paths: tuple[Path, ...], show_progress: bool = False) -> Rows:
+def read_gigaword(paths: tuple[Path, ...]) -> Rows:
+    """Rows of `document` and `summary` from articles and their line-aligned headlines (Rush et al. 2015).
+
+    Of more than two files, as in DUC-2004, the rows have `document` and `references`.
+    """
+    for document, *headlines in _aligned_lines(paths):
+        if len(headlines) == 1:
+            yield {"document": document, "summary": headlines[0]}
+        else:
+            yield {"document": document, "references": headlines}
+
+
+def read_duc(paths: tuple[Path, ...]) -> Rows:
     """Rows of `document` and `references` from an input file and its line-aligned references."""
-    for number, (document, *references) in read_aligned(paths, show_progress):
-        yield f"line {number}", {"document": document, "references": references}
+    for document, *references in _aligned_lines(paths):
+        yield {"document": document, "references": references}
 
 
-def _read_gigaword(paths: tuple[Path, ...], show_progress: bool = False) -> Rows:
-    """Rows of articles and headlines, or of texts with several references."""
-    return (read_rows if len(paths) == 2 else read_duc)(paths, show_progress)
-
-
-def read_multi_news(paths: tuple[Path, ...], show_progress: bool = False) -> Rows:
-    """Rows from `read_rows` with line ends instead of `NEWLINE_CHAR` (Fabbri et al. 2019).
+def read_multi_news(paths: tuple[Path, ...]) -> Rows:
+    """Rows of `documents` and `summary` from line-aligned files (Fabbri et al. 2019).
 
     The dash at the beginning of each summary is part of the corpus and is kept.
     """
-    for position, row in read_rows(paths, show_progress):
-        texts = {name: value for name, value in row.items() if isinstance(value, str)}
-        yield position, row | {name: with_line_ends(text) for name, text in texts.items()}
+    for document, summary in _aligned_lines(paths):
+        yield {"documents": separate_documents(document), "summary": with_line_ends(summary)}
 
 
 def with_line_ends(text: str) -> str:
@@ -136,100 +138,132 @@ def with_line_ends(text: str) -> str:
 
 def separate_documents(text: str) -> list[str]:
     """The documents, also blank ones, between Multi-News's separators, `|||||` or `story_separator_special_tag`."""
-    return [document.strip() for document in text.replace(_OLDER_SEPARATOR, _SEPARATOR).split(_SEPARATOR)]
+    documents = with_line_ends(text).replace(_OLDER_SEPARATOR, _SEPARATOR).split(_SEPARATOR)
+    return [document.strip() for document in documents]
 
 
-def read_stories(paths: tuple[Path, ...], show_progress: bool = False) -> Rows:
+def read_stories(paths: tuple[Path, ...]) -> Rows:
     """Rows of `document`, `summary` and `id` (the file's name) from `.story` files (Hermann et al. 2015).
 
     The lines before the first `@highlight` are the document; the later ones are the summary, one highlight per line.
-    Blank lines are skipped. An empty story, one without highlights, and a hidden file (such as macOS creates for a
-    story) yield a blank row.
+    Blank lines are skipped. An empty story, and one without highlights, yield a blank row.
     """
-    for path in progress_bar(paths, "reading stories", unit="story", disable=not show_progress):
+    for path in paths:
         document: list[str] = []
         highlights: list[str] = []
         lines = document
-        for _, line in () if path.name.startswith(".") else read_lines(path):
+        for _, line in _numbered_lines(path):
             text = line.strip()
             if text == "@highlight":
                 lines = highlights
             elif text:
                 lines.append(text)
-        yield path.name, {"document": "\n".join(document), "summary": "\n".join(highlights), "id": path.stem}
+        yield {"document": "\n".join(document), "summary": "\n".join(highlights), "id": path.stem}
 
 
-def read_xsum(paths: tuple[Path, ...], show_progress: bool = False) -> Rows:
+def read_xsum(paths: tuple[Path, ...]) -> Rows:
     """Rows of `document`, `summary` and `id` (the file's name) from `.summary` files (Narayan et al. 2018).
 
     The summary is the first sentence of a page; the document is its remaining text, without lines of buttons.
     """
-    for path in progress_bar(paths, "reading articles", unit="article", disable=not show_progress):
-        _, *sections = _XSUM_HEADING.split("".join(line for _, line in read_lines(path)))
-        lines = {
-            heading: [line for line in map(str.strip, text.splitlines()) if line and line not in _XSUM_BUTTONS]
-            for heading, text in zip(sections[::2], sections[1::2], strict=True)
-        }
+    for path in paths:
+        _, *sections = _XSUM_HEADING.split("".join(line for _, line in _numbered_lines(path)))
+        lines: dict[str, list[str]] = {}
+        for heading, text in zip(sections[::2], sections[1::2], strict=True):
+            stripped = [line.strip() for line in text.splitlines()]
+            lines[heading] = [line for line in stripped if line and line not in _XSUM_BUTTONS]
         try:
-            row = {"document": "\n".join(lines["RESTBODY"]), "summary": " ".join(lines["FIRST-SENTENCE"])}
+            document, summary = "\n".join(lines["RESTBODY"]), " ".join(lines["FIRST-SENTENCE"])
         except KeyError as error:
             raise ValueError(f"{path}: no [SN]{error.args[0]}[SN]: is the file truncated?") from None
-        yield path.name, {**row, "id": path.stem}
+        yield {"document": document, "summary": summary, "id": path.stem}
 
 
-def read_wmt16(paths: tuple[Path, ...], show_progress: bool = False) -> Rows:
+def read_wmt16(paths: tuple[Path, ...]) -> Rows:
     """Rows of `document`, a sentence, and `summary`, its translation, from pairs of plain or SGML files (.sgm)."""
     for pair in zip(paths[::2], paths[1::2], strict=True):
-        for number, (sentence, translation) in read_aligned(pair, show_progress, _read_segments):
-            yield f"{pair[0].name}, line {number}", {"document": sentence, "summary": translation}
+        for sentence, translation in _aligned_lines(pair):
+            yield {"document": sentence, "summary": translation}
 
 
-def _read_segments(path: Path, show_progress: bool = False) -> Iterator[tuple[int, str]]:
-    lines = read_lines(path, show_progress)
-    if kind_of_file(path) != ".sgm":
-        return lines
-    return ((number, match[1]) for number, line in lines if (match := _SEGMENT.search(line)))
+def _numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The number and the text of each line in UTF-8, including its end; only line feeds end a line."""
+    opener = _OPENERS.get(path.suffix, open)
+    number = 0
+    try:
+        with opener(path, "rt", encoding="utf-8-sig", newline="\n") as file:
+            for number, line in enumerate(file, 1):
+                yield number, line
+    except (UnicodeDecodeError, EOFError, lzma.LZMAError) as error:
+        raise ValueError(f"{path}, after line {number}: cannot be read: {error}") from None
 
 
-def format_of(data_format: str | None) -> "DataFormat":
-    """The format of this name; without a name, the format that reads a file by its extension."""
-    if data_format is None:
-        return _BY_EXTENSION
+def _lines(path: Path) -> Iterator[str]:
+    """The texts of a file without line ends: its lines or, of SGML, its segments."""
+    is_sgml = _unpacked(path).endswith(".sgm")
+    for _, line in _numbered_lines(path):
+        if not is_sgml:
+            yield line.rstrip("\r\n")
+        elif segment := _SEGMENT.search(line):
+            yield segment[1]
+
+
+def _aligned_lines(paths: Sequence[Path]) -> Iterator[list[str]]:
+    """Each line's texts in all files."""
+    for number, lines in enumerate(zip_longest(*[_lines(path) for path in paths]), 1):
+        if None in lines:
+            shorter = paths[lines.index(None)]
+            raise ValueError(f"{shorter} has only {number - 1} lines, fewer than the file that it is aligned with")
+        yield list(lines)
+
+
+def _unpacked(path: Path) -> str:
+    """The name of a file before its compression."""
+    return path.stem if path.suffix in _PACKED else path.name
+
+
+def format_of(data_format: str) -> "DataFormat":
+    """The format of this name.
+
+    Raises:
+        ValueError: an unknown format.
+    """
     check_choice("`data_format`", data_format, DATA_FORMATS)
     return DATA_FORMATS[data_format]
 
 
 def _locate_gigaword(name: str, split: str) -> tuple[Path, ...]:
-    if _is_list(name):
-        return locate(name)
     articles = _split_file(name, split, _GIGAWORD)
-    stem = unpacked(articles)
+    stem = _unpacked(articles)
     if stem == "input.txt" and any(articles.parent.glob("task1_ref1.txt*")):
         # Gigaword's distribution contains DUC-2004, a test set with several references
         return _locate_duc(str(articles), split)
     titles = stem.replace("article", "title") if "article" in stem else "task1_ref0.txt"
-    return articles, beside(articles, [titles], "headlines")
+    return articles, _beside(articles, [titles], "headlines")
+
+
+def _locate_lcsts(name: str, split: str) -> tuple[Path, ...]:
+    return (_split_file(name, split, _LCSTS),)
 
 
 def _locate_multi_news(name: str, split: str) -> tuple[Path, ...]:
-    if _is_list(name):
-        return locate(name)
     path = _split_file(name, split, _MULTI_NEWS)
-    if kind_of_file(path) in ROW_FILES:
-        return (path,)
-    stem, _, ending = unpacked(path).rpartition(".src")
+    stem, _, ending = _unpacked(path).rpartition(".src")
     # corrected documents (X.src.cleaned) have uncorrected summaries (X.tgt)
-    return path, beside(path, [f"{stem}.tgt{ending}", f"{stem}.tgt"], "summaries")
+    return path, _beside(path, [f"{stem}.tgt{ending}", f"{stem}.tgt"], "summaries")
 
 
 def _locate_duc(name: str, split: str) -> tuple[Path, ...]:
-    if _is_list(name):
-        return tuple(existing(Path(file.strip())) for file in name.split(","))
     source = _split_file(name, split, _DUC)
     files = source.parent.glob("task1_ref*.txt*")
-    numbers = [unpacked(file).removeprefix("task1_ref").removesuffix(".txt") for file in files]
+    numbers = [_unpacked(file).removeprefix("task1_ref").removesuffix(".txt") for file in files]
     last = max((int(number) for number in numbers if number.isdecimal()), default=0)
-    return source, *(beside(source, [f"task1_ref{number}.txt"], "references") for number in range(last + 1))
+    references = [_beside(source, [f"task1_ref{number}.txt"], "references") for number in range(last + 1)]
+    return (source, *references)
+
+
+def _locate_newsroom(name: str, split: str) -> tuple[Path, ...]:
+    return (_split_file(name, split, _NEWSROOM),)
 
 
 def _locate_stories(name: str, split: str) -> tuple[Path, ...]:
@@ -240,16 +274,17 @@ def _locate_stories(name: str, split: str) -> tuple[Path, ...]:
         if lists:
             stories += _listed_stories(lists[0])
         elif os.path.isdir(path):
-            stories += sorted(path.glob("*.story"))
+            # macOS creates a hidden file for a story
+            stories += sorted(path.glob("[!.]*.story"))
         elif path.suffix == ".story":
-            stories.append(existing(path))
+            stories.append(_existing(path))
         else:
-            stories += _listed_stories(existing(path))
+            stories += _listed_stories(_existing(path))
     return tuple(stories)
 
 
 def _listed_stories(names: Path) -> Iterator[Path]:
-    for number, line in read_lines(names):
+    for number, line in _numbered_lines(names):
         name = line.strip()
         if not name:
             continue
@@ -258,32 +293,30 @@ def _listed_stories(names: Path) -> Iterator[Path]:
             story = f"{hashlib.sha1(name.encode()).hexdigest()}.story"
             # the list may be in a subfolder for lists
             files = [top / folder / story for top in names.parents[:2] for folder in _STORIES]
-        # os.path, as Path.is_file fails if the line is too long for a name
-        file = next(filter(os.path.isfile, files), None)
-        if file is None:
+        existing = [file for file in files if os.path.isfile(file)]
+        if not existing:
             raise ValueError(f"{names}, line {number}: {files[0]} does not exist: name a .story file or its address")
-        yield file
+        yield existing[0]
 
 
 def _locate_xsum(name: str, split: str) -> tuple[Path, ...]:
-    splits = existing(Path(name) / _XSUM_SPLITS)
-    try:
-        numbers = list(parse_json(splits.read_text(encoding="utf-8"))[split])
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{splits}: cannot be read ({one_line(error)}): copy it again") from None
+    splits = _existing(Path(name) / _XSUM_SPLITS)
+    numbers = json.loads(splits.read_text(encoding="utf-8"))[split]
     return tuple(splits.parent / _XSUM_TEXTS / f"{number}.summary" for number in numbers)
 
 
 def _locate_wmt16(language: str, name: str, split: str) -> tuple[Path, ...]:
     files: list[Path] = []
     for stem in _WMT16[language][split]:
-        for own, role in (("en", "src"), (language, "ref")):
-            names = [f"{stem}.{own}", f"{stem}-{role}.{own}.sgm"]
-            patterns = (f"{file}{ending}" for file in names for ending in PACKED)
-            file = next((file for pattern in patterns for file in sorted(Path(name).rglob(pattern))), None)
-            if file is None:
+        for code, role in (("en", "src"), (language, "ref")):
+            names = [f"{stem}.{code}", f"{stem}-{role}.{code}.sgm"]
+            candidates: list[Path] = []
+            for file in names:
+                for ending in _PACKED:
+                    candidates.extend(sorted(Path(name).rglob(f"{file}{ending}")))
+            if not candidates:
                 raise ValueError(f"{name} has no {' and no '.join(names)}, the {split} split: unpack it there")
-            files.append(existing(file))
+            files.append(candidates[0])
     return tuple(files)
 
 
@@ -291,16 +324,52 @@ def _split_file(name: str, split: str, names: Mapping[str, Sequence[str]]) -> Pa
     """The file `name`, or the split's file in the folder `name`."""
     path = Path(name)
     if not os.path.isdir(path):
-        return existing(path)
-    files = (path / f"{file}{ending}" for file in names[split] for ending in PACKED)
-    file = next(filter(Path.exists, files), None)
-    if file is None:
-        raise ValueError(f"{path} has no {' and no '.join(names[split])}, the {split} split: name the file")
-    return existing(file)
+        return _existing(path)
+    for file in names[split]:
+        for ending in _PACKED:
+            candidate = path / f"{file}{ending}"
+            if candidate.exists():
+                return candidate
+    raise ValueError(f"{path} has no {' and no '.join(names[split])}, the {split} split: name the file")
 
 
-def _is_list(name: str) -> bool:
-    return "," in name and not os.path.exists(name)
+def _existing(path: Path) -> Path:
+    if not path.is_file():
+        raise ValueError(f"{path} does not exist")
+    return path
+
+
+def _beside(path: Path, names: Sequence[str], content: str) -> Path:
+    """The first other file of these names, perhaps compressed, in the folder of `path`."""
+    for name in names:
+        for ending in _PACKED:
+            file = path.with_name(f"{name}{ending}")
+            if file != path and file.exists():
+                return file
+    raise ValueError(f"{path} has no {content} beside it: {path.with_name(names[-1])} does not exist")
+
+
+def _is_at_least(value: int, option: int) -> bool:
+    return value >= option
+
+
+def _equals(value: str, option: str) -> bool:
+    return value == option
+
+
+@dataclass(frozen=True)
+class RowOption:
+    """An option that selects rows by the value of a column.
+
+    Args:
+        name: the setting with the option.
+        column: the column; all rows of a split without it pass.
+        passes: whether a value of the column passes, given the option.
+    """
+
+    name: str
+    column: str
+    passes: Callable[[Any, Any], bool]
 
 
 @dataclass(frozen=True)
@@ -309,36 +378,30 @@ class DataFormat:
 
     Args:
         locate: returns the files of a split by a file's or a folder's name.
-        read: reads their rows, like `read_rows`; the second argument shows a progress bar.
-        passes: whether a row passes the format's option.
-        separate: splits a document's text into a list of documents.
-        is_on_hub: whether data sets on the Hub may have this format.
+        read: yields the rows of these files; None if they are files of rows, which `datasets` reads.
+        option: selects rows.
+        separate: splits the text of a row's documents into a list, in data sets on the Hub.
     """
 
     locate: Callable[[str, str], tuple[Path, ...]]
-    read: Callable[[tuple[Path, ...], bool], Rows] = read_rows
-    passes: Callable[[dict[str, Any], Any], bool] = lambda row, option: True
+    read: Callable[[tuple[Path, ...]], Rows] | None = None
+    option: RowOption | None = None
     separate: Callable[[str], list[str]] | None = None
-    is_on_hub: bool = False
+
+    @property
+    def is_on_hub(self) -> bool:
+        """Whether data sets on the Hub may have this format."""
+        return self.read is None or self.separate is not None
 
 
 DATA_FORMATS = {
-    "gigaword": DataFormat(_locate_gigaword, _read_gigaword),
-    "lcsts": DataFormat(
-        lambda *name: (_split_file(*name, _LCSTS),),
-        read_lcsts,
-        # the training split has no scores
-        passes=lambda row, min_score: row.get("human_label", min_score) >= min_score,
-    ),
-    "multi_news": DataFormat(_locate_multi_news, read_multi_news, separate=separate_documents, is_on_hub=True),
+    "gigaword": DataFormat(_locate_gigaword, read_gigaword),
+    "lcsts": DataFormat(_locate_lcsts, read_lcsts, RowOption("min_score", "human_label", _is_at_least)),
+    "multi_news": DataFormat(_locate_multi_news, read_multi_news, separate=separate_documents),
     "duc": DataFormat(_locate_duc, read_duc),
-    "newsroom": DataFormat(
-        lambda *name: locate(str(_split_file(*name, _NEWSROOM))),
-        passes=lambda row, density_bin: density_bin in (None, row.get("density_bin")),
-        is_on_hub=True,
-    ),
+    "newsroom": DataFormat(_locate_newsroom, None, RowOption("density_bin", "density_bin", _equals)),
     "cnn_dm": DataFormat(_locate_stories, read_stories),
     "xsum": DataFormat(_locate_xsum, read_xsum),
-    **{f"wmt16_en_{language}": DataFormat(partial(_locate_wmt16, language), read_wmt16) for language in _WMT16},
 }
-_BY_EXTENSION = DataFormat(lambda name, split: locate(name), is_on_hub=True)
+for _language in _WMT16:
+    DATA_FORMATS[f"wmt16_en_{_language}"] = DataFormat(partial(_locate_wmt16, _language), read_wmt16)

@@ -22,7 +22,7 @@ from typing import IO, Any
 from hf_summ.common.files import LFS_POINTER, is_lfs_pointer
 from hf_summ.common.messages import progress_bar
 from hf_summ.common.records import parse_json
-from hf_summ.data.columns import DOCUMENT_COLUMNS, PREDICTION_COLUMNS, SUMMARY_COLUMNS
+from hf_summ.data.former_columns import DOCUMENT_COLUMNS, PREDICTION_COLUMNS, SUMMARY_COLUMNS
 from hf_summ.models.text_documents import readable
 
 logger = logging.getLogger(__name__)

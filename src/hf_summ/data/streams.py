@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from hf_summ.common.files import content_hash
 from hf_summ.common.messages import one_line
-from hf_summ.data.columns import column_type, storable, value_type
+from hf_summ.data.former_columns import column_type, storable, value_type
 from hf_summ.data.rows import ROW_FILES, UnreadRows, existing, kind_of_file, matching, saved_files, unread_rows
 
 if TYPE_CHECKING:

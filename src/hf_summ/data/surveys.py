@@ -6,8 +6,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from hf_summ.data.columns import LIST_COLUMNS, PREFIX_COLUMN, blank_columns, choose_columns, has_text, text_or_texts
 from hf_summ.data.corpora import Corpus
+from hf_summ.data.former_columns import (
+    LIST_COLUMNS,
+    PREFIX_COLUMN,
+    blank_columns,
+    choose_columns,
+    has_text,
+    text_or_texts,
+)
 from hf_summ.data.lists import Lists
 from hf_summ.data.rows import ROW_FILES, kind_of_file
 from hf_summ.models.text_documents import readable

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from hf_summ.common.pages import markdown_table
-from hf_summ.data.columns import LIST_COLUMNS, has_text
 from hf_summ.data.corpora import Corpus
+from hf_summ.data.former_columns import LIST_COLUMNS, has_text
 from hf_summ.data.languages import probable_language
 from hf_summ.data.lines import is_wrapped, joined_lines
 from hf_summ.data.lists import joined_sentences

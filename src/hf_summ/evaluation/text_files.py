@@ -9,7 +9,7 @@ from itertools import chain, islice, product
 from pathlib import Path
 from typing import Any
 
-from hf_summ.data.columns import (
+from hf_summ.data.former_columns import (
     DOCUMENT_COLUMNS,
     REFERENCE_COLUMNS,
     blank_columns,

@@ -14,8 +14,8 @@ from hf_summ.checkpoints.overrides import BOOKKEEPING, apply_overrides
 from hf_summ.common.files import content_hash
 from hf_summ.common.flags import names
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
+from hf_summ.data.files import COMPRESSIONS
 from hf_summ.data.raw_formats import format_of
-from hf_summ.data.rows import PACKED
 from hf_summ.experiments.tables import Row, Scale, Table, configs_folder, load_scale
 from hf_summ.extractive import DocumentFrequencies
 from hf_summ.training.arguments import flags_of
@@ -73,7 +73,7 @@ def split_files(folder: str | Path, data_format: str | None = None) -> dict[str,
         return {file_flag(split): str(folder.absolute()) for split in SPLITS}
     files = {}
     for split, stems in _SPLIT_NAMES.items():
-        names = [f"{stem}{ending}{packed}" for stem in stems for ending in _ENDINGS for packed in PACKED]
+        names = [f"{stem}{ending}{packed}" for stem in stems for ending in _ENDINGS for packed in ("", *COMPRESSIONS)]
         present = [name for name in names if (folder / name).is_file()]
         if len(present) != 1:
             problem = f"there are {' and '.join(present)}" if present else f"there is no {names[0]}"

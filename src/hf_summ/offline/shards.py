@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from hf_summ.common.files import moved_into_place, real_path
 from hf_summ.common.messages import nearest, one_line
 from hf_summ.common.records import to_json
-from hf_summ.data.columns import has_text, names_in, text_or_texts
+from hf_summ.data.former_columns import has_text, names_in, text_or_texts
 from hf_summ.data.lists import as_example
 from hf_summ.data.rows import ROW_FILES, kind_of_file
 from hf_summ.data.streams import FileRows, HubRows, stored

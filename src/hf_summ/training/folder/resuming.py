@@ -21,7 +21,6 @@ from hf_summ.common.files import content_hash
 from hf_summ.common.flags import names
 from hf_summ.common.records import changed, shown
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
-from hf_summ.data.loading import columns_of
 from hf_summ.training.arguments import REPEATABLE, RunArguments, SummarizationTrainingArguments, flags_of
 from hf_summ.training.folder.ledger import Ledger
 from hf_summ.training.model import Built
@@ -76,8 +75,6 @@ def describe(
 def _data_of(corpus: Corpus, split: str, rows: datasets.Dataset, extraction: Extraction | None) -> dict[str, Any]:
     if split in corpus.files:
         origin: dict[str, Any] = {"files": {str(path): content_hash(path) for path in corpus.paths(split)}}
-        if columns := columns_of(corpus, split):
-            origin |= {"text_column": columns[0], "summary_column": columns[1]}
     elif isinstance(rows, datasets.IterableDataset):
         origin = {"name": corpus.dataset_name, "configuration": corpus.dataset_config_name}
     else:

@@ -42,7 +42,7 @@ PRIVATE = (RUN_FILE, LOCK)
 # corpus texts and event files, pushed only with --push_results
 RESULTS = ("predictions.jsonl", "generated_predictions.txt", "runs/")
 # settings of a corpus with which its rows were selected and read
-_READING = ("lines", "data_format", "min_score", "density_bin")
+_READING = ("data_format", "min_score", "density_bin")
 _SETTINGS = ("config.json", "processor_config.json", "training_args.json")
 
 
