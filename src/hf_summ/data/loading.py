@@ -123,12 +123,17 @@ def _read_split(corpus: Corpus, split: str, cache_dir: str | None) -> Rows:
             return datasets.IterableDataset.from_generator(_format_rows, gen_kwargs=settings)
         return datasets.Dataset.from_generator(_format_rows, cache_dir=cache_dir, gen_kwargs=settings)
     except datasets.exceptions.DatasetGenerationError as error:
-        raise ValueError(one_line(error.__cause__ or error)) from error
+        raise ValueError(f"{corpus.files[split]}: {one_line(error.__cause__ or error)}") from error
 
 
 def _format_rows(data_format: DataFormat, files: tuple[tuple[str, int, int], ...]) -> Iterator[dict[str, Any]]:
     assert data_format.read is not None
-    yield from data_format.read(tuple(Path(path) for path, _, _ in files))
+    has_rows = False
+    for row in data_format.read(tuple(Path(path) for path, _, _ in files)):
+        has_rows = True
+        yield row
+    if not has_rows:
+        raise ValueError("the split has no rows")
 
 
 def _read_data_set(
@@ -193,6 +198,8 @@ def _with_texts(rows: Rows, columns: Columns, corpus: Corpus, where: str) -> Row
             rows = rows.map(_separated, fn_kwargs={"column": columns.document, "separate": corpus.format.separate})
     has_documents = is_list_column(rows, columns.document, where)
     has_summaries = is_list_column(rows, columns.summary, where)
+    if columns.prefix is not None and is_list_column(rows, columns.prefix, where):
+        raise ValueError(f"{where}: column '{columns.prefix}' of prefixes has lists, but must have texts")
     rows = _renamed(rows, columns, has_documents, has_summaries)
     if has_documents:
         rows = rows.map(_with_document, batched=True, batch_size=_BATCH_SIZE, input_columns=[DOCUMENTS_COLUMN])
@@ -203,7 +210,9 @@ def _with_texts(rows: Rows, columns: Columns, corpus: Corpus, where: str) -> Row
 
 def _passing(rows: Rows, option: RowOption | None, value: Any, where: str) -> Rows:
     """The rows that pass a format's option, if it is set."""
-    if option is None or value is None or option.column not in (rows.column_names or []):
+    if option is None or value is None:
+        return rows
+    if option.is_optional and option.column not in (rows.column_names or []):
         return rows
     passing = rows.filter(option.passes, input_columns=[option.column], fn_kwargs={"option": value})
     if isinstance(rows, datasets.IterableDataset):
