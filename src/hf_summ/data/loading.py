@@ -22,7 +22,7 @@ from hf_summ.data.columns import (
     written_texts,
 )
 from hf_summ.data.corpora import SPLITS, Corpus
-from hf_summ.data.files import is_saved, read_files
+from hf_summ.data.files import bars_shown, is_saved, read_files
 from hf_summ.data.raw_formats import DataFormat, RowOption
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 
@@ -36,6 +36,8 @@ _SPLIT_NAMES = {
     "test": ("test", "testing"),
 }
 _BATCH_SIZE = 1000
+# rows whose conversion takes seconds, and needs a progress bar
+_MANY_ROWS = 100_000
 
 
 def load(
@@ -72,7 +74,9 @@ def load(
     columns = {split: _columns_of(rows, corpus, where[split]) for split, rows in rows_of_splits.items()}
     converted = datasets.DatasetDict()
     for split, rows in rows_of_splits.items():
-        converted[split] = _with_texts(rows, columns[split], corpus, where[split])
+        is_long = not isinstance(rows, datasets.IterableDataset) and len(rows) > _MANY_ROWS
+        with bars_shown(is_long):
+            converted[split] = _with_texts(rows, columns[split], corpus, where[split])
     return converted
 
 
