@@ -65,7 +65,7 @@ def load(
     """
     corpus.check()
     if corpus.dataset_name is None:
-        rows_of_splits = {split: _read_split(corpus, split, cache_dir) for split in corpus.files}
+        rows_of_splits = {split: read_split(corpus, split, cache_dir) for split in corpus.files}
         where = corpus.files
     else:
         rows_of_splits = _read_data_set(corpus, corpus.dataset_name, cache_dir, token, trust_remote_code)
@@ -107,8 +107,8 @@ def cache_folder(cache_dir: str | None) -> Path:
     return folder
 
 
-def _read_split(corpus: Corpus, split: str, cache_dir: str | None) -> Rows:
-    """The rows of a split's files as they are written."""
+def read_split(corpus: Corpus, split: str, cache_dir: str | None = None) -> Rows:
+    """The rows of a split's files as they are written, before columns are chosen."""
     data_format = corpus.format
     is_stream = bool(corpus.streaming) and split == "train"
     if data_format is None or data_format.read is None:
