@@ -76,18 +76,6 @@ def test_samples_of_rows_are_those_of_their_seed(run, rows, refusal):
 
 
 @pytest.mark.thorough
-def test_rows_unlike_those_of_the_training_are_counted_once(run, rows, caplog):
-    change_json(Path("model/config.json"), source_ranges={"characters": [1, len(ROWS[1]["text"])]})
-    _, errors = run("summarize", "rows.jsonl", *ROW_FLAGS, "--rows_per_shard", "2")
-    # the third of the eleven is the first that is longer
-    assert [line for line in errors.splitlines() if "differ" in line] == [
-        "hf-summ: 6 of them differ from the training data: "
-        f"one has {len(ROWS[2]['text'])} characters (training: 1 to {len(ROWS[1]['text'])})"
-    ]
-    assert not caplog.text
-
-
-@pytest.mark.thorough
 def test_inputs_of_all_kinds(run, rows):
     write(rows.parent / "a.jsonl.gz", json_lines(ROWS[:3]))
     write_csv(rows.parent / "b.csv", [{"text": ROWS[3]["text"], "more": "x"}])

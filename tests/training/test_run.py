@@ -23,7 +23,6 @@ from hf_summ.evaluation.novelty import TITLES
 from hf_summ.models.checks import own_settings
 from hf_summ.training import train
 from hf_summ.training.loop.callbacks import TerminationCallback
-from hf_summ.training.rows import preparing
 from hf_summ.training.run import main
 from tests.conftest import ROOT, run_python, save, start
 from tests.data.files import read_rows
@@ -183,20 +182,6 @@ def test_unknown_words_are_replaced_in_every_evaluation(settings, tmp_path):
     card = (tmp_path / "out" / "README.md").read_text("utf-8")
     assert "preceded by `say so: `." in card
     assert "documents had prefixes of their own, from the column `task`." in card
-
-
-@pytest.mark.thorough
-def test_checkpoint_has_the_ranges_of_its_documents(settings, tmp_path, monkeypatch):
-    monkeypatch.setattr(preparing, "COMPARED", 24)
-    main([settings(output_dir=str(tmp_path / "out"), max_steps=2, save_strategy="steps", save_steps=1)])
-    lengths = sorted(len(row["document"]) for row in tiny.rows(24))
-    for folder in (tmp_path / "out", tmp_path / "out" / "checkpoint-1"):
-        assert AutoConfig.from_pretrained(folder).source_ranges["characters"] == [lengths[0], lengths[-1]]
-    # another corpus, which is too small, has none
-    monkeypatch.undo()
-    flags = {"model_name_or_path": str(tmp_path / "out"), "model_type": None, "config_overrides": {}}
-    main([settings(output_dir=str(tmp_path / "more"), max_steps=1, **flags)])
-    assert not hasattr(AutoConfig.from_pretrained(tmp_path / "more"), "source_ranges")
 
 
 @pytest.mark.thorough

@@ -21,7 +21,7 @@ from hf_summ.models.modeling_base import LOADING, load_exported
 WEIGHTS = "adapter_model.safetensors"
 # file with the values of the adapted model's configuration that training sets
 SETTINGS_FILE = "adapted_config.json"
-_SETTINGS = ("prefix", "task_specific_params", "source_ranges", "extraction")
+_SETTINGS = ("prefix", "task_specific_params", "extraction")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -156,8 +156,6 @@ def _notes(outcome: Any, arguments: argparse.Namespace, plan: Any) -> Iterator[s
         shortens = extracts(vars(arguments))
         cause = "shortened by the extractive stage, which kept" if shortens else "too long for the model, which read"
         yield f"{outcome.cut:,} of them were {cause} {read:.0%} of their tokens"
-    if outcome.unlike:
-        yield f"{outcome.unlike:,} of them differ from the training data: one has {outcome.difference}"
 
 
 def _print_note(message: str) -> None:

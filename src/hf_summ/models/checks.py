@@ -290,7 +290,6 @@ SETTINGS: Mapping[str, Setting] = {
     "min_new_tokens": Setting(int, _COUNT, "Minimum number of tokens of a summary", "limit_new_tokens"),
     "min_new_words": _ours(int, _COUNT, "Minimum number of words of a summary", "limit_new_tokens"),
     "max_new_tokens": Setting(int, _LENGTH, "Maximum number of tokens of a summary", "limit_new_tokens"),
-    "english_articles": _ours(bool, help="Choose `a` or `an` by the sound of the next word", request_limit=True),
     "gnmt_length_penalty": _of_our_beams(
         float,
         _NOT_NEGATIVE,
@@ -308,12 +307,6 @@ SETTINGS: Mapping[str, Setting] = {
         float,
         Range(0, 1e4),
         "Factor of the penalty on a beam's score for repeated copying from the same source positions",
-        request_limit=1000,
-    ),
-    "support_weight": _of_our_beams(
-        float,
-        Range(0, 1e4),
-        "Weight of a summary's support in its document in the reranking of finished beams",
         request_limit=1000,
     ),
     "replace_unk": _of_drgd(

@@ -18,15 +18,7 @@ from .pipeline_long_documents import (
     in_chunks,
     with_warnings,
 )
-from .text_documents import (
-    DOCUMENT_SEPARATOR,
-    checked_ranges,
-    difference,
-    readable,
-    task_parameters,
-    tokenize,
-    with_prefix,
-)
+from .text_documents import DOCUMENT_SEPARATOR, readable, task_parameters, tokenize, with_prefix
 
 logger = logging.getLogger(__name__)
 
@@ -111,7 +103,6 @@ class DocumentSummarizer:
                 "the extractive stage shortened the documents of the model's training, but here it reads whole ones: "
                 f"set {', '.join(settings)}"
             )
-        self._source_ranges = checked_ranges(getattr(self.model.config, "source_ranges", None))
 
     def _run(self, examples, *args, **settings) -> Any:
         """The records and the note of an example, or an iterator of those of several examples."""
@@ -254,7 +245,7 @@ class DocumentSummarizer:
 
         Returns:
             Also what `to_records` needs: the document to which ids may point, and the note of the example: whether it
-            is blank, truncated or unlike the training documents, and its `details`.
+            is blank or truncated, and its `details`.
         """
         example = Example.of(example)
         source = {name: [value] for name, value in example.source.items() if value is not None}
@@ -281,16 +272,10 @@ class DocumentSummarizer:
             hint = _HINT if example.reading is None and SHORTENERS else ""
             note["cut"] = f"{message}: {cut_of(document, length, limit, counts)}{hint}"
             note |= {"length": length, "limit": limit, "hint": hint}
-        # the stage shortened the training documents as well
-        is_whole = example.reading is None or self._shortens_all
-        own = (document, length) if is_whole else (example.document, example.reading.source_tokens)
-        reason = None if note["blank"] else difference(*own, self._source_ranges)
-        unlike = {} if reason is None else {"unlike": reason}
-        note |= unlike
         if getattr(self.processor, "restore_case", False):
             note["restored_from"] = example.document
         if return_details:
-            note["details"] = details_of(example.document, reader, length, counts, example.reading) | unlike
+            note["details"] = details_of(example.document, reader, length, counts, example.reading)
         # summaries may point to its words
         pointed = {} if counts is None else {"document": with_prefix(document, reader.prefix)}
         return inputs, pointed, note

@@ -105,7 +105,6 @@ class ShardSummarizer:
         return Summarized(
             shard.number,
             [self._to_record(row, records.get(index)) for index, row in enumerate(shard.rows)],
-            tuple(record["details"]["unlike"] for record in read if "unlike" in record["details"]),
             sum(not record["summary_text"].strip() for record in read),
             sum(record["details"]["finish_reason"] == "length" for record in read),
         )

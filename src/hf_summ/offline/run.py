@@ -43,8 +43,6 @@ class Outcome:
         failed: number of these rows without a summary.
         cut: number of these rows whose documents were truncated.
         source_tokens, cut_tokens: tokens of the truncated documents, and how many of them were removed.
-        unlike: number of rows that are unlike the documents of the model's training.
-        difference: how the first of these differs.
         empty: number of rows with an empty summary.
         unfinished: number of rows whose summary has the most tokens allowed, and may be cut off.
     """
@@ -55,8 +53,6 @@ class Outcome:
     cut: int = 0
     source_tokens: int = 0
     cut_tokens: int = 0
-    unlike: int = 0
-    difference: str = ""
     empty: int = 0
     unfinished: int = 0
 
@@ -69,10 +65,8 @@ class Outcome:
         self.cut += len(cut)
         self.source_tokens += sum(row["source_tokens"] for row in cut)
         self.cut_tokens += sum(row["cut_tokens"] for row in cut)
-        self.unlike += len(shard.unlike)
         self.empty += shard.empty
         self.unfinished += shard.unfinished
-        self.difference = self.difference or next(iter(shard.unlike), "")
 
 
 def summarize_rows(

@@ -61,14 +61,12 @@ class Summarized:
     """A shard's rows with their summaries, ready to be written.
 
     Args:
-        unlike: how documents differ from those of the model's training, for documents that do.
         empty: number of empty summaries.
         unfinished: number of summaries that have the most tokens allowed, and may be cut off.
     """
 
     number: int
     rows: list[dict[str, Any]]
-    unlike: tuple[str, ...] = ()
     empty: int = 0
     unfinished: int = 0
 

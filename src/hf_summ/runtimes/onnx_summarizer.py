@@ -35,14 +35,7 @@ from hf_summ.models.generation_rules import (
 )
 from hf_summ.models.pipeline_documents import EXTRACTION, DocumentSummarizer, Example, clear_aliases, ends_of, generated
 from hf_summ.models.pipeline_long_documents import in_chunks
-from hf_summ.models.text_words import (
-    FIRST_POINTER,
-    WordTable,
-    best_supported,
-    check_vocabulary,
-    replace_unknown,
-    word_table,
-)
+from hf_summ.models.text_words import FIRST_POINTER, WordTable, check_vocabulary, replace_unknown, word_table
 from hf_summ.runtimes.folder_tokenizer import FolderTokenizer
 from hf_summ.runtimes.folders import find
 from hf_summ.runtimes.onnx_search import (
@@ -233,12 +226,6 @@ class OnnxSummarizer(DocumentSummarizer):
             penalty = config.length_penalty
             raise ValueError(f"`length_penalty` is {penalty}, too large for a summary's length: lower it") from error
         sequences, returned = best.sequences, settings.get("num_return_sequences", 1)
-        if config.reranks:
-            documents, summaries = (
-                self.tokenizer.batch_decode(ids, skip_special_tokens=True) for ids in (inputs["input_ids"], sequences)
-            )
-            order, _ = best_supported(np.asarray(best.scores), summaries, documents, config.support_weight, returned)
-            sequences = sequences[order]
         if config.replace_unk:
             sequences = self._without_unknown(source, sequences)
         if pointers:
@@ -264,9 +251,6 @@ class OnnxSummarizer(DocumentSummarizer):
             config.length_penalty = GnmtLengthPenalty(config.gnmt_length_penalty, offset)
         if config.num_beams == 1:
             config.beam_stopping = config.ngram_blocking = None
-        config.reranks = bool(config.support_weight) and config.num_beams > 1
-        if config.reranks:
-            config.num_return_sequences = config.num_beams
         ends, size = _ids(config.eos_token_id), self.model.config.vocab_size
 
         def table() -> WordTable:

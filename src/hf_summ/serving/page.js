@@ -36,10 +36,9 @@ function show(source, { summary_text: summary, details }) {
   element("summary").textContent = summary || "The summary is blank.";
   element("reading").hidden = !details;
   if (details) {
-    const { source_tokens: all, read_tokens: read, windows, unlike } = details;
+    const { source_tokens: all, read_tokens: read, windows } = details;
     const pieces = windows ? `, in ${windows.length} pieces` : "";
-    const warning = unlike ? ` The text differs from the training data: it has ${unlike}.` : "";
-    element("caption").textContent = `The model read ${read} of ${all} tokens${pieces}, marked below.${warning}`;
+    element("caption").textContent = `The model read ${read} of ${all} tokens${pieces}, marked below.`;
     showRead(source, details.read);
   }
   element("result").hidden = false;
