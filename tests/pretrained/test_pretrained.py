@@ -18,8 +18,6 @@ AGAIN = "install the package again"
 
 def test_models_are_found_by_name(shipped):
     assert hf_summ.bundled_model() == bundled_model("arxiv-tldr") == shipped
-    # the former name
-    assert hf_summ.shipped_model is bundled_model
     shutil.copytree(shipped, shipped.with_name("news"))
     shipped.with_name("__pycache__").mkdir()
     assert bundled_models() == ["arxiv-tldr", "news"]

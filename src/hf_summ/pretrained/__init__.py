@@ -48,10 +48,6 @@ def graphs_of(name: str) -> Path | None:
     return folder if folder.is_dir() and find_spec("onnxruntime") is not None else None
 
 
-# the former name
-shipped_model = bundled_model
-
-
 def model_folder(name: str) -> str:
     """The folder of a bundled model by its name; the name of a folder or of a Hub repository is returned unchanged.
 
