@@ -86,10 +86,3 @@ def test_what_cannot_work_is_told_before_a_model_is_loaded(refusal, workplace, a
     (workplace / "blank.txt").write_text(" \n", encoding="utf-8")
     # checking the model first would report that it does not exist
     assert re.search(message, refusal("compare-lms", *argv, "--models", "nowhere"))
-
-
-def test_file_of_a_model_that_was_cut_off_is_named(refusal, workplace):
-    path = workplace / "causal" / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:1000])
-    said = refusal("compare-lms", "a.txt", "--models", "causal")
-    assert said.startswith("--models causal: model.safetensors cannot be read")

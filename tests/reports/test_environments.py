@@ -16,7 +16,6 @@ import pytest
 import torch
 from transformers import pipeline
 
-from hf_summ.checkpoints.folders import settings_problem
 from hf_summ.cli import main
 from hf_summ.common.files import created, moved_into_place
 from hf_summ.common.processes import omp_threads, threads_for
@@ -145,12 +144,6 @@ def test_a_key_without_sheets_is_removed(tmp_path, error):
     with pytest.raises(FileExistsError), created(key, "text"):
         pass
     assert key.read_text() == "other"
-
-
-@pytest.mark.parametrize("name", ["config.json", "tokenizer.json"])
-def test_files_of_a_model_are_regular(tmp_path, name):
-    os.mkfifo(tmp_path / name)
-    assert settings_problem(tmp_path) == f"{name} is not a regular file"
 
 
 # weights whose products exceed float16

@@ -16,11 +16,13 @@ from transformers import (
     AutoModelForSeq2SeqLM,
     AutoProcessor,
     AutoTokenizer,
+    GenerationConfig,
     PreTrainedConfig,
     PreTrainedTokenizerBase,
     ProcessorMixin,
 )
 from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
+from transformers.utils import GENERATION_CONFIG_NAME
 
 from hf_summ.checkpoints.overrides import MergeOverrides, apply_overrides, override_item, refusal, value_of
 from hf_summ.common.files import NO_STORAGE, check_hub_reachable
@@ -145,6 +147,13 @@ def _shapes(config: PreTrainedConfig, arguments: ModelArguments) -> dict[str, to
     with torch.device("meta"):
         model = AutoModelForSeq2SeqLM.from_config(copy.deepcopy(config), trust_remote_code=arguments.trust_remote_code)
     return {name: parameter.shape for name, parameter in model.named_parameters()}
+
+
+def check_generation_config(arguments: ModelArguments) -> None:
+    """Raise an OSError if a folder's generation settings cannot be read: its model would decode with others."""
+    name = arguments.model_name_or_path
+    if name is not None and (Path(name) / GENERATION_CONFIG_NAME).is_file():
+        GenerationConfig.from_pretrained(name)
 
 
 def load_processor(arguments: ModelArguments, config: PreTrainedConfig) -> Processor:

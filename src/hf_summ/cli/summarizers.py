@@ -301,17 +301,11 @@ def _load_pipeline(arguments: argparse.Namespace, settings: dict[str, Any]) -> A
     import torch
     from transformers import pipeline
 
-    from hf_summ.checkpoints.adapters import find_adapter, import_peft
-    from hf_summ.checkpoints.folders import model_problem
-    from hf_summ.checkpoints.loading import ModelArguments
     from hf_summ.models.quantization_int8 import Int8Config
 
     if threads := threads_for(1, only_idle=True):
         torch.set_num_threads(threads)
     model, values = arguments.model, vars(arguments)
-    problem = model_problem(model) if Path(model).is_dir() else None
-    if problem is not None:
-        raise ValueError(f"--model {model}: {problem}; name another checkpoint, or copy it again if it is incomplete")
     options = {name: values[name] for name in ("revision", "device", "trust_remote_code")}
     # for the model alone: transformers could not save a tokenizer that was loaded with a dtype
     options["model_kwargs"] = {"dtype": arguments.dtype or "auto"}
@@ -323,9 +317,6 @@ def _load_pipeline(arguments: argparse.Namespace, settings: dict[str, Any]) -> A
         settings |= {"device": "cpu", "model_kwargs": {"quantization_config": Int8Config()}}
     delay_bars()
     with loading(model):
-        # transformers names neither an adapter whose base is missing nor PEFT
-        if find_adapter(ModelArguments(model_name_or_path=model, model_revision=arguments.revision or "main")):
-            import_peft(model)
         summarizer = pipeline("summarization", model=model, **{**options, **settings})
     # building a model draws random numbers
     torch.manual_seed(values.get("seed") or 0)
