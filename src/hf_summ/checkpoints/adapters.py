@@ -178,8 +178,8 @@ class AutoModelForSummarization(AutoModelForSeq2SeqLM):
             token=kwargs.get("token"),
             trust_remote_code=bool(kwargs.get("trust_remote_code")),
         )
-        check_generation_config(start)
         adapter = find_adapter(start, kwargs.get("local_files_only", False))
+        check_generation_config(start if adapter is None else adapter.base)
         with LOADING:
             if adapter is None:
                 return super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
