@@ -25,7 +25,6 @@ from hf_summ.data.loading import load
 from hf_summ.pretrained import bundled_model
 from hf_summ.runtimes import OnnxSummarizer
 from tests.conftest import SENTENCES, save
-from tests.hub import LocalHub
 from tests.models.architectures import DRGD, build_with_processor
 from tests.reports.tiny_models import foreign
 
@@ -267,18 +266,3 @@ def test_a_cache_that_cannot_be_written_is_named_with_what_moves_it(tmp_path, mo
     with pytest.raises(ValueError, match=f"^{home}/cache/hf_summ: the cache cannot be written to: set HF_HOME or"):
         load(corpus, f"{home}/cache")
     assert not (tmp_path / "~").exists()
-
-
-@pytest.mark.thorough
-def test_a_cache_that_cannot_hold_a_model_is_no_missing_model(tmp_path):
-    (tmp_path / "a.txt").write_text(SENTENCES[0])
-    # root may write to any folder, but not below a file
-    (tmp_path / "home").touch()
-    with LocalHub() as hub:
-        hub.publish("org/model", bundled_model("arxiv-title-small"))
-        there = {**hub.environment(tmp_path), "HF_HOME": str(tmp_path / "home")}
-        command = [*PROGRAM, "summarize", "a.txt", "--model", "org/model"]
-        done = subprocess.run(command, env={**os.environ, **there}, cwd=tmp_path, capture_output=True, text=True)
-    *_, last = done.stderr.splitlines()
-    assert last.startswith("hf-summ: error: --model org/model: cannot be loaded: [Errno 20] Not a directory: ")
-    assert last.endswith(": set HF_HOME to a folder with room")

@@ -11,7 +11,7 @@ from transformers import AutoModelForSeq2SeqLM, GenerationConfig, PreTrainedConf
 from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME, cached_file, find_adapter_config_file
 
 from hf_summ.checkpoints.loading import ModelArguments, Processor, load_processor
-from hf_summ.common.files import check_hub_reachable, write_atomically
+from hf_summ.common.files import write_atomically
 from hf_summ.common.lazy import import_extra
 from hf_summ.common.messages import one_line
 from hf_summ.common.records import parse_json
@@ -99,7 +99,6 @@ def find_adapter(arguments: ModelArguments) -> Adapter | None:
     # the folder of a whole model may contain an adapter too
     if name is None or (Path(name) / "config.json").exists():
         return None
-    check_hub_reachable(name, arguments.model_revision, arguments.cache_dir)
     file = find_adapter_config_file(name, **arguments.hub)
     if file is None:
         return None
@@ -114,7 +113,6 @@ def find_adapter(arguments: ModelArguments) -> Adapter | None:
         # PEFT would unpickle those of early versions
         raise ValueError(f"{name}: this adapter has no {WEIGHTS}: save it again with PEFT")
     revision = settings.get("revision") or "main"
-    check_hub_reachable(base, revision, arguments.cache_dir)
     adapter = Adapter(arguments, dataclasses.replace(arguments, model_name_or_path=base, model_revision=revision))
     if _file(adapter.base, CONFIG_NAME) is None:
         raise ValueError(

@@ -13,23 +13,15 @@ from typing import Any, Literal
 
 from hf_summ.checkpoints.decoding import decoding_flags, extraction_flags
 from hf_summ.common import flags
-from hf_summ.common.files import NO_STORAGE, check_hub_reachable, real_path
+from hf_summ.common.files import real_path
 from hf_summ.common.flags import flag, flags_in, names, values_of
-from hf_summ.common.messages import delay_bars, nearest, one_line, print_note
+from hf_summ.common.messages import delay_bars, one_line, print_note
 from hf_summ.common.processes import threads_for
 from hf_summ.data.columns import DOCUMENT_COLUMNS, MEANINGS, PREDICTION_COLUMNS, REFERENCE_COLUMNS
 from hf_summ.data.marks import notes_on_marks
 from hf_summ.data.rows import ROW_FILES, UTF16, check_is_plain, kind_of_file
 from hf_summ.models.checks import RUNTIME_FILE, Range, check_own_settings
-from hf_summ.pretrained import (
-    DEFAULT_MODEL,
-    bundled_model,
-    bundled_models,
-    graphs_of,
-    is_bundled,
-    model_folder,
-    purpose,
-)
+from hf_summ.pretrained import DEFAULT_MODEL, bundled_model, graphs_of, is_bundled, model_folder, purpose
 from hf_summ.runtimes.settings import UnsupportedSetting, lacking
 
 STANDARD_INPUT = "-"
@@ -209,11 +201,7 @@ def check_flags(arguments: argparse.Namespace, *declared: Any) -> None:
 
 
 def find_model(arguments: argparse.Namespace) -> None:
-    """Replace the name of a bundled model by its folder; without --model, use the default model and print a note.
-
-    Raises:
-        ValueError: the model is not on this machine, and the Hub cannot be reached.
-    """
+    """Replace the name of a bundled model by its folder; without --model, use the default model and print a note."""
     name = arguments.model or DEFAULT_MODEL
     graphs = None
     if (not arguments.model or is_bundled(name)) and _takes_graphs(arguments):
@@ -227,8 +215,6 @@ def find_model(arguments: argparse.Namespace) -> None:
         print_note("no --runtime: using onnx, in 8 bits; --runtime pytorch uses 32")
     if getattr(arguments, "runtime", "") is None and (graphs or (Path(arguments.model) / RUNTIME_FILE).is_file()):
         arguments.runtime = "onnx"
-    with loading(arguments.model):
-        check_hub_reachable(arguments.model, arguments.revision)
 
 
 def _takes_graphs(arguments: argparse.Namespace) -> bool:
@@ -341,14 +327,9 @@ def loading(model: str) -> Generator[None]:
         # for broken files, transformers and tokenizers raise errors of any type
         reason = str(error).strip() or type(error).__name__
         # the last line of a traceback has the message
-        reason = one_line(reason.splitlines()[-1] if "Traceback" in reason else reason)
-        if not Path(model).exists() and NO_STORAGE.search(reason):
-            reason = f"{reason}: set HF_HOME to a folder with room"
-        elif not Path(model).exists():
-            # names with a slash are repositories or paths, not bundled models
-            hint = "" if "/" in model else nearest(model, bundled_models(), cutoff=0.7)
-            reason = f"neither a folder nor a repository on the Hub that can be reached{hint or f': {reason}'}"
-        raise ValueError(f"--model {model}: cannot be loaded: {reason}") from error
+        if "Traceback" in reason:
+            reason = reason.splitlines()[-1]
+        raise ValueError(f"--model {model}: cannot be loaded: {one_line(reason)}") from error
 
 
 def read_phrases(items: list[str] | None) -> dict[str, float] | None:

@@ -12,7 +12,6 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from hf_summ.common.messages import print_note
 from hf_summ.common.processes import is_running
 
 
@@ -23,12 +22,7 @@ def bundled_folder(name: str) -> Path:
     return installed if installed.is_dir() else package.parents[1] / name
 
 
-# in errors of the folder in which files of the Hub are stored, but not in those of the network
-_CODES = "|".join(map(str, (errno.EROFS, errno.EACCES, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR)))
-NO_STORAGE = re.compile(rf"\A(?!.*cannot be reached).*(?:\[Errno (?:{_CODES})\]|PermissionError)")
 LFS_POINTER = "a pointer of Git LFS in place of the file: run `git lfs pull` in its folder"
-# each checkpoint, adapter or processor has one of these
-_MODEL_FILES = ("config.json", "adapter_config.json", "tokenizer_config.json")
 
 
 def shared_name(model: str) -> str:
@@ -48,35 +42,6 @@ def is_lfs_pointer(file: Path) -> bool:
     """Whether a file is one of those that a clone without Git LFS has in place of large ones."""
     with file.open("rb") as content:
         return content.read(23) == b"version https://git-lfs"
-
-
-def check_hub_reachable(name: str, revision: str | None = None, cache_dir: str | None = None) -> None:
-    """If the Hub cannot be reached, use the checkpoint's files on this machine, or raise an OSError if there are none.
-
-    transformers would first retry each of its files for 23 seconds.
-
-    Args:
-        name: a folder, or a name on the Hub.
-    """
-    if Path(name).exists():
-        return
-    from huggingface_hub import constants, get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
-
-    is_here = False
-    try:
-        is_here = any(try_to_load_from_cache(name, file, cache_dir, revision) for file in _MODEL_FILES)
-        get_hf_file_metadata(hf_hub_url(name, _MODEL_FILES[0]))
-    except (HfHubHTTPError, HFValidationError, OfflineModeIsEnabled):
-        # transformers reports these without retrying
-        return
-    except Exception as error:
-        # the Hub's HTTP clients raise errors of their own types
-        if not is_here:
-            raise OSError(f"{name} is not on this machine, and the Hub cannot be reached ({error})") from error
-        # all libraries read the former, and processes that this one starts the latter
-        constants.HF_HUB_OFFLINE, os.environ["HF_HUB_OFFLINE"] = True, "1"
-        print_note(f"the Hub cannot be reached ({error}): HF_HUB_OFFLINE=1 is set; {name} is read from this machine")
 
 
 def write_atomically(path: str | os.PathLike, text: str) -> None:
