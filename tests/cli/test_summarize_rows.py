@@ -161,18 +161,15 @@ def test_killed_run_goes_on(rows, run):
     command = ("summarize", "rows.jsonl", *ROW_FLAGS, "--rows_per_shard", "2", "--device", "cpu")
     run(*command)
     expected = {path.name: path.read_bytes() for path in Path("out").glob("*.parquet")}
-    # as after a run whose processes finished in another order, and that was killed as it wrote
+    # as after a run whose processes finished in another order, and that was killed
     for number in (0, 2, 5):
         (Path("out") / f"shard-{number:08d}.parquet").unlink()
-    part = Path("out") / ".shard-00000002.parquet.1-ab.part"
-    part.write_bytes(b"half")
     before = {path: path.stat().st_mtime_ns for path in Path("out").glob("*.parquet")}
     _, errors = run(*command)
     assert "hf-summ: resuming: 3 of 6 shards exist\n" in errors
     assert "5 rows summarized: 6 shards in out" in errors
     assert {path.name: path.read_bytes() for path in Path("out").glob("*.parquet")} == expected
     assert {path: path.stat().st_mtime_ns for path in before} == before
-    assert not part.exists()
     assert "nothing is left to do: 6 shards in out" in run(*command)[1]
 
 

@@ -18,7 +18,7 @@ from transformers import pipeline
 
 from hf_summ.checkpoints.folders import settings_problem
 from hf_summ.cli import main
-from hf_summ.common.files import created, moved_into_place
+from hf_summ.common.files import write_atomically
 from hf_summ.common.processes import omp_threads, threads_for
 from hf_summ.data.corpora import Corpus
 from hf_summ.data.loading import load
@@ -47,26 +47,18 @@ def full_disk():
     signal.signal(signal.SIGXFSZ, handler)
 
 
-def test_a_full_disk_is_named_with_the_output(tmp_path, full_disk, capsys):
+def test_a_full_disk_ends_the_command_in_one_line_and_leaves_nothing(tmp_path, full_disk, capsys):
     rows = write_rows(tmp_path / "rows.jsonl")
     assert main(["vocabulary", rows, "--output", str(tmp_path / "made"), "--tags", "none"]) == 2
     *_, last = capsys.readouterr().err.splitlines()
-    assert str(tmp_path) in last
-    assert "file too large: name another path" in last
+    assert "file too large" in last.lower()
     assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
 
 
-# what writes the weights is in Rust, and its errors are no OSErrors
-def test_errors_of_libraries_name_the_path(tmp_path, tiny_tokenizer, full_disk):
-    with pytest.raises(OSError, match="File too large") as caught, moved_into_place(tmp_path / "model") as draft:
-        foreign("bart", tiny_tokenizer).save_pretrained(draft)
-    assert caught.value.filename.startswith(str(tmp_path))
-
-
-def test_a_full_device_is_named(tmp_path, capsys):
-    (tmp_path / "a.txt").write_text(SENTENCES[0])
-    assert main(["extract", str(tmp_path / "a.txt"), "--output", "/dev/full"]) == 2
-    assert "/dev/full: no space left on device: name another path" in capsys.readouterr().err
+def test_a_full_disk_is_named_with_the_output(tmp_path, full_disk):
+    with pytest.raises(OSError, match=rf"File too large: '{tmp_path}/report.md'"):
+        write_atomically(tmp_path / "report.md", "x" * 10_000)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("command", ["vocabulary", "key-phrases"])
@@ -131,21 +123,6 @@ def test_threads_load_at_the_same_time(tmp_path, tiny_tokenizer):
             assert list(threads.map(load_one, range(4))) == [True] * 4
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, OSError])
-def test_a_key_without_sheets_is_removed(tmp_path, error):
-    key = tmp_path / "key.json"
-    with pytest.raises(error), created(key, "text"):
-        raise error
-    assert not key.exists()
-    with created(key, "text"):
-        assert key.read_text() == "text"
-    # that of another command stays
-    key.write_text("other")
-    with pytest.raises(FileExistsError), created(key, "text"):
-        pass
-    assert key.read_text() == "other"
-
-
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json"])
 def test_files_of_a_model_are_regular(tmp_path, name):
     os.mkfifo(tmp_path / name)
@@ -177,29 +154,6 @@ def test_settings_that_are_empty_lists_are_settings(tiny_tokenizer):
     pipe = pipeline("summarization", model=foreign("bart", tiny_tokenizer), tokenizer=copy.deepcopy(tiny_tokenizer))
     settings = {"num_beams": 1, "max_new_tokens": 3}
     assert pipe(SENTENCES[0], suppress_tokens=[], **settings) == pipe(SENTENCES[0], **settings)
-
-
-def test_what_a_killed_command_leaves_is_removed_by_the_next(tmp_path):
-    program = """
-import os, signal, sys
-from hf_summ.common.files import moved_into_place
-with moved_into_place(sys.argv[1]) as draft:
-    draft.mkdir()
-    (draft / "page.html").write_text("half")
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
-    folder = tmp_path / "sheets [1]"
-    assert subprocess.run([sys.executable, "-c", program, str(folder)], check=False).returncode == -signal.SIGKILL
-    (left,) = tmp_path.iterdir()
-    with moved_into_place(folder) as draft:
-        draft.mkdir()
-        # that of a running process stays
-        with moved_into_place(folder) as other:
-            other.mkdir()
-        assert draft.is_dir()
-        folder.rmdir()
-    assert not left.exists()
-    assert [path.name for path in tmp_path.iterdir()] == ["sheets [1]"]
 
 
 # transformers saves no code of __main__, but names its file

@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 from hf_summ.checkpoints.decoding import decoding_flags, extraction_flags
 from hf_summ.common import flags
-from hf_summ.common.files import real_path
 from hf_summ.common.flags import flag, flags_in, names, values_of
 from hf_summ.common.messages import delay_bars, one_line, print_note
 from hf_summ.common.processes import threads_for
@@ -242,9 +241,9 @@ def check_output_file(arguments: argparse.Namespace, *endings: str, flag: str = 
     values = chain.from_iterable(
         value if isinstance(value, list) else [value] for other, value in vars(arguments).items() if other != flag
     )
-    inputs = {real_path(value) for value in values if isinstance(value, str)}
+    inputs = {os.path.realpath(value) for value in values if isinstance(value, str)}
     for file in (output, output.with_suffix(beside)) if beside else (output,):
-        if real_path(file) in inputs:
+        if os.path.realpath(file) in inputs:
             own = "" if file == output else f" {file}"
             raise ValueError(f"--{flag} {output}: would replace the input{own}; give it another name")
 

@@ -256,7 +256,7 @@ def _summarize(shard: Shard, folder: Path) -> Path:
     """Summarize a shard, and write it to a file of the folder: half a long message would block its reader for ever."""
     try:
         summarized = _begin()(shard, lambda rows: None)
-        # the next run removes what a run that is killed leaves
+        # the next run overwrites what a run that is killed leaves
         file = folder / f".shard-{shard.number}.part"
         file.write_bytes(pickle.dumps(summarized))
         return file

@@ -195,9 +195,6 @@ def _locked(folder: Path) -> AcquireReturnProxy:
 
 
 def _summarize(plan: Plan, engine: Engine, announce: Callable[[str], None]) -> Outcome:
-    # left by a run that was killed while writing
-    for temporary in plan.folder.glob(".shard-*.part"):
-        temporary.unlink()
     done = plan.done()
     outcome = Outcome(shards=len(done))
     if outcome.shards == plan.number:
