@@ -12,7 +12,6 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from transformers import AutoModelForSeq2SeqLM, AutoProcessor, AutoTokenizer, GenerationConfig, pipeline
 from transformers.utils.logging import get_logger
 
-from hf_summ.checkpoints.folders import model_problem
 from hf_summ.checkpoints.loading import ModelArguments, load_config, load_processor
 from hf_summ.cli import main
 from tests.conftest import SENTENCES, save
@@ -193,16 +192,6 @@ def test_averaged_models_have_the_positions_of_their_berts():
     settings = {"lm_rejected_factor": 0.01, "output_scores": True, "return_dict_in_generate": True}
     scores = [torch.stack(generate(one, inputs, **settings).scores) for one in (own, model)]
     torch.testing.assert_close(*scores)
-
-
-# huggingface/transformers#27923: files of a clone without Git LFS
-@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "config.json", "pytorch_model.bin"])
-def test_pointers_in_place_of_files_are_named(tiny_tokenizer, tmp_path, name):
-    save(tmp_path, foreign("bart", tiny_tokenizer), tiny_tokenizer)
-    if name.endswith(".bin"):
-        (tmp_path / "model.safetensors").unlink()
-    (tmp_path / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
-    assert str(model_problem(tmp_path)).startswith(f"{name} is a pointer of Git LFS in place of the file")
 
 
 # huggingface/transformers#40781: a trainer that has the tokenizer alone saves no processor, nor its settings

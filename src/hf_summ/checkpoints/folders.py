@@ -13,7 +13,6 @@ from transformers.utils import ADAPTER_CONFIG_NAME
 
 from hf_summ.checkpoints import adapters
 from hf_summ.checkpoints.adapters import is_adapted, trained_weights
-from hf_summ.common.files import LFS_POINTER, is_lfs_pointer
 from hf_summ.common.records import parse_json
 from hf_summ.models.modeling_base import RUNTIME_FILE
 
@@ -76,11 +75,12 @@ def model_problem(folder: str | os.PathLike) -> str | None:
     # the output of `hf-summ export` has no weights
     if problem is not None or (folder / RUNTIME_FILE).exists():
         return problem
+    has_safetensors = any((folder / name).exists() for name in (*WEIGHTS, INDEX))
+    has_pickles = any(folder.glob("*_model*.bin"))
     # other checkpoints may have their weights in another format
-    others = [*folder.glob("*_model*.bin")]
-    if not others or any((folder / name).exists() for name in (*WEIGHTS, INDEX)):
-        return weights_problem(folder)
-    return next((f"{file.name} is {LFS_POINTER}" for file in others if is_lfs_pointer(file)), None)
+    if has_pickles and not has_safetensors:
+        return None
+    return weights_problem(folder)
 
 
 def settings_problem(folder: str | os.PathLike) -> str | None:
@@ -95,13 +95,8 @@ def settings_problem(folder: str | os.PathLike) -> str | None:
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:
-            return _unreadable(file, error)
+            return f"{file.name} cannot be read ({error})"
     return None
-
-
-def _unreadable(file: Path, error: Exception) -> str:
-    is_pointer = not isinstance(error, OSError) and is_lfs_pointer(file)
-    return f"{file.name} is {LFS_POINTER}" if is_pointer else f"{file.name} cannot be read ({error})"
 
 
 def weights_problem(folder: str | os.PathLike) -> str | None:
@@ -124,7 +119,7 @@ def weights_problem(folder: str | os.PathLike) -> str | None:
                     if is_weight and not tensor.is_floating_point() and not is_quantized:
                         return f"{file.name} has {tensor.dtype} in {name}, which cannot be weights"
         except (SafetensorError, OSError) as error:
-            return _unreadable(file, error)
+            return f"{file.name} cannot be read ({error})"
     return None
 
 

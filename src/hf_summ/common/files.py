@@ -16,21 +16,12 @@ def bundled_folder(name: str) -> Path:
     return installed if installed.is_dir() else package.parents[1] / name
 
 
-LFS_POINTER = "a pointer of Git LFS in place of the file: run `git lfs pull` in its folder"
-
-
 def shared_name(model: str) -> str:
     """A model's name for other people: a folder's own, as its path is private, or that of the model of graphs."""
     if not model or not Path(model).exists():
         return model
     folder = Path(model).resolve()
     return folder.parent.name if folder.name == "onnx" else folder.name
-
-
-def is_lfs_pointer(file: Path) -> bool:
-    """Whether a file is one of those that a clone without Git LFS has in place of large ones."""
-    with file.open("rb") as content:
-        return content.read(23) == b"version https://git-lfs"
 
 
 def write_atomically(path: str | os.PathLike, text: str) -> None:

@@ -19,7 +19,6 @@ from itertools import chain, dropwhile, zip_longest
 from pathlib import Path
 from typing import IO, Any
 
-from hf_summ.common.files import LFS_POINTER, is_lfs_pointer
 from hf_summ.common.messages import progress_bar
 from hf_summ.common.records import parse_json
 from hf_summ.data.columns import DOCUMENT_COLUMNS, PREDICTION_COLUMNS, SUMMARY_COLUMNS
@@ -133,8 +132,6 @@ def existing(path: Path) -> Path:
         problem = "does not exist: name a file"
     elif not path.stat().st_size:
         problem = "is empty: it must have at least one row"
-    elif is_lfs_pointer(path):
-        problem = f"is {LFS_POINTER}"
     else:
         return path
     raise ValueError(f"{path} {problem}")
