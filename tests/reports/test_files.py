@@ -43,24 +43,6 @@ def scored(run, *files: str) -> tuple[float, str]:
     return json.loads(output)["rouge"]["rouge1"]["predictions"]["fmeasure"], notes
 
 
-# xuzhougeng/wisp-science#403, PriyaSarkarIITB/Language_Processing#7
-@pytest.mark.parametrize(
-    ("name", "start", "format"),
-    [
-        ("a.pdf", b"%PDF-1.4\n", "a PDF document"),
-        ("a.docx", b"PK\3\4", "a ZIP archive, such as .docx"),
-        ("a.rtf", rb"{\rtf1 a}", "an RTF document"),
-        ("a.txt.gz", b"\x1f\x8b\x08", "compressed by gzip"),
-    ],
-)
-def test_documents_of_other_formats_are_no_texts(run, tmp_path, name, start, format):
-    (tmp_path / name).write_bytes(start)
-    for command in ("extract", "summarize"):
-        assert f"{name} is {format}" in run(command, name)[1]
-    (tmp_path / "a.jsonl").write_bytes(start)
-    assert f"a.jsonl is {format}" in run("extract", "a.jsonl")[1]
-
-
 # microsoft/vscode-docs#3118: what PowerShell redirects to a file is in UTF-16
 @pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.jsonl.gz"])
 def test_files_in_utf_16(run, tmp_path, name):
@@ -71,13 +53,11 @@ def test_files_in_utf_16(run, tmp_path, name):
     assert row == {"document": "Ein Schiff sank\u2028im Fluß.", "summary": "Fähre sank."}
     (tmp_path / "p.txt").write_bytes("Fähre sank.\r\n".encode("utf-16"))
     assert scored(run, "p.txt", name)[0] == 100
-    assert run("extract", "p.txt")[0] == "Fähre sank.\n"
 
 
 # huggingface/datasets#2662
 def test_a_url_is_no_missing_file(run):
-    for argv in (("extract", "https://a.org/b.txt"), ("data", "https://a.org/b.csv"), ("summarize", "s3://a/b.txt")):
-        assert "is a URL: download it, and name the file" in run(*argv)[1]
+    assert "is a URL: download it, and name the file" in run("data", "https://a.org/b.csv")[1]
 
 
 # huggingface/datasets#2578: the Pile and most corpora after it
@@ -153,7 +133,6 @@ def test_folders_have_a_text_in_each_file(run, tmp_path):
         2,
         True,
     )
-    assert "decoded/ is a folder: name its files, as in decoded/*.txt" in run("summarize", "decoded/")[1]
     # the order is that in which a folder is evaluated, unlike that of decoded/*.txt in a shell
     output, notes, _ = run("extract", "decoded/", "--sentences", "2", "--method", "tail")
     assert output.splitlines() == [f"{text} It is text {number}." for number, text in enumerate(TEXTS * 6)]
