@@ -294,7 +294,7 @@ def test_what_can_be_refused_before_reading_is(tmp_path):
         ({}, r"`dataset_name` and files \(`train_file`, ...\) are both unset"),
         ({"train_file": train, "dataset_name": "org/name"}, "exclude each other"),
         ({"train_file": train, "validation_file": "nowhere.jsonl"}, r"nowhere\.jsonl does not exist"),
-        ({"train_file": train, "data_format": "newsrom"}, r"did you mean newsroom\?"),
+        ({"train_file": train, "data_format": "newsrom"}, r"must be one of .*newsroom"),
         ({"train_file": train, "min_score": 3}, "`min_score` is 3, which needs `data_format` 'lcsts'"),
         ({"dataset_name": "org/name", "data_format": "duc"}, "'duc', which is for files, not for org/name"),
     ):

@@ -1,4 +1,4 @@
-"""Full disks, closed streams, other encodings, threads, interruptions, and files that are none."""
+"""Full disks, threads, and files that are none."""
 
 import copy
 import json
@@ -71,32 +71,6 @@ def test_a_folder_with_files_is_not_replaced(tmp_path, capsys, command, tiny_tok
     assert main([command, rows, "--output", str(folder), *more]) == 2
     assert f"--output {folder}: must be a new or empty folder" in capsys.readouterr().err
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
-
-
-@pytest.mark.thorough
-def test_standard_output_may_be_closed(tmp_path):
-    (tmp_path / "a.txt").write_text(SENTENCES[0])
-    for more, status in (("", 2), ("--output out.txt", 0)):
-        command = f"{' '.join(PROGRAM)} extract a.txt {more} >&-"
-        outcome = subprocess.run(command, shell=True, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-        assert outcome.returncode == status, outcome.stderr
-        assert len(outcome.stderr.splitlines()) == (status == 2)
-    assert (tmp_path / "out.txt").read_text().strip() == SENTENCES[0]
-    # otherwise messages would be among the summaries
-    command = f"{' '.join(PROGRAM)} extract a.txt b.txt 2>&- <&-"
-    outcome = subprocess.run(command, shell=True, cwd=tmp_path, stdout=subprocess.PIPE)
-    assert (outcome.returncode, outcome.stdout) == (2, b"")
-
-
-@pytest.mark.thorough
-def test_letters_that_the_output_lacks_are_counted(tmp_path):
-    (tmp_path / "a.txt").write_text("Łódź opened a bridge for 12 €.\n", encoding="utf-8")
-    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
-    outcome = subprocess.run(
-        [*PROGRAM, "extract", "a.txt"], cwd=tmp_path, env=environment, capture_output=True, check=True
-    )
-    assert outcome.stdout == "?ód? opened a bridge for 12 ?.\n".encode("latin-1")
-    assert b"3 letters that iso8859-1 lacks became ?: set PYTHONIOENCODING=utf-8" in outcome.stderr
 
 
 # archives and copies keep the time of the last change
@@ -199,16 +173,6 @@ def test_no_telemetry_is_sent(tmp_path):
     environment = {name: value for name, value in os.environ.items() if name not in unset} | {"HOME": str(home)}
     subprocess.run([*PROGRAM, "summarize", "a.txt"], cwd=tmp_path, env=environment, check=True)
     assert not list(home.rglob("*onnxruntime*"))
-
-
-# openshift/installer#1821, OPM/opm-simulators#5063: shells expand ~ only at the beginning of an argument
-def test_a_home_after_a_flag_is_that_of_the_user(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    (tmp_path / "home").mkdir()
-    (tmp_path / "a.txt").write_text(SENTENCES[0])
-    assert main(["extract", "a.txt", "--output=~/b.txt"]) == 0
-    assert {path.name for path in tmp_path.rglob("*")} == {"a.txt", "home", "b.txt"}
 
 
 # huggingface/transformers#13472, h2oai/h2o-llmstudio#974: the home of a container's user is / or unknown
