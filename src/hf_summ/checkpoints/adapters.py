@@ -14,7 +14,6 @@ from hf_summ.checkpoints.loading import ModelArguments, Processor, load_processo
 from hf_summ.common.files import write_atomically
 from hf_summ.common.lazy import import_extra
 from hf_summ.common.messages import one_line
-from hf_summ.common.records import parse_json
 from hf_summ.models.checks import input_names
 from hf_summ.models.modeling_base import LOADING, load_exported
 
@@ -54,7 +53,7 @@ class Adapter:
     def restore_settings(self, config: PreTrainedConfig) -> None:
         """Set the base's configuration to the values that were saved with the adapter, if any were."""
         if (file := _file(self.start, SETTINGS_FILE)) is not None:
-            saved = parse_json(Path(file).read_text(encoding="utf-8"))
+            saved = json.loads(Path(file).read_text(encoding="utf-8"))
             for name in _SETTINGS:
                 vars(config).pop(name, None)
             vars(config).update({name: saved[name] for name in _SETTINGS if name in saved})
@@ -103,7 +102,7 @@ def find_adapter(arguments: ModelArguments) -> Adapter | None:
     if file is None:
         return None
     try:
-        settings = parse_json(Path(file).read_text(encoding="utf-8"))
+        settings = json.loads(Path(file).read_text(encoding="utf-8"))
         base = settings["base_model_name_or_path"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{name}: its adapter_config.json cannot be read ({error})") from None

@@ -13,7 +13,6 @@ from transformers.utils import ADAPTER_CONFIG_NAME
 
 from hf_summ.checkpoints import adapters
 from hf_summ.checkpoints.adapters import is_adapted, trained_weights
-from hf_summ.common.records import parse_json
 from hf_summ.models.modeling_base import RUNTIME_FILE
 
 STATE = "trainer_state.json"
@@ -91,7 +90,7 @@ def settings_problem(folder: str | os.PathLike) -> str | None:
             # reading a pipe or a device might never end
             return f"{name} is not a regular file"
         try:
-            parse_json(file.read_text(encoding="utf-8"))
+            json.loads(file.read_text(encoding="utf-8"))
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:

@@ -171,7 +171,7 @@ def kind_of_file(path: Path) -> str:
     if extension in _UNTOLD and os.path.isfile(path):
         # a file of another format is reported where it is read
         with suppress(ValueError):
-            if isinstance(parse_json(next(read_lines(path), (1, ""))[1], strict=False), dict):
+            if isinstance(parse_json(next(read_lines(path), (1, ""))[1]), dict):
                 return ".jsonl"
     return _OTHER_NAMES.get(extension, extension)
 
@@ -337,7 +337,7 @@ def _json_rows(path: Path, show_progress: bool) -> UnreadRows:
 
 def _is_table(path: Path, line: str) -> bool:
     try:
-        value = parse_json(line, strict=False)
+        value = parse_json(line)
         return kind_of_file(path) == ".json" and _rows_of(value) != [value]
     except ValueError:
         return False
@@ -386,7 +386,7 @@ def _parse(text: str, path: Path, number: int) -> Any:
     """The value of JSON that begins at this line of a file."""
     try:
         # control characters inside strings violate strict JSON, but are unambiguous
-        return parse_json(text, strict=False)
+        return parse_json(text)
     except ValueError as error:
         problem = str(error)
         if isinstance(error, json.JSONDecodeError):
