@@ -1,4 +1,4 @@
-"""Forms of messages to users: a single line, an unknown choice, a suggestion, a progress bar; panics and warnings."""
+"""Messages to users: notes and errors of one line, unknown names, progress bars, and warnings."""
 
 import difflib
 import logging
@@ -101,7 +101,7 @@ def panics_as_errors() -> Generator[None]:
 
 @contextmanager
 def no_warnings(summarizer: Any) -> Generator[None]:
-    """Silence the pipeline's warnings about truncated or unusual documents, which its caller reports."""
+    """Within, silence the pipeline's warnings about documents, which its caller reports."""
     # the logger of all modules beside the one that reads documents
     logger = logging.getLogger(type(summarizer).read.__module__.rpartition(".")[0])
     level = logger.level
