@@ -51,6 +51,7 @@ def parse_yaml(text: str) -> Any:
 def _loader() -> type:
     """PyYAML's loader of plain values, with an error for equal keys."""
     import yaml
+    from yaml.constructor import ConstructorError
 
     class Loader(yaml.SafeLoader):
         def construct_mapping(self, node, deep=False):
@@ -61,7 +62,7 @@ def _loader() -> type:
                     continue
                 if key.value in keys:
                     problem = f"the key '{key.value}' occurs twice"
-                    raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+                    raise ConstructorError(None, None, problem, key.start_mark)
                 keys.add(key.value)
             return super().construct_mapping(node, deep)
 
