@@ -155,10 +155,3 @@ def test_training_is_a_staircase():
 def test_no_module_hides_a_lazy_name(name):
     package = importlib.import_module(name)
     assert not {module.name for module in pkgutil.iter_modules(package.__path__)} & set(package.__all__)
-
-
-def test_pyinstaller_finds_the_hook():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    module, _, name = project["entry-points"]["pyinstaller40"]["hook-dirs"].partition(":")
-    [folder] = getattr(importlib.import_module(module), name)()
-    assert [file.name for file in Path(folder).glob("hook-*.py")] == ["hook-hf_summ.py"]

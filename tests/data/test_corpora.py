@@ -209,9 +209,6 @@ def test_byte_order_mark_line_ends_and_blank_lines(load, tmp_path, ending):
 
 
 def test_characters_that_json_has_in_escapes_alone(load, tmp_path):
-    # raw control characters in json strings are taken
-    file = write(tmp_path / "rows.jsonl", '{"document": "a\tb\x00c", "summary": "s"}\n')
-    assert load(train_file=file)["train"]["document"][0] == "a\tb\x00c"
     # lone surrogates become replacement characters
     row = r'{"document": "half \ud83d, whole \ud83d\ude42", "summary": "s", "tags": ["\udc00"], "id": {"\ud800": 1}}'
     mixed = r'{"document": "d", "summary": "s", "tags": [], "id": 1}'
@@ -294,7 +291,7 @@ def test_what_can_be_refused_before_reading_is(tmp_path):
         ({}, r"`dataset_name` and files \(`train_file`, ...\) are both unset"),
         ({"train_file": train, "dataset_name": "org/name"}, "exclude each other"),
         ({"train_file": train, "validation_file": "nowhere.jsonl"}, r"nowhere\.jsonl does not exist"),
-        ({"train_file": train, "data_format": "newsrom"}, r"did you mean newsroom\?"),
+        ({"train_file": train, "data_format": "newsrom"}, r"must be one of .*newsroom"),
         ({"train_file": train, "min_score": 3}, "`min_score` is 3, which needs `data_format` 'lcsts'"),
         ({"dataset_name": "org/name", "data_format": "duc"}, "'duc', which is for files, not for org/name"),
     ):

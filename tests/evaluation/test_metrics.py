@@ -118,7 +118,7 @@ def test_metrics_say_what_they_are(cache, name):
 def test_what_does_not_exist_is_an_error(cache):
     with pytest.raises(TypeError, match="unexpected keyword argument 'tokenise'"):
         metric("bleu", **cache).compute(**TEXTS, tokenise="13a")
-    with pytest.raises(ValueError, match=r"`name` is 'rogue', but must be one of rouge, .*; did you mean rouge"):
+    with pytest.raises(ValueError, match=r"`name` is 'rogue', but must be one of rouge, "):
         metric("rogue")
     with pytest.raises(ValueError, match=r"inputs are missing: \['sources'\]"):
         metric("novelty", **cache).compute(**TEXTS)

@@ -481,13 +481,6 @@ def test_empty_columns_of_sheets_have_no_names(tmp_path):
     assert (row["document"], row["summary"]) == ("A ferry sank.", "ferry sinks")
 
 
-# huggingface/transformers#27923: files of a clone without Git LFS
-@pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.parquet"])
-def test_pointers_in_place_of_files_are_named(tmp_path, name):
-    with pytest.raises(ValueError, match=rf"{name} is a pointer of Git LFS in place of the file: run `git lfs pull`"):
-        rows(tmp_path, name, "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
-
-
 # huggingface/tokenizers#86, #497: a few damaged texts took the time of the whole corpus many times
 def test_a_long_word_takes_linear_time():
     text = "ab" * 10**6

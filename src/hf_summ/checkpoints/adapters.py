@@ -20,7 +20,6 @@ from hf_summ.checkpoints.loading import ModelArguments, Processor, check_generat
 from hf_summ.common.files import write_atomically
 from hf_summ.common.lazy import import_extra
 from hf_summ.common.messages import one_line
-from hf_summ.common.records import parse_json
 from hf_summ.models.checks import input_names
 from hf_summ.models.modeling_base import LOADING, load_exported
 
@@ -60,7 +59,7 @@ class Adapter:
     def restore_settings(self, config: PreTrainedConfig) -> None:
         """Set the base's configuration to the values that were saved with the adapter, if any were."""
         if (file := _file(self.start, SETTINGS_FILE)) is not None:
-            saved = parse_json(Path(file).read_text(encoding="utf-8"))
+            saved = json.loads(Path(file).read_text(encoding="utf-8"))
             for name in _SETTINGS:
                 vars(config).pop(name, None)
             vars(config).update({name: saved[name] for name in _SETTINGS if name in saved})

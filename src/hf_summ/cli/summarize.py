@@ -29,7 +29,7 @@ from hf_summ.cli.summarizers import (
     write_summaries,
 )
 from hf_summ.common.flags import add_flags, flag, values_of
-from hf_summ.common.messages import no_warnings, one_line, panics_as_errors, print_note
+from hf_summ.common.messages import no_warnings, one_line, print_note
 from hf_summ.common.records import shown
 from hf_summ.models.checks import Range
 from hf_summ.models.text_documents import readable
@@ -105,7 +105,7 @@ def run(arguments: argparse.Namespace) -> None:
     summaries: list[dict[str, Any]] = [{"summary_text": ""}] * len(names)
     if phrases is not None:
         settings["phrases"] = [phrases] * len(texts)
-    with no_warnings(summarizer), panics_as_errors():
+    with no_warnings(summarizer):
         results = summarizer(
             texts, batch_size=min(arguments.batch_size, max(len(texts), 1)), show_progress=len(texts) > 1, **settings
         )

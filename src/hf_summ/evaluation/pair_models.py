@@ -29,7 +29,6 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from hf_summ.common.files import check_hub_reachable
 from hf_summ.common.messages import one_line, progress_bar
 from hf_summ.data.sentences import split_sentences
 from hf_summ.evaluation.bleu import reference_rows
@@ -67,7 +66,6 @@ def load_checkpoint(
         auto_class_of: maps the configuration to transformers' Auto class for the head, or raises `Unfit`.
     """
     try:
-        check_hub_reachable(name, cache_dir=hub_settings.get("cache_dir"))
         config = AutoConfig.from_pretrained(name, trust_remote_code=False, **hub_settings)
         auto_class = auto_class_of(config)
         tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False, **hub_settings)

@@ -12,7 +12,7 @@ from typing import Any
 
 from filelock import AcquireReturnProxy, FileLock, Timeout
 
-from hf_summ.common.files import check_hub_reachable, content_hash, shared_name
+from hf_summ.common.files import content_hash, shared_name
 from hf_summ.common.messages import check_choice, progress_bar
 from hf_summ.common.records import changed, read_record, shown, write_record
 from hf_summ.data.streams import FileRows, streamed_files
@@ -120,7 +120,6 @@ def summarize_rows(
     engine: Engine = partial(in_this_process, work, plan)
     if num_processes > 1:
         engine = partial(in_processes, work, plan, number=num_processes)
-    check_hub_reachable(name)
     return run_plan(plan, {**model_identity(name, None), **settings}, engine)
 
 
@@ -190,9 +189,6 @@ def _locked(folder: Path) -> AcquireReturnProxy:
 
 
 def _summarize(plan: Plan, engine: Engine, announce: Callable[[str], None]) -> Outcome:
-    # left by a run that was killed while writing
-    for temporary in plan.folder.glob(".shard-*.part"):
-        temporary.unlink()
     done = plan.done()
     outcome = Outcome(shards=len(done))
     if outcome.shards == plan.number:

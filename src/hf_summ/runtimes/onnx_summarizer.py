@@ -1,5 +1,6 @@
 """Summaries by exported graphs, with neither PyTorch nor transformers."""
 
+import json
 import math
 import sys
 import time
@@ -13,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from hf_summ.common.processes import omp_threads, threads_for
-from hf_summ.common.records import parse_json
 from hf_summ.models.checks import (
     SETTINGS,
     check_generation_settings,
@@ -295,7 +295,7 @@ class OnnxSummarizer(DocumentSummarizer):
 
 
 def _read_json(file: Path) -> Any:
-    return parse_json(file.read_text(encoding="utf-8"))
+    return json.loads(file.read_text(encoding="utf-8"))
 
 
 def _processor(folder: Path, tokenizer: FolderTokenizer) -> Any:

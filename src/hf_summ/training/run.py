@@ -17,7 +17,6 @@ from transformers import TrainerState, set_seed
 from transformers.trainer import TRAINER_STATE_NAME
 
 from hf_summ.checkpoints.adapters import is_adapted
-from hf_summ.common.messages import delay_bars
 from hf_summ.common.processes import threads_for
 from hf_summ.common.records import shown
 from hf_summ.data.columns import reference_texts, source_column
@@ -241,7 +240,6 @@ def _set_up_logging(training: SummarizationTrainingArguments) -> None:
     logging.getLogger("hf_summ").setLevel(logging.INFO if training.should_log else logging.ERROR)
     datasets.utils.logging.set_verbosity(level)
     transformers.utils.logging.set_verbosity(level)
-    delay_bars()
 
 
 def _set_threads(training: SummarizationTrainingArguments) -> None:
