@@ -88,18 +88,6 @@ def progress_bar(steps: Iterable | None, title: str, total: int | None = None, *
 
 
 @contextmanager
-def panics_as_errors() -> Generator[None]:
-    """Within, a panic of a library in Rust, such as tokenizers, is a ValueError: PyO3's own is no Exception."""
-    try:
-        yield
-    except BaseException as error:
-        # each library has a class of its own
-        if type(error).__name__ != "PanicException":
-            raise
-        raise ValueError(f"a library in Rust, probably the tokenizer, panicked: {one_line(error):.255}") from error
-
-
-@contextmanager
 def no_warnings(summarizer: Any) -> Generator[None]:
     """Within, silence the pipeline's warnings about documents, which its caller reports."""
     # the logger of all modules beside the one that reads documents
