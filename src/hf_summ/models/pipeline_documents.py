@@ -74,7 +74,7 @@ class Examples(Sequence):
 class DocumentSummarizer:
     """The part of a summarizer that needs no model.
 
-    A subclass has `_run`, `search_settings` and `before_steps`, and the attributes:
+    A subclass has `_run` and `search_settings`, and the attributes:
 
     Attributes:
         model: has the `config`, and the settings that the architecture adds as `generation_keys`.
@@ -110,10 +110,6 @@ class DocumentSummarizer:
 
     def search_settings(self, **settings: Any) -> dict[str, Any]:
         """All settings of a call's search for summaries: the call's, and those that replace unset ones."""
-        raise NotImplementedError
-
-    def before_steps(self, proceed: Callable[[], object]) -> dict[str, Any]:
-        """The settings of a call that calls `proceed` before each step; what it raises ends the search."""
         raise NotImplementedError
 
     def __call__(

@@ -4,7 +4,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -166,12 +166,7 @@ class OnnxSummarizer(DocumentSummarizer):
             raise ValueError(f"`num_return_sequences` is {returned}, but must be at most `num_beams` ({beams})")
         return {name: value for name, value in (merged | in_types(merged)).items() if value is not None}
 
-    def before_steps(self, proceed: Callable[[], object]) -> dict[str, Any]:
-        return {"on_step": proceed}
-
-    def _run(
-        self, examples: Any, batch_size: int | None = None, on_step: Callable[[], Any] = lambda: None, **settings: Any
-    ) -> Any:
+    def _run(self, examples: Any, batch_size: int | None = None, **settings: Any) -> Any:
         preprocess, generate, postprocess = self._split_settings(**settings)
         preprocess, postprocess = {**self._preprocess, **preprocess}, {**self._postprocess, **postprocess}
         config = self.search_settings(**generate)
@@ -179,7 +174,7 @@ class OnnxSummarizer(DocumentSummarizer):
         def results(examples: Iterable) -> Iterator[tuple[list[dict], dict]]:
             read = (self.read(example, **preprocess) for example in examples)
             for batch in in_chunks(read, batch_size or self.batch_size or 1):
-                written = self._generate([inputs for inputs, _, note in batch if not note["blank"]], config, on_step)
+                written = self._generate([inputs for inputs, _, note in batch if not note["blank"]], config)
                 blank = np.zeros((config.get("num_return_sequences", 1), 0), np.int64)
                 for _, pointed, note in batch:
                     note["ends"] = ends_of(config)
@@ -188,9 +183,7 @@ class OnnxSummarizer(DocumentSummarizer):
 
         return next(results([examples])) if isinstance(examples, Example) else results(generated(examples))
 
-    def _generate(
-        self, rows: Sequence[Mapping[str, list]], settings: Mapping[str, Any], on_step: Callable[[], object]
-    ) -> Iterator[np.ndarray]:
+    def _generate(self, rows: Sequence[Mapping[str, list]], settings: Mapping[str, Any]) -> Iterator[np.ndarray]:
         """The sequences (n, L) of each example.
 
         Args:
@@ -216,7 +209,6 @@ class OnnxSummarizer(DocumentSummarizer):
         deadline = math.inf if config.max_time is None else time.monotonic() + config.max_time
 
         def proceed() -> None:
-            on_step()
             if time.monotonic() > deadline:
                 texts.end()
 
