@@ -16,13 +16,13 @@ from tests.doors import strategies as our
 from tests.doors.outcomes import Ignored, check_scores, command, door, strict_json, tried, unchanged
 
 _ROUGE = our.choices(
-    """rouge_types=[]|["rouge1","rougeL"]|["rouge3"]|["rougeLsum"]|["rougeSU4"]|["rougeSU*"]|["rouge-1"]|[""]
-    sentences=split|lines|words several=null|best|mean|pooled|most units=words|characters|lcsts|spaced
-    byte_limit=null|1|75|0|-1|1e30 word_limit=null|1|100|0|-1 splitter=sentencex|spacy|x use_stemmer=true"""
+    """rouge_types=[]|["rouge1","rougeL"]|["rougeLsum"]|["rougeSU4"]|["rougeSU*"]|["rouge-1"]|[""]
+    sentences=split|lines|words several=null|best|pooled|most units=words|lcsts|spaced
+    byte_limit=null|1|75|0|-1|1e30 splitter=sentencex|spacy|x use_stemmer=true"""
 )
 _EVALUATE = our.choices(
     """resamples=10|100|0|-1|x seed=0|-1|99 rouge_mode=rouge155|rouge_score rouge_types=["rouge1"]|["rouge"]|[""]
-    separator=none|<q> several=mean|best|pooled word_limit=1|0|50 units=characters|words|spaced average=micro|mean
+    separator=none|<q> several=mean|best|pooled byte_limit=1|0|50 units=lcsts|words|spaced average=micro|mean
     count_punctuation format=latex|json|html metrics=chrf|bleu|entailment=none|bertscore=none|support=x nothing=3"""
 ) | {"language": our.languages}
 # measures of novelty that are not shares
@@ -114,7 +114,7 @@ def test_evaluate(data, folder, names, numbers, flags):
 
 # flags of commands that change what is written wherever they are accepted
 _CHANGING = {
-    "evaluate": """rouge_types=rouge2 no_stemmer byte_limit=20|0 units=characters|spaced word_limit=3|0 several=mean
+    "evaluate": """rouge_types=rouge2 no_stemmer byte_limit=20|0 units=lcsts|spaced several=best
         average=micro count=tokens count_punctuation resamples=50|1|0 seed=5|-1 sentences=lines rouge_mode=rouge_score
         format=json|latex""",
     "extract": "method=last|random sentences=1|2|0 language=x splitter=none",

@@ -278,7 +278,7 @@ def test_blank_references_beside_others_are_none(run, texts):
         ],
     }
     options = "--metrics bleu --rouge_types rouge1 --format json"
-    for several in ("pooled", "mean"):
+    for several in ("pooled", "best"):
         output, notes, _ = run(f"evaluate --predictions {texts} --several {several} {options}", **files)
         report = json.loads(output)
         assert report["rouge"]["rouge1"]["predictions"]["precision"] == (50 + 100) / 2

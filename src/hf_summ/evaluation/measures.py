@@ -24,7 +24,7 @@ from hf_summ.evaluation.words import is_english
 from hf_summ.models.checks import Range
 
 RougeMode = Literal["rouge155", "rouge_score"]
-Several = Literal["best", "mean", "pooled"]
+Several = Literal["best", "pooled"]
 
 
 @dataclass(frozen=True)
@@ -50,17 +50,12 @@ class Settings:
         "rouge155",
     )
     rouge_types: tuple[str, ...] | None = flag(
-        "reporting",
-        "Types such as rouge1 rouge2 rougeL; also rouge4, rougeW",
-        unset="the mode's",
-        nargs="+",
-        metavar="TYPE",
+        "reporting", "Types such as rouge1 rouge2 rougeL", unset="the mode's", nargs="+", metavar="TYPE"
     )
-    units: Literal["words", "characters", "lcsts", "spaced"] = flag(
+    units: Literal["words", "lcsts"] = flag(
         "reporting",
-        "Units of ROUGE in languages other than English: words, or characters for Chinese and Japanese (words); "
-        "characters (characters); those of DRGD's program, without most punctuation and digits (lcsts); or tokens "
-        "between spaces (spaced)",
+        "Units of ROUGE in languages other than English: words, or characters for Chinese and Japanese (words), or the "
+        "characters of DRGD's program, without most punctuation and digits (lcsts)",
         "words",
     )
     rouge_tokenizer: str | None = flag(
@@ -72,13 +67,9 @@ class Settings:
     byte_limit: int | None = flag(
         "reporting", "Truncate summaries to N bytes (rouge155)", unset="no limit", metavar="N"
     )
-    word_limit: int | None = flag(
-        "reporting", "Truncate summaries to N words (rouge155)", unset="no limit", metavar="N"
-    )
     several: Several | None = flag(
         "reporting",
-        "How to combine several references: the best score, the mean score, or matches summed over all references "
-        "before dividing",
+        "How to combine several references: the best score, or matches summed over all references before dividing",
         unset="best with rouge_score, pooled with rouge155",
     )
     average: Literal["macro", "micro"] = flag(
@@ -179,7 +170,7 @@ def rouge_of_rows(
     predictions: Sequence[str], references: Sequence[str | Sequence[str]], settings: Settings
 ) -> dict[str, Any]:
     """ROUGE type -> precision, recall and F of each row, see `rouge_scores_in_mode`."""
-    names = ("use_stemmer", "language", "sentences", "splitter", "units", "several", "byte_limit", "word_limit")
+    names = ("use_stemmer", "language", "sentences", "splitter", "units", "several", "byte_limit")
     options = {name: getattr(settings, name) for name in names}
     if settings.rouge_types is not None:
         options["rouge_types"] = settings.rouge_types

@@ -25,11 +25,7 @@ from hf_summ.evaluation.significance import (
 from hf_summ.evaluation.words import first_of, split_words
 
 # how several references are combined, for readers
-OF_SEVERAL = {
-    "best": "each score is that of the best one",
-    "mean": "scores are means over them",
-    "pooled": "scores pool the matches with all",
-}
+OF_SEVERAL = {"best": "each score is that of the best one", "pooled": "scores pool the matches with all"}
 # the scores of novelty in the first table
 _COPYING = ("copy_density", "copy_rate")
 # names of texts that are not other systems
@@ -42,12 +38,7 @@ _LEVEL = 0.05
 _Table = tuple[list[str], list[list[str]], int]
 _COLUMNS = {"fmeasure": "F", "precision": "P", "recall": "R"}
 # units of ROUGE other than the language's words
-_UNITS = {
-    "words": "",
-    "characters": ", all characters",
-    "lcsts": ", characters kept by DRGD's program for LCSTS",
-    "spaced": ", words separated by spaces",
-}
+_UNITS = {"words": "", "lcsts": ", characters kept by DRGD's program for LCSTS"}
 
 
 class Evaluation:
@@ -167,8 +158,7 @@ class Evaluation:
     @property
     def _tested(self) -> str:
         # summaries of limited length are ranked by recall, as at DUC
-        settings = self.settings
-        return "fmeasure" if settings.byte_limit is settings.word_limit is None else "recall"
+        return "fmeasure" if self.settings.byte_limit is None else "recall"
 
     def _figures(self, name: str, metric: str) -> dict[str, Any]:
         columns = self.rouge[name][metric]._asdict()
@@ -390,11 +380,8 @@ def _settings_line(report: dict[str, Any]) -> str:
         if settings["sentences"] == "split"
         else "one sentence per line",
     ]
-    facts += [
-        f"truncated after {settings[name]} {unit}"
-        for name, unit in (("byte_limit", "bytes"), ("word_limit", "words"))
-        if settings[name] is not None
-    ]
+    if settings["byte_limit"] is not None:
+        facts.append(f"truncated after {settings['byte_limit']} bytes")
     facts.append(f"{settings['resamples']} resamples, seed {settings['seed']}")
     if len(report["texts"]["predictions"]) > 1:
         marks = " with punctuation marks" if settings["count_punctuation"] else ""
