@@ -10,13 +10,12 @@ import numpy as np
 from hypothesis import strategies as st
 
 from hf_summ import evaluation
-from hf_summ.evaluation.rouge import rouge_scores_in_mode
 from tests.conftest import SENTENCES
 from tests.doors import strategies as our
 from tests.doors.outcomes import Ignored, check_scores, command, door, strict_json, tried, unchanged
 
 _ROUGE = our.choices(
-    """rouge_types=[]|["rouge1","rougeL"]|["rougeLsum"]|["rougeSU4"]|["rougeSU*"]|["rouge-1"]|[""]
+    """rouge_types=["rouge1","rougeL"]|["rougeLsum"]|["rougeSU4"]|["rougeSU*"]|["rouge-1"]|[""]
     sentences=split|lines|words several=null|best|pooled|most units=words|lcsts|spaced
     byte_limit=null|1|75|0|-1|1e30 splitter=sentencex|spacy|x use_stemmer=true"""
 )
@@ -51,8 +50,8 @@ def _check_rows(scores, texts, most: float = 100) -> None:
 
 @door(pairs=_pairs(), mode=our.one_of("rouge_score", "rouge155"), code=our.languages, options=our.few(_ROUGE, 2))
 def test_rouge(pairs, mode, code, options):
-    settings = {"use_stemmer": False, "language": code, **options}
-    scores = tried(lambda: rouge_scores_in_mode(mode, *pairs, **settings))
+    settings = {"rouge_mode": mode, "use_stemmer": False, "language": code, **options}
+    scores = tried(lambda: evaluation.rouge(*pairs, evaluation.RougeSettings(**settings)))
     assert scores
     for column in (column for measure in scores.values() for column in measure):
         _check_rows(column, pairs[0])

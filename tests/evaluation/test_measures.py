@@ -6,21 +6,13 @@ import numpy as np
 import pytest
 
 from hf_summ.data import split_sentences
-from hf_summ.evaluation import novelty_scores, rouge155_scores, support_scores
-from hf_summ.evaluation.measures import (
-    FALLING,
-    MEASURES,
-    NAMED,
-    Settings,
-    check_metrics,
-    measure_of,
-    rouge_of_rows,
-    title_of,
-)
+from hf_summ.evaluation import novelty_scores, rouge, support_scores
+from hf_summ.evaluation.measures import FALLING, MEASURES, NAMED, Settings, check_metrics, measure_of, title_of
 from hf_summ.evaluation.report import Evaluation, as_text
 from hf_summ.evaluation.significance import Scored, bootstrap_interval, mean_over_rows, ratio, rounded
 from hf_summ.training.results.reports import Scorer
 from tests.conftest import SENTENCES, word_piece_tokenizer
+from tests.evaluation.scores import rouge_rows
 
 PREDICTIONS = ["The mayor opened a bridge.", "It cost 12 million.", "Rain fell."]
 REFERENCES = ["The mayor opened the bridge.", "The bridge cost 12 million.", "It rained."]
@@ -99,9 +91,9 @@ def test_rouge_of_a_tokenizers_subwords(tmp_path):
         return "\n".join(" ".join(tokenizer.tokenize(sentence)) for sentence in split_sentences(text))
 
     own = {"rouge_mode": "rouge155", "rouge_tokenizer": str(tmp_path)}
-    expected = rouge155_scores(*([cut(text) for text in side] for side in texts), sentences="lines", several="pooled")
+    expected = rouge_rows(*([cut(text) for text in side] for side in texts), sentences="lines", several="pooled")
     settings = Settings(**own)
-    assert [scores.fmeasure.tolist() for scores in rouge_of_rows(*texts, settings).values()] == [
+    assert [scores.fmeasure.tolist() for scores in rouge(*texts, settings).values()] == [
         scores.fmeasure.tolist() for scores in expected.values()
     ]
     scored = Scorer(["rouge"], "rouge155", "en", rouge_tokenizer=str(tmp_path)).scored(*texts)

@@ -14,12 +14,11 @@ from hf_summ.evaluation import (
     novelty_scores,
     paired_bootstrap,
     paired_randomization,
-    rouge155_scores,
-    rouge_scores,
     support,
     support_scores,
 )
 from hf_summ.evaluation.report import Evaluation, Settings, as_latex, as_text
+from tests.evaluation.scores import rouge_rows
 
 SPLITTER = f"sentences by sentencex {version('sentencex')}"
 PREDICTIONS = ["The mayor opened a bridge.", "It cost 12 million.", "Nothing in common", "Rain fell all day."]
@@ -39,11 +38,14 @@ def cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
-@pytest.mark.parametrize(("mode", "scores"), [("rouge155", rouge155_scores), ("rouge_score", rouge_scores)])
-def test_figures_are_those_of_the_functions(mode, scores):
+@pytest.mark.parametrize("mode", ["rouge155", "rouge_score"])
+def test_figures_are_those_of_the_functions(mode):
     settings = Settings(rouge_mode=mode, **NO_STEMS, resamples=50, seed=3)
     report = build_report(PREDICTIONS, REFERENCES, against={"o.txt": OTHERS}, settings=settings)
-    columns = {"predictions": scores(PREDICTIONS, REFERENCES, False), "o.txt": scores(OTHERS, REFERENCES, False)}
+    columns = {
+        "predictions": rouge_rows(PREDICTIONS, REFERENCES, rouge_mode=mode, **NO_STEMS),
+        "o.txt": rouge_rows(OTHERS, REFERENCES, rouge_mode=mode, **NO_STEMS),
+    }
     assert list(report["rouge"]) == list(columns["predictions"])
     for metric, systems in report["rouge"].items():
         for name, figures in systems.items():
@@ -213,7 +215,7 @@ def test_scores_of_each_row():
         *[("predictions", "line 1"), ("predictions", "line 3")],
         *[("o.txt", "line 1"), ("o.txt", "line 3")],
     ]
-    scores = rouge155_scores(OTHERS[:2], REFERENCES[:2], False)["rouge2"]
+    scores = rouge_rows(OTHERS[:2], REFERENCES[:2], **NO_STEMS)["rouge2"]
     assert [row["rouge2_recall"] for row in rows[2:]] == list(scores.recall)
     # two words have no trigram
     assert novelty_scores(OTHERS[:1], SOURCES[:1])["novel2"][0] == rows[2]["novel2"]

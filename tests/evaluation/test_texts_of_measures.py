@@ -11,14 +11,13 @@ from hf_summ.evaluation import (
     novelty,
     novelty_scores,
     phrase_recall,
-    rouge155_scores,
-    rouge_scores,
+    rouge,
     support,
     support_scores,
 )
 from hf_summ.evaluation.words import split_words, split_words_and_marks
 
-MEASURES = (rouge_scores, rouge155_scores, bleu, novelty_scores, support_scores, copy_positions, corpus_statistics)
+MEASURES = (rouge, bleu, novelty_scores, support_scores, copy_positions, corpus_statistics)
 
 
 @pytest.mark.parametrize("measure", MEASURES)

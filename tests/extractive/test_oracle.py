@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from hf_summ.evaluation import rouge_scores
 from hf_summ.extractive import extract, extract_sentences
 from hf_summ.extractive.extraction import MEASURES, greedy_oracle
+from tests.evaluation.scores import rouge_rows
 
 DOCUMENT = "Rain fell all day. The mayor opened a bridge. Nobody came. It cost 12 million."
 
 
 def rouge(sentences: list[str], reference: str, measure: str) -> float:
-    scores = rouge_scores([" ".join(sentences)], [reference], use_stemmer=False)
+    scores = rouge_rows([" ".join(sentences)], [reference], rouge_mode="rouge_score", use_stemmer=False)
     return sum(scores[f"rouge{n}"].fmeasure[0] for n in MEASURES[measure])
 
 

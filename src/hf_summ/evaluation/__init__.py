@@ -2,7 +2,7 @@
 
 from hf_summ.evaluation.bleu import bleu, bleu_statistics, chrf, chrf_statistics, corpus_bleu, corpus_chrf
 from hf_summ.evaluation.novelty import copied_fragments, copy_positions, corpus_statistics, novelty, novelty_scores
-from hf_summ.evaluation.rouge import rouge, rouge155_scores, rouge_scores
+from hf_summ.evaluation.rouge import RougeSettings, rouge
 from hf_summ.evaluation.significance import (
     bootstrap_interval,
     examples_to_decide,
@@ -15,6 +15,7 @@ from hf_summ.evaluation.significance import (
 from hf_summ.evaluation.support import phrase_recall, phrase_recall_scores, support, support_scores
 
 __all__ = [
+    "RougeSettings",
     "bleu",
     "bleu_statistics",
     "bootstrap_interval",
@@ -35,8 +36,6 @@ __all__ = [
     "phrase_recall",
     "phrase_recall_scores",
     "rouge",
-    "rouge155_scores",
-    "rouge_scores",
     "sign_test",
     "support",
     "support_scores",

@@ -67,7 +67,7 @@ def copied_fragments(
 
     Args:
         prediction, source: the summary and its document.
-        language: as for `rouge_scores`.
+        language: as for `RougeSettings`.
         count_punctuation: whether punctuation marks are words too.
     """
     return align(prediction, source, language, count_punctuation).fragments
@@ -176,7 +176,7 @@ def novelty_scores(
 
     Args:
         predictions, sources: one summary and one document per row.
-        language: as for `rouge_scores`.
+        language: as for `RougeSettings`.
         count: whether novel n-grams are counted once each ("types") or as often as they occur ("tokens").
         count_punctuation: whether punctuation marks are words too, as in counts of tokenized texts (Narayan et al.
             2018).
@@ -293,7 +293,7 @@ def corpus_statistics(
 
     Args:
         documents, summaries: one document and its summary per row.
-        language: as for `rouge_scores`.
+        language: as for `RougeSettings`.
         unit: what a word is: "words", or "spaced" for anything between white space.
 
     Raises:

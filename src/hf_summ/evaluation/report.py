@@ -11,7 +11,8 @@ import numpy as np
 from hf_summ import __version__
 from hf_summ.common.pages import latex_figure, latex_table, latex_text, markdown_table
 from hf_summ.data.sentences import splitter_version
-from hf_summ.evaluation.measures import MEASURES, Settings, rouge_of_rows, title_of
+from hf_summ.evaluation.measures import MEASURES, Settings, title_of
+from hf_summ.evaluation.rouge import rouge
 from hf_summ.evaluation.significance import (
     OfSums,
     Scored,
@@ -78,7 +79,7 @@ class Evaluation:
                 measure.compute(["a"], ["a"], self.settings)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
-            self.rouge = {name: rouge_of_rows(texts, references, self.settings) for name, texts in self.systems.items()}
+            self.rouge = {name: rouge(texts, references, self.settings) for name, texts in self.systems.items()}
         # all systems share the references, whose warnings would appear once per system
         self._warnings = dict.fromkeys(
             str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)
@@ -208,7 +209,7 @@ class Evaluation:
         return {score: _or_none(values[score]) for score in against_sources}
 
     def _rouge1(self, texts: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:
-        return rouge_of_rows(texts, references, replace(self.settings, rouge_types=("rouge1",)))["rouge1"].fmeasure
+        return rouge(texts, references, replace(self.settings, rouge_types=("rouge1",)))["rouge1"].fmeasure
 
     def _notes(self) -> Iterator[str]:
         number = len(self.references)

@@ -4,7 +4,7 @@ Words are numbers here. Each variant of ROUGE defines the words of a text, which
 references are combined into one score.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
@@ -45,8 +45,6 @@ class Batch(NamedTuple):
     lines: np.ndarray
 
 
-# how several references are combined
-SEVERAL = ("best", "pooled")
 # pairs of words counted at once
 _PAIRS = 1 << 21
 # batch size in characters; each pair counts as at least a headline
@@ -72,24 +70,25 @@ Counts = tuple[np.ndarray, np.ndarray, np.ndarray]
 Measure = Callable[[Batch], Counts]
 
 
-def score_rows(
+def count_matches(
     predictions: Sequence[str],
-    rows: list[list[str]],
+    rows: Sequence[Sequence[str]],
     reader: "Reader",
-    measures: dict[str, Measure],
-    title: str,
+    measures: Mapping[str, Measure],
     language: str,
-    several: str,
-) -> dict[str, Scores]:
-    """Compute every measure of every row, with a progress bar titled `title`.
+) -> dict[str, np.ndarray]:
+    """Measure -> the counts of each prediction with each of its references, (3, P), with a progress bar.
 
     Args:
-        several: one of `SEVERAL`.
+        rows: each prediction's references.
+        language: that of the texts, for the message of an error.
+
+    Raises:
+        ValueError: no reference has any words.
     """
-    sizes = np.array([len(row) for row in rows])
     batches = []
     any_words = False
-    with progress_bar(None, title, int(sizes.sum())) as bar:
+    with progress_bar(None, "ROUGE", sum(map(len, rows))) as bar:
         for texts in _batches(predictions, rows):
             batch = reader.read(texts)
             any_words = any_words or batch.sizes[1::2].any()
@@ -97,11 +96,10 @@ def score_rows(
             bar.update(len(texts) // 2)
     if not any_words:
         raise ValueError(no_words("nothing to score: no reference has any words", language))
-    counts = np.concatenate(batches, axis=2)
-    return {metric: _combined(of_metric, sizes, several) for metric, of_metric in zip(measures, counts, strict=True)}
+    return dict(zip(measures, np.concatenate(batches, axis=2), strict=True))
 
 
-def _batches(predictions: Sequence[str], rows: list[list[str]]) -> Iterator[list[str]]:
+def _batches(predictions: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[list[str]]:
     """Texts of pairs to score at once: a prediction, one of its references, the next prediction, …."""
     texts: list[str] = []
     room = _BATCH_SIZE
@@ -115,8 +113,14 @@ def _batches(predictions: Sequence[str], rows: list[list[str]]) -> Iterator[list
     yield texts
 
 
-def _combined(counts: np.ndarray, sizes: np.ndarray, several: str) -> Scores:
-    """Scores of rows with `sizes` references each, from the counts of all pairs, (3, P)."""
+def combined_scores(counts: np.ndarray, sizes: np.ndarray, several: str) -> Scores:
+    """Scores of rows from the counts of all their pairs.
+
+    Args:
+        counts: (3, P), of the pairs of the first row, then of the second, and so on.
+        sizes: the number of references of each row, (N,).
+        several: "pooled" sums the counts of a row; "best" takes those of the highest F.
+    """
     starts = np.cumsum(sizes) - sizes
     if several == "pooled":
         return _scores(*np.add.reduceat(counts, starts, axis=1))

@@ -43,7 +43,7 @@ def support_scores(predictions: Sequence[str], sources: Sequence[str], language:
     content words within a summary sentence whose stems share a source sentence, in any order and at any distance. Words
     and pairs count as often as they occur; a summary without pairs has the first share alone.
 
-    Words are those of `rouge_scores`, with numbers and names. In English, function words are not content, but number
+    Words are those of `rouge`, with numbers and names. In English, function words are not content, but number
     words are, and stems are those of ROUGE-1.5.5's stemmer without exceptions. In other languages every word counts,
     without stemming.
 

@@ -216,7 +216,7 @@ def extract_sentences(
         sentences: number of sentences, for all documents or for each; a shorter document keeps all.
         references: one text per document, for "oracle"; other methods ignore them.
         measure: maximized by "oracle": F of "rouge1", of "rouge2", or their sum "rouge12", without stemming.
-        language: as for `rouge_scores`.
+        language: as for `RougeSettings`.
         splitter, lines: as for `split_sentences`.
         words: number of words, in place of `sentences`: whole sentences are taken while they fit; the first is taken
             alone if it does not fit. Of several documents, "lead" and "tail" take a sentence of each in turn.

@@ -3,10 +3,11 @@
 import pytest
 
 from hf_summ.data import lead
-from hf_summ.evaluation import bleu, rouge
+from hf_summ.evaluation import bleu
 from hf_summ.training.results.reports import Scorer
 from hf_summ.training.run import main
 from tests.data.files import read_rows
+from tests.evaluation.scores import rouge_means
 from tests.training import tiny
 
 
@@ -23,7 +24,7 @@ def test_several_references_are_scored_as_asked(several):
     scorer = Scorer(["rouge", "bleu"], "rouge_score", "en", several)
     predictions, references = ["a b", "c"], [["a x", "b a"], ["c"]]
     scores = scorer(predictions, references)
-    expected = rouge(predictions, references, several=several)
+    expected = rouge_means(predictions, references, several=several, rouge_mode="rouge_score")
     assert {name: scores[name] for name in expected} == expected
     assert scores["bleu"] == bleu(predictions, references)["bleu"]
     assert scores["references"] == 1.5
@@ -45,9 +46,11 @@ def test_a_run_reads_and_keeps_several_references(settings, tmp_path, caplog):
     metrics = main([path])
     rows = read_rows(tmp_path / "out/predictions.jsonl")
     assert [row["references"] for row in rows] == references
-    expected = rouge([row["prediction"] for row in rows], references, several="pooled")
+    expected = rouge_means([row["prediction"] for row in rows], references, several="pooled", rouge_mode="rouge_score")
     assert {name: metrics[f"predict_{name}"] for name in expected} == pytest.approx(expected)
-    baseline = rouge([lead(row["document"], 1) for row in tiny.rows(7, 2)], references, several="pooled")
+    baseline = rouge_means(
+        [lead(row["document"], 1) for row in tiny.rows(7, 2)], references, several="pooled", rouge_mode="rouge_score"
+    )
     assert {name: metrics[f"predict_lead1_{name}"] for name in baseline} == pytest.approx(baseline)
     assert (metrics["eval_references"], metrics["predict_references"]) == (1.8, 1.86)
     assert "test: summaries are scored against all texts in the column 'references'" in caplog.text
