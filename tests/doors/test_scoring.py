@@ -21,7 +21,7 @@ _ROUGE = our.choices(
 )
 _EVALUATE = our.choices(
     """resamples=10|100|0|-1|x seed=0|-1|99 rouge_mode=rouge155|rouge_score rouge_types=["rouge1"]|["rouge"]|[""]
-    separator=none|<q> several=mean|best|pooled byte_limit=1|0|50 units=lcsts|words|spaced average=micro|mean
+    separator=none|<q> several=mean|best|pooled byte_limit=1|0|50 units=lcsts|words|spaced
     count_punctuation format=latex|json|html metrics=chrf|bleu|entailment=none|bertscore=none|support=x nothing=3"""
 ) | {"language": our.languages}
 # measures of novelty that are not shares
@@ -57,24 +57,17 @@ def test_rouge(pairs, mode, code, options):
         _check_rows(column, pairs[0])
 
 
-@door(
-    pairs=_pairs(),
-    code=our.languages,
-    count=our.one_of("types", "tokens", "all"),
-    average=our.one_of("macro", "micro"),
-    bins=st.sampled_from((1, 10, 0, 1000)),
-)
-def test_novelty(pairs, code, count, average, bins):
+@door(pairs=_pairs(), code=our.languages, marks=st.booleans())
+def test_novelty(pairs, code, marks):
     def measure():
-        rows = evaluation.novelty_scores(*pairs, code, count)
-        means = evaluation.novelty(*pairs, code, average, count)
+        rows = evaluation.novelty_scores(*pairs, code, marks)
+        means = evaluation.novelty(*pairs, code, marks)
         return {**rows, "support": evaluation.support_scores(*pairs, code)}, means
 
     rows, means = tried(measure)
     for name, row in rows.items():
         _check_rows(row, pairs[0], 1e9 if name in _UNBOUNDED else 100)
     check_scores((mean for mean in means.values() if not math.isnan(mean)), most=1e9)
-    check_scores(tried(lambda: evaluation.copy_positions(*pairs, code, bins)))
 
 
 @door(pairs=_pairs(), tokenize=our.one_of("13a", "char", "zh", "intl", "none", "words"), code=our.languages)
@@ -114,7 +107,7 @@ def test_evaluate(data, folder, names, numbers, flags):
 # flags of commands that change what is written wherever they are accepted
 _CHANGING = {
     "evaluate": """rouge_types=rouge2 no_stemmer byte_limit=20|0 units=lcsts|spaced several=best
-        average=micro count=tokens count_punctuation resamples=50|1|0 seed=5|-1 sentences=lines rouge_mode=rouge_score
+        count_punctuation resamples=50|1|0 seed=5|-1 sentences=lines rouge_mode=rouge_score
         format=json|latex""",
     "extract": "method=last|random sentences=1|2|0 language=x splitter=none",
 }

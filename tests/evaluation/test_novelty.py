@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hf_summ.data import split_sentences
-from hf_summ.evaluation import copied_fragments, copy_positions, novelty, novelty_scores
+from hf_summ.evaluation import copied_fragments, novelty, novelty_scores
 from hf_summ.evaluation.novelty import corpus_statistics
 
 SOURCE = "The mayor opened a bridge. It cost 12 million. The river is wide."
@@ -18,9 +18,7 @@ SUMMARIES = ["A new bridge! The mayor paid.", "Rain"]
 
 
 def test_words_are_what_the_settings_say():
-    # tokens count as often as they occur
-    scores = novelty_scores(["new new mayor"], [SOURCE], count="tokens")
-    assert scores["novel1"] == [pytest.approx(200 / 3)]
+    # an n-gram counts once, however often it occurs
     assert novelty_scores(["new new mayor"], [SOURCE])["novel1"] == [50]
     # kinds of words: the, mayor, paid, 12, million, comma and exclamation mark, of which three are new
     scores = novelty_scores([SUMMARY], [SOURCE], count_punctuation=True)
@@ -43,18 +41,10 @@ def test_copied_fragments_by_hand():
     assert [tuple(fragment) for fragment in fragments] == [(0, 2, (1, 2)), (3, 2, (0,))]
     # sentences without words are not counted
     assert copied_fragments("two", "One.\n---\nTwo.")[0].sentences == (1,)
-    assert copy_positions(["two"], ["One.\n---\nTwo.\n***"], bins=2) == [0, 100]
 
 
-def test_copy_positions_by_hand():
-    # a fragment with several occurrences counts at each
+def test_copy_position_is_the_mean_over_all_occurrences():
     assert novelty_scores(["river"], ["A river. A town. The river."])["copy_position"] == [pytest.approx(50)]
-    assert copy_positions(["river"], ["A river. A town. The river."], bins=3) == pytest.approx([50, 0, 50])
-    # of two sentences the first covers the parts 0, 1 and half of 2
-    assert copy_positions(["one"], ["One. Two."], bins=5) == pytest.approx([40, 40, 20, 0, 0])
-    assert copy_positions(["none of them"], ["One. Two."], bins=2) == [0, 0]
-    with pytest.raises(ValueError, match="`bins` is 0, but must be at least 1"):
-        copy_positions(["a"], ["a"], bins=0)
 
 
 def test_summaries_shorter_than_n_are_left_out_not_zero():
@@ -68,15 +58,6 @@ def test_summaries_shorter_than_n_are_left_out_not_zero():
     assert means["novel2"] == 100
     assert math.isnan(means["novel4"])
     assert means["length"] == round(4 / 3, 4)
-
-
-def test_macro_is_the_mean_of_rows_and_micro_that_of_the_corpus():
-    predictions, sources = ["new", "the mayor it", ""], [SOURCE, SOURCE, SOURCE]
-    assert novelty(predictions, sources)["novel1"] == 50
-    micro = novelty(predictions, sources, average="micro")
-    assert micro["novel1"] == 25
-    # the source of the empty summary is not compressed
-    assert micro["compression"] == round(2 * 13 / 4, 4)
 
 
 def naive(prediction: str, source: str) -> dict[str, float]:
@@ -149,14 +130,6 @@ def test_a_source_without_words_costs_its_row(source, language, message):
 def test_only_some_rows_without_words_are_named():
     with pytest.warns(UserWarning, match="rows 1, 2, 3, 4, 5 and 7 more, counted from 0"):
         novelty(["a"] * 13, ["a", *[""] * 12])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"), [({"average": "mean"}, "one of macro, micro"), ({"count": "all"}, "one of types, tokens")]
-)
-def test_unknown_variants_are_an_error(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        novelty(["a"], ["a"], **arguments)
 
 
 def test_corpus_statistics_by_hand():

@@ -1,7 +1,7 @@
 """Scores of summaries."""
 
 from hf_summ.evaluation.bleu import bleu, bleu_statistics, chrf, chrf_statistics, corpus_bleu, corpus_chrf
-from hf_summ.evaluation.novelty import copied_fragments, copy_positions, corpus_statistics, novelty, novelty_scores
+from hf_summ.evaluation.novelty import copied_fragments, corpus_statistics, novelty, novelty_scores
 from hf_summ.evaluation.rouge import RougeSettings, rouge
 from hf_summ.evaluation.significance import (
     bootstrap_interval,
@@ -12,7 +12,7 @@ from hf_summ.evaluation.significance import (
     perplexity,
     sign_test,
 )
-from hf_summ.evaluation.support import phrase_recall, phrase_recall_scores, support, support_scores
+from hf_summ.evaluation.support import support, support_scores
 
 __all__ = [
     "RougeSettings",
@@ -22,7 +22,6 @@ __all__ = [
     "chrf",
     "chrf_statistics",
     "copied_fragments",
-    "copy_positions",
     "corpus_bleu",
     "corpus_chrf",
     "corpus_statistics",
@@ -33,8 +32,6 @@ __all__ = [
     "paired_bootstrap",
     "paired_randomization",
     "perplexity",
-    "phrase_recall",
-    "phrase_recall_scores",
     "rouge",
     "sign_test",
     "support",

@@ -31,12 +31,6 @@ class Settings(RougeSettings):
             name on the Hub; empty for a measure that needs none.
     """
 
-    average: Literal["macro", "micro"] = flag(
-        "reporting", "Average novelty over rows, or over the corpus", "macro", needs=("sources",)
-    )
-    count: Literal["types", "tokens"] = flag(
-        "reporting", "Count novel n-grams once each, or as they occur", "types", needs=("sources",)
-    )
     count_punctuation: bool = flag(
         "reporting",
         "Count punctuation marks as words in novelty, as papers do that count tokenized texts",
@@ -96,8 +90,7 @@ def _bertscore(predictions, references, settings: Settings) -> dict[str, Scored]
 
 
 def _novelty(predictions, sources, settings: Settings) -> dict[str, Scored]:
-    options = settings.language, settings.average, settings.count, settings.count_punctuation
-    return novelty_measures(predictions, sources, *options)
+    return novelty_measures(predictions, sources, settings.language, settings.count_punctuation)
 
 
 def _entailment(predictions, sources, settings: Settings) -> dict[str, Scored]:

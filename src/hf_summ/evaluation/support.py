@@ -1,6 +1,6 @@
-"""Support of a summary by its source: content words that occur there, and together; and recall of key phrases."""
+"""Support of a summary by its source: content words that occur there, and together."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 
@@ -10,8 +10,7 @@ from hf_summ.common.messages import progress_bar
 from hf_summ.data.sentences import split_sentences
 from hf_summ.evaluation.significance import mean_over_rows, rounded
 from hf_summ.evaluation.stemming import porter_stem
-from hf_summ.evaluation.words import check_lengths, check_pairs, is_english, split_words, warn_of_wordless
-from hf_summ.models.checks import check_texts
+from hf_summ.evaluation.words import check_pairs, is_english, split_words, warn_of_wordless
 from hf_summ.models.text_phrases import STOP_WORDS
 
 # missing in the list of stop words: forms of "do" and "have", and pieces of contractions
@@ -92,44 +91,3 @@ def _support(content: Sequence[Sequence[str]], sentences: Sequence[frozenset[str
 @lru_cache(maxsize=1 << 18)
 def _stem(word: str) -> str:
     return word if len(word) < _MIN_LETTERS else porter_stem(word)
-
-
-def phrase_recall(predictions: Sequence[str], phrases: Sequence[Iterable[str]], language: str = "en") -> float:
-    """The mean of `phrase_recall_scores` over the examples that have phrases, to 4 digits; NaN if none has any.
-
-    Raises:
-        ValueError: as `phrase_recall_scores`.
-    """
-    scored = mean_over_rows(phrase_recall_scores(predictions, phrases, language))
-    return rounded({"phrase_recall": scored})["phrase_recall"]
-
-
-def phrase_recall_scores(
-    predictions: Sequence[str], phrases: Sequence[Iterable[str]], language: str = "en"
-) -> np.ndarray:
-    """The share of each example's key phrases that occur in its summary word for word, in points.
-
-    Args:
-        predictions: (N,) summaries.
-        phrases: (N,) the distinct phrases of each example; those without a word do not count.
-        language: ISO 639 code, for splitting into words.
-
-    Returns:
-        (N,), NaN where an example has no phrase.
-
-    Raises:
-        TypeError: summaries or phrases that are not strings, or a single phrase in place of several.
-        ValueError: different numbers of summaries and lists of phrases, or none at all.
-    """
-    check_lengths(predictions=predictions, phrases=phrases)
-    check_texts("predictions", predictions)
-    scores = np.full(len(predictions), np.nan)
-    for row, (prediction, of_example) in enumerate(zip(predictions, phrases, strict=True)):
-        check_texts(f"phrases[{row}]", of_example)
-        # a space on either side, so that no phrase begins or ends within a word
-        text = f" {' '.join(split_words(prediction, language))} "
-        spelled = [" ".join(split_words(phrase, language)) for phrase in of_example]
-        matches = [f" {phrase} " in text for phrase in spelled if phrase]
-        if matches:
-            scores[row] = 100 * np.mean(matches)
-    return scores
