@@ -31,10 +31,9 @@ PUBLIC_NAMES = {
     "hf_summ.runtimes": ["OnnxSummarizer"],
     "hf_summ.training": ["train"],
     "hf_summ.evaluation": [
-        *("RougeSettings", "bleu", "bleu_statistics", "bootstrap_interval", "chrf", "chrf_statistics"),
-        *("copied_fragments", "corpus_bleu", "corpus_chrf", "corpus_statistics", "examples_to_decide", "holm"),
-        *("novelty", "novelty_scores", "paired_bootstrap", "paired_randomization", "perplexity", "rouge", "sign_test"),
-        *("support", "support_scores"),
+        *("RougeSettings", "bleu", "bootstrap_interval", "chrf", "copied_fragments", "corpus_statistics"),
+        *("examples_to_decide", "holm", "novelty", "paired_bootstrap", "paired_randomization", "perplexity"),
+        *("rouge", "sign_test", "support"),
     ],
     "hf_summ.inspection": ["Explanation", "SourceWord", "SummaryWord", "as_page", "explain"],
     "hf_summ.votes": [

@@ -105,7 +105,7 @@ def test_further_measures_are_compared_with_other_systems(run, workplace, refere
     output, _ = run("evaluate", *PAIR, "--against", "o.txt", "--metrics", "chrf", "bleu")
     settings = Settings(metrics={"chrf": "", "bleu": ""})
     assert output == as_text(build_report(PREDICTIONS, references, against={"o.txt": OTHERS}, settings=settings))
-    ours, theirs = (chrf(texts, REFERENCES)["chrf"] for texts in (PREDICTIONS, OTHERS))
+    ours, theirs = (chrf(texts, REFERENCES)["chrf"].value() for texts in (PREDICTIONS, OTHERS))
     assert f"| chrF      | Predictions | {ours:>9.2f} |" in output
     assert re.search(rf"^\| o.txt +\| chrF +\| +\{ours - theirs:+.2f} \|", output, re.MULTILINE)
 

@@ -1,9 +1,11 @@
-"""ROUGE with settings as keywords, by row and as means."""
+"""ROUGE with settings as keywords, and measures by row and as means."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from hf_summ.evaluation import RougeSettings, rouge
+import numpy as np
+
+from hf_summ.evaluation import RougeSettings, novelty, rouge, support
 from hf_summ.evaluation.rouge_counts import Scores
 
 
@@ -20,3 +22,16 @@ def rouge_means(
     """ROUGE type -> the mean of F over the rows, to 4 digits as in a run's metrics."""
     scores = rouge_rows(predictions, references, **settings)
     return {rouge_type: round(float(values.fmeasure.mean()), 4) for rouge_type, values in scores.items()}
+
+
+def novelty_rows(
+    predictions: Sequence[str], sources: Sequence[str], language: str = "en", count_punctuation: bool = False
+) -> dict[str, list[float]]:
+    """Score -> its value for each row, NaN where a row has none."""
+    scores = novelty(predictions, sources, language, count_punctuation)
+    return {name: scored.rows().tolist() for name, scored in scores.items()}
+
+
+def support_rows(predictions: Sequence[str], sources: Sequence[str], language: str = "en") -> np.ndarray:
+    """The support of each row, (N,), NaN where a row has none."""
+    return support(predictions, sources, language)["support"].rows()

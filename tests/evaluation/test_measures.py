@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hf_summ.data import split_sentences
-from hf_summ.evaluation import novelty_scores, rouge, support_scores
+from hf_summ.evaluation import novelty, rouge, support
 from hf_summ.evaluation.measures import FALLING, MEASURES, NAMED, Settings, check_metrics, measure_of, title_of
 from hf_summ.evaluation.report import Evaluation, as_text
 from hf_summ.evaluation.significance import Scored, bootstrap_interval, mean_over_rows, ratio, rounded
@@ -71,12 +71,12 @@ def test_a_measure_says_over_how_many_rows_it_is_a_mean():
     predictions = [*PREDICTIONS, ". . .", ". ."]
     texts = predictions, [[text] for text in (*REFERENCES, "Snow", "Wind")], [*SOURCES, "Snow fell.", "Wind rose."]
     evaluation = Evaluation(*texts, settings=Settings(rouge_types=("rouge1",)))
-    support = np.nanmean(support_scores(predictions, texts[2]))
+    supported = support(predictions, texts[2])["support"].value()
     report = evaluation.report()
     assert report["rows"]["predictions"]["support"] == 3
     assert "support" not in report["rows"]["references"]
-    assert f"| Support, %          | {support:.2f} (3 of 5) |" in as_text(report)
-    novel = np.nanmean(novelty_scores(predictions, texts[2])["novel2"])
+    assert f"| Support, %          | {supported:.2f} (3 of 5) |" in as_text(report)
+    novel = novelty(predictions, texts[2])["novel2"].value()
     assert f" {novel:.2f} (3 of 5) | " in as_text(report)
 
 

@@ -8,6 +8,7 @@ import pytest
 from hf_summ.evaluation import bleu, chrf, novelty, support
 from hf_summ.evaluation.measures import MEASURES
 from hf_summ.evaluation.metrics import metric
+from hf_summ.evaluation.significance import rounded
 from tests.conftest import run_python
 from tests.evaluation.scores import rouge_means
 
@@ -23,29 +24,23 @@ def cache(tmp_path):
     return {"cache_dir": str(tmp_path)}
 
 
-def bleu_scores(*texts):
-    """All but the signature, which is text."""
-    return {name: value for name, value in bleu(*texts).items() if name != "bleu_signature"}
-
-
 @pytest.mark.parametrize("keep_in_memory", [True, False])
 def test_metrics_compute_what_the_functions_do(cache, keep_in_memory):
     settings = cache | {"keep_in_memory": keep_in_memory}
     assert metric("rouge", **settings).compute(**TEXTS) == rouge_means(**TEXTS, rouge_mode="rouge_score")
     assert metric("rouge", **settings).compute(**TEXTS, rouge_mode="rouge155") == rouge_means(**TEXTS)
-    assert metric("bleu", **settings).compute(**TEXTS) == bleu_scores(*TEXTS.values())
+    assert metric("bleu", **settings).compute(**TEXTS) == rounded(bleu(**TEXTS))
     marks = metric("novelty", **settings).compute(predictions=PREDICTIONS, sources=SOURCES, count_punctuation=True)
-    assert marks == novelty(PREDICTIONS, SOURCES, count_punctuation=True)
-    assert metric("support", **settings).compute(predictions=PREDICTIONS, sources=SOURCES) == support(
-        PREDICTIONS, SOURCES
-    )
-    assert metric("chrf", **settings).compute(**TEXTS) == chrf(**TEXTS)
+    assert marks == rounded(novelty(PREDICTIONS, SOURCES, count_punctuation=True))
+    supported = metric("support", **settings).compute(predictions=PREDICTIONS, sources=SOURCES)
+    assert supported == rounded(support(PREDICTIONS, SOURCES))
+    assert metric("chrf", **settings).compute(**TEXTS) == rounded(chrf(**TEXTS))
 
 
 def test_lists_of_references_are_taken(cache):
     several = {"predictions": PREDICTIONS, "references": SEVERAL}
     assert metric("rouge", rouge_mode="rouge155", **cache).compute(**several) == rouge_means(**several)
-    assert metric("bleu", **cache).compute(**several) == bleu_scores(*several.values())
+    assert metric("bleu", **cache).compute(**several) == rounded(bleu(**several))
     listed = [[reference] for reference in REFERENCES]
     assert metric("rouge", **cache).compute(predictions=PREDICTIONS, references=listed) == rouge_means(
         **TEXTS, rouge_mode="rouge_score"
@@ -89,8 +84,8 @@ def test_options_of_the_metric_hold_unless_compute_is_told_otherwise(cache):
 def test_metrics_can_be_combined(cache):
     others = [metric(name, **cache) for name in ("bleu", "novelty", "support")]
     combined = evaluate.combine([metric("rouge", rouge_mode="rouge155", **cache), *others])
-    expected = rouge_means(**TEXTS) | bleu_scores(*TEXTS.values())
-    expected |= novelty(PREDICTIONS, SOURCES) | support(PREDICTIONS, SOURCES)
+    expected = rouge_means(**TEXTS) | rounded(bleu(**TEXTS))
+    expected |= rounded(novelty(PREDICTIONS, SOURCES) | support(PREDICTIONS, SOURCES))
     assert combined.compute(**TEXTS, sources=SOURCES) == expected
     combined.add_batch(**TEXTS, sources=SOURCES)
     assert combined.compute() == expected

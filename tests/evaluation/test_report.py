@@ -7,18 +7,10 @@ from importlib.metadata import version
 import numpy as np
 import pytest
 
-from hf_summ.evaluation import (
-    bootstrap_interval,
-    holm,
-    novelty,
-    novelty_scores,
-    paired_bootstrap,
-    paired_randomization,
-    support,
-    support_scores,
-)
+from hf_summ.evaluation import bootstrap_interval, holm, novelty, paired_bootstrap, paired_randomization, support
 from hf_summ.evaluation.report import Evaluation, Settings, as_latex, as_text
-from tests.evaluation.scores import rouge_rows
+from hf_summ.evaluation.significance import rounded
+from tests.evaluation.scores import novelty_rows, rouge_rows, support_rows
 
 SPLITTER = f"sentences by sentencex {version('sentencex')}"
 PREDICTIONS = ["The mayor opened a bridge.", "It cost 12 million.", "Nothing in common", "Rain fell all day."]
@@ -108,15 +100,15 @@ def test_novelty_and_support_are_those_of_each_column_of_texts():
         "references": [row[0] for row in REFERENCES],
     }.items():
         measured = novelty(rows, SOURCES, count_punctuation=True) | support(rows, SOURCES)
-        assert texts[name] == measured, name
+        assert texts[name] == rounded(measured), name
 
 
 def test_support_and_copying_are_in_the_first_table():
     settings = Settings(**NO_STEMS, rouge_types=("rouge1",))
     texts, sources = [["a b x", "", "b"], [["a"], ["a"], ["b"]]], ["a b c", "a", "a b"]
     report = build_report(*texts, sources, settings=settings)
-    rows = novelty_scores(["a b x", "b"], ["a b c", "a b"])
-    rows["support"] = support_scores(["a b x", "b"], ["a b c", "a b"])
+    rows = novelty_rows(["a b x", "b"], ["a b c", "a b"])
+    rows["support"] = support_rows(["a b x", "b"], ["a b c", "a b"])
     assert list(report["measures"]) == ["support", "copy_density", "copy_rate"]
     for measure, systems in report["measures"].items():
         found = systems["predictions"]
@@ -218,9 +210,9 @@ def test_scores_of_each_row():
     scores = rouge_rows(OTHERS[:2], REFERENCES[:2], **NO_STEMS)["rouge2"]
     assert [row["rouge2_recall"] for row in rows[2:]] == list(scores.recall)
     # two words have no trigram
-    assert novelty_scores(OTHERS[:1], SOURCES[:1])["novel2"][0] == rows[2]["novel2"]
+    assert novelty_rows(OTHERS[:1], SOURCES[:1])["novel2"][0] == rows[2]["novel2"]
     assert rows[2]["novel3"] is None
-    assert [row["support"] for row in rows[2:]] == support_scores(OTHERS[:2], SOURCES[:2]).tolist()
+    assert [row["support"] for row in rows[2:]] == support_rows(OTHERS[:2], SOURCES[:2]).tolist()
 
 
 def test_a_source_without_words_costs_its_row_and_is_named():
@@ -231,7 +223,7 @@ def test_a_source_without_words_costs_its_row_and_is_named():
     assert report["notes"] == ["1 of 4 sources have no words and are left out of novelty and support: s.txt, line 2"]
     kept = [0, 2, 3]
     pairs = [PREDICTIONS[row] for row in kept], [SOURCES[row] for row in kept]
-    assert report["texts"]["predictions"] == novelty(*pairs) | support(*pairs)
+    assert report["texts"]["predictions"] == rounded(novelty(*pairs) | support(*pairs))
     for measure in ("novel1", "support"):
         assert [row[measure] is None for row in evaluation.rows()] == [False, True, False, False]
 

@@ -7,15 +7,16 @@ import numpy as np
 import pytest
 
 from hf_summ.data import split_sentences
-from hf_summ.evaluation import support, support_scores
+from hf_summ.evaluation import support
 from hf_summ.evaluation.stemming import porter_stem
 from hf_summ.evaluation.support import _FUNCTION_WORDS
+from tests.evaluation.scores import support_rows
 
 SOURCE = "Mayor Ana Lopez opened two bridges over the river. They cost 12 million euros."
 
 
 def points(summary: str, source: str = SOURCE, language: str = "en") -> float:
-    (score,) = support_scores([summary], [source], language)
+    (score,) = support_rows([summary], [source], language)
     return score
 
 
@@ -89,18 +90,19 @@ def test_scores_agree_with_the_definition_on_random_texts():
         return ". ".join(f"We {sentence}" for sentence in sentences)
 
     summaries, sources = ([text(most) for _ in range(300)] for most in (3, 5))
-    scores = support_scores(summaries, sources)
+    scores = support_rows(summaries, sources)
     assert scores == pytest.approx([naive(*pair) for pair in zip(summaries, sources, strict=True)], nan_ok=True)
     assert np.isnan(scores).any()
     assert len(set(scores)) > 30
 
 
 def test_summaries_without_content_words_are_left_out():
-    scores = support_scores(["", "It is.", "...", "rain"], [SOURCE] * 4)
+    scores = support_rows(["", "It is.", "...", "rain"], [SOURCE] * 4)
     assert np.isnan(scores[:3]).all()
     assert scores[3] == 0
-    assert support(["", "river", "a river in Rome"], [SOURCE] * 3) == {"support": round((100 + 25) / 2, 4)}
-    assert np.isnan(support([""], [SOURCE])["support"])
+    scored = support(["", "river", "a river in Rome"], [SOURCE] * 3)["support"]
+    assert (scored.value(), scored.number()) == ((100 + 25) / 2, 2)
+    assert support([""], [SOURCE])["support"].value() is None
 
 
 def test_words_that_are_put_together_wrongly_have_support():
@@ -109,8 +111,7 @@ def test_words_that_are_put_together_wrongly_have_support():
 
 def test_a_source_without_words_costs_its_row():
     with pytest.warns(UserWarning, match="1 of 2 sources have no words and are left out: rows 1, counted from 0"):
-        scores = support_scores(["river"] * 2, [SOURCE, "你好"])
+        scores = support_rows(["river"] * 2, [SOURCE, "你好"])
     assert (scores[0], np.isnan(scores[1])) == (100, True)
-    for measure in (support, support_scores):
-        with pytest.raises(ValueError, match=r"none of the 1 sources has any words .*name the language of other"):
-            measure(["a"], ["你好"])
+    with pytest.raises(ValueError, match=r"none of the 1 sources has any words .*name the language of other"):
+        support(["a"], ["你好"])

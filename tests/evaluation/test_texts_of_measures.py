@@ -3,19 +3,10 @@
 import pytest
 
 from hf_summ.data import split_sentences
-from hf_summ.evaluation import (
-    bleu,
-    bleu_statistics,
-    corpus_statistics,
-    novelty,
-    novelty_scores,
-    rouge,
-    support,
-    support_scores,
-)
+from hf_summ.evaluation import bleu, chrf, corpus_statistics, novelty, rouge, support
 from hf_summ.evaluation.words import split_words, split_words_and_marks
 
-MEASURES = (rouge, bleu, novelty_scores, support_scores, corpus_statistics)
+MEASURES = (rouge, bleu, chrf, novelty, support, corpus_statistics)
 
 
 @pytest.mark.parametrize("measure", MEASURES)
@@ -28,7 +19,7 @@ def test_single_texts_are_not_read_as_their_characters(measure):
         measure(["a", "b", "c"], "abc")
 
 
-@pytest.mark.parametrize("measure", [*MEASURES, bleu_statistics, novelty, support])
+@pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize(
     ("texts", "others", "message"),
     [

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from hf_summ.data import split_sentences
-from hf_summ.evaluation import novelty_scores, paired_bootstrap, perplexity
+from hf_summ.evaluation import paired_bootstrap, perplexity
 from hf_summ.evaluation.report import Evaluation, Settings
 from hf_summ.evaluation.significance import Comparison, Scored, examples_to_decide, mean_over_rows, ratio
 from hf_summ.experiments.report import markdown_of_claims
@@ -25,7 +25,7 @@ from hf_summ.experiments.scoring import (
     verdict,
 )
 from hf_summ.experiments.tables import load_table
-from tests.evaluation.scores import rouge_rows
+from tests.evaluation.scores import novelty_rows, rouge_rows
 from tests.experiments.made_up import table
 from tests.training import tiny
 
@@ -123,8 +123,8 @@ def test_intervals_are_those_of_evaluate(tmp_path, corpus, predictions):
 
 def test_novelty_may_count_punctuation_marks(tmp_path, corpus, predictions):
     read = table(tmp_path, measures=["novel1"], rows=[{"row": "DC"}], count_punctuation=True)
-    expected = novelty_scores(predictions, corpus["document"], count_punctuation=True)
-    assert expected["novel1"] != novelty_scores(predictions, corpus["document"])["novel1"]
+    expected = novelty_rows(predictions, corpus["document"], count_punctuation=True)
+    assert expected["novel1"] != novelty_rows(predictions, corpus["document"])["novel1"]
     found = values(score(read, "en", corpus, predictions, None, None))
     assert found == {"novel1": pytest.approx(np.nanmean(expected["novel1"]))}
 

@@ -12,12 +12,12 @@ from typing import Literal
 from hf_summ.common.flags import flag
 from hf_summ.common.messages import check_choice
 from hf_summ.evaluation.bleu import TITLES as BLEU_TITLES
-from hf_summ.evaluation.bleu import bleu_measures, chrf_statistics, corpus_chrf, tokenizer_for
-from hf_summ.evaluation.novelty import NGRAMS, novelty_measures
+from hf_summ.evaluation.bleu import bleu, chrf
+from hf_summ.evaluation.novelty import NGRAMS, novelty
 from hf_summ.evaluation.novelty import TITLES as NOVELTY_TITLES
 from hf_summ.evaluation.rouge import ALL_TYPES, ROUGE155_TYPES, ROUGE_TYPES, RougeSettings, rouge
 from hf_summ.evaluation.significance import Scored, mean_over_rows
-from hf_summ.evaluation.support import support_scores
+from hf_summ.evaluation.support import support
 from hf_summ.models.checks import Range
 
 
@@ -89,10 +89,6 @@ def _bertscore(predictions, references, settings: Settings) -> dict[str, Scored]
     return {"bertscore": mean_over_rows(bertscore_scores(settings.metrics["bertscore"], predictions, references))}
 
 
-def _novelty(predictions, sources, settings: Settings) -> dict[str, Scored]:
-    return novelty_measures(predictions, sources, settings.language, settings.count_punctuation)
-
-
 def _entailment(predictions, sources, settings: Settings) -> dict[str, Scored]:
     from hf_summ.evaluation.pair_models import entailment_model, entailment_scores
 
@@ -111,9 +107,7 @@ _TABLE = (
     Measure(
         "bleu",
         BLEU_TITLES,
-        lambda predictions, references, settings: bleu_measures(
-            predictions, references, tokenizer_for(settings.language)
-        ),
+        lambda predictions, references, settings: bleu(predictions, references, settings.language),
         "BLEU is that of the corpus, computed by sacrebleu.",
         columns=("bleu",),
         source="https://aclanthology.org/P02-1040",
@@ -121,7 +115,7 @@ _TABLE = (
     Measure(
         "chrf",
         {"chrf": "chrF"},
-        lambda predictions, references, _: {"chrf": Scored(chrf_statistics(predictions, references), corpus_chrf)},
+        lambda predictions, references, _: chrf(predictions, references),
         "chrF is F2 of the corpus's character n-grams, computed by sacrebleu.",
         source="https://aclanthology.org/W15-3049",
     ),
@@ -136,7 +130,9 @@ _TABLE = (
     Measure(
         "novelty",
         NOVELTY_TITLES,
-        _novelty,
+        lambda predictions, sources, settings: novelty(
+            predictions, sources, settings.language, settings.count_punctuation
+        ),
         "Novel n-grams are those that the document does not have, and copied words those in fragments of the document.",
         reads="sources",
         columns=(*(f"novel{n}" for n in NGRAMS), "copy_rate", "length"),
@@ -146,9 +142,7 @@ _TABLE = (
     Measure(
         "support",
         {"support": "Support, %"},
-        lambda predictions, sources, settings: {
-            "support": mean_over_rows(support_scores(predictions, sources, settings.language))
-        },
+        lambda predictions, sources, settings: support(predictions, sources, settings.language),
         "Support is the mean of two shares: of a summary's content words that occur in the document, and of its "
         "adjacent pairs that occur together in one sentence of the document. It is no fact check.",
         reads="sources",

@@ -9,7 +9,7 @@ import numpy as np
 
 from hf_summ.common.messages import progress_bar
 from hf_summ.data.sentences import split_sentences
-from hf_summ.evaluation.significance import Scored, mean_over_rows, rounded
+from hf_summ.evaluation.significance import Scored, mean_over_rows
 from hf_summ.evaluation.words import check_pairs, no_words, split_words, split_words_and_marks, warn_of_wordless
 
 NGRAMS = (1, 2, 3, 4)
@@ -125,20 +125,10 @@ def occurrences(run: np.ndarray, source: np.ndarray) -> np.ndarray:
 
 def novelty(
     predictions: Sequence[str], sources: Sequence[str], language: str = "en", count_punctuation: bool = False
-) -> dict[str, float]:
-    """Means of `novelty_scores` over the rows, to 4 digits, each over the rows that have a value for the measure.
+) -> dict[str, Scored]:
+    """How abstractive the summaries are: score -> its mean over the rows that have a value.
 
-    See `novelty_scores` for arguments and errors.
-    """
-    return rounded(novelty_measures(predictions, sources, language, count_punctuation))
-
-
-def novelty_scores(
-    predictions: Sequence[str], sources: Sequence[str], language: str = "en", count_punctuation: bool = False
-) -> dict[str, list[float]]:
-    """Measures of each summary against its source: measure -> one value per row, NaN where a row has none.
-
-    A row whose source has no words has NaN for all of them, with a warning.
+    A row whose source has no words has none, with a warning.
 
     - `novel1` to `novel4`: share of the summary's distinct n-grams that are not in the source, in points, 0 to 100. A
       summary shorter than n has no value. N-grams cross sentence boundaries on both sides.
@@ -166,26 +156,6 @@ def novelty_scores(
     Warns:
         UserWarning: some sources have no words.
     """
-    scores = novelty_measures(predictions, sources, language, count_punctuation)
-    return {name: scored.rows().tolist() for name, scored in scores.items()}
-
-
-def _alignments(predictions: Sequence[str], sources: Sequence[str], language: str, count_punctuation: bool = False):
-    check_pairs(predictions=predictions, sources=sources)
-    pairs = zip(predictions, sources, strict=True)
-    wordless = []
-    for number, (prediction, source) in enumerate(progress_bar(pairs, "novelty", len(sources))):
-        row = align(prediction, source, language, count_punctuation)
-        if not row.source_words:
-            wordless.append(number)
-        yield row
-    warn_of_wordless(wordless, "sources", len(sources), "are left out", language, stacklevel=5)
-
-
-def novelty_measures(
-    predictions: Sequence[str], sources: Sequence[str], language: str = "en", count_punctuation: bool = False
-) -> dict[str, Scored]:
-    """The scores of `novelty`, which names the arguments and errors, with each row's statistics."""
     rows = [_fractions(row) for row in _alignments(predictions, sources, language, count_punctuation)]
     scores = {}
     for name, fractions in zip(TITLES, np.array(rows, dtype=np.float64).transpose(1, 2, 0), strict=True):
@@ -195,6 +165,18 @@ def novelty_measures(
         np.divide(scale * numerators, denominators, out=values, where=denominators > 0)
         scores[name] = mean_over_rows(values)
     return scores
+
+
+def _alignments(predictions: Sequence[str], sources: Sequence[str], language: str, count_punctuation: bool):
+    check_pairs(predictions=predictions, sources=sources)
+    pairs = zip(predictions, sources, strict=True)
+    wordless = []
+    for number, (prediction, source) in enumerate(progress_bar(pairs, "novelty", len(sources))):
+        row = align(prediction, source, language, count_punctuation)
+        if not row.source_words:
+            wordless.append(number)
+        yield row
+    warn_of_wordless(wordless, "sources", len(sources), "are left out", language, stacklevel=4)
 
 
 def _fractions(row: Alignment) -> list[tuple[float, float]]:

@@ -32,7 +32,7 @@ from transformers import (
 from hf_summ.common.files import check_hub_reachable
 from hf_summ.common.messages import one_line, progress_bar
 from hf_summ.data.sentences import split_sentences
-from hf_summ.evaluation.bleu import reference_rows
+from hf_summ.evaluation.bleu import check_reference_rows
 from hf_summ.evaluation.words import check_pairs
 from hf_summ.models.pretrained_parts import longest_input
 from hf_summ.models.text_documents import readable
@@ -270,9 +270,9 @@ def bertscore_scores(model: str, predictions: Sequence[str], references: Sequenc
         (N,), 0 where either text is blank.
 
     Raises:
-        ValueError: the encoder cannot be loaded, or has no such layer; or as `bleu_statistics`.
+        ValueError: the encoder cannot be loaded, or has no such layer; or as `bleu`.
     """
-    rows = reference_rows(predictions, references)
+    rows = check_reference_rows(predictions, references)
     encoder = _encoder(model)
     pairs = [(prediction, reference) for prediction, row in zip(predictions, rows, strict=True) for reference in row]
     scores = []

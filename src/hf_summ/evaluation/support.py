@@ -8,7 +8,7 @@ import numpy as np
 
 from hf_summ.common.messages import progress_bar
 from hf_summ.data.sentences import split_sentences
-from hf_summ.evaluation.significance import mean_over_rows, rounded
+from hf_summ.evaluation.significance import Scored, mean_over_rows
 from hf_summ.evaluation.stemming import porter_stem
 from hf_summ.evaluation.words import check_pairs, is_english, split_words, warn_of_wordless
 from hf_summ.models.text_phrases import STOP_WORDS
@@ -26,17 +26,8 @@ _FUNCTION_WORDS = STOP_WORDS.union(_MORE.split()).difference(_MEANINGFUL.split()
 _MIN_LETTERS = 4
 
 
-def support(predictions: Sequence[str], sources: Sequence[str], language: str = "en") -> dict[str, float]:
-    """The mean of `support_scores` over the summaries that have a value, as `support`, to 4 digits; NaN if none has.
-
-    Raises:
-        ValueError: as `support_scores`.
-    """
-    return rounded({"support": mean_over_rows(support_scores(predictions, sources, language))})
-
-
-def support_scores(predictions: Sequence[str], sources: Sequence[str], language: str = "en") -> np.ndarray:
-    """The share of each summary's wording that its source supports, in points, 0 to 100.
+def support(predictions: Sequence[str], sources: Sequence[str], language: str = "en") -> dict[str, Scored]:
+    """The share of each summary's wording that its source supports, in points, 0 to 100, as `support`.
 
     The mean of two shares: the content words of the summary whose stem is in the source; and the pairs of neighboring
     content words within a summary sentence whose stems share a source sentence, in any order and at any distance. Words
@@ -53,7 +44,8 @@ def support_scores(predictions: Sequence[str], sources: Sequence[str], language:
         language: ISO 639 code.
 
     Returns:
-        (N,), NaN for a summary without content words, and for a source without words.
+        The mean over the rows that have a value: a summary without content words has none, nor one whose source has no
+        words.
 
     Raises:
         ValueError: different numbers of predictions and sources, none at all, or no source with words.
@@ -75,7 +67,7 @@ def support_scores(predictions: Sequence[str], sources: Sequence[str], language:
         content = [[stem(word) for word in claim if word not in functions] for claim in claims]
         scores[row] = _support(content, sentences)
     warn_of_wordless(wordless, "sources", len(sources), "are left out", language)
-    return scores
+    return {"support": mean_over_rows(scores)}
 
 
 def _support(content: Sequence[Sequence[str]], sentences: Sequence[frozenset[str]]) -> float:
