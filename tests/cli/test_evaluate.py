@@ -134,6 +134,7 @@ def test_columns_are_named(run, refusal, workplace, references):
         (("--rouge_mode", "rouge_score"), Settings(rouge_mode="rouge_score")),
         (("--rouge_mode", "rouge_score", "--no_stemmer"), Settings(rouge_mode="rouge_score", use_stemmer=False)),
         (("--byte_limit", "9"), Settings(byte_limit=9)),
+        (("--word_limit", "3"), Settings(word_limit=3)),
         (("--sentences", "lines"), Settings(sentences="lines")),
         (("--splitter", "spacy"), Settings(splitter="spacy")),
         (("--several", "best"), Settings(several="best")),

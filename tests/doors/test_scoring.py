@@ -16,11 +16,11 @@ from tests.doors.outcomes import Ignored, check_scores, command, door, strict_js
 _ROUGE = our.choices(
     """rouge_types=["rouge1","rougeL"]|["rougeLsum"]|["rougeSU4"]|["rougeSU*"]|["rouge-1"]|[""]
     sentences=split|lines|words several=null|best|pooled|most units=words|lcsts|spaced
-    byte_limit=null|1|75|0|-1|1e30 splitter=sentencex|spacy|x use_stemmer=true"""
+    byte_limit=null|1|75|0|-1|1e30 word_limit=null|1|100|0|-1 splitter=sentencex|spacy|x use_stemmer=true"""
 )
 _EVALUATE = our.choices(
     """resamples=10|100|0|-1|x seed=0|-1|99 rouge_mode=rouge155|rouge_score rouge_types=["rouge1"]|["rouge"]|[""]
-    separator=none|<q> several=mean|best|pooled byte_limit=1|0|50 units=lcsts|words|spaced
+    separator=none|<q> several=mean|best|pooled word_limit=1|0|50 units=lcsts|words|spaced
     count_punctuation format=latex|json|html metrics=chrf|bleu|entailment=none|bertscore=none|support=x nothing=3"""
 ) | {"language": our.languages}
 # measures of novelty that are not shares
@@ -99,7 +99,7 @@ def test_evaluate(data, folder, names, numbers, flags):
 
 # flags of commands that change what is written wherever they are accepted
 _CHANGING = {
-    "evaluate": """rouge_types=rouge2 no_stemmer byte_limit=20|0 units=lcsts|spaced several=best
+    "evaluate": """rouge_types=rouge2 no_stemmer byte_limit=20|0 units=lcsts|spaced word_limit=3|0 several=best
         count_punctuation resamples=50|1|0 seed=5|-1 sentences=lines rouge_mode=rouge_score
         format=json|latex""",
     "extract": "method=last|random sentences=1|2|0 language=x splitter=none",

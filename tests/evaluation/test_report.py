@@ -74,8 +74,9 @@ def test_a_difference_is_significant_if_its_adjusted_p_is():
     assert "if p is at most 0.05 after Holm's adjustment for 6 tests. p is computed" in as_text(report)
 
 
-def test_recall_of_cut_summaries_is_tested():
-    settings = Settings(**NO_STEMS, rouge_types=("rouge1",), byte_limit=3)
+@pytest.mark.parametrize("limit", [{"byte_limit": 3}, {"word_limit": 1}])
+def test_recall_of_cut_summaries_is_tested(limit):
+    settings = Settings(**NO_STEMS, rouge_types=("rouge1",), **limit)
     report = build_report(["a b"] * 2, [["a b"]] * 2, against={"o": ["b x"] * 2}, settings=settings)
     (ours, theirs), found = report["rouge"]["rouge1"].values(), report["differences"]["o"]["rouge1"]
     assert report["tested"] == "recall"
@@ -290,6 +291,7 @@ def test_other_alphabets_in_english_mode_are_noted_once(mode):
         (Settings(sentences="lines"), "one sentence per line"),
         (Settings(splitter="spacy"), "sentences by spacy"),
         (Settings(byte_limit=75), f"{SPLITTER}; truncated after 75 bytes; 1000 resamples, seed 0"),
+        (Settings(word_limit=9, seed=4), "truncated after 9 words; 1000 resamples, seed 4"),
     ],
 )
 def test_settings_line_says_what_the_scores_depend_on(settings, said):

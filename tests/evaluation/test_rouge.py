@@ -185,7 +185,9 @@ def test_options_of_both_are_checked(mode, option, value, choices):
             {"rouge_mode": "rouge_score", "byte_limit": 75},
             "`rouge_mode` is 'rouge_score', which has no byte_limit: set it to 'rouge155'",
         ),
+        ({"byte_limit": 75, "word_limit": 10}, "`byte_limit` and `word_limit` exclude each other"),
         ({"byte_limit": 0}, "`byte_limit` is 0"),
+        ({"word_limit": -1}, "`word_limit` is -1"),
         ({"byte_limit": 75, "language": "zh"}, "`byte_limit` needs English, as in ROUGE-1.5.5, but `language` is 'zh'"),
     ],
 )

@@ -51,13 +51,13 @@ def made_up(
 
 
 @pytest.mark.parametrize("stemmed", first([True, False]))
-@pytest.mark.parametrize("limits", [{}, {"byte_limit": 75}])
+@pytest.mark.parametrize("limits", [{}, {"byte_limit": 75}, {"word_limit": 12}])
 @pytest.mark.parametrize("several", [False, True])
 def test_scores_are_those_of_the_perl_script(tmp_path, stemmed, limits, several):
     predictions, references = made_up(1, 50, several)
     options = ["-r", "1", *(["-m"] if stemmed else [])]
-    if limits:
-        options += ["-b", str(limits["byte_limit"])]
+    for name, limit in limits.items():
+        options += [{"byte_limit": "-b", "word_limit": "-l"}[name], str(limit)]
     expected, _ = perl_rouge(tmp_path, predictions, references, options)
     scores = rouge_rows(predictions, references, use_stemmer=stemmed, sentences="lines", **limits)
     for metric, values in scores.items():

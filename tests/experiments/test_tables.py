@@ -43,7 +43,7 @@ def test_language_and_sentences_may_be_each_data_sets_own(tmp_path):
         ({"unit": "letters"}, "`unit` is 'letters', but must be one of words, characters, wordpieces"),
         ({**VOTES, "unit": "words"}, "`unit` is 'words', but must be one of documents, percent"),
         ({"baseline": "DCC"}, r"`baseline` is 'DCC', but must be one of DC, None; did you mean DC\?"),
-        ({"rouge": {"stem": True}}, "rouge: option is 'stem', but must be one of score, byte_limit, language"),
+        ({"rouge": {"stem": True}}, "rouge: option is 'stem', but must be one of score, byte_limit, word_limit"),
         ({"rows": [{"config": "gdlf/xsum.yaml"}]}, "missing 1 required positional argument: 'row'"),
         ({"rows": [{"row": "DC"}, {"row": "DC"}]}, "row 'DC' occurs twice: rows need unique names"),
         (rows(flag={}), "row 'DC': .* got an unexpected keyword argument 'flag'"),

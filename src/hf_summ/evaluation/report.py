@@ -159,7 +159,7 @@ class Evaluation:
     @property
     def _tested(self) -> str:
         # summaries of limited length are ranked by recall, as at DUC
-        return "fmeasure" if self.settings.byte_limit is None else "recall"
+        return "recall" if self.settings.is_truncating else "fmeasure"
 
     def _figures(self, name: str, metric: str) -> dict[str, Any]:
         columns = self.rouge[name][metric]._asdict()
@@ -383,6 +383,8 @@ def _settings_line(report: dict[str, Any]) -> str:
     ]
     if settings["byte_limit"] is not None:
         facts.append(f"truncated after {settings['byte_limit']} bytes")
+    if settings["word_limit"] is not None:
+        facts.append(f"truncated after {settings['word_limit']} words")
     facts.append(f"{settings['resamples']} resamples, seed {settings['seed']}")
     if len(report["texts"]["predictions"]) > 1:
         marks = " with punctuation marks" if settings["count_punctuation"] else ""

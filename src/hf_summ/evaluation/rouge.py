@@ -1,5 +1,6 @@
 """ROUGE (Lin 2004) with the scores of Google's rouge-score or of the Perl script ROUGE-1.5.5, without the script."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
@@ -52,6 +53,7 @@ ROUGE155_TYPES = tuple(_MEASURES_155)
 ALL_TYPES = tuple(dict.fromkeys((*_MEASURES_155, *_MEASURES)))
 RougeMode = Literal["rouge155", "rouge_score"]
 Several = Literal["best", "pooled"]
+_SPACE = re.compile(rb"\s+")
 
 
 @dataclass(frozen=True)
@@ -75,13 +77,15 @@ class RougeSettings:
         rouge_tokenizer: the tokenizer whose subwords are compared in place of words.
         byte_limit: number of bytes to which predictions and references are truncated (`-b`), not counting line ends.
             For rougeL the script counts within each sentence instead.
+        word_limit: number of words, separated by spaces, to which they are truncated (`-l`).
         several: how several references are combined. "best": the one with the highest F, for each type separately, as
             in rouge-score; "pooled": the matches with all, summed before dividing, as in the script (`-f A`).
         use_stemmer: whether the forms of an English word are equal: by NLTK's variant of Porter's stemmer in mode
             "rouge_score", by WordNet's exception lists and Porter's stemmer (`-m`) in "rouge155".
 
     Raises:
-        ValueError: an unknown choice or language; a limit below 1, or one that the mode or the language does not have.
+        ValueError: an unknown choice or language; both limits, a limit below 1, or one that the mode or the language
+            does not have.
     """
 
     language: str = flag("reporting", "ISO 639 code of the summaries' language", "en")
@@ -114,6 +118,9 @@ class RougeSettings:
     byte_limit: int | None = flag(
         "reporting", "Truncate summaries to N bytes (rouge155)", unset="no limit", metavar="N"
     )
+    word_limit: int | None = flag(
+        "reporting", "Truncate summaries to N words (rouge155)", unset="no limit", metavar="N"
+    )
     several: Several | None = flag(
         "reporting",
         "How to combine several references: the best score, or matches summed over all references before dividing",
@@ -130,12 +137,22 @@ class RougeSettings:
         check_choice("`sentences`", self.sentences, ("split", "lines"))
         check_choice("`several`", self.of_several, get_args(Several))
         check_units(self.units, self.language)
-        if self.byte_limit is not None:
-            check_integer("byte_limit", self.byte_limit, 1)
+        if self.byte_limit is not None and self.word_limit is not None:
+            raise ValueError("`byte_limit` and `word_limit` exclude each other: set only one")
+        for name in ("byte_limit", "word_limit"):
+            limit = getattr(self, name)
+            if limit is None:
+                continue
+            check_integer(name, limit, 1)
             if self.rouge_mode != "rouge155":
-                raise ValueError("`rouge_mode` is 'rouge_score', which has no byte_limit: set it to 'rouge155'")
+                raise ValueError(f"`rouge_mode` is 'rouge_score', which has no {name}: set it to 'rouge155'")
             if not is_english(self.language):
-                raise ValueError(f"`byte_limit` needs English, as in ROUGE-1.5.5, but `language` is '{self.language}'")
+                raise ValueError(f"`{name}` needs English, as in ROUGE-1.5.5, but `language` is '{self.language}'")
+
+    @property
+    def is_truncating(self) -> bool:
+        """Whether texts are truncated, so that recall is the score, as at DUC."""
+        return self.byte_limit is not None or self.word_limit is not None
 
     @property
     def of_several(self) -> str:
@@ -228,15 +245,27 @@ def _reader(settings: RougeSettings) -> Reader:
         return Reader(lambda text: read_words(text.lower()), _stemmer() if settings.use_stemmer else None, split)
     # other letters and surrogates become blanks, but count as bytes
     stemmer = stem if settings.use_stemmer else None
-    limit = settings.byte_limit
-    if limit is None:
+    cuts = _cuts(settings)
+    if not cuts:
         return Reader(read_words, stemmer, split)
 
-    def cut_lines(text: str, running: bool) -> list[str]:
+    def cut_lines(cut: Callable[[list[bytes]], list[bytes]], text: str) -> list[str]:
         lines = [readable(line).encode() for line in split(text) if line]
-        return [line.decode("ascii", "replace") for line in _first_bytes(lines, limit, running)]
+        return [line.decode("ascii", "replace") for line in cut(lines)]
 
-    return Reader(read_words, stemmer, partial(cut_lines, running=True), partial(cut_lines, running=False))
+    return Reader(read_words, stemmer, *[partial(cut_lines, cut) for cut in cuts])
+
+
+def _cuts(settings: RougeSettings) -> list[Callable[[list[bytes]], list[bytes]]]:
+    """The functions that truncate the lines of a text; the second one of two does so for rougeL."""
+    if settings.byte_limit is not None:
+        return [
+            partial(_first_bytes, limit=settings.byte_limit, running=True),
+            partial(_first_bytes, limit=settings.byte_limit, running=False),
+        ]
+    if settings.word_limit is not None:
+        return [partial(_first_words, limit=settings.word_limit)]
+    return []
 
 
 @cache
@@ -258,4 +287,17 @@ def _first_bytes(lines: list[bytes], limit: int, running: bool) -> list[bytes]:
         kept.append(line)
         if running:
             used += len(line)
+    return kept
+
+
+def _first_words(lines: list[bytes], limit: int) -> list[bytes]:
+    """The lines up to the word that reaches the limit; an indent counts as a word, as in the script."""
+    kept = []
+    used = 0
+    for line in lines:
+        words = _SPACE.split(line.rstrip()) if line.strip() else []
+        if used + len(words) >= limit:
+            return [*kept, b" ".join(words[: limit - used])]
+        kept.append(line)
+        used += len(words)
     return kept

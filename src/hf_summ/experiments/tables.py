@@ -34,7 +34,7 @@ _UNITS = ("words", "characters", "wordpieces")
 _UNITS_OF = {"votes": ("documents", "percent"), "statistics": ("words", "spaced")}
 # values of each summary in predictions.jsonl
 SUMMARY_VALUES = ("divergence",)
-_ROUGE_OPTIONS = ("score", "byte_limit", "language", "units")
+_ROUGE_OPTIONS = ("score", "byte_limit", "word_limit", "language", "units")
 _ROUGE_SCORES = ("fmeasure", "precision", "recall")
 # fields of rows that are not trained; each excludes the others
 _UNTRAINED = ("extractive", "gold", "literature", "language_model", "unavailable")
@@ -115,7 +115,7 @@ class Table:
         datasets: data set -> file under `configs/` for reading it and training on it; None if nothing is trained.
         baseline: the row with which the others are compared.
         language: language of the texts, for all data sets or for each.
-        rouge: options of ROUGE: `score` (fmeasure, recall or precision), `byte_limit`, `units`, and the
+        rouge: options of ROUGE: `score` (fmeasure, recall or precision), `byte_limit`, `word_limit`, `units`, and the
             `language` whose words it compares, if not that of the texts.
         count_punctuation: whether novelty counts punctuation marks as words, as the paper does.
         against: a value that the recipe writes for each summary, against which the measures are plotted.
