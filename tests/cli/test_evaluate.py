@@ -141,7 +141,7 @@ def test_columns_are_named(run, refusal, workplace, references):
         (("--language", "de"), Settings(language="de")),
         (("--language", "zh", "--units", "lcsts"), Settings(language="zh", units="lcsts")),
         (("--rouge_types", "rouge1", "rougeSU*"), Settings(rouge_types=("rouge1", "rougeSU*"))),
-        (("--count_punctuation",), Settings(count_punctuation=True)),
+        (("--average", "micro", "--count", "tokens"), Settings(average="micro", count="tokens")),
     ],
 )
 def test_settings_are_the_user_s(run, workplace, references, options, settings):
@@ -169,7 +169,7 @@ def test_tags_end_sentences(run, workplace, tag, options):
     ("argv", "message"),
     [
         ((*PAIR[:3], "short.txt"), "p.txt has 3 texts and short.txt has 2: line 3 of p.txt has no counterpart"),
-        ((*PAIR, "--count_punctuation"), "--count_punctuation: needs --sources"),
+        ((*PAIR, "--average", "micro"), "--average micro: needs --sources"),
         ((*PAIR, "--metrics", "support"), "--metrics support: needs --sources, with which it compares the summaries"),
         ((*PAIR, "--scores", "scores.csv"), "--scores scores.csv: must be a .jsonl file in an existing folder"),
         (("--predictions", "s.jsonl", *PAIR[2:], "--scores", "s.jsonl"), "--scores s.jsonl: would replace the input"),

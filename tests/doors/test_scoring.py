@@ -20,7 +20,7 @@ _ROUGE = our.choices(
 )
 _EVALUATE = our.choices(
     """resamples=10|100|0|-1|x seed=0|-1|99 rouge_mode=rouge155|rouge_score rouge_types=["rouge1"]|["rouge"]|[""]
-    separator=none|<q> several=mean|best|pooled word_limit=1|0|50 units=lcsts|words|spaced
+    separator=none|<q> several=mean|best|pooled word_limit=1|0|50 units=lcsts|words|spaced average=micro|mean
     count_punctuation format=latex|json|html metrics=chrf|bleu|entailment=none|bertscore=none|support=x nothing=3"""
 ) | {"language": our.languages}
 # measures of novelty that are not shares
@@ -56,9 +56,11 @@ def test_rouge(pairs, mode, code, options):
         _check_rows(column, pairs[0])
 
 
-@door(pairs=_pairs(), code=our.languages, marks=st.booleans())
-def test_novelty(pairs, code, marks):
-    scores = tried(lambda: evaluation.novelty(*pairs, code, marks) | evaluation.support(*pairs, code))
+@door(
+    pairs=_pairs(), code=our.languages, count=our.one_of("types", "tokens", "all"), average=our.one_of("macro", "micro")
+)
+def test_novelty(pairs, code, count, average):
+    scores = tried(lambda: evaluation.novelty(*pairs, code, average, count) | evaluation.support(*pairs, code))
     for name, scored in scores.items():
         most = 1e9 if name in _UNBOUNDED else 100
         _check_rows(scored.rows(), pairs[0], most)
@@ -100,7 +102,7 @@ def test_evaluate(data, folder, names, numbers, flags):
 # flags of commands that change what is written wherever they are accepted
 _CHANGING = {
     "evaluate": """rouge_types=rouge2 no_stemmer byte_limit=20|0 units=lcsts|spaced word_limit=3|0 several=best
-        count_punctuation resamples=50|1|0 seed=5|-1 sentences=lines rouge_mode=rouge_score
+        average=micro count=tokens count_punctuation resamples=50|1|0 seed=5|-1 sentences=lines rouge_mode=rouge_score
         format=json|latex""",
     "extract": "method=last|random sentences=1|2|0 language=x splitter=none",
 }

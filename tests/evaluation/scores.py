@@ -24,11 +24,9 @@ def rouge_means(
     return {rouge_type: round(float(values.fmeasure.mean()), 4) for rouge_type, values in scores.items()}
 
 
-def novelty_rows(
-    predictions: Sequence[str], sources: Sequence[str], language: str = "en", count_punctuation: bool = False
-) -> dict[str, list[float]]:
+def novelty_rows(predictions: Sequence[str], sources: Sequence[str], **options: Any) -> dict[str, list[float]]:
     """Score -> its value for each row, NaN where a row has none."""
-    scores = novelty(predictions, sources, language, count_punctuation)
+    scores = novelty(predictions, sources, **options)
     return {name: scored.rows().tolist() for name, scored in scores.items()}
 
 

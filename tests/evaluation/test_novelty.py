@@ -19,7 +19,8 @@ SUMMARIES = ["A new bridge! The mayor paid.", "Rain"]
 
 
 def test_words_are_what_the_settings_say():
-    # an n-gram counts once, however often it occurs
+    # tokens count as often as they occur
+    assert novelty_rows(["new new mayor"], [SOURCE], count="tokens")["novel1"] == [pytest.approx(200 / 3)]
     assert novelty_rows(["new new mayor"], [SOURCE])["novel1"] == [50]
     # kinds of words: the, mayor, paid, 12, million, comma and exclamation mark, of which three are new
     scores = novelty_rows([SUMMARY], [SOURCE], count_punctuation=True)
@@ -27,7 +28,8 @@ def test_words_are_what_the_settings_say():
     assert scores["length"] == [9]
     assert scores["compression"] == [pytest.approx(16 / 9)]
     assert novelty_rows(["it's"], ["its"], count_punctuation=True)["length"] == [3]
-    assert novelty_rows(["cafe\u0301, na\u00efve"], ["caf\u00e9"], "fr", count_punctuation=True)["length"] == [3]
+    accented = novelty_rows(["cafe\u0301, na\u00efve"], ["caf\u00e9"], language="fr", count_punctuation=True)
+    assert accented["length"] == [3]
     assert novelty([SUMMARY], [SOURCE], count_punctuation=True)["length"].value() == 9
     # Chinese is read by characters
     scores = novelty_rows(["你好地球"], ["你好世界。"], language="zh")
@@ -59,6 +61,15 @@ def test_summaries_shorter_than_n_are_left_out_not_zero():
     assert means["novel2"] == 100
     assert math.isnan(means["novel4"])
     assert means["length"] == round(4 / 3, 4)
+
+
+def test_macro_is_the_mean_of_rows_and_micro_that_of_the_corpus():
+    predictions, sources = ["new", "the mayor it", ""], [SOURCE, SOURCE, SOURCE]
+    assert novelty(predictions, sources)["novel1"].value() == 50
+    micro = novelty(predictions, sources, average="micro")
+    assert micro["novel1"].value() == 25
+    # the source of the empty summary is not compressed
+    assert micro["compression"].value() == 2 * 13 / 4
 
 
 def naive(prediction: str, source: str) -> dict[str, float]:
@@ -130,6 +141,14 @@ def test_a_source_without_words_costs_its_row(source, language, message):
 def test_only_some_rows_without_words_are_named():
     with pytest.warns(UserWarning, match="rows 1, 2, 3, 4, 5 and 7 more, counted from 0"):
         novelty(["a"] * 13, ["a", *[""] * 12])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"), [({"average": "mean"}, "one of macro, micro"), ({"count": "all"}, "one of types, tokens")]
+)
+def test_unknown_variants_are_an_error(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        novelty(["a"], ["a"], **arguments)
 
 
 def test_corpus_statistics_by_hand():

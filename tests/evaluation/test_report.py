@@ -93,14 +93,14 @@ def test_too_few_resamples_for_so_many_tests_are_noted():
 
 
 def test_novelty_and_support_are_those_of_each_column_of_texts():
-    settings = Settings(**NO_STEMS, count_punctuation=True)
+    settings = Settings(**NO_STEMS, average="micro", count="tokens")
     texts = build_report(PREDICTIONS, REFERENCES, SOURCES, {"o.txt": OTHERS}, settings)["texts"]
     for name, rows in {
         "predictions": PREDICTIONS,
         "o.txt": OTHERS,
         "references": [row[0] for row in REFERENCES],
     }.items():
-        measured = novelty(rows, SOURCES, count_punctuation=True) | support(rows, SOURCES)
+        measured = novelty(rows, SOURCES, average="micro", count="tokens") | support(rows, SOURCES)
         assert texts[name] == rounded(measured), name
 
 
@@ -135,8 +135,8 @@ def test_support_and_copying_are_in_the_first_table():
 
 
 def test_intervals_of_copying_are_of_means_over_rows():
-    single = build_report(["a b"], [["a"]], ["a"], settings=Settings(**NO_STEMS))
-    assert single["measures"]["copy_rate"]["predictions"] == {"mean": 50, "interval": None}
+    micro = build_report(["a b"], [["a"]], ["a"], settings=Settings(**NO_STEMS, average="micro"))
+    assert micro["measures"]["copy_rate"]["predictions"] == {"mean": 50, "interval": None}
     nothing = build_report([""], [["a"]], ["a"], settings=Settings(**NO_STEMS))
     for measure in ("support", "copy_density"):
         assert nothing["measures"][measure]["predictions"] == {"mean": None, "interval": None}
@@ -301,6 +301,6 @@ def test_settings_line_says_what_the_scores_depend_on(settings, said):
 
 
 def test_settings_line_says_how_novelty_is_counted():
-    report = build_report(["a"], [["a"]], ["a b"], settings=Settings(count_punctuation=True))
-    assert "novelty: macro over types with punctuation marks" in as_text(report)
+    report = build_report(["a"], [["a"]], ["a b"], settings=Settings(average="micro", count="tokens"))
+    assert "novelty: micro over tokens" in as_text(report)
     assert "novelty" not in as_text(build_report(["a"], [["a"]]))

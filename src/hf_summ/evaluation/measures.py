@@ -13,7 +13,7 @@ from hf_summ.common.flags import flag
 from hf_summ.common.messages import check_choice
 from hf_summ.evaluation.bleu import TITLES as BLEU_TITLES
 from hf_summ.evaluation.bleu import bleu, chrf
-from hf_summ.evaluation.novelty import NGRAMS, novelty
+from hf_summ.evaluation.novelty import NGRAMS, Average, Count, novelty
 from hf_summ.evaluation.novelty import TITLES as NOVELTY_TITLES
 from hf_summ.evaluation.rouge import ALL_TYPES, ROUGE155_TYPES, ROUGE_TYPES, RougeSettings, rouge
 from hf_summ.evaluation.significance import Scored, mean_over_rows
@@ -31,6 +31,8 @@ class Settings(RougeSettings):
             name on the Hub; empty for a measure that needs none.
     """
 
+    average: Average = flag("reporting", "Average novelty over rows, or over the corpus", "macro", needs=("sources",))
+    count: Count = flag("reporting", "Count novel n-grams once each, or as they occur", "types", needs=("sources",))
     count_punctuation: bool = flag(
         "reporting",
         "Count punctuation marks as words in novelty, as papers do that count tokenized texts",
@@ -89,6 +91,11 @@ def _bertscore(predictions, references, settings: Settings) -> dict[str, Scored]
     return {"bertscore": mean_over_rows(bertscore_scores(settings.metrics["bertscore"], predictions, references))}
 
 
+def _novelty(predictions, sources, settings: Settings) -> dict[str, Scored]:
+    options = settings.language, settings.average, settings.count, settings.count_punctuation
+    return novelty(predictions, sources, *options)
+
+
 def _entailment(predictions, sources, settings: Settings) -> dict[str, Scored]:
     from hf_summ.evaluation.pair_models import entailment_model, entailment_scores
 
@@ -130,9 +137,7 @@ _TABLE = (
     Measure(
         "novelty",
         NOVELTY_TITLES,
-        lambda predictions, sources, settings: novelty(
-            predictions, sources, settings.language, settings.count_punctuation
-        ),
+        _novelty,
         "Novel n-grams are those that the document does not have, and copied words those in fragments of the document.",
         reads="sources",
         columns=(*(f"novel{n}" for n in NGRAMS), "copy_rate", "length"),

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from functools import partial
 from itertools import compress
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from hf_summ.common.messages import progress_bar
+from hf_summ.common.messages import check_choice, progress_bar
 from hf_summ.data.sentences import split_sentences
-from hf_summ.evaluation.significance import Scored, mean_over_rows
+from hf_summ.evaluation.significance import Scored, mean_over_rows, ratio
 from hf_summ.evaluation.words import check_pairs, no_words, split_words, split_words_and_marks, warn_of_wordless
 
 NGRAMS = (1, 2, 3, 4)
@@ -25,6 +25,9 @@ TITLES = {
     "compression": "Compression",
     "length": "Length, words",
 }
+
+Average = Literal["macro", "micro"]
+Count = Literal["types", "tokens"]
 
 
 class Fragment(NamedTuple):
@@ -124,14 +127,19 @@ def occurrences(run: np.ndarray, source: np.ndarray) -> np.ndarray:
 
 
 def novelty(
-    predictions: Sequence[str], sources: Sequence[str], language: str = "en", count_punctuation: bool = False
+    predictions: Sequence[str],
+    sources: Sequence[str],
+    language: str = "en",
+    average: Average = "macro",
+    count: Count = "types",
+    count_punctuation: bool = False,
 ) -> dict[str, Scored]:
-    """How abstractive the summaries are: score -> its mean over the rows that have a value.
+    """How abstractive the summaries are: score -> its average over the rows that have a value.
 
     A row whose source has no words has none, with a warning.
 
-    - `novel1` to `novel4`: share of the summary's distinct n-grams that are not in the source, in points, 0 to 100. A
-      summary shorter than n has no value. N-grams cross sentence boundaries on both sides.
+    - `novel1` to `novel4`: share of the summary's n-grams that are not in the source, in points, 0 to 100. A summary
+      shorter than n has no value. N-grams cross sentence boundaries on both sides.
     - `repeated1` to `repeated4`: share of the summary's n-grams that occur earlier in it, in points.
     - `copy_rate`: share of the summary's words inside a fragment of the source, in points; the coverage of
       Grusky et al. 2018. `copy_density` is their density: the mean length, in words, of the fragment that a word
@@ -147,23 +155,28 @@ def novelty(
     Args:
         predictions, sources: one summary and one document per row.
         language: as for `RougeSettings`.
+        average: "macro" is the mean of the rows' values; "micro" is the value of the corpus, where counts of n-grams,
+            words and so on are summed over the rows before dividing.
+        count: whether novel n-grams are counted once each ("types") or as often as they occur ("tokens").
         count_punctuation: whether punctuation marks are words too, as in counts of tokenized texts (Narayan et al.
             2018).
 
     Raises:
-        ValueError: different numbers of predictions and sources, none at all, or no source with words.
+        ValueError: different numbers of predictions and sources, none at all, no source with words, or an unknown
+            `average` or `count`.
 
     Warns:
         UserWarning: some sources have no words.
     """
-    rows = [_fractions(row) for row in _alignments(predictions, sources, language, count_punctuation)]
+    check_choice("`average`", average, get_args(Average))
+    check_choice("`count`", count, get_args(Count))
+    rows = [_fractions(row, count) for row in _alignments(predictions, sources, language, count_punctuation)]
     scores = {}
-    for name, fractions in zip(TITLES, np.array(rows, dtype=np.float64).transpose(1, 2, 0), strict=True):
-        numerators, denominators = fractions
+    for name, fractions in zip(TITLES, np.array(rows, dtype=np.float64).transpose(1, 0, 2), strict=True):
         scale = 1.0 if name in _PLAIN else 100.0
-        values = np.full(len(rows), np.nan)
-        np.divide(scale * numerators, denominators, out=values, where=denominators > 0)
-        scores[name] = mean_over_rows(values)
+        # an empty summary has no compression, so the micro-average omits its source too
+        scored = Scored(np.where(fractions[:, 1:] > 0, fractions * [scale, 1.0], 0.0), ratio)
+        scores[name] = scored if average == "micro" else mean_over_rows(scored.rows())
     return scores
 
 
@@ -179,7 +192,7 @@ def _alignments(predictions: Sequence[str], sources: Sequence[str], language: st
     warn_of_wordless(wordless, "sources", len(sources), "are left out", language, stacklevel=4)
 
 
-def _fractions(row: Alignment) -> list[tuple[float, float]]:
+def _fractions(row: Alignment, count: Count) -> list[tuple[float, float]]:
     """Numerator and denominator of each of `TITLES` for one summary; denominators are 0 without a source."""
     if not row.source_words:
         return [(0, 0)] * len(TITLES)
@@ -190,7 +203,10 @@ def _fractions(row: Alignment) -> list[tuple[float, float]]:
         ngrams = list(zip(*(words[shift:] for shift in range(n)), strict=False))
         new = [match < n for match in row.matches[: len(ngrams)]]
         types = len(set(ngrams))
-        novel.append((len(set(compress(ngrams, new))), types))
+        if count == "types":
+            novel.append((len(set(compress(ngrams, new))), types))
+        else:
+            novel.append((sum(new), len(ngrams)))
         repeated.append((len(ngrams) - types, len(ngrams)))
     copied = sum(fragment.length for fragment in row.fragments)
     squares = sum(fragment.length**2 for fragment in row.fragments)

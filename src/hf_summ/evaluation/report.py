@@ -388,6 +388,6 @@ def _settings_line(report: dict[str, Any]) -> str:
     facts.append(f"{settings['resamples']} resamples, seed {settings['seed']}")
     if len(report["texts"]["predictions"]) > 1:
         marks = " with punctuation marks" if settings["count_punctuation"] else ""
-        facts.append(f"novelty: macro over types{marks}")
+        facts.append(f"novelty: {settings['average']} over {settings['count']}{marks}")
     facts += [f"{name} by {model}" for name, model in settings["metrics"].items() if model]
     return f"{'; '.join(facts)}; hf_summ {settings['hf_summ']}"
