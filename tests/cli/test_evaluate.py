@@ -6,10 +6,8 @@ import re
 import pytest
 
 from hf_summ.evaluation import chrf
-from hf_summ.evaluation.pair_models import EntailmentModel, entailment_scores
 from hf_summ.evaluation.report import Evaluation, Settings, as_latex, as_text
 from tests.data.files import json_lines, read_rows, write
-from tests.evaluation.tiny_entailment import save_entailment_model
 
 PREDICTIONS = ["The mayor opened a bridge.", "It cost 12 million.", "Nothing in common"]
 OTHERS = ["A bridge", "It cost a lot.", "Quite in common"]
@@ -86,19 +84,6 @@ def test_scores_of_each_document(run, workplace, references):
     systems = {"o.txt": OTHERS, "r.txt": REFERENCES}
     places = [f"s.txt, line {number}" for number in (1, 2, 3)]
     assert rows == list(Evaluation(PREDICTIONS, references, SOURCES, systems, labels=places).rows())
-
-
-def test_entailment_by_a_model(run, workplace, references):
-    save_entailment_model(workplace / "nli")
-    flags = ("--sources", "s.txt", "--metrics", "entailment=nli", "--scores", "scores.jsonl")
-    output, _ = run("evaluate", *PAIR, *flags)
-    in_both_tables = ["Support", "Entailment"] * 2
-    assert re.findall(r"^\| (Support|Entailment), %", output, re.MULTILINE) == in_both_tables
-    assert "; entailment by nli; hf_summ" in output
-    rows = read_rows(workplace / "scores.jsonl")
-    scores = entailment_scores(EntailmentModel("nli"), PREDICTIONS, SOURCES)
-    assert [row["entailment"] for row in rows] == pytest.approx(scores)
-    assert f" {scores.mean():.2f} |" in output
 
 
 def test_further_measures_are_compared_with_other_systems(run, workplace, references):

@@ -21,7 +21,7 @@ _ROUGE = our.choices(
 _EVALUATE = our.choices(
     """resamples=10|100|0|-1|x seed=0|-1|99 rouge_mode=rouge155|rouge_score rouge_types=["rouge1"]|["rouge"]|[""]
     separator=none|<q> several=mean|best|pooled word_limit=1|0|50 units=lcsts|words|spaced average=micro|mean
-    count_punctuation format=latex|json|html metrics=chrf|bleu|entailment=none|bertscore=none|support=x nothing=3"""
+    count_punctuation format=latex|json|html metrics=chrf|bleu|bertscore=none|support=x nothing=3"""
 ) | {"language": our.languages}
 # measures of novelty that are not shares
 _UNBOUNDED = ("copy_density", "compression", "length")

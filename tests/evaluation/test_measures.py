@@ -37,7 +37,7 @@ def test_names_of_scores_are_unique_and_lower_is_better_for_some():
     assert len(set(scores)) == len(scores)
     assert set(FALLING) - set(scores) == {"nll", "perplexity"}
     assert measure_of("perplexity") is None
-    assert NAMED == "rouge, bleu, chrf, bertscore=MODEL, novelty, support, entailment=MODEL"
+    assert NAMED == "rouge, bleu, chrf, bertscore=MODEL, novelty, support"
 
 
 def test_metrics_name_their_models():

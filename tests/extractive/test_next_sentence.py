@@ -14,14 +14,14 @@ from hf_summ.evaluation import pair_models
 from hf_summ.evaluation.pair_models import NextSentenceModel
 from hf_summ.extractive import consistent_extract
 from tests.conftest import SENTENCES
-from tests.evaluation.tiny_entailment import POSITIONS, naive_probabilities, save_entailment_model
+from tests.evaluation.tiny_pair_model import POSITIONS, naive_probabilities, save_pair_model
 
 # one that is longer than the positions
 PAIRS = [(first, second) for first in SENTENCES for second in SENTENCES] + [("Rain.", " ".join(SENTENCES))]
 
 
 def saved(folder, kind=BertForNextSentencePrediction) -> str:
-    name = save_entailment_model(folder, kind=kind)
+    name = save_pair_model(folder, kind)
     if kind is BertForNextSentencePrediction:
         # so that half of the pairs are rejected
         model, tokenizer = kind.from_pretrained(name), AutoTokenizer.from_pretrained(name)

@@ -85,7 +85,7 @@ def _rouge(predictions, references, settings: Settings) -> dict[str, Scored]:
 
 
 def _bertscore(predictions, references, settings: Settings) -> dict[str, Scored]:
-    # imported here, as below: no other measure needs torch
+    # imported here: no other measure needs torch
     from hf_summ.evaluation.pair_models import bertscore_scores
 
     return {"bertscore": mean_over_rows(bertscore_scores(settings.metrics["bertscore"], predictions, references))}
@@ -94,13 +94,6 @@ def _bertscore(predictions, references, settings: Settings) -> dict[str, Scored]
 def _novelty(predictions, sources, settings: Settings) -> dict[str, Scored]:
     options = settings.language, settings.average, settings.count, settings.count_punctuation
     return novelty(predictions, sources, *options)
-
-
-def _entailment(predictions, sources, settings: Settings) -> dict[str, Scored]:
-    from hf_summ.evaluation.pair_models import entailment_model, entailment_scores
-
-    model = entailment_model(settings.metrics["entailment"])
-    return {"entailment": mean_over_rows(entailment_scores(model, predictions, sources, settings.language))}
 
 
 _TABLE = (
@@ -151,15 +144,6 @@ _TABLE = (
         "Support is the mean of two shares: of a summary's content words that occur in the document, and of its "
         "adjacent pairs that occur together in one sentence of the document. It is no fact check.",
         reads="sources",
-    ),
-    Measure(
-        "entailment",
-        {"entailment": "Entailment, %"},
-        _entailment,
-        "Entailment is the mean over a summary's sentences of the highest probability that a passage of the document "
-        "entails it.",
-        reads="sources",
-        needs="model of natural language inference",
     ),
 )
 MEASURES: Mapping[str, Measure] = {measure.name: measure for measure in _TABLE}
