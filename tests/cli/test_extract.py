@@ -42,11 +42,9 @@ def test_the_whole_stage_is_a_command(run):
     DocumentFrequencies.fit(DOCUMENTS).save("idf.json")
     stage = {"idf": "idf.json", "next_sentence_model": "bert"}
     flags = ("--idf", "idf.json", "--next_sentence_model", "bert")
-    for limits, same in ((("--share", "0.3"), {"share": 0.3}), (("--words", "5"), {"tokens": 5})):
-        method = ("--method", "consistent") if "--words" in limits else ()
-        output, notes = run("extract", "rows.jsonl", *method, *limits, *flags)
-        assert output.splitlines() == consistent_extract(DOCUMENTS, **same, **stage)
-        assert "coherence" not in notes
+    output, notes = run("extract", "rows.jsonl", "--share", "0.3", *flags)
+    assert output.splitlines() == consistent_extract(DOCUMENTS, share=0.3, **stage)
+    assert "coherence" not in notes
     _, notes = run("extract", "rows.jsonl", "--share", "0.3")
     assert "no --next_sentence_model is given, so the coherence of neighboring sentences is not checked" in notes
 
@@ -99,21 +97,10 @@ def test_a_text_without_words_is_a_blank_line(run):
         (["a.txt", "--summary_column", "title"], "^--summary_column: needs --method oracle, which alone reads "),
         (["none.txt"], "^none.txt: no such file or directory: name another path$"),
         (["none.jsonl"], "^none.jsonl does not exist: name a file$"),
-        (["a.txt", "--idf", "idf.json"], "--idf idf.json: needs --method consistent$"),
-        (["a.txt", "--method", "consistent", "--idf", "x"], "--idf: needs --share or --words, what to keep of a doc"),
+        (["a.txt", "--method", "consistent", "--idf", "idf.json"], "--idf idf.json: needs --share$"),
         (["a.txt", "--share", "0.3", "--method", "lead"], "--share 0.3: needs --method consistent$"),
-        (["a.txt", "--share", "0.3", "--words", "9"], "--words 9: has no effect beside --share 0.3"),
+        (["a.txt", "--share", "0.3", "--sentences", "9"], "--sentences 9: has no effect beside --share 0.3"),
     ],
 )
 def test_what_cannot_work_is_told(refusal, argv, message):
     assert re.search(message, refusal("extract", *argv))
-
-
-def test_a_document_that_is_too_long_is_named(refusal, tmp_path, monkeypatch):
-    monkeypatch.setattr("hf_summ.extractive.extraction.MOST_SENTENCES", 3)
-    (tmp_path / "a.txt").write_text("One. Two. Three.")
-    (tmp_path / "b.txt").write_text("One. Two. Three. Four.")
-    (tmp_path / "b.jsonl").write_text('{"document": "One."}\n{"document": "One. Two. Three. Four."}\n')
-    for name, where in (("b.txt", "b.txt"), ("b.jsonl", "b.jsonl, line 2")):
-        said = refusal("extract", str(tmp_path / "a.txt"), str(tmp_path / name), "--method", "textrank")
-        assert said.startswith(f"{tmp_path / where}: the document has 4 sentences")

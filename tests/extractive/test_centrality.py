@@ -74,14 +74,6 @@ def test_equal_sentences_come_in_their_order(method):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_more_sentences_than_memory_has_room_for_are_refused(method, monkeypatch):
-    monkeypatch.setattr("hf_summ.extractive.extraction.MOST_SENTENCES", 3)
-    message = "^row 1: the document has 4 sentences, but lexrank and textrank compare at most 3 with each other: choose"
-    with pytest.raises(ValueError, match=message):
-        extract(["One. Two. Three.", "One. Two. Three. Four."], method, 1)
-
-
-@pytest.mark.parametrize("method", METHODS)
 def test_a_missing_library_names_the_extra(method, monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.feature_extraction.text", None)
     with pytest.raises(ImportError, match=r"pip install 'hf-summ\[extractive\]'"):

@@ -1,4 +1,4 @@
-"""Extracts without repetitions, of sets of documents, and by a number of words."""
+"""Extracts without repetitions, and of sets of documents."""
 
 import pytest
 
@@ -25,19 +25,4 @@ def test_lead_of_several_documents_is_the_first_sentences_of_each():
     assert extract([CLUSTER], "lead", 1) == [lead(CLUSTER, 1)] == ["D one. E one. F one."]
     assert extract([CLUSTER], "lead", 2) == ["D one. D two. E one. E two. F one."]
     assert extract([CLUSTER], "tail", 1) == ["D three. E three. F one."]
-    assert extract([CLUSTER], "lead", words=8) == ["D one. D two. E one. F one."]
     assert extract_sentences([CLUSTER], "tfidf", 7) == [list(range(7))]
-
-
-@pytest.mark.parametrize("method", ["lead", "tail", "tfidf", "textrank", "consistent", "oracle"])
-def test_whole_sentences_are_taken_while_their_words_fit(method):
-    (summary,) = extract([REPEATED], method, references=["Rain fell on the bridge. Fish swim."], words=11)
-    assert 2 <= len(summary.split()) <= 11
-    assert len(extract(["One two three. Four."], method, references=["One two."], words=1)[0].split()) in (1, 3)
-
-
-# nipunsadvilkar/pySBD#134, PyThaiNLP/pythainlp#921: without marks of sentences, an extract was the whole document
-def test_documents_without_marks_of_sentences_are_told():
-    text = "เขาไปโรงเรียน วันนี้อากาศดี ฝนไม่ตก " * 10
-    with pytest.warns(UserWarning, match="2 of 3 documents are one long sentence: put each sentence in a line"):
-        extract([text, text, "เขาไปโรงเรียน"], "lead", 1, language="th")
