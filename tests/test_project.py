@@ -42,10 +42,7 @@ PUBLIC_NAMES = {
     ],
     "hf_summ.serving": ["Limits", "Service", "create_app"],
     "hf_summ.shortening": ["extract", "windows"],
-    "hf_summ.extractive": [
-        *("METHODS", "DocumentFrequencies"),
-        *("consistent_extract", "consistent_sentences", "extract", "extract_sentences"),
-    ],
+    "hf_summ.extractive": ["METHODS", "DocumentFrequencies", "ExtractiveSettings", "consistent_extract", "extract"],
 }
 
 

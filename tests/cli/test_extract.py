@@ -11,9 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from transformers import BertConfig, BertForNextSentencePrediction
 
-from hf_summ.extractive import METHODS, DocumentFrequencies, consistent_extract, extract
+from hf_summ.extractive import METHODS, DocumentFrequencies
 from tests.conftest import pair_tokenizer, save
 from tests.data.files import json_lines, write
+from tests.extractive.summaries import extracts, stage_extracts
 
 DOCUMENTS = ["The flood came. It was night.\nThe dam broke.", "A bridge opened. It rained. The bridge closed again."]
 REFERENCES = ["The dam broke.", "The bridge closed."]
@@ -31,7 +32,7 @@ def texts(tmp_path, monkeypatch) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_rows_are_summarized_by_each_method(run, method):
     output, _ = run("extract", "rows.jsonl", "--method", method, "--sentences", "1")
-    assert output.splitlines() == extract(DOCUMENTS, method, 1, REFERENCES)
+    assert output.splitlines() == extracts(DOCUMENTS, method, 1, REFERENCES)
 
 
 @pytest.mark.thorough
@@ -43,7 +44,7 @@ def test_the_whole_stage_is_a_command(run):
     stage = {"idf": "idf.json", "next_sentence_model": "bert"}
     flags = ("--idf", "idf.json", "--next_sentence_model", "bert")
     output, notes = run("extract", "rows.jsonl", "--share", "0.3", *flags)
-    assert output.splitlines() == consistent_extract(DOCUMENTS, share=0.3, **stage)
+    assert output.splitlines() == stage_extracts(DOCUMENTS, share=0.3, **stage)
     assert "coherence" not in notes
     _, notes = run("extract", "rows.jsonl", "--share", "0.3")
     assert "no --next_sentence_model is given, so the coherence of neighboring sentences is not checked" in notes
@@ -55,11 +56,11 @@ def test_columns_are_named(run, refusal):
     argv = ("extract", "other.parquet", "--method", "oracle", "--sentences", "1")
     assert refusal(*argv).endswith("no document column; the columns are abstract, tldr: name one with --text_column")
     output, _ = run(*argv, "--text_column", "abstract", "--summary_column", "tldr")
-    assert output.splitlines() == extract(DOCUMENTS, "oracle", 1, REFERENCES)
+    assert output.splitlines() == extracts(DOCUMENTS, "oracle", 1, REFERENCES)
 
 
 def test_a_text_file_is_one_document(run, monkeypatch):
-    first, second = extract(DOCUMENTS, "lead", 2)
+    first, second = extracts(DOCUMENTS, "lead", 2)
     assert run("extract", "a.txt", "b.txt", "--sentences", "2")[0] == f"{first}\n{second}\n"
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(DOCUMENTS[0].encode())))
     assert run("extract", "--sentences", "2")[0] == f"{first}\n"
@@ -98,7 +99,7 @@ def test_a_text_without_words_is_a_blank_line(run):
         (["none.txt"], "^none.txt: no such file or directory: name another path$"),
         (["none.jsonl"], "^none.jsonl does not exist: name a file$"),
         (["a.txt", "--method", "consistent", "--idf", "idf.json"], "--idf idf.json: needs --share$"),
-        (["a.txt", "--share", "0.3", "--method", "lead"], "--share 0.3: needs --method consistent$"),
+        (["a.txt", "--share", "0.3", "--method", "lead"], "--share is for --method consistent, but it is lead$"),
         (["a.txt", "--share", "0.3", "--sentences", "9"], "--sentences 9: has no effect beside --share 0.3"),
     ],
 )

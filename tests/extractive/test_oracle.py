@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from hf_summ.extractive import extract, extract_sentences
 from hf_summ.extractive.extraction import greedy_oracle
 from tests.evaluation.scores import rouge_rows
+from tests.extractive.summaries import extract_indices, extracts
 
 DOCUMENT = "Rain fell all day. The mayor opened a bridge. Nobody came. It cost 12 million."
 
@@ -34,14 +34,14 @@ def naive(sentences: list[str], reference: str, number: int) -> list[int]:
 
 def test_oracle_takes_what_the_reference_tells_in_the_documents_order():
     reference = "12 million is what it cost the mayor, who opened the bridge."
-    assert extract([DOCUMENT], "oracle", 3, [reference]) == ["The mayor opened a bridge. It cost 12 million."]
+    assert extracts([DOCUMENT], "oracle", 3, [reference]) == ["The mayor opened a bridge. It cost 12 million."]
     # oracle ends where more would lower the measure
-    assert extract_sentences([DOCUMENT], "oracle", 4, ["A mayor opened the bridge"]) == [[1]]
-    assert extract([DOCUMENT], "oracle", 4, ["Quite another text"]) == [""]
+    assert extract_indices([DOCUMENT], "oracle", 4, ["A mayor opened the bridge"]) == [[1]]
+    assert extracts([DOCUMENT], "oracle", 4, ["Quite another text"]) == [""]
     # a single sentence is the best of all
     reference = "Nobody came to the bridge of the mayor"
     best = max(range(4), key=lambda i: rouge([DOCUMENT.split(". ")[i]], reference))
-    assert extract_sentences([DOCUMENT], "oracle", 1, [reference]) == [[best]]
+    assert extract_indices([DOCUMENT], "oracle", 1, [reference]) == [[best]]
 
 
 @pytest.mark.thorough
@@ -59,4 +59,4 @@ def test_oracle_agrees_with_greedy_search_by_rouge():
 )
 def test_errors(arguments, message):
     with pytest.raises(ValueError, match=message):
-        extract([DOCUMENT], "oracle", 1, **arguments)
+        extracts([DOCUMENT], "oracle", 1, **arguments)

@@ -4,24 +4,24 @@ LexRank and TextRank score each document separately; its sentences are the colle
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from hf_summ.common.lazy import import_extra
-from hf_summ.common.messages import check_choice, progress_bar
-from hf_summ.data.sentences import pick_sentences, split_sentences
+from hf_summ.common.messages import progress_bar
+from hf_summ.data.sentences import split_sentences
 from hf_summ.evaluation.words import check_lengths, split_words, warn_of_wordless
-from hf_summ.extractive.consistent import keep_sentences
+from hf_summ.extractive.consistent import Selection, consistent_extract, keep_sentences
 from hf_summ.extractive.frequencies import best_first, distinct, tfidf_scores
-from hf_summ.models.checks import check_integer, check_list, check_texts, is_list
+from hf_summ.extractive.settings import ExtractiveSettings
+from hf_summ.models.checks import check_list, check_texts, is_list
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 
 # the oracle's measure is the sum of ROUGE-n F over these n
 _ORACLE_NGRAMS = (1, 2)
-METHODS = ("lead", "tail", "oracle", "tfidf", "lexrank", "textrank", "consistent")
 # LexRank's threshold: sentences with a lower cosine are not linked (the best value in Erkan and Radev 2004)
 _THRESHOLD = 0.1
 # share of the random walk that follows links: TextRank's d, one minus LexRank's
@@ -154,11 +154,8 @@ _CENTRALITIES = {"tfidf": tfidf_scores, "lexrank": lexrank_scores, "textrank": t
 
 def extract(
     documents: Sequence[str | Sequence[str]],
-    method: str,
-    sentences: int | Sequence[int] = 3,
+    settings: ExtractiveSettings | None = None,
     references: Sequence[str] | None = None,
-    language: str = "en",
-    splitter: str = "sentencex",
 ) -> list[str]:
     """Summarize each document by some of its sentences, in their order, on one line.
 
@@ -170,95 +167,71 @@ def extract(
     - "tfidf", "lexrank" (Erkan and Radev 2004), "textrank" (Mihalcea and Tarau 2004): the sentences with the highest
       scores in their document; earlier ones win ties. The last two need the extra `extractive`, as does the splitter
       "spacy".
-    - "consistent": the first three sentences, then those with the highest tf-idf, as in `consistent_extract`, which has
-      more settings, without a next-sentence model.
+    - "consistent": the first three sentences, then those with the highest tf-idf. With a `share` or a number of
+      `tokens`, it is `consistent_extract`, which reads several documents as one.
 
     No method but "lead" and "tail" chooses two sentences with the same words.
 
-    See `extract_sentences` for arguments and errors.
-    """
-    chosen = _choose(documents, method, sentences, references, language, splitter)
-    return [pick_sentences(DOCUMENT_SEPARATOR.join(texts), own, indices) for texts, own, indices in chosen]
-
-
-def extract_sentences(
-    documents: Sequence[str | Sequence[str]],
-    method: str,
-    sentences: int | Sequence[int] = 3,
-    references: Sequence[str] | None = None,
-    language: str = "en",
-    splitter: str = "sentencex",
-) -> list[list[int]]:
-    """The sentences that `extract` chooses: one list of ascending indices into `split_sentences` per document.
-
     Args:
-        documents: one text per document, or several, whose sentences are counted through all of them.
-        method: one of `METHODS`.
-        sentences: number of sentences, for all documents or for each; a shorter document keeps all.
+        documents: one text per document, or several.
+        settings: by default three sentences of "lead".
         references: one text per document, for "oracle"; other methods ignore them.
-        language: as for `RougeSettings`.
-        splitter: as for `split_sentences`.
 
     Raises:
-        TypeError: documents or references that are not strings, or a number of sentences that is not an integer.
-        ValueError: an unknown method or splitter; fewer than 1 sentence; other numbers of sentence counts or references
-            than of documents; "oracle" without references; no document with words.
+        TypeError: documents or references that are not strings.
+        ValueError: an unknown splitter or language; other numbers of sentence counts or references than of documents;
+            "oracle" without references; no document with words; or as `consistent_extract`.
         ImportError: the method or the splitter needs the extra `extractive`, which is not installed.
 
     Warns:
-        UserWarning: some documents have no words and get no summary.
+        UserWarning: some documents have no words and get no summary; or as `consistent_extract`.
     """
-    chosen = _choose(documents, method, sentences, references, language, splitter)
-    return [indices for *_, indices in chosen]
-
-
-def _choose(
-    documents: Sequence[str | Sequence[str]],
-    method: str,
-    sentences: int | Sequence[int],
-    references: Sequence[str] | None,
-    language: str,
-    splitter: str,
-) -> Iterator[tuple[list[str], list[str], list[int]]]:
-    """Each document's texts and sentences, and the ascending indices of those chosen, with a progress bar."""
-    check_choice("`method`", method, METHODS)
+    settings = settings or ExtractiveSettings()
     check_list("documents", documents)
-    sets: list[list[Any]] = [[one] if isinstance(one, str) or not is_list(one) else [*one] for one in documents]
+    sets: list[list[Any]] = [[row] if isinstance(row, str) or not is_list(row) else [*row] for row in documents]
     check_texts("documents", [text for texts in sets for text in texts])
-    numbers = list(sentences) if isinstance(sentences, Iterable) else [sentences] * len(sets)
+    if settings.is_stage:
+        return consistent_extract([DOCUMENT_SEPARATOR.join(texts) for texts in sets], settings)
+    selections = list(choose(sets, settings, references))
+    wordless = [row for row, chosen in enumerate(selections) if not chosen.has_words]
+    if selections:
+        warn_of_wordless(wordless, "documents", len(sets), "get no summary", settings.language)
+    return [chosen.summary() for chosen in selections]
+
+
+def choose(
+    sets: Sequence[Sequence[str]], settings: ExtractiveSettings, references: Sequence[str] | None
+) -> Iterator[Selection]:
+    """The sentences that are chosen of each set of documents, counted through all of them, with a progress bar."""
+    method, language = settings.method or "lead", settings.language
+    numbers = settings.sentences if isinstance(settings.sentences, Sequence) else [settings.sentences] * len(sets)
     if len(numbers) != len(sets):
         raise ValueError(
             f"{len(numbers)} numbers of `sentences` but {len(sets)} documents: give one each, or one for all"
         )
-    for number in numbers or [sentences]:
-        check_integer("sentences", number, 1)
     if method == "oracle":
         if references is None:
-            raise ValueError('`method="oracle"` needs `references`, one per document')
-        check_lengths(references=references, documents=documents)
+            raise ValueError("`method` oracle needs `references`, one per document")
+        check_lengths(references=references, documents=sets)
         check_texts("references", references)
-    references = [] if references is None else list(references)
-    wordless = []
-    pairs = zip(sets, numbers, strict=True)
-    for row, (texts, number) in enumerate(progress_bar(pairs, method, len(sets))):
-        sentences_of_texts = [split_sentences(text, language, splitter) for text in texts]
-        flat = list(chain.from_iterable(sentences_of_texts))
-        words = [split_words(sentence, language) for sentence in flat]
+        references = list(references)
+    for row, texts in enumerate(progress_bar(sets, method)):
+        sentences_of_texts = [split_sentences(text, language, settings.splitter) for text in texts]
+        sentences = list(chain.from_iterable(sentences_of_texts))
+        words = [split_words(sentence, language) for sentence in sentences]
+        number = numbers[row]
         if not any(words):
-            wordless.append(row)
-            chosen = []
-        elif method == "oracle":
-            chosen = greedy_oracle(words, split_words(references[row], language), number)
+            indices = []
+        elif method == "oracle" and references is not None:
+            indices = greedy_oracle(words, split_words(references[row], language), number)
         elif method in _CENTRALITIES:
             ranked = distinct(best_first(_CENTRALITIES[method](words)), words)
-            chosen = sorted(ranked[:number])
+            indices = sorted(ranked[:number])
         elif method == "consistent":
-            chosen = keep_sentences(words, [1] * len(words), number)
+            indices = keep_sentences(words, [1] * len(words), number)
         else:
-            chosen = _at_an_end(method, sentences_of_texts, number)
-        yield texts, flat, chosen
-    if sets:
-        warn_of_wordless(wordless, "documents", len(sets), "get no summary", language, stacklevel=5)
+            indices = _at_an_end(method, sentences_of_texts, number)
+        yield Selection(DOCUMENT_SEPARATOR.join(texts), sentences, indices, any(words))
 
 
 def _at_an_end(method: str, sentences_of_texts: Sequence[Sequence[str]], number: int) -> list[int]:
