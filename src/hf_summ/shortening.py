@@ -30,6 +30,8 @@ def extract(examples: Sequence[Example], reader: ModelReader, language: str, **f
     `index` over all documents, its `start` and `end` characters and, with several documents, its `document`.
 
     Args:
+        examples: documents, or lists of documents with one summary each.
+        reader: counts the model's tokens.
         language: ISO 639 code.
         flags: `extract_share` or `extract_tokens`, the share of the sentences or the number of the model's tokens to
             keep of each example; by default, only examples that are too long are shortened, to what the model reads.

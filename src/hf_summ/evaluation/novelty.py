@@ -170,7 +170,9 @@ def novelty(
     """
     check_choice("`average`", average, get_args(Average))
     check_choice("`count`", count, get_args(Count))
-    rows = [_fractions(row, count) for row in _alignments(predictions, sources, language, count_punctuation)]
+    rows = []
+    for alignment in _alignments(predictions, sources, language, count_punctuation):
+        rows.append(_fractions(alignment, count))
     scores = {}
     for name, fractions in zip(TITLES, np.array(rows, dtype=np.float64).transpose(1, 0, 2), strict=True):
         scale = 1.0 if name in _PLAIN else 100.0

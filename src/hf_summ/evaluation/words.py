@@ -158,7 +158,7 @@ def warn_of_script(references: Iterable[str], language: str) -> None:
             warnings.warn(
                 f"the references have no spaces between words, but runs of {sum(runs) / len(runs):.0f} characters, "
                 f"each of which counts as one word (language '{language}'): put spaces between the words of all texts",
-                stacklevel=4,
+                stacklevel=3,
             )
         return
     foreign = total = 0
@@ -169,5 +169,5 @@ def warn_of_script(references: Iterable[str], language: str) -> None:
         warnings.warn(
             f"the references have {foreign} letters outside a to z, at which ROUGE splits words: unless they are "
             "English, set `language`",
-            stacklevel=4,
+            stacklevel=3,
         )

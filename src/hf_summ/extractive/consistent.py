@@ -67,11 +67,15 @@ def consistent_extract(documents: Sequence[str], settings: ExtractiveSettings) -
         raise ValueError("the consistent extractive stage needs either `share` or `tokens`, what to keep")
     if settings.next_sentence_model is None:
         warnings.warn(UNCHECKED, stacklevel=2)
-    selections = list(ConsistentStage.load(settings).choose(documents))
-    wordless = [row for row, kept in enumerate(selections) if kept.sentences and not kept.has_words]
+    summaries = []
+    wordless = []
+    for row, selection in enumerate(ConsistentStage.load(settings).choose(documents)):
+        summaries.append(selection.summary())
+        if selection.sentences and not selection.has_words:
+            wordless.append(row)
     effect = "keep their first sentences"
-    warn_of_wordless(wordless, "documents", len(documents), effect, settings.language, required=False, stacklevel=3)
-    return [kept.summary() for kept in selections]
+    warn_of_wordless(wordless, "documents", len(documents), effect, settings.language, required=False)
+    return summaries
 
 
 @dataclass(frozen=True)

@@ -192,11 +192,15 @@ def extract(
     check_texts("documents", [text for texts in sets for text in texts])
     if settings.is_stage:
         return consistent_extract([DOCUMENT_SEPARATOR.join(texts) for texts in sets], settings)
-    selections = list(choose(sets, settings, references))
-    wordless = [row for row, chosen in enumerate(selections) if not chosen.has_words]
-    if selections:
-        warn_of_wordless(wordless, "documents", len(sets), "get no summary", settings.language)
-    return [chosen.summary() for chosen in selections]
+    summaries = []
+    wordless = []
+    for row, selection in enumerate(choose(sets, settings, references)):
+        summaries.append(selection.summary())
+        if not selection.has_words:
+            wordless.append(row)
+    if summaries:
+        warn_of_wordless(wordless, "documents", len(summaries), "get no summary", settings.language)
+    return summaries
 
 
 def choose(
