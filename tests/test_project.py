@@ -31,11 +31,9 @@ PUBLIC_NAMES = {
     "hf_summ.runtimes": ["OnnxSummarizer"],
     "hf_summ.training": ["train"],
     "hf_summ.evaluation": [
-        *("bleu", "bleu_statistics", "bootstrap_interval", "chrf", "chrf_statistics", "copied_fragments"),
-        *("copy_positions", "corpus_bleu", "corpus_chrf", "corpus_statistics", "examples_to_decide", "holm"),
-        *("novelty", "novelty_scores", "paired_bootstrap", "paired_randomization", "perplexity", "phrase_recall"),
-        *("phrase_recall_scores", "rouge", "rouge155_scores", "rouge_scores", "sign_test", "support"),
-        "support_scores",
+        *("RougeSettings", "bleu", "bootstrap_interval", "chrf", "copied_fragments", "corpus_statistics"),
+        *("examples_to_decide", "holm", "novelty", "paired_bootstrap", "paired_randomization", "perplexity"),
+        *("rouge", "sign_test", "support"),
     ],
     "hf_summ.inspection": ["Explanation", "SourceWord", "SummaryWord", "as_page", "explain"],
     "hf_summ.votes": [
@@ -44,10 +42,7 @@ PUBLIC_NAMES = {
     ],
     "hf_summ.serving": ["Limits", "Service", "create_app"],
     "hf_summ.shortening": ["extract", "windows"],
-    "hf_summ.extractive": [
-        *("METHODS", "DocumentFrequencies"),
-        *("consistent_extract", "consistent_sentences", "extract", "extract_sentences"),
-    ],
+    "hf_summ.extractive": ["METHODS", "DocumentFrequencies", "ExtractiveSettings", "consistent_extract", "extract"],
 }
 
 

@@ -5,7 +5,6 @@ import gzip
 import json
 import logging
 import lzma
-import warnings
 
 import datasets
 import pandas
@@ -18,7 +17,6 @@ from hf_summ.data import Corpus, fit_vocabulary, load
 from hf_summ.data.lines import joined_lines
 from hf_summ.data.lists import as_example
 from hf_summ.data.streams import FileRows, stored, streamed_files
-from hf_summ.evaluation import rouge
 from hf_summ.evaluation.text_files import aligned, read_predictions, read_references
 from hf_summ.offline.shards import Plan
 from tests.reports.test_sentences import WRAPPED
@@ -326,16 +324,6 @@ def test_folders_that_datasets_saved(tmp_path):
         assert list(loaded) == splits
         assert loaded["validation"]["summary"][:] == ["a", "c"]
     assert [read()["text"] for _, read in FileRows(streamed_files([folder])).read()] == ["a b", "c d"]
-
-
-def test_references_that_look_like_sentences_are_told():
-    # chakki-works/sumeval#15
-    gold = ["Marby has a new library.", "It cost three million pounds.", "The mayor opened it."]
-    with pytest.warns(UserWarning, match="look like the sentences of one summary"):
-        rouge([" ".join(gold)], [gold])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        rouge(["a"], [["A fire burned the old mill down.", "The old mill burned down in a fire."]])
 
 
 def test_offline_summaries_read_lists_of_sentences_as_texts(caplog):

@@ -149,7 +149,7 @@ def test_wrong_file_is_named_with_what_is_wrong(yaml_file, text, message):
         (["--output_dir", "out", "--report_to", "tensorbord"], "tensorbord: must be one of .*tensorboard"),
         (["--torch_compile_backend", "induktor"], "--torch_compile_backend induktor: must be one of .*inductor"),
         (["--metrics", "rouge", "meteor"], "--metrics meteor: must be one of rouge, bleu, chrf, bertscore, novelty"),
-        (["--metrics", "entailment"], "--metrics entailment: needs a model: name its model of natural language"),
+        (["--metrics", "bertscore"], "--metrics bertscore: needs a model: name its encoder"),
         ([*BEST, "bertscore"], "--metric_for_best_model bertscore: not computed with .*: choose from loss, rouge1, "),
         ([*BEST, "eval_rouge3", "--metrics", "bleu"], "_best_model eval_rouge3: not .*: choose from loss, bleu"),
         ([*BEST, "rougeLsum", "--rouge_mode", "rouge155"], "rougeLsum: not computed .*: choose from loss, rouge1, "),

@@ -19,7 +19,7 @@ from hf_summ.data.lines import is_wrapped, joined_lines
 from hf_summ.data.lists import joined_sentences
 from hf_summ.data.marks import Marks
 from hf_summ.data.surveys import ColumnSurvey, choose_corpus_columns
-from hf_summ.evaluation.novelty import novelty_scores
+from hf_summ.evaluation.novelty import novelty
 from hf_summ.evaluation.significance import PAIRED, is_paired
 from hf_summ.evaluation.words import split_words
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
@@ -120,7 +120,8 @@ class FileReport:
                 warnings.simplefilter("ignore", UserWarning)
                 # it is raised if none of the documents has words in this language
                 with suppress(ValueError):
-                    scores = novelty_scores(self._summaries, self._documents, self.language)
+                    measured = novelty(self._summaries, self._documents, self.language)
+                    scores = {name: measured[name].rows().tolist() for name in scores}
         return {
             "file": self.name,
             "rows": self.rows,
@@ -150,7 +151,7 @@ class FileReport:
         languages = {probable_language(" ".join(texts[:PAIRED])) for texts in (self._documents, self._summaries)}
 
         def copied(summaries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
-            return np.nan_to_num(novelty_scores(summaries, documents, self.language)["copy_rate"])
+            return np.nan_to_num(novelty(summaries, documents, self.language)["copy_rate"].rows())
 
         return len(languages) == 1 and not is_paired(self._summaries, self._documents, copied)
 
