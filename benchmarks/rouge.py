@@ -15,10 +15,17 @@ import numpy as np
 from rouge_score.rouge_scorer import RougeScorer
 
 from hf_summ.data.sentences import split_sentences
-from hf_summ.evaluation import bootstrap_interval, paired_bootstrap, rouge155_scores, rouge_scores
+from hf_summ.evaluation import RougeSettings, bootstrap_interval, paired_bootstrap, rouge
 from hf_summ.evaluation.rouge import ROUGE_TYPES
 
 _THREE = ("rouge1", "rouge2", "rougeL")
+_MODES = {
+    "rouge_score 1/2/L/Lsum": RougeSettings(rouge_mode="rouge_score"),
+    "rouge_score 1/2/L/Lsum by lines": RougeSettings(rouge_mode="rouge_score", sentences="lines"),
+    "rouge155 1/2/L": RougeSettings(rouge_types=_THREE),
+    "rouge155 1/2/L by lines": RougeSettings(rouge_types=_THREE, sentences="lines"),
+    "rouge155 all": RougeSettings(),
+}
 
 
 def made_up_text(generator: np.random.Generator, sentences: int, words: int) -> str:
@@ -47,17 +54,10 @@ def main() -> None:
         generator = np.random.default_rng(0)
         texts = [made_up_text(generator, sentences, words) for _ in range(2 * arguments.pairs)]
         predictions, references = texts[::2], texts[1::2]
-        candidates = {
-            "rouge-score, the package": partial(package_scores, predictions, references),
-            "rouge_score 1/2/L/Lsum": partial(rouge_scores, predictions, references),
-            "rouge_score 1/2/L/Lsum by lines": partial(rouge_scores, predictions, references, sentences="lines"),
-            "rouge155 1/2/L": partial(rouge155_scores, predictions, references, rouge_types=_THREE),
-            "rouge155 1/2/L by lines": partial(
-                rouge155_scores, predictions, references, rouge_types=_THREE, sentences="lines"
-            ),
-            "rouge155 all": partial(rouge155_scores, predictions, references),
-            "splitting into sentences alone": lambda texts=texts: list(map(split_sentences, texts)),
-        }
+        candidates = {"rouge-score, the package": partial(package_scores, predictions, references)}
+        for name, settings in _MODES.items():
+            candidates[name] = partial(rouge, predictions, references, settings)
+        candidates["splitting into sentences alone"] = lambda texts=texts: list(map(split_sentences, texts))
         seconds = cpu_seconds(candidates, arguments.rounds)
         rows += [[title, name, f"{arguments.pairs / value:,.0f}"] for name, value in seconds.items()]
     print_table("Pairs per second", ["texts", "mode", "pairs/s"], rows)

@@ -2,8 +2,7 @@
 
 A client sends its next request on each response, or after `Retry-After` if the request was refused. Without `--model`,
 a GDLF with random weights writes summaries of 20 tokens with 4 beams, of made-up news, and then a BART of equal size.
-Then 4 clients share the service of the first with a hostile one, whose requests are as costly as single limits allow:
-with the default limits of work and time, and with the former lifted. Run: python benchmarks/serving.py
+Run: python benchmarks/serving.py
 """
 
 import argparse
@@ -33,20 +32,16 @@ from peers import bart, small_gdlf
 from hf_summ.data.toy_news import articles
 
 NEW_TOKENS = 20
-# the parameters of a hostile request, its characters, and the flags with which it is decoded
-HOSTILE = {"long_documents": "windows", "num_beams": 16, "min_new_tokens": 1024, "max_new_tokens": 1024}
-CHARACTERS, LIFTED = 480_000, ["--limit_work", "1e15", "--limit_source_tokens", "1000000"]
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass
 class Load:
-    """The results for a number of clients: responses by status ("lost" if none), seconds of summaries and others."""
+    """The results for a number of clients: responses by status ("lost" if none), and seconds of summaries."""
 
     clients: int
     answers: Counter = field(default_factory=Counter)
     seconds: list[float] = field(default_factory=list)
-    other_seconds: list[float] = field(default_factory=list)
     cpu_seconds: float = 0.0
     peak_mebibytes: float = 0.0
 
@@ -147,7 +142,8 @@ async def client(port: int, bodies: Iterator[bytes], end: float, load: Load) -> 
             connection.close()
             continue
         load.answers[status] += 1
-        (load.seconds if status == 200 else load.other_seconds).append(time.monotonic() - began)
+        if status == 200:
+            load.seconds.append(time.monotonic() - began)
         await asyncio.sleep(min(wait, max(0.0, end - time.monotonic())))
     connection.close()
 
@@ -160,24 +156,6 @@ async def measure(process: subprocess.Popen, port: int, bodies: Iterator[bytes],
     load.cpu_seconds = cpu_seconds(process.pid) - before
     load.peak_mebibytes = peak_mebibytes(process.pid)
     return load
-
-
-async def beside_hostile(port: int, texts: list[str], seconds: float) -> list[str]:
-    """A line of the second table: of 4 clients and a hostile one."""
-    text = (" ".join(texts) * (1 + CHARACTERS // len(" ".join(texts))))[:CHARACTERS]
-    hostile = itertools.repeat(json.dumps({"inputs": text, "parameters": HOSTILE}).encode())
-    bodies = itertools.cycle([json.dumps({"inputs": text}).encode() for text in texts])
-    load, other, end = Load(4), Load(1), time.monotonic() + seconds
-    await asyncio.gather(client(port, hostile, end, other), *(client(port, bodies, end, load) for _ in range(4)))
-    percentiles = percentiles_of(load.seconds)
-    return [
-        str(load.answers[200]),
-        str(load.answers.total() - load.answers[200]),
-        f"{1000 * percentiles[49]:.0f}",
-        f"{1000 * percentiles[98]:.0f}",
-        ", ".join(f"{number} times {status}" for status, number in other.answers.items()),
-        f"{1000 * statistics.median(other.seconds + other.other_seconds):.0f}",
-    ]
 
 
 def percentiles_of(seconds: list[float]) -> list[float]:
@@ -227,15 +205,9 @@ def main() -> None:
                     for clients in arguments.clients
                 ]
             rows += [[Path(model).name, *row(load, loads[0])] for load in loads]
-        beside = []
-        for limits in ([], LIFTED):
-            with service(models[0], [*arguments.flags, *limits]) as (_, port):
-                beside.append(asyncio.run(beside_hostile(port, texts, arguments.seconds)))
     columns = ["model", "clients", "requests per CPU second", "times one client's", "p50, ms", "p99, ms"]
     columns += ["answered", "refused", "lost", "peak, MiB"]
     print_table("requests under load", columns, rows)
-    columns = ["answered", "refused or lost", "p50, ms", "p99, ms", "hostile requests", "p50, ms"]
-    print_table("4 clients beside a hostile one; first with the usual limits", columns, beside)
 
 
 if __name__ == "__main__":

@@ -146,7 +146,7 @@ class Documented:
 
 
 def as_novelty(predictions: list[str], sources: list[str], language: str, colour: str) -> None:
-    """As `novelty_scores`."""
+    """As `novelty`."""
 
 
 @pytest.mark.parametrize(

@@ -266,8 +266,6 @@ def test_figures_of_evaluations(tmp_path, monkeypatch, capsys, name):
 
 NUMBER_OF_ABSTRACTS = 100
 SETTINGS: dict[str, Any] = {"batch_size": 8}
-# models are scored without these two; the line goes with them
-SETTINGS |= {"english_articles": False, "support_weight": 0}
 
 
 def load_pipeline(name: str) -> Callable[..., Any]:

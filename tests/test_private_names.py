@@ -125,8 +125,7 @@ def foreign(tree: ast.AST, own: set[str]) -> Iterator[str]:
 def overridden(own: set[str]) -> Iterator[tuple[str, str]]:
     """Private names that classes of ours override in others' classes."""
     for found in pkgutil.walk_packages([str(SOURCE)], "hf_summ."):
-        # PyInstaller alone imports its hook
-        if found.name.endswith(("__main__", "hook-hf_summ")):
+        if found.name.endswith("__main__"):
             continue
         for kind in vars(importlib.import_module(found.name)).values():
             if not inspect.isclass(kind) or kind.__module__ != found.name:

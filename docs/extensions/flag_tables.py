@@ -16,7 +16,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from hf_summ.models.checks import SETTINGS, Setting
-from hf_summ.serving.settings import Limits, request_range
+from hf_summ.serving.settings import request_range
 
 Row = Sequence[str]
 
@@ -93,9 +93,7 @@ def _allowed(setting: Setting) -> str:
         return "true or false"
     if setting.choices:
         return " or ".join(setting.choices)
-    if isinstance(setting.request_limit, str):
-        return f"from {setting.range.least} to --{setting.request_limit}"
-    return str(request_range(setting, Limits()))
+    return str(request_range(setting))
 
 
 def _usage(action: argparse.Action) -> str:

@@ -6,7 +6,7 @@ Importing the package registers the architectures with the Auto classes and rest
 from typing import TYPE_CHECKING
 
 from .common.lazy import lazily
-from .registration import PLACES, register
+from .registration import PUBLIC_NAMES, register
 
 if TYPE_CHECKING:
     from .data.collator import SummarizationCollator
@@ -69,5 +69,5 @@ __all__ = [
     "summarizer",
 ]
 
-__getattr__, __dir__ = lazily(__name__, PLACES)
+__getattr__, __dir__ = lazily(__name__, PUBLIC_NAMES)
 register()

@@ -22,8 +22,8 @@ ARCHITECTURES = {
     "sagcopy": "SagCopy",
 }
 
-# name -> module of what `hf_summ` has
-PLACES = {
+# public name of `hf_summ` -> its module
+PUBLIC_NAMES = {
     f"{prefix}{suffix}": f".models.{module}_{model_type}"
     for model_type, prefix in ARCHITECTURES.items()
     for suffix, module in (
@@ -38,8 +38,6 @@ PLACES = {
     "SummarizationPipeline": ".models.pipeline_summarization",
     "bundled_model": ".pretrained",
     "summarizer": ".pretrained",
-    # the former name
-    "shipped_model": ".pretrained",
 }
 
 # architecture -> modules that PEFT's LoRA adapts when its config names none: the queries and values of attention, as
@@ -116,7 +114,7 @@ def register() -> None:
 
 
 def _class(name: str) -> Any:
-    return getattr(import_module(PLACES[name], "hf_summ"), name)
+    return getattr(import_module(PUBLIC_NAMES[name], "hf_summ"), name)
 
 
 def _models(auto: ModuleType) -> None:

@@ -6,10 +6,14 @@ the document, and the model reads the summaries.
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from hf_summ.checkpoints.decoding import extracts
 from hf_summ.data.sentences import language_code, pick_sentences, sentence_places, split_sentences
 from hf_summ.models.pipeline_long_documents import Example, ModelReader, Reading
+
+if TYPE_CHECKING:
+    from hf_summ.extractive.consistent import ConsistentStage
 
 __all__ = ["extract", "windows"]
 
@@ -19,80 +23,63 @@ _CHARACTERS = 64
 _LEAST = 1
 
 
-def extract(
-    examples: Sequence[Example],
-    reader: ModelReader,
-    language: str,
-    extract_share: float | None = None,
-    extract_tokens: int | None = None,
-    extract_idf: str | None = None,
-    next_sentence_model: Any = None,
-) -> list[Reading]:
+def extract(examples: Sequence[Example], reader: ModelReader, language: str, **flags: Any) -> list[Reading]:
     """Shorten examples by the consistent extractive stage (Aksenov 2020, section 4.1).
 
     The sentences of several documents compete with each other. `details` has `sentences`: for each kept sentence its
     `index` over all documents, its `start` and `end` characters and, with several documents, its `document`.
 
     Args:
+        examples: documents, or lists of documents with one summary each.
+        reader: counts the model's tokens.
         language: ISO 639 code.
-        extract_share, extract_tokens: share of the sentences, or number of the model's tokens, to keep of each example;
-            by default, only examples that are too long are shortened, to what the model reads.
-        extract_idf: file of document frequencies; by default the sentences of an example are the collection.
-        next_sentence_model: as for `consistent_sentences`.
+        flags: `extract_share` or `extract_tokens`, the share of the sentences or the number of the model's tokens to
+            keep of each example; by default, only examples that are too long are shortened, to what the model reads.
+            `extract_idf` and `next_sentence_model` are the `idf` and the `next_sentence_model` of
+            `hf_summ.extractive.ExtractiveSettings`.
 
     Raises:
-        ValueError: `language` is not such a code, even if no example is shortened; or as `consistent_sentences`.
+        ValueError: `language` is not such a code, even if no example is shortened; or as `consistent_extract`.
     """
     language_code(language)
-    lengths = list(map(reader.length, examples))
-    fits_model = extract_share is None and extract_tokens is None
-    if fits_model and not any(map(reader.is_too_long, lengths)):
-        return list(map(Reading, examples, lengths))
+    lengths = [reader.length(example) for example in examples]
+    shortens_all = extracts(flags)
+    is_shortened = [shortens_all or reader.is_too_long(length) for length in lengths]
+    if not any(is_shortened):
+        return [Reading(example, length) for example, length in zip(examples, lengths, strict=True)]
+    stage = _stage(language, **flags)
+    readings = []
+    for example, length, shortens in zip(examples, lengths, is_shortened, strict=True):
+        if shortens:
+            readings.append(_shortened(example, length, reader, stage))
+        else:
+            readings.append(Reading(example, length))
+    return readings
+
+
+@lru_cache(maxsize=1)
+def _stage(language: str, **flags: Any) -> "ConsistentStage":
+    """The stage of these flags, whose files are read once."""
     # imported late, as it imports slow libraries
     from hf_summ.extractive.consistent import ConsistentStage
+    from hf_summ.extractive.settings import ExtractiveSettings
 
-    stage = ConsistentStage(
-        share=extract_share,
-        tokens=_LEAST if fits_model else extract_tokens,
-        idf=None if extract_idf is None else _frequencies(extract_idf),
-        judge=_judge(next_sentence_model) if isinstance(next_sentence_model, str) else next_sentence_model,
-        language=language,
-    )
-    return [
-        _shortened(example, length, reader, stage, fits_model)
-        if not fits_model or reader.is_too_long(length)
-        else Reading(example, length)
-        for example, length in zip(examples, lengths, strict=True)
-    ]
+    return ConsistentStage.load(ExtractiveSettings.of_flags(flags, language=language))
 
 
-@lru_cache(maxsize=1)
-def _frequencies(file: str) -> Any:
-    from hf_summ.extractive.frequencies import DocumentFrequencies
-
-    return DocumentFrequencies.load(file)
-
-
-@lru_cache(maxsize=1)
-def _judge(name: str) -> Any:
-    from hf_summ.extractive.consistent import load_judge
-
-    return load_judge(name)
-
-
-def _shortened(example: Example, length: int, reader: ModelReader, stage: Any, fits_model: bool) -> Reading:
-    """An example of this length after the stage, shortened again until it `fits_model`."""
+def _shortened(example: Example, length: int, reader: ModelReader, stage: "ConsistentStage") -> Reading:
+    """An example of this length after the stage, shortened again until it fits the model if nothing else is set."""
     from hf_summ.evaluation.words import split_words
     from hf_summ.extractive.consistent import close_gaps
 
-    language = stage.language
+    language, fits_model = stage.settings.language, not stage.settings.is_stage
     texts = [example] if isinstance(example, str) else example
     sentences = [split_sentences(text, language) for text in texts]
     # document and number in it of each sentence
     numbers = [(document, number) for document, own in enumerate(sentences) for number in range(len(own))]
     flat = [sentence for own in sentences for sentence in own]
     words, costs = [split_words(sentence, language) for sentence in flat], reader.count(flat)
-    budget = reader.room(len(texts)) if fits_model else stage.tokens
+    budget = reader.room(len(texts)) if fits_model else stage.settings.tokens
     while True:
         indices = stage.keep(words, costs, budget)
         if stage.judge is not None:
@@ -104,7 +91,7 @@ def _shortened(example: Example, length: int, reader: ModelReader, stage: Any, f
         shorter = picked[0] if isinstance(example, str) else picked
         excess = reader.length(shorter) - (reader.limit or 0)
         # a text may have more tokens than its separate sentences
-        if not fits_model or excess <= 0 or len(indices) < 2 or budget == _LEAST:
+        if not fits_model or budget is None or excess <= 0 or len(indices) < 2 or budget == _LEAST:
             break
         budget = max(budget - excess, _LEAST)
     spans = [sentence_places(text, own) for text, own in zip(texts, sentences, strict=True)]

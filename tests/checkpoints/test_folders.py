@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from hf_summ.checkpoints.folders import check_fits, checkpoint_problem, model_problem
+from hf_summ.checkpoints.folders import check_fits, checkpoint_problem
 from hf_summ.training.folder.resuming import last_complete_checkpoint
 from tests.training import tiny
 
@@ -62,26 +62,6 @@ def test_half_written_one_is_passed_over_with_a_warning(run_folder, caplog, dama
     with caplog.at_level(logging.WARNING, logger="hf_summ"):
         assert last_complete_checkpoint(run_folder) == str(run_folder / "checkpoint-20")
     assert (problem is None and not caplog.text) or problem in caplog.text
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    "name",
-    ["config.json", "generation_config.json", "processor_config.json", "tokenizer.json", "tokenizer_config.json"],
-)
-def test_settings_that_were_cut_off_are_named(run_folder, name):
-    assert model_problem(run_folder / "checkpoint-30") is None
-    tiny.cut(run_folder / "checkpoint-30" / name)
-    assert model_problem(run_folder / "checkpoint-30").startswith(f"{name} cannot be read (")
-
-
-@pytest.mark.parametrize(("other", "is_fine"), [("pytorch_model.bin", True), ("training_args.bin", False)])
-def test_weights_of_another_kind_will_do(run_folder, other, is_fine):
-    folder = run_folder / "checkpoint-30"
-    (folder / "model.safetensors").rename(folder / other)
-    assert model_problem(folder) == (None if is_fine else "it has no model.safetensors")
-    (folder / "model.safetensors").write_bytes(b"")
-    assert model_problem(folder).startswith("model.safetensors cannot be read")
 
 
 @pytest.mark.parametrize(

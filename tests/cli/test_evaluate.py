@@ -6,10 +6,8 @@ import re
 import pytest
 
 from hf_summ.evaluation import chrf
-from hf_summ.evaluation.pair_models import EntailmentModel, entailment_scores
 from hf_summ.evaluation.report import Evaluation, Settings, as_latex, as_text
 from tests.data.files import json_lines, read_rows, write
-from tests.evaluation.tiny_entailment import save_entailment_model
 
 PREDICTIONS = ["The mayor opened a bridge.", "It cost 12 million.", "Nothing in common"]
 OTHERS = ["A bridge", "It cost a lot.", "Quite in common"]
@@ -88,24 +86,11 @@ def test_scores_of_each_document(run, workplace, references):
     assert rows == list(Evaluation(PREDICTIONS, references, SOURCES, systems, labels=places).rows())
 
 
-def test_entailment_by_a_model(run, workplace, references):
-    save_entailment_model(workplace / "nli")
-    flags = ("--sources", "s.txt", "--metrics", "entailment=nli", "--scores", "scores.jsonl")
-    output, _ = run("evaluate", *PAIR, *flags)
-    in_both_tables = ["Support", "Entailment"] * 2
-    assert re.findall(r"^\| (Support|Entailment), %", output, re.MULTILINE) == in_both_tables
-    assert "; entailment by nli; hf_summ" in output
-    rows = read_rows(workplace / "scores.jsonl")
-    scores = entailment_scores(EntailmentModel("nli"), PREDICTIONS, SOURCES)
-    assert [row["entailment"] for row in rows] == pytest.approx(scores)
-    assert f" {scores.mean():.2f} |" in output
-
-
 def test_further_measures_are_compared_with_other_systems(run, workplace, references):
     output, _ = run("evaluate", *PAIR, "--against", "o.txt", "--metrics", "chrf", "bleu")
     settings = Settings(metrics={"chrf": "", "bleu": ""})
     assert output == as_text(build_report(PREDICTIONS, references, against={"o.txt": OTHERS}, settings=settings))
-    ours, theirs = (chrf(texts, REFERENCES)["chrf"] for texts in (PREDICTIONS, OTHERS))
+    ours, theirs = (chrf(texts, REFERENCES)["chrf"].value() for texts in (PREDICTIONS, OTHERS))
     assert f"| chrF      | Predictions | {ours:>9.2f} |" in output
     assert re.search(rf"^\| o.txt +\| chrF +\| +\{ours - theirs:+.2f} \|", output, re.MULTILINE)
 
@@ -137,9 +122,9 @@ def test_columns_are_named(run, refusal, workplace, references):
         (("--word_limit", "3"), Settings(word_limit=3)),
         (("--sentences", "lines"), Settings(sentences="lines")),
         (("--splitter", "spacy"), Settings(splitter="spacy")),
-        (("--several", "mean"), Settings(several="mean")),
+        (("--several", "best"), Settings(several="best")),
         (("--language", "de"), Settings(language="de")),
-        (("--language", "zh", "--units", "characters"), Settings(language="zh", units="characters")),
+        (("--language", "zh", "--units", "lcsts"), Settings(language="zh", units="lcsts")),
         (("--rouge_types", "rouge1", "rougeSU*"), Settings(rouge_types=("rouge1", "rougeSU*"))),
         (("--average", "micro", "--count", "tokens"), Settings(average="micro", count="tokens")),
     ],

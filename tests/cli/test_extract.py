@@ -11,9 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from transformers import BertConfig, BertForNextSentencePrediction
 
-from hf_summ.extractive import METHODS, DocumentFrequencies, consistent_extract, extract
+from hf_summ.extractive import METHODS, DocumentFrequencies
 from tests.conftest import pair_tokenizer, save
 from tests.data.files import json_lines, write
+from tests.extractive.summaries import extracts, stage_extracts
 
 DOCUMENTS = ["The flood came. It was night.\nThe dam broke.", "A bridge opened. It rained. The bridge closed again."]
 REFERENCES = ["The dam broke.", "The bridge closed."]
@@ -31,7 +32,7 @@ def texts(tmp_path, monkeypatch) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_rows_are_summarized_by_each_method(run, method):
     output, _ = run("extract", "rows.jsonl", "--method", method, "--sentences", "1")
-    assert output.splitlines() == extract(DOCUMENTS, method, 1, REFERENCES)
+    assert output.splitlines() == extracts(DOCUMENTS, method, 1, REFERENCES)
 
 
 @pytest.mark.thorough
@@ -42,11 +43,9 @@ def test_the_whole_stage_is_a_command(run):
     DocumentFrequencies.fit(DOCUMENTS).save("idf.json")
     stage = {"idf": "idf.json", "next_sentence_model": "bert"}
     flags = ("--idf", "idf.json", "--next_sentence_model", "bert")
-    for limits, same in ((("--share", "0.3"), {"share": 0.3}), (("--words", "5"), {"tokens": 5})):
-        method = ("--method", "consistent") if "--words" in limits else ()
-        output, notes = run("extract", "rows.jsonl", *method, *limits, *flags)
-        assert output.splitlines() == consistent_extract(DOCUMENTS, **same, **stage)
-        assert "coherence" not in notes
+    output, notes = run("extract", "rows.jsonl", "--share", "0.3", *flags)
+    assert output.splitlines() == stage_extracts(DOCUMENTS, share=0.3, **stage)
+    assert "coherence" not in notes
     _, notes = run("extract", "rows.jsonl", "--share", "0.3")
     assert "no --next_sentence_model is given, so the coherence of neighboring sentences is not checked" in notes
 
@@ -57,11 +56,11 @@ def test_columns_are_named(run, refusal):
     argv = ("extract", "other.parquet", "--method", "oracle", "--sentences", "1")
     assert refusal(*argv).endswith("no document column; the columns are abstract, tldr: name one with --text_column")
     output, _ = run(*argv, "--text_column", "abstract", "--summary_column", "tldr")
-    assert output.splitlines() == extract(DOCUMENTS, "oracle", 1, REFERENCES)
+    assert output.splitlines() == extracts(DOCUMENTS, "oracle", 1, REFERENCES)
 
 
 def test_a_text_file_is_one_document(run, monkeypatch):
-    first, second = extract(DOCUMENTS, "lead", 2)
+    first, second = extracts(DOCUMENTS, "lead", 2)
     assert run("extract", "a.txt", "b.txt", "--sentences", "2")[0] == f"{first}\n{second}\n"
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(DOCUMENTS[0].encode())))
     assert run("extract", "--sentences", "2")[0] == f"{first}\n"
@@ -97,23 +96,12 @@ def test_a_text_without_words_is_a_blank_line(run):
         (["a.txt", "--output", "no/lead.txt"], "^--output no/lead.txt: must be a file in an existing folder$"),
         (["a.txt", "--text_column", "text"], "^--text_column: a.txt is plain text, which has no columns$"),
         (["a.txt", "--summary_column", "title"], "^--summary_column: needs --method oracle, which alone reads "),
-        (["none.txt"], "^none.txt: no such file or directory: name another path$"),
+        (["none.txt"], "No such file or directory: 'none.txt'$"),
         (["none.jsonl"], "^none.jsonl does not exist: name a file$"),
-        (["a.txt", "--idf", "idf.json"], "--idf idf.json: needs --method consistent$"),
-        (["a.txt", "--method", "consistent", "--idf", "x"], "--idf: needs --share or --words, what to keep of a doc"),
-        (["a.txt", "--share", "0.3", "--method", "lead"], "--share 0.3: needs --method consistent$"),
-        (["a.txt", "--share", "0.3", "--words", "9"], "--words 9: has no effect beside --share 0.3"),
+        (["a.txt", "--method", "consistent", "--idf", "idf.json"], "--idf idf.json: needs --share$"),
+        (["a.txt", "--share", "0.3", "--method", "lead"], "--share is for --method consistent, but it is lead$"),
+        (["a.txt", "--share", "0.3", "--sentences", "9"], "--sentences 9: has no effect beside --share 0.3"),
     ],
 )
 def test_what_cannot_work_is_told(refusal, argv, message):
     assert re.search(message, refusal("extract", *argv))
-
-
-def test_a_document_that_is_too_long_is_named(refusal, tmp_path, monkeypatch):
-    monkeypatch.setattr("hf_summ.extractive.extraction.MOST_SENTENCES", 3)
-    (tmp_path / "a.txt").write_text("One. Two. Three.")
-    (tmp_path / "b.txt").write_text("One. Two. Three. Four.")
-    (tmp_path / "b.jsonl").write_text('{"document": "One."}\n{"document": "One. Two. Three. Four."}\n')
-    for name, where in (("b.txt", "b.txt"), ("b.jsonl", "b.jsonl, line 2")):
-        said = refusal("extract", str(tmp_path / "a.txt"), str(tmp_path / name), "--method", "textrank")
-        assert said.startswith(f"{tmp_path / where}: the document has 4 sentences")

@@ -176,7 +176,7 @@ def test_a_missing_side_of_a_translation_is_named(refusal, folder):
     [
         (["nowhere", "--output", "rows"], "^nowhere does not exist"),
         (["raw", "--output", "raw/../raw"], "^--output raw/../raw: would replace files of the corpus: name another"),
-        (["raw", "--output", "file"], "^file: file exists: name another path$"),
+        (["raw", "--output", "file"], "File exists: 'file'$"),
         (["raw", "--output", "rows"], "^raw has no train.article.txt and no train/train.article.txt"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Files and folders are written completely or not at all; names of checkpoints on a Hub that is there, or is not."""
+"""Files and folders are written completely or not at all."""
 
 import os
 import stat
@@ -11,21 +11,7 @@ from pathlib import Path
 import pytest
 
 from hf_summ.common import files
-from hf_summ.common.files import bundled_folder, check_hub_reachable, moved_into_place, write_atomically
-from tests.conftest import run_python, start
-from tests.hub import LocalHub
-
-# nothing listens at this port
-NOWHERE = {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HUB_OFFLINE": "0"}
-CODE = """
-import sys
-from huggingface_hub import hf_hub_download
-from hf_summ.common.files import check_hub_reachable
-name, *download = sys.argv[1:]
-for file in download:
-    hf_hub_download(name, file)
-check_hub_reachable(name)
-"""
+from hf_summ.common.files import bundled_folder, moved_into_place, write_atomically
 
 
 def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path):
@@ -154,54 +140,3 @@ def test_bundled_folders_are_those_that_the_wheel_has_inside(tmp_path, monkeypat
     monkeypatch.setattr(files, "__file__", str(tmp_path / "hf_summ" / "common" / "files.py"))
     assert bundled_folder("configs") == tmp_path / "hf_summ" / "configs"
     assert bundled_folder("model_cards") == tmp_path.parent / "model_cards"
-
-
-def check(home: Path, *argv: str, **environment: str) -> str:
-    """The last line that a process prints which checks a name after it has downloaded files of it."""
-    _, errors = start("-c", CODE, *argv, **{"HF_HOME": str(home), **environment}).communicate()
-    assert "Retrying" not in errors
-    return errors.strip().rpartition("\n")[2]
-
-
-@pytest.mark.thorough
-def test_only_what_is_neither_here_nor_on_the_hub_is_out_of_reach(tmp_path):
-    folder = tmp_path / "processor"
-    folder.mkdir()
-    (folder / "tokenizer_config.json").write_text("{}")
-    with LocalHub() as hub:
-        hub.publish("org/processor", folder)
-        there = hub.environment(tmp_path)
-        # the Hub's own answer is reported by what loads the checkpoint
-        assert check(tmp_path, "org/other", **there) == check(tmp_path, "org/processor", **there) == ""
-        assert check(tmp_path, "org/processor", "tokenizer_config.json", **there) == ""
-    assert check(tmp_path, str(folder), **NOWHERE) == ""
-    # huggingface/huggingface_hub#4487: each file would be retried
-    note = check(tmp_path, "org/processor", **NOWHERE)
-    assert note.startswith("hf-summ: the Hub cannot be reached (")
-    assert note.endswith("): HF_HUB_OFFLINE=1 is set; org/processor is read from this machine")
-    assert check(tmp_path, "org/other", **NOWHERE).startswith(
-        "OSError: org/other is not on this machine, and the Hub cannot be reached ("
-    )
-
-
-@pytest.mark.parametrize("name", ["a/b", "a/b/c", "./a", ""])
-def test_hub_is_not_asked_offline_or_for_what_is_no_name(name):
-    check_hub_reachable(name)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    "argv",
-    [
-        "summarize rows.jsonl --text_column text --output_column own --output out --model org/other",
-        "summarize rows.txt --model other",
-        "train --train_file rows.jsonl --do_train --output_dir out --model_name_or_path other",
-        "compare-lms rows.txt --models other other",
-    ],
-)
-def test_no_command_waits_for_a_hub_that_is_not_there(tmp_path, argv):
-    (tmp_path / "rows.txt").write_text("A text.\n")
-    (tmp_path / "rows.jsonl").write_text('{"text": "A text.", "summary": "It."}\n')
-    _, errors = run_python("-m", "hf_summ", *argv.split(), status=2, cwd=tmp_path, **NOWHERE)
-    assert "is not on this machine" in errors.splitlines()[-1]
-    assert "Retrying" not in errors

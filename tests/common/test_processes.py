@@ -1,47 +1,11 @@
-"""Processes whose parent is killed, and the threads of each."""
+"""The threads of each process."""
 
 import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 from hf_summ.common import processes
 from hf_summ.common.processes import threads_for
 from tests.data.files import write
-
-PARENT = """
-import multiprocessing, os, signal, sys, time
-from pathlib import Path
-from hf_summ.common.processes import end_with_parent
-
-def work(connection, path):
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    end_with_parent()
-    try:
-        connection.send("ready")
-        time.sleep(60)
-    finally:
-        Path(path).write_text("ended in order")
-
-if __name__ == "__main__":
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    context.Process(target=work, args=(theirs, sys.argv[1])).start()
-    ours.recv()
-    os.kill(os.getpid(), 9)
-"""
-
-
-def test_processes_end_with_their_parent(tmp_path):
-    write(tmp_path / "parent.py", PARENT)
-    parent = subprocess.run([sys.executable, str(tmp_path / "parent.py"), str(tmp_path / "file")])
-    assert parent.returncode == -signal.SIGKILL
-    end = time.monotonic() + 60
-    while not (tmp_path / "file").exists() or not (tmp_path / "file").read_text():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def test_threads(monkeypatch, tmp_path):

@@ -1,4 +1,4 @@
-"""Records of what the results in a folder are of, and JSON and YAML with keys twice or too deep."""
+"""Records of what the results in a folder are of, and JSON and YAML with keys twice."""
 
 import json
 
@@ -21,7 +21,7 @@ def test_written_and_read_again(tmp_path):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("content", [b"kind: other", b"{", b"\xff", b"[]", b"", b"name: x", b"[" * 10_000])
+@pytest.mark.parametrize("content", [b"kind: other", b"{", b"\xff", b"[]", b"", b"name: x"])
 def test_no_record(tmp_path, content):
     path = tmp_path / "run.yaml"
     path.write_bytes(content)
@@ -44,19 +44,10 @@ def test_ordinary_texts_are_read_as_ever():
     assert parse_yaml(merged) == yaml.safe_load(merged)
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("parse", [parse_json, parse_yaml])
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('{"a": 1, "b": {"c": 1, "c": 2}}', "the key 'c' occurs twice"),
-        ('{"a": ' + "[" * 5000 + "]" * 5000 + "}", "values are nested too deeply"),
-    ],
-    ids=["twice", "deep"],
-)
-def test_others_are_refused(parse, text, message):
-    with pytest.raises((ValueError, yaml.YAMLError), match=message):
-        parse(text)
+def test_keys_that_occur_twice_are_refused(parse):
+    with pytest.raises((ValueError, yaml.YAMLError), match="the key 'c' occurs twice"):
+        parse('{"a": 1, "b": {"c": 1, "c": 2}}')
 
 
 @pytest.mark.parametrize(("parse", "error"), [(parse_json, json.JSONDecodeError), (parse_yaml, yaml.YAMLError)])

@@ -5,13 +5,9 @@ import pytest
 from hf_summ.data.raw_formats import DATA_FORMATS
 
 
-@pytest.mark.parametrize(
-    ("name", "hint"), [("gigawords", "gigaword"), ("LCSTS", "lcsts"), ("cnn-dm", "cnn_dm"), ("zzz", None)]
-)
-def test_unknown_format_names_the_nearest(load, name, hint):
-    hint = rf"; did you mean {hint}\?" if hint else ""
-    with pytest.raises(ValueError, match=rf"`data_format` is '{name}', but must be one of gigaword, lcsts, .*{hint}$"):
-        load(train_file="x", data_format=name)
+def test_unknown_format_lists_all(load):
+    with pytest.raises(ValueError, match=r"`data_format` is 'LCSTS', but must be one of gigaword, lcsts, "):
+        load(train_file="x", data_format="LCSTS")
 
 
 @pytest.mark.parametrize("data_format", [None, *DATA_FORMATS])

@@ -49,7 +49,6 @@ def model(model_type: str) -> tuple[Any, Any]:
 def checkpoint(model_type: str) -> Path:
     """A folder with an architecture's model and processor, without the code for the Hub."""
     made, processor = model(model_type)
-    made.config.source_ranges = {"tokens_per_character": [0.1, 1.0], "characters": [10, 500]}
     folder = Path(tempfile.mkdtemp(prefix=model_type, dir=conftest.CACHE))
     save(folder, made, processor)
     for code in folder.glob("*.py"):

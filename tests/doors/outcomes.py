@@ -146,14 +146,14 @@ def is_line(message: str) -> bool:
 def command(*argv: object) -> None:
     """Run `hf-summ` in this process; its error is raised instead of reported."""
     reported = []
-    error_line = cli.error_line
+    one_line = cli.one_line
 
-    def report(error: object, *given) -> str:
+    def report(error: object) -> str:
         # argparse's errors are texts, and end in SystemExit
         reported.extend([error] if isinstance(error, BaseException) else [])
-        return error_line(error, *given)
+        return one_line(error)
 
-    with mock.patch.object(cli, "error_line", report), mock.patch.object(sys, "stdin", TextIOWrapper(BytesIO())):
+    with mock.patch.object(cli, "one_line", report), mock.patch.object(sys, "stdin", TextIOWrapper(BytesIO())):
         status = cli.main([str(argument) for argument in argv])
     if reported:
         raise reported[0]

@@ -20,7 +20,6 @@ from tests.doors.test_pipeline import check_details
 from tests.serving.conftest import Served, served
 
 _NIF = rdflib.Namespace("http://persistence.uni-leipzig.org/nlp2rdf/ontologies/nif-core#")
-_FORMATS = {"text/turtle": "turtle", "application/ld+json": "json-ld"}
 _SETTINGS = our.choices(
     """long_documents=truncate|extract|windows return_details=true|false max_length=2|8 min_length=0|3
     truncation=longest_first|only_first|do_not_truncate clean_up_tokenization_spaces=true|false"""
@@ -30,7 +29,7 @@ _FORBIDDEN = our.choices(
     """stop_sequence=. num_return_sequences=3 batch_size=1000000 custom_generate=evil/code assistant_model=/etc/passwd
     generation_config={"num_beams":2} return_tensors=true phrases={"a":1} language=de __class__=1"""
 )
-_ACCEPTS = ("application/json", "text/turtle", "application/ld+json", "TEXT/TURTLE", "*/*", "", ",", ";", "q=1")
+_ACCEPTS = ("application/json", "text/turtle", "TEXT/TURTLE", "*/*", "", ",", ";", "q=1")
 _TYPES = st.sampled_from(("application/json", "text/html", "", "application/json; charset=utf-16"))
 _METHODS = st.sampled_from((("PUT", "/"), ("DELETE", "/"), ("BREW", "/"), ("POST", "/page"), ("POST", "/%00")))
 
@@ -55,7 +54,7 @@ def _requests(draw):
 
 @pytest.fixture(scope="module")
 def services() -> Iterator[dict[str, Served]]:
-    limits = {"limit_body": 20_000, "limit_source_tokens": 2000, "limit_new_tokens": 8, "limit_num_beams": 4}
+    limits = {"limit_characters": 10_000, "limit_beam_tokens": 32}
     with ExitStack() as stack:
         loads = {kind: partial(models.reader, kind) for kind in models.READERS}
         yield {kind: stack.enter_context(served(load, batch_wait=2, **limits)) for kind, load in loads.items()}
@@ -70,13 +69,13 @@ def _check_refusal(answer: httpx.Response) -> None:
 
 def _check_summary(answer: httpx.Response, accepted: str, document: str, has_details: bool) -> None:
     media_type = answer.headers["content-type"].partition(";")[0]
-    assert media_type == (accepted if accepted in _FORMATS else "application/json")
+    assert media_type == (accepted if accepted == "text/turtle" else "application/json")
     if media_type == "application/json":
         (record,) = strict_json(answer.content)
         assert record.keys() == ({"summary_text", "details"} if has_details else {"summary_text"})
         assert isinstance(record["summary_text"], str)
         return check_details(document, record["details"], "en", models.READ) if has_details else None
-    graph = rdflib.Graph().parse(data=answer.content, format=_FORMATS[media_type])
+    graph = rdflib.Graph().parse(data=answer.content)
     ((source, summary),) = graph.subject_objects(DCTERMS.abstract)
     assert str(graph.value(source, _NIF.isString)) == document
     assert graph.value(summary, _NIF.isString) is not None

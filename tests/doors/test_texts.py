@@ -29,7 +29,7 @@ def test_sentences(text, code, splitter):
         end = text.index(sentence, end) + len(sentence)
 
 
-@door(text=_TEXT, code=our.languages, units=our.one_of("words", "characters", "lcsts", "spaced"), marks=st.booleans())
+@door(text=_TEXT, code=our.languages, units=our.one_of("words", "lcsts"), marks=st.booleans())
 def test_words(text, code, units, marks):
     def split():
         check_units(units, code)

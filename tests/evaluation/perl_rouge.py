@@ -12,7 +12,7 @@ import pytest
 
 _LINE = re.compile(r"^S ROUGE-(\S+) Eval (\d+)\.S R:(\S+) P:(\S+) F:(\S+)$", re.MULTILINE)
 _INTERVAL = re.compile(r"^S ROUGE-(\S+) Average_([RPF]): (\S+) \(95%-conf.int. (\S+) - (\S+)\)$", re.MULTILINE)
-_NAMES = {"W-1.2": "rougeW", **{name: f"rouge{name}" for name in ("1", "2", "3", "4", "L", "SU4", "SU*")}}
+_NAMES = {name: f"rouge{name}" for name in ("1", "2", "3", "L", "SU4", "SU*")}
 
 
 @cache
@@ -69,7 +69,7 @@ def perl_rouge(folder: Path, predictions: list[str], references: list[list[str]]
     (folder / "config.xml").write_text(f'<ROUGE-EVAL version="1.55">{"".join(evals)}</ROUGE-EVAL>')
     script = ["perl", str(release() / "ROUGE-1.5.5.pl"), "-e", str(data), "-a", "-d", *options]
     output = ""
-    for measures in (["-n", "4", "-2", "-1", "-u"], ["-x", "-2", "4", "-u"]):
+    for measures in (["-n", "3", "-2", "-1", "-u"], ["-x", "-2", "4", "-u"]):
         command = [*script, *measures, str(folder / "config.xml")]
         output += subprocess.run(command, check=True, capture_output=True, text=True).stdout
     scores = {name: np.full((3, len(predictions)), np.nan) for name in _NAMES.values()}

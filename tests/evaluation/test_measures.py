@@ -6,21 +6,13 @@ import numpy as np
 import pytest
 
 from hf_summ.data import split_sentences
-from hf_summ.evaluation import novelty_scores, rouge155_scores, support_scores
-from hf_summ.evaluation.measures import (
-    FALLING,
-    MEASURES,
-    NAMED,
-    Settings,
-    check_metrics,
-    measure_of,
-    rouge_of_rows,
-    title_of,
-)
+from hf_summ.evaluation import novelty, rouge, support
+from hf_summ.evaluation.measures import FALLING, MEASURES, NAMED, Settings, check_metrics, measure_of, title_of
 from hf_summ.evaluation.report import Evaluation, as_text
 from hf_summ.evaluation.significance import Scored, bootstrap_interval, mean_over_rows, ratio, rounded
 from hf_summ.training.results.reports import Scorer
 from tests.conftest import SENTENCES, word_piece_tokenizer
+from tests.evaluation.scores import rouge_rows
 
 PREDICTIONS = ["The mayor opened a bridge.", "It cost 12 million.", "Rain fell."]
 REFERENCES = ["The mayor opened the bridge.", "The bridge cost 12 million.", "It rained."]
@@ -45,7 +37,7 @@ def test_names_of_scores_are_unique_and_lower_is_better_for_some():
     assert len(set(scores)) == len(scores)
     assert set(FALLING) - set(scores) == {"nll", "perplexity"}
     assert measure_of("perplexity") is None
-    assert NAMED == "rouge, bleu, chrf, bertscore=MODEL, novelty, support, entailment=MODEL"
+    assert NAMED == "rouge, bleu, chrf, bertscore=MODEL, novelty, support"
 
 
 def test_metrics_name_their_models():
@@ -79,12 +71,12 @@ def test_a_measure_says_over_how_many_rows_it_is_a_mean():
     predictions = [*PREDICTIONS, ". . .", ". ."]
     texts = predictions, [[text] for text in (*REFERENCES, "Snow", "Wind")], [*SOURCES, "Snow fell.", "Wind rose."]
     evaluation = Evaluation(*texts, settings=Settings(rouge_types=("rouge1",)))
-    support = np.nanmean(support_scores(predictions, texts[2]))
+    supported = support(predictions, texts[2])["support"].value()
     report = evaluation.report()
     assert report["rows"]["predictions"]["support"] == 3
     assert "support" not in report["rows"]["references"]
-    assert f"| Support, %          | {support:.2f} (3 of 5) |" in as_text(report)
-    novel = np.nanmean(novelty_scores(predictions, texts[2])["novel2"])
+    assert f"| Support, %          | {supported:.2f} (3 of 5) |" in as_text(report)
+    novel = novelty(predictions, texts[2])["novel2"].value()
     assert f" {novel:.2f} (3 of 5) | " in as_text(report)
 
 
@@ -99,9 +91,9 @@ def test_rouge_of_a_tokenizers_subwords(tmp_path):
         return "\n".join(" ".join(tokenizer.tokenize(sentence)) for sentence in split_sentences(text))
 
     own = {"rouge_mode": "rouge155", "rouge_tokenizer": str(tmp_path)}
-    expected = rouge155_scores(*([cut(text) for text in side] for side in texts), sentences="lines", several="pooled")
+    expected = rouge_rows(*([cut(text) for text in side] for side in texts), sentences="lines", several="pooled")
     settings = Settings(**own)
-    assert [scores.fmeasure.tolist() for scores in rouge_of_rows(*texts, settings).values()] == [
+    assert [scores.fmeasure.tolist() for scores in rouge(*texts, settings).values()] == [
         scores.fmeasure.tolist() for scores in expected.values()
     ]
     scored = Scorer(["rouge"], "rouge155", "en", rouge_tokenizer=str(tmp_path)).scored(*texts)

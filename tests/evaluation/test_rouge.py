@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
-from hf_summ.evaluation import rouge, rouge_scores
-from hf_summ.evaluation.rouge import ROUGE_MODES, ROUGE_TYPES, rouge_scores_in_mode
+from hf_summ.evaluation import RougeSettings
+from hf_summ.evaluation.rouge import ROUGE_MODES, ROUGE_TYPES
+from tests.evaluation.scores import rouge_means, rouge_rows
 from tests.shared_data import SHARED_DATA, reads_shared_data
 
 PREDICTIONS = ["The mayor opened a bridge. It cost 12 million.", "Nothing in common"]
@@ -20,7 +21,7 @@ REFERENCES = ["It cost 12 millions. The mayor opened the bridge.", "Quite anothe
 def test_scores_agree_with_counts_by_hand():
     # 9 words each; common: the mayor open(ed) bridge it cost 12 million(s) = 8 with the stemmer
     # bigrams 8 each; common: the-mayor mayor-open it-cost cost-12 12-million = 5
-    scores = rouge_scores(PREDICTIONS[:1], REFERENCES[:1])
+    scores = rouge_rows(PREDICTIONS[:1], REFERENCES[:1], rouge_mode="rouge_score")
     points = {metric: float(values.fmeasure[0]) for metric, values in scores.items()}
     assert points["rouge1"] == pytest.approx(100 * 8 / 9)
     assert points["rouge2"] == pytest.approx(100 * 5 / 8)
@@ -31,7 +32,7 @@ def test_scores_agree_with_counts_by_hand():
 
 def assert_same_as_the_package(predictions: list[str], references: list[list[str]], use_stemmer: bool) -> None:
     """Every metric's precision, recall and F of every pair, texts taken line by line as the package does."""
-    scores = rouge_scores(predictions, references, use_stemmer, sentences="lines")
+    scores = rouge_rows(predictions, references, rouge_mode="rouge_score", use_stemmer=use_stemmer, sentences="lines")
     scorer = RougeScorer(ROUGE_TYPES, use_stemmer=use_stemmer)
     for row, (prediction, texts) in enumerate(zip(predictions, references, strict=True)):
         for metric, expected in scorer.score_multi(texts, prediction).items():
@@ -72,12 +73,12 @@ def test_scores_are_those_of_the_package_on_real_texts(name):
 
 def test_of_several_references_the_best_counts_for_each_metric():
     # the first has more of the words, the second more of the pairs
-    scores = rouge_scores(["a b c d"], [["d c b a", "a b x y"]], use_stemmer=False)
+    scores = rouge_rows(["a b c d"], [["d c b a", "a b x y"]], rouge_mode="rouge_score", use_stemmer=False)
     assert scores["rouge1"].fmeasure[0] == 100
     assert scores["rouge2"].fmeasure[0] == pytest.approx(100 / 3)
     # precision and recall are those of the best, not each the best: 2 of 2 and 2 of 20 are worse than 1 of 2 both
     long = "a b" + " x" * 18
-    best = rouge_scores(["a b"], [[long, "a y"]], rouge_types=["rouge1"])["rouge1"]
+    best = rouge_rows(["a b"], [[long, "a y"]], rouge_mode="rouge_score", rouge_types=["rouge1"])["rouge1"]
     assert [float(column[0]) for column in best] == [50, 50, 50]
 
 
@@ -86,7 +87,6 @@ def test_of_several_references_the_best_counts_for_each_metric():
     [
         # two words against two of two, and one of four: F of 100 and of 1/3, which the second row has alone
         ("best", [100, 100 / 3]),
-        ("mean", [(100 + 100 / 3) / 2, 100 / 3]),
         # three matches, of four words of both predictions and six of both references
         ("pooled", [60, 100 / 3]),
     ],
@@ -94,26 +94,25 @@ def test_of_several_references_the_best_counts_for_each_metric():
 @pytest.mark.parametrize("mode", ["rouge_score", "rouge155"])
 def test_what_counts_of_several_references_is_a_setting(mode, several, points):
     texts = ["a b", "a b"], [["b a", "a x y z"], ["a x y z"]]
-    scores = rouge_scores_in_mode(mode, *texts, rouge_types=["rouge1"], several=several)["rouge1"]
+    scores = rouge_rows(*texts, rouge_mode=mode, rouge_types=["rouge1"], several=several)["rouge1"]
     assert scores.fmeasure.tolist() == pytest.approx(points)
-    default = rouge_scores_in_mode(mode, *texts, rouge_types=["rouge1"])["rouge1"]
+    default = rouge_rows(*texts, rouge_mode=mode, rouge_types=["rouge1"])["rouge1"]
     usual = {"rouge_score": "best", "rouge155": "pooled"}[mode]
     assert (default.fmeasure.tolist() == scores.fmeasure.tolist()) == (several == usual)
 
 
-def test_rouge_by_hand():
-    # rouge is the rounded mean of examples
-    scores = rouge(PREDICTIONS, REFERENCES)
+def test_means_by_hand():
+    package = {"rouge_mode": "rouge_score"}
+    scores = rouge_means(PREDICTIONS, REFERENCES, **package)
     assert scores == {"rouge1": 44.4444, "rouge2": 31.25, "rougeL": 22.2222, "rougeLsum": 44.4444}
-    scores = rouge(["a b c", "d"], ["a b d", "e"], rouge_mode="rouge155", rouge_types=["rouge1", "rouge2"])
+    scores = rouge_means(["a b c", "d"], ["a b d", "e"], rouge_types=["rouge1", "rouge2"])
     assert scores == {"rouge1": 33.3333, "rouge2": 25}
     for language in ("en", "en-GB", "en_US", "EN"):
-        assert rouge(["he opens"], ["he opened"], language=language)["rouge1"] == 100
-    assert rouge(["he opens"], ["he opened"], use_stemmer=False)["rouge1"] == 50
+        assert rouge_means(["he opens"], ["he opened"], language=language, **package)["rouge1"] == 100
+    assert rouge_means(["he opens"], ["he opened"], use_stemmer=False, **package)["rouge1"] == 50
     # line ends part sentences for rougelsum
-    assert rouge(["a b c\nd e f"], ["d e f\na b c"])["rougeLsum"] == 100
-    assert rouge(["a"], ["a"], byte_limit=None)["rouge1"] == 100
-    scores = rouge_scores(["", " \n", "one text"], ["one text", "one text", "one text"])
+    assert rouge_means(["a b c\nd e f"], ["d e f\na b c"], **package)["rougeLsum"] == 100
+    scores = rouge_rows(["", " \n", "one text"], ["one text", "one text", "one text"], **package)
     assert all(list(values.fmeasure) == [0, 0, 100] for values in scores.values())
 
 
@@ -130,7 +129,7 @@ def test_rouge_by_hand():
 )
 @pytest.mark.parametrize("mode", ROUGE_MODES)
 def test_other_scripts_are_read_in_their_language(mode, language, prediction, reference, points):
-    assert rouge([prediction], [reference], language=language, rouge_mode=mode)["rouge1"] == points
+    assert rouge_means([prediction], [reference], language=language, rouge_mode=mode)["rouge1"] == points
 
 
 @pytest.mark.filterwarnings("ignore:the references have")
@@ -146,17 +145,17 @@ def test_other_scripts_are_read_in_their_language(mode, language, prediction, re
 )
 def test_what_cannot_be_scored_is_an_error(mode, predictions, references, message):
     with pytest.raises(ValueError, match=message):
-        rouge_scores_in_mode(mode, predictions, references)
+        rouge_rows(predictions, references, rouge_mode=mode)
 
 
 @pytest.mark.parametrize("mode", ROUGE_MODES)
 def test_other_alphabets_in_english_mode_are_warned_of(mode):
     with pytest.warns(UserWarning, match="have 2 letters outside a to z"):
-        rouge_scores_in_mode(mode, ["Müller kam"], ["Müller kam spät"])
+        rouge_rows(["Müller kam"], ["Müller kam spät"], rouge_mode=mode)
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "the references have")
-        rouge_scores_in_mode(mode, ["Müller kam"], ["Müller kam spät"], language="de")
-        rouge_scores_in_mode(mode, ["the cafe"], ["“the café” " + "is open " * 30])
+        rouge_rows(["Müller kam"], ["Müller kam spät"], rouge_mode=mode, language="de")
+        rouge_rows(["the cafe"], ["“the café” " + "is open " * 30], rouge_mode=mode)
 
 
 @pytest.mark.parametrize("mode", ROUGE_MODES)
@@ -165,25 +164,39 @@ def test_other_alphabets_in_english_mode_are_warned_of(mode):
     [
         ("sentences", "words", "split, lines"),
         ("splitter", "nltk", "sentencex, spacy"),
-        ("several", "jackknife", "best, mean, pooled"),
+        ("several", "jackknife", "best, pooled"),
     ],
 )
 def test_options_of_both_are_checked(mode, option, value, choices):
     with pytest.raises(ValueError, match=f"`{option}` is '{value}', but must be one of {choices}"):
-        rouge_scores_in_mode(mode, ["a"], ["a"], **{option: value})
+        rouge_rows(["a"], ["a"], rouge_mode=mode, **{option: value})
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rouge_types": ["rougeSU4"]}, "ROUGE type is 'rougeSU4', but must be one of rouge1, rouge2, rougeL,"),
+        (
+            {"rouge_mode": "rouge_score", "rouge_types": ["rougeSU4"]},
+            "ROUGE type is 'rougeSU4', but must be one of rouge1, rouge2, rougeL,",
+        ),
+        ({"rouge_types": ["rougeLsum"]}, "ROUGE type rougeLsum of rouge-score is rougeL here"),
         ({"rouge_mode": "perl"}, "`rouge_mode` is 'perl', but must be one of rouge_score, rouge155"),
-        ({"byte_limit": 75}, "`rouge_mode` is 'rouge_score', which has no byte_limit: set it to 'rouge155'"),
-        ({"word_limit": 10}, "`rouge_mode` is 'rouge_score', which has no word_limit"),
-        ({"language": "Klingon"}, "`language` is 'Klingon', but must be an ISO 639 code"),
-        ({"language": ""}, "`language` is '', but must be an ISO 639 code"),
+        (
+            {"rouge_mode": "rouge_score", "byte_limit": 75},
+            "`rouge_mode` is 'rouge_score', which has no byte_limit: set it to 'rouge155'",
+        ),
+        ({"byte_limit": 75, "word_limit": 10}, "`byte_limit` and `word_limit` exclude each other"),
+        ({"byte_limit": 0}, "`byte_limit` is 0"),
+        ({"word_limit": -1}, "`word_limit` is -1"),
+        ({"byte_limit": 75, "language": "zh"}, "`byte_limit` needs English, as in ROUGE-1.5.5, but `language` is 'zh'"),
     ],
 )
-def test_impossible_options_are_an_error(options, message):
+def test_impossible_settings_are_an_error(options, message):
     with pytest.raises(ValueError, match=message):
-        rouge(["a"], ["a"], **options)
+        RougeSettings(**options)
+
+
+@pytest.mark.parametrize("language", ["Klingon", ""])
+def test_unknown_languages_are_an_error(language):
+    with pytest.raises(ValueError, match=f"`language` is '{language}', but must be an ISO 639 code"):
+        rouge_rows(["a"], ["a"], language=language)

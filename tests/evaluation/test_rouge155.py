@@ -7,11 +7,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from hf_summ.evaluation import bootstrap_interval, rouge, rouge155_scores
-from hf_summ.evaluation.rouge import ROUGE155_TYPES
+from hf_summ.evaluation import bootstrap_interval
 from hf_summ.evaluation.stemming import porter_stem, wordnet_exceptions
 from tests.conftest import first
 from tests.evaluation.perl_rouge import perl_rouge, perl_stems, release
+from tests.evaluation.scores import rouge_means, rouge_rows
 
 WORDS = """the a of it was were went children better mice running runs ran agreed agreement environmental governmental
 yesterday yes youth happily relational hopping falling mayor's U.S. twenty-one 12 3,000 café Zürich naïve co-operate
@@ -59,28 +59,17 @@ def test_scores_are_those_of_the_perl_script(tmp_path, stemmed, limits, several)
     for name, limit in limits.items():
         options += [{"byte_limit": "-b", "word_limit": "-l"}[name], str(limit)]
     expected, _ = perl_rouge(tmp_path, predictions, references, options)
-    types = [*ROUGE155_TYPES, "rouge4"]
-    scores = rouge155_scores(predictions, references, stemmed, rouge_types=types, sentences="lines", **limits)
+    scores = rouge_rows(predictions, references, use_stemmer=stemmed, sentences="lines", **limits)
     for metric, values in scores.items():
         # the script rounds precision, recall and F to 0.001 points each
         np.testing.assert_allclose(np.stack(values), expected[metric], atol=0.002, err_msg=metric)
-
-
-@pytest.mark.parametrize("several", [False, True])
-def test_weighted_runs_are_those_of_the_perl_script(tmp_path, several):
-    predictions, references = made_up(3, 40, several, WORDS[:12])
-    # the script divides by zero if a reference is empty
-    references[2][0] = "the a"
-    expected, _ = perl_rouge(tmp_path, predictions, references, ["-r", "1", "-w", "1.2"])
-    scores = rouge155_scores(predictions, references, use_stemmer=False, rouge_types=["rougeW"], sentences="lines")
-    np.testing.assert_allclose(np.stack(scores["rougeW"]), expected["rougeW"], atol=0.002)
 
 
 @pytest.mark.thorough
 def test_means_are_those_of_the_perl_script_and_intervals_nearly(tmp_path):
     predictions, references = made_up(2, 120, vocabulary=WORDS[:12])
     _, averages = perl_rouge(tmp_path, predictions, references, ["-m", "-c", "95", "-r", "1000"])
-    scores = rouge155_scores(predictions, references, sentences="lines")
+    scores = rouge_rows(predictions, references, sentences="lines")
     for metric, values in scores.items():
         for letter, column in zip("PRF", values, strict=True):
             interval = bootstrap_interval(column)
@@ -119,7 +108,7 @@ def test_stems_by_hand(word, expected):
 
 def test_irregular_forms_are_looked_up_before_the_stemmer():
     assert wordnet_exceptions()["children"] == "child"
-    assert rouge(["the children"], ["the child"], rouge_mode="rouge155")["rouge1"] == 100
+    assert rouge_means(["the children"], ["the child"])["rouge1"] == 100
 
 
 def test_irregular_forms_are_those_of_the_script():
@@ -132,13 +121,13 @@ def test_irregular_forms_are_those_of_the_script():
 def test_of_conflicting_irregular_forms_the_adverb_counts(tmp_path):
     predictions, references = ["best", "better", "best", "better"], [["well"], ["well"], ["good"], ["good"]]
     expected, _ = perl_rouge(tmp_path, predictions, references, ["-m", "-r", "1"])
-    scores = rouge155_scores(predictions, references, rouge_types=["rouge1"])["rouge1"]
+    scores = rouge_rows(predictions, references, rouge_types=["rouge1"])["rouge1"]
     assert list(scores.fmeasure) == list(expected["rouge1"][2]) == [100, 100, 0, 0]
 
 
 def test_scores_agree_with_counts_by_hand():
     prediction, reference = "the mayor opened a bridge\nit cost 12 million", "it cost 12\nthe mayor opened the bridge"
-    scores = rouge155_scores([prediction], [reference], use_stemmer=False, sentences="lines")
+    scores = rouge_rows([prediction], [reference], use_stemmer=False, sentences="lines")
     points = {metric: [float(column[0]) for column in values] for metric, values in scores.items()}
     # 9 words against 8; common: the mayor opened bridge it cost 12
     assert points["rouge1"] == pytest.approx([100 * 7 / 9, 100 * 7 / 8, 100 * 14 / 17])
@@ -149,7 +138,7 @@ def test_scores_agree_with_counts_by_hand():
 
 
 def test_skip_bigrams_leave_out_the_last_single_word():
-    scores = rouge155_scores(["a b c d e f g"], ["a g"], use_stemmer=False)
+    scores = rouge_rows(["a b c d e f g"], ["a g"], use_stemmer=False)
     # a-g is 5 words apart: one more than SU4 skips; the reference counts "a" and "a g", but not "g"
     assert scores["rougeSU4"].recall[0] == 50
     assert scores["rougeSU*"].recall[0] == 100
@@ -159,46 +148,30 @@ def test_skip_bigrams_leave_out_the_last_single_word():
 
 
 def test_matches_with_several_references_are_summed():
-    scores = rouge155_scores(["a b"], [["a b", "c d e f"]], use_stemmer=False)["rouge1"]
+    scores = rouge_rows(["a b"], [["a b", "c d e f"]], use_stemmer=False)["rouge1"]
     assert (scores.recall[0], scores.precision[0]) == (pytest.approx(100 * 2 / 6), 50)
 
 
 def test_empty_prediction_and_nul_bytes():
-    scores = rouge155_scores(["", "a\0b c"], ["a b c", "a b\0 c"], use_stemmer=False)
+    scores = rouge_rows(["", "a\0b c"], ["a b c", "a b\0 c"], use_stemmer=False)
     assert all(list(values.fmeasure) == [0, 100] for values in scores.values())
 
 
 def test_bytes_are_cut_in_the_middle_of_a_word():
-    cut = rouge155_scores(["abc def"], ["abc d"], use_stemmer=False, byte_limit=5)["rouge1"]
+    cut = rouge_rows(["abc def"], ["abc d"], use_stemmer=False, byte_limit=5)["rouge1"]
     assert cut.fmeasure[0] == 100
     # é is two bytes, so the limit falls before "b"
-    assert rouge155_scores(["é b"], ["a b"], use_stemmer=False, byte_limit=3)["rouge1"].recall[0] == 0
+    assert rouge_rows(["é b"], ["a b"], use_stemmer=False, byte_limit=3)["rouge1"].recall[0] == 0
 
 
 def test_lines_may_hold_several_sentences():
     # split, each sentence is matched by itself; as one line their order counts
     pair = ["A cat sat. A dog ran."], ["A dog ran. A cat sat."]
-    assert rouge155_scores(*pair, rouge_types=["rougeL"])["rougeL"].fmeasure[0] == 100
-    assert rouge155_scores(*pair, rouge_types=["rougeL"], sentences="lines")["rougeL"].fmeasure[0] == 50
+    assert rouge_rows(*pair, rouge_types=["rougeL"])["rougeL"].fmeasure[0] == 100
+    assert rouge_rows(*pair, rouge_types=["rougeL"], sentences="lines")["rougeL"].fmeasure[0] == 50
 
 
 def test_quotations_of_tokenized_texts_do_not_hide_sentences():
     pair = ['" a cat sat . a dog ran . " he said .'], ["he said .\na dog ran .\na cat sat ."]
     for splitter in ("sentencex", "spacy"):
-        assert rouge155_scores(*pair, rouge_types=["rougeL"], splitter=splitter)["rougeL"].fmeasure[0] == 100
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"rouge_types": ["rouge9"]}, "ROUGE type is 'rouge9', but must be one of rouge1"),
-        ({"rouge_types": []}, "`rouge_types` is empty: choose from rouge1"),
-        ({"byte_limit": 75, "word_limit": 10}, "`byte_limit` and `word_limit` exclude each other"),
-        ({"byte_limit": 0}, "`byte_limit` is 0"),
-        ({"word_limit": -1}, "`word_limit` is -1"),
-        ({"byte_limit": 75, "language": "zh"}, "`byte_limit` needs English, as in ROUGE-1.5.5, but `language` is 'zh'"),
-    ],
-)
-def test_impossible_options_are_an_error(options, message):
-    with pytest.raises(ValueError, match=message):
-        rouge155_scores(["a"], ["a"], **options)
+        assert rouge_rows(*pair, rouge_types=["rougeL"], splitter=splitter)["rougeL"].fmeasure[0] == 100

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hf_summ.data.sentences import split_sentences
-from hf_summ.evaluation import perplexity, rouge155_scores
+from hf_summ.evaluation import perplexity
 from hf_summ.evaluation.novelty import corpus_statistics
 from hf_summ.experiments.report import latex, markdown
 from hf_summ.experiments.run import run_table
@@ -18,6 +18,7 @@ from hf_summ.experiments.tables import load_table
 from hf_summ.training.folder.ledger import Ledger
 from tests.conftest import SENTENCES
 from tests.data.files import json_lines, read_rows, write
+from tests.evaluation.scores import rouge_rows
 from tests.evaluation.tiny_language_models import save_language_model
 from tests.experiments.made_up import TRANSFORMER, strict_json, write_data, write_table
 from tests.training import tiny
@@ -118,7 +119,7 @@ def test_rows_that_differ_in_decoding_are_one_training(folder, rows):
 def test_trained_rows_have_the_scores_of_their_summaries(folder, report, rows, row, beams):
     written = predictions(folder, beams)
     assert report["datasets"][0]["documents"] == len(written) == 12
-    scores = rouge155_scores(
+    scores = rouge_rows(
         [entry["prediction"] for entry in written],
         [entry["summary"] for entry in written],
         rouge_types=["rouge1", "rougeL"],
@@ -152,7 +153,7 @@ def test_untrained_rows_are_scored_on_the_same_documents(folder, rows):
     test = read_rows(next(folder.glob("toy_news/*-*")) / "test.jsonl")
     assert written == [entry["summary"] for entry in test[:12]]
     lead = [split_sentences(entry["document"])[0] for entry in test[:12]]
-    expected = rouge155_scores(lead, written, rouge_types=["rouge1"])["rouge1"].fmeasure.mean()
+    expected = rouge_rows(lead, written, rouge_types=["rouge1"])["rouge1"].fmeasure.mean()
     assert rows["LEAD-1"]["measures"]["rouge1"]["value"] == pytest.approx(expected)
 
 
@@ -227,7 +228,7 @@ def test_head_and_tail_have_as_many_sentences_as_the_reference(tmp_path):
     (block,) = run_table(table, "small", {}, ["--test_file", path], str(tmp_path))["datasets"]
     expected = [[" ".join(sentences[:2]), sentences[0]], [" ".join(sentences[2:]), sentences[3]]]
     for row, summaries in zip(block["rows"], expected, strict=True):
-        scores = rouge155_scores(summaries, [row["summary"] for row in rows], rouge_types=["rouge1"])["rouge1"]
+        scores = rouge_rows(summaries, [row["summary"] for row in rows], rouge_types=["rouge1"])["rouge1"]
         assert row["measures"]["rouge1"]["value"] == pytest.approx(scores.fmeasure.mean())
     # nothing was trained
     assert "\nDifferences from lead, with 95% intervals" in (tmp_path / "made_up_small.md").read_text(encoding="utf-8")

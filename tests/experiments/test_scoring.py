@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from hf_summ.data import split_sentences
-from hf_summ.evaluation import novelty_scores, paired_bootstrap, perplexity, rouge155_scores
+from hf_summ.evaluation import paired_bootstrap, perplexity
 from hf_summ.evaluation.report import Evaluation, Settings
 from hf_summ.evaluation.significance import Comparison, Scored, examples_to_decide, mean_over_rows, ratio
 from hf_summ.experiments.report import markdown_of_claims
@@ -25,6 +25,7 @@ from hf_summ.experiments.scoring import (
     verdict,
 )
 from hf_summ.experiments.tables import load_table
+from tests.evaluation.scores import novelty_rows, rouge_rows
 from tests.experiments.made_up import table
 from tests.training import tiny
 
@@ -59,7 +60,7 @@ def means(scores, kind="fmeasure"):
 def test_rouge_is_cut_and_read_as_the_table_says(tmp_path, corpus, predictions, kind, limit):
     read = table(tmp_path, measures=ROUGE, rows=[{"row": "DC"}], rouge={"score": kind, **limit})
     found = values(score(read, "en", corpus, predictions, None, None))
-    assert found == means(rouge155_scores(predictions, corpus["summary"], rouge_types=ROUGE, **limit), kind)
+    assert found == means(rouge_rows(predictions, corpus["summary"], rouge_types=ROUGE, **limit), kind)
     plain = table(tmp_path, measures=ROUGE, rows=[{"row": "DC"}])
     assert found != values(score(plain, "en", corpus, predictions, None, None))
 
@@ -86,7 +87,7 @@ def test_all_references_of_a_document_count(tmp_path, corpus, predictions):
     references[0] = [corpus["summary"][0]]
     read = table(tmp_path)
     found = values(score(read, "en", several, predictions, None, None))
-    assert found == means(rouge155_scores(predictions, references, rouge_types=["rouge1", "rougeL"]))
+    assert found == means(rouge_rows(predictions, references, rouge_types=["rouge1", "rougeL"]))
     assert found != values(score(read, "en", corpus, predictions, None, None))
 
 
@@ -101,7 +102,7 @@ def test_wordpieces_are_scored_sentence_by_sentence(tmp_path, corpus, prediction
         ["\n".join(" ".join(halves(sentence)) for sentence in split_sentences(text)) for text in texts]
         for texts in (predictions, corpus["summary"])
     ]
-    assert found == means(rouge155_scores(*cut, rouge_types=["rouge1", "rougeL"], sentences="lines"))
+    assert found == means(rouge_rows(*cut, rouge_types=["rouge1", "rougeL"], sentences="lines"))
     assert found != values(score(table(tmp_path), "en", corpus, predictions, None, None))
     with pytest.raises(ValueError, match="the table scores subwords, but this row has no model that defines them"):
         score(read, "en", corpus, predictions, None, None)
@@ -122,8 +123,8 @@ def test_intervals_are_those_of_evaluate(tmp_path, corpus, predictions):
 
 def test_novelty_may_count_punctuation_marks(tmp_path, corpus, predictions):
     read = table(tmp_path, measures=["novel1"], rows=[{"row": "DC"}], count_punctuation=True)
-    expected = novelty_scores(predictions, corpus["document"], count_punctuation=True)
-    assert expected["novel1"] != novelty_scores(predictions, corpus["document"])["novel1"]
+    expected = novelty_rows(predictions, corpus["document"], count_punctuation=True)
+    assert expected["novel1"] != novelty_rows(predictions, corpus["document"])["novel1"]
     found = values(score(read, "en", corpus, predictions, None, None))
     assert found == {"novel1": pytest.approx(np.nanmean(expected["novel1"]))}
 

@@ -9,10 +9,11 @@ import torch
 
 from hf_summ.data import split_sentences
 from hf_summ.evaluation.words import split_words
-from hf_summ.extractive import DocumentFrequencies, consistent_extract, consistent_sentences, extract_sentences
+from hf_summ.extractive import DocumentFrequencies
 from hf_summ.extractive.consistent import close_gaps, keep_sentences, keep_share
 from tests.conftest import SENTENCES
 from tests.extractive import naive
+from tests.extractive.summaries import extract_indices, extracts, stage_extracts, stage_indices
 
 DOCUMENT = " ".join(SENTENCES)
 WORDS = [split_words(sentence) for sentence in SENTENCES]
@@ -28,6 +29,10 @@ def hashed(pairs) -> list[float]:
     """A judge that accepts half of all pairs, with many ties; it is asked about none twice."""
     assert len(set(pairs)) == len(pairs)
     return [follows(*pair) for pair in pairs]
+
+
+def each_costs_one(sentences) -> list[int]:
+    return [1] * len(sentences)
 
 
 def follows(first: str, second: str) -> float:
@@ -70,8 +75,8 @@ def test_whole_documents_agree_with_the_thesis(seed):
     rng = np.random.default_rng(seed)
     texts = [[f"{' '.join(words)}." for words in drawn(rng, number) if words] for number in (0, 1, 2, 3, 4, 9, 40)]
     documents = ["\n".join(sentences) for sentences in texts]
-    chosen = consistent_sentences(documents, 0.2, next_sentence_model=hashed)
-    summaries = consistent_extract(documents, 0.2, next_sentence_model=hashed)
+    chosen = stage_indices(documents, 0.2, next_sentence_model=hashed)
+    summaries = stage_extracts(documents, 0.2, next_sentence_model=hashed)
     for sentences, document, indices, summary in zip(texts, documents, chosen, summaries, strict=True):
         assert split_sentences(document) == sentences
         words = [sentence[:-1].split() for sentence in sentences]
@@ -81,36 +86,37 @@ def test_whole_documents_agree_with_the_thesis(seed):
 
 def test_documents_do_not_change_each_other(monkeypatch):
     documents = ["\n".join(f"{text} {text[place:]}." for text in SENTENCES * 3) for place in range(7)]
-    together = consistent_extract(documents, 0.3, next_sentence_model=hashed)
-    assert together == [consistent_extract([text], 0.3, next_sentence_model=hashed)[0] for text in documents]
+    together = stage_extracts(documents, 0.3, next_sentence_model=hashed)
+    assert together == [stage_extracts([text], 0.3, next_sentence_model=hashed)[0] for text in documents]
     monkeypatch.setattr("hf_summ.extractive.consistent._DOCUMENTS_AT_ONCE", 3)
-    assert together == consistent_extract(documents, 0.3, next_sentence_model=hashed)
+    assert together == stage_extracts(documents, 0.3, next_sentence_model=hashed)
 
 
 @pytest.mark.filterwarnings(UNCHECKED)
 def test_a_number_of_tokens_as_each_counter_has_them(tiny_tokenizer):
+    def counter(sentences):
+        return [len(tiny_tokenizer.tokenize(sentence)) for sentence in sentences]
+
     lengths = list(map(len, WORDS))
-    assert consistent_sentences([DOCUMENT], tokens=sum(lengths[:3])) == [[0, 1, 2]]
-    assert consistent_sentences([DOCUMENT], tokens=sum(lengths)) == [[0, 1, 2, 3, 4]]
-    assert consistent_sentences([DOCUMENT], tokens=4, counter=lambda _: 1) == [keep_sentences(WORDS, [1] * 5, 4)]
-    costs = [len(tiny_tokenizer.tokenize(sentence)) for sentence in SENTENCES]
-    kept = consistent_sentences([DOCUMENT, ""], tokens=sum(costs) - 1, counter=tiny_tokenizer)
+    assert stage_indices([DOCUMENT], tokens=sum(lengths[:3])) == [[0, 1, 2]]
+    assert stage_indices([DOCUMENT], tokens=sum(lengths)) == [[0, 1, 2, 3, 4]]
+    assert stage_indices([DOCUMENT], tokens=4, counter=each_costs_one) == [keep_sentences(WORDS, [1] * 5, 4)]
+    costs = counter(SENTENCES)
+    kept = stage_indices([DOCUMENT, ""], tokens=sum(costs) - 1, counter=counter)
     assert kept == [keep_sentences(WORDS, costs, sum(costs) - 1), []]
     assert len(kept[0]) == 4
-    # a lone surrogate, which no tokenizer reads
-    assert consistent_sentences(["One \ud83d."], tokens=9, counter=tiny_tokenizer) == [[0]]
 
 
 @pytest.mark.filterwarnings(UNCHECKED)
 def test_what_the_repair_puts_back_comes_on_top_of_the_budget():
     sentences = [*SENTENCES[:4], "Rain and rain and rain."]
-    settings = {"tokens": 4, "counter": lambda _: 1}
-    assert consistent_sentences(["\n".join(sentences)], **settings) == [[0, 1, 2, 4]]
+    settings = {"tokens": 4, "counter": each_costs_one}
+    assert stage_indices(["\n".join(sentences)], **settings) == [[0, 1, 2, 4]]
 
     def judge(pairs):
         return [float(sentences[3] in pair) for pair in pairs]
 
-    kept = consistent_sentences(["\n".join(sentences)], next_sentence_model=judge, **settings)
+    kept = stage_indices(["\n".join(sentences)], next_sentence_model=judge, **settings)
     assert kept == [[0, 1, 2, 3, 4]]
 
 
@@ -118,18 +124,23 @@ def test_what_the_repair_puts_back_comes_on_top_of_the_budget():
 def test_frequencies_of_a_corpus_change_the_choice(tmp_path):
     document = "One. Two. Three. The flood. The cat. The dog. The flood."
     # alone, words of two sentences weigh less than those of one
-    assert consistent_sentences([document], tokens=4, counter=lambda _: 1) == [[0, 1, 2, 3]]
+    assert stage_indices([document], tokens=4, counter=each_costs_one) == [[0, 1, 2, 3]]
     table = DocumentFrequencies.fit(["the flood", "the flood", "the flood", "the cat", "a cat", "x"])
     table.save(tmp_path / "idf.json")
     for idf in (table, tmp_path / "idf.json", str(tmp_path / "idf.json")):
-        assert consistent_sentences([document], tokens=4, counter=lambda _: 1, idf=idf) == [[0, 1, 2, 5]]
+        assert stage_indices([document], tokens=4, counter=each_costs_one, idf=idf) == [[0, 1, 2, 5]]
+
+
+@pytest.mark.filterwarnings(UNCHECKED)
+def test_the_stage_is_a_method_of_extract():
+    assert extracts([DOCUMENT], "consistent", share=0.2) == stage_extracts([DOCUMENT], 0.2)
+    assert extracts([SENTENCES], "consistent", share=0.2) == stage_extracts(["\n\n".join(SENTENCES)], 0.2)
+    assert extract_indices([DOCUMENT], "consistent", 4) == [keep_sentences(WORDS, [1] * 5, 4)]
 
 
 def test_says_that_pairs_are_not_checked():
     with pytest.warns(UserWarning, match="no `next_sentence_model` is given, so the coherence"):
-        assert consistent_extract(["One. Two. Three. Four."], 0.5) == ["One. Two. Three."]
-    # a method of extract
-    assert extract_sentences([DOCUMENT], "consistent", 4) == [keep_sentences(WORDS, [1] * 5, 4)]
+        assert stage_extracts(["One. Two. Three. Four."], 0.5) == ["One. Two. Three."]
 
 
 @pytest.mark.filterwarnings(UNCHECKED)
@@ -139,12 +150,10 @@ def test_says_that_pairs_are_not_checked():
         ({"share": 0}, "`share` is 0, but must be above 0 and at most 1"),
         ({"share": 1.01}, "`share` is 1.01, but must be above 0 and at most 1"),
         ({"share": float("nan")}, "`share` is nan, but must be above 0"),
-        ({"tokens": 9, "counter": lambda text: 2.5}, "`counter` gives 2.5 for a sentence, but must give its number of"),
-        ({"tokens": 9, "counter": lambda text: -1}, "`counter` gives -1 for a sentence, but must give its number of"),
         ({"tokens": 0}, "`tokens` is 0, but must be at least 1"),
-        ({"share": 0.5, "tokens": 9}, "needs either `share` or `tokens`"),
+        ({"share": 0.5, "tokens": 9}, "`share` and `tokens` exclude each other: set only one"),
         ({}, "needs either `share` or `tokens`"),
-        ({"share": 0.5, "counter": len}, "`counter` needs `tokens`"),
+        ({"share": 0.5, "method": "lead"}, "`share` is for `method` consistent, but it is lead"),
         ({"share": 0.5, "splitter": "nltk"}, "`splitter` is 'nltk', but must be one of"),
         ({"share": 0.5, "idf": "nowhere.json"}, "nowhere.json is not a file written by `hf-summ idf`"),
         ({"share": 0.5, "idf": DocumentFrequencies({}, 2, "de")}, "the document frequencies are of language 'de', but"),
@@ -152,7 +161,7 @@ def test_says_that_pairs_are_not_checked():
 )
 def test_errors(settings, message):
     with pytest.raises(ValueError, match=message):
-        consistent_extract(["One. Two."], **settings)
+        stage_extracts(["One. Two."], **settings)
 
 
 @pytest.mark.filterwarnings(UNCHECKED)
@@ -167,15 +176,15 @@ def test_errors(settings, message):
 )
 def test_values_of_other_types(documents, settings, message):
     with pytest.raises(TypeError, match=message):
-        consistent_extract(documents, **settings)
+        stage_extracts(documents, **settings)
 
 
 @pytest.mark.filterwarnings(UNCHECKED)
 def test_documents_with_little_to_choose_from():
     documents = ["", " \n", "One.", "Just one", "你好世界。Hello there. Привет мир."]
-    assert consistent_extract(documents, 0.5, language="zh") == ["", "", *documents[2:]]
+    assert stage_extracts(documents, 0.5, language="zh") == ["", "", *documents[2:]]
     with pytest.warns(UserWarning, match="1 of 2 documents have no words and keep their first sentences: rows 1, cou"):
-        assert consistent_sentences(["One.", "你好。\n世界。\n下雨了。\n再见。"], 0.5) == [[0], [0, 1, 2]]
+        assert stage_extracts(["One.", "你好。\n世界。\n下雨了。\n再见。"], 0.5) == ["One.", "你好。 世界。 下雨了。"]
 
 
 @pytest.mark.thorough
@@ -185,7 +194,7 @@ def test_a_million_words_take_seconds():
     words = np.minimum(rng.zipf(1.3, (5000, 200)), 30_000)
     document = " ".join(f"{' '.join(f'w{word}' for word in sentence)}." for sentence in words)
     start = time.process_time()
-    (kept,) = consistent_sentences([document], tokens=512)
+    (kept,) = stage_indices([document], tokens=512)
     assert time.process_time() - start < 30
     assert kept == [0, 1]
 

@@ -6,8 +6,9 @@ import pytest
 
 from hf_summ.data import lead, split_sentences
 from hf_summ.data.sentences import SPLITTERS, _sentencizer
-from hf_summ.extractive import METHODS, extract, extract_sentences
+from hf_summ.extractive import METHODS
 from tests.conftest import SENTENCES
+from tests.extractive.summaries import extract_indices, extracts
 
 # what the splitters disagree on
 QUOTED = '"I ran. I fell," he said. Rain fell.'
@@ -18,9 +19,9 @@ REFERENCE = "A bridge that cost 12 million euros was called too high in price by
 @pytest.mark.parametrize("method", METHODS)
 def test_summaries_are_sentences_of_the_document_in_its_order(method):
     documents = [DOCUMENT, " ".join(SENTENCES[:2]), "\n".join(SENTENCES[::-1])]
-    chosen = extract_sentences(documents, method, 2, [REFERENCE] * 3)
+    chosen = extract_indices(documents, method, 2, [REFERENCE] * 3)
     for document, indices, summary in zip(
-        documents, chosen, extract(documents, method, 2, [REFERENCE] * 3), strict=True
+        documents, chosen, extracts(documents, method, 2, [REFERENCE] * 3), strict=True
     ):
         assert indices == sorted(set(indices))
         assert 1 <= len(indices) <= 2
@@ -32,45 +33,45 @@ def test_summaries_are_sentences_of_the_document_in_its_order(method):
 def test_a_document_does_not_change_anothers_summary(method):
     documents = [DOCUMENT, "Rain fell. Rain fell on the bridge. The bridge held."]
     references = [REFERENCE, "The bridge held in the rain"]
-    alone = [extract([d], method, 2, [r])[0] for d, r in zip(documents, references, strict=True)]
-    assert extract(documents, method, 2, references) == alone
+    alone = [extracts([d], method, 2, [r])[0] for d, r in zip(documents, references, strict=True)]
+    assert extracts(documents, method, 2, references) == alone
 
 
 @pytest.mark.parametrize("text", [DOCUMENT, QUOTED, "\n  One.  Two\tthree.\nFour", "No. No. No. Yes.", "a \ud83d. B."])
 @pytest.mark.parametrize("language", ["en", "en-GB", "de"])
 def test_lead_is_the_one_that_training_scores(text, language):
     for number in (1, 2, 9):
-        assert extract([text], "lead", number, language=language) == [lead(text, number, language)]
+        assert extracts([text], "lead", number, language=language) == [lead(text, number, language)]
 
 
 @pytest.mark.parametrize("splitter", SPLITTERS)
 def test_splitters_go_by_name(splitter):
-    assert extract([QUOTED], "lead", 1, splitter=splitter) == [lead(QUOTED, 1, splitter=splitter)]
-    assert extract_sentences([QUOTED], "tail", 1, splitter=splitter) == [[1 if splitter == "sentencex" else 2]]
+    assert extracts([QUOTED], "lead", 1, splitter=splitter) == [lead(QUOTED, 1, splitter=splitter)]
+    assert extract_indices([QUOTED], "tail", 1, splitter=splitter) == [[1 if splitter == "sentencex" else 2]]
 
 
 def test_spacy_is_needed_only_when_it_is_named(monkeypatch):
     _sentencizer.cache_clear()
     monkeypatch.setitem(sys.modules, "spacy", None)
-    assert extract([QUOTED], "tail", 1) == ["Rain fell."]
-    assert extract([QUOTED], "oracle", 1, ["Rain"]) == ["Rain fell."]
+    assert extracts([QUOTED], "tail", 1) == ["Rain fell."]
+    assert extracts([QUOTED], "oracle", 1, ["Rain"]) == ["Rain fell."]
     with pytest.raises(ImportError, match=r"^`splitter` 'spacy' needs spaCy: pip install 'hf-summ\[extractive\]'$"):
-        extract([QUOTED], "lead", 1, splitter="spacy")
+        extracts([QUOTED], "lead", 1, splitter="spacy")
 
 
 def test_head_and_tail_with_a_number_a_document():
     documents = ["One. Two. Three.", "Four. Five."]
-    assert extract(documents, "lead", [2, 1]) == ["One. Two.", "Four."]
-    assert extract(documents, "tail", [2, 1]) == ["Two. Three.", "Five."]
-    assert extract(documents, "tail", 9) == documents
+    assert extracts(documents, "lead", [2, 1]) == ["One. Two.", "Four."]
+    assert extracts(documents, "tail", [2, 1]) == ["Two. Three.", "Five."]
+    assert extracts(documents, "tail", 9) == documents
     # no documents no summaries
-    assert extract([], "lead") == []
+    assert extracts([], "lead") == []
 
 
 def test_no_spaces_where_the_script_has_none():
     document = "你好世界。下雨了。你好再见。"
-    assert extract([document], "tail", 2, language="zh") == ["下雨了。你好再见。"]
-    assert extract([document], "oracle", 2, ["你好世界你好再见"], language="zh") == ["你好世界。你好再见。"]
+    assert extracts([document], "tail", 2, language="zh") == ["下雨了。你好再见。"]
+    assert extracts([document], "oracle", 2, ["你好世界你好再见"], language="zh") == ["你好世界。你好再见。"]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +87,7 @@ def test_no_spaces_where_the_script_has_none():
 )
 def test_errors(arguments, message):
     with pytest.raises(ValueError, match=message):
-        extract(["One.", "Two."], **arguments)
+        extracts(["One.", "Two."], **arguments)
 
 
 @pytest.mark.parametrize(
@@ -96,19 +97,19 @@ def test_errors(arguments, message):
         (["One.", None], {}, "`documents` must be strings, but row 1 is NoneType: None"),
         (["One."], {"sentences": 2.5}, "`sentences` must be an integer, but is float: 2.5"),
         (["One."], {"sentences": "3"}, "`sentences` must be an integer, but is str: '3'"),
-        ([], {"sentences": None}, "`sentences` must be an integer, but is NoneType: None"),
+        (["One."], {"sentences": None}, "`sentences` must be an integer, but is NoneType: None"),
         (["One."], {"method": "oracle", "references": [3]}, "`references` must be strings, but row 0 is int: 3"),
     ],
 )
 def test_wrong_types(documents, arguments, message):
     with pytest.raises(TypeError, match=f"^{message}$"):
-        extract(documents, **{"method": "lead", **arguments})
+        extracts(documents, **{"method": "lead", **arguments})
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("document", ["", " \n", "你好。"])
 def test_a_document_without_words_has_no_summary(method, document):
     with pytest.warns(UserWarning, match="1 of 2 documents have no words and get no summary: rows 1, counted"):
-        assert extract(["One.", document], method, 1, ["One.", "Two."]) == ["One.", ""]
+        assert extracts(["One.", document], method, 1, ["One.", "Two."]) == ["One.", ""]
     with pytest.raises(ValueError, match="none of the 1 documents has any words"):
-        extract([document], method, 1, ["Two."])
+        extracts([document], method, 1, ["Two."])

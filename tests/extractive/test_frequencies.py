@@ -6,9 +6,10 @@ import math
 import numpy as np
 import pytest
 
-from hf_summ.extractive import DocumentFrequencies, extract, extract_sentences
+from hf_summ.extractive import DocumentFrequencies
 from hf_summ.extractive.frequencies import best_first, tfidf_scores
 from tests.extractive import naive
+from tests.extractive.summaries import extract_indices, extracts
 
 TABLE = {"language": "en", "documents": 2, "document_frequencies": {"a": 2}}
 
@@ -56,10 +57,10 @@ def test_agrees_with_its_definition(sentences):
 
 def test_prefers_frequent_words_of_few_sentences():
     document = "He met her. The flood and the flood. He left her. He came."
-    assert extract([document], "tfidf", 1) == ["The flood and the flood."]
+    assert extracts([document], "tfidf", 1) == ["The flood and the flood."]
     # equal sentences come in their order
     document = " ".join(f"Cat dog{number}." for number in range(120))
-    assert extract_sentences([f"Cat dog cat. {document}"], "tfidf", 3) == [[1, 2, 3]]
+    assert extract_indices([f"Cat dog cat. {document}"], "tfidf", 3) == [[1, 2, 3]]
 
 
 @pytest.mark.parametrize("scale", [1, 1e-12])

@@ -12,16 +12,16 @@ from transformers import (
 
 from hf_summ.evaluation import pair_models
 from hf_summ.evaluation.pair_models import NextSentenceModel
-from hf_summ.extractive import consistent_extract
 from tests.conftest import SENTENCES
-from tests.evaluation.tiny_entailment import POSITIONS, naive_probabilities, save_entailment_model
+from tests.evaluation.tiny_pair_model import POSITIONS, naive_probabilities, save_pair_model
+from tests.extractive.summaries import stage_extracts
 
 # one that is longer than the positions
 PAIRS = [(first, second) for first in SENTENCES for second in SENTENCES] + [("Rain.", " ".join(SENTENCES))]
 
 
 def saved(folder, kind=BertForNextSentencePrediction) -> str:
-    name = save_entailment_model(folder, kind=kind)
+    name = save_pair_model(folder, kind)
     if kind is BertForNextSentencePrediction:
         # so that half of the pairs are rejected
         model, tokenizer = kind.from_pretrained(name), AutoTokenizer.from_pretrained(name)
@@ -55,7 +55,7 @@ def test_the_stage_takes_a_checkpoint_by_name(tmp_path, monkeypatch):
     plain = NextSentenceModel.__call__
     monkeypatch.setattr(NextSentenceModel, "__call__", lambda self, pairs: read.extend(pairs) or plain(self, pairs))
     sentences = [f"Day {number}: {sentence}" for number in range(4) for sentence in SENTENCES]
-    consistent_extract(["\n".join(sentences)], 0.2, next_sentence_model=name)
+    stage_extracts(["\n".join(sentences)], 0.2, next_sentence_model=name)
     # the third and those that are kept after it are no neighbors
     assert any(one == sentences[2] and other in sentences[4:] for one, other in read)
 
@@ -67,7 +67,7 @@ def test_a_bert_without_the_head_is_refused(tmp_path, kind):
         r"has no weights for cls.seq_relationship.weight \(\d are missing\): name a checkpoint that was saved with"
     )
     with pytest.raises(ValueError, match=message):
-        consistent_extract(["One."], 0.5, next_sentence_model=name)
+        stage_extracts(["One."], 0.5, next_sentence_model=name)
 
 
 def test_an_architecture_without_the_head_is_refused(tmp_path):

@@ -47,12 +47,7 @@ SETTINGS = {
     "repetition penalty": {"repetition_penalty": [0.7, 1.5], "suppress_tokens": [None, [8, 9]]},
     "a prompt": {"decoder_input_ids": [[1, 9, 9]], "no_repeat_ngram_size": [0, 2], "min_new_tokens": [None, 3]},
     "the caller's processor": {"logits_processor": [[ByPlace()]]},
-    "words": {
-        "no_repeat_word_ngram_size": [1, 2, 3],
-        "min_new_words": [0, 4],
-        "english_articles": [False, True],
-        "support_weight": [0.0, 2.0],
-    },
+    "words": {"no_repeat_word_ngram_size": [1, 2, 3], "min_new_words": [0, 4]},
     "coverage": {"coverage_penalty": [0.5, 5.0], "early_stopping": [False, True]},
 }
 
@@ -213,10 +208,10 @@ def test_other_settings_are_searched_by_transformers(name, value, caplog):
 def test_processes_that_wait_for_each_other_are_searched_by_transformers():
     config = GDLF.model().generation_config
     model_kwargs = {"use_cache": True}
-    assert unsupported_setting(config, config, [], model_kwargs, synced_gpus=False) is None
-    assert unsupported_setting(config, config, [], model_kwargs, synced_gpus=True) == "synced_gpus"
+    assert unsupported_setting(config, [], model_kwargs, synced_gpus=False) is None
+    assert unsupported_setting(config, [], model_kwargs, synced_gpus=True) == "synced_gpus"
     model_kwargs[CACHE] = ()
-    assert unsupported_setting(config, config, [], model_kwargs, synced_gpus=False) == CACHE
+    assert unsupported_setting(config, [], model_kwargs, synced_gpus=False) == CACHE
 
 
 @pytest.mark.parametrize("size", [5, 130, 1280, 1300, 5000])

@@ -181,13 +181,6 @@ def test_word_that_is_begun_counts_as_it_stands(tiny_tokenizer):
     assert not all(ends)
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("least", [0, 4, 50])
-def test_short_summaries_are_passed_over_in_the_ranking_by_support_too(least):
-    settings = {"beam_stopping": "drgd", "min_new_tokens": least}
-    assert of_words(**settings) == of_words(**settings, support_weight=1e-9)
-
-
 @pytest.mark.parametrize("rule", [{"beam_stopping": "opennmt"}, {"beam_stopping": "drgd"}, {"ngram_blocking": "beam"}])
 def test_rules_that_transformers_does_not_have_are_refused_where_it_searches(rule):
     ((name, value),) = rule.items()

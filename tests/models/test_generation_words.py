@@ -9,9 +9,8 @@ from transformers import GenerationConfig, PreTrainedTokenizerFast
 
 from hf_summ.data import fit_vocabulary
 from hf_summ.models.generation_beam_search import ForbiddingLogitsProcessor
-from hf_summ.models.generation_rules import EndRepetitions, EnglishArticles, MinNewWords, NoRepeatWordNGram, word_rules
+from hf_summ.models.generation_rules import EndRepetitions, MinNewWords, NoRepeatWordNGram, word_rules
 from hf_summ.models.text_words import word_table
-from tests.models.architectures import GDLF, build_with_processor
 from tests.models.naive_words import byte_level_words, whole_words, word_piece_words
 
 SPECIAL = ["<pad>", "<s>", "</s>", "<unk>"]
@@ -135,7 +134,7 @@ def test_n_grams_with_ignored_words_may_repeat():
         assert not list(NoRepeatWordNGram(3, table, 1, [word]).forbidden(text))
         assert not EndRepetitions(2, table.words, 1, [word]).forbidden(text) or word == last
     assert EndRepetitions(2, table.words, 1).forbidden(text)
-    unset = dict.fromkeys(("ngram_blocking", "min_new_words", "english_articles"))
+    unset = dict.fromkeys(("ngram_blocking", "min_new_words"))
     config = GenerationConfig(no_repeat_word_ngram_size=3, ignore_when_blocking=f"{other} x", **unset)
     (rule,) = word_rules(config, lambda: table, 1, [2])
     assert rule.ignored == {other, "x"}
@@ -210,42 +209,3 @@ def test_tokenizer_without_word_marks_is_refused():
     tokenizer = _tokenizer([*SPECIAL, "a"], decoders.Fuse())
     with pytest.raises(ValueError, match="does not show where words start"):
         word_table(tokenizer, 5)
-
-
-@pytest.mark.parametrize(
-    ("begun", "forbidden", "possible"),
-    [
-        (["a"], "evolution idea Open apple", "study European euclidean once one unit hour ECG"),
-        (["b", "ĠA"], "evolution", "study"),
-        (["Ġan"], "study Bayesian method", "evolution hour x MRI uncle"),
-        (["A"], "evolution", "study"),
-        (["ĠAn"], "study", "idea"),
-        # not the article, but the end of a word
-        (["b", "a"], "", "evolution study"),
-    ],
-)
-def test_articles_are_as_the_sound_of_the_next_word(begun, forbidden, possible):
-    words = f"{forbidden} {possible}".split()
-    texts = [f"An {' an A '.join(words)}"] * 50
-    tokenizer = fit_vocabulary(texts, vocab_size=2000, show_progress=False)
-    spelled = ForbiddingLogitsProcessor(EnglishArticles(word_table(tokenizer, len(tokenizer)), 1))
-    ids = tokenizer.convert_tokens_to_ids(["<s>", *begun])
-    assert tokenizer.unk_token_id not in ids
-    scores = spelled(torch.tensor([ids]), torch.zeros(1, len(tokenizer)))[0]
-    first = [tokenizer(f" {word}", add_special_tokens=False)["input_ids"][0] for word in words]
-    assert [word for word, token in zip(words, first, strict=True) if scores[token].isneginf()] == forbidden.split()
-
-
-def test_generated_articles_are_as_the_sound_of_the_next_word():
-    tokenizer = fit_vocabulary(["a an apple study idea model"] * 9, units="words", min_frequency=1, show_progress=False)
-    model, processor = build_with_processor(GDLF, tokenizer)
-    inputs = processor(["an idea"] * 20, return_tensors="pt")
-
-    def wrong(**settings):
-        torch.manual_seed(0)
-        ids = model.generate(**inputs, tokenizer=processor, do_sample=True, max_new_tokens=30, **settings)
-        texts = "; ".join(processor.batch_decode(ids))
-        return re.findall(r"\ba (?:apple|idea|an)\b|\ban (?:study|model)\b", texts)
-
-    assert wrong(no_repeat_word_ngram_size=0)
-    assert not wrong(no_repeat_word_ngram_size=0, english_articles=True)

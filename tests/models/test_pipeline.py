@@ -209,7 +209,6 @@ def test_another_prefix_than_the_checkpoints(folder, way):
     summarizer.model.config.prefix = "tldr: "
     expected = summarizer(texts, **settings)
     summarizer.model.config.prefix = "title: "
-    summarizer.model.config.source_ranges = {}
     other = summarizer(texts, **settings)
     assert summarizer(texts, **settings, source_prefix="tldr: ") == expected != other
     given = pipeline("summarization", model=summarizer.model, processor=summarizer.processor, source_prefix="tldr: ")

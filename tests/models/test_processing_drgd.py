@@ -90,7 +90,7 @@ def test_vocabulary_is_fitted_to_washed_texts():
 def test_unknown_washing_is_refused(tokenizer):
     with pytest.raises(ValueError, match="`washing` is 'lcst', but must be None or one of lcsts"):
         DrgdProcessor(tokenizer, washing="lcst")
-    with pytest.raises(ValueError, match=r"`washing` is 'lcst', but must be one of lcsts; did you mean lcsts\?"):
+    with pytest.raises(ValueError, match="`washing` is 'lcst', but must be one of lcsts"):
         fit_processor([HEADLINE], washing="lcst")
     with pytest.raises(ValueError, match="`restore_case` needs `lowercase` or `washing`"):
         fit_processor([HEADLINE], restore_case=True)

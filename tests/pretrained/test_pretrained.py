@@ -13,18 +13,15 @@ from hf_summ.pretrained import bundled_model, bundled_models, model_folder, purp
 from tests.conftest import SENTENCES, run_python
 
 ROOT = Path(__file__).parents[2]
-AGAIN = "install the package again"
 
 
 def test_models_are_found_by_name(shipped):
     assert hf_summ.bundled_model() == bundled_model("arxiv-tldr") == shipped
-    # the former name
-    assert hf_summ.shipped_model is bundled_model
     shutil.copytree(shipped, shipped.with_name("news"))
     shipped.with_name("__pycache__").mkdir()
     assert bundled_models() == ["arxiv-tldr", "news"]
     assert purpose("news") == "titles of news"
-    with pytest.raises(ValueError, match=r"^`name` is 'arxiv-tlrd', but must be .*; did you mean arxiv-tldr\?$"):
+    with pytest.raises(ValueError, match=r"^`name` is 'arxiv-tlrd', but must be one of .*arxiv-tldr"):
         bundled_model("arxiv-tlrd")
 
 
@@ -47,22 +44,6 @@ def test_half_precision_is_computed_in_float32(shipped):
     assert record["summary_text"]
     int8 = AutoModelForSeq2SeqLM.from_pretrained(shipped, quantization_config=Int8Config(least_weights=1))
     assert {parameter.dtype for parameter in int8.parameters()} == {torch.float32, torch.int8}
-
-
-@pytest.mark.parametrize("name", ["purpose.txt", "config.json", "model.safetensors", "tokenizer.json"])
-def test_a_damaged_folder_is_named(shipped, name):
-    content = (shipped / name).read_bytes()
-    (shipped / name).unlink()
-    with pytest.raises(ValueError, match=f"^{shipped}: it has no {name}: {AGAIN}$"):
-        bundled_model()
-    if name == "purpose.txt":
-        shutil.rmtree(shipped)
-        with pytest.raises(ValueError, match=f"^{shipped}: it has no purpose.txt: {AGAIN}$"):
-            bundled_model()
-    else:
-        (shipped / name).write_bytes(content[: len(content) // 2])
-        with pytest.raises(ValueError, match=f"^{shipped}: {name} cannot be read .*: {AGAIN}$"):
-            bundled_model()
 
 
 @pytest.mark.skipif(not (pretrained.FOLDER / pretrained.DEFAULT_MODEL).is_dir(), reason="a clone without the model")

@@ -4,7 +4,6 @@ import bz2
 import gzip
 import json
 import lzma
-import warnings
 
 import datasets
 import pyarrow as pa
@@ -13,7 +12,6 @@ import pytest
 
 from hf_summ.common.files import content_hash
 from hf_summ.data import Corpus, fit_vocabulary, load
-from hf_summ.evaluation import rouge
 from hf_summ.evaluation.text_files import aligned, read_predictions, read_references
 
 SENTENCES = ["we study ferries on lakes .", "ferries float on water .", "we measure the waves ."]
@@ -107,16 +105,6 @@ def test_folders_that_datasets_saved(tmp_path):
         loaded = load(Corpus(dataset_name=str(tmp_path / name)), str(tmp_path / "cache"))
         assert list(loaded) == splits
         assert loaded["validation"]["summary"][:] == ["a", "c"]
-
-
-def test_references_that_look_like_sentences_are_told():
-    # chakki-works/sumeval#15
-    gold = ["Marby has a new library.", "It cost three million pounds.", "The mayor opened it."]
-    with pytest.warns(UserWarning, match="look like the sentences of one summary"):
-        rouge([" ".join(gold)], [gold])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        rouge(["a"], [["A fire burned the old mill down.", "The old mill burned down in a fire."]])
 
 
 # wireservice/csvkit#426, thephpleague/csv#543: as of a sheet with empty columns

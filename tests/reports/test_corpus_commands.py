@@ -227,7 +227,6 @@ def test_separators_of_a_corpus_are_no_words(run):
     assert "--data_format multi_news" in notes
     output, notes, _ = run(f"{line} --data_format multi_news")
     assert output == "Fire broke out. The mill burned.\n"
-    assert "1 of 1 rows have several documents: --sentences are those of each" in notes
     plain = [{"document": "Fire broke out. Nobody was hurt. The mill burned."}]
     line = "evaluate --predictions p.txt --references p.txt --format json --sources"
     ratios = [
@@ -278,10 +277,10 @@ def test_blank_references_beside_others_are_none(run, texts):
         ],
     }
     options = "--metrics bleu --rouge_types rouge1 --format json"
-    for several in ("pooled", "mean"):
+    for several, precision in (("pooled", (50 + 100) / 2), ("best", 100)):
         output, notes, _ = run(f"evaluate --predictions {texts} --several {several} {options}", **files)
         report = json.loads(output)
-        assert report["rouge"]["rouge1"]["predictions"]["precision"] == (50 + 100) / 2
+        assert report["rouge"]["rouge1"]["predictions"]["precision"] == precision
         assert report["measures"]["bleu"]["predictions"]["mean"] == 100
         assert "1 of 2 pairs have several references" in notes
 
@@ -303,11 +302,6 @@ def test_references_are_the_summaries_of_training(run):
 
 def test_wrapped_lines_are_noted(run):
     joined = WRAPPED.replace("\n", " ")
-    output, notes, _ = run("extract w.txt --method tail --sentences 1", w_txt=WRAPPED)
-    assert output == "Another one shortens news.\n"
-    assert "1 of 1 documents have wrapped lines, whose ends are read as spaces: set --lines to 'sentences'" in notes
-    output, notes, _ = run("extract w.txt --method tail --sentences 1 --lines sentences")
-    assert (output, notes) == ("of such programs. Another one shortens news.\n".split(". ")[1], "")
     line = "evaluate --predictions p.txt --references p.txt --sources s.jsonl --format json"
     values = []
     for document, lines in ((WRAPPED, "auto"), (joined, "auto"), (WRAPPED, "sentences"), (WRAPPED, "wrapped")):
@@ -329,14 +323,6 @@ def test_wrapped_lines_are_noted(run):
 def test_flags_without_effect(run, options, message):
     _, notes, status = run(f"evaluate --predictions p.txt --references p.txt {options}", p_txt="a")
     assert (status, message in notes) == (2, True)
-
-
-def test_a_number_of_words_excludes_one_of_sentences(run):
-    assert run("extract a.txt --words 5", a_txt="One two three. Four five. Six.")[0] == "One two three. Four five.\n"
-    assert run("extract a.txt --words 5 --sentences 1")[1:] == (
-        "hf-summ: error: --sentences 1: has no effect beside --words 5: omit one of them\n",
-        2,
-    )
 
 
 def spoiled() -> list[dict]:

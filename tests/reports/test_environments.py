@@ -1,4 +1,4 @@
-"""Full disks, closed streams, other encodings, threads, interruptions, and files that are none."""
+"""Full disks, threads, and files that are none."""
 
 import copy
 import json
@@ -16,16 +16,14 @@ import pytest
 import torch
 from transformers import pipeline
 
-from hf_summ.checkpoints.folders import settings_problem
 from hf_summ.cli import main
-from hf_summ.common.files import created, moved_into_place
+from hf_summ.common.files import write_atomically
 from hf_summ.common.processes import omp_threads, threads_for
 from hf_summ.data.corpora import Corpus
 from hf_summ.data.loading import load
 from hf_summ.pretrained import bundled_model
 from hf_summ.runtimes import OnnxSummarizer
 from tests.conftest import SENTENCES, save
-from tests.hub import LocalHub
 from tests.models.architectures import DRGD, build_with_processor
 from tests.reports.tiny_models import foreign
 
@@ -48,26 +46,18 @@ def full_disk():
     signal.signal(signal.SIGXFSZ, handler)
 
 
-def test_a_full_disk_is_named_with_the_output(tmp_path, full_disk, capsys):
+def test_a_full_disk_ends_the_command_in_one_line_and_leaves_nothing(tmp_path, full_disk, capsys):
     rows = write_rows(tmp_path / "rows.jsonl")
     assert main(["vocabulary", rows, "--output", str(tmp_path / "made"), "--tags", "none"]) == 2
     *_, last = capsys.readouterr().err.splitlines()
-    assert str(tmp_path) in last
-    assert "file too large: name another path" in last
+    assert "file too large" in last.lower()
     assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
 
 
-# what writes the weights is in Rust, and its errors are no OSErrors
-def test_errors_of_libraries_name_the_path(tmp_path, tiny_tokenizer, full_disk):
-    with pytest.raises(OSError, match="File too large") as caught, moved_into_place(tmp_path / "model") as draft:
-        foreign("bart", tiny_tokenizer).save_pretrained(draft)
-    assert caught.value.filename.startswith(str(tmp_path))
-
-
-def test_a_full_device_is_named(tmp_path, capsys):
-    (tmp_path / "a.txt").write_text(SENTENCES[0])
-    assert main(["extract", str(tmp_path / "a.txt"), "--output", "/dev/full"]) == 2
-    assert "/dev/full: no space left on device: name another path" in capsys.readouterr().err
+def test_a_full_disk_is_named_with_the_output(tmp_path, full_disk):
+    with pytest.raises(OSError, match=rf"File too large: '{tmp_path}/report.md'"):
+        write_atomically(tmp_path / "report.md", "x" * 10_000)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("command", ["vocabulary", "key-phrases"])
@@ -80,32 +70,6 @@ def test_a_folder_with_files_is_not_replaced(tmp_path, capsys, command, tiny_tok
     assert main([command, rows, "--output", str(folder), *more]) == 2
     assert f"--output {folder}: must be a new or empty folder" in capsys.readouterr().err
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
-
-
-@pytest.mark.thorough
-def test_standard_output_may_be_closed(tmp_path):
-    (tmp_path / "a.txt").write_text(SENTENCES[0])
-    for more, status in (("", 2), ("--output out.txt", 0)):
-        command = f"{' '.join(PROGRAM)} extract a.txt {more} >&-"
-        outcome = subprocess.run(command, shell=True, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-        assert outcome.returncode == status, outcome.stderr
-        assert len(outcome.stderr.splitlines()) == (status == 2)
-    assert (tmp_path / "out.txt").read_text().strip() == SENTENCES[0]
-    # otherwise messages would be among the summaries
-    command = f"{' '.join(PROGRAM)} extract a.txt b.txt 2>&- <&-"
-    outcome = subprocess.run(command, shell=True, cwd=tmp_path, stdout=subprocess.PIPE)
-    assert (outcome.returncode, outcome.stdout) == (2, b"")
-
-
-@pytest.mark.thorough
-def test_letters_that_the_output_lacks_are_counted(tmp_path):
-    (tmp_path / "a.txt").write_text("Łódź opened a bridge for 12 €.\n", encoding="utf-8")
-    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
-    outcome = subprocess.run(
-        [*PROGRAM, "extract", "a.txt"], cwd=tmp_path, env=environment, capture_output=True, check=True
-    )
-    assert outcome.stdout == "?ód? opened a bridge for 12 ?.\n".encode("latin-1")
-    assert b"3 letters that iso8859-1 lacks became ?: set PYTHONIOENCODING=utf-8" in outcome.stderr
 
 
 # archives and copies keep the time of the last change
@@ -130,27 +94,6 @@ def test_threads_load_at_the_same_time(tmp_path, tiny_tokenizer):
     for _ in range(3):
         with ThreadPoolExecutor(4) as threads:
             assert list(threads.map(load_one, range(4))) == [True] * 4
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, OSError])
-def test_a_key_without_sheets_is_removed(tmp_path, error):
-    key = tmp_path / "key.json"
-    with pytest.raises(error), created(key, "text"):
-        raise error
-    assert not key.exists()
-    with created(key, "text"):
-        assert key.read_text() == "text"
-    # that of another command stays
-    key.write_text("other")
-    with pytest.raises(FileExistsError), created(key, "text"):
-        pass
-    assert key.read_text() == "other"
-
-
-@pytest.mark.parametrize("name", ["config.json", "tokenizer.json"])
-def test_files_of_a_model_are_regular(tmp_path, name):
-    os.mkfifo(tmp_path / name)
-    assert settings_problem(tmp_path) == f"{name} is not a regular file"
 
 
 # weights whose products exceed float16
@@ -178,29 +121,6 @@ def test_settings_that_are_empty_lists_are_settings(tiny_tokenizer):
     pipe = pipeline("summarization", model=foreign("bart", tiny_tokenizer), tokenizer=copy.deepcopy(tiny_tokenizer))
     settings = {"num_beams": 1, "max_new_tokens": 3}
     assert pipe(SENTENCES[0], suppress_tokens=[], **settings) == pipe(SENTENCES[0], **settings)
-
-
-def test_what_a_killed_command_leaves_is_removed_by_the_next(tmp_path):
-    program = """
-import os, signal, sys
-from hf_summ.common.files import moved_into_place
-with moved_into_place(sys.argv[1]) as draft:
-    draft.mkdir()
-    (draft / "page.html").write_text("half")
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
-    folder = tmp_path / "sheets [1]"
-    assert subprocess.run([sys.executable, "-c", program, str(folder)], check=False).returncode == -signal.SIGKILL
-    (left,) = tmp_path.iterdir()
-    with moved_into_place(folder) as draft:
-        draft.mkdir()
-        # that of a running process stays
-        with moved_into_place(folder) as other:
-            other.mkdir()
-        assert draft.is_dir()
-        folder.rmdir()
-    assert not left.exists()
-    assert [path.name for path in tmp_path.iterdir()] == ["sheets [1]"]
 
 
 # transformers saves no code of __main__, but names its file
@@ -248,16 +168,6 @@ def test_no_telemetry_is_sent(tmp_path):
     assert not list(home.rglob("*onnxruntime*"))
 
 
-# openshift/installer#1821, OPM/opm-simulators#5063: shells expand ~ only at the beginning of an argument
-def test_a_home_after_a_flag_is_that_of_the_user(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    (tmp_path / "home").mkdir()
-    (tmp_path / "a.txt").write_text(SENTENCES[0])
-    assert main(["extract", "a.txt", "--output=~/b.txt"]) == 0
-    assert {path.name for path in tmp_path.rglob("*")} == {"a.txt", "home", "b.txt"}
-
-
 # huggingface/transformers#13472, h2oai/h2o-llmstudio#974: the home of a container's user is / or unknown
 @pytest.mark.parametrize("home", ["file", "~"])
 def test_a_cache_that_cannot_be_written_is_named_with_what_moves_it(tmp_path, monkeypatch, home):
@@ -267,18 +177,3 @@ def test_a_cache_that_cannot_be_written_is_named_with_what_moves_it(tmp_path, mo
     with pytest.raises(ValueError, match=f"^{home}/cache/hf_summ: the cache cannot be written to: set HF_HOME or"):
         load(corpus, f"{home}/cache")
     assert not (tmp_path / "~").exists()
-
-
-@pytest.mark.thorough
-def test_a_cache_that_cannot_hold_a_model_is_no_missing_model(tmp_path):
-    (tmp_path / "a.txt").write_text(SENTENCES[0])
-    # root may write to any folder, but not below a file
-    (tmp_path / "home").touch()
-    with LocalHub() as hub:
-        hub.publish("org/model", bundled_model("arxiv-title-small"))
-        there = {**hub.environment(tmp_path), "HF_HOME": str(tmp_path / "home")}
-        command = [*PROGRAM, "summarize", "a.txt", "--model", "org/model"]
-        done = subprocess.run(command, env={**os.environ, **there}, cwd=tmp_path, capture_output=True, text=True)
-    *_, last = done.stderr.splitlines()
-    assert last.startswith("hf-summ: error: --model org/model: cannot be loaded: [Errno 20] Not a directory: ")
-    assert last.endswith(": set HF_HOME to a folder with room")

@@ -1,19 +1,22 @@
 """Summaries without PyTorch: those of the pipeline."""
 
+import shutil
+from functools import partial
+
 import pytest
 from transformers import pipeline
 
 from hf_summ.models.text_words import FIRST_POINTER
 from hf_summ.runtimes import OnnxSummarizer
 from tests.conftest import run_python
+from tests.data.files import change_json
 from tests.runtimes.conftest import DOCUMENTS
 
 SETTINGS = [
     {},
     {"num_beams": 3, "no_repeat_ngram_size": 2, "min_new_tokens": 5, "num_return_sequences": 2},
     {"num_beams": 4, "early_stopping": True, "length_penalty": 2.0, "max_length": 7},
-    {"support_weight": 2.0, "num_return_sequences": 2},
-    {"no_repeat_word_ngram_size": 2, "min_new_words": 6, "english_articles": True},
+    {"no_repeat_word_ngram_size": 2, "min_new_words": 6},
     {"no_repeat_ngram_size": 2, "ngram_blocking": "beam", "beam_stopping": "opennmt"},
     {"num_beams": 3, "beam_stopping": "drgd", "min_new_tokens": 4, "gnmt_length_penalty": 0.9, "gnmt_length_offset": 9},
     {"num_beams": 1, "min_length": 6},
@@ -51,6 +54,15 @@ def test_summaries_and_details_are_those_of_the_pipeline(checkpoint, caplog):
             warnings.append([record.message for record in caplog.records if "documents" in record.message])
         assert plain(results[0]) == plain(results[1]), settings
         assert warnings[0] == warnings[1]
+
+
+def test_removed_settings_of_earlier_checkpoints_are_ignored(checkpoint, tmp_path):
+    folder = tmp_path / "earlier"
+    shutil.copytree(checkpoint, folder)
+    change_json(folder / "generation_config.json", english_articles=True, support_weight=1.5)
+    change_json(folder / "config.json", source_ranges={"characters": [1, 2]})
+    for load in (partial(pipeline, "summarization", model=str(folder)), partial(OnnxSummarizer, folder)):
+        assert load()(DOCUMENTS) == OnnxSummarizer(checkpoint)(DOCUMENTS)
 
 
 def test_pointers_to_unknown_words_are_those_of_the_pipeline(checkpoint):

@@ -35,7 +35,7 @@ def served(load: Callable[[], Any], **limits) -> Iterator[Served]:
     """A service with these limits; it ends as after SIGTERM."""
     listening = bind("127.0.0.1", 0)
     service = Service(load, Limits(**limits)).start()
-    server = uvicorn.Server(server_config(create_app(service), service.limits))
+    server = uvicorn.Server(server_config(create_app(service), service.limits, log_config=None))
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
     try:
@@ -43,6 +43,18 @@ def served(load: Callable[[], Any], **limits) -> Iterator[Served]:
     finally:
         server.should_exit = True
         thread.join()
+
+
+class Gate:
+    """Lets documents pass, unless it is shut, and counts them and their batches."""
+
+    def __init__(self):
+        self.is_shut, self.documents, self.batches = False, 0, 0
+
+    def __call__(self, documents: list[str]) -> None:
+        self.documents += len(documents)
+        self.batches += 1
+        wait_until(lambda: not self.is_shut)
 
 
 class Watched:
@@ -86,8 +98,8 @@ def summarizer(tiny_tokenizer) -> SummarizationPipeline:
 
 @pytest.fixture(scope="session")
 def address(summarizer) -> Iterator[str]:
-    """The URL of a service with the usual limits but of the number of tokens and bytes."""
-    with served(lambda: summarizer, limit_source_tokens=200, limit_body=10_000, limit_seconds=0.5) as running:
+    """The URL of a service with the usual limits but of the number of characters."""
+    with served(lambda: summarizer, limit_characters=10_000) as running:
         yield running.address
 
 

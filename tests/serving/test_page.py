@@ -68,17 +68,12 @@ def test_by_keyboard(opened, address, summarizer):
 @pytest.mark.thorough
 def test_errors_are_told(opened):
     tab = opened()
-    tab.fill("#document", " ".join(SENTENCES * 10))
+    tab.fill("#document", " ".join(SENTENCES * 40))
     tab.click("#submit")
     tab.wait_for_selector("#status.wrong")
     told = tab.text_content("#status")
-    assert told.startswith("There is no summary: the document has ")
-    assert told.endswith("but the service takes at most 200: shorten it.")
+    assert told == "There is no summary: the body has more than 10000 characters: shorten it."
     assert tab.is_hidden("#result")
-    # the limits of the service are those of the fields
-    assert tab.get_attribute("#num_beams", "max") == "16"
-    tab.fill("#num_beams", "17")
-    assert not tab.evaluate("document.getElementById('form').checkValidity()")
 
 
 @pytest.mark.thorough
@@ -103,15 +98,11 @@ def test_what_was_read_is_marked_on_a_narrow_screen(opened, scheme):
     text = f"{HOSTILE} " + "long" * 200
     start = HOSTILE.index("<b>")
     details = {"source_tokens": 50, "read_tokens": 20, "cut_tokens": 30, "read": [[0, 3], [start, start + 3]]}
-    details["unlike"] = "9 characters (training: 10 to 20)"
     tab.evaluate("([source, result]) => show(source, result)", [text, {"summary_text": HOSTILE, "details": details}])
     assert tab.locator("#read mark").all_text_contents() == [text[:3], "<b>"]
     assert tab.text_content("#read") == text
     assert tab.text_content("#summary") == HOSTILE
-    assert tab.text_content("#caption") == (
-        "The model read 20 of 50 tokens, marked below. "
-        "The text differs from the training data: it has 9 characters (training: 10 to 20)."
-    )
+    assert tab.text_content("#caption") == "The model read 20 of 50 tokens, marked below."
     assert tab.locator("#result img").count() == 0
     assert tab.evaluate("document.documentElement.scrollWidth") <= 400
     colors = tab.evaluate("[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color]")

@@ -7,10 +7,10 @@ import pytest
 from transformers import pipeline
 
 from hf_summ.data import split_sentences
-from hf_summ.extractive import consistent_extract
 from hf_summ.models.pipeline_long_documents import SHORTENERS, ModelReader
 from hf_summ.shortening import extract, partition, split_windows, windows
 from tests.conftest import SENTENCES
+from tests.extractive.summaries import stage_extracts
 
 
 def text_of(sentences: int, seed: int = 0) -> str:
@@ -247,13 +247,13 @@ def judge(pairs):
 def test_the_stage_of_training_shortens_every_document(summarizer, kept):
     documents = [TEXT, " ".join(NUMBERED[:14]), " ".join(NUMBERED[22:])]
     reader = reader_of(summarizer)
-    counter = {"counter": lambda sentence: reader.count([sentence])[0]} if "tokens" in kept else {}
+    counter = {"counter": reader.count} if "tokens" in kept else {}
     settings = {f"extract_{name}": value for name, value in kept.items()}
     readings = extract(documents, reader, "en", **settings, next_sentence_model=judge)
-    wanted = consistent_extract(documents, **kept, **counter, next_sentence_model=judge)
+    wanted = stage_extracts(documents, **kept, **counter, next_sentence_model=judge)
     assert [reading.example for reading in readings] == wanted
     assert wanted != [reading.example for reading in extract(documents, reader, "en", **settings)]
-    with pytest.raises(ValueError, match="needs either `share` or `tokens`"):
+    with pytest.raises(ValueError, match="`share` and `tokens` exclude each other"):
         extract(documents, reader, "en", extract_share=0.5, extract_tokens=9)
 
 
@@ -267,7 +267,7 @@ def test_what_fits_the_model_is_repaired_too(summarizer):
 def test_a_model_that_was_trained_behind_the_stage_says_so(summarizer, caplog):
     model = summarizer.model
     parts = {"model": model, "tokenizer": summarizer.tokenizer, "processor": summarizer.processor, "max_new_tokens": 4}
-    (short,) = consistent_extract([TEXT], share=0.1, next_sentence_model=judge)
+    (short,) = stage_extracts([TEXT], share=0.1, next_sentence_model=judge)
     (wanted,) = pipeline("summarization", **parts)(short)
     model.config.extraction = {"extract_share": 0.1, "next_sentence_model": True}
     pipeline("summarization", **parts)

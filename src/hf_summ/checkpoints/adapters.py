@@ -6,22 +6,27 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from transformers import AutoModelForSeq2SeqLM, GenerationConfig, PreTrainedConfig, PreTrainedModel
-from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME, cached_file, find_adapter_config_file
+from transformers.utils import (
+    ADAPTER_CONFIG_NAME,
+    CONFIG_NAME,
+    GENERATION_CONFIG_NAME,
+    cached_file,
+    find_adapter_config_file,
+)
 
-from hf_summ.checkpoints.loading import ModelArguments, Processor, load_processor
-from hf_summ.common.files import check_hub_reachable, write_atomically
+from hf_summ.checkpoints.loading import ModelArguments, Processor, check_generation_config, load_processor
+from hf_summ.common.files import write_atomically
 from hf_summ.common.lazy import import_extra
 from hf_summ.common.messages import one_line
-from hf_summ.common.records import parse_json
 from hf_summ.models.checks import input_names
 from hf_summ.models.modeling_base import LOADING, load_exported
 
 WEIGHTS = "adapter_model.safetensors"
 # file with the values of the adapted model's configuration that training sets
 SETTINGS_FILE = "adapted_config.json"
-_SETTINGS = ("prefix", "task_specific_params", "source_ranges", "extraction")
+_SETTINGS = ("prefix", "task_specific_params", "extraction")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +59,7 @@ class Adapter:
     def restore_settings(self, config: PreTrainedConfig) -> None:
         """Set the base's configuration to the values that were saved with the adapter, if any were."""
         if (file := _file(self.start, SETTINGS_FILE)) is not None:
-            saved = parse_json(Path(file).read_text(encoding="utf-8"))
+            saved = json.loads(Path(file).read_text(encoding="utf-8"))
             for name in _SETTINGS:
                 vars(config).pop(name, None)
             vars(config).update({name: saved[name] for name in _SETTINGS if name in saved})
@@ -69,21 +74,16 @@ class Adapter:
         """The base model with the adapter on it, whose training may continue.
 
         Raises:
-            ValueError: the adapter belongs to another model, or PEFT cannot read it.
-            ImportError: peft is not installed.
+            ValueError: PEFT cannot load the adapter on this model.
         """
-        peft = import_peft(self.name)
-        problem = f"{self.name}: this adapter does not fit {self.base.model_name_or_path}"
+        from peft import PeftModel
+
         try:
-            adapted = peft.PeftModel.from_pretrained(model, self.name, is_trainable=is_trainable, **self.start.hub)
-            with safe_open(_file(self.start, WEIGHTS), framework="pt") as tensors:
-                saved = set(tensors.keys())
-        except (RuntimeError, ValueError, TypeError, KeyError, SafetensorError) as error:
-            raise ValueError(f"{problem} ({one_line(error):.200})") from error
-        # PEFT ignores missing and unknown weights
-        if names := saved ^ trained_weights(adapted).keys():
-            raise ValueError(f"{problem}: it has {'an unknown' if min(names) in saved else 'no'} {min(names)}")
-        return adapted
+            return PeftModel.from_pretrained(model, self.name, is_trainable=is_trainable, **self.start.hub)
+        except (RuntimeError, ValueError, SafetensorError) as error:
+            # PEFT's message names neither of the checkpoints
+            base = self.base.model_name_or_path
+            raise ValueError(f"{self.name}: this adapter does not fit {base} ({one_line(error):.200})") from error
 
 
 def save_settings(model: Any, folder: Path) -> None:
@@ -93,35 +93,30 @@ def save_settings(model: Any, folder: Path) -> None:
     write_atomically(folder / SETTINGS_FILE, json.dumps(settings, indent=2, ensure_ascii=False) + "\n")
 
 
-def find_adapter(arguments: ModelArguments) -> Adapter | None:
-    """The adapter at `model_name_or_path`, or None for a whole model."""
+def find_adapter(arguments: ModelArguments, local_files_only: bool = False) -> Adapter | None:
+    """The adapter at `model_name_or_path`, or None for a whole model.
+
+    Raises:
+        ValueError: PEFT cannot read its configuration, or it names no base model.
+        ImportError: PEFT is not installed.
+    """
     name = arguments.model_name_or_path
     # the folder of a whole model may contain an adapter too
-    if name is None or (Path(name) / "config.json").exists():
+    if name is None or (Path(name) / CONFIG_NAME).exists():
         return None
-    check_hub_reachable(name, arguments.model_revision, arguments.cache_dir)
-    file = find_adapter_config_file(name, **arguments.hub)
-    if file is None:
+    hub = {**arguments.hub, "local_files_only": local_files_only}
+    if find_adapter_config_file(name, **hub) is None:
         return None
+    peft = import_peft(name)
     try:
-        settings = parse_json(Path(file).read_text(encoding="utf-8"))
-        base = settings["base_model_name_or_path"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{name}: its adapter_config.json cannot be read ({error})") from None
+        config = peft.PeftConfig.from_pretrained(name, **hub)
+    except ValueError as error:
+        raise ValueError(f"{name}: its {ADAPTER_CONFIG_NAME} cannot be read ({error})") from error
+    base = config.base_model_name_or_path
     if not base:
-        raise ValueError(f"{name}: its adapter_config.json names no base_model_name_or_path")
-    if _file(arguments, WEIGHTS) is None:
-        # PEFT would unpickle those of early versions
-        raise ValueError(f"{name}: this adapter has no {WEIGHTS}: save it again with PEFT")
-    revision = settings.get("revision") or "main"
-    check_hub_reachable(base, revision, arguments.cache_dir)
-    adapter = Adapter(arguments, dataclasses.replace(arguments, model_name_or_path=base, model_revision=revision))
-    if _file(adapter.base, CONFIG_NAME) is None:
-        raise ValueError(
-            f"{name} is an adapter of {base}, which is neither a folder nor a repository on the Hub that can be "
-            "reached: name another base_model_name_or_path in its adapter_config.json"
-        )
-    return adapter
+        raise ValueError(f"{name}: its {ADAPTER_CONFIG_NAME} names no base_model_name_or_path")
+    revision = config.revision or "main"
+    return Adapter(arguments, dataclasses.replace(arguments, model_name_or_path=base, model_revision=revision))
 
 
 def is_adapted(model: Any) -> bool:
@@ -182,9 +177,8 @@ class AutoModelForSummarization(AutoModelForSeq2SeqLM):
             token=kwargs.get("token"),
             trust_remote_code=bool(kwargs.get("trust_remote_code")),
         )
-        is_local = kwargs.get("local_files_only", False)
-        file = find_adapter_config_file(pretrained_model_name_or_path, **start.hub, local_files_only=is_local)
-        adapter = None if file is None else find_adapter(start)
+        adapter = find_adapter(start, kwargs.get("local_files_only", False))
+        check_generation_config(start if adapter is None else adapter.base)
         with LOADING:
             if adapter is None:
                 return super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)

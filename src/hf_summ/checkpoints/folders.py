@@ -13,17 +13,10 @@ from transformers.utils import ADAPTER_CONFIG_NAME
 
 from hf_summ.checkpoints import adapters
 from hf_summ.checkpoints.adapters import is_adapted, trained_weights
-from hf_summ.common.files import LFS_POINTER, is_lfs_pointer
-from hf_summ.common.records import parse_json
-from hf_summ.models.modeling_base import RUNTIME_FILE
 
 STATE = "trainer_state.json"
 WEIGHTS = ("model.safetensors", adapters.WEIGHTS)
 INDEX = "model.safetensors.index.json"
-# if some of these cannot be read, transformers silently continues and decodes with other settings
-_SETTINGS = [
-    f"{name}.json" for name in ("config", "generation_config", "processor_config", "tokenizer", "tokenizer_config")
-]
 _FOLDER = re.compile(r"^checkpoint-(\d+)$")
 # the folder of FSDP2's shards, and the file in it that is written last
 _SHARDS = "pytorch_model_fsdp_0"
@@ -69,41 +62,6 @@ def resume_problem(folder: str | os.PathLike) -> str | None:
     return next((f"its {file.name} is incomplete" for file in files if not _is_whole(file)), None)
 
 
-def model_problem(folder: str | os.PathLike) -> str | None:
-    """The problem with the files of a saved model and its processor, or None."""
-    folder = Path(folder)
-    problem = settings_problem(folder)
-    # the output of `hf-summ export` has no weights
-    if problem is not None or (folder / RUNTIME_FILE).exists():
-        return problem
-    # other checkpoints may have their weights in another format
-    others = [*folder.glob("*_model*.bin")]
-    if not others or any((folder / name).exists() for name in (*WEIGHTS, INDEX)):
-        return weights_problem(folder)
-    return next((f"{file.name} is {LFS_POINTER}" for file in others if is_lfs_pointer(file)), None)
-
-
-def settings_problem(folder: str | os.PathLike) -> str | None:
-    """The first of a folder's settings and vocabulary files that cannot be read, with the reason; or None."""
-    for name in _SETTINGS:
-        file = Path(folder) / name
-        if file.exists() and not file.is_file():
-            # reading a pipe or a device might never end
-            return f"{name} is not a regular file"
-        try:
-            parse_json(file.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            continue
-        except (OSError, ValueError) as error:
-            return _unreadable(file, error)
-    return None
-
-
-def _unreadable(file: Path, error: Exception) -> str:
-    is_pointer = not isinstance(error, OSError) and is_lfs_pointer(file)
-    return f"{file.name} is {LFS_POINTER}" if is_pointer else f"{file.name} cannot be read ({error})"
-
-
 def weights_problem(folder: str | os.PathLike) -> str | None:
     """The problem with a folder's safetensors, or None: they are unreadable, or contain NaN, infinity or integers."""
     try:
@@ -124,7 +82,7 @@ def weights_problem(folder: str | os.PathLike) -> str | None:
                     if is_weight and not tensor.is_floating_point() and not is_quantized:
                         return f"{file.name} has {tensor.dtype} in {name}, which cannot be weights"
         except (SafetensorError, OSError) as error:
-            return _unreadable(file, error)
+            return f"{file.name} cannot be read ({error})"
     return None
 
 

@@ -16,14 +16,15 @@ from transformers import (
     AutoModelForSeq2SeqLM,
     AutoProcessor,
     AutoTokenizer,
+    GenerationConfig,
     PreTrainedConfig,
     PreTrainedTokenizerBase,
     ProcessorMixin,
 )
 from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
+from transformers.utils import GENERATION_CONFIG_NAME
 
 from hf_summ.checkpoints.overrides import MergeOverrides, apply_overrides, override_item, refusal, value_of
-from hf_summ.common.files import NO_STORAGE, check_hub_reachable
 from hf_summ.common.flags import flag
 from hf_summ.common.messages import nearest, one_line
 from hf_summ.models.checks import check_tokenizer
@@ -88,7 +89,6 @@ def load_config(arguments: ModelArguments) -> PreTrainedConfig:
     """The configuration of the checkpoint or of `config_name`, or the defaults of `model_type`, with the overrides."""
     source = arguments.config_name or arguments.model_name_or_path
     if source is not None:
-        check_hub_reachable(source, arguments.model_revision, arguments.cache_dir)
         flag = "config_name" if arguments.config_name else "model_name_or_path"
         try:
             with naming(flag, source):
@@ -147,6 +147,13 @@ def _shapes(config: PreTrainedConfig, arguments: ModelArguments) -> dict[str, to
     return {name: parameter.shape for name, parameter in model.named_parameters()}
 
 
+def check_generation_config(arguments: ModelArguments) -> None:
+    """Raise an OSError if a folder's generation settings cannot be read: its model would decode with others."""
+    name = arguments.model_name_or_path
+    if name is not None and (Path(name) / GENERATION_CONFIG_NAME).is_file():
+        GenerationConfig.from_pretrained(name)
+
+
 def load_processor(arguments: ModelArguments, config: PreTrainedConfig) -> Processor:
     """The architecture's processor, or a bare tokenizer for architectures that have none.
 
@@ -157,7 +164,6 @@ def load_processor(arguments: ModelArguments, config: PreTrainedConfig) -> Proce
     source = source or getattr(config, "start_name", None)
     if source is None:
         raise ValueError("no processor or tokenizer: give --tokenizer_name FOLDER, which `hf-summ vocabulary` creates")
-    check_hub_reachable(source, arguments.model_revision, arguments.cache_dir)
     flags = [name for name in ("tokenizer_name", "model_name_or_path", "config_name") if getattr(arguments, name)]
     with naming(flags[0] if flags else "config_overrides start_name", source):
         # a processor of transformers may need an extractor of speech or images
@@ -188,12 +194,11 @@ def hub_settings(arguments: ModelArguments) -> dict:
 
 @contextmanager
 def naming(flag: str, name: str | None) -> Generator[None]:
-    """Within, replace transformers' error for a checkpoint that is nowhere by a ValueError that names the flag."""
+    """Within, add the flag to transformers' error for a checkpoint that is neither a folder nor on the Hub."""
     try:
         yield
     except OSError as error:
         is_there = name is None or Path(name).exists() or isinstance(error.__cause__, RemoteEntryNotFoundError)
-        if is_there or "cannot be reached" in str(error) or NO_STORAGE.search(str(error)):
+        if is_there:
             raise
-        reason = "neither a folder nor a repository on the Hub that can be reached"
-        raise ValueError(f"--{flag} {one_line(name):.80}: {reason}") from error
+        raise ValueError(f"--{flag} {one_line(name)}: {one_line(error)}") from error

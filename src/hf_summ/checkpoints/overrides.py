@@ -9,7 +9,6 @@ from typing import Any, cast
 from transformers import PreTrainedConfig
 
 from hf_summ.common.messages import nearest, one_line
-from hf_summ.common.records import parse_json
 
 # common forms of numbers that are not JSON
 _SHORT_FLOAT = re.compile(r"[-+]?(\d+\.|\.\d+)")
@@ -28,7 +27,7 @@ def parse_overrides(items: Iterable[str]) -> dict[str, Any]:
         if not separator or not key.strip():
             raise ValueError(f"--config_overrides {item!r:.80}: write key=JSON, for example d_model=512")
         try:
-            value = float(text) if _SHORT_FLOAT.fullmatch(text) else parse_json(text)
+            value = float(text) if _SHORT_FLOAT.fullmatch(text) else json.loads(text)
         except ValueError as error:
             if text[:1] in ("[", "{", '"'):
                 raise ValueError(f"--config_overrides {item!r:.80}: {text!r:.80} is not JSON ({error})") from None

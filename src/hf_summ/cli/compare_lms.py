@@ -47,12 +47,8 @@ def add_parser(commands) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Compare the language models."""
-    from hf_summ.checkpoints.folders import model_problem
     from hf_summ.evaluation.text_files import read_text
 
-    for name in arguments.models:
-        if Path(name).is_dir() and (problem := model_problem(name)):
-            raise ValueError(f"--models {name}: {problem}; give a folder whose files are complete")
     check_output_file(arguments)
     texts = [(file, read_text(file)) for file in arguments.files]
     random_text = None if arguments.random_text is None else read_text(arguments.random_text)

@@ -76,9 +76,6 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.json:
         text = to_json(dataclasses.asdict(explanation), indent=1)
         write_atomically(page.with_suffix(".json"), f"{text}\n")
-    unlike = summarizer.preprocess(documents, source_prefix=arguments.source_prefix)["note"].get("unlike")
-    if unlike is not None:
-        print_note(f"the text differs from the training data: it has {unlike}")
     unread = sum(not word.is_read for word in explanation.source_words)
     if unread:
         print_note(f"the model did not read the last {unread} words, which exceed its maximum length")

@@ -1,13 +1,10 @@
 """`hf-summ extract`: extractive summaries."""
 
 import argparse
-import re
 import warnings
 from dataclasses import dataclass
-from typing import Literal
 
 from hf_summ.cli.summarizers import (
-    LINES_HELP,
     STANDARD_INPUT,
     ColumnFlags,
     check_output_file,
@@ -15,64 +12,17 @@ from hf_summ.cli.summarizers import (
     read_document,
     write_summaries,
 )
-from hf_summ.common.flags import add_flags, check_flags, flag, flags_in
+from hf_summ.common.flags import add_flags, check_flags, flag, flags_in, values_of
 from hf_summ.common.messages import print_note
-from hf_summ.data.lines import LINES, joined_lines
 from hf_summ.data.rows import ROW_FILES, has_rows
-from hf_summ.extractive import METHODS
-from hf_summ.models.text_documents import DOCUMENT_SEPARATOR, readable
-
-_CONSISTENT = ("method=consistent",)
+from hf_summ.extractive.settings import ExtractiveSettings
+from hf_summ.models.text_documents import readable
 
 
 @dataclass
-class ExtractFlags:
-    """Which sentences are selected, and how texts are read."""
+class TextFlags:
+    """How texts are read, and where summaries are written."""
 
-    method: str | None = flag(
-        "decoding",
-        "Sentences to select: the first or last; the most central (lexrank, textrank: extra `extractive`); those with "
-        "the highest tf-idf, or the first three and these (consistent); those closest to the rows' references (oracle)",
-        unset="consistent with --share, otherwise lead",
-        choices=METHODS,
-    )
-    sentences: int | None = flag(
-        "decoding",
-        "Maximum number of sentences per summary; with lead and tail, of each of several documents",
-        unset="3",
-        unless=("words", "share"),
-        metavar="N",
-    )
-    words: int | None = flag(
-        "decoding", "Maximum number of words instead; whole sentences", unset="no limit", unless=("share",), metavar="N"
-    )
-    share: float | None = flag(
-        "decoding",
-        "Share of each document's sentences instead, with consistent",
-        unset="a number of sentences",
-        needs=_CONSISTENT,
-        metavar="S",
-    )
-    idf: str | None = flag(
-        "decoding",
-        "Document frequencies that `hf-summ idf` wrote, for --share and --words",
-        unset="each document's own",
-        needs=_CONSISTENT,
-        metavar="FILE",
-    )
-    next_sentence_model: str | None = flag(
-        "decoding",
-        "BERT with a next-sentence head, which restores sentences between incoherent ones, for --share and --words: a "
-        "folder or a Hub repository",
-        unset="no sentences are restored",
-        needs=_CONSISTENT,
-        metavar="MODEL",
-    )
-    lines: str = flag("data", LINES_HELP, "auto", choices=LINES)
-    language: str = flag("data", "ISO 639 code of the documents' language", "en")
-    splitter: Literal["sentencex", "spacy"] = flag(
-        "data", "Sentence splitter; spacy is for English and needs the extra `extractive`", "sentencex"
-    )
     encoding: str = flag("data", "Encoding of text files", "utf-8")
     output: str | None = flag("reporting", "File for the summaries", unset="standard output", metavar="FILE")
 
@@ -91,7 +41,8 @@ def add_parser(commands) -> None:
         help="Text files, folders of them, files of rows, or - for standard input (default: -)",
     )
     add_flags(parser, ColumnFlags)
-    add_flags(parser, ExtractFlags)
+    add_flags(parser, ExtractiveSettings)
+    add_flags(parser, TextFlags)
     parser.set_defaults(run=run)
 
 
@@ -100,26 +51,19 @@ def run(arguments: argparse.Namespace) -> None:
     check_output_file(arguments)
     if arguments.summary_column is not None and arguments.method != "oracle":
         raise ValueError("--summary_column: needs --method oracle, which alone reads references")
-    if arguments.method is None:
-        arguments.method = "lead" if arguments.share is None else "consistent"
-    check_flags(arguments, flags_in(ExtractFlags))
-    stage = {name: getattr(arguments, name) for name in ("share", "idf", "next_sentence_model")}
-    stage = {name: value for name, value in stage.items() if value is not None}
-    if stage and arguments.share is arguments.words is None:
-        raise ValueError(f"--{next(iter(stage))}: needs --share or --words, what to keep of a document")
+    check_flags(arguments, flags_in(ExtractiveSettings))
+    settings = ExtractiveSettings(**values_of(arguments, ExtractiveSettings))
     from hf_summ.evaluation.text_files import part_sentences, read_documents, read_references
-    from hf_summ.extractive import consistent_extract, extract
+    from hf_summ.extractive import extract
 
     reading = {"lists": arguments.lists, "data_format": arguments.data_format}
     notes: list[str] = []
     documents: list[str | list[str]] = []
-    names: list[str] = []
     references: list[str] = []
     for file in arguments.files or [STANDARD_INPUT]:
         if has_rows(file) or arguments.data_format is not None:
             read, tags = part_sentences(read_documents(file, arguments.text_column, **reading))
             documents += [row[0] if len(row) == 1 else row for row in read.rows]
-            names += [f"{read.name}, {position}" for position in read.places]
             notes += (*read.notes, *tags)
             if arguments.method == "oracle":
                 gold, tags = part_sentences(read_references(file, arguments.summary_column, **reading))
@@ -133,23 +77,9 @@ def run(arguments: argparse.Namespace) -> None:
             raise ValueError(f"--text_column: {name_of(file)} is plain text, which has no columns")
         else:
             documents.append(read_document(file, arguments.encoding))
-            names.append(name_of(file))
-    options = {name: getattr(arguments, name) for name in ("language", "splitter", "words", "lines")}
-    if arguments.method in ("lead", "tail") and (sets := sum(isinstance(document, list) for document in documents)):
-        notes.append(f"{sets} of {len(documents)} rows have several documents: --sentences are those of each")
-    number = 3 if arguments.sentences is None else arguments.sentences
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        if stage:
-            sets = ([text] if isinstance(text, str) else text for text in documents)
-            lines, tokens = options.pop("lines"), options.pop("words")
-            texts = [DOCUMENT_SEPARATOR.join(joined_lines(text, lines) for text in own) for own in sets]
-            summaries = consistent_extract(texts, tokens=tokens, **stage, **options)
-        else:
-            try:
-                summaries = extract(documents, arguments.method, number, references, **options)
-            except ValueError as error:
-                raise ValueError(re.sub(r"^row (\d+)", lambda match: names[int(match[1])], str(error))) from error
+        summaries = extract(documents, settings, references)
     for note in (*notes, *(warning.message for warning in caught)):
         print_note(note)
     write_summaries("".join(f"{readable(summary)}\n" for summary in summaries), arguments.output)

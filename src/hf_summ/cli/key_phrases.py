@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from hf_summ.cli.summarizers import CORPUS_FILES
-from hf_summ.common.files import check_new_folder, moved_into_place, real_path
+from hf_summ.common.files import check_new_folder, moved_into_place
 from hf_summ.common.flags import add_flags
 from hf_summ.data.corpora import Reading
 
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> None:
     from hf_summ.data.vocabulary import fit_phrases, load_tokenizer
 
     output = Path(arguments.output)
-    is_own = output.is_dir() and real_path(output) == real_path(arguments.processor)
+    is_own = output.is_dir() and output.resolve() == Path(arguments.processor).resolve()
     if not is_own:
         check_new_folder(output)
     processor = fit_phrases(

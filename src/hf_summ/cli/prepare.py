@@ -3,7 +3,6 @@
 import argparse
 from pathlib import Path
 
-from hf_summ.common.files import real_path
 from hf_summ.data.distributions import PUBLIC_CORPORA, prepare
 
 
@@ -23,7 +22,7 @@ def add_parser(commands) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Write the rows."""
     folder, output = Path(arguments.folder), Path(arguments.output)
-    if real_path(output) == real_path(folder):
+    if output.resolve() == folder.resolve():
         raise ValueError(f"--output {output}: would replace files of the corpus: name another folder")
     for line in prepare(arguments.corpus, folder, output):
         print(line, flush=True)

@@ -29,7 +29,7 @@ from hf_summ.cli.summarizers import (
     write_summaries,
 )
 from hf_summ.common.flags import add_flags, flag, values_of
-from hf_summ.common.messages import no_warnings, one_line, panics_as_errors, print_note
+from hf_summ.common.messages import no_warnings, one_line, print_note
 from hf_summ.common.records import shown
 from hf_summ.models.checks import Range
 from hf_summ.models.text_documents import readable
@@ -105,7 +105,7 @@ def run(arguments: argparse.Namespace) -> None:
     summaries: list[dict[str, Any]] = [{"summary_text": ""}] * len(names)
     if phrases is not None:
         settings["phrases"] = [phrases] * len(texts)
-    with no_warnings(summarizer), panics_as_errors():
+    with no_warnings(summarizer):
         results = summarizer(
             texts, batch_size=min(arguments.batch_size, max(len(texts), 1)), show_progress=len(texts) > 1, **settings
         )
@@ -117,7 +117,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _notes(records: list[tuple[str | list[str], dict[str, Any]]], arguments: argparse.Namespace) -> Iterator[str]:
-    """Notes on empty and unfinished summaries, on shortened documents, and on documents unlike the training data."""
+    """Notes on empty and unfinished summaries, and on shortened documents."""
     empty = [name for name, record in records if not record["summary_text"].strip()]
     if empty:
         yield f"the model's summary of {_shown(empty)} is empty: set --min_new_tokens for longer ones"
@@ -137,11 +137,6 @@ def _notes(records: list[tuple[str | list[str], dict[str, Any]]], arguments: arg
             hint = ": set --long_documents to windows to read all, or to extract to read the most important sentences"
             hint = hint if arguments.long_documents == "truncate" else ""
             yield f"too long for the model, which read only {shown([*shares])}{hint}"
-    unlike = [(name, details["unlike"]) for name, details in read if "unlike" in details]
-    if unlike:
-        differ, first = ("differs", "it") if len(unlike) == 1 else ("differ", "the first")
-        names = _shown(name for name, _ in unlike)
-        yield f"{names} {differ} from the training data: {first} has {unlike[0][1]}"
 
 
 def _shown(names: Iterable[str | list[str]]) -> str:

@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +19,7 @@ from hf_summ.cli.summarizers import (
     read_phrases,
 )
 from hf_summ.common.flags import flag, values_of
+from hf_summ.common.messages import print_note
 from hf_summ.common.processes import end_on_sigterm
 from hf_summ.models.checks import Range
 
@@ -102,7 +102,7 @@ def run_rows(arguments: argparse.Namespace) -> None:
     for name, (_, noun) in SOURCES.items():
         is_replaced = name == "phrases" and phrases is not None
         if name in source.schema.names and not is_replaced:
-            _print_note(f"models that read {noun} take those in the column {name}: rename it to leave them out")
+            print_note(f"models that read {noun} take those in the column {name}: rename it to leave them out")
     arguments.interrupted = f"rerun the command to resume in {arguments.output}"
     end_on_sigterm()
     find_model(arguments)
@@ -118,9 +118,9 @@ def run_rows(arguments: argparse.Namespace) -> None:
     load, seed = partial(_load, arguments), arguments.seed or 0
     uses_torch = arguments.runtime != "onnx"
     work = Work(load, decoding, arguments.batch_size, arguments.output_column, phrases, seed, uses_torch)
-    outcome = run_plan(plan, settings, _engine(arguments, work, plan), _print_note)
+    outcome = run_plan(plan, settings, _engine(arguments, work, plan), print_note)
     for message in _notes(outcome, arguments, plan):
-        _print_note(message)
+        print_note(message)
 
 
 def _load(arguments: argparse.Namespace, device: str | None = None):
@@ -132,7 +132,7 @@ def _engine(arguments: argparse.Namespace, work: Any, plan: Any):
 
     number = arguments.num_processes
     if arguments.engine == "ray":
-        return partial(on_ray, work, plan, number=number, address=arguments.ray_address, announce=_print_note)
+        return partial(on_ray, work, plan, number=number, address=arguments.ray_address, announce=print_note)
     if number in (None, 1):
         return partial(in_this_process, work, plan)
     return partial(in_processes, work, plan, number=number)
@@ -156,12 +156,3 @@ def _notes(outcome: Any, arguments: argparse.Namespace, plan: Any) -> Iterator[s
         shortens = extracts(vars(arguments))
         cause = "shortened by the extractive stage, which kept" if shortens else "too long for the model, which read"
         yield f"{outcome.cut:,} of them were {cause} {read:.0%} of their tokens"
-    if outcome.unlike:
-        yield f"{outcome.unlike:,} of them differ from the training data: one has {outcome.difference}"
-
-
-def _print_note(message: str) -> None:
-    from huggingface_hub.utils import tqdm
-
-    # above the progress bar
-    tqdm.write(f"hf-summ: {message}", file=sys.stderr)

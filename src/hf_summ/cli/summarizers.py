@@ -13,23 +13,13 @@ from typing import Any, Literal
 
 from hf_summ.checkpoints.decoding import decoding_flags, extraction_flags
 from hf_summ.common import flags
-from hf_summ.common.files import NO_STORAGE, check_hub_reachable, real_path
 from hf_summ.common.flags import flag, flags_in, names, values_of
-from hf_summ.common.messages import delay_bars, nearest, one_line, print_note
+from hf_summ.common.messages import one_line, print_note
 from hf_summ.common.processes import threads_for
 from hf_summ.data.former_columns import DOCUMENT_COLUMNS, MEANINGS, PREDICTION_COLUMNS, REFERENCE_COLUMNS
-from hf_summ.data.marks import notes_on_marks
-from hf_summ.data.rows import ROW_FILES, UTF16, check_is_plain, kind_of_file
+from hf_summ.data.rows import ROW_FILES, kind_of_file
 from hf_summ.models.checks import RUNTIME_FILE, Range, check_own_settings
-from hf_summ.pretrained import (
-    DEFAULT_MODEL,
-    bundled_model,
-    bundled_models,
-    graphs_of,
-    is_bundled,
-    model_folder,
-    purpose,
-)
+from hf_summ.pretrained import DEFAULT_MODEL, bundled_model, graphs_of, is_bundled, model_folder, purpose
 from hf_summ.runtimes.settings import UnsupportedSetting, lacking
 
 STANDARD_INPUT = "-"
@@ -184,7 +174,7 @@ def decoding_settings(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def check_flags(arguments: argparse.Namespace, *declared: Any) -> None:
-    """Check numbers, conditions and the device.
+    """Check numbers and conditions.
 
     Args:
         declared: the dataclasses of flags that only this command has.
@@ -195,25 +185,14 @@ def check_flags(arguments: argparse.Namespace, *declared: Any) -> None:
         value = getattr(arguments, name)
         if None not in (value, most) and value > most:
             raise ValueError(f"--{name} {value}: must be at most {most}, which is --max_new_tokens")
-    if arguments.device in (None, "cpu"):
-        return
-    import torch
-
-    try:
-        device = torch.empty(0, device=arguments.device).device
-    except (RuntimeError, AssertionError) as error:
-        raise ValueError(f"--device {arguments.device:.80}: {str(error).splitlines()[0]:.150}") from error
+    is_cpu = arguments.device is None or arguments.device.startswith("cpu")
     for name in ("runtime", "int8"):
-        if getattr(arguments, name, None) not in (None, False, "pytorch") and device.type != "cpu":
+        if not is_cpu and getattr(arguments, name, None) not in (None, False, "pytorch"):
             raise ValueError(f"--{name}: needs --device cpu")
 
 
 def find_model(arguments: argparse.Namespace) -> None:
-    """Replace the name of a bundled model by its folder; without --model, use the default model and print a note.
-
-    Raises:
-        ValueError: the model is not on this machine, and the Hub cannot be reached.
-    """
+    """Replace the name of a bundled model by its folder; without --model, use the default model and print a note."""
     name = arguments.model or DEFAULT_MODEL
     graphs = None
     if (not arguments.model or is_bundled(name)) and _takes_graphs(arguments):
@@ -227,8 +206,6 @@ def find_model(arguments: argparse.Namespace) -> None:
         print_note("no --runtime: using onnx, in 8 bits; --runtime pytorch uses 32")
     if getattr(arguments, "runtime", "") is None and (graphs or (Path(arguments.model) / RUNTIME_FILE).is_file()):
         arguments.runtime = "onnx"
-    with loading(arguments.model):
-        check_hub_reachable(arguments.model, arguments.revision)
 
 
 def _takes_graphs(arguments: argparse.Namespace) -> bool:
@@ -256,9 +233,9 @@ def check_output_file(arguments: argparse.Namespace, *endings: str, flag: str = 
     values = chain.from_iterable(
         value if isinstance(value, list) else [value] for other, value in vars(arguments).items() if other != flag
     )
-    inputs = {real_path(value) for value in values if isinstance(value, str)}
+    inputs = {os.path.realpath(value) for value in values if isinstance(value, str)}
     for file in (output, output.with_suffix(beside)) if beside else (output,):
-        if real_path(file) in inputs:
+        if os.path.realpath(file) in inputs:
             own = "" if file == output else f" {file}"
             raise ValueError(f"--{flag} {output}: would replace the input{own}; give it another name")
 
@@ -301,17 +278,11 @@ def _load_pipeline(arguments: argparse.Namespace, settings: dict[str, Any]) -> A
     import torch
     from transformers import pipeline
 
-    from hf_summ.checkpoints.adapters import find_adapter, import_peft
-    from hf_summ.checkpoints.folders import model_problem
-    from hf_summ.checkpoints.loading import ModelArguments
     from hf_summ.models.quantization_int8 import Int8Config
 
     if threads := threads_for(1, only_idle=True):
         torch.set_num_threads(threads)
     model, values = arguments.model, vars(arguments)
-    problem = model_problem(model) if Path(model).is_dir() else None
-    if problem is not None:
-        raise ValueError(f"--model {model}: {problem}; name another checkpoint, or copy it again if it is incomplete")
     options = {name: values[name] for name in ("revision", "device", "trust_remote_code")}
     # for the model alone: transformers could not save a tokenizer that was loaded with a dtype
     options["model_kwargs"] = {"dtype": arguments.dtype or "auto"}
@@ -321,11 +292,7 @@ def _load_pipeline(arguments: argparse.Namespace, settings: dict[str, Any]) -> A
         settings |= {"device": "cpu", "runtime": arguments.runtime}
     if values.get("int8"):
         settings |= {"device": "cpu", "model_kwargs": {"quantization_config": Int8Config()}}
-    delay_bars()
     with loading(model):
-        # transformers names neither an adapter whose base is missing nor PEFT
-        if find_adapter(ModelArguments(model_name_or_path=model, model_revision=arguments.revision or "main")):
-            import_peft(model)
         summarizer = pipeline("summarization", model=model, **{**options, **settings})
     # building a model draws random numbers
     torch.manual_seed(values.get("seed") or 0)
@@ -341,14 +308,9 @@ def loading(model: str) -> Generator[None]:
         # for broken files, transformers and tokenizers raise errors of any type
         reason = str(error).strip() or type(error).__name__
         # the last line of a traceback has the message
-        reason = one_line(reason.splitlines()[-1] if "Traceback" in reason else reason)
-        if not Path(model).exists() and NO_STORAGE.search(reason):
-            reason = f"{reason}: set HF_HOME to a folder with room"
-        elif not Path(model).exists():
-            # names with a slash are repositories or paths, not bundled models
-            hint = "" if "/" in model else nearest(model, bundled_models(), cutoff=0.7)
-            reason = f"neither a folder nor a repository on the Hub that can be reached{hint or f': {reason}'}"
-        raise ValueError(f"--model {model}: cannot be loaded: {reason}") from error
+        if "Traceback" in reason:
+            reason = reason.splitlines()[-1]
+        raise ValueError(f"--model {model}: cannot be loaded: {one_line(reason)}") from error
 
 
 def read_phrases(items: list[str] | None) -> dict[str, float] | None:
@@ -373,24 +335,16 @@ def check_is_text(file: str, remedy: str) -> None:
 
 def read_document(file: str, encoding: str) -> str:
     """The text of a file or of standard input."""
-    if "://" in file:
-        raise ValueError(f"{file:.255} is a URL: download it, and name the file")
-    if os.path.isdir(file):
-        raise ValueError(f"{file} is a folder: name its files, as in {file.rstrip('/')}/*.txt")
     content = sys.stdin.buffer.read() if file == STANDARD_INPUT else Path(file).read_bytes()
-    check_is_plain(name_of(file), content)
     try:
-        # a byte-order mark is not part of the text, but that of UTF-16 tells the encoding
-        text = content.decode("utf-16" if content.startswith(UTF16) else encoding).removeprefix("\ufeff")
+        # a byte-order mark is not part of the text
+        return content.decode(encoding).removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{name_of(file)} is not text in {encoding} (byte {error.start}): name its encoding with --encoding"
         ) from error
     except LookupError as error:
-        raise ValueError(f"--encoding {encoding:.80}: unknown; name one such as utf-8 or latin-1") from error
-    for note in notes_on_marks(name_of(file), [text], 1):
-        print_note(note)
-    return text
+        raise ValueError(f"--encoding {encoding}: unknown; name one such as utf-8 or latin-1") from error
 
 
 def name_of(file: str) -> str:

@@ -35,6 +35,8 @@ def add_parser(commands) -> None:
     )
     parser.add_argument(
         "--output_dir",
+        # otherwise it would be passed to the training runs, whose folders the table sets
+        "--output-dir",
         default="out/tables",
         metavar="FOLDER",
         help="Folder for the reports and the runs, which tables share (default: %(default)s)",

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from hf_summ.cli.summarizers import PREDICTION_COLUMN, ColumnFlags
-from hf_summ.common.files import check_new_folder, real_path
+from hf_summ.common.files import check_new_folder
 from hf_summ.common.flags import add_flags
 from hf_summ.common.messages import one_line, print_note
 from hf_summ.common.processes import end_on_sigterm
@@ -107,7 +107,7 @@ def make(arguments: argparse.Namespace) -> None:
     """Write sheets and key."""
     _check_make(arguments)
     folder, key_file = Path(arguments.output), Path(arguments.key)
-    from hf_summ.common.files import created, moved_into_place
+    from hf_summ.common.files import moved_into_place
     from hf_summ.models.text_documents import readable
     from hf_summ.votes import PROTOCOLS, as_csv, as_page, make_sheets
 
@@ -132,11 +132,14 @@ def make(arguments: argparse.Namespace) -> None:
         arguments.seed,
     )
     end_on_sigterm()
-    with created(key_file, key.to_json()), moved_into_place(folder) as draft:
+    with moved_into_place(folder) as draft:
         draft.mkdir()
         for sheet in sheets:
             (draft / f"{sheet.voter}.html").write_text(as_page(sheet), encoding="utf-8")
             (draft / f"{sheet.voter}.csv").write_text(as_csv(sheet), encoding="utf-8", newline="")
+        # an existing key belongs to other sheets
+        with key_file.open("x", encoding="utf-8") as file:
+            file.write(key.to_json())
     equal = sum(one == other for one, other in (item.summaries for item in sheets[0].items))
     if equal:
         notes.append(f"{equal} of {len(key.items)} items have the same summary on both sides")
@@ -208,7 +211,7 @@ def _aspects(items: list[str] | None) -> dict[str, str] | None:
 def _check_make(arguments: argparse.Namespace) -> None:
     folder, key = Path(arguments.output), Path(arguments.key)
     check_new_folder(folder)
-    if real_path(folder) in real_path(key).parents:
+    if folder.resolve() in key.resolve().parents:
         raise ValueError(f"--key {key}: must not be in the folder {folder}, which the voters receive")
     if key.exists() or not key.parent.is_dir():
         raise ValueError(f"--key {key}: must be a new file in an existing folder")
@@ -218,5 +221,6 @@ def _check_report(arguments: argparse.Namespace) -> None:
     for name, least in (("resamples", 1), ("seed", 0)):
         if getattr(arguments, name) < least:
             raise ValueError(f"--{name} {getattr(arguments, name)}: must be at least {least}")
-    if arguments.json and real_path(arguments.json) in map(real_path, (arguments.key, *arguments.files)):
+    inputs = [Path(file).resolve() for file in (arguments.key, *arguments.files)]
+    if arguments.json and Path(arguments.json).resolve() in inputs:
         raise ValueError(f"--json {arguments.json}: would replace an input; give the report another name")

@@ -1,19 +1,12 @@
 """Files and folders that are written completely or not at all, and names of models."""
 
-import errno
 import functools
-import glob
 import os
-import platform
-import re
 import shutil
-import stat
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
-
-from hf_summ.common.messages import print_note
-from hf_summ.common.processes import is_running
+from tempfile import TemporaryDirectory
 
 
 def bundled_folder(name: str) -> Path:
@@ -21,14 +14,6 @@ def bundled_folder(name: str) -> Path:
     package = Path(__file__).parents[1]
     installed = package / name
     return installed if installed.is_dir() else package.parents[1] / name
-
-
-# in errors of the folder in which files of the Hub are stored, but not in those of the network
-_CODES = "|".join(map(str, (errno.EROFS, errno.EACCES, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR)))
-NO_STORAGE = re.compile(rf"\A(?!.*cannot be reached).*(?:\[Errno (?:{_CODES})\]|PermissionError)")
-LFS_POINTER = "a pointer of Git LFS in place of the file: run `git lfs pull` in its folder"
-# each checkpoint, adapter or processor has one of these
-_MODEL_FILES = ("config.json", "adapter_config.json", "tokenizer_config.json")
 
 
 def shared_name(model: str) -> str:
@@ -39,55 +24,16 @@ def shared_name(model: str) -> str:
     return folder.parent.name if folder.name == "onnx" else folder.name
 
 
-def real_path(path: str | os.PathLike) -> Path:
-    """The absolute path without links; `Path.resolve` fails on loops of them."""
-    return Path(os.path.realpath(path))
-
-
-def is_lfs_pointer(file: Path) -> bool:
-    """Whether a file is one of those that a clone without Git LFS has in place of large ones."""
-    with file.open("rb") as content:
-        return content.read(23) == b"version https://git-lfs"
-
-
-def check_hub_reachable(name: str, revision: str | None = None, cache_dir: str | None = None) -> None:
-    """If the Hub cannot be reached, use the checkpoint's files on this machine, or raise an OSError if there are none.
-
-    transformers would first retry each of its files for 23 seconds.
-
-    Args:
-        name: a folder, or a name on the Hub.
-    """
-    if Path(name).exists():
-        return
-    from huggingface_hub import constants, get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
-
-    is_here = False
-    try:
-        is_here = any(try_to_load_from_cache(name, file, cache_dir, revision) for file in _MODEL_FILES)
-        get_hf_file_metadata(hf_hub_url(name, _MODEL_FILES[0]))
-    except (HfHubHTTPError, HFValidationError, OfflineModeIsEnabled):
-        # transformers reports these without retrying
-        return
-    except Exception as error:
-        # the Hub's HTTP clients raise errors of their own types
-        if not is_here:
-            raise OSError(f"{name} is not on this machine, and the Hub cannot be reached ({error})") from error
-        # all libraries read the former, and processes that this one starts the latter
-        constants.HF_HUB_OFFLINE, os.environ["HF_HUB_OFFLINE"] = True, "1"
-        print_note(f"the Hub cannot be reached ({error}): HF_HUB_OFFLINE=1 is set; {name} is read from this machine")
-
-
 def write_atomically(path: str | os.PathLike, text: str) -> None:
     """Write a file in UTF-8; even after a failure it has either its old or its new content.
 
     Anything but a regular file, such as a terminal or a named pipe, is written to directly.
     """
     content = text.encode("utf-8")
-    if _is_stream(path):
+    is_standard_stream = str(path).startswith(("/dev/std", "/dev/fd/"))
+    if is_standard_stream or (os.path.exists(path) and not os.path.isfile(path)):
         # append, as /dev/stdout may be a file with content
-        with _naming(Path(path)), open(path, "ab") as stream:
+        with open(path, "ab") as stream:
             stream.write(content)
         return
     with moved_into_place(path) as draft:
@@ -96,62 +42,31 @@ def write_atomically(path: str | os.PathLike, text: str) -> None:
 
 @contextmanager
 def moved_into_place(path: str | os.PathLike) -> Generator[Path]:
-    """A hidden path beside `path`, unique to this writer, at which to create a file or a folder.
+    """A path in a temporary folder beside `path`, at which to create a file or a folder.
 
     On leaving the context, it replaces `path`, or its link target, in a single step and with the old permissions; after
     an error it is removed, and `path` is unchanged.
     """
     path = Path(os.path.realpath(path))
-    # writers of the same file must not move each other's partial files; the original name may have the maximum length
-    start = f".{path.name[:40]}.{platform.node()[:40]}-"
-    draft = path.with_name(f"{start}{os.getpid()}-{os.urandom(4).hex()}.part")
-    for leftover in path.parent.glob(f"{glob.escape(start)}*.part"):
-        process = leftover.name.removeprefix(start).partition("-")[0]
-        # of a process that was killed
-        if process.isdecimal() and not is_running(int(process)):
-            _remove(leftover)
+    # the name of the file may already have the maximum length
+    prefix = f".{path.name[:40]}-"
     try:
-        with _naming(draft):
+        with TemporaryDirectory(prefix=prefix, suffix=".part", dir=path.parent) as folder:
+            draft = Path(folder) / path.name
             yield draft
-        if path.is_file():
-            before = path.stat()
-            draft.chmod(stat.S_IMODE(before.st_mode))
-            # only root may change a file's owner
-            with suppress(OSError, AttributeError):
-                os.chown(draft, before.st_uid, before.st_gid)
-        for file in [draft, *draft.rglob("*")]:
-            if file.is_file() and file != draft:
-                share(file)
-            _flush_to_disk(file)
-        os.replace(draft, path)
-        _flush_to_disk(path.parent)
-    finally:
-        _remove(draft)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-
-
-@contextmanager
-def created(path: Path, text: str) -> Generator[None]:
-    """Write a new file, and remove it again after an error in the context.
-
-    Raises:
-        FileExistsError: the file exists, perhaps since another command has begun.
-    """
-    with path.open("x", encoding="utf-8") as file:
-        try:
-            file.write(text)
-            # a full disk is noticed here
-            file.flush()
-            yield
-        except BaseException:
-            path.unlink()
-            raise
+            if path.is_file():
+                shutil.copymode(path, draft)
+            for file in draft.rglob("*"):
+                if file.is_file():
+                    share(file)
+                _flush_to_disk(file)
+            _flush_to_disk(draft)
+            os.replace(draft, path)
+            _flush_to_disk(path.parent)
+    except OSError as error:
+        # the system's error for a full disk names no file
+        error.filename = error.filename or str(path)
+        raise
 
 
 def check_new_folder(folder: str | os.PathLike) -> None:
@@ -161,37 +76,11 @@ def check_new_folder(folder: str | os.PathLike) -> None:
         raise ValueError(f"--output {folder}: must be a new or empty folder")
 
 
-@contextmanager
-def _naming(path: Path) -> Generator[None]:
-    """Name the file in errors of the operating system that do not, also in those of libraries in Rust."""
-    try:
-        yield
-    except Exception as error:
-        code = error.errno if isinstance(error, OSError) else None
-        if (match := re.search(r"os error (\d+)\)", str(error))) is not None:
-            code = int(match[1])
-        # of a copy, it names the source
-        is_full = code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        if code is None or (getattr(error, "filename", None) is not None and not is_full):
-            raise
-        raise OSError(code, os.strerror(code), str(path)) from error
-
-
 def share(file: Path) -> None:
     """Make a file readable for those who can read its folder, such as a service: safetensors sets owner access only."""
     # some file systems have no permissions
     with suppress(OSError):
         file.chmod(file.stat().st_mode | file.parent.stat().st_mode & 0o444)
-
-
-def _is_stream(path: str | os.PathLike) -> bool:
-    """Whether the path is neither a regular file nor a folder, or is already open."""
-    if os.path.abspath(path).startswith(("/dev/std", "/dev/fd/", "/proc/")):
-        return True
-    with suppress(OSError):
-        mode = os.stat(path).st_mode
-        return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
-    return False
 
 
 def _flush_to_disk(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Processes that this one starts: their share of its processors, and their end with it."""
+"""The share of processors of each process, and the end by SIGTERM."""
 
 import os
 import signal
@@ -41,30 +41,3 @@ def end_on_sigterm() -> None:
     """From now on, SIGTERM raises SystemExit, and the command ends as after Ctrl-C."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
-
-
-def end_with_parent() -> None:
-    """From now on, this process of multiprocessing gets SIGTERM when the one that started it ends."""
-    # imported here: a summary on the command line needs the number of threads alone
-    import multiprocessing
-
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def wait_and_end() -> None:
-        parent.join()
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=wait_and_end, daemon=True).start()
-
-
-def is_running(process: int) -> bool:
-    """Whether a process of this number runs on this machine; always on Windows, where asking would end it."""
-    if os.name == "posix":
-        try:
-            os.kill(process, 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:
-            pass
-    return True

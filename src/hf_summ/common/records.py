@@ -1,15 +1,14 @@
-"""JSON and YAML as written by users, and records: YAML files that describe the results in a folder.
+"""Settings in JSON and YAML, and records: YAML files that describe the results in a folder.
 
-Content that Python's readers accept silently, or reject without a clear message, is an error here. A record prevents
-a run with other settings from continuing a folder's results.
+A key that is given twice is an error, as one of its values would silently be ignored. A record prevents a run with
+other settings from continuing a folder's results.
 """
 
-import base64
 import json
 import math
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,48 +18,33 @@ from hf_summ.common.messages import one_line
 
 # most differences in a message; the record has all settings
 _NAMED = 4
-_TOO_DEEP = "values are nested too deeply"
+_MERGE_TAG = "tag:yaml.org,2002:merge"
 
 
-def parse_json(text: str, strict: bool = True) -> Any:
-    """The value of a JSON text.
-
-    Raises:
-        JSONDecodeError: it is not JSON.
-        ValueError: an object has a key twice, or values are nested too deeply.
-    """
-    try:
-        return _DECODERS[strict].decode(text)
-    except RecursionError:
-        raise ValueError(_TOO_DEEP) from None
+def parse_json(text: str) -> Any:
+    """The value of a JSON text; raises a ValueError if an object has a key twice."""
+    return _DECODER.decode(text)
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
-        (repeated, _), *_ = Counter(name for name, _ in pairs).most_common(1)
-        raise ValueError(f"the key '{repeated}' occurs twice in one object")
+        numbers = Counter(key for key, _ in pairs)
+        repeated = [key for key, number in numbers.items() if number > 1]
+        raise ValueError(f"the key '{repeated[0]}' occurs twice in one object")
     return values
 
 
-# made once, as `json.loads` makes one for each row of a corpus
-_DECODERS = {strict: json.JSONDecoder(strict=strict, object_pairs_hook=_without_repeats) for strict in (True, False)}
+# made once, as `json.loads` would make one for each row of a corpus
+_DECODER = json.JSONDecoder(object_pairs_hook=_without_repeats)
 
 
 def parse_yaml(text: str) -> Any:
-    """The value of a YAML text.
-
-    Raises:
-        YAMLError: it is not YAML, or a mapping has a key twice.
-        ValueError: values are nested too deeply.
-    """
+    """The value of a YAML text; raises a YAMLError if a mapping has a key twice."""
     # imported in functions: a summary on the command line reads no YAML
     import yaml
 
-    try:
-        return yaml.load(text, _loader())
-    except RecursionError:
-        raise ValueError(_TOO_DEEP) from None
+    return yaml.load(text, _loader())
 
 
 @cache
@@ -71,16 +55,15 @@ def _loader() -> type:
 
     class Loader(yaml.SafeLoader):
         def construct_mapping(self, node, deep=False):
-            seen = set()
-            for key_node, _ in node.value:
-                # `<<` merges another mapping, whose keys may be overridden
-                if key_node.tag == "tag:yaml.org,2002:merge":
+            keys = set()
+            for key, _ in node.value:
+                # `<<` merges another mapping, and may occur several times
+                if not isinstance(key, yaml.ScalarNode) or key.tag == _MERGE_TAG:
                     continue
-                key = self.construct_object(key_node, deep=True)
-                # unhashable keys, such as lists, are rejected below
-                if isinstance(key, Hashable) and key in seen:
-                    raise ConstructorError(None, None, f"the key '{key}' occurs twice", key_node.start_mark)
-                seen.update([key] if isinstance(key, Hashable) else [])
+                if key.value in keys:
+                    problem = f"the key '{key.value}' occurs twice"
+                    raise ConstructorError(None, None, problem, key.start_mark)
+                keys.add(key.value)
             return super().construct_mapping(node, deep)
 
     return Loader
@@ -132,19 +115,12 @@ def _short(value: Any) -> str:
 
 
 def to_json(value: Any, **settings: Any) -> str:
-    """A value as JSON, with null for numbers that JSON lacks, such as NaN, and strings for values of other types.
-
-    Bytes, such as those of images, are in Base64.
-    """
-    settings = {"ensure_ascii": False, "default": _as_text, **settings}
+    """A value as JSON, with null for numbers that JSON lacks, such as NaN, and strings for values of other types."""
+    settings = {"ensure_ascii": False, "default": str, **settings}
     try:
         return json.dumps(value, allow_nan=False, **settings)
     except ValueError:
         return json.dumps(_finite(value), **settings)
-
-
-def _as_text(value: Any) -> str:
-    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
 
 
 def _finite(value: Any) -> Any:

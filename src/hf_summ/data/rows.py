@@ -19,7 +19,6 @@ from itertools import chain, dropwhile, zip_longest
 from pathlib import Path
 from typing import IO, Any
 
-from hf_summ.common.files import LFS_POINTER, is_lfs_pointer
 from hf_summ.common.messages import progress_bar
 from hf_summ.common.records import parse_json
 from hf_summ.data.former_columns import DOCUMENT_COLUMNS, PREDICTION_COLUMNS, SUMMARY_COLUMNS
@@ -133,8 +132,6 @@ def existing(path: Path) -> Path:
         problem = "does not exist: name a file"
     elif not path.stat().st_size:
         problem = "is empty: it must have at least one row"
-    elif is_lfs_pointer(path):
-        problem = f"is {LFS_POINTER}"
     else:
         return path
     raise ValueError(f"{path} {problem}")
@@ -174,7 +171,7 @@ def kind_of_file(path: Path) -> str:
     if extension in _UNTOLD and os.path.isfile(path):
         # a file of another format is reported where it is read
         with suppress(ValueError):
-            if isinstance(parse_json(next(read_lines(path), (1, ""))[1], strict=False), dict):
+            if isinstance(parse_json(next(read_lines(path), (1, ""))[1]), dict):
                 return ".jsonl"
     return _OTHER_NAMES.get(extension, extension)
 
@@ -340,7 +337,7 @@ def _json_rows(path: Path, show_progress: bool) -> UnreadRows:
 
 def _is_table(path: Path, line: str) -> bool:
     try:
-        value = parse_json(line, strict=False)
+        value = parse_json(line)
         return kind_of_file(path) == ".json" and _rows_of(value) != [value]
     except ValueError:
         return False
@@ -389,7 +386,7 @@ def _parse(text: str, path: Path, number: int) -> Any:
     """The value of JSON that begins at this line of a file."""
     try:
         # control characters inside strings violate strict JSON, but are unambiguous
-        return parse_json(text, strict=False)
+        return parse_json(text)
     except ValueError as error:
         problem = str(error)
         if isinstance(error, json.JSONDecodeError):

@@ -19,7 +19,7 @@ from transformers import (
     ProcessorMixin,
 )
 
-from hf_summ.common.files import check_hub_reachable, moved_into_place
+from hf_summ.common.files import moved_into_place
 from hf_summ.common.messages import check_choice, one_line, progress_bar
 from hf_summ.data.units import UNITS, character_tokenizer, subword_tokenizer, unit_trainer, word_tokenizer
 from hf_summ.models.checks import check_integer, check_text
@@ -197,7 +197,6 @@ def checked_texts(texts: Iterable[str]) -> Iterator[str]:
 def load_tokenizer(name: str) -> ProcessorMixin | PreTrainedTokenizerBase:
     """The processor, or the bare tokenizer, in a folder or a Hub repository."""
     try:
-        check_hub_reachable(name)
         return AutoProcessor.from_pretrained(name)
     except Exception as error:
         # for broken files, transformers and tokenizers raise errors of any type

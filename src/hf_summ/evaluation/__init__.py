@@ -1,8 +1,8 @@
 """Scores of summaries."""
 
-from hf_summ.evaluation.bleu import bleu, bleu_statistics, chrf, chrf_statistics, corpus_bleu, corpus_chrf
-from hf_summ.evaluation.novelty import copied_fragments, copy_positions, corpus_statistics, novelty, novelty_scores
-from hf_summ.evaluation.rouge import rouge, rouge155_scores, rouge_scores
+from hf_summ.evaluation.bleu import bleu, chrf
+from hf_summ.evaluation.novelty import copied_fragments, corpus_statistics, novelty
+from hf_summ.evaluation.rouge import RougeSettings, rouge
 from hf_summ.evaluation.significance import (
     bootstrap_interval,
     examples_to_decide,
@@ -12,32 +12,22 @@ from hf_summ.evaluation.significance import (
     perplexity,
     sign_test,
 )
-from hf_summ.evaluation.support import phrase_recall, phrase_recall_scores, support, support_scores
+from hf_summ.evaluation.support import support
 
 __all__ = [
+    "RougeSettings",
     "bleu",
-    "bleu_statistics",
     "bootstrap_interval",
     "chrf",
-    "chrf_statistics",
     "copied_fragments",
-    "copy_positions",
-    "corpus_bleu",
-    "corpus_chrf",
     "corpus_statistics",
     "examples_to_decide",
     "holm",
     "novelty",
-    "novelty_scores",
     "paired_bootstrap",
     "paired_randomization",
     "perplexity",
-    "phrase_recall",
-    "phrase_recall_scores",
     "rouge",
-    "rouge155_scores",
-    "rouge_scores",
     "sign_test",
     "support",
-    "support_scores",
 ]

@@ -9,9 +9,8 @@ import numpy as np
 
 from hf_summ.common.messages import check_choice, progress_bar
 from hf_summ.data.sentences import split_sentences
-from hf_summ.evaluation.significance import Scored, mean_over_rows, ratio, rounded
+from hf_summ.evaluation.significance import Scored, mean_over_rows, ratio
 from hf_summ.evaluation.words import check_pairs, no_words, split_words, split_words_and_marks, warn_of_wordless
-from hf_summ.models.checks import check_integer
 
 NGRAMS = (1, 2, 3, 4)
 # measures that are not shares, so not in points
@@ -67,7 +66,7 @@ def copied_fragments(
 
     Args:
         prediction, source: the summary and its document.
-        language: as for `rouge_scores`.
+        language: as for `RougeSettings`.
         count_punctuation: whether punctuation marks are words too.
     """
     return align(prediction, source, language, count_punctuation).fragments
@@ -134,31 +133,10 @@ def novelty(
     average: Average = "macro",
     count: Count = "types",
     count_punctuation: bool = False,
-) -> dict[str, float]:
-    """Means of `novelty_scores` over the rows, to 4 digits, each over the rows that have a value for the measure.
+) -> dict[str, Scored]:
+    """How abstractive the summaries are: score -> its average over the rows that have a value.
 
-    Args:
-        average: "macro" is the mean of the rows' values; "micro" is the value of the corpus, where counts of n-grams,
-            words and so on are summed over the rows before dividing.
-
-    See `novelty_scores` for the other arguments.
-
-    Raises:
-        ValueError: as `novelty_scores`, or an unknown `average`.
-    """
-    return rounded(novelty_measures(predictions, sources, language, average, count, count_punctuation))
-
-
-def novelty_scores(
-    predictions: Sequence[str],
-    sources: Sequence[str],
-    language: str = "en",
-    count: Count = "types",
-    count_punctuation: bool = False,
-) -> dict[str, list[float]]:
-    """Measures of each summary against its source: measure -> one value per row, NaN where a row has none.
-
-    A row whose source has no words has NaN for all of them, with a warning.
+    A row whose source has no words has none, with a warning.
 
     - `novel1` to `novel4`: share of the summary's n-grams that are not in the source, in points, 0 to 100. A summary
       shorter than n has no value. N-grams cross sentence boundaries on both sides.
@@ -176,49 +154,35 @@ def novelty_scores(
 
     Args:
         predictions, sources: one summary and one document per row.
-        language: as for `rouge_scores`.
+        language: as for `RougeSettings`.
+        average: "macro" is the mean of the rows' values; "micro" is the value of the corpus, where counts of n-grams,
+            words and so on are summed over the rows before dividing.
         count: whether novel n-grams are counted once each ("types") or as often as they occur ("tokens").
         count_punctuation: whether punctuation marks are words too, as in counts of tokenized texts (Narayan et al.
             2018).
 
     Raises:
         ValueError: different numbers of predictions and sources, none at all, no source with words, or an unknown
-            `count`.
+            `average` or `count`.
 
     Warns:
         UserWarning: some sources have no words.
     """
-    scores = novelty_measures(predictions, sources, language, "macro", count, count_punctuation)
-    return {name: scored.rows().tolist() for name, scored in scores.items()}
+    check_choice("`average`", average, get_args(Average))
+    check_choice("`count`", count, get_args(Count))
+    rows = []
+    for alignment in _alignments(predictions, sources, language, count_punctuation):
+        rows.append(_fractions(alignment, count))
+    scores = {}
+    for name, fractions in zip(TITLES, np.array(rows, dtype=np.float64).transpose(1, 0, 2), strict=True):
+        scale = 1.0 if name in _PLAIN else 100.0
+        # an empty summary has no compression, so the micro-average omits its source too
+        scored = Scored(np.where(fractions[:, 1:] > 0, fractions * [scale, 1.0], 0.0), ratio)
+        scores[name] = scored if average == "micro" else mean_over_rows(scored.rows())
+    return scores
 
 
-def copy_positions(
-    predictions: Sequence[str], sources: Sequence[str], language: str = "en", bins: int = 10
-) -> list[float]:
-    """Share of copied words from each of `bins` equal parts of the sources, in points.
-
-    Words copied from sentence i of k are spread evenly from i / k to (i + 1) / k; those with several occurrences evenly
-    over all. The words of all rows have equal weight. All shares are 0 if nothing is copied.
-
-    See `novelty_scores` for the other arguments.
-
-    Raises:
-        ValueError: as `novelty_scores`, or `bins` is less than 1.
-    """
-    check_integer("bins", bins, 1)
-    borders = np.arange(bins + 1) / bins
-    counts = np.zeros(bins)
-    for row in _alignments(predictions, sources, language):
-        copied = [0.0] * row.source_sentences
-        for fragment in row.fragments:
-            for sentence in fragment.sentences:
-                copied[sentence] += fragment.length / len(fragment.sentences)
-        ends = np.arange(row.source_sentences + 1)
-        counts += np.diff(np.interp(borders * row.source_sentences, ends, np.cumsum([0.0, *copied])))
-    return (100 * counts / max(counts.sum(), 1)).tolist()
-
-
-def _alignments(predictions: Sequence[str], sources: Sequence[str], language: str, count_punctuation: bool = False):
+def _alignments(predictions: Sequence[str], sources: Sequence[str], language: str, count_punctuation: bool):
     check_pairs(predictions=predictions, sources=sources)
     pairs = zip(predictions, sources, strict=True)
     wordless = []
@@ -227,28 +191,7 @@ def _alignments(predictions: Sequence[str], sources: Sequence[str], language: st
         if not row.source_words:
             wordless.append(number)
         yield row
-    warn_of_wordless(wordless, "sources", len(sources), "are left out", language, stacklevel=5)
-
-
-def novelty_measures(
-    predictions: Sequence[str],
-    sources: Sequence[str],
-    language: str = "en",
-    average: Average = "macro",
-    count: Count = "types",
-    count_punctuation: bool = False,
-) -> dict[str, Scored]:
-    """The scores of `novelty`, which names the arguments and errors, with each row's statistics."""
-    check_choice("`average`", average, get_args(Average))
-    check_choice("`count`", count, get_args(Count))
-    rows = [_fractions(row, count) for row in _alignments(predictions, sources, language, count_punctuation)]
-    scores = {}
-    for name, fractions in zip(TITLES, np.array(rows, dtype=np.float64).transpose(1, 0, 2), strict=True):
-        scale = 1.0 if name in _PLAIN else 100.0
-        # an empty summary has no compression, so the micro-average omits its source too
-        scored = Scored(np.where(fractions[:, 1:] > 0, fractions * [scale, 1.0], 0.0), ratio)
-        scores[name] = scored if average == "micro" else mean_over_rows(scored.rows())
-    return scores
+    warn_of_wordless(wordless, "sources", len(sources), "are left out", language, stacklevel=4)
 
 
 def _fractions(row: Alignment, count: Count) -> list[tuple[float, float]]:
@@ -293,7 +236,7 @@ def corpus_statistics(
 
     Args:
         documents, summaries: one document and its summary per row.
-        language: as for `rouge_scores`.
+        language: as for `RougeSettings`.
         unit: what a word is: "words", or "spaced" for anything between white space.
 
     Raises:

@@ -1,17 +1,16 @@
 """Pre-trained models that judge texts: loading, and scores of pairs.
 
-The scores are entailment by a model of natural language inference, BERT's next-sentence head as a judge of neighboring
-sentences (Devlin et al. 2019, section 3.1), and BERTScore (Zhang et al. 2020), which matches tokens of two texts
-greedily by the cosine of their contextual embeddings.
+The scores are those of BERT's next-sentence head as a judge of neighboring sentences (Devlin et al. 2019, section 3.1),
+and BERTScore (Zhang et al. 2020), which matches tokens of two texts greedily by the cosine of their contextual
+embeddings.
 """
 
 import hashlib
 import json
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import pairwise, product
-from typing import Any, ClassVar
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,18 +21,14 @@ from transformers import (
     AutoConfig,
     AutoModel,
     AutoModelForNextSentencePrediction,
-    AutoModelForSequenceClassification,
     AutoTokenizer,
     PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
 
-from hf_summ.common.files import check_hub_reachable
 from hf_summ.common.messages import one_line, progress_bar
-from hf_summ.data.sentences import split_sentences
-from hf_summ.evaluation.bleu import reference_rows
-from hf_summ.evaluation.words import check_pairs
+from hf_summ.evaluation.bleu import check_reference_rows
 from hf_summ.models.pretrained_parts import longest_input
 from hf_summ.models.text_documents import readable
 
@@ -42,9 +37,9 @@ Pair = tuple[str, str]
 _LONGEST_CONTEXT = 512
 # pairs that are tokenized and sorted by length together
 _PAIRS_AT_ONCE = 4096
-_LABEL = "entailment"
 # the label of BERT's head for "the second text follows the first"
 _FOLLOWS, _IS_RANDOM = 0, 1
+_HINT = "name a checkpoint that was saved with its next-sentence head, such as google-bert/bert-base-uncased"
 # texts that are encoded and compared together, of which batches have similar lengths
 _TEXTS_AT_ONCE = 1024
 # tokens per batch, with padding: enough for throughput, few enough to bound memory
@@ -67,7 +62,6 @@ def load_checkpoint(
         auto_class_of: maps the configuration to transformers' Auto class for the head, or raises `Unfit`.
     """
     try:
-        check_hub_reachable(name, cache_dir=hub_settings.get("cache_dir"))
         config = AutoConfig.from_pretrained(name, trust_remote_code=False, **hub_settings)
         auto_class = auto_class_of(config)
         tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False, **hub_settings)
@@ -89,46 +83,40 @@ def context_of(model: PreTrainedModel) -> int:
     return min(longest_input(model) or _LONGEST_CONTEXT, _LONGEST_CONTEXT)
 
 
-class PairModel(ABC):
-    """A model that gives a probability for a pair of texts, on the GPU if there is one.
+class NextSentenceModel:
+    """A BERT with its next-sentence head: the probability that the second sentence of a pair follows the first.
 
-    A pair that exceeds the model's positions is truncated at the end of its longer text.
+    The model is a `BertForNextSentencePrediction` or has this head otherwise, and is on the GPU if there is one. A pair
+    that exceeds its positions is truncated at the end of its longer text.
 
     Attributes:
-        task, hint: what the model is for, in messages, and the checkpoint that they suggest.
         context: the number of tokens of a pair that the model reads.
     """
 
-    task: ClassVar[str]
-    hint: ClassVar[str]
-
     def __init__(self, name: str, **hub_settings: Any):
-        self.name = name
-        self.tokenizer, self.model, missing = load_checkpoint(name, self.task, self.auto_class_of, **hub_settings)
+        def auto_class_of(config: PreTrainedConfig) -> type:
+            if type(config) not in MODEL_FOR_NEXT_SENTENCE_PREDICTION_MAPPING:
+                raise Unfit(f"{name} is a {config.model_type}, which has no next-sentence head: {_HINT}")
+            return AutoModelForNextSentencePrediction
+
+        self.tokenizer, self.model, missing = load_checkpoint(name, "next-sentence", auto_class_of, **hub_settings)
         if missing:
             # the last by name is the head's
-            raise ValueError(f"{name} has no weights for {max(missing)} ({len(missing)} are missing): {self.hint}")
+            raise ValueError(f"{name} has no weights for {max(missing)} ({len(missing)} are missing): {_HINT}")
         self.context = context_of(self.model)
-
-    @abstractmethod
-    def auto_class_of(self, config: PreTrainedConfig) -> Any:
-        """transformers' Auto class for the head; raises `Unfit` for a configuration without such a head."""
-
-    @abstractmethod
-    def probabilities(self, logits: torch.Tensor) -> torch.Tensor:
-        """The probability of each pair from its logits in double precision, (B, labels) -> (B,)."""
 
     def __call__(self, pairs: Sequence[Pair]) -> list[float]:
         """The probability of each pair; pairs of similar length share a batch."""
         probabilities: list[float] = []
-        with progress_bar(None, self.task, len(pairs)) as bar:
+        with progress_bar(None, "next-sentence", len(pairs)) as bar:
             for start in range(0, len(pairs), _PAIRS_AT_ONCE):
                 probabilities += self._read(pairs[start : start + _PAIRS_AT_ONCE], bar)
         return probabilities
 
     def _read(self, pairs: Sequence[Pair], bar) -> list[float]:
         encoded = self.tokenizer(
-            *([readable(pair[side]) for pair in pairs] for side in (0, 1)),
+            [readable(first) for first, _ in pairs],
+            [readable(second) for _, second in pairs],
             truncation="longest_first",
             max_length=self.context,
             # some tokenizers omit them by default, so that a pair looks like one text; other models reject them
@@ -151,99 +139,8 @@ class PairModel(ABC):
     def _classify(self, batch: dict[str, list]) -> list[float]:
         inputs = self.tokenizer.pad(batch, return_tensors="pt").to(self.model.device)
         # double precision keeps probabilities near one apart
-        return self.probabilities(self.model(**inputs).logits.double()).tolist()
-
-
-class EntailmentModel(PairModel):
-    """A sequence classifier with the label "entailment", in any case: the probability that a premise entails a claim.
-
-    See `PairModel` for the arguments.
-    """
-
-    task = "natural language inference"
-    hint = "name a checkpoint that was saved with its classification head"
-
-    def auto_class_of(self, config: PreTrainedConfig) -> type:
-        """See `PairModel.auto_class_of`; one label must be "entailment"."""
-        labels = [str(label).lower() for _, label in sorted(config.id2label.items())]
-        if _LABEL not in labels:
-            raise Unfit(f"{self.name} has the labels {', '.join(labels)}: name a checkpoint with the label '{_LABEL}'")
-        self._label = labels.index(_LABEL)
-        return AutoModelForSequenceClassification
-
-    def probabilities(self, logits: torch.Tensor) -> torch.Tensor:
-        """(B, labels) -> (B,), see `PairModel.probabilities`."""
-        return logits.softmax(-1)[:, self._label]
-
-    def passages(self, source: str, claims: Sequence[str], language: str) -> Iterator[str]:
-        """Windows of consecutive source sentences, each as long as fits beside the longest claim."""
-        sentences = split_sentences(source, language)
-        # after a space, a word may have other tokens
-        texts = [readable(text) for text in (*claims, *(f" {sentence}" for sentence in sentences))]
-        lengths = list(map(len, self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]))
-        room = self.context - self.tokenizer.num_special_tokens_to_add(pair=True) - max(lengths[: len(claims)])
-        window: list[str] = []
-        used = 0
-        for sentence, length in zip(sentences, lengths[len(claims) :], strict=True):
-            if window and used + length > room:
-                yield " ".join(window)
-                window, used = [], 0
-            window.append(sentence)
-            used += length
-        if window:
-            yield " ".join(window)
-
-
-# loaded once
-entailment_model = lru_cache(maxsize=1)(EntailmentModel)
-
-
-def entailment_scores(
-    model: EntailmentModel, predictions: Sequence[str], sources: Sequence[str], language: str = "en"
-) -> np.ndarray:
-    """Mean over a summary's sentences of the highest probability that a source passage entails the sentence, in points.
-
-    A passage is as many consecutive source sentences as fit into the model's input with the summary's longest sentence.
-    A source sentence that does not fit alone is truncated.
-
-    Args:
-        predictions, sources: one summary and one document per row.
-        language: ISO 639 code, for sentence splitting.
-
-    Returns:
-        (N,), NaN where the summary or the source is blank.
-    """
-    check_pairs(predictions=predictions, sources=sources)
-    pairs: list[Pair] = []
-    shapes = []
-    for prediction, source in zip(predictions, sources, strict=True):
-        claims = split_sentences(prediction, language)
-        passages = list(model.passages(source, claims, language)) if claims else []
-        pairs += product(passages, claims)
-        shapes.append((len(passages), len(claims)))
-    ends = np.cumsum([passages * claims for passages, claims in shapes])
-    rows = zip(np.split(np.array(model(pairs)), ends[:-1]), shapes, strict=True)
-    return np.array([100 * row.reshape(shape).max(0).mean() if row.size else np.nan for row, shape in rows])
-
-
-class NextSentenceModel(PairModel):
-    """A BERT with its next-sentence head: the probability that the second sentence of a pair follows the first.
-
-    See `PairModel` for the arguments. The model is a `BertForNextSentencePrediction` or has this head otherwise.
-    """
-
-    task = "next-sentence"
-    hint = "name a checkpoint that was saved with its next-sentence head, such as google-bert/bert-base-uncased"
-
-    def auto_class_of(self, config: PreTrainedConfig) -> type:
-        """See `PairModel.auto_class_of`."""
-        if type(config) not in MODEL_FOR_NEXT_SENTENCE_PREDICTION_MAPPING:
-            raise Unfit(f"{self.name} is a {config.model_type}, which has no next-sentence head: {self.hint}")
-        return AutoModelForNextSentencePrediction
-
-    def probabilities(self, logits: torch.Tensor) -> torch.Tensor:
-        """(B, 2) -> (B,), see `PairModel.probabilities`."""
-        return torch.sigmoid(logits[:, _FOLLOWS] - logits[:, _IS_RANDOM])
+        logits = self.model(**inputs).logits.double()
+        return torch.sigmoid(logits[:, _FOLLOWS] - logits[:, _IS_RANDOM]).tolist()
 
     def fingerprint(self) -> str:
         """A hash of the weights and the vocabulary, equal for equal checkpoints whatever their names."""
@@ -270,9 +167,9 @@ def bertscore_scores(model: str, predictions: Sequence[str], references: Sequenc
         (N,), 0 where either text is blank.
 
     Raises:
-        ValueError: the encoder cannot be loaded, or has no such layer; or as `bleu_statistics`.
+        ValueError: the encoder cannot be loaded, or has no such layer; or as `bleu`.
     """
-    rows = reference_rows(predictions, references)
+    rows = check_reference_rows(predictions, references)
     encoder = _encoder(model)
     pairs = [(prediction, reference) for prediction, row in zip(predictions, rows, strict=True) for reference in row]
     scores = []

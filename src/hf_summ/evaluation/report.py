@@ -11,7 +11,8 @@ import numpy as np
 from hf_summ import __version__
 from hf_summ.common.pages import latex_figure, latex_table, latex_text, markdown_table
 from hf_summ.data.sentences import splitter_version
-from hf_summ.evaluation.measures import MEASURES, Settings, rouge_of_rows, title_of
+from hf_summ.evaluation.measures import MEASURES, Settings, title_of
+from hf_summ.evaluation.rouge import rouge
 from hf_summ.evaluation.significance import (
     OfSums,
     Scored,
@@ -25,11 +26,7 @@ from hf_summ.evaluation.significance import (
 from hf_summ.evaluation.words import first_of, split_words
 
 # how several references are combined, for readers
-OF_SEVERAL = {
-    "best": "each score is that of the best one",
-    "mean": "scores are means over them",
-    "pooled": "scores pool the matches with all",
-}
+OF_SEVERAL = {"best": "each score is that of the best one", "pooled": "scores pool the matches with all"}
 # the scores of novelty in the first table
 _COPYING = ("copy_density", "copy_rate")
 # names of texts that are not other systems
@@ -42,12 +39,7 @@ _LEVEL = 0.05
 _Table = tuple[list[str], list[list[str]], int]
 _COLUMNS = {"fmeasure": "F", "precision": "P", "recall": "R"}
 # units of ROUGE other than the language's words
-_UNITS = {
-    "words": "",
-    "characters": ", all characters",
-    "lcsts": ", characters kept by DRGD's program for LCSTS",
-    "spaced": ", words separated by spaces",
-}
+_UNITS = {"words": "", "lcsts": ", characters kept by DRGD's program for LCSTS"}
 
 
 class Evaluation:
@@ -87,7 +79,7 @@ class Evaluation:
                 measure.compute(["a"], ["a"], self.settings)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
-            self.rouge = {name: rouge_of_rows(texts, references, self.settings) for name, texts in self.systems.items()}
+            self.rouge = {name: rouge(texts, references, self.settings) for name, texts in self.systems.items()}
         # all systems share the references, whose warnings would appear once per system
         self._warnings = dict.fromkeys(
             str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)
@@ -167,8 +159,7 @@ class Evaluation:
     @property
     def _tested(self) -> str:
         # summaries of limited length are ranked by recall, as at DUC
-        settings = self.settings
-        return "fmeasure" if settings.byte_limit is settings.word_limit is None else "recall"
+        return "recall" if self.settings.is_truncating else "fmeasure"
 
     def _figures(self, name: str, metric: str) -> dict[str, Any]:
         columns = self.rouge[name][metric]._asdict()
@@ -218,7 +209,7 @@ class Evaluation:
         return {score: _or_none(values[score]) for score in against_sources}
 
     def _rouge1(self, texts: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:
-        return rouge_of_rows(texts, references, replace(self.settings, rouge_types=("rouge1",)))["rouge1"].fmeasure
+        return rouge(texts, references, replace(self.settings, rouge_types=("rouge1",)))["rouge1"].fmeasure
 
     def _notes(self) -> Iterator[str]:
         number = len(self.references)
@@ -390,11 +381,10 @@ def _settings_line(report: dict[str, Any]) -> str:
         if settings["sentences"] == "split"
         else "one sentence per line",
     ]
-    facts += [
-        f"truncated after {settings[name]} {unit}"
-        for name, unit in (("byte_limit", "bytes"), ("word_limit", "words"))
-        if settings[name] is not None
-    ]
+    if settings["byte_limit"] is not None:
+        facts.append(f"truncated after {settings['byte_limit']} bytes")
+    if settings["word_limit"] is not None:
+        facts.append(f"truncated after {settings['word_limit']} words")
     facts.append(f"{settings['resamples']} resamples, seed {settings['seed']}")
     if len(report["texts"]["predictions"]) > 1:
         marks = " with punctuation marks" if settings["count_punctuation"] else ""

@@ -1,40 +1,43 @@
 """ROUGE (Lin 2004) with the scores of Google's rouge-score or of the Perl script ROUGE-1.5.5, without the script."""
 
 import re
-import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
-from typing import Any
+from itertools import chain
+from typing import Literal, get_args
 
-from hf_summ.common.messages import check_choice
-from hf_summ.data.lists import Lists
+import numpy as np
+
+from hf_summ.common.flags import flag
+from hf_summ.common.messages import check_choice, one_line
+from hf_summ.data.sentences import split_sentences
 from hf_summ.evaluation.rouge_counts import (
-    SEVERAL,
     Measure,
     Reader,
     Scores,
-    Splitter,
+    combined_scores,
+    count_matches,
     ngrams,
     other_reader,
     read_words,
-    score_rows,
     sentence_splitter,
     sequence_lcs,
     skip_bigrams,
     skip_bigrams_4,
     summary_lcs,
-    weighted_lcs,
 )
 from hf_summ.evaluation.stemming import stem
 from hf_summ.evaluation.words import check_rows, check_units, is_english, warn_of_script
 from hf_summ.models.checks import check_integer
 from hf_summ.models.text_documents import readable
 
-ROUGE_MODES = ("rouge_score", "rouge155")
-_MEASURES = {"rouge1": ngrams(1), "rouge2": ngrams(2), "rougeL": sequence_lcs, "rougeLsum": summary_lcs}
-ROUGE_TYPES = tuple(_MEASURES)
-# computed only if they are named
-_MEASURES |= {"rouge3": ngrams(3), "rouge4": ngrams(4)}
+_MEASURES: dict[str, Measure] = {
+    "rouge1": ngrams(1),
+    "rouge2": ngrams(2),
+    "rougeL": sequence_lcs,
+    "rougeLsum": summary_lcs,
+}
 _MEASURES_155: dict[str, Measure] = {
     "rouge1": ngrams(1),
     "rouge2": ngrams(2),
@@ -43,192 +46,226 @@ _MEASURES_155: dict[str, Measure] = {
     "rougeSU4": skip_bigrams_4,
     "rougeSU*": skip_bigrams,
 }
+_MEASURES_OF: Mapping[str, dict[str, Measure]] = {"rouge_score": _MEASURES, "rouge155": _MEASURES_155}
+ROUGE_MODES = tuple(_MEASURES_OF)
+ROUGE_TYPES = tuple(_MEASURES)
 ROUGE155_TYPES = tuple(_MEASURES_155)
-_MEASURES_155 |= {"rouge4": ngrams(4), "rougeW": weighted_lcs}
 ALL_TYPES = tuple(dict.fromkeys((*_MEASURES_155, *_MEASURES)))
-# options of "rouge155" alone
-_LIMITS = ("byte_limit", "word_limit")
+RougeMode = Literal["rouge155", "rouge_score"]
+Several = Literal["best", "pooled"]
 _SPACE = re.compile(rb"\s+")
 
 
-def rouge(
-    predictions: Sequence[str],
-    references: Sequence[str | Sequence[str]],
-    use_stemmer: bool = True,
-    language: str = "en",
-    rouge_mode: str = "rouge_score",
-    **options: Any,
-) -> dict[str, float]:
-    """Macro mean of F over the examples for each ROUGE type, in points, 0 to 100, to 4 digits.
+@dataclass(frozen=True)
+class RougeSettings:
+    """What ROUGE compares, and how; all but the last are flags of `hf-summ evaluate`.
 
     Args:
-        rouge_mode: "rouge_score" gives Google's numbers: rouge1, rouge2, rougeL, rougeLsum. rougeL treats a summary as
-            one sequence; rougeLsum compares sentence by sentence. Papers on summaries of several sentences call the
-            latter ROUGE-L. "rouge155" gives those of the Perl script ROUGE-1.5.5, which papers report: rouge1, rouge2,
-            rouge3, rougeL (sentence by sentence), rougeSU4, rougeSU*. `rouge_types` may name more of them.
-        options: `rouge_types`, `sentences`, `splitter`, `units` and `several`, and for "rouge155" also `byte_limit` and
-            `word_limit`.
-
-    See `rouge_scores` and `rouge155_scores` for the other arguments and errors.
+        language: English is split into words of a-z and 0-9, as in rouge-score and the script. Other languages are
+            split into words of any script, and Chinese and Japanese into characters.
+        sentences: "split" splits lines into sentences; "lines" treats each line as one, as rouge-score and the script
+            do.
+        splitter: what splits lines, as for `split_sentences`.
+        rouge_mode: "rouge155" gives the numbers of the Perl script ROUGE-1.5.5, which papers report: rouge1, rouge2,
+            rouge3, rougeL, rougeSU4, rougeSU*. Its rougeL compares sentence by sentence. rougeSU* skips any number of
+            words; pyrouge prints it as SU4. rougeSU4 skips at most 4 words (`-2 4 -u`). As in the script, neither
+            counts a text's last word as a unigram. "rouge_score" gives the numbers of Google's package: rouge1, rouge2,
+            rougeL, which treats a summary as one sequence, and rougeLsum, which compares sentence by sentence.
+        rouge_types: which of the mode's types to compute.
+        units: the units of languages other than English: "words", or "lcsts" for the characters that DRGD's program
+            compares, without most marks.
+        rouge_tokenizer: the tokenizer whose subwords are compared in place of words.
+        byte_limit: number of bytes to which predictions and references are truncated (`-b`), not counting line ends.
+            For rougeL the script counts within each sentence instead.
+        word_limit: number of words, separated by spaces, to which they are truncated (`-l`).
+        several: how several references are combined. "best": the one with the highest F, for each type separately, as
+            in rouge-score; "pooled": the matches with all, summed before dividing, as in the script (`-f A`).
+        use_stemmer: whether the forms of an English word are equal: by NLTK's variant of Porter's stemmer in mode
+            "rouge_score", by WordNet's exception lists and Porter's stemmer (`-m`) in "rouge155".
 
     Raises:
-        ValueError: an unknown mode, or an option that "rouge_score" does not have.
-
-    Warns:
-        UserWarning: several references of a row look like sentences; or as `rouge_scores`.
+        ValueError: an unknown choice or language; both limits, a limit below 1, or one that the mode or the language
+            does not have.
     """
-    scores = rouge_scores_in_mode(rouge_mode, predictions, references, use_stemmer, language, **options)
-    lists = Lists("summary", "")
-    for row in references:
-        if not isinstance(row, str):
-            lists.add(row)
-    if lists.meaning == "sentences":
-        warnings.warn(
-            "the references of a row look like the sentences of one summary, but each is scored as a reference: join "
-            "them if they are",
-            stacklevel=2,
-        )
-    return {metric: round(float(values.fmeasure.mean()), 4) for metric, values in scores.items()}
+
+    language: str = flag("reporting", "ISO 639 code of the summaries' language", "en")
+    sentences: Literal["split", "lines"] = flag("reporting", "Split lines into sentences, or read each as one", "split")
+    splitter: Literal["sentencex", "spacy"] = flag(
+        "reporting",
+        "Sentence splitter: sentencex, or spaCy's sentencizer, which is for English and needs the extra `extractive`",
+        "sentencex",
+    )
+    rouge_mode: RougeMode = flag(
+        "reporting",
+        "Compute ROUGE as the Perl script ROUGE-1.5.5, which papers report, or as Google's rouge-score",
+        "rouge155",
+    )
+    rouge_types: tuple[str, ...] | None = flag(
+        "reporting", "Types such as rouge1 rouge2 rougeL", unset="the mode's", nargs="+", metavar="TYPE"
+    )
+    units: Literal["words", "lcsts"] = flag(
+        "reporting",
+        "Units of ROUGE in languages other than English: words, or characters for Chinese and Japanese (words), or the "
+        "characters of DRGD's program, without most punctuation and digits (lcsts)",
+        "words",
+    )
+    rouge_tokenizer: str | None = flag(
+        "reporting",
+        "Tokenizer whose subwords ROUGE compares, as in the thesis's tables: a folder or a name on the Hub",
+        unset="words are compared",
+        metavar="NAME",
+    )
+    byte_limit: int | None = flag(
+        "reporting", "Truncate summaries to N bytes (rouge155)", unset="no limit", metavar="N"
+    )
+    word_limit: int | None = flag(
+        "reporting", "Truncate summaries to N words (rouge155)", unset="no limit", metavar="N"
+    )
+    several: Several | None = flag(
+        "reporting",
+        "How to combine several references: the best score, or matches summed over all references before dividing",
+        unset="best with rouge_score, pooled with rouge155",
+    )
+    use_stemmer: bool = True
+
+    def __post_init__(self):
+        check_choice("`rouge_mode`", self.rouge_mode, ROUGE_MODES)
+        for rouge_type in self.rouge_types or ():
+            if rouge_type == "rougeLsum" and self.rouge_mode == "rouge155":
+                raise ValueError("ROUGE type rougeLsum of rouge-score is rougeL here, which compares sentences: use it")
+            check_choice("ROUGE type", rouge_type, _MEASURES_OF[self.rouge_mode])
+        check_choice("`sentences`", self.sentences, ("split", "lines"))
+        check_choice("`several`", self.of_several, get_args(Several))
+        check_units(self.units, self.language)
+        if self.byte_limit is not None and self.word_limit is not None:
+            raise ValueError("`byte_limit` and `word_limit` exclude each other: set only one")
+        for name in ("byte_limit", "word_limit"):
+            limit = getattr(self, name)
+            if limit is None:
+                continue
+            check_integer(name, limit, 1)
+            if self.rouge_mode != "rouge155":
+                raise ValueError(f"`rouge_mode` is 'rouge_score', which has no {name}: set it to 'rouge155'")
+            if not is_english(self.language):
+                raise ValueError(f"`{name}` needs English, as in ROUGE-1.5.5, but `language` is '{self.language}'")
+
+    @property
+    def is_truncating(self) -> bool:
+        """Whether texts are truncated, so that recall is the score, as at DUC."""
+        return self.byte_limit is not None or self.word_limit is not None
+
+    @property
+    def of_several(self) -> str:
+        """How several references are combined."""
+        return self.several or ("pooled" if self.rouge_mode == "rouge155" else "best")
+
+    @property
+    def stemming(self) -> str:
+        """How the forms of a word are reduced to one."""
+        if not self.use_stemmer or not is_english(self.language):
+            return "none"
+        return "Porter (NLTK's)" if self.rouge_mode == "rouge_score" else "Porter and WordNet's exceptions"
 
 
-def rouge_scores_in_mode(
-    rouge_mode: str,
-    predictions: Sequence[str],
-    references: Sequence[str | Sequence[str]],
-    use_stemmer: bool = True,
-    language: str = "en",
-    **options: Any,
+def rouge(
+    predictions: Sequence[str], references: Sequence[str | Sequence[str]], settings: RougeSettings | None = None
 ) -> dict[str, Scores]:
-    """Metric -> precision, recall and F of each example; see `rouge` for the arguments and errors."""
-    check_choice("`rouge_mode`", rouge_mode, ROUGE_MODES)
-    if rouge_mode == "rouge155":
-        return rouge155_scores(predictions, references, use_stemmer, language, **options)
-    limits = [name for name in _LIMITS if options.pop(name, None) is not None]
-    if limits:
-        raise ValueError(f"`rouge_mode` is 'rouge_score', which has no {', '.join(limits)}: set it to 'rouge155'")
-    return rouge_scores(predictions, references, use_stemmer, language, **options)
-
-
-def rouge_scores(
-    predictions: Sequence[str],
-    references: Sequence[str | Sequence[str]],
-    use_stemmer: bool = True,
-    language: str = "en",
-    rouge_types: Sequence[str] = ROUGE_TYPES,
-    sentences: str = "split",
-    splitter: str = "sentencex",
-    units: str = "words",
-    several: str | None = None,
-) -> dict[str, Scores]:
-    """Metric -> precision, recall and F of each example, equal to those of rouge-score. An empty prediction scores 0.
+    """ROUGE type -> precision, recall and F of each example, in points, 0 to 100. An empty prediction scores 0.
 
     Args:
         predictions: one text per row.
         references: one or several texts per row.
-        use_stemmer: whether to use NLTK's variant of Porter's stemmer; English only.
-        language: ISO 639 code. English is split into words of a-z and 0-9, as in rouge-score. Other languages are split
-            into words of any script, and Chinese and Japanese into characters.
-        rouge_types: which of `ROUGE_TYPES`, rouge3 and rouge4.
-        sentences: "split" splits lines into sentences; "lines" treats each line as one, as rouge-score does.
-        splitter: what splits lines, as for `split_sentences`.
-        units: the units of languages other than English: "words", "characters" (all of them), "lcsts" for those that
-            DRGD's program compares, without most marks, or "spaced" for words separated by spaces.
-        several: how several references are combined. "best": the one with the highest F, for each metric separately;
-            "mean": the mean of the scores with each; "pooled": the matches with all, summed before dividing. By default
-            "best", as in rouge-score (`RougeScorer.score_multi`).
+        settings: by default those of `RougeSettings`.
 
     Raises:
-        ValueError: different numbers of predictions and references, none at all, a row without a reference, references
-            without words, or an unknown ROUGE type, splitter or value of `sentences`, `units` or `several`.
+        ValueError: different numbers of predictions and references, none at all, a row without a reference, or
+            references without words.
 
     Warns:
         UserWarning: the language is English, but the references are written in another alphabet; or they have no
             spaces between words and are not read by characters.
     """
+    settings = settings or RougeSettings()
+    rows = check_rows(predictions, references)
+    if settings.rouge_tokenizer is not None:
+        pieces = _pieces(settings.rouge_tokenizer)
+        predictions, rows = in_pieces(predictions, pieces, settings), in_pieces(rows, pieces, settings)
+        settings = replace(settings, sentences="lines")
+    warn_of_script(chain.from_iterable(rows), settings.language)
+    measures = _MEASURES_OF[settings.rouge_mode]
+    if settings.rouge_types is not None:
+        measures = {rouge_type: measures[rouge_type] for rouge_type in settings.rouge_types}
+    counts = count_matches(predictions, rows, _reader(settings), measures, settings.language)
+    sizes = np.array([len(row) for row in rows])
+    return {rouge_type: combined_scores(counts[rouge_type], sizes, settings.of_several) for rouge_type in measures}
 
-    def reader(split: Splitter) -> Reader:
-        # as in rouge-score's tokenizer; lowercased first, as a few letters outside ASCII become ASCII letters
-        return Reader(lambda text: read_words(text.lower()), _stemmer() if use_stemmer else None, split)
 
-    texts, options = (predictions, references), (language, rouge_types, sentences, splitter, units, several or "best")
-    return _score("ROUGE", _MEASURES, reader, *texts, *options)
-
-
-def rouge155_scores(
-    predictions: Sequence[str],
-    references: Sequence[str | Sequence[str]],
-    use_stemmer: bool = True,
-    language: str = "en",
-    rouge_types: Sequence[str] = ROUGE155_TYPES,
-    sentences: str = "split",
-    splitter: str = "sentencex",
-    units: str = "words",
-    byte_limit: int | None = None,
-    word_limit: int | None = None,
-    several: str | None = None,
-) -> dict[str, Scores]:
-    """Metric -> precision, recall and F of each example, equal to those of ROUGE-1.5.5. An empty prediction scores 0.
-
-    rougeL compares sentence by sentence, as the script does. rougeSU* skips any number of words; pyrouge prints it as
-    SU4. rougeSU4 skips at most 4 words (`-2 4 -u`). As in the script, neither counts a text's last word as a unigram.
+def in_pieces(
+    texts: Sequence[str | Sequence[str]], pieces: Callable[[str], list[str]], settings: RougeSettings
+) -> list:
+    """Texts, or lists of them, as subwords between spaces, one sentence per line, as subwords hide its end.
 
     Args:
-        predictions, references, language, sentences, splitter, units: as for `rouge_scores`.
-        use_stemmer: whether to use WordNet's exception lists and Porter's stemmer (`-m`); English only.
-        rouge_types: which of `ROUGE155_TYPES`, rouge4 and rougeW (`-w 1.2`).
-        byte_limit: number of bytes to which predictions and references are truncated (`-b`), not counting line ends.
-            For rougeL the script counts within each sentence instead.
-        word_limit: number of words, separated by spaces, to which they are truncated (`-l`).
-        several: how several references are combined, as for `rouge_scores`; by default "pooled", as in the script
-            (`-f A`).
-
-    Raises:
-        ValueError: as `rouge_scores`; both limits, a limit below 1, or a limit for a language other than English.
-
-    Warns:
-        UserWarning: as `rouge_scores`.
+        pieces: the subwords of a text.
     """
-    limits = {"byte_limit": byte_limit, "word_limit": word_limit}
-    limits = {name: limit for name, limit in limits.items() if limit is not None}
-    if len(limits) > 1:
-        raise ValueError("`byte_limit` and `word_limit` exclude each other: set only one")
-    for name, limit in limits.items():
-        check_integer(name, limit, 1)
-        if not is_english(language):
-            raise ValueError(f"`{name}` needs English, as in ROUGE-1.5.5, but `language` is '{language}'")
-    reader = partial(_reader155, use_stemmer, byte_limit, word_limit)
-    texts, options = (predictions, references), (language, rouge_types, sentences, splitter, units, several or "pooled")
-    return _score("ROUGE-1.5.5", _MEASURES_155, reader, *texts, *options)
+
+    def sentences(text: str) -> list[str]:
+        if settings.sentences == "lines":
+            return text.split("\n")
+        return split_sentences(text, settings.language, settings.splitter)
+
+    return [
+        "\n".join(" ".join(pieces(sentence)) for sentence in sentences(text))
+        if isinstance(text, str)
+        else in_pieces(text, pieces, settings)
+        for text in texts
+    ]
 
 
-def _score(
-    title: str,
-    measures: Mapping[str, Measure],
-    english_reader: Callable[[Splitter], Reader],
-    predictions: Sequence[str],
-    references: Sequence[str | Sequence[str]],
-    language: str,
-    rouge_types: Sequence[str],
-    sentences: str,
-    splitter: str,
-    units: str,
-    several: str,
-) -> dict[str, Scores]:
-    rows = check_rows(predictions, references)
-    if not rouge_types:
-        raise ValueError(f"`rouge_types` is empty: choose from {', '.join(measures)}")
-    for rouge_type in rouge_types:
-        if rouge_type == "rougeLsum" and rouge_type not in measures:
-            raise ValueError("ROUGE type rougeLsum of rouge-score is rougeL here, which compares sentences: use rougeL")
-        check_choice("ROUGE type", rouge_type, measures)
-    check_choice("`sentences`", sentences, ("split", "lines"))
-    check_choice("`several`", several, SEVERAL)
-    check_units(units, language)
-    warn_of_script((text for row in rows for text in row), language)
-    split = sentence_splitter(language, sentences, splitter)
-    reader = english_reader(split) if is_english(language) else other_reader(language, units, split)
-    measures = {rouge_type: measures[rouge_type] for rouge_type in rouge_types}
-    return score_rows(predictions, rows, reader, measures, title, language, several)
+@lru_cache(maxsize=1)
+def _pieces(name: str) -> Callable[[str], list[str]]:
+    """The function that splits a text into a tokenizer's subwords."""
+    # imported late, as it is slow
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(name).tokenize
+    except OSError as error:
+        # it does not name the tokenizer if the Hub is out of reach
+        raise ValueError(f"`rouge_tokenizer` is {name!r:.80}, but cannot be loaded: {one_line(error):.300}") from error
+
+
+def _reader(settings: RougeSettings) -> Reader:
+    """The reader of texts in the settings' language and mode."""
+    split = sentence_splitter(settings.language, settings.sentences, settings.splitter)
+    if not is_english(settings.language):
+        return other_reader(settings.language, settings.units, split)
+    if settings.rouge_mode == "rouge_score":
+        # as in rouge-score's tokenizer; lowercased first, as a few letters outside ASCII become ASCII letters
+        return Reader(lambda text: read_words(text.lower()), _stemmer() if settings.use_stemmer else None, split)
+    # other letters and surrogates become blanks, but count as bytes
+    stemmer = stem if settings.use_stemmer else None
+    cuts = _cuts(settings)
+    if not cuts:
+        return Reader(read_words, stemmer, split)
+
+    def cut_lines(cut: Callable[[list[bytes]], list[bytes]], text: str) -> list[str]:
+        lines = [readable(line).encode() for line in split(text) if line]
+        return [line.decode("ascii", "replace") for line in cut(lines)]
+
+    return Reader(read_words, stemmer, *[partial(cut_lines, cut) for cut in cuts])
+
+
+def _cuts(settings: RougeSettings) -> list[Callable[[list[bytes]], list[bytes]]]:
+    """The functions that truncate the lines of a text; the second one of two does so for rougeL."""
+    if settings.byte_limit is not None:
+        return [
+            partial(_first_bytes, limit=settings.byte_limit, running=True),
+            partial(_first_bytes, limit=settings.byte_limit, running=False),
+        ]
+    if settings.word_limit is not None:
+        return [partial(_first_words, limit=settings.word_limit)]
+    return []
 
 
 @cache
@@ -240,35 +277,27 @@ def _stemmer() -> Callable[[str], str]:
     return lru_cache(maxsize=1 << 18)(lambda word: "".join(tokenizer.tokenize(word)))
 
 
-def _reader155(use_stemmer: bool, byte_limit: int | None, word_limit: int | None, split: Splitter) -> Reader:
-    """The reader of English texts: other letters and surrogates become blanks, but count as bytes."""
-    cuts: list[Callable[[list[bytes]], list[bytes]]] = []
-    if byte_limit is not None:
-        cuts = [
-            partial(_cut, limit=byte_limit, units=bytes, joined=bytes, running=running) for running in (True, False)
-        ]
-    elif word_limit is not None:
-        cuts = [partial(_cut, limit=word_limit, units=_words_of, joined=b" ".join)]
-
-    def cut_lines(cut: Callable, text: str) -> list[str]:
-        lines = cut([readable(line).encode() for line in split(text) if line])
-        return [line.decode("ascii", "replace") for line in lines]
-
-    return Reader(read_words, stem if use_stemmer else None, *([partial(cut_lines, cut) for cut in cuts] or [split]))
-
-
-def _cut(lines: list[bytes], limit: int, units: Callable, joined: Callable, running: bool = True) -> list[bytes]:
-    """The lines up to the unit that reaches the limit, counted from the first line (`running`) or within a line."""
-    within, used = [], 0
+def _first_bytes(lines: list[bytes], limit: int, running: bool) -> list[bytes]:
+    """The lines up to the byte that reaches the limit, counted from the first line (`running`) or within a line."""
+    kept = []
+    used = 0
     for line in lines:
-        content = units(line)
-        if used + len(content) >= limit:
-            return [*within, joined(content[: limit - used])]
-        within.append(line)
-        used += len(content) if running else 0
-    return within
+        if used + len(line) >= limit:
+            return [*kept, line[: limit - used]]
+        kept.append(line)
+        if running:
+            used += len(line)
+    return kept
 
 
-def _words_of(line: bytes) -> list[bytes]:
-    """The words between spaces; an indent counts as a word, as in the script."""
-    return _SPACE.split(line.rstrip()) if line.strip() else []
+def _first_words(lines: list[bytes], limit: int) -> list[bytes]:
+    """The lines up to the word that reaches the limit; an indent counts as a word, as in the script."""
+    kept = []
+    used = 0
+    for line in lines:
+        words = _SPACE.split(line.rstrip()) if line.strip() else []
+        if used + len(words) >= limit:
+            return [*kept, b" ".join(words[: limit - used])]
+        kept.append(line)
+        used += len(words)
+    return kept

@@ -4,10 +4,9 @@ Words are numbers here. Each variant of ROUGE defines the words of a text, which
 references are combined into one score.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain, groupby
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -46,8 +45,6 @@ class Batch(NamedTuple):
     lines: np.ndarray
 
 
-# how several references are combined
-SEVERAL = ("best", "mean", "pooled")
 # pairs of words counted at once
 _PAIRS = 1 << 21
 # batch size in characters; each pair counts as at least a headline
@@ -63,8 +60,6 @@ _WIDTHS = (16, 32, 64)
 _CELLS = 1 << 17
 # up to this many pairs, a Python loop beats NumPy
 _MAX_LOOPED = 8
-# ROUGE-W's weight of a run: its length to this power (`-w 1.2`)
-_POWER = 1.2
 # separates the lines of a text that was split into words
 END = b"|"
 # one pass lowercases A to Z and blanks all bytes but ASCII letters, digits and line ends
@@ -75,24 +70,25 @@ Counts = tuple[np.ndarray, np.ndarray, np.ndarray]
 Measure = Callable[[Batch], Counts]
 
 
-def score_rows(
+def count_matches(
     predictions: Sequence[str],
-    rows: list[list[str]],
+    rows: Sequence[Sequence[str]],
     reader: "Reader",
-    measures: dict[str, Measure],
-    title: str,
+    measures: Mapping[str, Measure],
     language: str,
-    several: str,
-) -> dict[str, Scores]:
-    """Compute every measure of every row, with a progress bar titled `title`.
+) -> dict[str, np.ndarray]:
+    """Measure -> the counts of each prediction with each of its references, (3, P), with a progress bar.
 
     Args:
-        several: one of `SEVERAL`.
+        rows: each prediction's references.
+        language: that of the texts, for the message of an error.
+
+    Raises:
+        ValueError: no reference has any words.
     """
-    sizes = np.array([len(row) for row in rows])
     batches = []
     any_words = False
-    with progress_bar(None, title, int(sizes.sum())) as bar:
+    with progress_bar(None, "ROUGE", sum(map(len, rows))) as bar:
         for texts in _batches(predictions, rows):
             batch = reader.read(texts)
             any_words = any_words or batch.sizes[1::2].any()
@@ -100,14 +96,10 @@ def score_rows(
             bar.update(len(texts) // 2)
     if not any_words:
         raise ValueError(no_words("nothing to score: no reference has any words", language))
-    counts = np.concatenate(batches, axis=2)
-    return {
-        metric: _combined(of_metric, sizes, several, _POWER if measures[metric] is weighted_lcs else 1)
-        for metric, of_metric in zip(measures, counts, strict=True)
-    }
+    return dict(zip(measures, np.concatenate(batches, axis=2), strict=True))
 
 
-def _batches(predictions: Sequence[str], rows: list[list[str]]) -> Iterator[list[str]]:
+def _batches(predictions: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[list[str]]:
     """Texts of pairs to score at once: a prediction, one of its references, the next prediction, …."""
     texts: list[str] = []
     room = _BATCH_SIZE
@@ -121,16 +113,20 @@ def _batches(predictions: Sequence[str], rows: list[list[str]]) -> Iterator[list
     yield texts
 
 
-def _combined(counts: np.ndarray, sizes: np.ndarray, several: str, power: float) -> Scores:
-    """Scores of rows with `sizes` references each, from the counts of all pairs, (3, P), that have this power."""
+def combined_scores(counts: np.ndarray, sizes: np.ndarray, several: str) -> Scores:
+    """Scores of rows from the counts of all their pairs.
+
+    Args:
+        counts: (3, P), of the pairs of the first row, then of the second, and so on.
+        sizes: the number of references of each row, (N,).
+        several: "pooled" sums the counts of a row; "best" takes those of the highest F.
+    """
     starts = np.cumsum(sizes) - sizes
-    if several == "mean":
-        return Scores(*(np.add.reduceat(column, starts) / sizes for column in _scores(*counts, power)))
     if several == "pooled":
-        return _scores(*np.add.reduceat(counts, starts, axis=1), power)
+        return _scores(*np.add.reduceat(counts, starts, axis=1))
     # the highest F of each row; the first wins ties
     order = np.lexsort((-_fmeasure(*counts), np.repeat(np.arange(len(sizes)), sizes)))
-    return _scores(*counts[:, order[starts]], power)
+    return _scores(*counts[:, order[starts]])
 
 
 def _fmeasure(hits: np.ndarray, in_peers: np.ndarray, in_models: np.ndarray) -> np.ndarray:
@@ -139,9 +135,10 @@ def _fmeasure(hits: np.ndarray, in_peers: np.ndarray, in_models: np.ndarray) -> 
     return 2 * precision * recall / np.where(hits > 0, precision + recall, 1)
 
 
-def _scores(hits: np.ndarray, in_peers: np.ndarray, in_models: np.ndarray, power: float) -> Scores:
-    """Scores in points from counts (N,) with this power; rows without anything to count score 0."""
-    precision, recall = (100 * (hits / np.maximum(units, 1)) ** (1 / power) for units in (in_peers, in_models))
+def _scores(hits: np.ndarray, in_peers: np.ndarray, in_models: np.ndarray) -> Scores:
+    """Scores in points from counts (N,); rows without anything to count score 0."""
+    precision = 100 * (hits / np.maximum(in_peers, 1))
+    recall = 100 * (hits / np.maximum(in_models, 1))
     total = precision + recall
     return Scores(precision, recall, 2 * precision * recall / np.where(total > 0, total, 1))
 
@@ -320,65 +317,6 @@ def summary_lcs(batch: Batch) -> Counts:
     owners = np.concatenate([batch.texts // 2 * 3 + batch.texts % 2, batch.line_texts[matched] // 2 * 3 + 2])
     hits = matches(grams, owners, len(batch.sizes) // 2, sides=3)
     return hits, batch.sizes[::2], np.bincount(batch.line_texts, minlength=len(batch.sizes))[1::2]
-
-
-def weighted_lcs(batch: Batch) -> Counts:
-    """ROUGE-W: like `summary_lcs`, but a run of k matched words counts k ** 1.2 (Lin 2004, section 3.3).
-
-    As in the script, the LCS prefers runs, a run ends where the reference's next word has no match, and the counts of a
-    reference are the sum of its sentences' weights, to the same power.
-    """
-    hits = np.zeros(len(batch.sizes) // 2)
-    bases = np.zeros_like(hits)
-    ends = np.cumsum(np.bincount(batch.line_texts, minlength=len(batch.sizes)))
-    cuts = np.searchsorted(batch.line_texts, np.arange(len(batch.sizes)))
-    for pair in range(len(hits)):
-        peers, models = (_lines(batch, cuts[text], ends[text]) for text in (2 * pair, 2 * pair + 1))
-        available = [Counter(batch.ids[batch.texts == text].tolist()) for text in (2 * pair, 2 * pair + 1)]
-        bases[pair] = sum(len(model) ** _POWER for model in models) ** _POWER
-        for model in models:
-            matched = {position for peer in peers for position in _weighted_positions(model, peer)}
-            run = 0
-            for position in sorted(matched):
-                if min(counts[model[position]] for counts in available) > 0:
-                    run += 1
-                    if position + 1 not in matched:
-                        hits[pair] += run**_POWER
-                        run = 0
-                    for counts in available:
-                        counts[model[position]] -= 1
-    return hits, batch.sizes[::2] ** _POWER, bases
-
-
-def _lines(batch: Batch, start: int, end: int) -> list[list[int]]:
-    """The words of the sentences among some of a batch's words."""
-    words, lines = batch.line_ids[start:end].tolist(), batch.lines[start:end].tolist()
-    return [[word for word, _ in line] for _, line in groupby(zip(words, lines, strict=True), lambda pair: pair[1])]
-
-
-def _weighted_positions(model: list[int], peer: list[int]) -> Iterator[int]:
-    """The reference's positions in its weighted LCS with a sentence of the prediction."""
-    weights = [length**_POWER for length in range(len(model) + 2)]
-    # the best weight up to each pair of positions, and the length of the run that ends there
-    best = [[0.0] * (len(peer) + 1) for _ in range(len(model) + 1)]
-    runs = [[0] * (len(peer) + 1) for _ in range(len(model) + 1)]
-    for row, word in enumerate(model, 1):
-        for column, other in enumerate(peer, 1):
-            if word == other:
-                run = runs[row - 1][column - 1]
-                runs[row][column] = run + 1
-                best[row][column] = best[row - 1][column - 1] + weights[run + 1] - weights[run]
-            else:
-                best[row][column] = max(best[row - 1][column], best[row][column - 1])
-    row, column = len(model), len(peer)
-    while row and column:
-        if model[row - 1] == peer[column - 1]:
-            row, column = row - 1, column - 1
-            yield row
-        elif best[row - 1][column] >= best[row][column - 1]:
-            row -= 1
-        else:
-            column -= 1
 
 
 def _sentence_pairs(batch: Batch) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -74,7 +74,7 @@ def bootstrap_interval(
         resamples: number of drawn samples of N examples.
         confidence: percentage of the resamples' values in the interval.
         seed: random seed of the resamples.
-        measure: maps sums (…, K) to values (…), for example `corpus_bleu` of `bleu_statistics`, or `perplexity`.
+        measure: maps sums (…, K) to values (…), for example `perplexity`, or that of a `Scored`.
 
     Raises:
         ValueError: no scores, scores that are not finite or not of that shape, `resamples` below 1, or a measure

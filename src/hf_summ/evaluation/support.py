@@ -1,6 +1,6 @@
-"""Support of a summary by its source: content words that occur there, and together; and recall of key phrases."""
+"""Support of a summary by its source: content words that occur there, and together."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 
@@ -8,10 +8,9 @@ import numpy as np
 
 from hf_summ.common.messages import progress_bar
 from hf_summ.data.sentences import split_sentences
-from hf_summ.evaluation.significance import mean_over_rows, rounded
+from hf_summ.evaluation.significance import Scored, mean_over_rows
 from hf_summ.evaluation.stemming import porter_stem
-from hf_summ.evaluation.words import check_lengths, check_pairs, is_english, split_words, warn_of_wordless
-from hf_summ.models.checks import check_texts
+from hf_summ.evaluation.words import check_pairs, is_english, split_words, warn_of_wordless
 from hf_summ.models.text_phrases import STOP_WORDS
 
 # missing in the list of stop words: forms of "do" and "have", and pieces of contractions
@@ -27,23 +26,14 @@ _FUNCTION_WORDS = STOP_WORDS.union(_MORE.split()).difference(_MEANINGFUL.split()
 _MIN_LETTERS = 4
 
 
-def support(predictions: Sequence[str], sources: Sequence[str], language: str = "en") -> dict[str, float]:
-    """The mean of `support_scores` over the summaries that have a value, as `support`, to 4 digits; NaN if none has.
-
-    Raises:
-        ValueError: as `support_scores`.
-    """
-    return rounded({"support": mean_over_rows(support_scores(predictions, sources, language))})
-
-
-def support_scores(predictions: Sequence[str], sources: Sequence[str], language: str = "en") -> np.ndarray:
-    """The share of each summary's wording that its source supports, in points, 0 to 100.
+def support(predictions: Sequence[str], sources: Sequence[str], language: str = "en") -> dict[str, Scored]:
+    """The share of each summary's wording that its source supports, in points, 0 to 100, as `support`.
 
     The mean of two shares: the content words of the summary whose stem is in the source; and the pairs of neighboring
     content words within a summary sentence whose stems share a source sentence, in any order and at any distance. Words
     and pairs count as often as they occur; a summary without pairs has the first share alone.
 
-    Words are those of `rouge_scores`, with numbers and names. In English, function words are not content, but number
+    Words are those of `rouge`, with numbers and names. In English, function words are not content, but number
     words are, and stems are those of ROUGE-1.5.5's stemmer without exceptions. In other languages every word counts,
     without stemming.
 
@@ -54,7 +44,8 @@ def support_scores(predictions: Sequence[str], sources: Sequence[str], language:
         language: ISO 639 code.
 
     Returns:
-        (N,), NaN for a summary without content words, and for a source without words.
+        The mean over the rows that have a value: a summary without content words has none, nor one whose source has no
+        words.
 
     Raises:
         ValueError: different numbers of predictions and sources, none at all, or no source with words.
@@ -76,7 +67,7 @@ def support_scores(predictions: Sequence[str], sources: Sequence[str], language:
         content = [[stem(word) for word in claim if word not in functions] for claim in claims]
         scores[row] = _support(content, sentences)
     warn_of_wordless(wordless, "sources", len(sources), "are left out", language)
-    return scores
+    return {"support": mean_over_rows(scores)}
 
 
 def _support(content: Sequence[Sequence[str]], sentences: Sequence[frozenset[str]]) -> float:
@@ -92,44 +83,3 @@ def _support(content: Sequence[Sequence[str]], sentences: Sequence[frozenset[str
 @lru_cache(maxsize=1 << 18)
 def _stem(word: str) -> str:
     return word if len(word) < _MIN_LETTERS else porter_stem(word)
-
-
-def phrase_recall(predictions: Sequence[str], phrases: Sequence[Iterable[str]], language: str = "en") -> float:
-    """The mean of `phrase_recall_scores` over the examples that have phrases, to 4 digits; NaN if none has any.
-
-    Raises:
-        ValueError: as `phrase_recall_scores`.
-    """
-    scored = mean_over_rows(phrase_recall_scores(predictions, phrases, language))
-    return rounded({"phrase_recall": scored})["phrase_recall"]
-
-
-def phrase_recall_scores(
-    predictions: Sequence[str], phrases: Sequence[Iterable[str]], language: str = "en"
-) -> np.ndarray:
-    """The share of each example's key phrases that occur in its summary word for word, in points.
-
-    Args:
-        predictions: (N,) summaries.
-        phrases: (N,) the distinct phrases of each example; those without a word do not count.
-        language: ISO 639 code, for splitting into words.
-
-    Returns:
-        (N,), NaN where an example has no phrase.
-
-    Raises:
-        TypeError: summaries or phrases that are not strings, or a single phrase in place of several.
-        ValueError: different numbers of summaries and lists of phrases, or none at all.
-    """
-    check_lengths(predictions=predictions, phrases=phrases)
-    check_texts("predictions", predictions)
-    scores = np.full(len(predictions), np.nan)
-    for row, (prediction, of_example) in enumerate(zip(predictions, phrases, strict=True)):
-        check_texts(f"phrases[{row}]", of_example)
-        # a space on either side, so that no phrase begins or ends within a word
-        text = f" {' '.join(split_words(prediction, language))} "
-        spelled = [" ".join(split_words(phrase, language)) for phrase in of_example]
-        matches = [f" {phrase} " in text for phrase in spelled if phrase]
-        if matches:
-            scores[row] = 100 * np.mean(matches)
-    return scores

@@ -17,8 +17,8 @@ _WORD = re.compile(rf"{_LETTERS}++(?:[{marks()}]+{_LETTERS}*+)*+|[{IDEOGRAPHS}]"
 _RUN = re.compile(f"[{RUNNING}]+")
 # scripts without spaces: words have some five characters, and stretches between spaces often thirty
 _LONG_RUN = 12
-# units of languages other than English; the names are papers' conventions for Chinese
-UNITS = ("words", "characters", "lcsts", "spaced")
+# units of languages other than English; DRGD's program has its own characters for LCSTS
+UNITS = ("words", "lcsts")
 _CHARACTER = re.compile(rf"\S[{marks()}]*")
 # characters within words: soft hyphens, marks of stress and of questions in Armenian, and those of Hebrew acronyms
 _WITHIN = re.compile('[\xad՛-՞]|["״](?<=[א-ת].)(?=[א-ת])')
@@ -38,9 +38,8 @@ def split_words(text: str, language: str = "en", units: str = "words") -> list[s
         language: ISO 639 code. English words consist of a-z and 0-9. Other languages are split into words of any
             script, whose accents may be composed or not (NFC), and Chinese and Japanese into characters. Other written
             forms of a letter differ, as in sacreBLEU: ß from ss, full from half width, and a word with tatweel.
-        units: for languages other than English. "words" are as above; "characters" are all but space, and count one by
-            one; "lcsts" are those that DRGD's program compares, without most digits and punctuation; "spaced" are words
-            separated by spaces, for texts that were split into words before.
+        units: for languages other than English. "words" are as above; "lcsts" are the characters that DRGD's program
+            compares, without space, most digits and punctuation.
 
     See `check_units` for errors; TypeError: `text` is not a string.
     """
@@ -48,13 +47,8 @@ def split_words(text: str, language: str = "en", units: str = "words") -> list[s
     if is_english(language):
         return _ENGLISH_WORD.findall(text.lower())
     text = _WITHIN.sub("", unicodedata.normalize("NFC", lowercased(text, language)))
-    match units:
-        case "spaced":
-            return text.split()
-        case "lcsts":
-            return _CHARACTER.findall(washed(text, "lcsts"))
-        case "characters":
-            return _CHARACTER.findall(text)
+    if units == "lcsts":
+        return _CHARACTER.findall(washed(text, "lcsts"))
     return _WORD.findall(text)
 
 
@@ -164,7 +158,7 @@ def warn_of_script(references: Iterable[str], language: str) -> None:
             warnings.warn(
                 f"the references have no spaces between words, but runs of {sum(runs) / len(runs):.0f} characters, "
                 f"each of which counts as one word (language '{language}'): put spaces between the words of all texts",
-                stacklevel=4,
+                stacklevel=3,
             )
         return
     foreign = total = 0
@@ -175,5 +169,5 @@ def warn_of_script(references: Iterable[str], language: str) -> None:
         warnings.warn(
             f"the references have {foreign} letters outside a to z, at which ROUGE splits words: unless they are "
             "English, set `language`",
-            stacklevel=4,
+            stacklevel=3,
         )

@@ -1,5 +1,6 @@
 """Runs of a paper's table, from its file to its report."""
 
+import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +14,7 @@ from transformers import AutoProcessor
 from hf_summ.common.files import bundled_folder, write_atomically
 from hf_summ.common.flags import names
 from hf_summ.common.messages import check_choice, nearest, one_line
-from hf_summ.common.records import parse_json, to_json
+from hf_summ.common.records import to_json
 from hf_summ.data.corpora import Corpus
 from hf_summ.evaluation.language_models import compare_language_models, load_language_model
 from hf_summ.evaluation.novelty import corpus_statistics
@@ -87,7 +88,7 @@ def count_votes(table: Table, dataset: str, file: str | None) -> dict[str, Any]:
 def _read_votes(file: str, unit: str) -> tuple[dict[str, int], list[tuple[list[str], dict[str, Any]]]]:
     """The numbers of documents and voters, and each pair's systems with the wins, losses, ties and κ by aspect."""
     try:
-        report = parse_json(Path(file).read_text(encoding="utf-8"))
+        report = json.loads(Path(file).read_text(encoding="utf-8"))
         counts = {name: report[name] for name in ("documents", "voters")}
         pairs = []
         for pair in report["pairs"]:

@@ -10,7 +10,8 @@ import datasets
 import numpy as np
 
 from hf_summ.data.columns import reference_texts
-from hf_summ.evaluation.measures import Settings, in_pieces, measure_of
+from hf_summ.evaluation.measures import Settings, measure_of
+from hf_summ.evaluation.rouge import RougeSettings, in_pieces
 from hf_summ.evaluation.significance import (
     Comparison,
     Scored,
@@ -119,7 +120,7 @@ def score(
         if measure.name == "rouge" and table.unit == "wordpieces":
             if pieces is None:
                 raise ValueError("the table scores subwords, but this row has no model that defines them")
-            reading = Settings(language=language)
+            reading = RougeSettings(language=language)
             texts = in_pieces(predictions, pieces, reading), in_pieces(references, pieces, reading)
         with warnings.catch_warnings():
             if "language" in table.rouge:

@@ -41,7 +41,7 @@ from hf_summ.experiments.settings import (
     with_data,
 )
 from hf_summ.experiments.tables import SUMMARY_VALUES, Row, Scale, Table
-from hf_summ.extractive import DocumentFrequencies, extract
+from hf_summ.extractive import DocumentFrequencies, ExtractiveSettings, extract
 from hf_summ.models.configuration_highlight_transformer import HighlightTransformerConfig
 from hf_summ.training.__main__ import IN_USE
 from hf_summ.training.arguments import OF_EXTRACTION
@@ -283,7 +283,7 @@ def summaries_without_training(table: Table, system: System, corpus: datasets.Da
     documents = list(corpus[source_column(corpus.column_names)])
     language, number = table.language_of(dataset), row.sentences_of(dataset)
     numbers = [len(split_sentences(text, language)) for text in references] if number == "reference" else number
-    return extract(documents, row.extractive, numbers, references, language=language)
+    return extract(documents, ExtractiveSettings(row.extractive, numbers, language=language), references)
 
 
 def rows_to_summarize(settings: Mapping[str, Any]) -> datasets.Dataset:

@@ -13,7 +13,7 @@ from hf_summ.common.records import parse_yaml
 from hf_summ.evaluation import measures
 from hf_summ.evaluation.rouge import ROUGE155_TYPES
 from hf_summ.evaluation.words import check_units
-from hf_summ.extractive.extraction import METHODS
+from hf_summ.extractive.settings import METHODS
 from hf_summ.models.checks import check_list
 
 # measures of a row, named as in `hf_summ.evaluation`

@@ -1,24 +1,18 @@
 """The consistent extractive stage, which shortens a document before a model reads it (Aksenov 2020, section 4.1)."""
 
 import math
-import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from numbers import Integral
 from typing import Any
 
 from hf_summ.common.messages import one_line, progress_bar
 from hf_summ.data.sentences import pick_sentences, split_sentences
 from hf_summ.evaluation.words import split_words, warn_of_wordless
 from hf_summ.extractive.frequencies import DocumentFrequencies, best_first, distinct, fitting, tfidf_scores
-from hf_summ.models.checks import check_integer, check_texts, is_list, is_number
-from hf_summ.models.text_documents import readable
-
-Pair = tuple[str, str]
-# the probability that the second text of each pair continues the first
-Judge = Callable[[Sequence[Pair]], Sequence[float]]
+from hf_summ.extractive.settings import ExtractiveSettings, Judge, Pair
+from hf_summ.models.checks import check_texts, is_list, is_number
 
 _ACCEPTED = 0.5
 # this many first sentences are kept, whatever their scores
@@ -26,6 +20,123 @@ _ALWAYS = 3
 UNCHECKED = "no `next_sentence_model` is given, so the coherence of neighboring sentences is not checked"
 # documents whose pairs of sentences are judged together
 _DOCUMENTS_AT_ONCE = 256
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The sentences that are kept of a text.
+
+    Args:
+        sentences: all sentences of the text.
+        indices: the ascending indices of the kept ones.
+        has_words: whether any sentence has a word.
+    """
+
+    text: str
+    sentences: list[str]
+    indices: list[int]
+    has_words: bool
+
+    def summary(self) -> str:
+        """The kept sentences, on one line."""
+        return pick_sentences(self.text, self.sentences, self.indices)
+
+
+def consistent_extract(documents: Sequence[str], settings: ExtractiveSettings) -> list[str]:
+    """Shorten each document to some of its sentences, in their order, on one line, to fit a model's input.
+
+    The sentences with the highest mean tf-idf are kept, and the first three. A next-sentence model, if given, judges
+    neighbors among them. Between two that it rejects, the most probable sentence that it accepts beside both is
+    restored, if there is one. New neighbors are not judged again (Aksenov 2020, section 4.1).
+
+    Args:
+        documents: one text per document; the result for a blank one is empty.
+        settings: what to keep, a `share` or a number of `tokens`, and how.
+
+    Raises:
+        TypeError: documents that are not strings.
+        ValueError: neither `share` nor `tokens`; a file or a model that cannot be used, or is of another language; a
+            function with another result; or as `split_sentences`.
+
+    Warns:
+        UserWarning: there is no next-sentence model, so no pairs were judged; or some documents have text but no words,
+            and keep their first sentences.
+    """
+    check_texts("documents", documents)
+    if not settings.is_stage:
+        raise ValueError("the consistent extractive stage needs either `share` or `tokens`, what to keep")
+    if settings.next_sentence_model is None:
+        warnings.warn(UNCHECKED, stacklevel=2)
+    summaries = []
+    wordless = []
+    for row, selection in enumerate(ConsistentStage.load(settings).choose(documents)):
+        summaries.append(selection.summary())
+        if selection.sentences and not selection.has_words:
+            wordless.append(row)
+    effect = "keep their first sentences"
+    warn_of_wordless(wordless, "documents", len(documents), effect, settings.language, required=False)
+    return summaries
+
+
+@dataclass(frozen=True)
+class ConsistentStage:
+    """The stage with these settings, and the content of the files that they name.
+
+    Args:
+        judge: the judge of neighbors; if None, there is no repair pass.
+    """
+
+    settings: ExtractiveSettings
+    idf: DocumentFrequencies | None
+    judge: Judge | None
+
+    @classmethod
+    def load(cls, settings: ExtractiveSettings, **hub_settings: Any) -> "ConsistentStage":
+        """Read the files that the settings name.
+
+        Args:
+            hub_settings: of the next-sentence model's download, such as `cache_dir`.
+        """
+        idf, judge = settings.idf, settings.next_sentence_model
+        if idf is not None and not isinstance(idf, DocumentFrequencies):
+            idf = DocumentFrequencies.load(idf)
+        if idf is not None:
+            idf.check_language(settings.language)
+        if isinstance(judge, str):
+            # imports torch and transformers, which the stage does not need otherwise
+            from hf_summ.evaluation.pair_models import NextSentenceModel
+
+            judge = NextSentenceModel(judge, **hub_settings)
+        return cls(settings, idf, judge)
+
+    def choose(self, documents: Sequence[str]) -> Iterator[Selection]:
+        """The sentences that are kept of each document, with a progress bar."""
+        with progress_bar(None, "extracting", len(documents)) as bar:
+            for start in range(0, len(documents), _DOCUMENTS_AT_ONCE):
+                selections = []
+                for document in documents[start : start + _DOCUMENTS_AT_ONCE]:
+                    selections.append(self._ranked(document))
+                    bar.update()
+                if self.judge is not None:
+                    sentences = [kept.sentences for kept in selections]
+                    indices = close_gaps(sentences, [kept.indices for kept in selections], self.judge)
+                    selections = [replace(kept, indices=row) for kept, row in zip(selections, indices, strict=True)]
+                yield from selections
+
+    def keep(self, words: Sequence[Sequence[str]], costs: Sequence[int], budget: int | None) -> list[int]:
+        """The indices of the sentences kept before the repair pass: the share, or as many as fit into a budget."""
+        if self.settings.share is not None:
+            return keep_share(words, self.settings.share, self.idf)
+        assert budget is not None
+        return keep_sentences(words, costs, budget, self.idf)
+
+    def _ranked(self, document: str) -> Selection:
+        """What is kept of a document before the repair pass."""
+        settings = self.settings
+        sentences = split_sentences(document, settings.language, settings.splitter)
+        words = [split_words(sentence, settings.language) for sentence in sentences]
+        costs = [len(row) for row in words] if settings.counter is None else settings.counter(sentences)
+        return Selection(document, sentences, self.keep(words, costs, settings.tokens), any(words))
 
 
 def close_gaps(sentences: Sequence[Sequence[str]], chosen: Sequence[Sequence[int]], judge: Judge) -> list[list[int]]:
@@ -82,151 +193,6 @@ def _probabilities(output: Any, number: int) -> list[float]:
     return list(map(float, values))
 
 
-@dataclass(frozen=True, kw_only=True)
-class ConsistentStage:
-    """The settings of the stage, and how it shortens documents.
-
-    Args:
-        judge: the judge of neighbors; if not given, there is no repair pass.
-        share, tokens, counter, idf, language, splitter: as for `consistent_sentences`.
-    """
-
-    share: float | None = None
-    tokens: int | None = None
-    counter: Any = None
-    idf: DocumentFrequencies | None = None
-    judge: Judge | None = None
-    language: str = "en"
-    splitter: str = "sentencex"
-
-    def __post_init__(self):
-        if (self.share is None) == (self.tokens is None):
-            raise ValueError("the consistent extractive stage needs either `share` or `tokens`, what to keep")
-        if self.share is not None and not (is_number(self.share) and 0 < self.share <= 1):
-            raise ValueError(f"`share` is {self.share!r:.80}, but must be above 0 and at most 1")
-        if self.tokens is not None:
-            check_integer("tokens", self.tokens, 1)
-        if self.counter is not None and self.tokens is None:
-            raise ValueError("`counter` needs `tokens`, the number to keep")
-        if self.idf is not None:
-            self.idf.check_language(self.language)
-        # reports unknown names before the first document
-        split_sentences("", self.language, self.splitter)
-
-    def choose(
-        self, documents: Sequence[str], wordless: list[int] | None = None
-    ) -> Iterator[tuple[list[str], list[int]]]:
-        """Each document's sentences, and the ascending indices of the kept ones.
-
-        Args:
-            wordless: list to extend by the rows of documents with text but no words, which are ranked by order alone.
-        """
-        with progress_bar(None, "extracting", len(documents)) as bar:
-            for start in range(0, len(documents), _DOCUMENTS_AT_ONCE):
-                sentences, chosen = [], []
-                for row, document in enumerate(documents[start : start + _DOCUMENTS_AT_ONCE], start):
-                    sentences.append(split_sentences(document, self.language, self.splitter))
-                    words = [split_words(sentence, self.language) for sentence in sentences[-1]]
-                    chosen.append(self.keep(words, self._costs(sentences[-1], words), self.tokens))
-                    if wordless is not None and words and not any(words):
-                        wordless.append(row)
-                    bar.update()
-                if self.judge is not None:
-                    chosen = close_gaps(sentences, chosen, self.judge)
-                yield from zip(sentences, chosen, strict=True)
-
-    def keep(self, words: Sequence[Sequence[str]], costs: Sequence[int], budget: int | None) -> list[int]:
-        """The indices of the sentences kept before the repair pass: the share, or as many as fit into a budget."""
-        if self.share is not None:
-            return keep_share(words, self.share, self.idf)
-        assert budget is not None
-        return keep_sentences(words, costs, budget, self.idf)
-
-    def _costs(self, sentences: Sequence[str], words: Sequence[Sequence[str]]) -> list[int]:
-        if self.counter is None:
-            return [len(sentence) for sentence in words]
-        if not hasattr(self.counter, "convert_ids_to_tokens"):
-            return [_count(self.counter(sentence)) for sentence in sentences]
-        # a tokenizer, which takes many texts at once, but rejects an empty list
-        if not sentences:
-            return []
-        texts = [readable(sentence) for sentence in sentences]
-        return [len(row) for row in self.counter(texts, add_special_tokens=False, verbose=False)["input_ids"]]
-
-
-def _count(cost: Any) -> int:
-    """The checked result of a user's function for a sentence."""
-    if isinstance(cost, bool) or not isinstance(cost, Integral) or cost < 0:
-        raise ValueError(f"`counter` gives {cost!r:.80} for a sentence, but must give its number of tokens")
-    return int(cost)
-
-
-def consistent_extract(
-    documents: Sequence[str],
-    share: float | None = None,
-    tokens: int | None = None,
-    counter: Any = None,
-    idf: DocumentFrequencies | str | os.PathLike | None = None,
-    next_sentence_model: Judge | str | None = None,
-    language: str = "en",
-    splitter: str = "sentencex",
-) -> list[str]:
-    """Shorten each document to some of its sentences, in their order, on one line, to fit a model's input.
-
-    The sentences with the highest mean tf-idf are kept, and the first three. A next-sentence model, if given, judges
-    neighbors among them. Between two that it rejects, the most probable sentence that it accepts beside both is
-    restored, if there is one. New neighbors are not judged again (Aksenov 2020, section 4.1).
-
-    See `consistent_sentences` for arguments and errors.
-    """
-    settings = {"share": share, "tokens": tokens, "counter": counter, "language": language, "splitter": splitter}
-    chosen = _choose(documents, idf, next_sentence_model, settings)
-    return [pick_sentences(document, *choice) for document, choice in zip(documents, chosen, strict=True)]
-
-
-def consistent_sentences(
-    documents: Sequence[str],
-    share: float | None = None,
-    tokens: int | None = None,
-    counter: Any = None,
-    idf: DocumentFrequencies | str | os.PathLike | None = None,
-    next_sentence_model: Judge | str | None = None,
-    language: str = "en",
-    splitter: str = "sentencex",
-) -> list[list[int]]:
-    """The sentences that `consistent_extract` keeps: ascending indices into `split_sentences` per document.
-
-    Args:
-        documents: one text per document; the result for a blank one is empty.
-        share: share of the sentences to keep, those with the highest mean tf-idf, above 0 and at most 1, rounded up.
-            The first three are always kept.
-        tokens: number of tokens to keep instead. The first three sentences are taken first, then the others by mean
-            tf-idf, if they fit in the rest; the first is kept alone if it does not fit. Sentences that the repair pass
-            restores are extra.
-        counter: counts a sentence's tokens: a tokenizer, or a function from a sentence to a number; if not given, words
-            are counted.
-        idf: document frequencies of a corpus, or a file written by `hf-summ idf`; if not given, a document's sentences
-            are the collection.
-        next_sentence_model: folder or Hub repository of a BERT with its next-sentence head, or a function from pairs of
-            sentences to the probabilities that the second follows the first. Pairs of many documents are judged at
-            once. If not given, there is no repair pass.
-        language: ISO 639 code of the documents.
-        splitter: as for `split_sentences`.
-
-    Raises:
-        TypeError: documents that are not strings, or a value of another type.
-        ValueError: a number out of range, both `share` and `tokens`, or neither; a file or a model that cannot be used,
-            or is of another language; a function with another result; or as `split_sentences`.
-
-    Warns:
-        UserWarning: there is no next-sentence model, so no pairs were judged; or some documents have text but no words,
-            and keep their first sentences.
-    """
-    settings = {"share": share, "tokens": tokens, "counter": counter, "language": language, "splitter": splitter}
-    chosen = _choose(documents, idf, next_sentence_model, settings)
-    return [indices for _, indices in chosen]
-
-
 def keep_share(words: Sequence[Sequence[str]], share: float, idf: DocumentFrequencies | None = None) -> list[int]:
     """The ascending indices of a share of the sentences, those with the highest mean tf-idf, and of the first three.
 
@@ -256,34 +222,3 @@ def keep_sentences(
     """
     order = [*range(min(_ALWAYS, len(words))), *best_first(tfidf_scores(words, idf))]
     return fitting(distinct(order, words), costs, budget)
-
-
-def load_judge(name: str, **hub_settings: Any) -> Judge:
-    """The next-sentence model in a folder or a Hub repository; see `NextSentenceModel` for settings and errors."""
-    # imports torch and transformers, which the stage does not need otherwise
-    from hf_summ.evaluation.pair_models import NextSentenceModel
-
-    return NextSentenceModel(name, **hub_settings)
-
-
-def _choose(
-    documents: Sequence[str],
-    idf: DocumentFrequencies | str | os.PathLike | None,
-    next_sentence_model: Judge | str | None,
-    settings: Mapping[str, Any],
-) -> list[tuple[list[str], list[int]]]:
-    """Each document's sentences and the ascending indices of the kept ones, with all warnings."""
-    check_texts("documents", documents)
-    table = idf if isinstance(idf, DocumentFrequencies | None) else DocumentFrequencies.load(idf)
-    stage = ConsistentStage(idf=table, **settings)
-    if next_sentence_model is None:
-        warnings.warn(UNCHECKED, stacklevel=3)
-    else:
-        # last, as it is slow
-        judge = load_judge(next_sentence_model) if isinstance(next_sentence_model, str) else next_sentence_model
-        stage = replace(stage, judge=judge)
-    wordless: list[int] = []
-    chosen = list(stage.choose(documents, wordless))
-    texts = "documents", len(documents), "keep their first sentences"
-    warn_of_wordless(wordless, *texts, stage.language, required=False, stacklevel=4)
-    return chosen

@@ -3,74 +3,61 @@
 LexRank and TextRank score each document separately; its sentences are the collection for inverse document frequencies.
 """
 
-import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, chain
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from hf_summ.common.lazy import import_extra
-from hf_summ.common.messages import check_choice, progress_bar
-from hf_summ.data.lines import is_wrapped, joined_lines, wrapped_note
-from hf_summ.data.sentences import pick_sentences, split_sentences
+from hf_summ.common.messages import progress_bar
+from hf_summ.data.sentences import split_sentences
 from hf_summ.evaluation.words import check_lengths, split_words, warn_of_wordless
-from hf_summ.extractive.consistent import keep_sentences
-from hf_summ.extractive.frequencies import best_first, distinct, fitting, tfidf_scores
-from hf_summ.models.checks import check_integer, check_list, check_texts, is_list
+from hf_summ.extractive.consistent import Selection, consistent_extract, keep_sentences
+from hf_summ.extractive.frequencies import best_first, distinct, tfidf_scores
+from hf_summ.extractive.settings import ExtractiveSettings
+from hf_summ.models.checks import check_list, check_texts, is_list
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 
-# the measure is the sum of ROUGE-n F over these n
-MEASURES = {"rouge1": (1,), "rouge2": (2,), "rouge12": (1, 2)}
-METHODS = ("lead", "tail", "oracle", "tfidf", "lexrank", "textrank", "consistent")
+# the oracle's measure is the sum of ROUGE-n F over these n
+_ORACLE_NGRAMS = (1, 2)
 # LexRank's threshold: sentences with a lower cosine are not linked (the best value in Erkan and Radev 2004)
 _THRESHOLD = 0.1
 # share of the random walk that follows links: TextRank's d, one minus LexRank's
 _DAMPING = 0.85
-# most sentences of a document: the similarities of so many take 2 GB
-MOST_SENTENCES = 10_000
 # PageRank ends when a step changes the ranks of all sentences by this much on average
 _TOLERANCE = 1e-9
-# number of characters of a sentence that few writers reach
-_LONG_SENTENCE = 300
 
 
-def greedy_oracle(
-    sentences: Sequence[Sequence[str]],
-    reference: Sequence[str],
-    number: int | None,
-    measure: str,
-    room: int | None = None,
-) -> list[int]:
-    """Indices of at most `number` sentences, in order; each step adds the one that raises the measure most.
+def greedy_oracle(sentences: Sequence[Sequence[str]], reference: Sequence[str], number: int) -> list[int]:
+    """Indices of at most `number` sentences, in order; each step adds the one that raises ROUGE most.
 
-    The search ends when no further sentence raises the measure, so there may be fewer, or none without common n-grams.
-    The first sentence wins ties. N-grams cross the borders of chosen sentences, as in ROUGE. No two sentences have the
-    same words.
+    The measure is F of ROUGE-1 plus F of ROUGE-2. The search ends when no further sentence raises it, so there may be
+    fewer sentences, or none without common n-grams. The first sentence wins ties. N-grams cross the borders of chosen
+    sentences, as in ROUGE. No two sentences have the same words.
 
     Args:
         sentences: words of each sentence.
         reference: words of the reference.
-        measure: one of `MEASURES`.
-        room: largest number of words of all chosen sentences; the first may exceed it.
     """
-    sizes = MEASURES[measure]
-    counts = {n: Counter(_ngrams(reference, n)) for n in sizes}
-    candidates = {tuple(sentences[index]): index for index in distinct(range(len(sentences)), sentences)}
+    counts = {n: Counter(_ngrams(reference, n)) for n in _ORACLE_NGRAMS}
+    candidates = distinct(range(len(sentences)), sentences)
     chosen: list[int] = []
     best = 0.0
-    while number is None or len(chosen) < number:
-        if chosen and room is not None:
-            budget = room - sum(len(sentences[index]) for index in chosen)
-            candidates = {words: index for words, index in candidates.items() if len(words) <= budget}
-        trials = (sorted([*chosen, index]) for index in sorted(candidates.values()) if index not in chosen)
-        scored = ((_score(list(chain.from_iterable(sentences[i] for i in trial)), counts), trial) for trial in trials)
-        # `max` returns the first of equals
-        score, trial = max(scored, key=lambda pair: pair[0], default=(0.0, chosen))
-        if score <= best:
+    while len(chosen) < number:
+        best_trial = None
+        for index in candidates:
+            if index in chosen:
+                continue
+            trial = sorted([*chosen, index])
+            words = list(chain.from_iterable(sentences[member] for member in trial))
+            score = _score(words, counts)
+            if score > best:
+                best, best_trial = score, trial
+        if best_trial is None:
             break
-        best, chosen = score, trial
+        chosen = best_trial
     return chosen
 
 
@@ -167,156 +154,96 @@ _CENTRALITIES = {"tfidf": tfidf_scores, "lexrank": lexrank_scores, "textrank": t
 
 def extract(
     documents: Sequence[str | Sequence[str]],
-    method: str,
-    sentences: int | Sequence[int] = 3,
+    settings: ExtractiveSettings | None = None,
     references: Sequence[str] | None = None,
-    measure: str = "rouge12",
-    language: str = "en",
-    splitter: str = "sentencex",
-    words: int | None = None,
-    lines: str = "auto",
 ) -> list[str]:
     """Summarize each document by some of its sentences, in their order, on one line.
 
     - "lead" and "tail": the first and the last sentences, of several documents those of each (the First-k of Fabbri et
       al. 2019). With each reference's number of sentences as `sentences`, these are the head and the tail of Aksenov et
       al. 2020, section 5.2. "lead" is `hf_summ.data.lead`, which training scores for comparison.
-    - "oracle": the sentences with the highest ROUGE, chosen greedily (Nallapati et al. 2017); fewer than requested if
-      more would lower it, and none without n-grams in common with the reference.
+    - "oracle": the sentences with the highest sum of ROUGE-1 and ROUGE-2, chosen greedily (Nallapati et al. 2017);
+      fewer than requested if more would lower it, and none without n-grams in common with the reference.
     - "tfidf", "lexrank" (Erkan and Radev 2004), "textrank" (Mihalcea and Tarau 2004): the sentences with the highest
       scores in their document; earlier ones win ties. The last two need the extra `extractive`, as does the splitter
       "spacy".
-    - "consistent": the first three sentences, then those with the highest tf-idf, as in `consistent_extract`, which has
-      more settings, without a next-sentence model.
+    - "consistent": the first three sentences, then those with the highest tf-idf. With a `share` or a number of
+      `tokens`, it is `consistent_extract`, which reads several documents as one.
 
     No method but "lead" and "tail" chooses two sentences with the same words.
 
-    See `extract_sentences` for arguments and errors.
-    """
-    chosen = _choose(documents, method, sentences, references, measure, language, splitter, words, lines)
-    return [pick_sentences(DOCUMENT_SEPARATOR.join(texts), own, indices) for texts, own, indices in chosen]
-
-
-def extract_sentences(
-    documents: Sequence[str | Sequence[str]],
-    method: str,
-    sentences: int | Sequence[int] = 3,
-    references: Sequence[str] | None = None,
-    measure: str = "rouge12",
-    language: str = "en",
-    splitter: str = "sentencex",
-    words: int | None = None,
-    lines: str = "auto",
-) -> list[list[int]]:
-    """The sentences that `extract` chooses: one list of ascending indices into `split_sentences` per document.
-
     Args:
-        documents: one text per document, or several, whose sentences are counted through all of them.
-        method: one of `METHODS`.
-        sentences: number of sentences, for all documents or for each; a shorter document keeps all.
+        documents: one text per document, or several.
+        settings: by default three sentences of "lead".
         references: one text per document, for "oracle"; other methods ignore them.
-        measure: maximized by "oracle": F of "rouge1", of "rouge2", or their sum "rouge12", without stemming.
-        language: as for `rouge_scores`.
-        splitter, lines: as for `split_sentences`.
-        words: number of words, in place of `sentences`: whole sentences are taken while they fit; the first is taken
-            alone if it does not fit. Of several documents, "lead" and "tail" take a sentence of each in turn.
 
     Raises:
-        TypeError: documents or references that are not strings, or a number of sentences that is not an integer.
-        ValueError: an unknown method, measure or splitter; fewer than 1 sentence or word; other numbers of sentence
-            counts or references than of documents; "oracle" without references; no document with words; more sentences
-            in a document than "lexrank" and "textrank" can compare.
+        TypeError: documents or references that are not strings.
+        ValueError: an unknown splitter or language; other numbers of sentence counts or references than of documents;
+            "oracle" without references; no document with words; or as `consistent_extract`.
         ImportError: the method or the splitter needs the extra `extractive`, which is not installed.
 
     Warns:
-        UserWarning: some documents have no words and get no summary; most are one long sentence; or the lines of some
-            are read as wrapped.
+        UserWarning: some documents have no words and get no summary; or as `consistent_extract`.
     """
-    chosen = _choose(documents, method, sentences, references, measure, language, splitter, words, lines)
-    return [indices for *_, indices in chosen]
-
-
-def _choose(
-    documents: Sequence[str | Sequence[str]],
-    method: str,
-    sentences: int | Sequence[int],
-    references: Sequence[str] | None,
-    measure: str,
-    language: str,
-    splitter: str,
-    room: int | None,
-    lines: str,
-) -> Iterator[tuple[list[str], list[str], list[int]]]:
-    """Each document's texts and sentences, and the ascending indices of those chosen, with a progress bar."""
-    check_choice("`method`", method, METHODS)
-    check_choice("`measure`", measure, MEASURES)
+    settings = settings or ExtractiveSettings()
     check_list("documents", documents)
-    sets: list[list[Any]] = [[one] if isinstance(one, str) or not is_list(one) else [*one] for one in documents]
+    sets: list[list[Any]] = [[row] if isinstance(row, str) or not is_list(row) else [*row] for row in documents]
     check_texts("documents", [text for texts in sets for text in texts])
-    numbers = list(sentences) if isinstance(sentences, Iterable) else [sentences] * len(sets)
+    if settings.is_stage:
+        return consistent_extract([DOCUMENT_SEPARATOR.join(texts) for texts in sets], settings)
+    summaries = []
+    wordless = []
+    for row, selection in enumerate(choose(sets, settings, references)):
+        summaries.append(selection.summary())
+        if not selection.has_words:
+            wordless.append(row)
+    if summaries:
+        warn_of_wordless(wordless, "documents", len(summaries), "get no summary", settings.language)
+    return summaries
+
+
+def choose(
+    sets: Sequence[Sequence[str]], settings: ExtractiveSettings, references: Sequence[str] | None
+) -> Iterator[Selection]:
+    """The sentences that are chosen of each set of documents, counted through all of them, with a progress bar."""
+    method, language = settings.method or "lead", settings.language
+    numbers = settings.sentences if isinstance(settings.sentences, Sequence) else [settings.sentences] * len(sets)
     if len(numbers) != len(sets):
         raise ValueError(
             f"{len(numbers)} numbers of `sentences` but {len(sets)} documents: give one each, or one for all"
         )
-    for number in numbers or [sentences]:
-        check_integer("sentences", number, 1)
-    if room is not None:
-        check_integer("words", room, 1)
     if method == "oracle":
         if references is None:
-            raise ValueError('`method="oracle"` needs `references`, one per document')
-        check_lengths(references=references, documents=documents)
+            raise ValueError("`method` oracle needs `references`, one per document")
+        check_lengths(references=references, documents=sets)
         check_texts("references", references)
-    references = [] if references is None else list(references)
-    wordless, unmarked = [], 0
-    pairs = zip(sets, numbers, strict=True)
-    for row, (texts, number) in enumerate(progress_bar(pairs, method, len(sets))):
-        joined = [joined_lines(text, lines) for text in texts]
-        own = [split_sentences(text, language, splitter, lines) for text in joined]
-        flat = [sentence for of_text in own for sentence in of_text]
-        unmarked += len(flat) == 1 and len(flat[0]) >= _LONG_SENTENCE
-        words = [split_words(sentence, language) for sentence in flat]
-        limit = number if room is None else None
-        costs = [1] * len(words) if room is None else [max(len(sentence), 1) for sentence in words]
-        budget = number if room is None else room
+        references = list(references)
+    for row, texts in enumerate(progress_bar(sets, method)):
+        sentences_of_texts = [split_sentences(text, language, settings.splitter) for text in texts]
+        sentences = list(chain.from_iterable(sentences_of_texts))
+        words = [split_words(sentence, language) for sentence in sentences]
+        number = numbers[row]
         if not any(words):
-            wordless.append(row)
-            yield joined, flat, []
-        elif method == "oracle":
-            yield joined, flat, greedy_oracle(words, split_words(references[row], language), limit, measure, room)
+            indices = []
+        elif method == "oracle" and references is not None:
+            indices = greedy_oracle(words, split_words(references[row], language), number)
         elif method in _CENTRALITIES:
-            if method != "tfidf" and len(words) > MOST_SENTENCES:
-                raise ValueError(
-                    f"row {row}: the document has {len(words):,} sentences, but lexrank and textrank compare at most "
-                    f"{MOST_SENTENCES:,} with each other: choose tfidf or consistent, whose memory grows with the "
-                    "length alone"
-                )
-            yield joined, flat, fitting(distinct(best_first(_CENTRALITIES[method](words)), words), costs, budget)
+            ranked = distinct(best_first(_CENTRALITIES[method](words)), words)
+            indices = sorted(ranked[:number])
         elif method == "consistent":
-            yield joined, flat, keep_sentences(words, costs, budget)
+            indices = keep_sentences(words, [1] * len(words), number)
         else:
-            yield joined, flat, _at_an_end(method, own, words, limit, room)
-    if sets:
-        warn_of_wordless(wordless, "documents", len(sets), "get no summary", language, stacklevel=5)
-    if unmarked * 2 > len(sets):
-        hint = "put each sentence in a line of its own, as Thai and transcripts of speech have no marks"
-        warnings.warn(f"{unmarked} of {len(sets)} documents are one long sentence: {hint}", stacklevel=4)
-    if lines == "auto" and (wrapped := [row for row, texts in enumerate(sets) if any(map(is_wrapped, texts))]):
-        warnings.warn(wrapped_note(len(wrapped), len(sets), "documents"), stacklevel=4)
+            indices = _at_an_end(method, sentences_of_texts, number)
+        yield Selection(DOCUMENT_SEPARATOR.join(texts), sentences, indices, any(words))
 
 
-def _at_an_end(
-    method: str, own: Sequence[Sequence[str]], words: Sequence[Sequence[str]], limit: int | None, room: int | None
-) -> list[int]:
-    """The indices of the first or last sentences of each document: a number of each, or while their words fit."""
-    ranked = []
+def _at_an_end(method: str, sentences_of_texts: Sequence[Sequence[str]], number: int) -> list[int]:
+    """The ascending indices of the first ("lead") or last sentences of each text, counted through all texts."""
+    chosen: list[int] = []
     start = 0
-    for of_text in own:
-        indices = list(range(start, start + len(of_text)))
-        ranked += [*enumerate(indices if method == "lead" else reversed(indices))]
-        start += len(of_text)
-    order = [index for rank, index in sorted(ranked) if limit is None or rank < limit]
-    if room is None:
-        return sorted(order)
-    sizes = accumulate(len(words[index]) for index in order)
-    return sorted(order[: max(sum(size <= room for size in sizes), 1)])
+    for sentences in sentences_of_texts:
+        indices = range(start, start + len(sentences))
+        chosen.extend(indices[:number] if method == "lead" else indices[-number:])
+        start += len(sentences)
+    return chosen

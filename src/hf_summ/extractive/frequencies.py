@@ -14,7 +14,6 @@ import numpy as np
 
 from hf_summ.common.files import write_atomically
 from hf_summ.common.messages import one_line
-from hf_summ.common.records import parse_json
 from hf_summ.data.languages import language_code
 from hf_summ.evaluation.words import split_words
 from hf_summ.models.text_phrases import frequencies_from_two
@@ -66,7 +65,7 @@ class DocumentFrequencies:
             ValueError: the file does not exist, or has other content.
         """
         try:
-            content = parse_json(Path(path).read_text(encoding="utf-8"))
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
             table = cls(content["document_frequencies"], content["documents"], content["language"])
             language_code(table.language)
             if table.documents < 1 or not all(0 < n <= table.documents for n in table.frequencies.values()):

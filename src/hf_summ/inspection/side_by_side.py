@@ -30,7 +30,7 @@ def shared_spans(text: str, other: str, language: str = "en") -> list[tuple[int,
     """The character spans of `text` that its fragments shared with `other` cover, see `copied_fragments`.
 
     Args:
-        language: as for `rouge_scores`.
+        language: as for `RougeSettings`.
     """
     pieces = list(_PIECE.finditer(text))
     # the piece of each word
@@ -51,7 +51,7 @@ def as_markdown(examples: Mapping[str, Mapping[str, str]], shade: str | None, la
     Args:
         examples: title of an example -> its texts, by their titles.
         shade: title of the text with which the texts behind it share words, or None.
-        language: as for `rouge_scores`.
+        language: as for `RougeSettings`.
     """
     sections = []
     for title, texts in examples.items():

@@ -210,8 +210,7 @@ class Setting:
         type: int, float, bool or str, or a Literal of several texts.
         range: allowed values, for a number.
         help: its help; a setting with help is a flag of the training recipe and of the commands that summarize.
-        request_limit: limit for requests to the service, on the absolute value: a number, or the name of one of the
-            service's `Limits`. If it is 0, requests cannot set it.
+        request_limit: limit for requests to the service, on the absolute value. If it is 0, requests cannot set it.
         needs_beams: whether greedy search ignores it.
         needs: other settings, one of which must be set for it to have an effect.
         architecture: the architecture that adds it to transformers' settings, or "all" of ours.
@@ -220,7 +219,7 @@ class Setting:
     type: Any
     range: Range = _SHARE
     help: str = ""
-    request_limit: float | str = 0
+    request_limit: float = 0
     needs_beams: bool = False
     needs: tuple[str, ...] = ()
     architecture: str = ""
@@ -257,7 +256,7 @@ _of_drgd = partial(Setting, architecture="drgd")
 _of_sampling = partial(Setting, needs=("do_sample",))
 
 SETTINGS: Mapping[str, Setting] = {
-    "num_beams": Setting(int, Range(1, 1000), "Number of beams; 1 is greedy search", "limit_num_beams"),
+    "num_beams": Setting(int, Range(1, 1000), "Number of beams; 1 is greedy search", 1000),
     # a summary's length to the power of 100 is still finite
     "length_penalty": _of_beams(
         float,
@@ -287,10 +286,9 @@ SETTINGS: Mapping[str, Setting] = {
         request_limit=True,
         needs=("no_repeat_ngram_size", "no_repeat_word_ngram_size"),
     ),
-    "min_new_tokens": Setting(int, _COUNT, "Minimum number of tokens of a summary", "limit_new_tokens"),
-    "min_new_words": _ours(int, _COUNT, "Minimum number of words of a summary", "limit_new_tokens"),
-    "max_new_tokens": Setting(int, _LENGTH, "Maximum number of tokens of a summary", "limit_new_tokens"),
-    "english_articles": _ours(bool, help="Choose `a` or `an` by the sound of the next word", request_limit=True),
+    "min_new_tokens": Setting(int, _COUNT, "Minimum number of tokens of a summary", _TOKENS),
+    "min_new_words": _ours(int, _COUNT, "Minimum number of words of a summary", _TOKENS),
+    "max_new_tokens": Setting(int, _LENGTH, "Maximum number of tokens of a summary", _TOKENS),
     "gnmt_length_penalty": _of_our_beams(
         float,
         _NOT_NEGATIVE,
@@ -308,12 +306,6 @@ SETTINGS: Mapping[str, Setting] = {
         float,
         Range(0, 1e4),
         "Factor of the penalty on a beam's score for repeated copying from the same source positions",
-        request_limit=1000,
-    ),
-    "support_weight": _of_our_beams(
-        float,
-        Range(0, 1e4),
-        "Weight of a summary's support in its document in the reranking of finished beams",
         request_limit=1000,
     ),
     "replace_unk": _of_drgd(
@@ -351,8 +343,8 @@ SETTINGS: Mapping[str, Setting] = {
         float, _SHARE, "Sample from the fewest most likely tokens with at least this total probability", 1
     ),
     # includes the decoder's start token
-    "max_length": Setting(int, Range(2, _TOKENS), request_limit="limit_new_tokens"),
-    "min_length": Setting(int, _COUNT, request_limit="limit_new_tokens"),
+    "max_length": Setting(int, Range(2, _TOKENS), request_limit=_TOKENS),
+    "min_length": Setting(int, _COUNT, request_limit=_TOKENS),
     # seconds after which a summary ends as it is; as in the Inference API
     "max_time": Setting(float, Range(0, FINITE, above=True), request_limit=120),
     "encoder_no_repeat_ngram_size": Setting(int, _COUNT),

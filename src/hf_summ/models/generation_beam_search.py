@@ -87,11 +87,10 @@ def rule_of(processor: LogitsProcessor) -> Rule | None:
     return _RULES.get(type(processor), lambda own: None)(processor)
 
 
-def unsupported_setting(config, caller_config, stopping_criteria, model_kwargs, synced_gpus: bool) -> str | None:
+def unsupported_setting(config, stopping_criteria, model_kwargs, synced_gpus: bool) -> str | None:
     """The first setting of a running `generate()` that `search` does not support, or None.
 
-    `config` is the generation config of the search, and `caller_config` the caller's; the others are arguments of
-    `GenerationMixin._beam_search`.
+    `config` is the generation config of the search; the others are arguments of `GenerationMixin._beam_search`.
     """
 
     def is_of_config(criterion) -> bool:
@@ -100,7 +99,7 @@ def unsupported_setting(config, caller_config, stopping_criteria, model_kwargs, 
         return type(criterion) is EosTokenCriteria and criterion.eos_token_id is config._eos_token_tensor
 
     settings = {
-        **{name: getattr(caller_config, name) for name in _OMITTED},
+        **{name: getattr(config, name) for name in _OMITTED},
         **{name: model_kwargs.get(name) is not None for name in ("decoder_attention_mask", CACHE)},
         "use_cache": not model_kwargs["use_cache"],
         "synced_gpus": synced_gpus,

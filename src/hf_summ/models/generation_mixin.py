@@ -21,7 +21,7 @@ from .checks import (
 )
 from .generation_beam_search import ForbiddingLogitsProcessor, hooked_arguments, search, unsupported_setting
 from .generation_rules import GnmtLengthPenalty, coverage_growth, word_rules
-from .text_words import WordTable, best_supported, word_table
+from .text_words import WordTable, word_table
 
 logger = logging.get_logger(__name__)
 
@@ -64,7 +64,6 @@ class RunningGeneration:
     Attributes:
         tokenizer: for the methods that create the processors.
         source_ids: the ids of the documents.
-        caller_config: the caller's settings, if all beams are returned for ranking.
         step_inputs: further inputs of each step.
         coverage_penalty: the processor that reads each step's coverage.
         unknown_id, source: the id of unknown words to replace, and the model's inputs that locate them.
@@ -72,7 +71,6 @@ class RunningGeneration:
 
     tokenizer: Any
     source_ids: torch.Tensor | None = None
-    caller_config: Any = None
     step_inputs: dict[str, Any] = field(default_factory=dict)
     coverage_penalty: CoveragePenaltyLogitsProcessor | None = None
     unknown_id: int | None = None
@@ -90,8 +88,7 @@ def running_generation() -> RunningGeneration | None:
 class SummarizationGenerationMixin(GenerationMixin):
     """transformers' `generate()` with the further settings of `own_settings`, whose help is in `SETTINGS`.
 
-    Each document's source is stored once. Support in the document is added to the scores of all finished beams, and the
-    best of them are returned.
+    Each document's source is stored once.
     """
 
     # whether the model's outputs include the coverage of the source
@@ -135,8 +132,6 @@ class SummarizationGenerationMixin(GenerationMixin):
         outer = _running.set(running)
         try:
             output = super().generate(*args, **kwargs)
-            if running.caller_config is not None:
-                output = self._ranked(output, running)
             sequences = getattr(output, "sequences", output)
             finished = self._finished(sequences, running)
             if sequences is output:
@@ -145,40 +140,6 @@ class SummarizationGenerationMixin(GenerationMixin):
             return output
         finally:
             _running.reset(outer)
-
-    def _return_all_beams(self, config) -> None:
-        """Let the running `generate()` return all beams with their scores."""
-        running = _running.get()
-        if running is None or running.source_ids is None:
-            raise ValueError("`support_weight` needs the documents: give `input_ids` to `generate`, or set it to 0")
-        self._word_tokenizer()
-        running.caller_config = copy.copy(config)
-        config.num_return_sequences, config.return_dict_in_generate, config.output_scores = config.num_beams, True, True
-
-    def _ranked(self, output, running: RunningGeneration):
-        """Select each document's best beams by score and support, as many as the caller's settings return."""
-        tokenizer, settings = self._word_tokenizer(), running.caller_config
-        documents = tokenizer.batch_decode(running.source_ids, skip_special_tokens=True)
-        summaries = tokenizer.batch_decode(output.sequences, skip_special_tokens=True)
-        best, scores = best_supported(
-            output.sequences_scores.numpy(force=True),
-            summaries,
-            documents,
-            settings.support_weight,
-            settings.num_return_sequences or 1,
-        )
-        best = torch.tensor(best, device=output.sequences.device)
-        indices = output.beam_indices[best]
-        # the longest beam may be one of those dropped
-        unused = indices.shape[1] - int((indices >= 0).sum(-1).max())
-        sequences = output.sequences[best][:, : output.sequences.shape[1] - unused]
-        if not settings.return_dict_in_generate:
-            return sequences
-        output.sequences, output.sequences_scores = sequences, output.sequences_scores.new_tensor(scores)
-        output.beam_indices = indices[:, : indices.shape[1] - unused]
-        if not settings.output_scores:
-            output.scores = output.sequences_scores = None
-        return output
 
     def _finished(self, sequences: torch.Tensor, running: RunningGeneration) -> torch.Tensor:
         """Postprocess the sequences of generate()'s output."""
@@ -205,11 +166,7 @@ class SummarizationGenerationMixin(GenerationMixin):
             raise ValueError(
                 "`adapter_names` needs one text a document: set `num_beams` and `num_return_sequences` to 1"
             )
-        running = _running.get()
-        caller_config = None if running is None else running.caller_config
-        setting = unsupported_setting(
-            generation_config, caller_config or generation_config, stopping_criteria, model_kwargs, synced_gpus
-        )
+        setting = unsupported_setting(generation_config, stopping_criteria, model_kwargs, synced_gpus)
         if streamer is not None:
             setting, model_kwargs["streamer"] = "streamer", streamer
         if setting is not None:
@@ -285,8 +242,6 @@ class SummarizationGenerationMixin(GenerationMixin):
             config.length_penalty = GnmtLengthPenalty(config.gnmt_length_penalty, offset)
         if config.num_beams == 1:
             config.beam_stopping = config.ngram_blocking = None
-        if config.support_weight and config.num_beams > 1:
-            self._return_all_beams(config)
         if config.compile_config is not None and self.compiles_steps and self.device.type == "cpu":
             if any(getattr(settings, key, None) for settings in (config, self.config) for key in _CAPTURED):
                 raise ValueError(f"`compile_config` and {' or '.join(_CAPTURED)} exclude each other: set only one")
@@ -366,6 +321,6 @@ def _own_tokenizer(model) -> PreTrainedTokenizerFast:
             reason = str(error).strip().partition("\n")[0]
             problem = f"none can be read from {model.name_or_path} ({reason})"
     raise ValueError(
-        "`no_repeat_word_ngram_size`, `min_new_words`, `english_articles`, `support_weight` and `replace_unk` need the "
-        f"tokenizer, and {problem}: give it as `model.generate(..., tokenizer=processor)`, or set them to 0"
+        f"`no_repeat_word_ngram_size`, `min_new_words` and `replace_unk` need the tokenizer, and {problem}: give it as "
+        "`model.generate(..., tokenizer=processor)`, or set them to 0"
     )

@@ -161,23 +161,6 @@ class EndRepetitions(Rule):
         return ids[:1] if repeats and self.ignored.isdisjoint(units[-size:]) else ()
 
 
-class EnglishArticles(Rule):
-    """Forbids words with an initial vowel after `a`, and words with an initial consonant after `an`.
-
-    If the spelling does not determine the sound (acronyms, initial u or h), both articles are allowed.
-    """
-
-    def __init__(self, table: WordTable, prompt_length: int):
-        self.table, self.prompt_length = table, prompt_length
-
-    def forbidden(self, ids: list[int]) -> Tokens:
-        for articles, following in self.table.articles:
-            # the first word of a text has no mark
-            if ids[-1] in articles and (len(ids) == self.prompt_length + 1 or self.table.opens[ids[-1]]):
-                return following
-        return ()
-
-
 def word_rules(
     config: Any, table: Callable[[], WordTable], prompt_length: int, end_token_ids: Sequence[int]
 ) -> Iterator[Rule]:
@@ -197,8 +180,6 @@ def word_rules(
             yield EndRepetitions(size, table().words, prompt_length, ignored)
         else:
             yield NoRepeatWordNGram(size, table(), prompt_length, ignored)
-    if config.english_articles:
-        yield EnglishArticles(table(), prompt_length)
 
 
 def coverage_growth(coverage: Any, step: Any) -> Any:

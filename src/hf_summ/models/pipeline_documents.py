@@ -18,15 +18,7 @@ from .pipeline_long_documents import (
     in_chunks,
     with_warnings,
 )
-from .text_documents import (
-    DOCUMENT_SEPARATOR,
-    checked_ranges,
-    difference,
-    readable,
-    task_parameters,
-    tokenize,
-    with_prefix,
-)
+from .text_documents import DOCUMENT_SEPARATOR, readable, task_parameters, tokenize, with_prefix
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +74,7 @@ class Examples(Sequence):
 class DocumentSummarizer:
     """The part of a summarizer that needs no model.
 
-    A subclass has `_run`, `search_settings` and `before_steps`, and the attributes:
+    A subclass has `_run` and `search_settings`, and the attributes:
 
     Attributes:
         model: has the `config`, and the settings that the architecture adds as `generation_keys`.
@@ -111,7 +103,6 @@ class DocumentSummarizer:
                 "the extractive stage shortened the documents of the model's training, but here it reads whole ones: "
                 f"set {', '.join(settings)}"
             )
-        self._source_ranges = checked_ranges(getattr(self.model.config, "source_ranges", None))
 
     def _run(self, examples, *args, **settings) -> Any:
         """The records and the note of an example, or an iterator of those of several examples."""
@@ -119,10 +110,6 @@ class DocumentSummarizer:
 
     def search_settings(self, **settings: Any) -> dict[str, Any]:
         """All settings of a call's search for summaries: the call's, and those that replace unset ones."""
-        raise NotImplementedError
-
-    def before_steps(self, proceed: Callable[[], object]) -> dict[str, Any]:
-        """The settings of a call that calls `proceed` before each step; what it raises ends the search."""
         raise NotImplementedError
 
     def __call__(
@@ -254,7 +241,7 @@ class DocumentSummarizer:
 
         Returns:
             Also what `to_records` needs: the document to which ids may point, and the note of the example: whether it
-            is blank, truncated or unlike the training documents, and its `details`.
+            is blank or truncated, and its `details`.
         """
         example = Example.of(example)
         source = {name: [value] for name, value in example.source.items() if value is not None}
@@ -281,16 +268,10 @@ class DocumentSummarizer:
             hint = _HINT if example.reading is None and SHORTENERS else ""
             note["cut"] = f"{message}: {cut_of(document, length, limit, counts)}{hint}"
             note |= {"length": length, "limit": limit, "hint": hint}
-        # the stage shortened the training documents as well
-        is_whole = example.reading is None or self._shortens_all
-        own = (document, length) if is_whole else (example.document, example.reading.source_tokens)
-        reason = None if note["blank"] else difference(*own, self._source_ranges)
-        unlike = {} if reason is None else {"unlike": reason}
-        note |= unlike
         if getattr(self.processor, "restore_case", False):
             note["restored_from"] = example.document
         if return_details:
-            note["details"] = details_of(example.document, reader, length, counts, example.reading) | unlike
+            note["details"] = details_of(example.document, reader, length, counts, example.reading)
         # summaries may point to its words
         pointed = {} if counts is None else {"document": with_prefix(document, reader.prefix)}
         return inputs, pointed, note

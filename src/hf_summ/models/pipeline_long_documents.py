@@ -201,18 +201,16 @@ def cut_of(document: Example, length: int, limit: int, counts: list[tuple[int, i
 
 
 def with_warnings(results: Iterator[tuple[list[dict], dict]]) -> Iterator[list[dict]]:
-    """The summaries of each document; finally warn of the numbers of blank, unlike and truncated documents.
+    """The summaries of each document; finally warn of the numbers of blank and truncated documents.
 
     Args:
         results: the output of `postprocess` for each document.
     """
-    read, blank, unlike, cut = 0, 0, [], []
+    read, blank, cut = 0, 0, []
     try:
         for records, note in results:
             read += 1
             blank += note["blank"]
-            if "unlike" in note:
-                unlike.append(note["unlike"])
             if "cut" in note:
                 cut.append(note)
             yield records
@@ -220,10 +218,6 @@ def with_warnings(results: Iterator[tuple[list[dict], dict]]) -> Iterator[list[d
         if blank:
             several = f"{blank} of {read} documents are blank, and so are their summaries"
             logger.warning(several if read > 1 else "the document is blank, and so is its summary")
-        if unlike:
-            several = f"{len(unlike)} of {read} documents differ from the training data: the first has"
-            one = "the document differs from the training data: it has"
-            logger.warning(f"{several if read > 1 else one} {unlike[0]}")
         if cut and read == 1:
             logger.warning(cut[0]["cut"])
         elif cut:

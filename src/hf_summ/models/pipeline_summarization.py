@@ -1,7 +1,6 @@
 """`pipeline("summarization")`, which transformers 5 removed, for every sequence-to-sequence model."""
 
 import copy
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -231,27 +230,9 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
     def search_settings(self, **settings: Any) -> dict[str, Any]:
         return {**self.model.generation_config.to_diff_dict(), **self.generation_settings(**settings)}
 
-    def before_steps(self, proceed: Callable[[], object]) -> dict[str, Any]:
-        # all decoding methods of `generate()` call it
-        return {"logits_processor": [_StepProcessor(proceed)]}
-
     def postprocess(self, outputs, **settings):
         pointed = {"document": outputs["document"]} if "document" in outputs else {}
         return self.to_records(outputs["output_ids"][0], outputs["note"], pointed, **settings), outputs["note"]
-
-
-class _StepProcessor:
-    """A logits processor that calls a function and changes no scores."""
-
-    # the result does not depend on a row's place in the batch
-    is_by_row = True
-
-    def __init__(self, proceed: Callable[[], object]):
-        self._proceed = proceed
-
-    def __call__(self, input_ids, scores):
-        self._proceed()
-        return scores
 
 
 class _NanProcessor:

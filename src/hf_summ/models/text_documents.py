@@ -1,13 +1,11 @@
-"""A model's documents: characters and washing, the row of several, and differences from training documents."""
+"""A model's documents: characters and washing, and the row of several."""
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
-
-from .checks import is_list, is_number
 
 # Japanese and Chinese, as ranges for a regular expression's character class
 IDEOGRAPHS = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
@@ -16,8 +14,6 @@ RUNNING = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf"
 # separator of documents for models that read one text: a blank line, which sentence splitters and tokenizers treat like
 # any line end
 DOCUMENT_SEPARATOR = "\n\n"
-# name -> format and unit of its values. Text in another language or without words has many short tokens
-_MEASURES = {"tokens_per_character": ("{:.3g}", "tokens per character"), "characters": ("{:,.0f}", "characters")}
 # white space, ASCII digits and punctuation, and the Chinese marks listed in DRGD's program for LCSTS
 _LCSTS = r"\s!-@\[-`{-~·…‘’“”《》「」『』【】、（）：￥"
 # name -> characters deleted from lower-case summaries and documents; the program splits documents into clauses, and
@@ -156,31 +152,3 @@ def join(
         spans.append((len(row), number))
         row.extend(tokens[:number])
     return JoinedRow([*row, *after], spans, lengths, total)
-
-
-def measured(document: str | list[str], tokens: int) -> dict[str, float]:
-    """Measures of a document, or of an example's documents, before truncation, to compare with training documents."""
-    characters = len(document) if isinstance(document, str) else sum(map(len, document))
-    return {"tokens_per_character": tokens / max(characters, 1), "characters": characters}
-
-
-def checked_ranges(ranges: Any) -> Mapping[str, Any]:
-    """The `source_ranges` of a config: name in `measured` -> its minimum and maximum in training; else a ValueError."""
-    entries = {} if ranges is None else ranges
-    has_names = isinstance(entries, Mapping) and entries.keys() <= _MEASURES.keys()
-    if not has_names or not all(is_list(pair) and [*map(is_number, pair)] == [True, True] for pair in entries.values()):
-        raise ValueError(
-            f"`source_ranges` is {ranges!r:.80}, but must be two numbers for each of {', '.join(_MEASURES)}"
-        )
-    return entries
-
-
-def difference(document: str | list[str], tokens: int, ranges: Mapping[str, Any]) -> str | None:
-    """How a document differs from the training documents, by the ranges of `checked_ranges`; None if it does not."""
-    for name, value in measured(document, tokens).items():
-        least, most = ranges.get(name, (value, value))
-        if not least <= value <= most:
-            form, unit = _MEASURES[name]
-            own, least, most = map(form.format, (value, least, most))
-            return f"{own} {unit} (training: {least} to {most})"
-    return None

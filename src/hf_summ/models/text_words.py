@@ -1,29 +1,22 @@
-"""Words of tokens: where they start, how many there are, their support in a source, and unknown ones.
+"""Words of tokens: where they start, how many there are, and unknown ones.
 
 A tokenizer here is a fast one of transformers, or any object with its `backend_tokenizer`, special ids and tokens.
 """
 
-import itertools
 import json
 import re
-from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
 from unicodedata import category, combining
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from .checks import PADDING_ROWS
-from .text_documents import IDEOGRAPHS, RUNNING, marks
+from .text_documents import IDEOGRAPHS, RUNNING
 
 _LETTER, _DIGIT, _OTHER, _SPACE, _UNKNOWN, _SPECIAL, _UNSPACED = range(7)
 _JOINERS = ("\u200c", "\u200d")
-# maximum distance, in content words, of neighbors in the document
-_MAX_DISTANCE = 5
-# article, and the words that it cannot precede as far as their spelling shows
-_ARTICLES = {"a": "(?![Ee]u|[Oo]n[ce])[AEIOaeio][a-z]+", "an": "[B-DFGJ-NP-TV-Zb-dfgj-np-tv-z][a-z]{2,}"}
 _UNSPACED_CHARACTER = re.compile(f"[{IDEOGRAPHS}{RUNNING}]")
 # first bytes of ideographs in UTF-8, and continuation bytes, which may be separate tokens
 _UNSPACED_BYTES, _CONTINUATION_BYTES = range(0xE3, 0xEA), range(0x80, 0xC0)
@@ -69,17 +62,6 @@ class WordTable:
             self.counts.append(marks.unspaced(text) if character in (_LETTER, _UNSPACED) else 0)
             self.texts.append("" if character == _SPACE else text)
             self.tokens.setdefault(self.texts[-1], []).append(index)
-
-    @cached_property
-    def articles(self) -> list[tuple[set[int], np.ndarray]]:
-        """`a` and `an`: their tokens, and the tokens that start a word which they cannot precede."""
-        articles = []
-        for article, pattern in _ARTICLES.items():
-            own = {token for text in (article, article.capitalize()) for token in self.tokens.get(text, ())}
-            matches = re.compile(pattern).fullmatch
-            following = [token for token, text in enumerate(self.texts) if self.opens[token] and matches(text)]
-            articles.append((own, np.array(following, np.int64)))
-        return articles
 
     def count(self, ids: Sequence[int], first: int = 0) -> int:
         """The number of words from a position on, including the unfinished one; special tokens are none."""
@@ -131,69 +113,6 @@ def check_vocabulary(tokenizer, vocab_size: int) -> None:
             f"the tokenizer has {len(tokenizer)} tokens and the model {vocab_size}: give the model's own as "
             "`model.generate(..., tokenizer=processor)`"
         )
-
-
-class SupportInSource:
-    """The degree to which a document supports the content words of its summary."""
-
-    def __init__(self, document: str):
-        self.positions: dict[str, list[int]] = {}
-        for position, word in enumerate(_content_words(document)):
-            self.positions.setdefault(word, []).append(position)
-
-    def __call__(self, summary: str) -> float:
-        """The mean of two shares, from 0 to 1.
-
-        One is the share of words that occur in the document; repetitions do not count. The other is the share of
-        neighboring pairs that are at most `_MAX_DISTANCE` words apart in the document. Without content words it is 0.
-        """
-        words = _content_words(summary)
-        if not words:
-            return 0.0
-        share = len(self.positions.keys() & set(words)) / len(words)
-        pairs = list(itertools.pairwise(words))
-        return (share + sum(map(self._are_near, pairs)) / len(pairs)) / 2 if pairs else share
-
-    def _are_near(self, pair: tuple[str, str]) -> bool:
-        first, second = pair
-        positions = self.positions.get(second, [])
-        # bisect, as a word may fill half of all positions in a long document
-        return first != second and any(
-            bisect_left(positions, position - _MAX_DISTANCE) < bisect_right(positions, position + _MAX_DISTANCE)
-            for position in self.positions.get(first, ())
-        )
-
-
-def best_supported(
-    scores: np.ndarray, summaries: Sequence[str], documents: Sequence[str], weight: float, number: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """The rows (B · number) of each document's best summaries by score and support, and their sums of both.
-
-    Args:
-        scores: (R), R = B · beams.
-        summaries, documents: R and B texts.
-        weight: of the support.
-    """
-    beams = len(scores) // len(documents)
-    supports = [SupportInSource(document) for document in documents]
-    support = [supports[row // beams](summary) for row, summary in enumerate(summaries)]
-    scores = scores + np.float32(weight) * np.array(support, scores.dtype)
-    order = np.argsort(-scores.reshape(-1, beams), axis=1, kind="stable")[:, :number]
-    rows = (order + beams * np.arange(len(documents))[:, None]).ravel()
-    return rows, scores[rows]
-
-
-def _content_words(text: str) -> list[str]:
-    words, short = _patterns()
-    # other short words carry little content in any alphabetic language, and lists would be needed per language
-    return [word for word in words.findall(text.lower()) if len(word) > 3 or short.search(word)]
-
-
-@cache
-def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Patterns of words, where an ideograph is one, and of what short content words contain."""
-    words = rf"[{IDEOGRAPHS}]|(?:[^\W_{IDEOGRAPHS}]++|[{marks()}])++"
-    return re.compile(words), re.compile(rf"[{IDEOGRAPHS}\d]")
 
 
 def _continues_word(character: str) -> bool:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from hf_summ.common.lazy import import_extra
-from hf_summ.common.messages import no_warnings, one_line, panics_as_errors
+from hf_summ.common.messages import no_warnings, one_line
 from hf_summ.common.processes import threads_for
 from hf_summ.data.columns import WORD_TAGS
 from hf_summ.models.pipeline_documents import SOURCES
@@ -105,7 +105,6 @@ class ShardSummarizer:
         return Summarized(
             shard.number,
             [self._to_record(row, records.get(index)) for index, row in enumerate(shard.rows)],
-            tuple(record["details"]["unlike"] for record in read if "unlike" in record["details"]),
             sum(not record["summary_text"].strip() for record in read),
             sum(record["details"]["finish_reason"] == "length" for record in read),
         )
@@ -143,8 +142,7 @@ class ShardSummarizer:
             source["phrases"] = [self._work.phrases or read_phrases(value) for value in source["phrases"]]
         source = {name: values for name, values in source.items() if any(value is not None for value in values)}
         texts = _Texts([row.text for row in rows])
-        with panics_as_errors():
-            yield from self._summarizer(texts, batch_size=batch_size, **source, **self._settings)
+        yield from self._summarizer(texts, batch_size=batch_size, **source, **self._settings)
 
     def _to_record(self, row: Row, record: dict[str, Any] | str | None) -> dict[str, Any]:
         summary, tokens, error = None, [None, None], row.error
@@ -257,7 +255,7 @@ def _summarize(shard: Shard, folder: Path) -> Path:
     """Summarize a shard, and write it to a file of the folder: half a long message would block its reader for ever."""
     try:
         summarized = _begin()(shard, lambda rows: None)
-        # the next run removes what a run that is killed leaves
+        # the next run overwrites what a run that is killed leaves
         file = folder / f".shard-{shard.number}.part"
         file.write_bytes(pickle.dumps(summarized))
         return file

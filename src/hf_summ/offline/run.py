@@ -12,7 +12,7 @@ from typing import Any
 
 from filelock import AcquireReturnProxy, FileLock, Timeout
 
-from hf_summ.common.files import check_hub_reachable, content_hash, shared_name
+from hf_summ.common.files import content_hash, shared_name
 from hf_summ.common.messages import check_choice, progress_bar
 from hf_summ.common.records import changed, read_record, shown, write_record
 from hf_summ.data.streams import FileRows, streamed_files
@@ -43,8 +43,6 @@ class Outcome:
         failed: number of these rows without a summary.
         cut: number of these rows whose documents were truncated.
         source_tokens, cut_tokens: tokens of the truncated documents, and how many of them were removed.
-        unlike: number of rows that are unlike the documents of the model's training.
-        difference: how the first of these differs.
         empty: number of rows with an empty summary.
         unfinished: number of rows whose summary has the most tokens allowed, and may be cut off.
     """
@@ -55,8 +53,6 @@ class Outcome:
     cut: int = 0
     source_tokens: int = 0
     cut_tokens: int = 0
-    unlike: int = 0
-    difference: str = ""
     empty: int = 0
     unfinished: int = 0
 
@@ -69,10 +65,8 @@ class Outcome:
         self.cut += len(cut)
         self.source_tokens += sum(row["source_tokens"] for row in cut)
         self.cut_tokens += sum(row["cut_tokens"] for row in cut)
-        self.unlike += len(shard.unlike)
         self.empty += shard.empty
         self.unfinished += shard.unfinished
-        self.difference = self.difference or next(iter(shard.unlike), "")
 
 
 def summarize_rows(
@@ -126,7 +120,6 @@ def summarize_rows(
     engine: Engine = partial(in_this_process, work, plan)
     if num_processes > 1:
         engine = partial(in_processes, work, plan, number=num_processes)
-    check_hub_reachable(name)
     return run_plan(plan, {**model_identity(name, None), **settings}, engine)
 
 
@@ -196,9 +189,6 @@ def _locked(folder: Path) -> AcquireReturnProxy:
 
 
 def _summarize(plan: Plan, engine: Engine, announce: Callable[[str], None]) -> Outcome:
-    # left by a run that was killed while writing
-    for temporary in plan.folder.glob(".shard-*.part"):
-        temporary.unlink()
     done = plan.done()
     outcome = Outcome(shards=len(done))
     if outcome.shards == plan.number:

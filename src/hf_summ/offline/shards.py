@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hf_summ.common.files import moved_into_place, real_path
+from hf_summ.common.files import moved_into_place
 from hf_summ.common.messages import nearest, one_line
 from hf_summ.common.records import to_json
 from hf_summ.data.former_columns import has_text, names_in, text_or_texts
@@ -61,14 +61,12 @@ class Summarized:
     """A shard's rows with their summaries, ready to be written.
 
     Args:
-        unlike: how documents differ from those of the model's training, for documents that do.
         empty: number of empty summaries.
         unfinished: number of summaries that have the most tokens allowed, and may be cut off.
     """
 
     number: int
     rows: list[dict[str, Any]]
-    unlike: tuple[str, ...] = ()
     empty: int = 0
     unfinished: int = 0
 
@@ -100,7 +98,7 @@ class Plan:
     def check(self) -> None:
         """Check the names of the folder and of columns."""
         path = self.file or self.folder
-        inputs = map(real_path, self.source.paths) if isinstance(self.source, FileRows) else ()
+        inputs = [path.resolve() for path in self.source.paths] if isinstance(self.source, FileRows) else ()
         problem = None
         is_named_like_file = kind_of_file(path) in ROW_FILES or _EXTENSION.fullmatch(path.suffix)
         if self.file is None and is_named_like_file and not path.is_dir():
@@ -249,7 +247,7 @@ class Plan:
 
 def destination(output: str | Path, format: str | None) -> dict[str, Any]:
     """The plan's `folder`, `format` and `file` for an output folder, or for an output that is named like a file."""
-    path = real_path(output)
+    path = Path(output).resolve()
     of_file = next((name for ending, name in _FILES.items() if path.name.endswith(ending)), None)
     if of_file is None:
         return {"folder": path, "format": format or "parquet"}

@@ -16,7 +16,6 @@ DEFAULT_MODEL = "arxiv-tldr"
 FOLDER = Path(__file__).parent
 
 _PURPOSE = "purpose.txt"
-_FILES = (_PURPOSE, "config.json", "generation_config.json", "processor_config.json", "tokenizer.json")
 
 
 def bundled_model(name: str = DEFAULT_MODEL) -> Path:
@@ -26,20 +25,10 @@ def bundled_model(name: str = DEFAULT_MODEL) -> Path:
         name: one of `bundled_models`.
 
     Raises:
-        ValueError: there is no such model, or its folder is missing or damaged.
+        ValueError: there is no such model.
     """
     check_choice("`name`", name, bundled_models())
-    folder = FOLDER / name
-    missing = next((file for file in _FILES if not (folder / file).is_file()), None)
-    problem = None if missing is None else f"it has no {missing}"
-    # the weights are for PyTorch alone
-    if problem is None and find_spec("torch") is not None:
-        from hf_summ.checkpoints.folders import model_problem
-
-        problem = model_problem(folder)
-    if problem is not None:
-        raise ValueError(f"{folder}: {problem}: install the package again")
-    return folder
+    return FOLDER / name
 
 
 def graphs_of(name: str) -> Path | None:
@@ -48,20 +37,8 @@ def graphs_of(name: str) -> Path | None:
     return folder if folder.is_dir() and find_spec("onnxruntime") is not None else None
 
 
-# the former name
-shipped_model = bundled_model
-
-
 def model_folder(name: str) -> str:
-    """The folder of a bundled model by its name; the name of a folder or of a Hub repository is returned unchanged.
-
-    Raises:
-        ValueError: as `bundled_model`, or it is a file or a URL, of which transformers has other errors.
-    """
-    if os.path.isfile(name):
-        raise ValueError(f"{name} is a file: name the folder of the checkpoint")
-    if "://" in name:
-        raise ValueError(f"{name} is a URL: name the repository, such as facebook/bart-large-cnn")
+    """The folder of a bundled model by its name; the name of a folder or of a Hub repository is returned unchanged."""
     return str(bundled_model(name)) if is_bundled(name) else name
 
 
@@ -79,7 +56,7 @@ def summarizer(model: "str | os.PathLike | PreTrainedModel | None" = None, **set
         settings: those of `transformers.pipeline` and of `SummarizationPipeline`.
 
     Raises:
-        ValueError: as `bundled_model`, or the model cannot be used.
+        ValueError: the model cannot be used.
         OSError: there is no such model.
     """
     from transformers import pipeline
@@ -92,8 +69,8 @@ def summarizer(model: "str | os.PathLike | PreTrainedModel | None" = None, **set
 
 
 def bundled_models() -> list[str]:
-    """The names of the bundled models, including the default model even if it is missing."""
-    return sorted({DEFAULT_MODEL, *(file.parent.name for file in FOLDER.glob(f"*/{_PURPOSE}"))})
+    """The names of the bundled models."""
+    return sorted(file.parent.name for file in FOLDER.glob(f"*/{_PURPOSE}"))
 
 
 def purpose(name: str) -> str:

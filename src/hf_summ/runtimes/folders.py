@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hf_summ.common.files import content_hash, moved_into_place, write_atomically
-from hf_summ.common.records import parse_json
 from hf_summ.models.checks import RUNTIME_FILE
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ def find(name: str) -> Path:
         raise ValueError(
             f"{name} has no graphs for ONNX Runtime: run `hf-summ export {name} --to {ONNX} --output {folder / ONNX}`"
         )
-    record = parse_json((exported / RUNTIME_FILE).read_text(encoding="utf-8"))
+    record = json.loads((exported / RUNTIME_FILE).read_text(encoding="utf-8"))
     if record.get("layout") != _LAYOUT:
         raise ValueError(f"{exported} was written by another version of hf_summ: export it again")
     if _weights(folder) not in ("", record["weights"]):

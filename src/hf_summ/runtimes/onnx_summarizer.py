@@ -1,9 +1,10 @@
 """Summaries by exported graphs, with neither PyTorch nor transformers."""
 
+import json
 import math
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -13,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from hf_summ.common.processes import omp_threads, threads_for
-from hf_summ.common.records import parse_json
 from hf_summ.models.checks import (
     SETTINGS,
     check_generation_settings,
@@ -35,14 +35,7 @@ from hf_summ.models.generation_rules import (
 )
 from hf_summ.models.pipeline_documents import EXTRACTION, DocumentSummarizer, Example, clear_aliases, ends_of, generated
 from hf_summ.models.pipeline_long_documents import in_chunks
-from hf_summ.models.text_words import (
-    FIRST_POINTER,
-    WordTable,
-    best_supported,
-    check_vocabulary,
-    replace_unknown,
-    word_table,
-)
+from hf_summ.models.text_words import FIRST_POINTER, WordTable, check_vocabulary, replace_unknown, word_table
 from hf_summ.runtimes.folder_tokenizer import FolderTokenizer
 from hf_summ.runtimes.folders import find
 from hf_summ.runtimes.onnx_search import (
@@ -173,12 +166,7 @@ class OnnxSummarizer(DocumentSummarizer):
             raise ValueError(f"`num_return_sequences` is {returned}, but must be at most `num_beams` ({beams})")
         return {name: value for name, value in (merged | in_types(merged)).items() if value is not None}
 
-    def before_steps(self, proceed: Callable[[], object]) -> dict[str, Any]:
-        return {"on_step": proceed}
-
-    def _run(
-        self, examples: Any, batch_size: int | None = None, on_step: Callable[[], Any] = lambda: None, **settings: Any
-    ) -> Any:
+    def _run(self, examples: Any, batch_size: int | None = None, **settings: Any) -> Any:
         preprocess, generate, postprocess = self._split_settings(**settings)
         preprocess, postprocess = {**self._preprocess, **preprocess}, {**self._postprocess, **postprocess}
         config = self.search_settings(**generate)
@@ -186,7 +174,7 @@ class OnnxSummarizer(DocumentSummarizer):
         def results(examples: Iterable) -> Iterator[tuple[list[dict], dict]]:
             read = (self.read(example, **preprocess) for example in examples)
             for batch in in_chunks(read, batch_size or self.batch_size or 1):
-                written = self._generate([inputs for inputs, _, note in batch if not note["blank"]], config, on_step)
+                written = self._generate([inputs for inputs, _, note in batch if not note["blank"]], config)
                 blank = np.zeros((config.get("num_return_sequences", 1), 0), np.int64)
                 for _, pointed, note in batch:
                     note["ends"] = ends_of(config)
@@ -195,9 +183,7 @@ class OnnxSummarizer(DocumentSummarizer):
 
         return next(results([examples])) if isinstance(examples, Example) else results(generated(examples))
 
-    def _generate(
-        self, rows: Sequence[Mapping[str, list]], settings: Mapping[str, Any], on_step: Callable[[], object]
-    ) -> Iterator[np.ndarray]:
+    def _generate(self, rows: Sequence[Mapping[str, list]], settings: Mapping[str, Any]) -> Iterator[np.ndarray]:
         """The sequences (n, L) of each example.
 
         Args:
@@ -223,7 +209,6 @@ class OnnxSummarizer(DocumentSummarizer):
         deadline = math.inf if config.max_time is None else time.monotonic() + config.max_time
 
         def proceed() -> None:
-            on_step()
             if time.monotonic() > deadline:
                 texts.end()
 
@@ -233,12 +218,6 @@ class OnnxSummarizer(DocumentSummarizer):
             penalty = config.length_penalty
             raise ValueError(f"`length_penalty` is {penalty}, too large for a summary's length: lower it") from error
         sequences, returned = best.sequences, settings.get("num_return_sequences", 1)
-        if config.reranks:
-            documents, summaries = (
-                self.tokenizer.batch_decode(ids, skip_special_tokens=True) for ids in (inputs["input_ids"], sequences)
-            )
-            order, _ = best_supported(np.asarray(best.scores), summaries, documents, config.support_weight, returned)
-            sequences = sequences[order]
         if config.replace_unk:
             sequences = self._without_unknown(source, sequences)
         if pointers:
@@ -264,9 +243,6 @@ class OnnxSummarizer(DocumentSummarizer):
             config.length_penalty = GnmtLengthPenalty(config.gnmt_length_penalty, offset)
         if config.num_beams == 1:
             config.beam_stopping = config.ngram_blocking = None
-        config.reranks = bool(config.support_weight) and config.num_beams > 1
-        if config.reranks:
-            config.num_return_sequences = config.num_beams
         ends, size = _ids(config.eos_token_id), self.model.config.vocab_size
 
         def table() -> WordTable:
@@ -311,7 +287,7 @@ class OnnxSummarizer(DocumentSummarizer):
 
 
 def _read_json(file: Path) -> Any:
-    return parse_json(file.read_text(encoding="utf-8"))
+    return json.loads(file.read_text(encoding="utf-8"))
 
 
 def _processor(folder: Path, tokenizer: FolderTokenizer) -> Any:

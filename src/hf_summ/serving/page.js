@@ -3,7 +3,7 @@
 const element = (id) => document.getElementById(id);
 const form = element("form");
 const text = element("document");
-const LIMITS = { num_beams: "limit_num_beams", max_new_tokens: "limit_new_tokens" };
+const NUMBERS = ["num_beams", "max_new_tokens"];
 
 function say(message, wrong = false) {
   element("status").textContent = message;
@@ -12,7 +12,7 @@ function say(message, wrong = false) {
 
 function parameters() {
   const given = { return_details: true, long_documents: form.elements.long_documents.value };
-  for (const name of Object.keys(LIMITS)) {
+  for (const name of NUMBERS) {
     if (element(name).value !== "") given[name] = Number(element(name).value);
   }
   return given;
@@ -36,10 +36,9 @@ function show(source, { summary_text: summary, details }) {
   element("summary").textContent = summary || "The summary is blank.";
   element("reading").hidden = !details;
   if (details) {
-    const { source_tokens: all, read_tokens: read, windows, unlike } = details;
+    const { source_tokens: all, read_tokens: read, windows } = details;
     const pieces = windows ? `, in ${windows.length} pieces` : "";
-    const warning = unlike ? ` The text differs from the training data: it has ${unlike}.` : "";
-    element("caption").textContent = `The model read ${read} of ${all} tokens${pieces}, marked below.${warning}`;
+    element("caption").textContent = `The model read ${read} of ${all} tokens${pieces}, marked below.`;
     showRead(source, details.read);
   }
   element("result").hidden = false;
@@ -78,8 +77,7 @@ async function summarize() {
 
 async function showModel() {
   const about = await (await fetch("info")).json();
-  element("model").textContent = about.model_id ? `by ${about.model_id}` : "The model is being loaded.";
-  for (const [name, limit] of Object.entries(LIMITS)) element(name).max = about[limit];
+  element("model").textContent = about.model_id ? `by ${about.model_id}` : "";
 }
 
 form.addEventListener("submit", (event) => {

@@ -1,4 +1,4 @@
-"""Documents and their summaries in RDF, in the vocabulary NIF 2.0, which identifies spans of text by their offsets."""
+"""Documents and their summaries in Turtle and NIF 2.0, a vocabulary that identifies spans of text by their offsets."""
 
 import uuid
 from collections.abc import Mapping, Sequence
@@ -8,13 +8,13 @@ from rdflib import RDF, XSD, Graph, Literal, Namespace, URIRef
 from rdflib.namespace import DCTERMS, PROV
 
 from hf_summ.common.messages import one_line
+from hf_summ.models.text_documents import readable
 
-# media type -> rdflib's name of the format
-FORMATS = {"text/turtle": "turtle", "application/ld+json": "json-ld"}
+TURTLE = "text/turtle"
 _NIF = Namespace("http://persistence.uni-leipzig.org/nlp2rdf/ontologies/nif-core#")
 
 
-def read_contexts(turtle: bytes) -> dict[str, str]:
+def read_contexts(turtle: str) -> dict[str, str]:
     """The texts of the documents (`nif:isString`) in Turtle, by their URIs, in the order of these.
 
     Raises:
@@ -22,26 +22,26 @@ def read_contexts(turtle: bytes) -> dict[str, str]:
     """
     try:
         graph = Graph().parse(data=turtle, format="turtle")
+        contexts = sorted(graph.subject_objects(_NIF.isString))
+        for context, _ in contexts:
+            # rdflib reads URIs that it cannot write, as those with spaces
+            context.n3()
     except Exception as error:
         # rdflib raises errors of many types
         raise ValueError(f"not Turtle ({one_line(error):.255})") from error
-    texts = {str(context): str(text) for context, text in sorted(graph.subject_objects(_NIF.isString))}
-    if not texts:
+    if not contexts:
         raise ValueError("it has no `nif:isString`")
-    return texts
+    return {str(context): readable(str(text)) for context, text in contexts}
 
 
-def as_rdf(
-    documents: Sequence[str], results: Sequence[Mapping[str, Any]], media_type: str, uris: Sequence[str] = ()
-) -> bytes:
-    """RDF of documents, their summaries, and the sentences that were extracted for the model.
+def as_turtle(documents: Sequence[str], results: Sequence[Mapping[str, Any]], uris: Sequence[str] = ()) -> bytes:
+    """Turtle of documents, their summaries, and the sentences that were extracted for the model.
 
     Both texts are a `nif:Context`; extracted sentences refer to that of their document. Equal documents have equal
     URNs, as do equal summaries of one document. Offsets count Unicode characters from 0; ends are exclusive.
 
     Args:
         results: for each document its `summary_text`, and if it was shortened, the extracted `sentences` in `details`.
-        media_type: one of `FORMATS`.
         uris: the documents' URIs, in place of URNs.
     """
     graph = Graph()
@@ -58,7 +58,7 @@ def as_rdf(
             sentence = _add_span(graph, base, document, (offsets["start"], offsets["end"]), _NIF.Sentence)
             graph.add((sentence, _NIF.referenceContext, source))
             graph.add((derived, PROV.wasDerivedFrom, sentence))
-    return graph.serialize(format=FORMATS[media_type], encoding="utf-8")
+    return graph.serialize(format="turtle", encoding="utf-8")
 
 
 def _add_span(

@@ -19,18 +19,11 @@ class Limits:
     batch_wait: float = flag(
         "reporting", "Milliseconds that an idle service waits for more requests before decoding", 5.0
     )
-    limit_queue: int = flag("reporting", "Number of waiting requests above which further ones are rejected", 256)
-    limit_body: int = flag("reporting", "Maximum number of bytes of a request", 1_048_576)
-    limit_source_tokens: int = flag("reporting", "Maximum number of tokens of a document", 100_000)
-    limit_new_tokens: int = flag(
-        "reporting", "Maximum number of new tokens per summary; the default must not exceed it", 1024
+    limit_queue: int = flag("reporting", "Number of waiting documents from which on further requests are rejected", 256)
+    limit_characters: int = flag("reporting", "Maximum number of characters of a request's body", 100_000)
+    limit_beam_tokens: int = flag(
+        "reporting", "Maximum product of a request's beams and new tokens; the default must not exceed it", 4096
     )
-    limit_num_beams: int = flag("reporting", "Maximum number of beams; the default must not exceed it", 16)
-    limit_work: float = flag(
-        "reporting", "Maximum product of windows, beams, new tokens and tokens attended to per new token", 1e7
-    )
-    limit_decode_seconds: float = flag("reporting", "Seconds after which the decoding of a summary is aborted", 30.0)
-    limit_seconds: float = flag("reporting", "Seconds that a client may take to send the body of a request", 20.0)
     allowed_hosts: str = flag(
         "reporting",
         "Comma-separated names and addresses of this service, such as *.example.org; requests to others are rejected",
@@ -51,7 +44,7 @@ class Limits:
                 raise ValueError(f"--{field.name} {value}: must be at least {least}")
 
 
-def request_range(setting: Setting, limits: Limits) -> Range:
-    """The range that requests may use."""
-    most = getattr(limits, setting.request_limit) if isinstance(setting.request_limit, str) else setting.request_limit
+def request_range(setting: Setting) -> Range:
+    """The values of a numeric setting that requests may use."""
+    most = setting.request_limit
     return Range(max(setting.range.least, -most), most, above=setting.range.above)

@@ -6,7 +6,7 @@ import traceback
 from pathlib import Path
 from threading import Event
 
-from hf_summ.common.messages import error_line
+from hf_summ.common.messages import one_line
 from hf_summ.common.processes import INTERRUPTED, TERMINATED, end_on_sigterm
 from hf_summ.training.folder.ledger import FolderInUse
 
@@ -44,7 +44,7 @@ def main(argv: list[str] | None = None, prefix: str = "") -> int:
             print(f"\n{prefix}{_resume_hint(arguments.training.output_dir, 'interrupted')}", file=sys.stderr)
         return status
     except Exception as error:
-        message = error_line(error)
+        message = one_line(error)
         folder = "" if arguments is None else arguments.training.output_dir
         if started.is_set() and Path(folder).is_dir() and shutil.disk_usage(folder).free < _FULL:
             # each library reports a full disk in its own way

@@ -210,9 +210,9 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         unset="words are compared",
         needs=("metrics=rouge",),
     )
-    several_references: typing.Literal["best", "mean", "pooled"] | None = flag(
+    several_references: typing.Literal["best", "pooled"] | None = flag(
         "training",
-        "ROUGE with several references: the best score, the mean over references, or matches pooled over references",
+        "ROUGE with several references: the best score, or matches pooled over references",
         unset="best with rouge_score, pooled with rouge155",
         needs=("metrics=rouge",),
     )

@@ -5,9 +5,9 @@ import logging
 import textwrap
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
+from safetensors import SafetensorError
 from transformers import (
     AutoModelForSeq2SeqLM,
     GenerationConfig,
@@ -17,8 +17,14 @@ from transformers import (
 )
 
 from hf_summ.checkpoints.adapters import Adapter, find_adapter, import_peft
-from hf_summ.checkpoints.folders import model_problem, settings_problem
-from hf_summ.checkpoints.loading import ModelArguments, Processor, hub_settings, load_config, load_processor, naming
+from hf_summ.checkpoints.loading import (
+    ModelArguments,
+    Processor,
+    check_generation_config,
+    hub_settings,
+    load_config,
+    load_processor,
+)
 from hf_summ.common.messages import nearest, one_line
 from hf_summ.models.checks import SETTINGS, source_positions, target_positions
 from hf_summ.models.processing_base import align_config
@@ -60,8 +66,7 @@ def build(
 ) -> Built:
     """Build the run's model and processor, and settle the lengths of its texts."""
     start = _with_folders(start)
-    with naming("model_name_or_path", start.model_name_or_path):
-        adapter = find_adapter(start)
+    adapter = find_adapter(start)
     _check_lora(lora, start, adapter)
     base = start if adapter is None else adapter.base
     config = load_config(base)
@@ -124,11 +129,7 @@ def _with_folders(start: ModelArguments) -> ModelArguments:
     for flag in ("model_name_or_path", "config_name", "tokenizer_name"):
         if (name := getattr(start, flag)) is None:
             continue
-        folders[flag] = folder = model_folder(name)
-        check = model_problem if flag == "model_name_or_path" else settings_problem
-        problem = check(folder) if Path(folder).is_dir() else None
-        if problem is not None:
-            raise ValueError(f"--{flag} {folder}: {problem}")
+        folders[flag] = model_folder(name)
     return replace(start, **folders)
 
 
@@ -232,14 +233,19 @@ def _new_model(
 
 def _load_model(config: PreTrainedConfig, start: ModelArguments, hub: dict[str, str | None]) -> PreTrainedModel:
     """The model of a checkpoint, which must have all of its weights."""
-    # transformers' error does not name the weights whose shapes differ
-    model, loaded = AutoModelForSeq2SeqLM.from_pretrained(
-        start.model_name_or_path,
-        config=config,
-        ignore_mismatched_sizes=True,
-        output_loading_info=True,
-        **hub_settings(start),
-    )
+    check_generation_config(start)
+    try:
+        # transformers' error does not name the weights whose shapes differ
+        model, loaded = AutoModelForSeq2SeqLM.from_pretrained(
+            start.model_name_or_path,
+            config=config,
+            ignore_mismatched_sizes=True,
+            output_loading_info=True,
+            **hub_settings(start),
+        )
+    except SafetensorError as error:
+        # which names no file
+        raise ValueError(f"--model_name_or_path {start.model_name_or_path}: {error}") from error
     missing = loaded["missing_keys"]
     if hasattr(model, "load_pretrained_parts"):
         missing = model.load_pretrained_parts(missing, **hub)

@@ -17,7 +17,6 @@ from transformers import TrainerState, set_seed
 from transformers.trainer import TRAINER_STATE_NAME
 
 from hf_summ.checkpoints.adapters import is_adapted
-from hf_summ.common.messages import delay_bars
 from hf_summ.common.processes import threads_for
 from hf_summ.common.records import shown
 from hf_summ.data.columns import reference_texts, source_column
@@ -33,7 +32,7 @@ from hf_summ.training.results import reports
 from hf_summ.training.results.cards import make_card
 from hf_summ.training.results.reports import Scorer
 from hf_summ.training.rows.extraction import Extraction, load_extraction
-from hf_summ.training.rows.preparing import choose_splits, prepare_splits, source_ranges
+from hf_summ.training.rows.preparing import choose_splits, prepare_splits
 
 logger = logging.getLogger(__name__)
 
@@ -166,13 +165,10 @@ def _train(
         trainer.state = TrainerState.load_from_json(str(Path(folder, TRAINER_STATE_NAME)))
         return ledger.results("train")
     trainer.applies_changes = bool(resumption.changes)
-    # those of the checkpoint at the start describe other documents
-    for name in ("source_ranges", "extraction"):
-        vars(model.config).pop(name, None)
+    # the stage of the checkpoint at the start is that of its training
+    vars(model.config).pop("extraction", None)
     if extraction is not None and "train" in extraction.splits:
         model.config.extraction = extraction.settings
-    if (ranges := source_ranges(rows, trainer.processing_class, prefix)) is not None:
-        model.config.source_ranges = ranges
     if resumption.checkpoint is not None:
         changed = f" with other settings: {shown(resumption.changes)}" if resumption.changes else ""
         logger.info(f"resuming from {resumption.checkpoint}{changed}")
@@ -244,7 +240,6 @@ def _set_up_logging(training: SummarizationTrainingArguments) -> None:
     logging.getLogger("hf_summ").setLevel(logging.INFO if training.should_log else logging.ERROR)
     datasets.utils.logging.set_verbosity(level)
     transformers.utils.logging.set_verbosity(level)
-    delay_bars()
 
 
 def _set_threads(training: SummarizationTrainingArguments) -> None:

@@ -19,7 +19,6 @@ import numpy as np
 
 from hf_summ.common.messages import check_choice, one_line, unknown_choice
 from hf_summ.common.pages import render_page
-from hf_summ.common.records import parse_json
 from hf_summ.data.rows import ROW_FILES, kind_of_file, read_rows
 from hf_summ.evaluation.words import check_lengths, first_of
 from hf_summ.models.checks import check_integer, check_text
@@ -167,7 +166,7 @@ def read_key(path: str | os.PathLike) -> Key:
         ValueError: there is no such file, or it is not a key.
     """
     try:
-        content = parse_json(Path(path).read_text(encoding="utf-8"))
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
         key = Key(
             Protocol(**content["protocol"]),
             content["seed"],

@@ -3,10 +3,12 @@
 import pytest
 
 from hf_summ.data import lead
-from hf_summ.evaluation import bleu, rouge
+from hf_summ.evaluation import bleu
+from hf_summ.evaluation.significance import rounded
 from hf_summ.training.results.reports import Scorer
 from hf_summ.training.run import main
 from tests.data.files import read_rows
+from tests.evaluation.scores import rouge_means
 from tests.training import tiny
 
 
@@ -18,14 +20,14 @@ def test_tags_between_sentences_are_their_ends():
     assert (scores["rouge1"], scores["rougeL"]) == (100, 100)
 
 
-@pytest.mark.parametrize("several", ["best", "mean", None])
+@pytest.mark.parametrize("several", ["best", "pooled", None])
 def test_several_references_are_scored_as_asked(several):
     scorer = Scorer(["rouge", "bleu"], "rouge_score", "en", several)
     predictions, references = ["a b", "c"], [["a x", "b a"], ["c"]]
     scores = scorer(predictions, references)
-    expected = rouge(predictions, references, several=several)
+    expected = rouge_means(predictions, references, several=several, rouge_mode="rouge_score")
     assert {name: scores[name] for name in expected} == expected
-    assert scores["bleu"] == bleu(predictions, references)["bleu"]
+    assert scores["bleu"] == rounded(bleu(predictions, references))["bleu"]
     assert scores["references"] == 1.5
     intervals = scorer.intervals(predictions, references)
     assert intervals["rouge1_low"] <= expected["rouge1"] <= intervals["rouge1_high"]
@@ -41,15 +43,17 @@ def test_a_run_reads_and_keeps_several_references(settings, tmp_path, caplog):
         several = zip(rows, [[], *texts], strict=True)
         tiny.write_rows(tmp_path / f"{split}.jsonl", [row | {"references": each} for row, each in several])
         references = [[rows[0]["summary"]], *([first, second] for first, second, _ in texts)]
-    path = settings(do_eval=True, do_predict=True, lead_sentences=1, several_references="mean", max_steps=1)
+    path = settings(do_eval=True, do_predict=True, lead_sentences=1, several_references="pooled", max_steps=1)
     metrics = main([path])
     rows = read_rows(tmp_path / "out/predictions.jsonl")
     assert [row["references"] for row in rows] == references
-    expected = rouge([row["prediction"] for row in rows], references, several="mean")
+    expected = rouge_means([row["prediction"] for row in rows], references, several="pooled", rouge_mode="rouge_score")
     assert {name: metrics[f"predict_{name}"] for name in expected} == pytest.approx(expected)
-    baseline = rouge([lead(row["document"], 1) for row in tiny.rows(7, 2)], references, several="mean")
+    baseline = rouge_means(
+        [lead(row["document"], 1) for row in tiny.rows(7, 2)], references, several="pooled", rouge_mode="rouge_score"
+    )
     assert {name: metrics[f"predict_lead1_{name}"] for name in baseline} == pytest.approx(baseline)
     assert (metrics["eval_references"], metrics["predict_references"]) == (1.8, 1.86)
     assert "test: summaries are scored against all texts in the column 'references'" in caplog.text
     card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
-    assert "Test documents have 1.86 references on average; scores are means over them." in card
+    assert "Test documents have 1.86 references on average; scores pool the matches with all." in card

@@ -9,7 +9,7 @@ from transformers import AutoConfig
 from hf_summ import GdlfProcessor
 from hf_summ.data import split_sentences
 from hf_summ.data.loading import load as load_corpus
-from hf_summ.extractive import DocumentFrequencies, consistent_extract
+from hf_summ.extractive import DocumentFrequencies
 from hf_summ.training.folder.ledger import Ledger
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.rows import extraction
@@ -17,6 +17,7 @@ from hf_summ.training.rows.extraction import load_extraction
 from hf_summ.training.rows.preparing import encode, whole_lengths
 from hf_summ.training.run import main
 from tests.conftest import SENTENCES
+from tests.extractive.summaries import stage_extracts
 from tests.training import tiny
 
 UNCHECKED = "no `next_sentence_model` is given, so the coherence of neighboring sentences is not checked"
@@ -51,9 +52,13 @@ def idf_file(tmp_path, texts: list[str]) -> str:
 @pytest.mark.parametrize("kind", ["share", "tokens", "checked"])
 def test_documents_become_what_the_stage_keeps_of_them(load, rows, tmp_path, bert_folder, tiny_tokenizer, caplog, kind):
     idf = idf_file(tmp_path, SENTENCES)
+
+    def counter(sentences):
+        return [len(tiny_tokenizer.tokenize(sentence)) for sentence in sentences]
+
     flags, same = {
         "share": ({"extract_share": 0.4}, {"share": 0.4}),
-        "tokens": ({"extract_tokens": 90, "extract_idf": idf}, {"tokens": 90, "counter": tiny_tokenizer, "idf": idf}),
+        "tokens": ({"extract_tokens": 90, "extract_idf": idf}, {"tokens": 90, "counter": counter, "idf": idf}),
         "checked": (
             {"extract_share": 0.2, "next_sentence_model": bert_folder},
             {"share": 0.2, "next_sentence_model": bert_folder},
@@ -63,7 +68,7 @@ def test_documents_become_what_the_stage_keeps_of_them(load, rows, tmp_path, ber
     stage, processor, *others = load(**flags)
     kept = stage.apply(rows, "test", processor, *others)
     with pytest.warns(UserWarning, match="1 of 6 documents have no words"):
-        assert kept["document"] == consistent_extract(rows["document"], **same)
+        assert kept["document"] == stage_extracts(rows["document"], **same)
     assert (kept["id"], kept["summary"], kept.column_names) == (rows["id"], rows["summary"], rows.column_names)
     assert (UNCHECKED in caplog.text) == (kind != "checked")
     sentences = [sum(len(split_sentences(text)) for text in part["document"]) for part in (kept, rows)]

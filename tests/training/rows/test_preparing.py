@@ -9,7 +9,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import datasets
-import numpy as np
 import pytest
 from tokenizers.processors import TemplateProcessing
 from transformers.dynamic_module_utils import get_relative_import_files
@@ -18,7 +17,6 @@ from hf_summ import GdlfProcessor
 from hf_summ.data.loading import load
 from hf_summ.training.arguments import DataArguments
 from hf_summ.training.parsing import parse_arguments
-from hf_summ.training.rows import preparing
 from hf_summ.training.rows.preparing import (
     cached_map,
     choose_splits,
@@ -26,7 +24,6 @@ from hf_summ.training.rows.preparing import (
     encode,
     prepare,
     processor_fingerprint,
-    source_ranges,
 )
 from tests.training import tiny
 
@@ -138,20 +135,6 @@ def test_cuts_are_counted_and_measured(tiny_tokenizer, corpus, tmp_path):
     left = sum(limit / length for length in cut) / len(cut)
     share = f"{len(cut)} of 5 documents ({len(cut) / 5:.0%})"
     assert line == f"{share} are truncated to {limit} tokens, which keeps {left:.0%} of their tokens"
-
-
-@pytest.mark.parametrize("has_processor", [True, False])
-def test_ranges_of_the_documents(tiny_tokenizer, corpus, monkeypatch, has_processor):
-    processor = GdlfProcessor(tiny_tokenizer, max_source_length=6) if has_processor else tiny_tokenizer
-    assert source_ranges(corpus, processor, "") is None
-    monkeypatch.setattr(preparing, "COMPARED", 4)
-    found = source_ranges(corpus, processor, "say: ")
-    # the last one is not looked at; a prefix counts as tokens
-    documents = corpus["document"][:4]
-    shares = [len(tiny_tokenizer(f"say: {text}")["input_ids"]) / len(text) for text in documents]
-    lengths = sorted(map(len, documents))
-    assert found["characters"] == [lengths[0], lengths[-1]]
-    assert found["tokens_per_character"] == pytest.approx([min(shares), np.quantile(shares, 0.99)], abs=1e-4)
 
 
 def test_prepared_rows_are_cached_until_something_changes(tiny_tokenizer, corpus, tmp_path):

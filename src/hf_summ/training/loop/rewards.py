@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 from transformers import GenerationConfig, PreTrainedModel
 
 from hf_summ.checkpoints.adapters import base_model
-from hf_summ.evaluation.rouge import rouge_scores
+from hf_summ.evaluation.rouge import RougeSettings, rouge
 from hf_summ.models.losses import IGNORED_LABEL
 from hf_summ.models.modeling_base import SummarizationPreTrainedModel
 from hf_summ.training.loop.evaluation import RowwiseTrainer, of_source
@@ -55,7 +55,8 @@ def sampled_loss(
 def rouge_rewards(texts: Sequence[str], references: Sequence[str], language: str = "en") -> np.ndarray:
     """The mean F of ROUGE-1, ROUGE-2 and ROUGE-L of each text, 0 to 1, (N,)."""
     # one more pair, as references without any words are refused
-    scores = rouge_scores([*texts, "a"], [*references, "a"], language=language, rouge_types=_METRICS)
+    settings = RougeSettings(rouge_mode="rouge_score", rouge_types=_METRICS, language=language)
+    scores = rouge([*texts, "a"], [*references, "a"], settings)
     return np.mean([scores[metric].fmeasure[:-1] for metric in _METRICS], axis=0) / 100
 
 

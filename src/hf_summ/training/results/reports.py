@@ -16,7 +16,8 @@ from hf_summ.common.records import to_json
 from hf_summ.data import lead
 from hf_summ.data.columns import has_references, reference_texts, source_column
 from hf_summ.data.languages import language_code
-from hf_summ.evaluation.measures import MEASURES, RougeMode, Settings, Several, check_metrics
+from hf_summ.evaluation.measures import MEASURES, Settings, check_metrics
+from hf_summ.evaluation.rouge import RougeMode, Several
 from hf_summ.evaluation.significance import Scored, rounded
 from hf_summ.evaluation.text_files import tag_pattern, without_tags
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
@@ -28,9 +29,9 @@ class Scorer:
 
     Args:
         metrics: some of `MEASURES`, as in `check_metrics`.
-        rouge_mode: as for `hf_summ.evaluation.rouge`.
+        rouge_mode: as for `RougeSettings`.
         language: language of the summaries, which determines how each metric splits texts into words.
-        several: how ROUGE treats several references, as for `rouge_scores`.
+        several: how ROUGE treats several references, as for `RougeSettings`.
         rouge_tokenizer: the tokenizer whose subwords ROUGE compares in place of words.
 
     Attributes:

@@ -5,6 +5,7 @@ import hashlib
 import inspect
 import json
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,13 +16,14 @@ from hf_summ.checkpoints.loading import ModelArguments, Processor
 from hf_summ.common.files import content_hash, hash_of_code
 from hf_summ.data import sentences
 from hf_summ.data.columns import WORD_TAGS, source_column
-from hf_summ.data.sentences import pick_sentences, sentence_places
+from hf_summ.data.sentences import sentence_places
 from hf_summ.evaluation import words
 from hf_summ.evaluation.pair_models import NextSentenceModel
 from hf_summ.evaluation.words import no_words
 from hf_summ.extractive import consistent, frequencies
-from hf_summ.extractive.consistent import UNCHECKED, ConsistentStage
-from hf_summ.extractive.frequencies import DocumentFrequencies
+from hf_summ.extractive.consistent import UNCHECKED, ConsistentStage, Selection
+from hf_summ.extractive.settings import ExtractiveSettings
+from hf_summ.models.text_documents import readable
 from hf_summ.models.text_tagging import tags_within
 from hf_summ.training.arguments import DataArguments
 from hf_summ.training.rows.preparing import MEASURED, cached_map, processor_fingerprint, whole_lengths
@@ -57,7 +59,7 @@ class Extraction:
     @property
     def settings(self) -> dict[str, Any]:
         """The flags of the stage, with True for files, whose names are those of this machine."""
-        values = {"extract_share": self.stage.share, "extract_tokens": self.stage.tokens}
+        values = {"extract_share": self.stage.settings.share, "extract_tokens": self.stage.settings.tokens}
         values |= {"extract_idf": self.stage.idf is not None, "next_sentence_model": self.stage.judge is not None}
         return {name: value for name, value in values.items() if value not in (None, False)}
 
@@ -88,7 +90,7 @@ class Extraction:
             if with_words < len(rows):
                 number = len(rows) - with_words
                 report = f"{number} of {len(rows):,} documents have no words and keep their first sentences"
-                logger.warning(f"{split}: {no_words(report, self.stage.language)}")
+                logger.warning(f"{split}: {no_words(report, self.stage.settings.language)}")
         return short
 
 
@@ -109,42 +111,44 @@ def load_extraction(
                 f"--extract_splits: the examples of {split} have several documents each, but the extractive stage "
                 "shortens single ones: omit --extract_share and --extract_tokens"
             )
-    # results depend on the files' contents, not on their names
-    table, judge, contents = None, None, []
-    if data.extract_idf is not None:
-        table = DocumentFrequencies.load(data.extract_idf)
-        contents.append(content_hash(data.extract_idf))
-    if data.next_sentence_model is None:
-        logger.warning(UNCHECKED)
-    else:
-        judge = NextSentenceModel(data.next_sentence_model, cache_dir=hub.cache_dir, token=hub.token)
-        contents.append(judge.fingerprint())
     counts_tokens = data.extract_tokens is not None
-    stage = ConsistentStage(
-        share=data.extract_share,
-        tokens=data.extract_tokens,
-        counter=getattr(processor, "tokenizer", processor) if counts_tokens else None,
-        idf=table,
-        judge=judge,
-        language=data.language,
-    )
-    settings = data.extract_share, data.extract_tokens, data.extract_idf is not None, stage.language
-    counter = processor_fingerprint(processor) if counts_tokens else None
-    return Extraction(stage, splits, (*settings, *contents, counter))
+    counter = functools.partial(_token_counts, getattr(processor, "tokenizer", processor)) if counts_tokens else None
+    settings = ExtractiveSettings.of_flags(vars(data), language=data.language, counter=counter)
+    stage = ConsistentStage.load(settings, cache_dir=hub.cache_dir, token=hub.token)
+    # results depend on the files' contents, not on their names
+    contents = []
+    if data.extract_idf is not None:
+        contents.append(content_hash(data.extract_idf))
+    if isinstance(stage.judge, NextSentenceModel):
+        contents.append(stage.judge.fingerprint())
+    else:
+        logger.warning(UNCHECKED)
+    values = settings.share, settings.tokens, settings.idf is not None, settings.language
+    return Extraction(stage, splits, (*values, *contents, processor_fingerprint(processor) if counts_tokens else None))
+
+
+def _token_counts(tokenizer: Any, sentences: Sequence[str]) -> list[int]:
+    """The number of a model's tokens in each sentence."""
+    # a tokenizer rejects an empty list
+    if not sentences:
+        return []
+    texts = [readable(sentence) for sentence in sentences]
+    return [len(row) for row in tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]]
 
 
 def _shorten(rows: dict[str, list], stage: ConsistentStage) -> dict[str, list]:
-    wordless: list[int] = []
-    chosen = list(stage.choose(rows["document"], wordless))
-    counts = [[len(indices), len(pieces), row not in wordless] for row, (pieces, indices) in enumerate(chosen)]
-    texts = [pick_sentences(text, *choice) for text, choice in zip(rows["document"], chosen, strict=True)]
-    columns: dict[str, list] = {"document": texts, _COUNTS: counts}
+    selections = list(stage.choose(rows["document"]))
+    columns: dict[str, list] = {"document": [], _COUNTS: []}
+    for kept in selections:
+        columns["document"].append(kept.summary())
+        # a blank document is none of those without words
+        columns[_COUNTS].append([len(kept.indices), len(kept.sentences), kept.has_words or not kept.sentences])
     if WORD_TAGS in rows:
-        tagged = zip(rows["document"], rows[WORD_TAGS], chosen, strict=True)
-        columns[WORD_TAGS] = [_tags_of(*row) for row in tagged]
+        columns[WORD_TAGS] = [_tags_of(kept, tags) for kept, tags in zip(selections, rows[WORD_TAGS], strict=True)]
     return columns
 
 
-def _tags_of(document: str, tags: Any, choice: tuple[list[str], list[int]]) -> str:
-    spans = sentence_places(document, choice[0])
-    return json.dumps(tags_within(document, tags, [spans[index] for index in choice[1]]))
+def _tags_of(kept: Selection, tags: Any) -> str:
+    """The tags of the kept sentences, given those of the document."""
+    spans = sentence_places(kept.text, kept.sentences)
+    return json.dumps(tags_within(kept.text, tags, [spans[index] for index in kept.indices]))

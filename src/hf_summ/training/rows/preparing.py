@@ -19,7 +19,7 @@ from hf_summ.common.files import hash_of_code
 from hf_summ.data.columns import PREFIX_COLUMN, WORD_TAGS, has_references, source_column
 from hf_summ.data.loading import cache_folder
 from hf_summ.evaluation.words import split_words
-from hf_summ.models.text_documents import measured, with_prefix
+from hf_summ.models.text_documents import with_prefix
 from hf_summ.models.text_phrases import read_phrases
 from hf_summ.training.arguments import DataArguments, SummarizationTrainingArguments
 from hf_summ.training.model import Built
@@ -32,8 +32,6 @@ _SHUFFLED = 10_000
 
 # the number of rows whose full length is measured, and a length that none reaches
 MEASURED, _ENDLESS = 200, 10**7
-# documents whose ranges are stored: of as many other documents like them, about 4 are outside the ranges
-COMPARED = 1000
 
 
 def choose_splits(
@@ -228,34 +226,6 @@ def describe_truncation(
 def whole_lengths(rows: dict[str, list], processor: Processor, prefix: str, column: str = "input_ids") -> list[int]:
     """The number of tokens of each document, or with the column `labels` of each summary, before truncation."""
     return [len(row) for row in encode(rows, processor, (_ENDLESS, _ENDLESS), prefix)[column]]
-
-
-def source_ranges(rows: datasets.Dataset, processor: Processor, prefix: str) -> dict[str, list[float]] | None:
-    """The range of each `measured` quantity of the first `COMPARED` documents, for a model's config.
-
-    It has all numbers of characters, and all but the greatest 1% of tokens per character: of English news, 92% have
-    more than 99% of scientific abstracts, by the tokens of the bundled models.
-
-    Args:
-        prefix: as in `encode`.
-
-    Returns:
-        None if there are fewer documents: others would often be outside their ranges.
-    """
-    sample = next(iter(rows.iter(COMPARED)))
-    if len(sample["document"]) < COMPARED:
-        return None
-    if isinstance(processor, PreTrainedTokenizerBase):
-        column, lengths = "document", whole_lengths(sample, processor, prefix)
-    else:
-        # without tags, which are slow
-        column = source_column(sample)
-        lengths = [processor.read_source(text)[1].length for text in with_prefixes(sample, column, prefix)]
-    quantities = [measured(*pair) for pair in zip(sample[column], lengths, strict=True)]
-    columns = {name: [round(row[name], 4) for row in quantities] for name in quantities[0]}
-    ranges = {name: [min(values), max(values)] for name, values in columns.items()}
-    ranges["tokens_per_character"][1] = round(float(np.quantile(columns["tokens_per_character"], 0.99)), 4)
-    return ranges
 
 
 def _tokenize(
