@@ -22,11 +22,6 @@ def one_line(message: object) -> str:
     return " ".join(str(message).split())
 
 
-def error_line(error: object) -> str:
-    """An error as a single line."""
-    return one_line(error)
-
-
 def print_note(message: object) -> None:
     """Print a command's note to standard error, with the settings in backticks as flags."""
     line = re.sub("`([a-z_]+)`", r"--\1", one_line(message))

@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from hf_summ import __version__
-from hf_summ.common.messages import error_line, one_line
+from hf_summ.common.messages import one_line
 from hf_summ.serving.batching import Unavailable
 from hf_summ.serving.bodies import DISCONNECTED, TEXT, media_type_of, parse_request, read_body
 from hf_summ.serving.rdf import TURTLE, as_turtle
@@ -234,6 +234,6 @@ def _http_error(error: BaseException, document: str = "") -> HTTPException:
     if isinstance(error, Unavailable):
         return HTTPException(503, str(error), {"Retry-After": str(_RETRY_SECONDS)})
     if isinstance(error, ValueError | TypeError):
-        return HTTPException(422, f"{document}{error_line(error)}")
+        return HTTPException(422, f"{document}{one_line(error)}")
     logger.error("a document could not be summarized: %s", one_line(error), exc_info=error)
     return HTTPException(500, f"{document}the document could not be summarized: {type(error).__name__}")

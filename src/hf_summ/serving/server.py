@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
-from hf_summ.common.messages import error_line
+from hf_summ.common.messages import one_line
 from hf_summ.common.processes import threads_for
 from hf_summ.serving.app import create_app
 from hf_summ.serving.service import Service
@@ -89,7 +89,7 @@ def _create_worker_app(start: Callable[[], Service]) -> FastAPI:
     try:
         return create_app(start())
     except Exception as error:
-        print(f"hf-summ: error: {error_line(error)}", file=sys.stderr)
+        print(f"hf-summ: error: {one_line(error)}", file=sys.stderr)
         # with this status, the supervisor ends instead of replacing the worker
         sys.exit(STARTUP_FAILURE)
 
