@@ -21,8 +21,8 @@ from hf_summ.serving.settings import Limits
 
 # seconds that a connection may be idle; longer than in proxies, which could otherwise reuse a closing connection
 _KEEP_ALIVE = 75
-# seconds within which a worker answers its supervisor; it does not while it imports libraries
-_HEALTH_CHECK = 60
+# seconds within which a worker must answer its supervisor; importing a library may take some of them
+_HEALTH_CHECK = 20
 # as after other invalid input
 _INVALID = 2
 
