@@ -72,7 +72,7 @@ def create_app(service: Service) -> FastAPI:
         ValueError: the API key is blank.
     """
     key = read_key(service.limits.api_key_file)
-    keyed = [Depends(_key_check(key))] if key else []
+    key_dependencies = [Depends(_key_check(key))] if key else []
     app = FastAPI(title="hf-summ", version=__version__, lifespan=partial(_lifespan, service))
     hosts = [name.strip() for name in service.limits.allowed_hosts.split(",") if name.strip()]
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=hosts or ["*"])
@@ -81,7 +81,7 @@ def create_app(service: Service) -> FastAPI:
 
     @app.post(
         "/",
-        dependencies=keyed,
+        dependencies=key_dependencies,
         response_model=list[Summary],
         response_model_exclude_none=True,
         responses=_RESPONSES,
@@ -108,7 +108,7 @@ def create_app(service: Service) -> FastAPI:
         """The model and the limits."""
         return service.information()
 
-    @app.get("/metrics", response_class=PlainTextResponse, dependencies=keyed)
+    @app.get("/metrics", response_class=PlainTextResponse, dependencies=key_dependencies)
     async def counters():
         """Counters of this process, for Prometheus."""
         return PlainTextResponse(service.metrics.exposition(), media_type="text/plain; version=0.0.4")
