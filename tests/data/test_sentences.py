@@ -7,7 +7,8 @@ import time
 import pytest
 
 from hf_summ.data import lead, split_sentences
-from hf_summ.data.sentences import SPLITTERS, _sentencizer
+from hf_summ.data.sentences import SPLITTERS
+from hf_summ.data.sentences.splitting import _sentencizer
 
 TEXT = "Dr. Lopez went to Washington, D.C. on Monday. She paid $3.50 for it!\nA title without a stop\n\nLast one? Yes."
 
@@ -64,6 +65,14 @@ def test_a_stop_by_itself_ends_a_sentence_of_tokenized_text(sentences):
 )
 def test_stops_without_sentences_take_no_longer(text):
     assert "".join(split_sentences(text)).count(".") == text.count(".")
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("marks", ['"(', "“‘", "(.) ", "… ", "«!» "])
+def test_marks_are_read_in_linear_time(marks):
+    began = time.process_time()
+    split_sentences(marks * (500_000 // len(marks)))
+    assert time.process_time() - began < 10
 
 
 @pytest.mark.parametrize("text", ["", " \n\t\n "])

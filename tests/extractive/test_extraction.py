@@ -5,7 +5,8 @@ import sys
 import pytest
 
 from hf_summ.data import lead, split_sentences
-from hf_summ.data.sentences import SPLITTERS, _sentencizer
+from hf_summ.data.sentences import SPLITTERS
+from hf_summ.data.sentences.splitting import _sentencizer
 from hf_summ.extractive import METHODS
 from tests.conftest import SENTENCES
 from tests.extractive.summaries import extract_indices, extracts

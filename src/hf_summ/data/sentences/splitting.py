@@ -14,10 +14,17 @@ from hf_summ.common.lazy import import_extra
 from hf_summ.common.messages import check_choice, one_line
 from hf_summ.data.languages import language_code
 from hf_summ.data.lines import LINES, joined_lines, unwrapped
-from hf_summ.data.sentence_rules import ACRONYM, AT_EDGES, INVISIBLE, NEAR, is_end, twin_and_starts
+from hf_summ.data.sentences.ends import is_end, unseen_starts
+from hf_summ.data.sentences.stops import NEAR
+from hf_summ.data.sentences.twins import twin_and_starts
 from hf_summ.models.checks import check_integer, check_text
 
 SPLITTERS = ("sentencex", "spacy")
+# marks of direction and others that are not shown, which at the edges of words hide abbreviations
+_INVISIBLE = "\u061c\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff"
+_AT_EDGES = re.compile(rf"[{_INVISIBLE}](?:(?<![^\s{_INVISIBLE}].)|(?![^\s{_INVISIBLE}]))")
+# the mark of Hebrew acronyms, which is no quotation mark
+_ACRONYM = re.compile('"(?<=[א-ת].)(?=[א-ת])')
 # opening quotation marks and brackets at the end of a piece, preceded by space
 _OPENING = re.compile(r"(?<=\s)[\"'“‘(\[]+$")
 # neither splitter accepts lone surrogates, and sentencex fails on a wide space between a capital and a full stop
@@ -30,10 +37,8 @@ _LONE_STOP = re.compile(
     r"""(?<=[ ])(?P<stops>[.!?](?!\S)(?:\s+[.!?](?!\S))*+(?:\s+[.!?]["'”’»)\]]+(?!\S))?)"""
     r"""(?P<closing>(?:\s+(?:''|["'”’»)\]]|-[Rr][RrSsCc][Bb]-)(?!\S))*+)(?:\s+(?P<next>\S)|\s*$)"""
 )
-# the library ends no sentence before an inverted mark
+# sentencex ends no sentence before an inverted mark
 _BEFORE_INVERTED_MARK = re.compile(r"[.!?…][»”\")]?\s+(?=[¡¿])")
-
-
 _LONE_STOPS = (" .", " !", " ?")
 _LONE_QUOTE = re.compile(r'(?<!\S)"(?!\S)')
 
@@ -146,20 +151,29 @@ def _split_tokenized(line: str) -> list[str]:
 
 def _segment(line: str, code: str) -> list[str]:
     """The sentences of one line according to sentencex, with surrounding space and its misreadings repaired."""
-    plain = line if line.isascii() else ACRONYM.sub("א", AT_EDGES.sub(" ", line))
-    twin, starts = twin_and_starts(plain, code)
-    position = start = 0
-    starts |= {match.end() for match in _BEFORE_INVERTED_MARK.finditer(line)} if code == "es" else set()
+    readable = line
+    if not line.isascii():
+        readable = _ACRONYM.sub("א", _AT_EDGES.sub(" ", line))
+    twin, starts = twin_and_starts(readable, code)
+    starts.update(unseen_starts(readable))
+    if code == "es":
+        starts.update(match.end() for match in _BEFORE_INVERTED_MARK.finditer(line))
+    # marks alone are no sentence
+    has_words = False
+    position = scanned = 0
     for segment in sentencex.segment(code, twin):
         position = twin.index(segment, position)
-        before, after = plain[max(position - NEAR, 0) : position], plain[position : position + NEAR]
-        # marks alone are no sentence
-        if segment.strip() and any(map(str.isalnum, line[start:position])) and is_end(before, after, code):
+        has_words = has_words or any(map(str.isalnum, line[scanned:position]))
+        scanned = position
+        before = readable[max(position - NEAR, 0) : position]
+        after = readable[position : position + NEAR]
+        if has_words and segment.strip() and is_end(before, after, code):
             start = position
             # invisible marks belong to the following word
-            while line[start - 1] in INVISIBLE:
+            while line[start - 1] in _INVISIBLE:
                 start -= 1
             starts.add(start)
+            has_words = False
         position += len(segment)
     return [line[start:end] for start, end in pairwise(sorted({0, *starts, len(line)}))]
 
