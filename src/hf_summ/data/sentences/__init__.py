@@ -10,7 +10,6 @@ from hf_summ.common.lazy import lazily
 
 if TYPE_CHECKING:
     from hf_summ.data.sentences.splitting import (
-        SPLITTERS,
         lead,
         pick_sentences,
         sentence_places,
@@ -18,6 +17,6 @@ if TYPE_CHECKING:
         splitter_version,
     )
 
-__all__ = ["SPLITTERS", "lead", "pick_sentences", "sentence_places", "split_sentences", "splitter_version"]
+__all__ = ["lead", "pick_sentences", "sentence_places", "split_sentences", "splitter_version"]
 
 __getattr__, __dir__ = lazily(__name__, dict.fromkeys(__all__, ".splitting"))
