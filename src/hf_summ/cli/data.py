@@ -22,7 +22,7 @@ class DataFlags:
         "name of a bundled model or of a Hub repository; none counts words alone",
         DEFAULT_MODEL,
     )
-    language: str | None = flag("data", "ISO 639 code of the texts", unset="guessed from frequent words and scripts")
+    language: str = flag("data", "ISO 639 code of the texts", "en")
     sample: int = flag(
         "data",
         "Number of rows, drawn at random, whose texts are measured; rows, marks and duplicates are counted in all",
@@ -38,7 +38,7 @@ def add_parser(commands) -> None:
     parser = commands.add_parser(
         "data",
         description="Print what the files of a corpus contain: columns, blank rows and duplicates, documents in two "
-        "files, lengths, lists, wrapped lines, marks of other programs, languages, copied words. What looks wrong is "
+        "files, lengths, lists, wrapped lines, marks of other programs, copied words. What looks wrong is "
         "listed with the flag that decides it. Name the files of all splits at once.",
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help="Corpus files, as for `hf-summ train`")
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> None:
     corpora = [Corpus.among({**vars(arguments), "train_file": file}) for file in arguments.files]
     for corpus in corpora:
         corpus.check()
-    language = None if arguments.language is None else language_code(arguments.language)
+    language = language_code(arguments.language)
     count, limits = (None, None) if arguments.model == "none" else _counter(arguments.model)
     earlier: dict[str, set[bytes]] = {}
     reports = [FileReport(corpus, earlier, count, limits, language, arguments.sample) for corpus in corpora]

@@ -32,7 +32,7 @@ def unknown_choice(setting: str, value: object, choices: Iterable[object]) -> st
     """The message for a value that is not one of the choices.
 
     Args:
-        setting: its name in messages, such as "`splitter`" in backticks or `--metrics`.
+        setting: its name in messages, such as "`method`" in backticks or `--metrics`.
     """
     start = f"{setting} {value}:" if setting.startswith("--") else f"{setting} is '{value}', but"
     return f"{start} must be one of {', '.join(map(str, choices))}"

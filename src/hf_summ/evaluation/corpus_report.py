@@ -14,21 +14,18 @@ import numpy as np
 from hf_summ.common.pages import markdown_table
 from hf_summ.data.columns import LIST_COLUMNS, has_text
 from hf_summ.data.corpora import Corpus
-from hf_summ.data.languages import probable_language
 from hf_summ.data.lines import is_wrapped, joined_lines
 from hf_summ.data.lists import joined_sentences
 from hf_summ.data.marks import Marks
 from hf_summ.data.surveys import ColumnSurvey, choose_corpus_columns
 from hf_summ.evaluation.novelty import novelty
-from hf_summ.evaluation.significance import PAIRED, is_paired
+from hf_summ.evaluation.significance import is_paired
 from hf_summ.evaluation.words import split_words
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 from hf_summ.models.text_tagging import script_of
 
 # space, also as `repr` writes it
 _SPACE = re.compile(r"(?:\s|\\[nrt]|\\xa0)+")
-# documents that give the language
-_LANGUAGE_SAMPLE = 200
 # a finding about a smaller share of the rows is left out
 _LEAST_SHARE = 0.01
 # characters of a summary that may stand for none, such as nan
@@ -46,7 +43,7 @@ class FileReport:
         earlier: for each earlier file, the hashes of its documents; this file's are added.
         count: the numbers of subwords of texts, or None.
         limits: the numbers of subwords that a model reads of documents, and writes.
-        language: ISO 639 code; guessed if None.
+        language: ISO 639 code.
         sample: number of rows, drawn at random, whose texts are measured; counts are of all rows.
     """
 
@@ -56,11 +53,11 @@ class FileReport:
         earlier: dict[str, set[bytes]],
         count: Callable[[Sequence[str]], Sequence[int]] | None,
         limits: tuple[int, int] | None,
-        language: str | None = None,
+        language: str = "en",
         sample: int = 10_000,
     ):
         self.name = corpus.files["train"]
-        self._count, self._limits, self._assumed = count, limits, language or "en"
+        self._count, self._limits, self.language = count, limits, language
         paths, option = corpus.paths("train"), corpus.option()
         survey = None
         self._blank = self._duplicates = self._pairs = self.rows = 0
@@ -107,9 +104,6 @@ class FileReport:
         if corpus.lines is not None:
             self._documents = [joined_lines(text, corpus.lines) for text in self._documents]
         self._summaries = [_text(row["summary"], "summary" in survey.sentences, is_first=True) for row in drawn]
-        languages = Counter(filter(None, map(probable_language, self._documents[:_LANGUAGE_SAMPLE])))
-        self.guessed = languages.most_common(1)[0][0] if languages else None
-        self.language = language or self.guessed or "en"
 
     def figures(self) -> dict[str, Any]:
         """All figures, ready for JSON."""
@@ -137,7 +131,7 @@ class FileReport:
             "sampled": self._sampled,
             "wrapped": sum(map(is_wrapped, self._documents)),
             "scripts": dict(scripts.most_common()),
-            "language": self.guessed,
+            "language": self.language,
             "document_words": _spread([len(split_words(text, self.language)) for text in self._documents]),
             "summary_words": _spread([len(split_words(text, self.language)) for text in self._summaries]),
             **self._subwords(),
@@ -147,13 +141,11 @@ class FileReport:
 
     def _is_shifted(self) -> bool:
         """Whether summaries copy as many words of other rows' documents as of their own."""
-        # translations share no words with their documents
-        languages = {probable_language(" ".join(texts[:PAIRED])) for texts in (self._documents, self._summaries)}
 
         def copied(summaries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
             return np.nan_to_num(novelty(summaries, documents, self.language)["copy_rate"].rows())
 
-        return len(languages) == 1 and not is_paired(self._summaries, self._documents, copied)
+        return not is_paired(self._summaries, self._documents, copied)
 
     def _subwords(self) -> dict[str, Any]:
         if self._count is None or self._limits is None:
@@ -195,8 +187,6 @@ class FileReport:
             script, number = list(figures["scripts"].items())[1]
             if number > _LEAST_SHARE * sampled:
                 yield f"{name}: {number:,} of {sampled:,} documents are mostly in another script, {script}: remove them"
-        if self.guessed not in (None, self._assumed):
-            yield f"{name}: the language is probably {self.guessed}: `language` {self.guessed}"
         for side, flag in (("document", "max_source_length"), ("summary", "max_target_length")):
             beyond = figures.get(f"{side}_beyond", {"rows": 0})
             if beyond["rows"] > _LEAST_SHARE * sampled:
@@ -237,7 +227,7 @@ def as_tables(files: Sequence[dict[str, Any]]) -> str:
         ("Documents with wrapped lines", "wrapped"),
     ):
         rows.append([title, *(f"{figures[key]:,}" for figures in files)])
-    rows.append(["Probable language", *(figures["language"] or "-" for figures in files)])
+    rows.append(["Language", *(figures["language"] for figures in files)])
     for unit in ("words", "subwords"):
         for side in ("document", "summary"):
             if f"{side}_{unit}" in files[0]:
