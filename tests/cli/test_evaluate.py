@@ -121,7 +121,6 @@ def test_columns_are_named(run, refusal, workplace, references):
         (("--byte_limit", "9"), Settings(byte_limit=9)),
         (("--word_limit", "3"), Settings(word_limit=3)),
         (("--sentences", "lines"), Settings(sentences="lines")),
-        (("--splitter", "spacy"), Settings(splitter="spacy")),
         (("--several", "best"), Settings(several="best")),
         (("--language", "de"), Settings(language="de")),
         (("--language", "zh", "--units", "lcsts"), Settings(language="zh", units="lcsts")),

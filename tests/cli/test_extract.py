@@ -72,12 +72,9 @@ def test_the_output_is_for_evaluate(run):
     assert json.loads(report)["rouge"]["rouge2"]["predictions"]["recall"] > 80
 
 
-def test_language_and_splitter(run):
+def test_language(run):
     write(Path("zh.txt"), "今天下雨。明天晴。")
     assert run("extract", "zh.txt", "--sentences", "1", "--language", "zh")[0] == "今天下雨。\n"
-    write(Path("quoted.txt"), 'He said "It rained. It poured." Then he left.')
-    lead = [run("extract", "quoted.txt", "--sentences", "1", "--splitter", name)[0] for name in ("sentencex", "spacy")]
-    assert lead == [f"{text}\n" for text in ('He said "It rained. It poured."', 'He said "It rained.')]
 
 
 def test_a_text_without_words_is_a_blank_line(run):

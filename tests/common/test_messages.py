@@ -48,17 +48,17 @@ def test_unknown_flag(flag, hint):
 
 
 def test_unknown_choice():
-    assert unknown_choice("`splitter`", "nltk", ("sentencex", "spacy")) == (
-        "`splitter` is 'nltk', but must be one of sentencex, spacy"
+    assert unknown_choice("`method`", "first", ("lead", "tail")) == (
+        "`method` is 'first', but must be one of lead, tail"
     )
     assert unknown_choice("--mode", "rouge-155", {"rouge155": 1, "rouge_score": 2}) == (
         "--mode rouge-155: must be one of rouge155, rouge_score"
     )
     # a choice is checked
-    check_choice("`splitter`", "spacy", ("sentencex", "spacy"))
-    for value in ("nltk", ["spacy"], None):
-        with pytest.raises(ValueError, match=r"`splitter` is '.*', but must be one of sentencex, spacy"):
-            check_choice("`splitter`", value, {"sentencex": 1, "spacy": 2})
+    check_choice("`method`", "tail", ("lead", "tail"))
+    for value in ("first", ["tail"], None):
+        with pytest.raises(ValueError, match=r"`method` is '.*', but must be one of lead, tail"):
+            check_choice("`method`", value, {"lead": 1, "tail": 2})
 
 
 @pytest.mark.parametrize("patience", [3600.0, 0.0])

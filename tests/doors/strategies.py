@@ -53,7 +53,7 @@ _STORABLE = (
     *("x" * 300, [[["deep"]]], {"a": {"b": [1]}}),
 )
 _NO_WORDS = ("a\nb", "\x1b[31m", "x" * 3000, "\ud800", " ", "\0", "中文", "1", "")
-_LANGUAGES = ("en", "EN-gb", "de", "zh", "ja", "hi", "th", "ar", "tr", "fi", "xx", "yue", "en_US")
+_LANGUAGES = ("en", "EN-gb", "de", "zh", "ja", "hi", "th", "ar", "tr", "fi", "ace", "yue", "en_US")
 _DECODING = "num_return_sequences=1|2 bad_words_ids=[[5]]|[[5,6]] output_scores=true return_dict_in_generate=true"
 _DECODING += " use_cache=false suppress_tokens=[2]|[3,4] renormalize_logits=true forced_eos_token_id=2"
 

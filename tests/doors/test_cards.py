@@ -28,7 +28,7 @@ _NAME = st.lists(st.sampled_from(_MARKS), min_size=1, max_size=4).map("".join)
 _SECTIONS = ["Use", "Intended use and limits", "Data", "Results", "Training", "License", "Versions"]
 
 
-@door(folder=our.folders, names=st.tuples(*[_NAME] * 4), language=our.one_of("en", "de", "no", "zh", "yi", "on"))
+@door(folder=our.folders, names=st.tuples(*[_NAME] * 4), language=our.one_of("en", "de", "no", "zh", "yi"))
 def test_cards(folder, names, language):
     output, train, prefix, column = names
     train = f"{train}-1.jsonl"

@@ -14,14 +14,13 @@ from tests.doors.outcomes import door, tried, without_space
     method=our.one_of(*extractive.METHODS),
     sentences=st.sampled_from((1, 3, 3, 1000, 0, -1, 2.5, "3", None, True, [1], [2] * 2, [0])),
     code=our.languages,
-    splitter=our.one_of("sentencex", "spacy"),
 )
-def test_methods(documents, references, method, sentences, code, splitter):
+def test_methods(documents, references, method, sentences, code):
     if isinstance(documents, list) and len(references or ()) == 3:
         references = references[: len(documents)]
 
     def extracted():
-        settings = extractive.ExtractiveSettings(method, sentences, language=code, splitter=splitter)
+        settings = extractive.ExtractiveSettings(method, sentences, language=code)
         return extractive.extract(documents, settings, references)
 
     summaries = tried(extracted)
@@ -29,6 +28,6 @@ def test_methods(documents, references, method, sentences, code, splitter):
     assert not isinstance(documents, str)
     for summary, document in zip(summaries, documents, strict=True):
         rest = without_space(document)
-        for sentence in split_sentences(summary, code, splitter):
+        for sentence in split_sentences(summary, code):
             start = rest.index(without_space(sentence))
             rest = rest[start + len(without_space(sentence)) :]

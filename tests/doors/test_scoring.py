@@ -16,7 +16,7 @@ from tests.doors.outcomes import Ignored, check_scores, command, door, strict_js
 _ROUGE = our.choices(
     """rouge_types=["rouge1","rougeL"]|["rougeLsum"]|["rougeSU4"]|["rougeSU*"]|["rouge-1"]|[""]
     sentences=split|lines|words several=null|best|pooled|most units=words|lcsts|spaced
-    byte_limit=null|1|75|0|-1|1e30 word_limit=null|1|100|0|-1 splitter=sentencex|spacy|x use_stemmer=true"""
+    byte_limit=null|1|75|0|-1|1e30 word_limit=null|1|100|0|-1 use_stemmer=true"""
 )
 _EVALUATE = our.choices(
     """resamples=10|100|0|-1|x seed=0|-1|99 rouge_mode=rouge155|rouge_score rouge_types=["rouge1"]|["rouge"]|[""]
@@ -104,7 +104,7 @@ _CHANGING = {
     "evaluate": """rouge_types=rouge2 no_stemmer byte_limit=20|0 units=lcsts|spaced word_limit=3|0 several=best
         average=micro count=tokens count_punctuation resamples=50|1|0 seed=5|-1 sentences=lines rouge_mode=rouge_score
         format=json|latex""",
-    "extract": "method=last|random sentences=1|2|0 language=x splitter=none",
+    "extract": "method=last|random sentences=1|2|0 language=x",
 }
 
 

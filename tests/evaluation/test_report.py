@@ -289,7 +289,6 @@ def test_other_alphabets_in_english_mode_are_noted_once(mode):
         (Settings(language="de"), "stemming: none; language de; sentences"),
         (Settings(language="zh", units="lcsts"), "language zh, characters kept by DRGD's program for LCSTS"),
         (Settings(sentences="lines"), "one sentence per line"),
-        (Settings(splitter="spacy"), "sentences by spacy"),
         (Settings(byte_limit=75), f"{SPLITTER}; truncated after 75 bytes; 1000 resamples, seed 0"),
         (Settings(word_limit=9, seed=4), "truncated after 9 words; 1000 resamples, seed 4"),
     ],

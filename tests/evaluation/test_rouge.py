@@ -160,12 +160,7 @@ def test_other_alphabets_in_english_mode_are_warned_of(mode):
 
 @pytest.mark.parametrize("mode", ROUGE_MODES)
 @pytest.mark.parametrize(
-    ("option", "value", "choices"),
-    [
-        ("sentences", "words", "split, lines"),
-        ("splitter", "nltk", "sentencex, spacy"),
-        ("several", "jackknife", "best, pooled"),
-    ],
+    ("option", "value", "choices"), [("sentences", "words", "split, lines"), ("several", "jackknife", "best, pooled")]
 )
 def test_options_of_both_are_checked(mode, option, value, choices):
     with pytest.raises(ValueError, match=f"`{option}` is '{value}', but must be one of {choices}"):

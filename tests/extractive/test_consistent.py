@@ -154,7 +154,6 @@ def test_says_that_pairs_are_not_checked():
         ({"share": 0.5, "tokens": 9}, "`share` and `tokens` exclude each other: set only one"),
         ({}, "needs either `share` or `tokens`"),
         ({"share": 0.5, "method": "lead"}, "`share` is for `method` consistent, but it is lead"),
-        ({"share": 0.5, "splitter": "nltk"}, "`splitter` is 'nltk', but must be one of"),
         ({"share": 0.5, "idf": "nowhere.json"}, "nowhere.json is not a file written by `hf-summ idf`"),
         ({"share": 0.5, "idf": DocumentFrequencies({}, 2, "de")}, "the document frequencies are of language 'de', but"),
     ],

@@ -1,16 +1,12 @@
 """Summaries of a document's own sentences, by every method."""
 
-import sys
-
 import pytest
 
 from hf_summ.data import lead, split_sentences
-from hf_summ.data.sentences import SPLITTERS, _sentencizer
 from hf_summ.extractive import METHODS
 from tests.conftest import SENTENCES
 from tests.extractive.summaries import extract_indices, extracts
 
-# what the splitters disagree on
 QUOTED = '"I ran. I fell," he said. Rain fell.'
 DOCUMENT = " ".join(SENTENCES)
 REFERENCE = "A bridge that cost 12 million euros was called too high in price by critics."
@@ -44,19 +40,9 @@ def test_lead_is_the_one_that_training_scores(text, language):
         assert extracts([text], "lead", number, language=language) == [lead(text, number, language)]
 
 
-@pytest.mark.parametrize("splitter", SPLITTERS)
-def test_splitters_go_by_name(splitter):
-    assert extracts([QUOTED], "lead", 1, splitter=splitter) == [lead(QUOTED, 1, splitter=splitter)]
-    assert extract_indices([QUOTED], "tail", 1, splitter=splitter) == [[1 if splitter == "sentencex" else 2]]
-
-
-def test_spacy_is_needed_only_when_it_is_named(monkeypatch):
-    _sentencizer.cache_clear()
-    monkeypatch.setitem(sys.modules, "spacy", None)
+def test_a_quotation_is_in_one_sentence():
     assert extracts([QUOTED], "tail", 1) == ["Rain fell."]
     assert extracts([QUOTED], "oracle", 1, ["Rain"]) == ["Rain fell."]
-    with pytest.raises(ImportError, match=r"^`splitter` 'spacy' needs spaCy: pip install 'hf-summ\[extractive\]'$"):
-        extracts([QUOTED], "lead", 1, splitter="spacy")
 
 
 def test_head_and_tail_with_a_number_a_document():
@@ -80,8 +66,6 @@ def test_no_spaces_where_the_script_has_none():
         ({"method": "luhn"}, "`method` is 'luhn', but must be one of lead, tail, oracle"),
         ({"method": "tail", "sentences": 0}, "`sentences` is 0, but must be at least 1"),
         ({"method": "tail", "sentences": [1, 0]}, "`sentences` is 0, but must be at least 1"),
-        ({"method": "lead", "splitter": "nltk"}, "`splitter` is 'nltk', but must be one of sentencex, spacy"),
-        ({"method": "lead", "splitter": "spacy", "language": "zh"}, "'spacy', which is for English, not for 'zh'"),
         ({"method": "lead", "sentences": [1]}, "1 numbers of `sentences` but 2 documents"),
     ],
 )

@@ -306,20 +306,6 @@ def test_a_file_without_readable_rows_is_reported(run, tmp_path):
     assert (status, "a.json, row 1: a row must be an object, but is list" in notes) == (2, True)
 
 
-# huggingface/diffusers#3204, #4250: the error was about a configuration or a repository
-@pytest.mark.parametrize("command", ["summarize", "export"])
-def test_a_model_is_a_folder(run, tmp_path, command):
-    (tmp_path / "model.safetensors").write_bytes(b"")
-    (tmp_path / "a.txt").write_text("A ferry sank.")
-    more = ("--to", "onnx", "--output", "out") if command == "export" else ("a.txt", "--model")
-    for model, problem in (
-        ("model.safetensors", "is a file: name the folder of the checkpoint"),
-        ("https://huggingface.co/a/b", "is a URL: name the repository"),
-    ):
-        argv = (command, model, *more) if command == "export" else (command, *more, model)
-        assert f"{model} {problem}" in run(*argv)[1]
-
-
 def test_an_empty_name_of_a_model_is_told(run, tmp_path):
     (tmp_path / "a.txt").write_text("A ferry sank.")
     assert "no --model: using arxiv-tldr" in run("summarize", "a.txt", "--model", "", "--max_new_tokens", "2")[1]

@@ -6,7 +6,7 @@ import pytest
 
 from hf_summ.data import lead, split_sentences
 from hf_summ.data.lines import is_wrapped, joined_lines
-from hf_summ.data.sentence_rules import twin_and_starts
+from hf_summ.data.sentences.twins import twin_and_starts
 from tests.evaluation.scores import rouge_means
 
 WRAPPED = """Automatic summarizers read a long text and write a shorter

@@ -127,10 +127,12 @@ def test_an_answer_in_turtle(client, summarizer):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("way", ["truncate", "extract", "windows"])
-def test_long_documents_are_read_as_asked_for(client, summarizer, way):
+def test_long_documents_are_read_as_asked_for(client, address, summarizer, way):
     text, parameters = " ".join(SENTENCES), {"long_documents": way, "return_details": True}
+    before = metric(address, "cut_tokens_total")
     (record,) = client.post("/", json={"inputs": text, "parameters": parameters}).json()
     assert [record] == summarizer(text, **parameters)
+    assert metric(address, "cut_tokens_total") - before == record["details"]["cut_tokens"]
     assert record["details"]["source_tokens"] > summarizer.processor.max_source_length
     answer = client.post("/", json={"inputs": text, "parameters": parameters}, headers={"Accept": "text/turtle"})
     sentences = {str(text) for _, relation, text in Graph().parse(data=answer.content) if "anchorOf" in str(relation)}

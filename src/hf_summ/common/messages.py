@@ -22,11 +22,6 @@ def one_line(message: object) -> str:
     return " ".join(str(message).split())
 
 
-def error_line(error: object) -> str:
-    """An error as a single line."""
-    return one_line(error)
-
-
 def print_note(message: object) -> None:
     """Print a command's note to standard error, with the settings in backticks as flags."""
     line = re.sub("`([a-z_]+)`", r"--\1", one_line(message))
@@ -37,7 +32,7 @@ def unknown_choice(setting: str, value: object, choices: Iterable[object]) -> st
     """The message for a value that is not one of the choices.
 
     Args:
-        setting: its name in messages, such as "`splitter`" in backticks or `--metrics`.
+        setting: its name in messages, such as "`method`" in backticks or `--metrics`.
     """
     start = f"{setting} {value}:" if setting.startswith("--") else f"{setting} is '{value}', but"
     return f"{start} must be one of {', '.join(map(str, choices))}"

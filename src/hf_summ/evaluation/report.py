@@ -377,9 +377,7 @@ def _settings_line(report: dict[str, Any]) -> str:
         f"stemming: {settings['stemming']}",
         f"language {settings['language']}"
         + (f", subwords of {tokenizer}" if (tokenizer := settings["rouge_tokenizer"]) else _UNITS[settings["units"]]),
-        f"sentences by {splitter_version(settings['splitter'])}"
-        if settings["sentences"] == "split"
-        else "one sentence per line",
+        f"sentences by {splitter_version()}" if settings["sentences"] == "split" else "one sentence per line",
     ]
     if settings["byte_limit"] is not None:
         facts.append(f"truncated after {settings['byte_limit']} bytes")

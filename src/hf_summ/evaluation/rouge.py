@@ -65,7 +65,6 @@ class RougeSettings:
             split into words of any script, and Chinese and Japanese into characters.
         sentences: "split" splits lines into sentences; "lines" treats each line as one, as rouge-score and the script
             do.
-        splitter: what splits lines, as for `split_sentences`.
         rouge_mode: "rouge155" gives the numbers of the Perl script ROUGE-1.5.5, which papers report: rouge1, rouge2,
             rouge3, rougeL, rougeSU4, rougeSU*. Its rougeL compares sentence by sentence. rougeSU* skips any number of
             words; pyrouge prints it as SU4. rougeSU4 skips at most 4 words (`-2 4 -u`). As in the script, neither
@@ -90,11 +89,6 @@ class RougeSettings:
 
     language: str = flag("reporting", "ISO 639 code of the summaries' language", "en")
     sentences: Literal["split", "lines"] = flag("reporting", "Split lines into sentences, or read each as one", "split")
-    splitter: Literal["sentencex", "spacy"] = flag(
-        "reporting",
-        "Sentence splitter: sentencex, or spaCy's sentencizer, which is for English and needs the extra `extractive`",
-        "sentencex",
-    )
     rouge_mode: RougeMode = flag(
         "reporting",
         "Compute ROUGE as the Perl script ROUGE-1.5.5, which papers report, or as Google's rouge-score",
@@ -212,7 +206,7 @@ def in_pieces(
     def sentences(text: str) -> list[str]:
         if settings.sentences == "lines":
             return text.split("\n")
-        return split_sentences(text, settings.language, settings.splitter)
+        return split_sentences(text, settings.language)
 
     return [
         "\n".join(" ".join(pieces(sentence)) for sentence in sentences(text))
@@ -237,7 +231,7 @@ def _pieces(name: str) -> Callable[[str], list[str]]:
 
 def _reader(settings: RougeSettings) -> Reader:
     """The reader of texts in the settings' language and mode."""
-    split = sentence_splitter(settings.language, settings.sentences, settings.splitter)
+    split = sentence_splitter(settings.language, settings.sentences)
     if not is_english(settings.language):
         return other_reader(settings.language, settings.units, split)
     if settings.rouge_mode == "rouge_score":

@@ -188,17 +188,16 @@ class Reader(dict[bytes | str, int]):
         return ids[words], owners[line], line
 
 
-def sentence_splitter(language: str, sentences: str, splitter: str) -> Splitter:
+def sentence_splitter(language: str, sentences: str) -> Splitter:
     """The splitter into sentences that ROUGE-L compares.
 
     Args:
         sentences: "split" splits lines into sentences, "lines" treats each line as one.
-        splitter: as for `split_sentences`.
     """
     if sentences == "lines":
         return lambda text: text.split("\n")
     # a line end is the end of a sentence to a reader
-    return lambda text: [sentence.replace("\n", " ") for sentence in split_sentences(text, language, splitter)]
+    return lambda text: [sentence.replace("\n", " ") for sentence in split_sentences(text, language)]
 
 
 def other_reader(language: str, units: str, split: Splitter) -> Reader:

@@ -133,7 +133,7 @@ class ConsistentStage:
     def _ranked(self, document: str) -> Selection:
         """What is kept of a document before the repair pass."""
         settings = self.settings
-        sentences = split_sentences(document, settings.language, settings.splitter)
+        sentences = split_sentences(document, settings.language)
         words = [split_words(sentence, settings.language) for sentence in sentences]
         costs = [len(row) for row in words] if settings.counter is None else settings.counter(sentences)
         return Selection(document, sentences, self.keep(words, costs, settings.tokens), any(words))

@@ -165,8 +165,7 @@ def extract(
     - "oracle": the sentences with the highest sum of ROUGE-1 and ROUGE-2, chosen greedily (Nallapati et al. 2017);
       fewer than requested if more would lower it, and none without n-grams in common with the reference.
     - "tfidf", "lexrank" (Erkan and Radev 2004), "textrank" (Mihalcea and Tarau 2004): the sentences with the highest
-      scores in their document; earlier ones win ties. The last two need the extra `extractive`, as does the splitter
-      "spacy".
+      scores in their document; earlier ones win ties. The last two need the extra `extractive`.
     - "consistent": the first three sentences, then those with the highest tf-idf. With a `share` or a number of
       `tokens`, it is `consistent_extract`, which reads several documents as one.
 
@@ -179,9 +178,9 @@ def extract(
 
     Raises:
         TypeError: documents or references that are not strings.
-        ValueError: an unknown splitter or language; other numbers of sentence counts or references than of documents;
+        ValueError: an unknown language; other numbers of sentence counts or references than of documents;
             "oracle" without references; no document with words; or as `consistent_extract`.
-        ImportError: the method or the splitter needs the extra `extractive`, which is not installed.
+        ImportError: the method needs the extra `extractive`, which is not installed.
 
     Warns:
         UserWarning: some documents have no words and get no summary; or as `consistent_extract`.
@@ -220,7 +219,7 @@ def choose(
         check_texts("references", references)
         references = list(references)
     for row, texts in enumerate(progress_bar(sets, method)):
-        sentences_of_texts = [split_sentences(text, language, settings.splitter) for text in texts]
+        sentences_of_texts = [split_sentences(text, language) for text in texts]
         sentences = list(chain.from_iterable(sentences_of_texts))
         words = [split_words(sentence, language) for sentence in sentences]
         number = numbers[row]

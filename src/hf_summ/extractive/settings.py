@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from hf_summ.common.flags import flag
 from hf_summ.common.messages import check_choice
@@ -38,7 +38,6 @@ class ExtractiveSettings:
             sentences to the probabilities that the second follows the first. Pairs of many documents are judged at
             once. If not given, the stage has no repair pass.
         language: ISO 639 code of the documents.
-        splitter: as for `split_sentences`.
         tokens: number of tokens that the stage keeps instead of a share. The first three sentences are taken first,
             then the others by mean tf-idf, if they fit in the rest; the first is kept alone if it does not fit.
             Sentences that the repair pass restores are extra.
@@ -85,9 +84,6 @@ class ExtractiveSettings:
         metavar="MODEL",
     )
     language: str = flag("data", "ISO 639 code of the documents' language", "en")
-    splitter: Literal["sentencex", "spacy"] = flag(
-        "data", "Sentence splitter; spacy is for English and needs the extra `extractive`", "sentencex"
-    )
     tokens: int | None = None
     counter: Callable[[Sequence[str]], Sequence[int]] | None = None
 

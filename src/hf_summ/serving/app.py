@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from hf_summ import __version__
-from hf_summ.common.messages import error_line, one_line
+from hf_summ.common.messages import one_line
 from hf_summ.serving.batching import Unavailable
 from hf_summ.serving.bodies import DISCONNECTED, TEXT, media_type_of, parse_request, read_body
 from hf_summ.serving.rdf import TURTLE, as_turtle
@@ -72,7 +72,7 @@ def create_app(service: Service) -> FastAPI:
         ValueError: the API key is blank.
     """
     key = read_key(service.limits.api_key_file)
-    keyed = [Depends(_key_check(key))] if key else []
+    key_dependencies = [Depends(_key_check(key))] if key else []
     app = FastAPI(title="hf-summ", version=__version__, lifespan=partial(_lifespan, service))
     hosts = [name.strip() for name in service.limits.allowed_hosts.split(",") if name.strip()]
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=hosts or ["*"])
@@ -81,7 +81,7 @@ def create_app(service: Service) -> FastAPI:
 
     @app.post(
         "/",
-        dependencies=keyed,
+        dependencies=key_dependencies,
         response_model=list[Summary],
         response_model_exclude_none=True,
         responses=_RESPONSES,
@@ -108,7 +108,7 @@ def create_app(service: Service) -> FastAPI:
         """The model and the limits."""
         return service.information()
 
-    @app.get("/metrics", response_class=PlainTextResponse, dependencies=keyed)
+    @app.get("/metrics", response_class=PlainTextResponse, dependencies=key_dependencies)
     async def counters():
         """Counters of this process, for Prometheus."""
         return PlainTextResponse(service.metrics.exposition(), media_type="text/plain; version=0.0.4")
@@ -234,6 +234,6 @@ def _http_error(error: BaseException, document: str = "") -> HTTPException:
     if isinstance(error, Unavailable):
         return HTTPException(503, str(error), {"Retry-After": str(_RETRY_SECONDS)})
     if isinstance(error, ValueError | TypeError):
-        return HTTPException(422, f"{document}{error_line(error)}")
+        return HTTPException(422, f"{document}{one_line(error)}")
     logger.error("a document could not be summarized: %s", one_line(error), exc_info=error)
     return HTTPException(500, f"{document}the document could not be summarized: {type(error).__name__}")

@@ -8,7 +8,7 @@ from fastapi import HTTPException, Request
 from pydantic import ValidationError
 from starlette.requests import ClientDisconnect
 
-from hf_summ.common.messages import error_line
+from hf_summ.common.messages import one_line
 from hf_summ.serving.rdf import TURTLE, read_contexts
 from hf_summ.serving.schema import SummaryRequest
 
@@ -80,7 +80,7 @@ def parse_request(body: bytes, media_type: str, limit_characters: int) -> Parsed
         problems = [_describe(problem) for problem in error.errors(include_url=False, include_input=False)]
         raise HTTPException(422, "; ".join(problems)) from None
     except ValueError as error:
-        raise HTTPException(422, f"the body cannot be read: {error_line(error)}") from None
+        raise HTTPException(422, f"the body cannot be read: {one_line(error)}") from None
     return ParsedRequest(content.documents, content.settings(), uris)
 
 

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
-from hf_summ.common.messages import error_line
+from hf_summ.common.messages import one_line
 from hf_summ.common.processes import threads_for
 from hf_summ.serving.app import create_app
 from hf_summ.serving.service import Service
@@ -21,8 +21,8 @@ from hf_summ.serving.settings import Limits
 
 # seconds that a connection may be idle; longer than in proxies, which could otherwise reuse a closing connection
 _KEEP_ALIVE = 75
-# seconds within which a worker answers its supervisor; it does not while it imports libraries
-_HEALTH_CHECK = 60
+# seconds within which a worker must answer its supervisor; importing a library may take some of them
+_HEALTH_CHECK = 20
 # as after other invalid input
 _INVALID = 2
 
@@ -89,7 +89,7 @@ def _create_worker_app(start: Callable[[], Service]) -> FastAPI:
     try:
         return create_app(start())
     except Exception as error:
-        print(f"hf-summ: error: {error_line(error)}", file=sys.stderr)
+        print(f"hf-summ: error: {one_line(error)}", file=sys.stderr)
         # with this status, the supervisor ends instead of replacing the worker
         sys.exit(STARTUP_FAILURE)
 

@@ -80,7 +80,7 @@ class Results:
             settings, mode = self.settings, self.settings.rouge_mode
             sentences.append(
                 f"ROUGE is F in points, computed like {program[mode]} (`--rouge_mode {mode}`; "
-                f"stemming: {settings.stemming}; sentences by {splitter_version(settings.splitter)}"
+                f"stemming: {settings.stemming}; sentences by {splitter_version()}"
                 f"{f'; subwords of {shared_name(settings.rouge_tokenizer)}' if settings.rouge_tokenizer else ''})."
             )
             if self.scores.get("references", 1) > 1:

@@ -1,44 +1,40 @@
 """Sentences of a text."""
 
 import re
-import sys
 from collections.abc import Iterable, Sequence
-from functools import cache, partial
 from importlib.metadata import version
 from itertools import pairwise
-from typing import Any
 
 import sentencex
 
-from hf_summ.common.lazy import import_extra
 from hf_summ.common.messages import check_choice, one_line
 from hf_summ.data.languages import language_code
 from hf_summ.data.lines import LINES, joined_lines, unwrapped
-from hf_summ.data.sentence_rules import ACRONYM, AT_EDGES, INVISIBLE, NEAR, is_end, twin_and_starts
+from hf_summ.data.sentences.ends import is_end, unseen_starts
+from hf_summ.data.sentences.stops import NEAR
+from hf_summ.data.sentences.twins import twin_and_starts
 from hf_summ.models.checks import check_integer, check_text
 
-SPLITTERS = ("sentencex", "spacy")
-# opening quotation marks and brackets at the end of a piece, preceded by space
-_OPENING = re.compile(r"(?<=\s)[\"'“‘(\[]+$")
-# neither splitter accepts lone surrogates, and sentencex fails on a wide space between a capital and a full stop
+# marks of direction and others that are not shown, which at the edges of words hide abbreviations
+_INVISIBLE = "\u061c\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff"
+_AT_EDGES = re.compile(rf"[{_INVISIBLE}](?:(?<![^\s{_INVISIBLE}].)|(?![^\s{_INVISIBLE}]))")
+# the mark of Hebrew acronyms, which is no quotation mark
+_ACRONYM = re.compile('"(?<=[א-ת].)(?=[א-ת])')
+# sentencex accepts no lone surrogates, and fails on a wide space between a capital and a full stop
 _SURROGATE = re.compile("[\ud800-\udfff]")
-# spaCy takes a second for 3,000 characters without a space, and minutes for 30,000; no sentence ends within them
-_LONG_WORD = re.compile(r"\S{500,}(?=\S{20})")
 _WIDE_SPACE = re.compile(r"[^\S\x00-\x7f\x85\u2028\u2029]")
 # in tokenized text, a stop is a separate token, unlike an abbreviation's, and closing marks follow it
 _LONE_STOP = re.compile(
     r"""(?<=[ ])(?P<stops>[.!?](?!\S)(?:\s+[.!?](?!\S))*+(?:\s+[.!?]["'”’»)\]]+(?!\S))?)"""
     r"""(?P<closing>(?:\s+(?:''|["'”’»)\]]|-[Rr][RrSsCc][Bb]-)(?!\S))*+)(?:\s+(?P<next>\S)|\s*$)"""
 )
-# the library ends no sentence before an inverted mark
+# sentencex ends no sentence before an inverted mark
 _BEFORE_INVERTED_MARK = re.compile(r"[.!?…][»”\")]?\s+(?=[¡¿])")
-
-
 _LONE_STOPS = (" .", " !", " ?")
 _LONE_QUOTE = re.compile(r'(?<!\S)"(?!\S)')
 
 
-def split_sentences(text: str, language: str = "en", splitter: str = "sentencex", lines: str = "auto") -> list[str]:
+def split_sentences(text: str, language: str = "en", lines: str = "auto") -> list[str]:
     """The sentences of `text` without surrounding space; a line end also ends a sentence, unless the text is wrapped.
 
     They are substrings of `text`, in its order, and together contain everything except space. In tokenized text, a stop
@@ -46,58 +42,48 @@ def split_sentences(text: str, language: str = "en", splitter: str = "sentencex"
 
     Args:
         language: ISO 639 code; languages that `sentencex` does not support are split by general rules.
-        splitter: "sentencex", which keeps a quotation in one sentence, or "spacy", spaCy's sentencizer, which also ends
-            sentences inside quotations, works only for English and is 50 times slower.
         lines: what line ends are: "sentences" (ends of sentences), "wrapped" (spaces, but for blank lines), or "auto",
             spaces in text that is wrapped at a width; see `hf_summ.data.lines.unwrapped`.
 
     Raises:
         TypeError: `text` is not a string.
-        ValueError: an unknown `splitter` or value of `lines`, or "spacy" for another language; or as `language_code`.
-        ImportError: `splitter` is "spacy", which is not installed.
+        ValueError: an unknown value of `lines`; or as `language_code`.
     """
-    check_choice("`splitter`", splitter, SPLITTERS)
     check_choice("`lines`", lines, LINES)
     check_text("text", text)
     code = language_code(language)
-    if splitter == "spacy" and code != "en":
-        raise ValueError(f"`splitter` is 'spacy', which is for English, not for '{language}': set it to 'sentencex'")
-    segment = _segment_english if splitter == "spacy" else partial(_segment, code=code)
     readable = text if text.isascii() else _WIDE_SPACE.sub(" ", _SURROGATE.sub("\ufffd", text))
     readable = unwrapped(readable, lines)
-    pieces = (piece for line in readable.splitlines() for piece in _split_tokenized(line))
-    sentences = [sentence.strip() for piece in pieces for sentence in segment(piece) if sentence.strip()]
+    sentences = []
+    for line in readable.splitlines():
+        for piece in _split_tokenized(line):
+            stripped = [sentence.strip() for sentence in _segment(piece, code)]
+            sentences.extend(sentence for sentence in stripped if sentence)
+    if readable == text:
+        return sentences
     # of the same length, so that positions are equal
-    return [text[start:end] for start, end in sentence_places(readable, sentences)] if readable != text else sentences
+    return [text[start:end] for start, end in sentence_places(readable, sentences)]
 
 
-def splitter_version(splitter: str) -> str:
+def splitter_version() -> str:
     """The splitter's name and version, on which sentences depend."""
-    return f"{splitter} {version(splitter)}"
+    return f"sentencex {version('sentencex')}"
 
 
-def lead(
-    document: str | Sequence[str],
-    sentences: int,
-    language: str = "en",
-    splitter: str = "sentencex",
-    lines: str = "auto",
-) -> str:
+def lead(document: str | Sequence[str], sentences: int, language: str = "en", lines: str = "auto") -> str:
     """The LEAD-n baseline: the first `sentences` sentences of `document`, or all if it has fewer, in one line.
 
     Of several documents these are the first sentences of each, the First-k of Fabbri et al. 2019.
 
     Args:
-        language, splitter, lines: as for `split_sentences`.
+        language, lines: as for `split_sentences`.
 
     Raises:
         ValueError: `sentences` is less than 1, or as `split_sentences`.
     """
     check_integer("sentences", sentences, 1)
     documents = [joined_lines(text, lines) for text in ([document] if isinstance(document, str) else document)]
-    texts = (
-        pick_sentences(text, split_sentences(text, language, splitter, lines), range(sentences)) for text in documents
-    )
+    texts = (pick_sentences(text, split_sentences(text, language, lines), range(sentences)) for text in documents)
     return " ".join(filter(None, texts))
 
 
@@ -126,7 +112,7 @@ def sentence_places(document: str, sentences: Sequence[str]) -> list[tuple[int, 
 
 
 def _split_tokenized(line: str) -> list[str]:
-    """The line split where tokenized text ends a sentence; neither splitter does so inside its quotation marks."""
+    """The line split where tokenized text ends a sentence; sentencex does not do so inside its quotation marks."""
     if not any(stop in line for stop in _LONE_STOPS):
         return [line]
     starts = [0]
@@ -146,40 +132,28 @@ def _split_tokenized(line: str) -> list[str]:
 
 def _segment(line: str, code: str) -> list[str]:
     """The sentences of one line according to sentencex, with surrounding space and its misreadings repaired."""
-    plain = line if line.isascii() else ACRONYM.sub("א", AT_EDGES.sub(" ", line))
-    twin, starts = twin_and_starts(plain, code)
-    position = start = 0
-    starts |= {match.end() for match in _BEFORE_INVERTED_MARK.finditer(line)} if code == "es" else set()
+    readable = line
+    if not line.isascii():
+        readable = _ACRONYM.sub("א", _AT_EDGES.sub(" ", line))
+    twin, starts = twin_and_starts(readable, code)
+    starts.update(unseen_starts(readable))
+    if code == "es":
+        starts.update(match.end() for match in _BEFORE_INVERTED_MARK.finditer(line))
+    # marks alone are no sentence
+    has_words = False
+    position = scanned = 0
     for segment in sentencex.segment(code, twin):
         position = twin.index(segment, position)
-        before, after = plain[max(position - NEAR, 0) : position], plain[position : position + NEAR]
-        # marks alone are no sentence
-        if segment.strip() and any(map(str.isalnum, line[start:position])) and is_end(before, after, code):
+        has_words = has_words or any(map(str.isalnum, line[scanned:position]))
+        scanned = position
+        before = readable[max(position - NEAR, 0) : position]
+        after = readable[position : position + NEAR]
+        if has_words and segment.strip() and is_end(before, after, code):
             start = position
             # invisible marks belong to the following word
-            while line[start - 1] in INVISIBLE:
+            while line[start - 1] in _INVISIBLE:
                 start -= 1
             starts.add(start)
+            has_words = False
         position += len(segment)
     return [line[start:end] for start, end in pairwise(sorted({0, *starts, len(line)}))]
-
-
-def _segment_english(line: str) -> list[str]:
-    """The sentences of one line according to spaCy's sentencizer, with surrounding space."""
-    twin = _LONG_WORD.sub(lambda word: "x" * len(word[0]), line)
-    starts = [sentence.start_char for sentence in _sentencizer()(twin).sents]
-    for index, (before, start) in enumerate(pairwise(starts), 1):
-        # the sentencizer appends all marks after a full stop to the preceding sentence
-        if opening := _OPENING.search(line, before, start):
-            starts[index] = opening.start()
-    return [line[start:end] for start, end in pairwise([*starts, len(line)])]
-
-
-@cache
-def _sentencizer() -> Any:
-    """spaCy's English tokenizer and sentencizer, which are rule-based and need no model."""
-    pipeline = import_extra("spacy", "`splitter` 'spacy' needs spaCy", "extractive").blank("en")
-    pipeline.add_pipe("sentencizer")
-    # the default limit is for models, whose memory grows with the text
-    pipeline.max_length = sys.maxsize
-    return pipeline
