@@ -1,4 +1,4 @@
-"""Sorts the outcomes of hostile inputs into sensible, clear, deep, held, ignored and wrong (docs/robustness.md).
+"""Sorts the outcomes of hostile inputs into sensible, clear, deep, held, ignored and wrong.
 
 A test of a door returns if the result is sensible, and raises `Clear` if the input is refused as designed. `Deep`,
 `Held` and `Ignored` fail it; any other failed assertion means that the result is wrong.
