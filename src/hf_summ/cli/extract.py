@@ -1,13 +1,13 @@
 """`hf-summ extract`: extractive summaries."""
 
 import argparse
+import os
 import re
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from hf_summ.cli.summarizers import (
-    LINES_HELP,
     STANDARD_INPUT,
     ColumnFlags,
     check_output_file,
@@ -15,10 +15,8 @@ from hf_summ.cli.summarizers import (
     read_document,
     write_summaries,
 )
-from hf_summ.common.flags import add_flags, check_flags, flag, flags_in
+from hf_summ.common.flags import add_flags, check_flags, flag, flags_in, values_of
 from hf_summ.common.messages import print_note
-from hf_summ.data.lines import LINES, joined_lines
-from hf_summ.data.rows import ROW_FILES, has_rows
 from hf_summ.extractive import METHODS
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR, readable
 
@@ -68,21 +66,29 @@ class ExtractFlags:
         needs=_CONSISTENT,
         metavar="MODEL",
     )
-    lines: str = flag("data", LINES_HELP, "auto", choices=LINES)
     language: str = flag("data", "ISO 639 code of the documents' language", "en")
     splitter: Literal["sentencex", "spacy"] = flag(
         "data", "Sentence splitter; spacy is for English and needs the extra `extractive`", "sentencex"
     )
-    encoding: str = flag("data", "Encoding of text files", "utf-8")
     output: str | None = flag("reporting", "File for the summaries", unset="standard output", metavar="FILE")
+
+
+@dataclass
+class _Texts:
+    """The documents of all files, their names in messages, their references for the oracle, and notes on files."""
+
+    documents: list[str | list[str]] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    references: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "extract",
-        description=f"Summarize each file, or each row of {', '.join(ROW_FILES)} files, by some of its sentences. "
-        "Each summary is one line, as `hf-summ evaluate` reads them.",
+        description="Summarize each file, or each row of .jsonl, .json, .csv, .tsv, .parquet and .arrow files, by some "
+        "of its sentences. Each summary is one line, as `hf-summ evaluate` reads them.",
     )
     parser.add_argument(
         "files",
@@ -107,49 +113,58 @@ def run(arguments: argparse.Namespace) -> None:
     stage = {name: value for name, value in stage.items() if value is not None}
     if stage and arguments.share is arguments.words is None:
         raise ValueError(f"--{next(iter(stage))}: needs --share or --words, what to keep of a document")
-    from hf_summ.evaluation.text_files import part_sentences, read_documents, read_references
+    texts = _read(arguments)
     from hf_summ.extractive import consistent_extract, extract
 
-    reading = {"lists": arguments.lists, "data_format": arguments.data_format}
-    notes: list[str] = []
-    documents: list[str | list[str]] = []
-    names: list[str] = []
-    references: list[str] = []
-    for file in arguments.files or [STANDARD_INPUT]:
-        if has_rows(file) or arguments.data_format is not None:
-            read, tags = part_sentences(read_documents(file, arguments.text_column, **reading))
-            documents += [row[0] if len(row) == 1 else row for row in read.rows]
-            names += [f"{read.name}, {position}" for position in read.places]
-            notes += (*read.notes, *tags)
-            if arguments.method == "oracle":
-                gold, tags = part_sentences(read_references(file, arguments.summary_column, **reading))
-                if gold.texts() == read.texts():
-                    raise ValueError(f"--method oracle: {file} has no references: name them with --summary_column")
-                references += gold.texts()
-                notes += (*gold.notes, *tags)
-        elif arguments.method == "oracle":
-            raise ValueError(f"--method oracle: {name_of(file)} has no references: name files of rows")
-        elif arguments.text_column is not None:
-            raise ValueError(f"--text_column: {name_of(file)} is plain text, which has no columns")
-        else:
-            documents.append(read_document(file, arguments.encoding))
-            names.append(name_of(file))
-    options = {name: getattr(arguments, name) for name in ("language", "splitter", "words", "lines")}
-    if arguments.method in ("lead", "tail") and (sets := sum(isinstance(document, list) for document in documents)):
+    documents, notes = texts.documents, texts.notes
+    sets = sum(isinstance(document, list) for document in documents)
+    if sets and arguments.method in ("lead", "tail"):
         notes.append(f"{sets} of {len(documents)} rows have several documents: --sentences are those of each")
     number = 3 if arguments.sentences is None else arguments.sentences
+    options = {"language": arguments.language, "splitter": arguments.splitter}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         if stage:
-            sets = ([text] if isinstance(text, str) else text for text in documents)
-            lines, tokens = options.pop("lines"), options.pop("words")
-            texts = [DOCUMENT_SEPARATOR.join(joined_lines(text, lines) for text in own) for own in sets]
-            summaries = consistent_extract(texts, tokens=tokens, **stage, **options)
+            joined = [text if isinstance(text, str) else DOCUMENT_SEPARATOR.join(text) for text in documents]
+            summaries = consistent_extract(joined, tokens=arguments.words, **stage, **options)
         else:
             try:
-                summaries = extract(documents, arguments.method, number, references, **options)
+                summaries = extract(
+                    documents, arguments.method, number, texts.references, words=arguments.words, **options
+                )
             except ValueError as error:
+                names = texts.names
                 raise ValueError(re.sub(r"^row (\d+)", lambda match: names[int(match[1])], str(error))) from error
     for note in (*notes, *(warning.message for warning in caught)):
         print_note(note)
     write_summaries("".join(f"{readable(summary)}\n" for summary in summaries), arguments.output)
+
+
+def _read(arguments: argparse.Namespace) -> _Texts:
+    """Read all files."""
+    from hf_summ.data.files import is_row_file
+    from hf_summ.evaluation.text_files import RowReading, part_sentences, read_documents, read_references
+
+    reading = RowReading(**values_of(arguments, ColumnFlags))
+    texts = _Texts()
+    needs_references = arguments.method == "oracle"
+    for file in arguments.files or [STANDARD_INPUT]:
+        if not is_row_file(file) and not os.path.isdir(file):
+            if needs_references:
+                raise ValueError(f"--method oracle: {name_of(file)} has no references: name files of rows")
+            if arguments.text_column is not None:
+                raise ValueError(f"--text_column: {name_of(file)} is plain text, which has no columns")
+            texts.documents.append(read_document(file, arguments.encoding or "utf-8"))
+            texts.names.append(name_of(file))
+            continue
+        documents, tag_notes = part_sentences(read_documents(file, reading, taken=arguments.summary_column))
+        texts.documents.extend(row[0] if len(row) == 1 else row for row in documents.rows)
+        texts.names.extend(documents.labels())
+        texts.notes.extend((*documents.notes, *tag_notes))
+        if needs_references:
+            if documents.column is None:
+                raise ValueError(f"--method oracle: {file} has no references: name files of rows")
+            references, tag_notes = part_sentences(read_references(file, reading, taken=documents.column))
+            texts.references.extend(references.texts())
+            texts.notes.extend((*references.notes, *tag_notes))
+    return texts

@@ -13,7 +13,6 @@ import numpy as np
 
 from hf_summ.common.lazy import import_extra
 from hf_summ.common.messages import check_choice, progress_bar
-from hf_summ.data.lines import is_wrapped, joined_lines, wrapped_note
 from hf_summ.data.sentences import pick_sentences, split_sentences
 from hf_summ.evaluation.words import check_lengths, split_words, warn_of_wordless
 from hf_summ.extractive.consistent import keep_sentences
@@ -174,7 +173,6 @@ def extract(
     language: str = "en",
     splitter: str = "sentencex",
     words: int | None = None,
-    lines: str = "auto",
 ) -> list[str]:
     """Summarize each document by some of its sentences, in their order, on one line.
 
@@ -193,7 +191,7 @@ def extract(
 
     See `extract_sentences` for arguments and errors.
     """
-    chosen = _choose(documents, method, sentences, references, measure, language, splitter, words, lines)
+    chosen = _choose(documents, method, sentences, references, measure, language, splitter, words)
     return [pick_sentences(DOCUMENT_SEPARATOR.join(texts), own, indices) for texts, own, indices in chosen]
 
 
@@ -206,7 +204,6 @@ def extract_sentences(
     language: str = "en",
     splitter: str = "sentencex",
     words: int | None = None,
-    lines: str = "auto",
 ) -> list[list[int]]:
     """The sentences that `extract` chooses: one list of ascending indices into `split_sentences` per document.
 
@@ -217,7 +214,7 @@ def extract_sentences(
         references: one text per document, for "oracle"; other methods ignore them.
         measure: maximized by "oracle": F of "rouge1", of "rouge2", or their sum "rouge12", without stemming.
         language: as for `rouge_scores`.
-        splitter, lines: as for `split_sentences`.
+        splitter: as for `split_sentences`.
         words: number of words, in place of `sentences`: whole sentences are taken while they fit; the first is taken
             alone if it does not fit. Of several documents, "lead" and "tail" take a sentence of each in turn.
 
@@ -229,10 +226,9 @@ def extract_sentences(
         ImportError: the method or the splitter needs the extra `extractive`, which is not installed.
 
     Warns:
-        UserWarning: some documents have no words and get no summary; most are one long sentence; or the lines of some
-            are read as wrapped.
+        UserWarning: some documents have no words and get no summary; or most are one long sentence.
     """
-    chosen = _choose(documents, method, sentences, references, measure, language, splitter, words, lines)
+    chosen = _choose(documents, method, sentences, references, measure, language, splitter, words)
     return [indices for *_, indices in chosen]
 
 
@@ -245,7 +241,6 @@ def _choose(
     language: str,
     splitter: str,
     room: int | None,
-    lines: str,
 ) -> Iterator[tuple[list[str], list[str], list[int]]]:
     """Each document's texts and sentences, and the ascending indices of those chosen, with a progress bar."""
     check_choice("`method`", method, METHODS)
@@ -271,8 +266,7 @@ def _choose(
     wordless, unmarked = [], 0
     pairs = zip(sets, numbers, strict=True)
     for row, (texts, number) in enumerate(progress_bar(pairs, method, len(sets))):
-        joined = [joined_lines(text, lines) for text in texts]
-        own = [split_sentences(text, language, splitter, lines) for text in joined]
+        own = [split_sentences(text, language, splitter) for text in texts]
         flat = [sentence for of_text in own for sentence in of_text]
         unmarked += len(flat) == 1 and len(flat[0]) >= _LONG_SENTENCE
         words = [split_words(sentence, language) for sentence in flat]
@@ -281,9 +275,9 @@ def _choose(
         budget = number if room is None else room
         if not any(words):
             wordless.append(row)
-            yield joined, flat, []
+            yield texts, flat, []
         elif method == "oracle":
-            yield joined, flat, greedy_oracle(words, split_words(references[row], language), limit, measure, room)
+            yield texts, flat, greedy_oracle(words, split_words(references[row], language), limit, measure, room)
         elif method in _CENTRALITIES:
             if method != "tfidf" and len(words) > MOST_SENTENCES:
                 raise ValueError(
@@ -291,18 +285,16 @@ def _choose(
                     f"{MOST_SENTENCES:,} with each other: choose tfidf or consistent, whose memory grows with the "
                     "length alone"
                 )
-            yield joined, flat, fitting(distinct(best_first(_CENTRALITIES[method](words)), words), costs, budget)
+            yield texts, flat, fitting(distinct(best_first(_CENTRALITIES[method](words)), words), costs, budget)
         elif method == "consistent":
-            yield joined, flat, keep_sentences(words, costs, budget)
+            yield texts, flat, keep_sentences(words, costs, budget)
         else:
-            yield joined, flat, _at_an_end(method, own, words, limit, room)
+            yield texts, flat, _at_an_end(method, own, words, limit, room)
     if sets:
         warn_of_wordless(wordless, "documents", len(sets), "get no summary", language, stacklevel=5)
     if unmarked * 2 > len(sets):
         hint = "put each sentence in a line of its own, as Thai and transcripts of speech have no marks"
         warnings.warn(f"{unmarked} of {len(sets)} documents are one long sentence: {hint}", stacklevel=4)
-    if lines == "auto" and (wrapped := [row for row, texts in enumerate(sets) if any(map(is_wrapped, texts))]):
-        warnings.warn(wrapped_note(len(wrapped), len(sets), "documents"), stacklevel=4)
 
 
 def _at_an_end(
