@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from hf_summ.data import Corpus, load
-from hf_summ.data.corpora import PUBLIC_CORPORA, SPLITS, file_flag
+from hf_summ.data.corpora import SPLITS, file_flag
+from hf_summ.data.distributions import PUBLIC_CORPORA
 from tests.data.files import json_lines, read_rows, write, write_csv
 from tests.data.test_xsum import write_xsum
 

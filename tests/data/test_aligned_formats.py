@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from tests.data.files import json_lines, lines, write
+from tests.data.files import lines, write
 
 ARTICLES = ["police said tuesday that ## people left .", "the <unk> bank rose #.# percent", "UNK"]
 TITLES = ["## people leave", "unk bank rises", "UNK"]
@@ -56,12 +56,6 @@ def test_each_split_takes_its_part_of_a_gigaword_folder(load, tmp_path, inner, t
     }
 
 
-def test_a_named_gigaword_pair(load, tmp_path):
-    write_all(tmp_path, {"a.txt": ARTICLES, "b.txt": TITLES})
-    name = f"{tmp_path / 'a.txt'},{tmp_path / 'b.txt'}"
-    assert load(train_file=name, data_format="gigaword")["train"].to_list() == PAIRS
-
-
 @pytest.mark.parametrize(
     ("data_format", "name", "message"),
     [
@@ -70,7 +64,6 @@ def test_a_named_gigaword_pair(load, tmp_path):
         ("gigaword", "input.txt", r"has no headlines beside it: .*task1_ref0.txt"),
         ("gigaword", "other.txt", r"other.txt has no headlines beside it"),
         ("gigaword", "nowhere", r"nowhere does not exist"),
-        ("gigaword", "empty.article.txt", r"empty.article.txt is empty"),
         ("multi_news", "", r"has no train.src.cleaned and no train.src and no train.txt.src"),
         ("multi_news", "a.src", r"a.src has no summaries beside it: .*a.tgt does not exist"),
         ("multi_news", "other.txt", r"other.txt has no summaries beside it"),
@@ -78,7 +71,7 @@ def test_a_named_gigaword_pair(load, tmp_path):
     ],
 )
 def test_files_that_are_not_there(load, tmp_path, data_format, name, message):
-    files = {"x.article.txt": ["a"], "input.txt": ["a"], "other.txt": ["a"], "a.src": ["a"], "empty.article.txt": []}
+    files = {"x.article.txt": ["a"], "input.txt": ["a"], "other.txt": ["a"], "a.src": ["a"]}
     write_all(tmp_path, files)
     with pytest.raises(ValueError, match=message):
         load(train_file=tmp_path / name, data_format=data_format)
@@ -130,19 +123,12 @@ def test_each_split_takes_its_part_of_a_multi_news_folder(load, tmp_path):
     assert corpus["test"]["documents"][:] == [["Corrected."]]
 
 
-def test_multi_news_in_rows(load, tmp_path):
-    rows = [{"body": story, "summary": summary} for story, summary in zip(STORIES, SUMMARIES, strict=True)]
-    file = write(tmp_path / "rows.jsonl", json_lines(rows))
-    assert load(train_file=file, text_column="body", data_format="multi_news")["train"].to_list() == NEWS
-
-
-def test_multi_news_pair_and_separators_only(load, tmp_path, caplog):
-    write_all(tmp_path, {"d.txt": ["One. ||||| ||||| Two.", "||||| |||||"], "s.txt": ["– s", "– t"]})
-    name = f"{tmp_path / 'd.txt'},{tmp_path / 's.txt'}"
+def test_separators_without_documents_are_blank(load, tmp_path, caplog):
+    write_all(tmp_path, {"d.src": ["One. ||||| ||||| Two.", "||||| |||||"], "d.tgt": ["– s", "– t"]})
     with caplog.at_level(logging.WARNING, logger="hf_summ"):
-        loaded = load(train_file=name, data_format="multi_news")["train"]
+        loaded = load(train_file=tmp_path / "d.src", data_format="multi_news")["train"]
     assert loaded["documents"][:] == [["One.", "Two."]]
-    assert "1 of 2 rows have a blank document or summary and are left out (line 2)" in caplog.text
+    assert "1 of 2 rows have a blank document or summary and are left out" in caplog.text
 
 
 def test_multi_news_joined_and_separated_again(load, tmp_path):
@@ -172,8 +158,7 @@ REFERENCES = [
 
 def test_duc_has_several_references(load, tmp_path):
     write_all(tmp_path, DUC)
-    files = ",".join(str(tmp_path / name) for name in DUC)
-    for name in (tmp_path, tmp_path / "input.txt", files):
+    for name in (tmp_path, tmp_path / "input.txt"):
         assert load(test_file=name, data_format="duc")["test"].to_list() == REFERENCES
 
 
@@ -209,9 +194,9 @@ def test_duc_with_a_missing_file(load, tmp_path, without, message):
 @pytest.mark.parametrize(
     ("name", "texts", "message"),
     [
-        ("task1_ref2.txt", ["a"], r"task1_ref2.txt has only 1 lines, but .*input.txt has more"),
-        ("input.txt", ["a"] * 5, r"task1_ref0.txt has only 2 lines, but .*input.txt has more"),
-        ("task1_ref1.txt", ["a"] * 4, r"input.txt has only 2 lines, but .*task1_ref1.txt has more"),
+        ("task1_ref2.txt", ["a"], r"task1_ref2.txt has only 1 lines, fewer than the file"),
+        ("input.txt", ["a"] * 5, r"task1_ref0.txt has only 2 lines, fewer than the file"),
+        ("task1_ref1.txt", ["a"] * 4, r"input.txt has only 2 lines, fewer than the file"),
     ],
 )
 def test_duc_of_different_length(load, tmp_path, name, texts, message):

@@ -102,9 +102,9 @@ MUST_BE = "must be a complete <doc id=N> with one <summary>, one <short_text> an
         (WHOLE.replace("<summary>", "<human_label>4</human_label><summary>"), MUST_BE),
         (WHOLE.replace(">4<", ">good<"), MUST_BE),
         (WHOLE.replace(">4<", "><"), MUST_BE),
-        ("标题".encode("gbk") + b"\n", r"PART_II.txt, line 1: not UTF-8"),
-        (part(SCORED[1:2] * 3), r"PART_II.txt: none of the 3 rows is one with a score of 3 or more: change"),
-        ("\n", r"PART_II.txt has no rows"),
+        ("标题".encode("gbk") + b"\n", r"PART_II.txt, after line 0: cannot be read: .*utf-8"),
+        (part(SCORED[1:2] * 3), r"PART_II.txt: none of the 3 rows passes `min_score` 3: change it"),
+        ("\n", r"PART_II.txt: the split has no rows"),
     ],
 )
 def test_broken_files(load, tmp_path, content, message):

@@ -41,23 +41,14 @@ def test_concatenated_files_may_repeat_one(load, tmp_path):
 @pytest.mark.parametrize(
     ("column", "second", "message"),
     [
-        ("tasks", {}, r"line 1: no column 'tasks'; the columns are document, summary, task: .*; did you mean task\?"),
-        (
-            "summary",
-            {},
-            "line 1: each column must be a different one, but they are document: 'document', summary: 'summary', p",
-        ),
-        ("task", {"task": ["a"]}, r"line 2: 'task' is list, unlike in other rows: \['a'\]"),
-        ("task", {"task": 7}, "line 2: 'task' must be text, but is int: 7"),
+        ("tasks", {}, "no column 'tasks'; the columns are document, summary, task"),
+        ("summary", {}, "'summary' is the column of documents or of summaries"),
+        ("task", {"task": ["a"]}, r"row 2: column 'task' has list \(\['a'\]\)"),
+        ("task", {"task": 7}, r"row 2: column 'task' has int \(7\)"),
     ],
 )
 def test_a_wrong_column_is_named(load, tmp_path, column, second, message):
     rows = [WITH_PREFIXES[0], {**WITH_PREFIXES[1], **second}]
     file = write(tmp_path / "rows.jsonl", json_lines(rows))
-    with pytest.raises(ValueError, match=f"rows.jsonl, {message}"):
+    with pytest.raises(ValueError, match=f"rows.jsonl.*{message}"):
         load(train_file=file, prefix_column=column)
-
-
-def test_a_column_of_numbers_on_the_hub_is_named(load, named):
-    with pytest.raises(ValueError, match=r"train, row 0: 'task' must be text, but is int: 7"):
-        load(dataset_name=named(train=[{**row, "task": 7} for row in ROWS]), prefix_column="task")

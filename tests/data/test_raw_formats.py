@@ -3,7 +3,6 @@
 import pytest
 
 from hf_summ.data.raw_formats import DATA_FORMATS
-from tests.data.files import ROWS, json_lines, lines, write
 
 
 @pytest.mark.parametrize(
@@ -32,23 +31,9 @@ def test_format_of_files_with_a_name(load, data_format):
         load(dataset_name="org/name", data_format=data_format)
 
 
-def test_a_file_read_in_two_formats_has_two_caches(load, tmp_path):
-    file = write(tmp_path / "rows.jsonl", json_lines([{"document": "a ||||| b", "summary": "s"}]))
-    assert load(train_file=file)["train"]["document"][:] == ["a ||||| b"]
-    assert load(train_file=file, data_format="multi_news")["train"]["document"][:] == ["a\n\nb"]
-    assert load(train_file=file)["train"]["document"][:] == ["a ||||| b"]
-
-
 def test_multi_news_by_name(load, named):
     rows = [{"document": "One.\nTwo. ||||| Three.", "summary": "– s"}, {"document": "|||||", "summary": "– t"}]
     corpus = load(dataset_name=named(train=rows), data_format="multi_news")
     assert corpus["train"].to_list() == [
         {"document": "One.\nTwo.\n\nThree.", "documents": ["One.\nTwo.", "Three."], "summary": "– s"}
     ]
-
-
-def test_columns_may_be_named_where_the_format_has_none(load, tmp_path):
-    for name, column in (("article", "document"), ("title", "summary")):
-        write(tmp_path / f"train.{name}.txt", lines(row[column] for row in ROWS))
-    corpus = load(train_file=tmp_path, data_format="gigaword", text_column="body", summary_column="title")
-    assert corpus["train"].to_list() == ROWS

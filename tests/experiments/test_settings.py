@@ -119,9 +119,9 @@ def test_other_data_leave_nothing_of_the_configurations():
 
 
 def test_splits_are_found_by_their_names(tmp_path):
-    for name in ("train.jsonl.gz", "dev.csv", "test.source", "test.target", "SOURCE.md"):
+    for name in ("train.jsonl.gz", "dev.csv", "test.parquet", "SOURCE.md"):
         (tmp_path / name).touch()
-    names = {"train_file": "train.jsonl.gz", "validation_file": "dev.csv", "test_file": "test.source"}
+    names = {"train_file": "train.jsonl.gz", "validation_file": "dev.csv", "test_file": "test.parquet"}
     assert split_files(tmp_path) == {flag: str(tmp_path / name) for flag, name in names.items()}
 
 
@@ -269,17 +269,6 @@ def test_data_of_the_hub_count_by_name_and_files_by_contents(tmp_path):
     assert data_fingerprint(files, ("test",)).keys() == {"test"}
     with pytest.raises(ValueError, match=r"nowhere\.jsonl does not exist"):
         data_fingerprint({"test_file": "nowhere.jsonl"})
-
-
-def test_pairs_of_files_count_both(tmp_path):
-    (tmp_path / "x.source").write_text("a\n")
-    names = []
-    for text in ("b\n", "c\n"):
-        (tmp_path / "x.target").write_text(text)
-        os.utime(tmp_path / "x.target", ns=(0, len(names)))
-        names.append(data_fingerprint({"test_file": str(tmp_path / "x.source")})["test"])
-    assert names[0][0] == names[1][0]
-    assert names[0][1] != names[1][1]
 
 
 def test_decoding_is_told_what_concerns_it(training):

@@ -1,15 +1,18 @@
-"""`hf-summ data`: what a corpus contains, what looks wrong in it, and what to do about it."""
+"""`hf-summ data`: what the files of a corpus contain."""
 
 import argparse
+import dataclasses
 import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from hf_summ.common.flags import add_flags, check_flags, flag, flags_in
-from hf_summ.common.messages import print_note
 from hf_summ.data.corpora import Corpus, Reading
 from hf_summ.models.checks import Range
 from hf_summ.pretrained import DEFAULT_MODEL, model_folder
+
+# the value of --model with which no subwords are counted
+_NO_MODEL = "none"
 
 
 @dataclass
@@ -19,16 +22,11 @@ class DataFlags:
     model: str = flag(
         "data",
         "Model whose subwords are counted, and whose limits are compared: a checkpoint or processor folder, or the "
-        "name of a bundled model or of a Hub repository; none counts words alone",
+        f"name of a bundled model or of a Hub repository; {_NO_MODEL} counts no subwords",
         DEFAULT_MODEL,
     )
-    language: str | None = flag("data", "ISO 639 code of the texts", unset="guessed from frequent words and scripts")
     sample: int = flag(
-        "data",
-        "Number of rows, drawn at random, whose texts are measured; rows, marks and duplicates are counted in all",
-        10_000,
-        range=Range(1),
-        metavar="N",
+        "data", "Number of rows, drawn at random, whose lengths are counted", 10_000, range=Range(1), metavar="N"
     )
     format: Literal["markdown", "json"] = flag("reporting", "Format of the printed report", "markdown")
 
@@ -37,11 +35,10 @@ def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "data",
-        description="Print what the files of a corpus contain: columns, blank rows and duplicates, documents in two "
-        "files, lengths, lists, wrapped lines, marks of other programs, languages, copied words. What looks wrong is "
-        "listed with the flag that decides it. Name the files of all splits at once.",
+        description="Print what the files of a corpus contain: columns, rows, blank rows, repeated documents, "
+        "documents in two files, lengths beside the model's limits, examples. Name the files of all splits at once.",
     )
-    parser.add_argument("files", nargs="+", metavar="FILE", help="Corpus files, as for `hf-summ train`")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="Files of rows, as for `hf-summ train`")
     add_flags(parser, DataFlags)
     add_flags(parser, Reading)
     parser.set_defaults(run=run)
@@ -50,35 +47,34 @@ def add_parser(commands) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Read the files, and print the report."""
     check_flags(arguments, flags_in(DataFlags))
-    from hf_summ.data.languages import language_code
-    from hf_summ.evaluation.corpus_report import FileReport, as_tables
+    from hf_summ.data.corpus_report import as_tables, report_files
 
     corpora = [Corpus.among({**vars(arguments), "train_file": file}) for file in arguments.files]
     for corpus in corpora:
         corpus.check()
-    language = None if arguments.language is None else language_code(arguments.language)
-    count, limits = (None, None) if arguments.model == "none" else _counter(arguments.model)
-    earlier: dict[str, set[bytes]] = {}
-    reports = [FileReport(corpus, earlier, count, limits, language, arguments.sample) for corpus in corpora]
-    files = [report.figures() for report in reports]
-    findings = [finding for report, figures in zip(reports, files, strict=True) for finding in report.findings(figures)]
+    count = limits = None
+    if arguments.model != _NO_MODEL:
+        count, limits = _load_counter(arguments.model)
+    reports = report_files(corpora, count, limits, arguments.sample)
     if arguments.format == "json":
-        print(json.dumps({"files": files, "findings": findings}, indent=2, ensure_ascii=False))
-        return
-    print(as_tables(files))
-    for finding in findings:
-        print_note(finding)
+        files = [dataclasses.asdict(report) for report in reports]
+        print(json.dumps({"files": files}, indent=2, ensure_ascii=False))
+    else:
+        print(as_tables(reports))
 
 
-def _counter(model: str) -> tuple[Any, tuple[int, int]]:
-    """A function from texts to their numbers of subwords in a model, and the numbers that it reads and writes."""
+def _load_counter(model: str) -> tuple[Any, Any]:
+    """A function from texts to their numbers of subwords in a model, and the model's limits."""
+    from hf_summ.data.corpus_report import Limits
     from hf_summ.data.vocabulary import load_tokenizer
 
     processor = load_tokenizer(model_folder(model))
     tokenizer: Any = getattr(processor, "tokenizer", processor)
+    # a tokenizer without a limit has a number of 30 digits
     read = getattr(processor, "max_source_length", min(tokenizer.model_max_length, 1_000_000))
 
     def count(texts: list[str]) -> list[int]:
-        return [len(ids) for ids in tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]]
+        encoded = tokenizer(texts, add_special_tokens=False, verbose=False)
+        return [len(ids) for ids in encoded["input_ids"]]
 
-    return count, (read, getattr(processor, "max_target_length", read))
+    return count, Limits(read, getattr(processor, "max_target_length", read))

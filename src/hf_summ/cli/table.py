@@ -29,7 +29,7 @@ def add_parser(commands) -> None:
         action="append",
         default=[],
         metavar="[DATASET=]FOLDER",
-        help="Folder with train, validation and test as .jsonl, .json, .csv or .source (also compressed) that "
+        help="Folder with train, validation and test as .jsonl, .json, .csv or .parquet (also compressed) that "
         "replaces one of the table's data sets; for a table of votes, the report of `hf-summ votes collect`. May be "
         "repeated; only these data sets are run (default: all of the table's, or made-up news for tiny)",
     )

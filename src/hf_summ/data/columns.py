@@ -89,13 +89,16 @@ def choose_columns(
     Raises:
         ValueError: there is no such column, or one has two roles.
     """
+    if text_column is not None and text_column == summary_column:
+        raise ValueError(f"{where}: '{text_column}' cannot be the column of documents and of summaries")
     candidates = [column for column in columns if column != summary_column]
     document = choose_column(candidates, text_column, DOCUMENT_COLUMNS, where, "text_column")
     candidates = [column for column in columns if column != document]
     summary = choose_column(candidates, summary_column, SUMMARY_COLUMNS, where, "summary_column")
     if prefix_column is not None:
-        candidates = [column for column in columns if column not in (document, summary)]
-        choose_column(candidates, prefix_column, (), where, "prefix_column")
+        choose_column(columns, prefix_column, (), where, "prefix_column")
+        if prefix_column in (document, summary):
+            raise ValueError(f"{where}: '{prefix_column}' is the column of documents or of summaries, not of prefixes")
     return Columns(document, summary, prefix_column)
 
 

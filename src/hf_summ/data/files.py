@@ -25,6 +25,8 @@ BUILDERS = {
 }
 ROW_FILES = tuple(extension for extension, builder in BUILDERS.items() if builder != "text")
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
+# bytes of files that are read in seconds, and need a progress bar
+_LARGE = 2**26
 # files that `save_to_disk` of `datasets` writes to the folder of a split, and of a data set
 _SAVED = ("state.json", "dataset_dict.json")
 
@@ -109,7 +111,7 @@ def read_files(
     if builder is None or builders:
         raise ValueError(f"{_shown(files)}: files must be of one type, which is one of {', '.join(BUILDERS)}")
     try:
-        with _silent_logger():
+        with _silent_logger(), bars_shown(sum(map(os.path.getsize, files)) > _LARGE):
             options = _options(builder, files, csv_separator, encoding)
             return datasets.load_dataset(
                 builder, data_files=files, split="train", cache_dir=cache_dir, streaming=streaming, **options
@@ -159,6 +161,19 @@ def _shown(files: list[str]) -> str:
     if len(files) == 1:
         return files[0]
     return f"{files[0]} and {len(files) - 1} more"
+
+
+@contextmanager
+def bars_shown(is_long: bool) -> Generator[None]:
+    """Show the progress bars of `datasets` only for work that takes long."""
+    if is_long or datasets.are_progress_bars_disabled():
+        yield
+        return
+    datasets.disable_progress_bars()
+    try:
+        yield
+    finally:
+        datasets.enable_progress_bars()
 
 
 @contextmanager

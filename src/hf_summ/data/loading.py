@@ -22,7 +22,7 @@ from hf_summ.data.columns import (
     written_texts,
 )
 from hf_summ.data.corpora import SPLITS, Corpus
-from hf_summ.data.files import is_saved, read_files
+from hf_summ.data.files import bars_shown, is_saved, read_files
 from hf_summ.data.raw_formats import DataFormat, RowOption
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 
@@ -36,6 +36,8 @@ _SPLIT_NAMES = {
     "test": ("test", "testing"),
 }
 _BATCH_SIZE = 1000
+# rows whose conversion takes seconds, and needs a progress bar
+_MANY_ROWS = 100_000
 
 
 def load(
@@ -63,7 +65,7 @@ def load(
     """
     corpus.check()
     if corpus.dataset_name is None:
-        rows_of_splits = {split: _read_split(corpus, split, cache_dir) for split in corpus.files}
+        rows_of_splits = {split: read_split(corpus, split, cache_dir) for split in corpus.files}
         where = corpus.files
     else:
         rows_of_splits = _read_data_set(corpus, corpus.dataset_name, cache_dir, token, trust_remote_code)
@@ -72,7 +74,9 @@ def load(
     columns = {split: _columns_of(rows, corpus, where[split]) for split, rows in rows_of_splits.items()}
     converted = datasets.DatasetDict()
     for split, rows in rows_of_splits.items():
-        converted[split] = _with_texts(rows, columns[split], corpus, where[split])
+        is_long = not isinstance(rows, datasets.IterableDataset) and len(rows) > _MANY_ROWS
+        with bars_shown(is_long):
+            converted[split] = _with_texts(rows, columns[split], corpus, where[split])
     return converted
 
 
@@ -103,8 +107,8 @@ def cache_folder(cache_dir: str | None) -> Path:
     return folder
 
 
-def _read_split(corpus: Corpus, split: str, cache_dir: str | None) -> Rows:
-    """The rows of a split's files as they are written."""
+def read_split(corpus: Corpus, split: str, cache_dir: str | None = None) -> Rows:
+    """The rows of a split's files as they are written, before columns are chosen."""
     data_format = corpus.format
     is_stream = bool(corpus.streaming) and split == "train"
     if data_format is None or data_format.read is None:
@@ -123,12 +127,17 @@ def _read_split(corpus: Corpus, split: str, cache_dir: str | None) -> Rows:
             return datasets.IterableDataset.from_generator(_format_rows, gen_kwargs=settings)
         return datasets.Dataset.from_generator(_format_rows, cache_dir=cache_dir, gen_kwargs=settings)
     except datasets.exceptions.DatasetGenerationError as error:
-        raise ValueError(one_line(error.__cause__ or error)) from error
+        raise ValueError(f"{corpus.files[split]}: {one_line(error.__cause__ or error)}") from error
 
 
 def _format_rows(data_format: DataFormat, files: tuple[tuple[str, int, int], ...]) -> Iterator[dict[str, Any]]:
     assert data_format.read is not None
-    yield from data_format.read(tuple(Path(path) for path, _, _ in files))
+    has_rows = False
+    for row in data_format.read(tuple(Path(path) for path, _, _ in files)):
+        has_rows = True
+        yield row
+    if not has_rows:
+        raise ValueError("the split has no rows")
 
 
 def _read_data_set(
@@ -193,6 +202,8 @@ def _with_texts(rows: Rows, columns: Columns, corpus: Corpus, where: str) -> Row
             rows = rows.map(_separated, fn_kwargs={"column": columns.document, "separate": corpus.format.separate})
     has_documents = is_list_column(rows, columns.document, where)
     has_summaries = is_list_column(rows, columns.summary, where)
+    if columns.prefix is not None and is_list_column(rows, columns.prefix, where):
+        raise ValueError(f"{where}: column '{columns.prefix}' of prefixes has lists, but must have texts")
     rows = _renamed(rows, columns, has_documents, has_summaries)
     if has_documents:
         rows = rows.map(_with_document, batched=True, batch_size=_BATCH_SIZE, input_columns=[DOCUMENTS_COLUMN])
@@ -203,7 +214,9 @@ def _with_texts(rows: Rows, columns: Columns, corpus: Corpus, where: str) -> Row
 
 def _passing(rows: Rows, option: RowOption | None, value: Any, where: str) -> Rows:
     """The rows that pass a format's option, if it is set."""
-    if option is None or value is None or option.column not in (rows.column_names or []):
+    if option is None or value is None:
+        return rows
+    if option.is_optional and option.column not in (rows.column_names or []):
         return rows
     passing = rows.filter(option.passes, input_columns=[option.column], fn_kwargs={"option": value})
     if isinstance(rows, datasets.IterableDataset):

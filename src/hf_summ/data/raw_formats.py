@@ -301,7 +301,10 @@ def _listed_stories(names: Path) -> Iterator[Path]:
 
 def _locate_xsum(name: str, split: str) -> tuple[Path, ...]:
     splits = _existing(Path(name) / _XSUM_SPLITS)
-    numbers = json.loads(splits.read_text(encoding="utf-8"))[split]
+    try:
+        numbers = json.loads(splits.read_text(encoding="utf-8"))[split]
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"{splits} has no list of the {split} split ({error!r}): copy it again") from None
     return tuple(splits.parent / _XSUM_TEXTS / f"{number}.summary" for number in numbers)
 
 
@@ -363,13 +366,20 @@ class RowOption:
 
     Args:
         name: the setting with the option.
-        column: the column; all rows of a split without it pass.
+        column: the column.
         passes: whether a value of the column passes, given the option.
+        is_optional: whether a split may lack the column, whose rows then pass.
     """
 
     name: str
     column: str
     passes: Callable[[Any, Any], bool]
+    is_optional: bool = False
+
+
+# the training split of LCSTS has no scores
+_MIN_SCORE = RowOption("min_score", "human_label", _is_at_least, is_optional=True)
+_DENSITY_BIN = RowOption("density_bin", "density_bin", _equals)
 
 
 @dataclass(frozen=True)
@@ -396,10 +406,10 @@ class DataFormat:
 
 DATA_FORMATS = {
     "gigaword": DataFormat(_locate_gigaword, read_gigaword),
-    "lcsts": DataFormat(_locate_lcsts, read_lcsts, RowOption("min_score", "human_label", _is_at_least)),
+    "lcsts": DataFormat(_locate_lcsts, read_lcsts, _MIN_SCORE),
     "multi_news": DataFormat(_locate_multi_news, read_multi_news, separate=separate_documents),
     "duc": DataFormat(_locate_duc, read_duc),
-    "newsroom": DataFormat(_locate_newsroom, None, RowOption("density_bin", "density_bin", _equals)),
+    "newsroom": DataFormat(_locate_newsroom, None, _DENSITY_BIN),
     "cnn_dm": DataFormat(_locate_stories, read_stories),
     "xsum": DataFormat(_locate_xsum, read_xsum),
 }

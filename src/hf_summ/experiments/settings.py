@@ -22,7 +22,7 @@ from hf_summ.training.arguments import flags_of
 from hf_summ.training.parsing import merged, parse_flags, read_settings, without_effect
 
 _SPLIT_NAMES = {"train": ("train",), "validation": ("validation", "valid", "val", "dev"), "test": ("test",)}
-_ENDINGS = (".jsonl", ".json", ".csv", ".source")
+_ENDINGS = (".jsonl", ".json", ".csv", ".parquet")
 
 
 def base_settings(

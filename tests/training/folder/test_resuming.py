@@ -274,8 +274,7 @@ def test_record_describes_the_run(settings, tmp_path, out):
     assert command["command"] == f"hf-summ train {path} --seed 7"
     train = tmp_path / "train.jsonl"
     digest = hashlib.sha256(train.read_bytes()).hexdigest()
-    columns = {"text_column": "document", "summary_column": "summary"}
-    assert command["data"]["train"] == {"files": {str(train): digest[:16]}, **columns, "rows": 24}
+    assert command["data"]["train"] == {"files": {str(train): digest[:16]}, "rows": 24}
     assert (command["settings"]["source_prefix"], command["settings"]["seed"]) == ("say: ", 7)
     assert {"hf_summ", "transformers", "torch"} <= command["versions"].keys()
     assert command["updates"]["config_overrides ffn_dim"] == 32

@@ -1,0 +1,131 @@
+"""Files of rows that `datasets` reads: types, patterns, folders, encodings, and files that cannot be read."""
+
+import gzip
+import json
+
+import datasets
+import pandas
+import pytest
+
+from hf_summ.data.files import files_of, is_row_file, read_files
+from tests.data.files import ROWS, json_lines, write, write_csv
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Reads files with the test's own cache."""
+    return lambda names, **settings: read_files(names, cache_dir=str(tmp_path / "cache"), **settings)
+
+
+def write_rows(path, rows):
+    """Writes rows in the format of the file's name."""
+    extension = path.name.split(".", 1)[1]
+    if extension == "parquet":
+        datasets.Dataset.from_list(rows).to_parquet(path)
+    elif extension == "json":
+        write(path, json.dumps(rows))
+    elif extension == "tsv":
+        pandas.DataFrame(rows).to_csv(path, sep="\t", index=False)
+    elif extension == "csv":
+        write_csv(path, rows)
+    else:
+        write(path, json_lines(rows))
+    return str(path)
+
+
+HARD_ROWS = [
+    {"document": 'He said, "no".\nThen; left.', "summary": "x,y", "id": "007"},
+    {"document": "NA", "summary": "null", "id": "1.0"},
+    {"document": "\u2028 你好 🙂", "summary": "nan", "id": "True"},
+]
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.json", "a.csv", "a.tsv", "a.parquet"])
+def test_every_type_has_the_same_rows(read, tmp_path, name):
+    assert read(write_rows(tmp_path / name, HARD_ROWS)).to_list() == HARD_ROWS
+
+
+def test_a_mark_at_the_start_of_a_file_is_no_text(read, tmp_path):
+    marked_json = write(tmp_path / "a.jsonl", "\ufeff" + json_lines(ROWS))
+    assert read(marked_json).to_list() == ROWS
+    csv = "\ufeffdocument,summary\r\na,b\r\n"
+    assert read(write(tmp_path / "a.csv", csv)).to_list() == [{"document": "a", "summary": "b"}]
+    assert read(write(tmp_path / "a.txt", "\ufeffone\n")).to_list() == [{"text": "one"}]
+
+
+def test_a_line_of_a_text_file_is_a_row(read, tmp_path):
+    rows = read(write(tmp_path / "a.txt", "one\n\ntwo\u2028three\n"))
+    assert rows["text"] == ["one", "", "two\u2028three"]
+
+
+def test_separator_and_encoding_may_be_given(read, tmp_path):
+    file = write(tmp_path / "a.csv", "document;summary\nöffnet, wie;b\n".encode("cp1252"))
+    rows = read(file, csv_separator=";", encoding="cp1252")
+    assert rows.to_list() == [{"document": "öffnet, wie", "summary": "b"}]
+
+
+def test_several_files_are_read_in_the_order_of_their_names(read, tmp_path):
+    for number in (2, 0, 1):
+        write_rows(tmp_path / f"part-{number}.jsonl", ROWS[number : number + 1])
+    (tmp_path / "_record.json").write_text("{}")
+    for names in (str(tmp_path / "part-*.jsonl"), str(tmp_path), [str(tmp_path / f"part-{n}.jsonl") for n in range(3)]):
+        assert read(names).to_list() == ROWS[:3]
+        assert list(read(names, streaming=True)) == ROWS[:3]
+
+
+def test_a_saved_split_is_read(read, tmp_path):
+    datasets.Dataset.from_list(ROWS).save_to_disk(tmp_path / "split")
+    assert read(str(tmp_path / "split")).to_list() == ROWS
+    datasets.DatasetDict(train=datasets.Dataset.from_list(ROWS)).save_to_disk(tmp_path / "all")
+    with pytest.raises(ValueError, match="all has the splits train: name the folder of one split"):
+        read(str(tmp_path / "all"))
+
+
+def test_a_changed_file_is_read_again(read, tmp_path):
+    file = write(tmp_path / "a.jsonl", json_lines(ROWS))
+    assert len(read(file)) == 4
+    write(tmp_path / "a.jsonl", json_lines(ROWS[:2]))
+    assert len(read(file)) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("a.jsonl", json_lines(ROWS)[:-20], "JSON parse error"),
+        ("a.jsonl", "", "no rows"),
+        ("a.jsonl", json_lines(ROWS).encode() + b"\xe9", "utf-8|Invalid"),
+        ("a.jsonl.gz", gzip.compress(json_lines(ROWS * 50).encode())[:-15], "end-of-stream"),
+        ("a.parquet", "text", "Parquet"),
+        ("a.csv", 'document,summary\na,b\n"open,c\n', "EOF inside string"),
+        ("a.csv", "document,summary\na,b\nc,d,e\n", "Expected 2 fields in line 3, saw 3"),
+        # pandas would take the first field of each row for an index, and shift the others
+        ("a.csv", "document,summary\na,b,c\n", "loss of data"),
+        ("a.csv", "document,summary\nö,b\n".encode("latin-1"), "utf-8"),
+        ("a.doc", "text", "files must be of one type"),
+    ],
+)
+def test_files_that_cannot_be_read(read, tmp_path, capfd, name, content, reason):
+    file = write(tmp_path / name, content) if not name.endswith(".gz") else str(tmp_path / name)
+    if name.endswith(".gz"):
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=f"{name}: .*({reason})") as raised:
+        read(file)
+    assert "\n" not in str(raised.value)
+    assert "Failed" not in capfd.readouterr().err
+
+
+def test_names_without_files(tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="empty is a folder without files of rows"):
+        files_of(str(tmp_path / "empty"))
+    for name in ("nowhere.jsonl", "no*.jsonl"):
+        with pytest.raises(ValueError, match="does not exist"):
+            files_of(str(tmp_path / name))
+
+
+def test_files_of_rows_by_their_names(tmp_path):
+    datasets.Dataset.from_list(ROWS).save_to_disk(tmp_path / "split")
+    for name in ("a.jsonl", "a.csv.gz", "a-*.parquet", str(tmp_path / "split")):
+        assert is_row_file(name)
+    for name in ("a.txt", "a.txt.gz", "a", "a.pdf", str(tmp_path)):
+        assert not is_row_file(name)
