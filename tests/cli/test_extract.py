@@ -55,7 +55,7 @@ def test_columns_are_named(run, refusal):
     columns = {"abstract": DOCUMENTS, "tldr": REFERENCES}
     pq.write_table(pa.table(columns), "other.parquet")
     argv = ("extract", "other.parquet", "--method", "oracle", "--sentences", "1")
-    assert refusal(*argv).endswith("no document column; the columns are abstract, tldr: name one with --text_column")
+    assert refusal(*argv, "--text_column", "text").endswith("no column 'text'; the columns are abstract, tldr")
     output, _ = run(*argv, "--text_column", "abstract", "--summary_column", "tldr")
     assert output.splitlines() == extract(DOCUMENTS, "oracle", 1, REFERENCES)
 
@@ -98,7 +98,7 @@ def test_a_text_without_words_is_a_blank_line(run):
         (["a.txt", "--text_column", "text"], "^--text_column: a.txt is plain text, which has no columns$"),
         (["a.txt", "--summary_column", "title"], "^--summary_column: needs --method oracle, which alone reads "),
         (["none.txt"], "^none.txt: no such file or directory: name another path$"),
-        (["none.jsonl"], "^none.jsonl does not exist: name a file$"),
+        (["none.jsonl"], "^none.jsonl does not exist$"),
         (["a.txt", "--idf", "idf.json"], "--idf idf.json: needs --method consistent$"),
         (["a.txt", "--method", "consistent", "--idf", "x"], "--idf: needs --share or --words, what to keep of a doc"),
         (["a.txt", "--share", "0.3", "--method", "lead"], "--share 0.3: needs --method consistent$"),
@@ -114,6 +114,6 @@ def test_a_document_that_is_too_long_is_named(refusal, tmp_path, monkeypatch):
     (tmp_path / "a.txt").write_text("One. Two. Three.")
     (tmp_path / "b.txt").write_text("One. Two. Three. Four.")
     (tmp_path / "b.jsonl").write_text('{"document": "One."}\n{"document": "One. Two. Three. Four."}\n')
-    for name, where in (("b.txt", "b.txt"), ("b.jsonl", "b.jsonl, line 2")):
+    for name, where in (("b.txt", "b.txt"), ("b.jsonl", "b.jsonl, row 2")):
         said = refusal("extract", str(tmp_path / "a.txt"), str(tmp_path / name), "--method", "textrank")
         assert said.startswith(f"{tmp_path / where}: the document has 4 sentences")

@@ -146,6 +146,7 @@ def test_parquet(write):
     [
         ("a.txt", "", "a.txt: cannot be read"),
         ("a.txt", b"one\ncaf\xe9\n", "a.txt: cannot be read: 'utf-8' codec can't decode byte 0xe9 in position 7"),
+        ("a.jsonl", b'{"prediction": "caf\xe9"}', "a.jsonl: column 'prediction' cannot be read: 'utf-8' codec"),
         ("a.jsonl", '{"prediction": "a"}\n{"predic', "a.jsonl: cannot be read: JSON parse error"),
         ("a.jsonl", '{"prediction": 3}', r"a.jsonl, row 1: column 'prediction' has int \(3\), but must have a text"),
         ("a.out", "one\n", "a.out: files must be of one type, which is one of .jsonl, "),
@@ -223,11 +224,14 @@ def test_rows_are_matched_by_their_ids(write):
     assert read_predictions(write("d.jsonl", [{"id": 1, "prediction": "a"}, {"prediction": "b"}])).ids is None
 
 
-@pytest.mark.parametrize(("ids", "problem"), [("034", "'1' is in 1 rows of a.jsonl and in 0"), ("001", "'0' is in 1")])
+@pytest.mark.parametrize(
+    ("ids", "problem"),
+    [("034", "'1' occurs 1 times in a.jsonl and 0"), ("001", "'0' occurs 1 times in a.jsonl and 2")],
+)
 def test_ids_of_only_one_file_are_an_error(write, ids, problem):
     first = read_predictions(write("a.jsonl", [{"id": id, "prediction": "a"} for id in "012"]))
     second = read_predictions(write("b.jsonl", [{"id": id, "prediction": "a"} for id in ids]))
-    with pytest.raises(ValueError, match=rf"the id {problem}.* of b.jsonl: both files must have the same ids, each"):
+    with pytest.raises(ValueError, match=rf"the id {problem} times in b.jsonl: both files must have the same ids, each"):
         aligned(second, first)
 
 

@@ -148,7 +148,7 @@ def read_systems(
     if references is None:
         first = read_predictions(predictions[0], reading, taken=reading.summary_column)
         if first.column is None:
-            raise ValueError(f"{first.name} has no references beside its predictions: name their file by `references`")
+            raise ValueError(f"{first.name} has no references beside its predictions: name their file with `references`")
         reference_file = read_references(first.name, reading, taken=first.column)
     else:
         first = read_predictions(predictions[0], reading)
@@ -200,8 +200,8 @@ def _in_order_of_ids(file: TextFile, first: TextFile) -> TextFile:
     for id in first.ids + file.ids:
         if counts[id] != 1 or first_counts[id] != 1:
             raise ValueError(
-                f"the id {id!r:.80} is in {first_counts[id]} rows of {first.name} and in {counts[id]} of {file.name}: "
-                "both files must have the same ids, each once"
+                f"the id {id!r:.80} occurs {first_counts[id]} times in {first.name} and {counts[id]} times in "
+                f"{file.name}: both files must have the same ids, each once"
             )
     row_of_id = {id: row for row, id in enumerate(file.ids)}
     rows = [file.rows[row_of_id[id]] for id in first.ids]
@@ -265,6 +265,14 @@ def _read(file: str, kind: str, reading: RowReading, taken: str | None) -> TextF
         return TextFile(file, None, [[line] for line in lines["text"]])
     rows = read_files(file, csv_separator=reading.csv_separator, encoding=reading.encoding)
     column = _choose(rows, kind, reading, file, taken)
+    try:
+        return _of_rows(rows, column, kind, file)
+    except UnicodeDecodeError as error:
+        # the reader of JSON does not decode values, and this error does not name the file
+        raise ValueError(f"{file}: column '{column}' cannot be read: {error}") from error
+
+
+def _of_rows(rows: "Dataset", column: str, kind: str, file: str) -> TextFile:
     if not is_list_column(rows, column, file):
         texts = [[text or ""] for text in rows[column]]
     elif kind == "predictions":
