@@ -182,5 +182,5 @@ def test_files_that_are_no_votes_are_told(asked, tmp_path):
         read_votes([empty], key)
     whole = json.dumps(rows_of(sheets[0], for_one), indent=1)
     (tmp_path / "cut.json").write_text(whole[:-20], encoding="utf-8")
-    with pytest.raises(ValueError, match="cut.json: cannot be read: Unterminated string"):
+    with pytest.raises(ValueError, match=r"cut.json: cannot be read: Unterminated string"):
         read_votes([tmp_path / "cut.json"], key)

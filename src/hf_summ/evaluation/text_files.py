@@ -32,6 +32,8 @@ NO_SEPARATOR = "none"
 # kind of texts -> the setting that names their column
 _SETTINGS = {"predictions": "prediction_column", "references": "summary_column", "documents": "text_column"}
 _ID_COLUMN = "id"
+# the capital letter between stops that tells references of the same text apart
+_LETTER = re.compile(r"(?:^|(?<=\.))[A-Z](?:\.|$)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +64,8 @@ class TextFile:
         name: its path as it was given.
         column: column of the texts; None for lines, and for a folder of texts.
         rows: (N,) lists of texts: one text, or several references or documents.
-        ids: (N,) values of the column `id`, or the numbers in the names of a folder's files; None if a row has no id.
+        ids: (N,) values of the column `id`; in a folder, the numbers in the files' names, or the names if they share
+            numbers. None if a row has no id.
         notes: what was chosen.
     """
 
@@ -106,7 +109,7 @@ def read_references(
 
     Args:
         files: a file as for `read_predictions`, or several, which have a reference each. In a folder, files whose names
-            have the same numbers have references of the same text.
+            differ in a capital letter between stops have references of the same text.
 
     See `read_predictions` for the other arguments and the errors.
     """
@@ -148,7 +151,9 @@ def read_systems(
     if references is None:
         first = read_predictions(predictions[0], reading, taken=reading.summary_column)
         if first.column is None:
-            raise ValueError(f"{first.name} has no references beside its predictions: name their file with `references`")
+            raise ValueError(
+                f"{first.name} has no references beside its predictions: name their file with `references`"
+            )
         reference_file = read_references(first.name, reading, taken=first.column)
     else:
         first = read_predictions(predictions[0], reading)
@@ -313,28 +318,35 @@ def _is_folder_of_texts(name: str) -> bool:
 def _read_folder(folder: str, kind: str, encoding: str | None) -> TextFile:
     """The texts of a folder's files, in the order of the numbers in their names, by which ROUGE's script pairs files.
 
-    References whose names have the same numbers, such as D30002.M.100.T.C and D30002.M.100.T.E, are of one text.
+    References whose names differ in a capital letter between stops, such as D30002.M.100.T.C and D30002.M.100.T.E, are
+    of one text.
     """
-    files_of_ids: dict[str, list[Path]] = {}
-    for file in sorted(Path(folder).iterdir(), key=_numbers_and_name):
-        if file.is_file() and not file.name.startswith("."):
-            numbers, _ = _numbers_and_name(file)
-            # a name without numbers is an id itself
-            id = " ".join(map(str, numbers)) or file.stem
-            files_of_ids.setdefault(id, []).append(file)
-    if not files_of_ids:
+    files_of_names: dict[str, list[Path]] = {}
+    for file in sorted(Path(folder).iterdir()):
+        if not file.is_file() or file.name.startswith("."):
+            continue
+        name = file.name
+        if kind == "references":
+            shared_name = _LETTER.sub("", name)
+            if _numbers(shared_name):
+                name = shared_name
+        files_of_names.setdefault(name, []).append(file)
+    if not files_of_names:
         raise ValueError(f"{folder} is a folder without files")
+    names = sorted(files_of_names, key=_numbers)
+    ids = [" ".join(map(str, _numbers(name))) or Path(name).stem for name in names]
+    if len(set(ids)) < len(ids):
+        # names that share numbers may belong to texts of the same day
+        ids = names
     rows = []
-    for files in files_of_ids.values():
-        if kind != "references" and len(files) > 1:
-            raise ValueError(f"{files[0]} and {files[1]} have the same numbers, but only references may be several")
-        rows.append([_whole_text(file, encoding).strip() for file in files])
-    return TextFile(folder, None, rows, list(files_of_ids))
+    for name in names:
+        rows.append([_whole_text(file, encoding).strip() for file in files_of_names[name]])
+    return TextFile(folder, None, rows, ids)
 
 
-def _numbers_and_name(file: Path) -> tuple[list[int], str]:
-    numbers = [int(digits) for digits in re.findall(r"\d+", file.stem)]
-    return numbers, file.name
+def _numbers(name: str) -> list[int]:
+    """The numbers in a file's name, without those in its extension."""
+    return [int(digits) for digits in re.findall(r"\d+", Path(name).stem)]
 
 
 def _whole_text(file: Path, encoding: str | None = None) -> str:
