@@ -35,8 +35,8 @@ from hf_summ.runtimes.settings import UnsupportedSetting, lacking
 STANDARD_INPUT = "-"
 # the helps of corpus files and `--prediction_column`
 CORPUS_FILES = (
-    "Corpus files: .jsonl, .json, .csv, .tsv, .parquet or .arrow, also compressed (.gz, .bz2, .xz, .zst), or folders "
-    "or patterns of them"
+    "Corpus files: .jsonl, .json, .csv, .tsv, .parquet or .arrow, also compressed (.gz, .bz2, .xz), or folders or "
+    "patterns of them"
 )
 PREDICTION_COLUMN = (
     f"Column of the predictions in files of rows (default: the first of {', '.join(PREDICTION_COLUMNS)})"
