@@ -455,7 +455,7 @@ def _csv_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def _json_rows(path: Path) -> list[dict[str, Any]]:
-    rows = parse_json(path.read_text(encoding="utf-8-sig"))
+    rows = json.loads(path.read_text(encoding="utf-8-sig"))
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ValueError("it is not a list of rows")
     return rows
