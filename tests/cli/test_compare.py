@@ -35,13 +35,10 @@ def test_chosen_rows_are_shown_with_the_names_of_systems(run, workplace):
     assert "a <mark>7</mark>" in (workplace / "page.html").read_text(encoding="utf-8")
 
 
-def test_lists_are_read_as_their_flag_says(run, workplace):
+def test_lists_are_several_documents_and_references(run, workplace):
     row = {"document": ["One.", "Two."], "prediction": "a", "reference": ["a .", "b ."]}
     write(workplace / "lists.jsonl", json_lines([row]))
-    argv = ("compare", "lists.jsonl", "--sources", "lists.jsonl", "--lists")
-    output, _ = run(*argv, "sentences", "sentences")
-    assert "**Document**\n\nOne. Two.\n\n**Reference**\n\na . b ." in output
-    output, _ = run(*argv, "documents", "references")
+    output, _ = run("compare", "lists.jsonl", "--sources", "lists.jsonl")
     assert "**Document**\n\nOne.\n\nTwo.\n\n**Reference**\n\na .\nb ." in output
 
 
@@ -58,7 +55,7 @@ def test_drawn_rows_depend_on_the_seed_alone(run, workplace):
     ("argv", "message"),
     [
         (["plain.txt"], "plain.txt has no references beside its predictions: name their file with --references"),
-        (["a.jsonl", "other.jsonl"], "a.jsonl, line 1 has the id 'n0' and other.jsonl, line 1 has 'n1'"),
+        (["a.jsonl", "other.jsonl"], "the id 'n0' occurs 1 times in a.jsonl and 0 times in other.jsonl"),
         (["a.jsonl", "b.jsonl", "--names", "A"], "--names A: must be 2 different names, one for each file"),
         (["a.jsonl", "--rows", "9"], "--rows 9: must be from 1 to 8, the number of rows"),
         (["a.jsonl", "--rows", "1", "--seed", "3"], "--seed 3: has no effect beside --rows 1"),

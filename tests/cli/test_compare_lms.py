@@ -75,7 +75,7 @@ def test_random_text_and_percentiles_are_the_users(run, workplace):
     ("argv", "message"),
     [
         (["a.txt", "nowhere.txt"], "No such file or directory: 'nowhere.txt'"),
-        (["a.txt", "latin.txt"], r"latin.txt, line 1: not UTF-8 \(.* at byte 4\): convert"),
+        (["a.txt", "latin.txt"], r"latin.txt: cannot be read: .utf-8. codec"),
         (["a.txt", "blank.txt"], "blank.txt is blank: give a text to judge"),
         (["a.txt", "--random_text", "nowhere.txt"], "No such file or directory: 'nowhere.txt'"),
         (["a.txt", "--output", "nowhere/report.json"], "--output nowhere/report.json: must be a file in an existing"),

@@ -82,7 +82,7 @@ def test_scores_of_each_document(run, workplace, references):
     run("evaluate", *PAIR, "--sources", "s.txt", "--against", "o.txt", "r.txt", "--scores", "scores.jsonl")
     rows = read_rows(workplace / "scores.jsonl")
     systems = {"o.txt": OTHERS, "r.txt": REFERENCES}
-    places = [f"s.txt, line {number}" for number in (1, 2, 3)]
+    places = [f"p.txt, row {number}" for number in (1, 2, 3)]
     assert rows == list(Evaluation(PREDICTIONS, references, SOURCES, systems, labels=places).rows())
 
 
@@ -105,8 +105,8 @@ def test_rows_bring_their_references(run, workplace, references):
 def test_columns_are_named(run, refusal, workplace, references):
     write_rows(workplace / "other.jsonl", "prediction", "gist", "abstract")
     argv = ("evaluate", "--predictions", "other.jsonl", "--sources", "other.jsonl", "--text_column", "abstract")
-    listed = "the columns are prediction, gist, abstract: name one with --summary_column"
-    assert refusal(*argv) == f"other.jsonl, line 1: no references column; {listed}"
+    listed = "the columns are gist: name one with --summary_column"
+    assert refusal(*argv) == f"other.jsonl: no summary column; {listed}"
     output, _ = run(*argv, "--summary_column", "gist")
     assert output == as_text(build_report(PREDICTIONS, references, SOURCES))
 
@@ -152,12 +152,12 @@ def test_tags_end_sentences(run, workplace, tag, options):
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        ((*PAIR[:3], "short.txt"), "p.txt has 3 texts and short.txt has 2: line 3 of p.txt has no counterpart"),
+        ((*PAIR[:3], "short.txt"), "p.txt has 3 texts and short.txt has 2: both must have the same rows"),
         ((*PAIR, "--average", "micro"), "--average micro: needs --sources"),
         ((*PAIR, "--metrics", "support"), "--metrics support: needs --sources, with which it compares the summaries"),
         ((*PAIR, "--scores", "scores.csv"), "--scores scores.csv: must be a .jsonl file in an existing folder"),
         (("--predictions", "s.jsonl", *PAIR[2:], "--scores", "s.jsonl"), "--scores s.jsonl: would replace the input"),
-        (("--predictions", "empty", *PAIR[2:]), "empty is empty: it must contain texts"),
+        (("--predictions", "empty", *PAIR[2:]), "empty is a folder without files"),
         ((*PAIR, "--rouge_types", "rougeLsum"), "ROUGE type rougeLsum of rouge-score is rougeL here"),
         ((*PAIR, "--rouge_mode", "rouge_score", "--byte_limit", "75"), "--rouge_mode is 'rouge_score', which has no"),
         ((*PAIR, "--language", "Klingon"), "--language is 'Klingon', but must be an ISO 639 code"),

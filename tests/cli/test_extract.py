@@ -54,7 +54,7 @@ def test_columns_are_named(run, refusal):
     columns = {"abstract": DOCUMENTS, "tldr": REFERENCES}
     pq.write_table(pa.table(columns), "other.parquet")
     argv = ("extract", "other.parquet", "--method", "oracle", "--sentences", "1")
-    assert refusal(*argv).endswith("no document column; the columns are abstract, tldr: name one with --text_column")
+    assert refusal(*argv, "--text_column", "text").endswith("no column 'text'; the columns are abstract, tldr")
     output, _ = run(*argv, "--text_column", "abstract", "--summary_column", "tldr")
     assert output.splitlines() == extracts(DOCUMENTS, "oracle", 1, REFERENCES)
 
@@ -94,7 +94,7 @@ def test_a_text_without_words_is_a_blank_line(run):
         (["a.txt", "--text_column", "text"], "^--text_column: a.txt is plain text, which has no columns$"),
         (["a.txt", "--summary_column", "title"], "^--summary_column: needs --method oracle, which alone reads "),
         (["none.txt"], "No such file or directory: 'none.txt'$"),
-        (["none.jsonl"], "^none.jsonl does not exist: name a file$"),
+        (["none.jsonl"], "^none.jsonl does not exist$"),
         (["a.txt", "--method", "consistent", "--idf", "idf.json"], "--idf idf.json: needs --share$"),
         (["a.txt", "--share", "0.3", "--method", "lead"], "--share is for --method consistent, but it is lead$"),
         (["a.txt", "--share", "0.3", "--sentences", "9"], "--sentences 9: has no effect beside --share 0.3"),

@@ -68,7 +68,7 @@ def test_sheets_are_made_and_votes_collected(run):
     assert "theirs.txt" not in page
     key = read_key("key.json")
     assert key.protocol.unit == PROTOCOLS["gdlf"].unit
-    assert all(item.document.startswith("s.txt, line ") for item in key.items.values())
+    assert all(item.document.startswith("s.txt, row ") for item in key.items.values())
     for number in (1, 2):
         fill(f"sheets/voter-{number}.csv", for_ours)
     argv = ("sheets/voter-1.csv", "sheets/voter-2.csv", "--key", "key.json")
@@ -158,7 +158,7 @@ def test_rows_are_read_and_aligned_by_their_ids(run, refusal):
     assert sheets == sorted(path.read_text("utf-8-sig") for path in Path("reversed").glob("*.csv"))
     write(Path("b.jsonl"), json_lines({**row, "id": row["id"] + 7} for row in rows))
     message = refusal("votes", "make", *argv[:-4], "--output", "other", "--key", "other.json")
-    assert message.startswith("a.jsonl, line 1 has the id 0 and b.jsonl, line 1 has 7: both files must have the same")
+    assert message.startswith("the id '0' occurs 1 times in a.jsonl and 0 times in b.jsonl: both files must have the")
 
 
 def test_presets_are_the_protocols():

@@ -51,7 +51,7 @@ def test_files_of_texts(folder, file, read, separator):
     with unchanged(path):
         texts, _ = tried(lambda: part_sentences(read(str(path)), separator))
     assert all(row and all(isinstance(text, str) for text in row) for row in texts.rows)
-    assert len(texts.places) == len(texts.rows)
+    assert len(texts.labels()) == len(texts.rows)
 
 
 @st.composite

@@ -7,7 +7,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hf_summ.evaluation.text_files import aligned, read_predictions, read_references, read_sources
+from hf_summ.evaluation.text_files import (
+    RowReading,
+    aligned,
+    part_sentences,
+    read_documents,
+    read_predictions,
+    read_references,
+    read_sources,
+    read_systems,
+    read_text,
+)
 
 
 @pytest.fixture
@@ -19,98 +29,128 @@ def write(tmp_path, monkeypatch):
         if isinstance(content, list):
             content = "".join(json.dumps(row) + "\n" for row in content)
         content = content.encode() if isinstance(content, str) else content
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
         return name
 
     return file
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a", "a.out.gz"])
-def test_plain_text_has_a_text_a_line_blank_ones_included(write, name):
-    read = read_predictions(write(name, "\ufeffone\r\n\n three \nfour"))
+@pytest.mark.parametrize(("name", "mark"), [("a.txt", "\ufeff"), ("a.txt.gz", "")])
+def test_plain_text_has_a_text_a_line_blank_ones_included(write, name, mark):
+    read = read_predictions(write(name, f"{mark}one\r\n\n three \nfour"))
     assert read.texts() == ["one", "", " three ", "four"]
-    assert read.places == ["line 1", "line 2", "line 3", "line 4"]
-    assert (read.column, read.ids) == (None, {})
+    assert read.labels() == [f"{name}, row {number}" for number in (1, 2, 3, 4)]
+    assert (read.column, read.ids, read.notes) == (None, None, ())
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "A.JSONL"])
 def test_training_s_predictions_hold_both(write, name):
     write(name, [{"id": 7, "summary": "two", "prediction": "one"}, {"id": 8, "summary": "b", "prediction": None}])
-    predictions, references = read_predictions(name), read_references(name)
+    (predictions,), references, _ = read_systems([name])
     assert (predictions.texts(), predictions.column) == (["one", ""], "prediction")
     assert (references.rows, references.column) == ([["two"], ["b"]], "summary")
-    assert predictions.ids == references.ids == {"id": [7, 8]}
+    assert predictions.ids == references.ids == ["7", "8"]
+    assert predictions.notes == (f"{name}: predictions from 'prediction'",)
 
 
 def test_rows_may_have_other_columns(write):
     assert read_predictions(write("a.json", '[{"summary": "one"},\n {"summary": "two"}]')).texts() == ["one", "two"]
-    assert read_references(write("a.jsonl", [{"text": "one", "ID": 1}])).texts() == ["one"]
     read = read_predictions(write("a.csv", 'id,prediction\n3,"one, two"\n4,\n'))
-    assert (read.texts(), read.ids) == (["one, two", ""], {"id": ["3", "4"]})
-    # references may be several
-    rows = [{"summary": "a", "references": ["a", "b"]}, {"summary": "c", "references": "d"}]
-    assert read_references(write("a.jsonl", rows)).rows == [["a", "b"], ["d"]]
+    assert (read.texts(), read.ids) == (["one, two", ""], ["3", "4"])
     assert read_references(write("b.jsonl", [{"reference": "a", "title": "b"}])).rows == [["a"]]
     assert read_references(write("c.jsonl", [{"highlights": "a", "title": "b"}])).rows == [["a"]]
-    # several documents are one source
-    assert read_sources(write("a.jsonl", [{"documents": ["a", "b"], "summary": "c"}])).texts() == ["a\n\nb"]
-    assert read_sources(write("b.jsonl", [{"article": "a", "summary": "c"}])).texts() == ["a"]
+    assert read_sources(write("d.jsonl", [{"article": "a", "summary": "c"}])).texts() == ["a"]
 
 
-def test_an_abstract_is_no_reference_unless_it_is_named(write):
+def test_settings_of_tables(write):
+    file = write("a.csv", "prediction;summary\ncafé;b\n".encode("latin-1"))
+    assert read_predictions(file, RowReading(csv_separator=";", encoding="latin-1")).texts() == ["café"]
+    lines = write("a.txt", "café\n".encode("latin-1"))
+    assert read_predictions(lines, RowReading(encoding="latin-1")).texts() == ["café"]
+
+
+def test_lists_are_several_references_or_documents(write):
+    rows = [{"summary": "a", "references": ["a", None, "b", " "]}, {"summary": "c", "references": []}]
+    assert read_references(write("a.jsonl", rows)).rows == [["a", "b"], [""]]
+    # a list in another column is one of references too, and a text in `references` is no list
+    assert read_references(write("b.jsonl", [{"highlights": ["a", "b"], "references": "c"}])).rows == [["c"]]
+    assert read_references("a.jsonl", RowReading(summary_column="summary")).rows == [["a"], ["c"]]
+    documents = write("c.jsonl", [{"documents": ["a", "b"], "summary": "c"}])
+    assert read_documents(documents).rows == [["a", "b"]]
+    assert read_sources(documents).texts() == ["a\n\nb"]
+    with pytest.raises(ValueError, match=r"d.jsonl: column 'prediction' has lists of texts, but must have one pred"):
+        read_predictions(write("d.jsonl", [{"prediction": ["a", "b"]}]))
+
+
+def test_references_in_several_files(write):
+    # mjpost/sacrebleu#130: files have blank lines where a text has fewer references
+    files = [write("a.txt", "one\ntwo\n"), write("b.txt", "uno\n \n")]
+    read = read_references(files)
+    assert (read.name, read.rows) == ("a.txt, b.txt", [["one", "uno"], ["two"]])
+
+
+def test_columns_of_documents_are_no_references(write):
+    # as in training: the abstract is the document of a title, and the summary of an article
+    assert read_references(write("a.jsonl", [{"abstract": "long", "title": "short"}])).column == "title"
+    assert read_references(write("b.jsonl", [{"article": "long", "abstract": "short"}])).column == "abstract"
     file = write("a.csv", "id,abstract,gist\n1,long,short\n")
-    said = "a.csv, line 2: no references column; the columns are id, abstract, gist: name one with `summary_column`"
+    said = "a.csv: no summary column; the columns are id, gist: name one with `summary_column`"
     with pytest.raises(ValueError, match=said):
         read_references(file)
-    with pytest.raises(ValueError, match=r"no column 'gis'; .*; did you mean gist\?"):
-        read_references(file, "gis")
-    assert read_references(file, "gist").texts() == ["short"]
-    with pytest.raises(ValueError, match=r"a.csv, line 2: no document column; .*: name one with `text_column`"):
-        read_sources(file)
-    assert read_sources(file, "abstract").texts() == ["long"]
+    assert read_references(file, RowReading(summary_column="gist")).texts() == ["short"]
+    assert read_references(file, RowReading(summary_column="abstract")).texts() == ["long"]
+    assert read_sources(file).texts() == ["long"]
+
+
+def test_columns_that_do_not_exist_are_told(write):
+    file = write("a.jsonl", [{"text": "a", "more": "b"}])
+    with pytest.raises(ValueError, match=r"a.jsonl: no prediction column; the columns are text, more: name one with"):
+        read_predictions(file)
+    with pytest.raises(ValueError, match=r"a.jsonl: no column 'gist'; the columns are text, more"):
+        read_references(file, RowReading(summary_column="gist"))
     with pytest.raises(ValueError, match=r"a.txt: plain text has no columns: name none with `summary_column`"):
-        read_references(write("a.txt", "b"), "gist")
+        read_references(write("a.txt", "b"), RowReading(summary_column="gist"))
 
 
-def test_hypotheses_beside_references(write):
-    file = write("a.csv", "document_id,hyp,ref\n1,a,b\n")
-    assert (read_predictions(file).texts(), read_references(file).texts()) == (["a"], ["b"])
+def test_predictions_and_references_in_the_same_rows(write):
+    file = write("a.jsonl", [{"summary": "gold", "output": "ours"}])
+    # the predictions are not the references that are named
+    with pytest.raises(ValueError, match=r"no prediction column; the columns are output: name one"):
+        read_systems([file], reading=RowReading(summary_column="summary"))
+    (predictions,), references, _ = read_systems([file], reading=RowReading(prediction_column="output"))
+    assert (predictions.texts(), references.texts()) == (["ours"], ["gold"])
+    with pytest.raises(ValueError, match=r"no summary column; the columns are output"):
+        read_systems([file])
+    with pytest.raises(ValueError, match=r"b.txt has no references beside its predictions: name their file"):
+        read_systems([write("b.txt", "a\n")])
 
 
-def test_a_pattern_is_the_rows_of_all_files(write):
+def test_a_pattern_or_a_folder_is_the_rows_of_all_files(write):
     for number in (2, 1):
-        write(f"test-{number}.jsonl", [{"summary": str(number)}])
-    assert read_references("test-*.jsonl").texts() == ["1", "2"]
-    assert read_references("test-*1.jsonl").texts() == ["1"]
+        write(f"shards/test-{number}.jsonl", [{"summary": str(number)}])
+    write("shards/_SUCCESS", "")
+    for name in ("shards", "shards/test-*.jsonl"):
+        assert read_references(name).texts() == ["1", "2"]
 
 
 def test_parquet(write):
     pq.write_table(pa.table({"id": [1, 2], "prediction": ["a", None], "references": [["b", "c"], ["d"]]}), "a.parquet")
     predictions, references = read_predictions("a.parquet"), read_references("a.parquet")
-    assert (predictions.texts(), predictions.ids, predictions.places) == (["a", ""], {"id": [1, 2]}, ["row 1", "row 2"])
+    assert (predictions.texts(), predictions.ids) == (["a", ""], ["1", "2"])
     assert references.rows == [["b", "c"], ["d"]]
-    with pytest.raises(ValueError, match=r"b.parquet: not a complete Parquet file"):
-        read_predictions(write("b.parquet", "a"))
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.txt", "", "a.txt is empty: it must have at least one row"),
-        ("a.jsonl", "\n", "a.jsonl is empty: it must contain texts"),
-        ("a.txt", b"one\ncaf\xe9\n", r"a.txt, line 2: not UTF-8 \(.* at byte 4\): convert the file"),
-        ("a.txt", "one".encode("utf-16")[:-1], r"a.txt, line 0: not UTF-16-LE \(truncated data at byte 1\)"),
-        ("a.txt", "one".encode("utf-16-le"), "a.txt, line 1: NUL at character 2, so the file is not UTF-8"),
-        ("a.txt", b"one\ntwo\0\0\0", "a.txt, line 2: NUL at character 4.*, or was not written completely"),
-        ("a.jsonl", '{"prediction": "a\\u0000"}', "a.jsonl, line 1: NUL at character 2"),
-        ("a.jsonl", '{"prediction": "a"}\n{"predic', "a.jsonl, line 2: not a JSON row"),
-        ("a.json", '[{"prediction": "a"},\n{', "a.json, line 2: not a JSON row"),
-        ("a.jsonl", '"a"', "a.jsonl, line 1: a row must be an object"),
-        ("a.jsonl", '{"text": "a", "more": 1}', "no prediction column; the columns are text, more: name one with"),
-        ("a.jsonl", '{"prediction": "a"}\n{"summary": "b"}', "a.jsonl, line 2: no column 'prediction'; the columns"),
-        ("a.jsonl", '{"prediction": ["a", 3]}', "line 1: 'prediction' must be text, but is a list with int: 3"),
-        ("a.jsonl", '{"prediction": 3}', "'prediction' must be text, but is int: 3"),
-        ("a.txt.gz", None, "a.txt.gz: not a complete .gz file"),
+        ("a.txt", "", "a.txt: cannot be read"),
+        ("a.txt", b"one\ncaf\xe9\n", "a.txt: cannot be read: 'utf-8' codec can't decode byte 0xe9 in position 7"),
+        ("a.jsonl", b'{"prediction": "caf\xe9"}', "a.jsonl: column 'prediction' cannot be read: 'utf-8' codec"),
+        ("a.jsonl", '{"prediction": "a"}\n{"predic', "a.jsonl: cannot be read: JSON parse error"),
+        ("a.jsonl", '{"prediction": 3}', r"a.jsonl, row 1: column 'prediction' has int \(3\), but must have a text"),
+        ("a.out", "one\n", "a.out: files must be of one type, which is one of .jsonl, "),
+        ("a.txt.gz", None, "a.txt.gz: cannot be read: Compressed file ended before"),
     ],
 )
 def test_files_that_cannot_be_read_are_named(write, tmp_path, name, content, message):
@@ -123,49 +163,93 @@ def test_files_that_cannot_be_read_are_named(write, tmp_path, name, content, mes
 
 
 @pytest.mark.parametrize("read", [read_predictions, read_references, read_sources])
-def test_folders_and_missing_files_are_named(write, tmp_path, read):
+def test_empty_folders_and_missing_files_are_named(write, tmp_path, read):
     (tmp_path / "folder").mkdir()
-    for name, problem in (("folder", "is empty: it must contain texts"), ("nowhere", "does not exist: name a file")):
+    for name, problem in (("folder", "is a folder without files"), ("nowhere", "does not exist")):
         with pytest.raises(ValueError, match=f"^{name} {problem}"):
             read(name)
 
 
-@pytest.mark.parametrize("value", [[], [3]])
-def test_lists_that_are_no_references_are_an_error(write, value):
-    with pytest.raises(ValueError, match="'references' must be text, but is "):
-        read_references(write("a.jsonl", [{"references": value}]))
+def test_folders_have_a_text_in_each_file(write):
+    # pltrdy/files2rouge#22, bheinzerling/pyrouge#26: numbers in names pair the files
+    for number in (10, 9):
+        write(f"decoded/{number:06}_decoded.txt", f"text {number}\nIt ends.\n")
+        write(f"reference/ref.{number}.txt", f"reference {number}")
+    write("decoded/.hidden", "none")
+    predictions, references = read_predictions("decoded"), read_references("reference")
+    assert predictions.texts() == ["text 9\nIt ends.", "text 10\nIt ends."]
+    assert references.texts() == ["reference 9", "reference 10"]
+    assert predictions.ids == references.ids == ["9", "10"]
+    write("decoded/11.txt", b"\xe9")
+    with pytest.raises(ValueError, match=r"decoded/11.txt: cannot be read: 'utf-8' codec can't decode"):
+        read_references("decoded")
+    assert read_references("decoded", RowReading(encoding="latin-1")).rows[2] == ["é"]
+
+
+# bheinzerling/pyrouge, tests/data: the letter of a name tells the references of a document apart
+@pytest.mark.parametrize("name", ["D3000{}.M.100.T.{}", "{1}.00{0}.txt", "ref.{1}.{0}.txt"])
+def test_folders_have_several_references(write, name):
+    for number in (1, 2):
+        for letter in "EC":
+            write("models/" + name.format(number, letter), f"{number} {letter}")
+    assert read_references("models").rows == [["1 C", "1 E"], ["2 C", "2 E"]]
+
+
+def test_names_without_numbers_and_those_that_share_them_are_ids(write):
+    # rajdeep345/ECTSum: systems of other documents in the same quarter were scored against each other
+    for folder, names in (("ours", ("mill", "ferry")), ("ours_q1", ("a_q1", "b_q1")), ("gold_q1", ("b_q1", "c_q1"))):
+        for name in names:
+            write(f"{folder}/{name}.txt", name)
+    assert read_predictions("ours").ids == ["ferry", "mill"]
+    with pytest.raises(ValueError, match=r"the id 'a_q1.txt' occurs 1 times in ours_q1 and 0 times in gold_q1"):
+        aligned(read_references("gold_q1"), read_predictions("ours_q1"))
 
 
 def test_different_numbers_of_rows_are_an_error(write):
-    one, other = read_predictions(write("a.txt", "1\n2\n3\n")), read_references(write("b.txt", "1\n2\n"))
-    message = "{} has {} texts and {} has {}: line 3 of a.txt has no counterpart"
-    with pytest.raises(ValueError, match=message.format("a.txt", 3, "b.txt", 2)):
-        aligned(other, one)
-    with pytest.raises(ValueError, match=message.format("b.txt", 2, "a.txt", 3)):
-        aligned(one, other)
-
-
-def test_different_ids_are_an_error_that_names_the_first(write):
-    rows = [{"id": number, "prediction": "a"} for number in (1, 2, 3)]
-    one = read_predictions(write("a.jsonl", rows))
-    aligned(read_predictions(write("b.jsonl", [{**row, "id": str(row["id"])} for row in rows])), one)
-    other = read_predictions(write("c.jsonl", [rows[0], {**rows[2], "id": 4}, rows[1]]))
-    with pytest.raises(ValueError, match=r"a.jsonl, line 2 has the id 2 and c.jsonl, line 2 has 4: both files must"):
-        aligned(other, one)
-    # ids say more than numbers of rows
-    with pytest.raises(ValueError, match=r"has the id 1 and c.jsonl, line 1 has 3"):
-        aligned(read_predictions(write("c.jsonl", rows[2:])), one)
-    with pytest.raises(ValueError, match=r"has the id 2 and c.jsonl, line 2 has 1"):
-        aligned(read_predictions(write("c.jsonl", [rows[0], rows[0], rows[1]])), one)
+    first, second = read_predictions(write("a.txt", "1\n2\n3\n")), read_references(write("b.txt", "1\n2\n"))
+    with pytest.raises(ValueError, match=r"a.txt has 3 texts and b.txt has 2: both must have the same rows"):
+        aligned(second, first)
 
 
 def test_rows_are_matched_by_their_ids(write):
     rows = [{"id": number, "prediction": text} for number, text in enumerate("abc")]
     first = read_predictions(write("a.jsonl", rows))
-    file = aligned(read_predictions(write("b.jsonl", [{**row, "id": str(row["id"])} for row in rows[::-1]])), first)
-    assert (file.texts(), file.places) == (["a", "b", "c"], ["line 3", "line 2", "line 1"])
+    reversed_rows = [{**row, "id": str(row["id"])} for row in rows[::-1]]
+    file = aligned(read_predictions(write("b.jsonl", reversed_rows)), first)
+    assert (file.texts(), file.ids) == (["a", "b", "c"], first.ids)
     assert "b.jsonl: rows are matched with those of a.jsonl by 'id'" in file.notes
-    # ids of one file alone are passed over
-    aligned(read_references(write("b", "b\n")), read_predictions(write("a.jsonl", [{"id": 9, "prediction": "a"}])))
-    # ids count where each row has one
-    assert read_predictions(write("a.jsonl", [{"id": 1, "prediction": "a"}, {"prediction": "b"}])).ids == {}
+    # ids of one file alone are passed over, as are those of which the other has none
+    for name, content in (("b.txt", "x\ny\nz\n"), ("c.jsonl", [{"id": letter, "summary": "x"} for letter in "xyz"])):
+        assert aligned(read_references(write(name, content)), first).notes[1:] == ()
+    # ids count if each row has one
+    assert read_predictions(write("d.jsonl", [{"id": 1, "prediction": "a"}, {"prediction": "b"}])).ids is None
+
+
+@pytest.mark.parametrize(
+    ("ids", "problem"), [("034", "'1' occurs 1 times in a.jsonl and 0"), ("001", "'0' occurs 1 times in a.jsonl and 2")]
+)
+def test_ids_of_only_one_file_are_an_error(write, ids, problem):
+    first = read_predictions(write("a.jsonl", [{"id": id, "prediction": "a"} for id in "012"]))
+    second = read_predictions(write("b.jsonl", [{"id": id, "prediction": "a"} for id in ids]))
+    with pytest.raises(
+        ValueError, match=rf"the id {problem} times in b.jsonl: both files must have the same ids, each"
+    ):
+        aligned(second, first)
+
+
+def test_tags_end_sentences(write):
+    file = read_predictions(write("a.txt", "a <q> b <q>\nc\n"))
+    parted, notes = part_sentences(file)
+    assert parted.texts() == ["a\nb", "c"]
+    assert notes == ["a.txt: 1 of 2 rows contain <q>, read as the end of a sentence"]
+    assert part_sentences(file, "none") == (file, [])
+    assert part_sentences(file, "|||") == (file, [])
+    assert part_sentences(file, " b ")[0].texts() == ["a <q>\n<q>", "c"]
+
+
+def test_a_whole_text(write):
+    assert read_text(write("a.txt", "\ufeffa\nb\n")) == "a\nb\n"
+    with pytest.raises(ValueError, match=r"b.txt is blank: give a text to judge"):
+        read_text(write("b.txt", " \n"))
+    with pytest.raises(ValueError, match=r"c.txt: cannot be read: 'utf-8' codec"):
+        read_text(write("c.txt", b"\xe9"))

@@ -2,12 +2,9 @@
 
 import csv
 import datetime
-import decimal
 import gzip
 import json
 import math
-import os
-import threading
 
 import datasets
 import pyarrow as pa
@@ -17,7 +14,6 @@ import pytest
 from hf_summ.cli import main
 from hf_summ.common.pages import markdown_table
 from hf_summ.data import Corpus, load
-from hf_summ.data.columns import column_type
 from hf_summ.data.streams import FileRows, HubRows, stored
 
 ROW = {"document": "A ferry sank. Nobody was hurt.", "summary": "A ferry sank."}
@@ -43,25 +39,14 @@ def scored(run, *files: str) -> tuple[float, str]:
     return json.loads(output)["rouge"]["rouge1"]["predictions"]["fmeasure"], notes
 
 
-# microsoft/vscode-docs#3118: what PowerShell redirects to a file is in UTF-16
-@pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.jsonl.gz"])
-def test_files_in_utf_16(run, tmp_path, name):
-    text = "document,summary\r\n%s,%s\r\n" if name == "a.csv" else '{"document": "%s", "summary": "%s"}\r\n'
-    content = (text % ("Ein Schiff sank\u2028im Fluß.", "Fähre sank.")).encode("utf-16")
-    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-    (row,) = load(Corpus(train_file=str(tmp_path / name)), str(tmp_path / "cache"))["train"].to_list()
-    assert row == {"document": "Ein Schiff sank\u2028im Fluß.", "summary": "Fähre sank."}
-    (tmp_path / "p.txt").write_bytes("Fähre sank.\r\n".encode("utf-16"))
-    assert scored(run, "p.txt", name)[0] == 100
-
-
 # huggingface/datasets#2662
 def test_a_url_is_no_missing_file(run):
-    assert "is a URL: download it, and name the file" in run("data", "https://a.org/b.csv")[1]
+    assert "does not exist" in run("data", "https://a.org/b.csv")[1]
 
 
 # huggingface/datasets#2578: the Pile and most corpora after it
 def test_corpora_may_be_compressed_by_zstandard(tmp_path):
+    pytest.importorskip("zstandard")
     lines = "".join(json.dumps(ROW) + "\n" for _ in range(3)).encode()
     frame = pa.compress(lines, "zstd", asbytes=True)
     # frames follow each other in files that several processes wrote
@@ -69,37 +54,8 @@ def test_corpora_may_be_compressed_by_zstandard(tmp_path):
     loaded = load(Corpus(train_file=str(tmp_path / "a.jsonl.zst")), str(tmp_path / "cache"))["train"]
     assert loaded.to_list() == [ROW] * 6
     (tmp_path / "b.jsonl.zst").write_bytes(frame[:-9])
-    with pytest.raises(ValueError, match=r"b.jsonl.zst: not a complete .zst file"):
+    with pytest.raises(ValueError, match=r"b.jsonl.zst: cannot be read"):
         load(Corpus(train_file=str(tmp_path / "b.jsonl.zst")), str(tmp_path / "cache"))
-
-
-# mechatroner/vscode_rainbow_csv#108, tspence/csharp-csv-reader#28
-def test_a_line_for_excel_is_no_header(tmp_path):
-    (tmp_path / "a.csv").write_text('sep=;\ntext;summary\n"A; b";c, d\ne\n', encoding="utf-8")
-    with pytest.raises(ValueError, match=r"a.csv, line 4: 1 fields, but the header names 2"):
-        load(Corpus(train_file=str(tmp_path / "a.csv")), str(tmp_path / "cache"))
-    (tmp_path / "a.csv").write_text('SEP=;\r\ntext;summary\r\n"A; b";c, d\r\n', encoding="utf-8", newline="")
-    (row,) = load(Corpus(train_file=str(tmp_path / "a.csv")), str(tmp_path / "cache"))["train"]
-    assert row == {"document": "A; b", "summary": "c, d"}
-
-
-# facebookresearch/fairseq#3000, microsoft/MASS#124: sorted by length, with the scores
-def test_output_of_fairseq_is_read(run, tmp_path):
-    lines = []
-    for number in (1, 0):
-        text = TEXTS[number]
-        lines += [f"S-{number}\ta document", f"T-{number}\t{text}"]
-        for score in ("-0.4", "-1.2e-05"):
-            lines += [f"{letter}-{number}\t{score}\t{text}" for letter in "HD"]
-            text = "another hypothesis"
-        lines += [f"P-{number}\t-0.4 -0.3"]
-    (tmp_path / "all.txt").write_text("\n".join(["INFO | fairseq_cli.generate", *lines]))
-    (tmp_path / "h.txt").write_text("\n".join(line for line in lines if line.startswith("H-")))
-    (tmp_path / "r.txt").write_text("\n".join(TEXTS))
-    for files in (("all.txt", "r.txt"), ("h.txt", "r.txt"), ("r.txt", "all.txt")):
-        score, notes = scored(run, *files)
-        assert score == 100
-        assert "from the output of fairseq-generate, in the order of its source" in notes
 
 
 def test_folders_of_shards_have_rows(run, tmp_path):
@@ -122,26 +78,13 @@ def test_folders_have_a_text_in_each_file(run, tmp_path):
     rows = ({"id": f"a{n}", "summary": f"{text} It is text {n}."} for n, text in enumerate(TEXTS * 6))
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
     assert scored(run, "decoded", "rows.jsonl")[0] == 100
-    # `hf-summ summarize decoded/*.txt`, in the order of a shell
-    files = sorted((tmp_path / "decoded").iterdir(), reverse=True)
-    rows = ({"file": str(file), "summary": file.read_text()} for file in files)
-    (tmp_path / "ours.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    assert scored(run, "ours.jsonl", "reference")[0] == 100
     (tmp_path / "reference" / "ref.3.txt").rename(tmp_path / "reference" / "ref.30.txt")
     _, notes, status = run("evaluate", "--predictions", "decoded", "--references", "reference")
-    assert (status, "decoded, file 000003_decoded.txt has the id '3' and reference, file ref.4.txt" in notes) == (
-        2,
-        True,
-    )
+    assert (status, "the id '3' occurs 1 times in decoded and 0 times in reference" in notes) == (2, True)
     # the order is that in which a folder is evaluated, unlike that of decoded/*.txt in a shell
     output, notes, _ = run("extract", "decoded/", "--sentences", "2", "--method", "tail")
     assert output.splitlines() == [f"{text} It is text {number}." for number, text in enumerate(TEXTS * 6)]
     assert "decoded has no references" in run("extract", "decoded", "--method", "oracle")[1]
-    (tmp_path / "reference" / "ref.30.txt").rename(tmp_path / "reference" / "ref.3.txt")
-    for file in (tmp_path / "reference").iterdir():
-        file.write_text("It is text")
-    output = run("extract", "decoded, reference", "--method", "oracle", "--sentences", "1")[0]
-    assert output.splitlines() == [f"It is text {number}." for number in range(len(TEXTS) * 6)]
 
 
 # bheinzerling/pyrouge, tests/data: the letter of a name tells the references of a document apart
@@ -162,26 +105,6 @@ def test_folders_have_several_references(run, tmp_path, name):
     assert json.loads(output)["rouge"]["rouge1"]["predictions"]["fmeasure"] == 100
     assert "systems: 1 of 2 rows contain <q>" in notes
     assert "models: 1 of 2 rows contain <q>" in notes
-    (row, _) = load(Corpus(train_file=f"{tmp_path}/systems,{tmp_path}/models"), str(tmp_path / "cache"))["train"]
-    assert (row["document"], row["references"][0]) == ("<q>".join(TEXTS), "It rained.")
-
-
-# EleutherAI/lm-evaluation-harness#2949: the measures are those of the filtered answers
-def test_filtered_answers_are_the_predictions(run, tmp_path):
-    rows = [{"resps": [[f"Sure. {text} Bye."]], "filtered_resps": [text]} for text in TEXTS]
-    (tmp_path / "p.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (tmp_path / "r.txt").write_text("\n".join(TEXTS))
-    assert scored(run, "p.jsonl", "r.txt")[0] == 100
-
-
-# garabik/grc#20, noahmorrison/chevron#26
-def test_predictions_may_come_from_a_pipe(run, tmp_path):
-    (tmp_path / "r.txt").write_text("\n".join(TEXTS))
-    os.mkfifo(tmp_path / "p")
-    writer = threading.Thread(target=(tmp_path / "p").write_text, args=["\n".join(TEXTS)])
-    writer.start()
-    assert scored(run, "p", "r.txt")[0] == 100
-    writer.join()
 
 
 def test_loops_of_links_are_missing_files(run, tmp_path):
@@ -244,38 +167,13 @@ def test_types_of_arrow_files_are_kept(tmp_path):
     assert rows.schema.field("cat").type == pa.string()
 
 
-# HumanSignal/label-studio#279, openfoodfacts/openfoodfacts-ai#367: what an annotator skipped was part of the summary
-def test_skipped_annotations_are_no_summaries(tmp_path):
-    results = {"A ferry sank.": False, "A draft of a ferry": True, "The ferry sank.": False}
-    annotations = [
-        {"was_cancelled": is_skipped, "result": [{"value": {"text": [text]}}]} for text, is_skipped in results.items()
-    ]
-    path = tmp_path / "export.json"
-    path.write_text(json.dumps([{"id": 1, "data": {"text": ROW["document"]}, "annotations": annotations}]))
-    columns = {"text_column": "data.text", "summary_column": "annotations.result.value.text"}
-    (row,) = load(Corpus(train_file=str(path), **columns), str(tmp_path / "cache"))["train"]
-    assert row["references"] == ["A ferry sank.", "The ferry sank."]
-
-
 # huggingface/datasets#8365, duckdb/duckdb#15038: as floats, long ids became others, or could not be written
 def test_long_integers_beside_other_numbers_are_kept(tmp_path):
     path, long = tmp_path / "a.jsonl", 2**53 + 1
     path.write_text("".join(json.dumps({**ROW, "id": id}) + "\n" for id in (long, math.nan)))
     rows = [{**ROW, "id": str(long)}, {**ROW, "id": "null"}]
-    assert load(Corpus(train_file=str(path)), str(tmp_path / "cache"))["train"].to_list() == rows
     streamed = FileRows([path])
     assert [stored(read(), streamed.schema) for _, read in streamed.read()] == rows
-    assert (column_type({"long", "int64", "null"}), column_type({"float64", "int64"})) == ("int64", "float64")
-
-
-# huggingface/datatrove#325, timescale/pgai#505: json.dumps raises an error for dates, which .parquet files have
-@pytest.mark.parametrize("streaming", [None, True])
-def test_values_that_json_lacks_are_written_as_text(tmp_path, streaming):
-    values = {"day": datetime.date(2024, 1, 2), "price": decimal.Decimal("1.25"), "at": [datetime.time(1)]}
-    pq.write_table(pa.Table.from_pylist([{**ROW, **values}]), tmp_path / "a.parquet")
-    corpus = Corpus(train_file=str(tmp_path / "a.parquet"), streaming=streaming)
-    (row,) = load(corpus, str(tmp_path / "cache"))["train"]
-    assert row == {**ROW, "day": "2024-01-02", "price": "1.25", "at": '["01:00:00"]'}
 
 
 # argilla-io/argilla#5433, huggingface/dataset-viewer#628: an image was an object of Pillow, as which nothing is written

@@ -117,6 +117,17 @@ def test_empty_rows_of_a_spreadsheet_are_passed_over(asked):
     assert read([*rows, dict.fromkeys(rows[0], "")]).choices == read(rows).choices
 
 
+def test_tables_have_documents_of_any_length_and_as_many_fields_as_columns(asked, tmp_path):
+    sheets, key, read = asked
+    table = filled(sheets[0], for_one)
+    document = sheets[0].items[0].document
+    (tmp_path / "1.csv").write_text(table.replace(document, "long " * 30_000, 1), encoding="utf-8")
+    assert read_votes([tmp_path / "1.csv"], key).sheets() == [sheets[0].id]
+    (tmp_path / "1.csv").write_text(table.replace(document, "one, two", 1), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"1.csv: cannot be read: row 1 has more fields than the header"):
+        read_votes([tmp_path / "1.csv"], key)
+
+
 # hltcoe/turkle#1, mitcho/turktools#18: its results have names of their own, and the work that was rejected
 def test_results_of_mechanical_turk_are_votes(asked, tmp_path):
     sheets, key, read = asked
@@ -171,5 +182,5 @@ def test_files_that_are_no_votes_are_told(asked, tmp_path):
         read_votes([empty], key)
     whole = json.dumps(rows_of(sheets[0], for_one), indent=1)
     (tmp_path / "cut.json").write_text(whole[:-20], encoding="utf-8")
-    with pytest.raises(ValueError, match=r"cut.json, line \d+: not a JSON row"):
+    with pytest.raises(ValueError, match=r"cut.json: cannot be read: Unterminated string"):
         read_votes([tmp_path / "cut.json"], key)

@@ -52,7 +52,7 @@ def add_parser(commands) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Write the page."""
     from hf_summ.common.files import write_atomically
-    from hf_summ.evaluation.text_files import read_systems
+    from hf_summ.evaluation.text_files import RowReading, read_systems
     from hf_summ.inspection.side_by_side import as_html, as_markdown
 
     check_flags(arguments, flags_in(ExampleFlags))
@@ -61,9 +61,8 @@ def run(arguments: argparse.Namespace) -> None:
     check_output_file(arguments, ".md", ".html")
     if arguments.shade == "document" and arguments.sources is None:
         raise ValueError("--shade document: needs --sources")
-    systems, references, sources = read_systems(
-        arguments.files, arguments.references, arguments.sources, **values_of(arguments, ColumnFlags)
-    )
+    reading = RowReading(**values_of(arguments, ColumnFlags))
+    systems, references, sources = read_systems(arguments.files, arguments.references, arguments.sources, reading)
     columns = {"Document": sources, "Reference": references, **dict(zip(names, systems, strict=True))}
     for note in dict.fromkeys(note for column in columns.values() if column is not None for note in column.notes):
         print_note(note)
@@ -74,9 +73,8 @@ def run(arguments: argparse.Namespace) -> None:
     rows = arguments.rows or sorted(
         random.Random(arguments.seed).sample(range(1, number + 1), min(arguments.samples, number))
     )
-    ids = next(iter(first.ids.values()), None)
     examples = {
-        f"Row {row}" if ids is None else f"Row {row}: {ids[row - 1]}": {
+        f"Row {row}" if first.ids is None else f"Row {row}: {first.ids[row - 1]}": {
             name: "\n".join(column.rows[row - 1]) for name, column in columns.items() if column is not None
         }
         for row in rows

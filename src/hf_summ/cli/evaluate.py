@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from hf_summ.cli.summarizers import LINES_HELP, PREDICTION_COLUMN, ColumnFlags, check_names, check_output_file
-from hf_summ.common.flags import add_flags, check_flags, flag, flags_in, values_of, with_default
+from hf_summ.cli.summarizers import PREDICTION_COLUMN, ColumnFlags, check_names, check_output_file
+from hf_summ.common.flags import add_flags, check_flags, flag, flags_in, values_of
 from hf_summ.common.messages import print_note
 from hf_summ.common.records import to_json
-from hf_summ.data.lines import LINES
 
 
 @dataclass
@@ -62,8 +61,9 @@ def add_parser(commands) -> None:
     parser = commands.add_parser(
         "evaluate",
         description="Print ROUGE with 95% bootstrap intervals, the difference from other systems, novelty, "
-        "support in the sources and lengths. Files contain one text per line, or rows (.jsonl, .json, .csv, each also "
-        "compressed, or .parquet) whose columns are named below.",
+        "support in the sources and lengths. A .txt file has one text per line; other files have rows (.jsonl, .json, "
+        ".csv, .tsv, .parquet, .arrow, also compressed), whose columns are named below. A folder has files of rows, or "
+        "a text in each file, as for ROUGE's script.",
     )
     # imported here: other commands need none of it
     from hf_summ.evaluation.measures import NAMED, Settings
@@ -78,7 +78,6 @@ def add_parser(commands) -> None:
         help="Separator of sentences in all files; none counts tags as words (default: <q>, <n>, <s>, <t>, [X_SEP], "
         "<S_SEP> and ##SENT##; a note reports those found)",
     )
-    texts.add_argument("--lines", choices=LINES, default="auto", help=with_default(LINES_HELP, "auto"))
     measures = parser.add_argument_group("measures")
     measures.add_argument(
         "--metrics",
@@ -118,14 +117,13 @@ def run(arguments: argparse.Namespace) -> None:
     own, *others = check_names(arguments.names, ["Predictions", *(arguments.against or ())])
     files, notes = _read(arguments)
     predictions, sources = files["predictions"], files.get("sources")
-    located = sources or predictions
     evaluation = Evaluation(
         predictions.texts(),
         files["references"].rows,
         None if sources is None else sources.texts(),
         {name: files[file].texts() for name, file in zip(others, arguments.against or (), strict=True)},
         Settings(**values_of(arguments, Settings), use_stemmer=not arguments.no_stemmer, metrics=metrics),
-        [f"{located.name}, {position}" for position in located.places],
+        predictions.labels(),
         own,
     )
     paths = values_of(arguments, TextFlags)
@@ -145,33 +143,24 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _read(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
     """The texts of all files, other systems' by their paths, and notes of the tags found in them."""
-    from hf_summ.evaluation.text_files import notes_on_forms, part_lines, part_sentences, read_systems
+    from hf_summ.evaluation.text_files import NO_SEPARATOR, RowReading, part_sentences, read_systems
 
-    names = [arguments.predictions, *(arguments.against or ())]
-    (predictions, *others), references, sources = read_systems(
-        names,
-        arguments.references,
-        arguments.sources,
-        prediction_column=arguments.prediction_column,
-        **values_of(arguments, ColumnFlags),
-    )
-    files = {"predictions": predictions, "references": references}
-    files |= {} if sources is None else {"sources": sources}
-    files |= dict(zip(names[1:], others, strict=True))
+    names = [arguments.predictions] + (arguments.against or [])
+    reading = RowReading(prediction_column=arguments.prediction_column, **values_of(arguments, ColumnFlags))
+    systems, references, sources = read_systems(names, arguments.references, arguments.sources, reading)
+    files = {"predictions": systems[0], "references": references}
+    if sources is not None:
+        files["sources"] = sources
+    files.update(zip(names[1:], systems[1:], strict=True))
     notes = []
-    tags = []
+    tag_notes = []
     for name, file in files.items():
-        if arguments.sentences == "split":
-            file = part_lines(file, arguments.lines)
-        notes += file.notes
-        files[name], of_file = part_sentences(file, arguments.separator)
-        tags += of_file
-    notes += tags
-    has_case = bool(arguments.metrics or arguments.rouge_tokenizer)
-    notes += notes_on_forms(files["predictions"], files["references"], has_case)
-    if arguments.separator not in (None, "none") and not tags:
-        notes.append(f"no text contains the separator {arguments.separator!r:.80}")
-    return files, notes
+        notes.extend(file.notes)
+        files[name], notes_of_file = part_sentences(file, arguments.separator)
+        tag_notes.extend(notes_of_file)
+    if arguments.separator not in (None, NO_SEPARATOR) and not tag_notes:
+        tag_notes.append(f"no text contains the separator {arguments.separator!r:.80}")
+    return files, notes + tag_notes
 
 
 def _as_json(report: dict[str, Any]) -> str:

@@ -1,8 +1,9 @@
 """`hf-summ extract`: extractive summaries."""
 
 import argparse
+import os
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hf_summ.cli.summarizers import (
     STANDARD_INPUT,
@@ -14,7 +15,6 @@ from hf_summ.cli.summarizers import (
 )
 from hf_summ.common.flags import add_flags, check_flags, flag, flags_in, values_of
 from hf_summ.common.messages import print_note
-from hf_summ.data.rows import ROW_FILES, has_rows
 from hf_summ.extractive.settings import ExtractiveSettings
 from hf_summ.models.text_documents import readable
 
@@ -23,16 +23,24 @@ from hf_summ.models.text_documents import readable
 class TextFlags:
     """How texts are read, and where summaries are written."""
 
-    encoding: str = flag("data", "Encoding of text files", "utf-8")
     output: str | None = flag("reporting", "File for the summaries", unset="standard output", metavar="FILE")
+
+
+@dataclass
+class _Texts:
+    """The documents of all files, their references for the oracle, and notes on files."""
+
+    documents: list[str | list[str]] = field(default_factory=list)
+    references: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "extract",
-        description=f"Summarize each file, or each row of {', '.join(ROW_FILES)} files, by some of its sentences. "
-        "Each summary is one line, as `hf-summ evaluate` reads them.",
+        description="Summarize each file, or each row of .jsonl, .json, .csv, .tsv, .parquet and .arrow files, by some "
+        "of its sentences. Each summary is one line, as `hf-summ evaluate` reads them.",
     )
     parser.add_argument(
         "files",
@@ -53,33 +61,42 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError("--summary_column: needs --method oracle, which alone reads references")
     check_flags(arguments, flags_in(ExtractiveSettings))
     settings = ExtractiveSettings(**values_of(arguments, ExtractiveSettings))
-    from hf_summ.evaluation.text_files import part_sentences, read_documents, read_references
+    texts = _read(arguments)
     from hf_summ.extractive import extract
 
-    reading = {"lists": arguments.lists, "data_format": arguments.data_format}
-    notes: list[str] = []
-    documents: list[str | list[str]] = []
-    references: list[str] = []
-    for file in arguments.files or [STANDARD_INPUT]:
-        if has_rows(file) or arguments.data_format is not None:
-            read, tags = part_sentences(read_documents(file, arguments.text_column, **reading))
-            documents += [row[0] if len(row) == 1 else row for row in read.rows]
-            notes += (*read.notes, *tags)
-            if arguments.method == "oracle":
-                gold, tags = part_sentences(read_references(file, arguments.summary_column, **reading))
-                if gold.texts() == read.texts():
-                    raise ValueError(f"--method oracle: {file} has no references: name them with --summary_column")
-                references += gold.texts()
-                notes += (*gold.notes, *tags)
-        elif arguments.method == "oracle":
-            raise ValueError(f"--method oracle: {name_of(file)} has no references: name files of rows")
-        elif arguments.text_column is not None:
-            raise ValueError(f"--text_column: {name_of(file)} is plain text, which has no columns")
-        else:
-            documents.append(read_document(file, arguments.encoding))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        summaries = extract(documents, settings, references)
-    for note in (*notes, *(warning.message for warning in caught)):
+        summaries = extract(texts.documents, settings, texts.references)
+    for note in texts.notes:
         print_note(note)
+    for warning in caught:
+        print_note(warning.message)
     write_summaries("".join(f"{readable(summary)}\n" for summary in summaries), arguments.output)
+
+
+def _read(arguments: argparse.Namespace) -> _Texts:
+    """Read all files."""
+    from hf_summ.data.files import is_row_file
+    from hf_summ.evaluation.text_files import RowReading, part_sentences, read_documents, read_references
+
+    reading = RowReading(**values_of(arguments, ColumnFlags))
+    texts = _Texts()
+    needs_references = arguments.method == "oracle"
+    for file in arguments.files or [STANDARD_INPUT]:
+        if not is_row_file(file) and not os.path.isdir(file):
+            if needs_references:
+                raise ValueError(f"--method oracle: {name_of(file)} has no references: name files of rows")
+            if arguments.text_column is not None:
+                raise ValueError(f"--text_column: {name_of(file)} is plain text, which has no columns")
+            texts.documents.append(read_document(file, arguments.encoding or "utf-8"))
+            continue
+        documents, tag_notes = part_sentences(read_documents(file, reading, taken=arguments.summary_column))
+        texts.documents.extend(row[0] if len(row) == 1 else row for row in documents.rows)
+        texts.notes.extend((*documents.notes, *tag_notes))
+        if needs_references:
+            if documents.column is None:
+                raise ValueError(f"--method oracle: {file} has no references: name files of rows")
+            references, tag_notes = part_sentences(read_references(file, reading, taken=documents.column))
+            texts.references.extend(references.texts())
+            texts.notes.extend((*references.notes, *tag_notes))
+    return texts

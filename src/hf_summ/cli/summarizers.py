@@ -16,21 +16,20 @@ from hf_summ.common import flags
 from hf_summ.common.flags import flag, flags_in, names, values_of
 from hf_summ.common.messages import one_line, print_note
 from hf_summ.common.processes import threads_for
-from hf_summ.data.former_columns import DOCUMENT_COLUMNS, MEANINGS, PREDICTION_COLUMNS, REFERENCE_COLUMNS
+from hf_summ.data.columns import DOCUMENT_COLUMNS, PREDICTION_COLUMNS, SUMMARY_COLUMNS
 from hf_summ.data.rows import ROW_FILES, kind_of_file
 from hf_summ.models.checks import RUNTIME_FILE, Range, check_own_settings
 from hf_summ.pretrained import DEFAULT_MODEL, bundled_model, graphs_of, is_bundled, model_folder, purpose
 from hf_summ.runtimes.settings import UnsupportedSetting, lacking
 
 STANDARD_INPUT = "-"
-# the helps of corpus files, `--lines` and `--prediction_column`
-CORPUS_FILES = "Corpus files: .json, .jsonl, .csv or X.source, each also as .gz, .bz2, .xz or .zst"
-LINES_HELP = (
-    "What single line ends are: ends of sentences, spaces (wrapped), or spaces in text that is wrapped at a width"
+# the helps of corpus files and `--prediction_column`
+CORPUS_FILES = (
+    "Corpus files: .jsonl, .json, .csv, .tsv, .parquet or .arrow, also compressed (.gz, .bz2, .xz), or folders or "
+    "patterns of them"
 )
 PREDICTION_COLUMN = (
-    f"Column of the predictions in files of rows (default: the first of {', '.join(PREDICTION_COLUMNS)}, one named "
-    "like them, or summary)"
+    f"Column of the predictions in files of rows (default: the first of {', '.join(PREDICTION_COLUMNS)})"
 )
 
 
@@ -74,28 +73,20 @@ class DocumentFlags:
 
 @dataclass
 class ColumnFlags:
-    """The columns of rows."""
+    """The columns of rows, and how their files are read, as in training."""
 
     text_column: str | None = flag(
         "data",
-        "Column of the documents in files of rows, or several separated by commas",
+        "Column of the documents in files of rows; a list has several documents",
         unset=f"the first of {', '.join(DOCUMENT_COLUMNS)}",
     )
     summary_column: str | None = flag(
         "data",
-        "Column of the references in files of rows, or several separated by commas",
-        unset=f"the first of {', '.join(REFERENCE_COLUMNS)}",
+        "Column of the references in files of rows; a list has several references",
+        unset=f"references if it has lists, otherwise the first of {', '.join(SUMMARY_COLUMNS)}",
     )
-    lists: list[str] | None = flag(
-        "data",
-        "What lists of texts in these columns are, as in training",
-        unset="guessed from numbers and lengths",
-        nargs="+",
-        choices=MEANINGS,
-    )
-    data_format: str | None = flag(
-        "data", "Format of the documents and references, as in training, such as multi_news", unset="by file extension"
-    )
+    csv_separator: str | None = flag("data", "Separator of the fields in CSV files", unset="a comma; a tab in .tsv")
+    encoding: str | None = flag("data", "Encoding of text files", unset="utf-8")
 
 
 @dataclass

@@ -7,7 +7,7 @@ from typing import Any
 
 from hf_summ.cli.summarizers import PREDICTION_COLUMN, ColumnFlags
 from hf_summ.common.files import check_new_folder
-from hf_summ.common.flags import add_flags
+from hf_summ.common.flags import add_flags, values_of
 from hf_summ.common.messages import one_line, print_note
 from hf_summ.common.processes import end_on_sigterm
 from hf_summ.common.records import to_json
@@ -31,7 +31,7 @@ def _add_make(steps) -> None:
         "make",
         help="Make a sheet for each voter",
         description="Draw documents. Write a page and a table with the same pairs of summaries for each voter, and a "
-        "key to the systems. Files contain one text per line, or rows, as in `hf-summ evaluate`.",
+        "key to the systems. Files are as for `hf-summ evaluate`.",
     )
     parser.add_argument(
         "--systems",
@@ -128,7 +128,7 @@ def make(arguments: argparse.Namespace) -> None:
         sources.texts(),
         protocol,
         files["references"].texts() if "references" in files else None,
-        [f"{sources.name}, {position}" for position in sources.places],
+        sources.labels(),
         arguments.seed,
     )
     end_on_sigterm()
@@ -172,15 +172,23 @@ def collect(arguments: argparse.Namespace) -> None:
 
 def _read(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
     """The texts of all files, systems' by their paths, and notes of the tags found in them."""
-    from hf_summ.evaluation.text_files import aligned, part_sentences, read_predictions, read_references, read_sources
+    from hf_summ.evaluation.text_files import (
+        RowReading,
+        aligned,
+        part_sentences,
+        read_predictions,
+        read_references,
+        read_sources,
+    )
 
-    reading = {"lists": arguments.lists, "data_format": arguments.data_format}
-    files = {"sources": read_sources(arguments.sources, arguments.text_column, **reading)}
+    reading = RowReading(prediction_column=arguments.prediction_column, **values_of(arguments, ColumnFlags))
+    files = {"sources": read_sources(arguments.sources, reading)}
     if arguments.references is not None:
-        files["references"] = read_references(arguments.references, arguments.summary_column, **reading)
+        files["references"] = read_references(arguments.references, reading)
     elif arguments.summary_column is not None:
         raise ValueError("--summary_column: needs --references")
-    files |= {name: read_predictions(name, arguments.prediction_column) for name in arguments.systems}
+    for name in arguments.systems:
+        files[name] = read_predictions(name, reading)
     notes = []
     for name, file in files.items():
         file = aligned(file, files["sources"])

@@ -19,7 +19,6 @@ import numpy as np
 
 from hf_summ.common.messages import check_choice, one_line, unknown_choice
 from hf_summ.common.pages import render_page
-from hf_summ.data.rows import ROW_FILES, kind_of_file, read_rows
 from hf_summ.evaluation.words import check_lengths, first_of
 from hf_summ.models.checks import check_integer, check_text
 from hf_summ.models.text_documents import readable
@@ -419,21 +418,46 @@ def missing_votes(votes: Votes) -> list[str]:
 
 
 def _rows(files: Iterable[str | os.PathLike], key: Key) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The position and the values of each row that may have votes."""
     for file in files:
         path = Path(file)
-        if kind_of_file(path) not in ROW_FILES or not path.is_file():
+        if path.suffix.lower() not in (".json", ".csv") or not path.is_file():
             raise ValueError(f"{path}: not a file of votes: name one downloaded from a page, or a filled-in .csv")
-        for line, read in read_rows((path,)):
-            row = {_OF_TURK.sub("", name): value for name, value in read.items()}
+        try:
+            rows = _csv_rows(path) if path.suffix.lower() == ".csv" else _json_rows(path)
+        except (csv.Error, ValueError) as error:
+            raise ValueError(f"{path}: cannot be read: {one_line(error)}") from error
+        for number, values in enumerate(rows, 1):
+            where = f"{path}, row {number}"
+            row = {_OF_TURK.sub("", name): value for name, value in values.items()}
             for column in ("sheet", "item", *key.protocol.aspects):
                 if column not in row:
                     raise ValueError(
-                        f"{path}, {line}: no column '{column}'; the columns are {_short(', '.join(row)) or '(none)'}: "
+                        f"{where}: no column '{column}'; the columns are {_short(', '.join(row)) or '(none)'}: "
                         "name votes of the key's sheets, and save tables with commas between columns"
                     )
             # spreadsheets may save empty rows at the end; Mechanical Turk's results keep work that was rejected
             if any(row.values()) and row.get("AssignmentStatus") != "Rejected":
-                yield f"{path}, {line}", row
+                yield where, row
+
+
+def _csv_rows(path: Path) -> list[dict[str, Any]]:
+    # a document may be longer than the default limit of 131,072 characters
+    csv.field_size_limit(2**31 - 1)
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file, strict=True))
+    for number, row in enumerate(rows, 1):
+        # an unquoted comma would shift votes to other columns
+        if None in row:
+            raise ValueError(f"row {number} has more fields than the header")
+    return rows
+
+
+def _json_rows(path: Path) -> list[dict[str, Any]]:
+    rows = json.loads(path.read_text(encoding="utf-8-sig"))
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise ValueError("it is not a list of rows")
+    return rows
 
 
 def _short(text: str) -> str:
