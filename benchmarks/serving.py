@@ -69,7 +69,8 @@ def service(model: str, flags: list[str]) -> Iterator[tuple[subprocess.Popen, in
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "hf_summ", "serve", "--model", model, "--port", str(port), *flags]
-    process = subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.DEVNULL)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         while not is_ready(port):
             if process.poll() is not None:
