@@ -1,10 +1,10 @@
 """Sorts the outcomes of hostile inputs into sensible, clear, deep, held, ignored and wrong.
 
-A test of a door returns if the result is sensible, and raises `Clear` if the input is refused as designed. `Deep`,
-`Held` and `Ignored` fail it; any other failed assertion means that the result is wrong.
+A test of a door returns if the result is sensible, and raises `Clear` if the package or a library below it refuses the
+input by an error. `Deep` (the end of the process, or an error that `except Exception` does not catch), `Held` and
+`Ignored` fail it; any other failed assertion means that the result is wrong.
 """
 
-import dis
 import functools
 import json
 import re
@@ -12,7 +12,7 @@ import signal
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
@@ -24,16 +24,12 @@ import torch
 from hypothesis import event, given, settings
 from hypothesis.strategies import SearchStrategy
 
-import hf_summ
 from hf_summ import cli
 
 # examples of a test by hypothesis' profile, see tests/conftest.py
 EXAMPLES = {"portable": 4, "thorough": 25, "torture": 300}
 # CPU seconds that a call may take
 SECONDS = 20
-_PACKAGE = Path(hf_summ.__file__).parent
-# types of error that hf_summ raises by design
-_DESIGNED = (ValueError, TypeError, OSError, ImportError, NotImplementedError)
 # the last line that argparse prints before it exits
 _USAGE_ERROR = re.compile(r"hf-summ.*: error: \S.*")
 # outcomes of the present test's examples
@@ -41,11 +37,11 @@ outcomes = Counter[str]()
 
 
 class Clear(Exception):
-    """The input was refused where it entered, with a message of one line for users."""
+    """The input was refused by an error."""
 
 
 class Deep(AssertionError):
-    """Any other error."""
+    """The process would have ended, or an error is no `Exception`."""
 
 
 class Held(AssertionError):
@@ -82,16 +78,12 @@ def door(**strategies: SearchStrategy) -> Callable[[Callable], Callable]:
     return decorate
 
 
-def tried(call: Callable[[], Any], named: Collection[str] = (), seconds: float = SECONDS) -> Any:
+def tried(call: Callable[[], Any], seconds: float = SECONDS) -> Any:
     """The result of a call.
 
-    Args:
-        named: names of the user's settings.
-
     Raises:
-        Clear: an error of a type for users, which names a setting or a file of theirs, or which a `raise` of hf_summ
-            raised with a message of one line; or exit status 2 after a line of argparse.
-        Deep: any other error.
+        Clear: an error; or exit status 2 after a line of argparse.
+        Deep: any other exit, or an error that is no `Exception`.
         Held: more than this many CPU seconds, which do not depend on the machine's load.
     """
     printed = StringIO()
@@ -113,29 +105,13 @@ def tried(call: Callable[[], Any], named: Collection[str] = (), seconds: float =
         raise outcome(f"exit {error.code}: {last}") from error
     except KeyboardInterrupt:
         raise
+    except Exception as error:
+        raise Clear(f"{type(error).__name__}: {error}") from error
     except BaseException as error:
-        raise (Clear if is_clear(error, named) else Deep)(f"{type(error).__name__}: {error}") from error
+        raise Deep(f"{type(error).__name__}: {error}") from error
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, before)
-
-
-def is_clear(error: BaseException, named: Collection[str] = ()) -> bool:
-    """Whether an error is designed for users."""
-    message = str(error)
-    if not isinstance(error, _DESIGNED):
-        return False
-    # commands print the path and the system's reason
-    is_path = isinstance(error, OSError) and isinstance(error.filename, str)
-    if is_path or any(re.search(rf"\b{re.escape(name)}\b", message) for name in named):
-        return True
-    innermost = error.__traceback__
-    while innermost.tb_next is not None:
-        innermost = innermost.tb_next
-    code = innermost.tb_frame.f_code
-    # a `raise` raised it, not a function that is written in C
-    is_raised = dis.opname[code.co_code[innermost.tb_lasti]] == "RAISE_VARARGS"
-    return is_raised and Path(code.co_filename).is_relative_to(_PACKAGE) and is_line(message)
 
 
 def is_line(message: str) -> bool:

@@ -41,7 +41,7 @@ def test_settings_of_generate(model_type, settings, documents):
         inputs = processor(documents, return_tensors="pt", max_length=40)
         return model.generate(**inputs, **{"max_new_tokens": 5, **settings}, tokenizer=processor)
 
-    output = tried(generate, named=settings)
+    output = tried(generate)
     ids = output if isinstance(output, torch.Tensor) else output.sequences
     assert len(ids) == len(documents) * (settings.get("num_return_sequences") or 1)
     texts = processor.batch_decode(ids, skip_special_tokens=True, documents=documents)
@@ -112,7 +112,7 @@ def test_calls(kind, documents, settings):
         # of an iterator, an iterator
         return list(output) if isinstance(output, Iterator) else output
 
-    output = tried(call, named=settings)
+    output = tried(call)
     assert examples is not None
     assert isinstance(output, list)
     assert isinstance(documents, str) or len(output) == len(examples)

@@ -54,7 +54,7 @@ def test_processors(model_type, text, target, settings):
     processor = models.model(model_type)[1]
     if model_type != "highlight_transformer":
         settings.pop("phrases", None)
-    ids = tried(lambda: processor(text, **target, **settings), named=settings)["input_ids"]
+    ids = tried(lambda: processor(text, **target, **settings))["input_ids"]
     rows = ids if isinstance(ids, list) else ids.tolist()
     rows = [rows] if isinstance(rows[0], int) else rows
     assert len(rows) == (len(text) if isinstance(text, list | tuple) else 1)
@@ -73,7 +73,7 @@ def test_settings_of_processors(data, model_type):
     names = processor.to_dict().keys() - {"processor_class", "tokenizer", "auto_map", "tags"}
     changed = data.draw(our.few(dict.fromkeys(sorted(names), our.junk), 2))
     settings = {**made.processor_settings, **({"tags": "none"} if model_type == "gdlf" else {}), **changed}
-    features = tried(lambda: made.processor_class(models.tokenizer(), **settings)("A bridge.", "A."), named=changed)
+    features = tried(lambda: made.processor_class(models.tokenizer(), **settings)("A bridge.", "A."))
     assert all(isinstance(token, int) for token in features["input_ids"])
 
 
