@@ -61,7 +61,7 @@ class ModelFlags:
 class DocumentFlags:
     """The documents' encoding and key phrases."""
 
-    encoding: str = flag("data", "Encoding of the files", "utf-8", unless=("text_column",))
+    encoding: str = flag("data", "Encoding of the files", "utf-8")
     phrase: list[str] | None = flag(
         "decoding",
         "Key phrase that the summary should be about, and its value (default: 1), for models that read key phrases; "
