@@ -110,8 +110,9 @@ class Plan:
             if name not in self.rows.column_names:
                 columns = one_line(", ".join(self.rows.column_names))
                 raise ValueError(f"--columns {one_line(name)}: the columns are {columns}")
-        for name in (self.output_column, *ADDED_COLUMNS):
-            if name in self.kept_columns:
+        names = self.kept_columns + [self.output_column] + list(ADDED_COLUMNS)
+        for name in names:
+            if names.count(name) > 1:
                 raise ValueError(
                     f"--output_column {one_line(self.output_column)}: the output would have two columns "
                     f"'{one_line(name)}': name another, or choose other --columns"
