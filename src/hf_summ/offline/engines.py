@@ -328,7 +328,9 @@ def on_ray(
 
     with _connected(address):
         number, gpus = _tasks_at_a_time(number)
-        task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=_RETRIES)(_summarize_on_ray)
+        # by default, Ray ends a process with a GPU after each task, and every shard would load the model
+        resources = {"num_cpus": 1, "num_gpus": gpus, "max_calls": 0}
+        task = ray.remote(max_retries=_RETRIES, **resources)(_summarize_on_ray)
         shared_work = ray.put(work)
         run = uuid.uuid4().hex
         remaining = _remaining(plan, done)
