@@ -66,7 +66,7 @@ def has_rows(arguments: argparse.Namespace) -> bool:
     """
     # imported here, as it is slow
     row_files = []
-    if any("." in file for file in arguments.files):
+    if any("." in file or os.path.isdir(file) for file in arguments.files):
         from hf_summ.data.files import is_row_file
 
         row_files = [file for file in arguments.files if is_row_file(file)]
@@ -148,7 +148,7 @@ def _make_plan(arguments: argparse.Namespace) -> Any:
     else:
         rows = datasets.load_dataset(arguments.dataset_name, arguments.dataset_config_name, split=arguments.split)
     where = arguments.dataset_name or paths[0]
-    column = choose_text_column(rows, arguments.text_column, where)
+    column = choose_text_column(rows, arguments.text_column, where, print_note)
     written_to = destination(arguments.output, arguments.format)
     return Plan(
         rows=rows,

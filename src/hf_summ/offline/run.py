@@ -106,14 +106,22 @@ def summarize_rows(
     return run_plan(plan, {**model_identity(name, None), **settings}, engine)
 
 
-def choose_text_column(rows: datasets.Dataset, name: str | None, where: str) -> str:
-    """The column of the documents, which is logged.
+def choose_text_column(
+    rows: datasets.Dataset, name: str | None, where: str, announce: Callable[[str], None] = logger.info
+) -> str:
+    """The column of the documents.
+
+    Args:
+        rows: the rows.
+        name: the column's name; None for the first usual name.
+        where: the name of the rows in messages.
+        announce: called with a line that says which column is read.
 
     Raises:
         ValueError: there is no such column.
     """
     column = choose_column(rows.column_names, name, DOCUMENT_COLUMNS, where, "text_column")
-    logger.info(f"{where}: documents from '{column}'")
+    announce(f"{where}: documents from '{column}'")
     return column
 
 
