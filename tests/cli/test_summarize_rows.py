@@ -20,7 +20,7 @@ from hf_summ.cli import main
 from hf_summ.data.files import read_files
 from tests.cli.conftest import start
 from tests.conftest import SENTENCES, save
-from tests.data.files import change_json, json_lines, write, write_csv
+from tests.data.files import change_json, json_lines, write
 from tests.models.architectures import GDLF, HIGHLIGHT_TRANSFORMER, build_with_processor
 from tests.training.tiny import bart
 
