@@ -1,17 +1,13 @@
 """What a list of texts in a column is: sentences of one text, several documents, or several references."""
 
-import logging
 import re
 from collections.abc import Sequence
-from functools import cache
 from itertools import pairwise
 
-from hf_summ.data.former_columns import LIST_COLUMNS, MEANINGS, has_text
+from hf_summ.data.former_columns import LIST_COLUMNS, MEANINGS
 from hf_summ.data.marks import SENTENCE_TAGS
 from hf_summ.data.sentence_rules import STOP, UNSPACED_STOPS
 from hf_summ.models.text_documents import IDEOGRAPHS, RUNNING, marks
-
-logger = logging.getLogger(__name__)
 
 # lists whose members have at most so many ends of sentences within are of sentences; near it, the guess is doubtful
 _MOST_ENDS, _DOUBT = 0.3, 0.15
@@ -93,21 +89,6 @@ class Lists:
         shared = self._shared / self._pairs
         is_sentences = ends <= _MOST_ENDS and shared < _SHARED
         return "sentences" if is_sentences else "references", abs(shared - _SHARED) < _SHARED / 2
-
-
-def as_example(members: Sequence[str | None], column: str) -> str | list[str]:
-    """The documents of a row's list, or the text of its sentences, by the row alone; this is logged once a column."""
-    lists = Lists("document", column)
-    lists.add(members)
-    if lists.meaning == "documents":
-        return [member for member in members if has_text(member) and member]
-    _log_once(column)
-    return joined_sentences(members)
-
-
-@cache
-def _log_once(column: str) -> None:
-    logger.warning(f"'{column}' has lists of sentences, which are joined: call the column documents if they are texts")
 
 
 def _parts(text: str) -> list[str]:
