@@ -110,7 +110,7 @@ class Plan:
             if name not in self.rows.column_names:
                 columns = one_line(", ".join(self.rows.column_names))
                 raise ValueError(f"--columns {one_line(name)}: the columns are {columns}")
-        names = self.kept_columns + [self.output_column] + list(ADDED_COLUMNS)
+        names = [*self.kept_columns, self.output_column, *ADDED_COLUMNS]
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(
