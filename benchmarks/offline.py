@@ -1,4 +1,4 @@
-"""Rows of `hf-summ summarize --text_column`, compared with the pipeline alone on the same documents.
+"""Rows of `hf-summ summarize`, compared with the pipeline alone on the same documents.
 
 The pipeline reads them sorted by length, and unsorted; a GDLF and a BART of equal size do so in turn. The documents
 consist of the same words, with lengths as in news. Measures CPU time in one process, from reading the rows to writing
@@ -21,7 +21,7 @@ import torch
 from peers import bart, small_gdlf
 
 from hf_summ import SummarizationPipeline
-from hf_summ.data.streams import FileRows
+from hf_summ.data.files import read_files
 from hf_summ.offline.engines import Work, in_this_process
 from hf_summ.offline.run import run_plan
 from hf_summ.offline.shards import Plan
@@ -66,8 +66,8 @@ def main() -> None:
 
         def offline(summarizer: SummarizationPipeline) -> None:
             shutil.rmtree(output, ignore_errors=True)
-            work = Work(lambda: summarizer, settings, arguments.batch_size, "summary")
-            plan = Plan(FileRows([rows]), "text", None, "summary", arguments.rows, output, "parquet")
+            work = Work(lambda: summarizer, settings, arguments.batch_size)
+            plan = Plan(read_files(str(rows)), "text", None, "summary", arguments.rows, output, "parquet")
             run_plan(plan, {}, partial(in_this_process, work, plan))
 
         def alone(summarizer: SummarizationPipeline, given: list[str]) -> None:

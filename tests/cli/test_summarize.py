@@ -107,7 +107,7 @@ def test_summaries_with_the_most_tokens_allowed_are_noted(run, files, workplace)
     note = "the summary of a.txt has the most tokens allowed: raise --max_new_tokens if it is cut off"
     assert note in run("summarize", files[0], *flags)[1]
     write(workplace / "rows.jsonl", json_lines([{"text": text} for text in DOCUMENTS]))
-    _, errors = run("summarize", "rows.jsonl", "--text_column", "text", "--output", "out", *flags)
+    _, errors = run("summarize", "rows.jsonl", "--output", "out", *flags)
     note = "3 of them have a summary with the most tokens allowed: raise --max_new_tokens if summaries are cut off"
     assert note in errors
 
@@ -163,7 +163,7 @@ def test_empty_summaries_are_noted(run, files, workplace):
     assert output == "a.txt: \nb.txt: \nc.txt: \n"
     assert "the model's summary of a.txt; b.txt; c.txt is empty: set --min_new_tokens for longer ones" in errors
     write(workplace / "rows.jsonl", json_lines([{"text": text} for text in DOCUMENTS]))
-    _, errors = run("summarize", "rows.jsonl", "--text_column", "text", "--output", "out", *flags)
+    _, errors = run("summarize", "rows.jsonl", "--output", "out", *flags)
     assert "3 of them have an empty summary: set --min_new_tokens for longer ones" in errors
 
 

@@ -1,4 +1,4 @@
-"""`hf-summ summarize --text_column` on a tiny model, in one process."""
+"""`hf-summ summarize` for rows of files, on a tiny model, in one process."""
 
 import copy
 import json
@@ -17,15 +17,16 @@ from filelock import FileLock
 from transformers import pipeline
 
 from hf_summ.cli import main
+from hf_summ.data.files import read_files
 from tests.cli.conftest import start
 from tests.conftest import SENTENCES, save
-from tests.data.files import change_json, json_lines, write, write_csv
+from tests.data.files import change_json, json_lines, write
 from tests.models.architectures import GDLF, HIGHLIGHT_TRANSFORMER, build_with_processor
 from tests.training.tiny import bart
 
 MODEL = ("--model", "model", "--max_new_tokens", "3")
 ROWS = [{"id": index, "text": " ".join(SENTENCES[: index % 5 + 1])} for index in range(11)]
-ROW_FLAGS = ("--text_column", "text", "--output", "out", *MODEL)
+ROW_FLAGS = ("--output", "out", *MODEL)
 
 
 @pytest.fixture
@@ -76,28 +77,58 @@ def test_samples_of_rows_are_those_of_their_seed(run, rows, refusal):
 
 
 @pytest.mark.thorough
-def test_inputs_of_all_kinds(run, rows):
-    write(rows.parent / "a.jsonl.gz", json_lines(ROWS[:3]))
-    write_csv(rows.parent / "b.csv", [{"text": ROWS[3]["text"], "more": "x"}])
-    pq.write_table(pa.Table.from_pylist(ROWS[4:]), "c.parquet")
-    run("summarize", "a.*", "b.csv", "c.parquet", *ROW_FLAGS, "--output_column", "short")
-    found = loaded()
-    assert [row["text"] for row in found] == [row["text"] for row in ROWS]
-    assert [row["more"] for row in found[2:5]] == [None, "x", None]
-    assert [row["short"] for row in found] == summaries_of([row["text"] for row in ROWS])
+@pytest.mark.parametrize(
+    ("name", "flags"),
+    [
+        ("*.jsonl.gz", ()),
+        ("rows.json", ()),
+        ("rows.csv", ("--csv_separator", ";", "--encoding", "latin-1")),
+        ("rows.parquet", ()),
+        ("rows.arrow", ()),
+        ("saved", ()),
+    ],
+)
+def test_files_of_all_kinds(run, workplace, name, flags):
+    rows = [{**row, "text": f"{row['text']} Café; closed."} for row in ROWS]
+    table = pa.Table.from_pylist(rows)
+    if name == "*.jsonl.gz":
+        write(workplace / "a.jsonl.gz", json_lines(rows[:3]))
+        write(workplace / "b.jsonl.gz", json_lines(rows[3:]))
+    elif name == "rows.json":
+        write(workplace / name, json.dumps(rows))
+    elif name == "rows.csv":
+        content = "".join(f'{row["id"]};"{row["text"]}"\n' for row in rows)
+        write(workplace / name, f"id;text\n{content}".encode("latin-1"))
+    elif name == "rows.parquet":
+        pq.write_table(table, name)
+    elif name == "rows.arrow":
+        with pa.OSFile(name, "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+            writer.write_table(table)
+    else:
+        datasets.Dataset.from_list(rows).save_to_disk(name)
+    _, notes = run("summarize", name, *flags, *ROW_FLAGS, "--output_column", "short")
+    assert "documents from 'text'" in notes
+    # a field of CSV is a text
+    ids = [str(row["id"]) if name == "rows.csv" else row["id"] for row in rows]
+    texts = [row["text"] for row in rows]
+    written = [(row["id"], row["text"], row["short"]) for row in loaded()]
+    assert written == list(zip(ids, texts, summaries_of(texts), strict=True))
 
 
 @pytest.mark.thorough
-def test_data_set_is_streamed(run, rows):
+def test_split_of_a_data_set(run, rows, refusal):
     folder = rows.parent / "corpus"
     folder.mkdir()
     write(folder / "test.jsonl", json_lines(ROWS))
-    run("summarize", "--dataset_name", str(folder), "--split", "test", *ROW_FLAGS, "--rows_per_shard", "6")
+    command = ("summarize", "--dataset_name", str(folder), "--split", "test", *ROW_FLAGS, "--rows_per_shard", "6")
+    run(*command)
     assert [row["id"] for row in loaded()] == list(range(11))
     (Path("out") / "shard-00000000.parquet").unlink()
-    _, errors = run("summarize", "--dataset_name", str(folder), "--split", "test", *ROW_FLAGS, "--rows_per_shard", "6")
+    _, errors = run(*command)
     assert "6 rows summarized: 2 shards" in errors
     assert [row["id"] for row in loaded()] == list(range(11))
+    write(folder / "test.jsonl", json_lines(ROWS[::-1]))
+    assert "has summaries of another run (rows " in refusal(*command)
 
 
 def test_only_some_columns_and_several_documents_in_a_row(run, workplace):
@@ -107,27 +138,24 @@ def test_only_some_columns_and_several_documents_in_a_row(run, workplace):
     first, second = loaded()
     assert list(first) == ["id", "summary", "source_tokens", "cut_tokens", "error"]
     assert [first["summary"]] == summaries_of([SENTENCES[:2]])
-    assert (second["summary"], second["error"]) == (None, "rows.jsonl, line 2: 'parts' is blank")
+    assert (second["summary"], second["error"]) == (None, "'parts' is blank")
 
 
-@pytest.mark.thorough
-def test_bad_row_does_not_cost_the_others(run, workplace):
-    content = json_lines([{"id": "a", "text": SENTENCES[0]}, {"id": 2, "text": 7}, {"id": "c", "text": None}])
-    content += '{"id": "d", "text": \n' + json_lines([{"id": "e"}, {"id": "f", "text": " \t"}])
-    content += json_lines([{"id": "g", "text": SENTENCES[1] * 2000}]) + '{"id": "h", "text": "\\ud800 x"}\n'
-    write(workplace / "rows.jsonl", content)
-    _, errors = run("summarize", "rows.jsonl", *ROW_FLAGS, "--rows_per_shard", "5")
-    assert "hf-summ: 5 of these rows have no summary: see their column 'error'" in errors
-    found = loaded()
-    assert [row["id"] for row in found] == ["a", "2", "c", None, "e", "f", "g", "h"]
-    assert [bool(row["error"]) for row in found] == [row["summary"] is None for row in found]
-    assert [row["error"].removeprefix("rows.jsonl, line ")[:46] for row in found if row["error"]] == [
-        "2: 'text' must be text, but is int: 7",
-        "3: 'text' is blank",
-        "4: not a JSON row (Expecting value at characte",
-        "5: no column 'text'; the columns are id",
-        "6: 'text' is blank",
-    ]
+@pytest.mark.parametrize("form", ["parquet", "jsonl"])
+def test_a_row_without_a_text_does_not_cost_the_others(run, workplace, form):
+    texts = [SENTENCES[0], None, " \t", SENTENCES[1] * 2000]
+    rows = [{"id": index, "text": text} for index, text in enumerate(texts)]
+    write(workplace / "rows.jsonl", json_lines([*rows, {"id": 4}]))
+    _, errors = run("summarize", "rows.jsonl", *ROW_FLAGS, "--rows_per_shard", "2", "--format", form)
+    assert "hf-summ: 3 of these rows have no summary: see their column 'error'" in errors
+    written = loaded()
+    assert [(row["id"], row["text"]) for row in written] == list(enumerate([*texts, None]))
+    assert [row["error"] for row in written] == ["", "'text' is blank", "'text' is blank", "", "'text' is blank"]
+    for row in written:
+        numbers = (row["source_tokens"], row["cut_tokens"])
+        assert (numbers == (None, None)) == (row["summary"] is None) == bool(row["error"])
+    assert written[3]["cut_tokens"] > 0
+    assert "1 of them were too long for the model, which read " in errors
 
 
 def test_row_that_the_model_refuses_does_not_cost_its_batch(run, workplace, tiny_tokenizer):
@@ -230,6 +258,8 @@ def test_a_stopped_run_says_how_to_go_on(rows, run, sent, status, number):
 @pytest.mark.thorough
 def test_full_disk(rows, refusal):
     write(rows, json_lines([{"text": SENTENCES[0], "more": os.urandom(500_000).hex()} for _ in range(4)]))
+    # into the cache of `datasets`, whose files are larger too
+    read_files("rows.jsonl")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, limits[1]))
     try:
@@ -270,7 +300,7 @@ def test_a_run_without_shards_restricts_no_other(rows, run, refusal):
     # found to be wrong when the model is called
     change_json(config, repetition_penalty=-1.0)
     message = refusal("summarize", "rows.jsonl", *ROW_FLAGS, "--min_new_words", "1")
-    assert message.startswith("no document can be summarized: ")
+    assert message.startswith("none of 11 rows can be summarized: ")
     config.write_text(content)
     run("summarize", "rows.jsonl", *ROW_FLAGS)
     assert len(loaded()) == len(ROWS)
@@ -306,19 +336,20 @@ def test_two_commands_in_one_folder(rows, refusal):
     ("argv", "message"),
     [
         (["--rows_per_shard", "0"], "--rows_per_shard 0: must be at least 1"),
-        (["--text_column", "txet"], "--text_column txet: the columns are id, text; did you mean text"),
-        (["--text_column", "id"], "--text_column id: must contain text, but has int64"),
+        (["--text_column", "txet"], "rows.jsonl: no column 'txet'; the columns are id, text"),
+        (["--text_column", "id"], "rows.jsonl, row 1: column 'id' has int .0., but must have a text"),
+        (["--encoding", "ascii7"], "rows.jsonl: cannot be read: unknown encoding: ascii7"),
         (["--columns", "id", "summary"], "--columns summary: the columns are id, text"),
         (
             ["--output_column", "error"],
             "--output_column error: the output would have two columns 'error': name another",
         ),
         (["--output", "a.arrow"], "--output a.arrow: must be a .parquet, .jsonl, .jsonl.gz, .csv file, or a folder"),
-        (["--together"], "--together: has no effect beside --text_column text"),
-        (["--format", "text"], "--format text: with --text_column, it must be one of parquet, jsonl"),
+        (["--together"], "--together: has no effect on rows: omit it"),
+        (["--format", "text"], "--format text: for rows, it must be one of parquet, jsonl"),
         (["--split", "test"], "--split test: needs --dataset_name"),
         (["--ray_address", "auto"], "--ray_address auto: needs --engine ray"),
-        (["--dataset_name", "x"], "--text_column needs files of rows or --dataset_name: give one of them"),
+        (["--dataset_name", "x"], "rows are those of files or of --dataset_name: give one of them"),
         (["--output", "model/model.safetensors"], "File exists: .*model.safetensors"),
         (["--output", "model"], "--output .*model: has files, but no _summaries.yaml: name a new or empty folder"),
         (["--model", "nowhere"], "--model nowhere: cannot be loaded: "),
@@ -330,16 +361,26 @@ def test_what_cannot_work_is_told(rows, refusal, argv, message):
 
 
 @pytest.mark.parametrize("flags", [("--num_processes", "2"), ("--columns", "id"), ("--engine", "ray")])
-def test_flags_of_rows_need_the_column(rows, refusal, flags):
-    assert refusal("summarize", "rows.jsonl", *MODEL, *flags) == f"{' '.join(flags)}: needs --text_column"
-    assert "--format parquet: needs --text_column" in refusal("summarize", "rows.jsonl", *MODEL, "--format", "parquet")
+def test_flags_of_rows_need_rows(workplace, refusal, flags):
+    write(workplace / "a.txt", SENTENCES[0])
+    message = f"{flags[0]}: needs files of rows, such as .jsonl or .csv, or --dataset_name"
+    assert refusal("summarize", "a.txt", *MODEL, *flags) == message
+    message = "--format parquet: is for rows, not for text files"
+    assert refusal("summarize", "a.txt", *MODEL, "--format", "parquet") == message
 
 
-def test_rows_are_not_read_as_one_text(rows, refusal, workplace):
-    assert refusal("summarize", "rows.jsonl", "--text_column", "text", *MODEL) == "--text_column text: needs --output"
-    for file in ("rows.jsonl", "nowhere.parquet"):
-        message = f"{file} is a file of rows: give --text_column, the column of the documents"
-        assert refusal("summarize", file, *MODEL) == message
+def test_rows_are_not_read_as_one_text(rows, refusal):
+    assert refusal("summarize", "rows.jsonl", *MODEL).startswith("--output: rows need a folder, or one .parquet, ")
+    assert refusal("summarize", "nowhere.parquet", *ROW_FLAGS) == "nowhere.parquet does not exist"
+    write(rows.parent / "a.txt", SENTENCES[0])
+    message = "rows.jsonl is a file of rows, and others are not: summarize them by two commands"
+    assert refusal("summarize", "a.txt", "rows.jsonl", *ROW_FLAGS) == message
+
+
+def test_lines_of_a_text_file_are_rows_of_its_column(run, workplace):
+    write(workplace / "a.txt", "".join(f"{sentence}\n" for sentence in SENTENCES[:3]))
+    run("summarize", "a.txt", "--text_column", "text", *ROW_FLAGS)
+    assert [row["text"] for row in loaded()] == SENTENCES[:3]
 
 
 @pytest.mark.thorough

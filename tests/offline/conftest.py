@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hf_summ.cli.summarizers import load_summarizer
-from hf_summ.data.streams import FileRows
+from hf_summ.data.files import read_files
 from hf_summ.offline.engines import Work
 from hf_summ.offline.shards import Plan
 from tests.conftest import SENTENCES, save
@@ -17,12 +17,15 @@ from tests.data.files import json_lines, write
 from tests.training.tiny import bart
 
 ROWS = [{"id": index, "text": " ".join(SENTENCES[: index % 5 + 1])} for index in range(40)]
-# other processes import it: a deadly text ends the first of them that reads it, a fatal one each
+# other processes import it: a deadly text ends the first of them that reads it, a fatal one each; each writes that it
+# loads the model
 _MORTAL = """
 import os
+from pathlib import Path
 from hf_summ.cli.summarizers import load_summarizer
 
 def load(arguments, device=None):
+    Path(arguments.once).with_name(f"loaded-{os.getpid()}").open("a").write("once ")
     summarizer = load_summarizer(arguments)
     read = summarizer.preprocess
 
@@ -56,13 +59,13 @@ def work(folder: Path, is_mortal: bool = False) -> Work:
     names = dict.fromkeys(("revision", "dtype", "phrase")) | {"device": "cpu", "trust_remote_code": False}
     load = importlib.import_module("mortal").load if is_mortal else load_summarizer
     arguments = Namespace(model=str(folder / "bart"), once=str(folder / "once"), **names)
-    return Work(partial(load, arguments), {"max_new_tokens": 2, "num_beams": 1}, 4, "summary")
+    return Work(partial(load, arguments), {"max_new_tokens": 2, "num_beams": 1}, 4)
 
 
 def plan(folder: Path, output: str, rows: list[dict]) -> Plan:
     """The rows in shards of ten, written to a folder."""
-    write(folder / "rows.jsonl", json_lines(rows))
-    return Plan(FileRows([folder / "rows.jsonl"]), "text", None, "summary", 10, folder / output, "parquet")
+    file = write(folder / "rows.jsonl", json_lines(rows))
+    return Plan(read_files(file), "text", None, "summary", 10, folder / output, "parquet")
 
 
 def rows_of(folder: Path) -> list[dict]:

@@ -41,7 +41,7 @@ def test_a_killed_process_ends_the_run_which_resumes(mortal):
 def test_an_error_of_a_process_is_an_error_of_the_run(mortal):
     job = plan(mortal, "out", ROWS)
     broken = dataclasses.replace(work(mortal), settings={"max_new_tokens": 0})
-    with pytest.raises(ValueError, match=r"no document can be summarized: .*`max_new_tokens` is 0"):
+    with pytest.raises(ValueError, match=r"none of 10 rows can be summarized: .*`max_new_tokens` is 0"):
         run_plan(job, {}, partial(in_processes, broken, job, number=2))
 
 

@@ -26,8 +26,7 @@ def test_shards_are_the_same_and_survive_a_killed_process(mortal, local_ray):
     rows = [{**row, "text": f"deadly {row['text']}"} if row["id"] == 25 else row for row in ROWS]
     rows[7] = {"id": 7, "text": None}
     job, here = plan(mortal, "out", rows), plan(mortal, "here", rows)
-    said: list[str] = []
-    engine = partial(on_ray, work(mortal, is_mortal=True), job, address=None, announce=said.append)
+    engine = partial(on_ray, work(mortal, is_mortal=True), job, address=None)
     with pytest.raises(ValueError, match="--num_processes 5: Ray has 4 CPUs and 0 GPUs: give at most 4"):
         run_plan(job, {}, partial(engine, number=5))
     run_plan(here, {}, partial(in_this_process, work(mortal), here))
@@ -36,7 +35,6 @@ def test_shards_are_the_same_and_survive_a_killed_process(mortal, local_ray):
     (mortal / "out" / first).write_bytes((mortal / "here" / first).read_bytes())
     told: list[int] = []
     outcome = run_plan(job, {}, lambda done, _: engine(done, told.append, number=1))
-    assert said == ["a process ended at rows 21 to 30: another one continues"]
     assert (outcome.rows, told) == (30, [10, 10, 10])
     assert rows_of(mortal / "out") == rows_of(mortal / "here")
 
@@ -44,10 +42,22 @@ def test_shards_are_the_same_and_survive_a_killed_process(mortal, local_ray):
 def test_rows_that_end_every_process_are_named(mortal, local_ray):
     rows = [{**row, "text": f"fatal {row['text']}"} if row["id"] == 35 else row for row in ROWS]
     job = plan(mortal, "out", rows)
-    engine = partial(on_ray, work(mortal, is_mortal=True), job, number=1, address=None, announce=print)
-    with pytest.raises(ValueError, match="3 processes ended at rows 31 to 40: if memory was too small, lower --batch"):
+    engine = partial(on_ray, work(mortal, is_mortal=True), job, number=1, address=None)
+    with pytest.raises(ValueError, match="4 processes ended at rows 31 to 40: if memory was too small, lower --batch"):
         run_plan(job, {}, engine)
     assert job.done() == {0, 1, 2}
+
+
+def test_a_process_with_a_gpu_loads_the_model_once(mortal):
+    """Ray counts GPUs as it is told; the model is on the CPU."""
+    ray.init(address="local", num_cpus=2, num_gpus=1, include_dashboard=False, log_to_driver=False)
+    try:
+        job = plan(mortal, "out", ROWS)
+        engine = partial(on_ray, work(mortal, is_mortal=True), job, number=None, address=None)
+        assert run_plan(job, {}, engine).rows == 40
+    finally:
+        ray.shutdown()
+    assert [file.read_text() for file in mortal.glob("loaded-*")] == ["once "]
 
 
 def test_a_run_survives_the_loss_of_a_machine(mortal):
@@ -64,7 +74,7 @@ def test_a_run_survives_the_loss_of_a_machine(mortal):
             if len(finished) == 1:
                 cluster.remove_node(lost, allow_graceful=False)
 
-        engine = partial(on_ray, work(mortal), job, number=None, address=None, announce=print)
+        engine = partial(on_ray, work(mortal), job, number=None, address=None)
         assert run_plan(job, {}, lambda done, _: engine(done, progress)).rows == 40
     finally:
         ray.shutdown()

@@ -30,7 +30,7 @@ def checkpoint(tmp_path, tiny_tokenizer):
 )
 def test_arguments_are_checked_before_files_are_read(tmp_path, flags, error, message):
     with pytest.raises(error, match=message):
-        summarize_rows("missing.jsonl", "missing", "text", tmp_path / "out", **flags)
+        summarize_rows("missing.jsonl", "missing", tmp_path / "out", **flags)
 
 
 def read(folder):
@@ -41,7 +41,7 @@ def read(folder):
 def test_rows_have_the_summaries_of_the_pipeline(checkpoint, tmp_path, number):
     write(tmp_path / "news.jsonl", json_lines(ROWS))
     names = [str(tmp_path / "*.jsonl")]
-    flags = {"text_column": "text", "output": tmp_path / "out", "columns": ["id"], "rows_per_shard": 15}
+    flags = {"output": tmp_path / "out", "columns": ["id"], "rows_per_shard": 15}
     outcome = summarize_rows(names, checkpoint, **flags, num_processes=number, device="cpu", **SETTINGS)
     assert (outcome.shards, outcome.rows, outcome.failed) == (3, 40, 0)
     records = pipeline("summarization", model=str(checkpoint))([row["text"] for row in ROWS], **SETTINGS)
@@ -55,6 +55,6 @@ def test_rows_have_the_summaries_of_the_pipeline(checkpoint, tmp_path, number):
 
 def test_bundled_model_is_named_as_on_the_command_line(shipped, tmp_path):
     write(tmp_path / "news.jsonl", json_lines(ROWS[:3]))
-    summarize_rows(tmp_path / "news.jsonl", "arxiv-tldr", "text", tmp_path / "out", **SETTINGS, source_prefix="in: ")
+    summarize_rows(tmp_path / "news.jsonl", "arxiv-tldr", tmp_path / "out", **SETTINGS, source_prefix="in: ")
     records = pipeline("summarization", model=shipped)([f"in: {row['text']}" for row in ROWS[:3]], **SETTINGS)
     assert [row["summary"] for row in read(tmp_path / "out")] == [record["summary_text"] for record in records]

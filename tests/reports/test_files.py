@@ -4,7 +4,6 @@ import csv
 import datetime
 import gzip
 import json
-import math
 
 import datasets
 import pyarrow as pa
@@ -14,7 +13,8 @@ import pytest
 from hf_summ.cli import main
 from hf_summ.common.pages import markdown_table
 from hf_summ.data import Corpus, load
-from hf_summ.data.streams import FileRows, HubRows, stored
+from hf_summ.data.files import read_files
+from hf_summ.offline.shards import Plan, Summary
 
 ROW = {"document": "A ferry sank. Nobody was hurt.", "summary": "A ferry sank."}
 TEXTS = ["A bridge opened.", "The mill burned."]
@@ -133,7 +133,7 @@ def test_cells_of_tables_are_one_line():
 def test_the_rows_of_a_file_become_a_file(run, tmp_path, name):
     rows = [{"id": number, "text": f"We present parser {number}.", "of": ["a", 'b "c"']} for number in range(3)]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    line = ("summarize", "rows.jsonl", "--text_column", "text", "--num_beams", "1", "--max_new_tokens", "2")
+    line = ("summarize", "rows.jsonl", "--num_beams", "1", "--max_new_tokens", "2")
     _, notes, status = run(*line, "--rows_per_shard", "2", "--output", name)
     assert (status, f"3 rows summarized: {name}\n" in notes) == (0, True)
     assert sorted(path.name for path in tmp_path.iterdir()) == [name, "rows.jsonl"]
@@ -162,18 +162,11 @@ def test_types_of_arrow_files_are_kept(tmp_path):
     )
     with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
         writer.write_table(table)
-    rows = FileRows([tmp_path / "a.arrow"])
-    assert (rows.number, rows.schema.field("date").type) == (1, table.schema.field("date").type)
-    assert rows.schema.field("cat").type == pa.string()
-
-
-# huggingface/datasets#8365, duckdb/duckdb#15038: as floats, long ids became others, or could not be written
-def test_long_integers_beside_other_numbers_are_kept(tmp_path):
-    path, long = tmp_path / "a.jsonl", 2**53 + 1
-    path.write_text("".join(json.dumps({**ROW, "id": id}) + "\n" for id in (long, math.nan)))
-    rows = [{**ROW, "id": str(long)}, {**ROW, "id": "null"}]
-    streamed = FileRows([path])
-    assert [stored(read(), streamed.schema) for _, read in streamed.read()] == rows
+    rows = read_files(str(tmp_path / "a.arrow"))
+    Plan(rows, "text", None, "summary", 1, tmp_path, "parquet").write(0, [Summary("a")])
+    written = pq.read_table(tmp_path / "shard-00000000.parquet")
+    assert written.select(table.column_names).to_pylist() == table.to_pylist()
+    assert written.schema.field("date").type == table.schema.field("date").type
 
 
 # argilla-io/argilla#5433, huggingface/dataset-viewer#628: an image was an object of Pillow, as which nothing is written
@@ -182,8 +175,10 @@ def test_images_of_a_data_set_are_kept(tmp_path):
     features = datasets.Features({"text": datasets.Value("string"), "image": datasets.Image()})
     row = {"text": "A ferry sank.", "image": {"bytes": b"of an image", "path": None}}
     datasets.Dataset.from_list([row], features).to_parquet(tmp_path / "train.parquet")
-    source = HubRows(str(tmp_path), None, "train")
-    assert [pa.Table.from_pylist([read()], source.schema).to_pylist() for _, read in source.read()] == [[row]]
+    rows = datasets.load_dataset(str(tmp_path), split="train")
+    Plan(rows, "text", None, "summary", 1, tmp_path, "parquet").write(0, [Summary("a")])
+    written = pq.read_table(tmp_path / "shard-00000000.parquet")
+    assert written.select(["text", "image"]).to_pylist() == [row]
 
 
 # apache/arrow#39914: writers of Parquet choose the type of lists
@@ -198,10 +193,13 @@ def test_lists_of_any_type_are_several_documents(run, tmp_path):
     assert written == [written[0]] * len(types)
 
 
-def test_a_file_without_readable_rows_is_reported(run, tmp_path):
-    (tmp_path / "a.json").write_text('[["A ferry sank."]]')
-    _, notes, status = run("summarize", "a.json", "--text_column", "text", "--output", "out")
-    assert (status, "a.json, row 1: a row must be an object, but is list" in notes) == (2, True)
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl", "a.csv", "a.jsonl.gz", "a.parquet"])
+def test_a_file_that_cannot_be_read_is_named(run, tmp_path, name):
+    rows = b"document,summary\n" + b'"a","b\n' * 3 if name == "a.csv" else b'{"document": "a"}\n' * 6 + b'{"document": '
+    (tmp_path / name).write_bytes(gzip.compress(rows)[:-9] if name == "a.jsonl.gz" else rows)
+    _, notes, status = run("summarize", name, "--output", "out")
+    assert (status, f"{name}: cannot be read: " in notes, notes.count("\n")) == (2, True, 1)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 def test_an_empty_name_of_a_model_is_told(run, tmp_path):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from hf_summ.checkpoints.decoding import extracts
-from hf_summ.cli.summarize_rows import RowFlags, run_rows
+from hf_summ.cli.summarize_rows import RowFlags, has_rows, run_rows
 from hf_summ.cli.summarizers import (
     STANDARD_INPUT,
     DecodingFlags,
@@ -18,7 +18,6 @@ from hf_summ.cli.summarizers import (
     ModelFlags,
     RuntimeFlags,
     check_flags,
-    check_is_text,
     check_output_file,
     decoding_settings,
     find_model,
@@ -39,22 +38,21 @@ from hf_summ.models.text_documents import readable
 class OutputFlags:
     """What is written."""
 
-    together: bool = flag("decoding", "Write one summary of all files", False, "one per file", unless=("text_column",))
+    together: bool = flag("decoding", "Write one summary of all files", False, "one per file")
     details: bool = flag(
         "reporting",
         "With --format jsonl, also write which parts of each document were read",
         False,
         "do not",
         needs=("format=jsonl",),
-        unless=("text_column",),
     )
     output: str | None = flag(
         "reporting",
-        "Output file; with --text_column, output folder, or one .parquet, .jsonl, .jsonl.gz or .csv file",
+        "Output file; of rows, output folder, or one .parquet, .jsonl, .jsonl.gz or .csv file",
         unset="standard output",
     )
     format: Literal["text", "jsonl", "parquet"] | None = flag(
-        "reporting", "Output format", unset="text, with --text_column parquet or as the output is named"
+        "reporting", "Output format", unset="text; of rows, parquet or as the output is named"
     )
     batch_size: int = flag("reporting", "Number of documents per batch", 8, range=Range(1))
 
@@ -64,9 +62,11 @@ def add_parser(commands) -> None:
     parser = commands.add_parser(
         "summarize",
         description="Summarize each file as one document, or all files together; with `-` or no file, summarize "
-        "standard input. With --text_column, summarize each row of files or of a data set.",
+        "standard input. Of .jsonl, .json, .csv, .tsv, .parquet and .arrow files, and data sets, summarize each row.",
     )
-    parser.add_argument("files", nargs="*", metavar="FILE", help="Text files, or - for standard input (default: -)")
+    parser.add_argument(
+        "files", nargs="*", metavar="FILE", help="Text files, files of rows, or - for standard input (default: -)"
+    )
     add_flags(parser, ModelFlags)
     for declared in (DocumentFlags, LengthFlags, ExtractionFlags, OutputFlags, Int8Flags, RuntimeFlags, DecodingFlags):
         add_flags(parser, declared)
@@ -77,13 +77,11 @@ def add_parser(commands) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Summarize the files, or their rows."""
     check_flags(arguments, OutputFlags, RowFlags)
-    if arguments.text_column is not None:
+    if has_rows(arguments):
         run_rows(arguments)
         return
     if arguments.format == "parquet":
-        raise ValueError("--format parquet: needs --text_column, the column of the documents")
-    for file in arguments.files:
-        check_is_text(file, "give --text_column, the column of the documents")
+        raise ValueError("--format parquet: is for rows, not for text files")
     check_output_file(arguments)
     phrases = read_phrases(arguments.phrase)
     files = arguments.files or [STANDARD_INPUT]

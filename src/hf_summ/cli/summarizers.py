@@ -17,7 +17,6 @@ from hf_summ.common.flags import flag, flags_in, names, values_of
 from hf_summ.common.messages import one_line, print_note
 from hf_summ.common.processes import threads_for
 from hf_summ.data.columns import DOCUMENT_COLUMNS, PREDICTION_COLUMNS, SUMMARY_COLUMNS
-from hf_summ.data.rows import ROW_FILES, kind_of_file
 from hf_summ.models.checks import RUNTIME_FILE, Range, check_own_settings
 from hf_summ.pretrained import DEFAULT_MODEL, bundled_model, graphs_of, is_bundled, model_folder, purpose
 from hf_summ.runtimes.settings import UnsupportedSetting, lacking
@@ -60,7 +59,7 @@ class ModelFlags:
 class DocumentFlags:
     """The documents' encoding and key phrases."""
 
-    encoding: str = flag("data", "Encoding of the files", "utf-8", unless=("text_column",))
+    encoding: str = flag("data", "Encoding of the files", "utf-8")
     phrase: list[str] | None = flag(
         "decoding",
         "Key phrase that the summary should be about, and its value (default: 1), for models that read key phrases; "
@@ -320,7 +319,10 @@ def read_phrases(items: list[str] | None) -> dict[str, float] | None:
 
 def check_is_text(file: str, remedy: str) -> None:
     """Raise a ValueError for a file of rows; `remedy` is what to do instead."""
-    if kind_of_file(Path(file)) in ROW_FILES:
+    # imported here, as it is slow
+    from hf_summ.data.files import is_row_file
+
+    if is_row_file(file):
         raise ValueError(f"{file} is a file of rows: {remedy}")
 
 

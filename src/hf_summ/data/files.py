@@ -7,11 +7,12 @@ import warnings
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-import datasets
+from typing import TYPE_CHECKING, Any
 
 from hf_summ.common.messages import one_line
+
+if TYPE_CHECKING:
+    import datasets
 
 # extension of a file -> the builder of `datasets` that reads it
 BUILDERS = {
@@ -103,6 +104,9 @@ def read_files(
     Raises:
         ValueError: a file does not exist, is of an unknown type or cannot be read; the message names it.
     """
+    # imported here, as it is slow, and commands that read no rows ask for the type of files
+    import datasets
+
     files = files_of(names)
     if len(files) == 1 and is_saved(files[0]):
         return _saved_split(files[0])
@@ -132,7 +136,8 @@ def _options(builder: str, files: list[str], csv_separator: str | None, encoding
 
 def _csv_options(files: list[str], csv_separator: str | None, encoding: str | None) -> dict[str, Any]:
     """Settings with which `datasets` keeps every field of CSV files as it is written."""
-    # imported here, as it is slow
+    # imported here, as they are slow
+    import datasets
     import pandas
 
     separator = csv_separator
@@ -149,7 +154,9 @@ def _csv_options(files: list[str], csv_separator: str | None, encoding: str | No
     return {"sep": separator, "encoding": encoding, "index_col": False, "keep_default_na": False, "features": texts}
 
 
-def _saved_split(folder: str) -> datasets.Dataset:
+def _saved_split(folder: str) -> "datasets.Dataset":
+    import datasets
+
     rows = datasets.load_from_disk(folder)
     if isinstance(rows, datasets.DatasetDict):
         raise ValueError(f"{folder} has the splits {', '.join(rows)}: name the folder of one split")
@@ -166,6 +173,8 @@ def _shown(files: list[str]) -> str:
 @contextmanager
 def bars_shown(is_long: bool) -> Generator[None]:
     """Show the progress bars of `datasets` only for work that takes long."""
+    import datasets
+
     if is_long or datasets.are_progress_bars_disabled():
         yield
         return

@@ -1,39 +1,31 @@
-"""Summarizing shards in this process, in several processes on this machine, or on all machines of a Ray cluster."""
+"""Shards as tasks: in this process, of a pool of processes on this machine, or of a Ray cluster."""
 
 import logging
 import multiprocessing
 import os
-import pickle
 import signal
 import sys
 import threading
-from collections import Counter
+import uuid
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cache, partial
-from itertools import islice
-from multiprocessing.connection import Connection
-from pathlib import Path
+from dataclasses import dataclass, fields
 from typing import Any
 
 from hf_summ.common.lazy import import_extra
 from hf_summ.common.messages import no_warnings, one_line
 from hf_summ.common.processes import threads_for
-from hf_summ.data.columns import WORD_TAGS
 from hf_summ.models.pipeline_documents import SOURCES
 from hf_summ.models.text_phrases import read_phrases
-from hf_summ.offline.shards import ADDED_COLUMNS, Plan, Row, Shard, Summarized
+from hf_summ.offline.shards import Example, Plan, Shard, Summary
 
 # called with the number of rows summarized since the last call
 Progress = Callable[[int], object]
-# a text that every model can summarize, unless the model or its settings are wrong
-_PLAIN_TEXT = "The mayor opened the new bridge on Monday."
 LESS_MEMORY = "if memory was too small, lower --batch_size or --num_processes, and rerun the command to resume"
-# how often processes of a Ray cluster may end at a shard, which is not necessarily the cause
-ATTEMPTS = 3
+# how often Ray runs the task of a shard again whose process has ended
+_RETRIES = 3
 # between the numbers of two seeds; on a CPU, torch reads 32 bits of them
 _STRIDE = 0x9E3779B1
 
@@ -46,7 +38,6 @@ class Work:
         load: returns the pipeline; its argument `device`, if given, is the default device.
         settings: settings of the pipeline's call.
         batch_size: number of documents per batch.
-        output_column: the column for the summaries.
         phrases: key phrases for every document, in place of the rows' own, for models that read them.
         seed: seed of summaries that are sampled.
         uses_torch: whether the model is one of PyTorch, and not of graphs.
@@ -55,103 +46,138 @@ class Work:
     load: Callable[..., Any]
     settings: dict[str, Any]
     batch_size: int
-    output_column: str
     phrases: dict[str, float] | None = None
     seed: int = 0
     uses_torch: bool = True
 
-    def begin(self, **where: Any) -> "ShardSummarizer":
-        """Load the model; `where` may contain its `device`."""
-        return ShardSummarizer(self, self.load(**where))
+
+@dataclass
+class Outcome:
+    """What a run, or a shard of it, has done.
+
+    Args:
+        shards: number of shards in the folder.
+        rows: number of rows that were summarized.
+        failed: number of these rows without a summary.
+        cut: number of these rows whose documents were truncated.
+        source_tokens, cut_tokens: tokens of the truncated documents, and how many of them were removed.
+        empty: number of rows with an empty summary.
+        unfinished: number of rows whose summary has the most tokens allowed, and may be cut off.
+    """
+
+    shards: int = 0
+    rows: int = 0
+    failed: int = 0
+    cut: int = 0
+    source_tokens: int = 0
+    cut_tokens: int = 0
+    empty: int = 0
+    unfinished: int = 0
+
+    def add(self, shard: "Outcome") -> None:
+        """Add a shard's counts."""
+        for count in fields(Outcome):
+            total = getattr(self, count.name) + getattr(shard, count.name)
+            setattr(self, count.name, total)
+
+
+def count_summaries(summaries: Sequence[Summary]) -> Outcome:
+    """The outcome of a shard."""
+    outcome = Outcome(shards=1, rows=len(summaries))
+    for summary in summaries:
+        if summary.text is None:
+            outcome.failed += 1
+        elif not summary.text.strip():
+            outcome.empty += 1
+        if summary.is_unfinished:
+            outcome.unfinished += 1
+        if summary.cut_tokens and summary.source_tokens:
+            outcome.cut += 1
+            outcome.source_tokens += summary.source_tokens
+            outcome.cut_tokens += summary.cut_tokens
+    return outcome
 
 
 class ShardSummarizer:
-    """Summarizes shards with a loaded model."""
+    """Summarizes shards with a model, which it loads.
 
-    def __init__(self, work: Work, summarizer: Any):
+    Args:
+        device: the default device of the model.
+    """
+
+    def __init__(self, work: Work, text_column: str, device: str | None = None):
         self._work = work
-        self._summarizer = summarizer
-        processor = getattr(summarizer, "processor", None)
+        self._text_column = text_column
+        self._summarizer = work.load() if device is None else work.load(device=device)
+        processor = getattr(self._summarizer, "processor", None)
         inputs = getattr(processor, "model_input_names", ())
-        self._reads = [name for name, (field, _) in SOURCES.items() if field in inputs]
-        # a model without a tagger needs tags of the plain text too
-        tags = getattr(processor, WORD_TAGS, ())[:1] * len(_PLAIN_TEXT.split())
-        self._plain = Row({}, _PLAIN_TEXT, source={WORD_TAGS: tags} if tags else {})
+        self._source_columns = [name for name, (model_input, _) in SOURCES.items() if model_input in inputs]
         # a checkpoint's settings may request several summaries
         self._settings = {**work.settings, "num_return_sequences": 1, "return_details": True}
 
-    def __call__(self, shard: Shard, progress: Progress) -> Summarized:
-        """The shard's rows with their summaries, in order.
+    def __call__(self, shard: Shard, progress: Progress) -> list[Summary]:
+        """The summaries of a shard's rows, in order.
 
         Documents are batched by length. If the model cannot summarize a row, `error` has the reason, and the other rows
         of the batch are summarized one by one.
 
         Raises:
-            ValueError: the model cannot summarize a plain sentence either.
+            ValueError: the model refuses all of several rows, as a setting is wrong that all other rows share.
         """
         # sampled texts must not depend on the process that generates them
-        if torch := sys.modules.get("torch"):
+        torch = sys.modules.get("torch")
+        if torch is not None:
             torch.manual_seed((self._work.seed * _STRIDE + shard.number) % 2**32)
-        rows = {index: row for index, row in enumerate(shard.rows) if row.text is not None}
+        summaries: list[Summary] = [Summary(None, error=f"'{self._text_column}' is blank")] * len(shard.examples)
+        examples = {index: example for index, example in enumerate(shard.examples) if example is not None}
+        progress(len(shard.examples) - len(examples))
         # longest first: if memory is too small, this appears early
-        order = sorted(rows, key=lambda index: -_length(rows[index].text))
-        progress(len(shard.rows) - len(rows))
-        records = {}
+        order = sorted(examples, key=lambda index: -_length(examples[index].text))
         with no_warnings(self._summarizer):
-            for index, record in zip(order, self._summarize([rows[index] for index in order]), strict=True):
-                records[index] = record
+            results = self._summarize([examples[index] for index in order])
+            for index, summary in zip(order, results, strict=True):
+                summaries[index] = summary
                 progress(1)
-        read = [record for _, record in sorted(records.items()) if not isinstance(record, str)]
-        return Summarized(
-            shard.number,
-            [self._to_record(row, records.get(index)) for index, row in enumerate(shard.rows)],
-            sum(not record["summary_text"].strip() for record in read),
-            sum(record["details"]["finish_reason"] == "length" for record in read),
-        )
+        refused = [summaries[index].error for index in examples if summaries[index].text is None]
+        if len(refused) > 1 and len(refused) == len(examples):
+            raise ValueError(f"none of {len(refused):,} rows can be summarized: {refused[0]}")
+        return summaries
 
-    def _summarize(self, rows: list[Row]) -> Iterator[dict[str, Any] | str]:
-        """The pipeline's record of each row, or the error message."""
+    def _summarize(self, examples: list[Example]) -> Iterator[Summary]:
         done = 0
-        while done < len(rows):
+        while done < len(examples):
             try:
-                for (record,) in self._call(rows[done:], self._work.batch_size):
+                for summary in self._call(examples[done:], self._work.batch_size):
                     done += 1
-                    yield record
+                    yield summary
             except Exception:
-                batch = rows[done : done + self._work.batch_size]
-                for row in batch:
+                for example in examples[done : done + self._work.batch_size]:
                     done += 1
-                    yield self._summarize_one(row)
+                    yield self._summarize_one(example)
 
-    def _summarize_one(self, row: Row) -> dict[str, Any] | str:
+    def _summarize_one(self, example: Example) -> Summary:
         try:
-            return next(self._call([row], 1))[0]
+            return next(self._call([example], 1))
         except Exception as error:
-            self._check_model()
-            return _reason(error)
+            return Summary(None, error=_reason(error))
 
-    def _check_model(self) -> None:
-        try:
-            next(self._call([self._plain], 1))
-        except Exception as error:
-            raise ValueError(f"no document can be summarized: {_reason(error)}") from error
-
-    def _call(self, rows: list[Row], batch_size: int) -> Iterator[list[dict[str, Any]]]:
-        source = {name: [row.source.get(name) for row in rows] for name in self._reads}
-        if "phrases" in source:
-            source["phrases"] = [self._work.phrases or read_phrases(value) for value in source["phrases"]]
-        source = {name: values for name, values in source.items() if any(value is not None for value in values)}
-        texts = _Texts([row.text for row in rows])
-        yield from self._summarizer(texts, batch_size=batch_size, **source, **self._settings)
-
-    def _to_record(self, row: Row, record: dict[str, Any] | str | None) -> dict[str, Any]:
-        summary, tokens, error = None, [None, None], row.error
-        if isinstance(record, str):
-            error = record
-        elif record is not None:
-            summary, tokens = record["summary_text"], [record["details"][name] for name in ADDED_COLUMNS[:2]]
-        added = zip(ADDED_COLUMNS, [*tokens, error], strict=True)
-        return {**row.values, self._work.output_column: summary, **dict(added)}
+    def _call(self, examples: list[Example], batch_size: int) -> Iterator[Summary]:
+        columns = {}
+        for name in self._source_columns:
+            values = [example.source.get(name) for example in examples]
+            if name == "phrases":
+                values = [self._work.phrases or read_phrases(value) for value in values]
+            if any(value is not None for value in values):
+                columns[name] = values
+        texts = _Texts([example.text for example in examples])
+        for (record,) in self._summarizer(texts, batch_size=batch_size, **columns, **self._settings):
+            details = record["details"]
+            yield Summary(
+                record["summary_text"],
+                details["source_tokens"],
+                details["cut_tokens"],
+                is_unfinished=details["finish_reason"] == "length",
+            )
 
 
 class _Texts:
@@ -167,23 +193,29 @@ class _Texts:
         return self._texts[index]
 
 
-def _length(text: str | list[str] | None) -> int:
-    return len(text) if isinstance(text, str) else sum(map(len, text or ()))
+def _length(text: str | list[str]) -> int:
+    return len(text) if isinstance(text, str) else sum(map(len, text))
 
 
 def _reason(error: Exception) -> str:
     return one_line(error) or type(error).__name__
 
 
-def in_this_process(work: Work, plan: Plan, done: set[int], progress: Progress) -> Iterator[Summarized]:
-    """Summarize the remaining shards, one after the other."""
-    summarize = work.begin()
-    for shard in plan.shards(done):
-        yield summarize(shard, progress)
+def _remaining(plan: Plan, done: set[int]) -> Iterator[int]:
+    return (number for number in range(plan.number) if number not in done)
 
 
-def in_processes(work: Work, plan: Plan, done: set[int], progress: Progress, number: int) -> Iterator[Summarized]:
-    """Summarize the remaining shards in processes on this machine, and yield them as they are finished.
+def in_this_process(work: Work, plan: Plan, done: set[int], progress: Progress) -> Iterator[Outcome]:
+    """Summarize and write the remaining shards, one after the other."""
+    summarize = ShardSummarizer(work, plan.text_column)
+    for number in _remaining(plan, done):
+        summaries = summarize(plan.shard(number), progress)
+        plan.write(number, summaries)
+        yield count_summaries(summaries)
+
+
+def in_processes(work: Work, plan: Plan, done: set[int], progress: Progress, number: int) -> Iterator[Outcome]:
+    """Summarize and write the remaining shards in processes on this machine; yield counts of those that are finished.
 
     Each process uses its share of the cores and one of the GPUs. They end with the iteration, or with this process.
 
@@ -192,113 +224,102 @@ def in_processes(work: Work, plan: Plan, done: set[int], progress: Progress, num
         progress: called with the number of finished rows, a shard at a time.
         number: number of processes.
     """
-    if plan.number is not None:
-        number = min(number, plan.number - len(done))
+    number = min(number, plan.number - len(done))
     # torch's threads do not run in a forked process
     context = multiprocessing.get_context("spawn")
-    child_end, own_end = context.Pipe(duplex=False)
-    start = partial(_start, work, context.Value("i"), threads_for(number, only_idle=True), child_end)
-    shards, begun = plan.shards(done), set()
+    start_arguments = (work, plan, context.Value("i"), threads_for(number, only_idle=True))
+    remaining = _remaining(plan, done)
+    begun: set[Future[Outcome]] = set()
     try:
-        with ProcessPoolExecutor(number, context, start) as pool, own_end:
+        with ProcessPoolExecutor(number, context, _start, start_arguments) as pool:
             while True:
-                for shard in islice(shards, 2 * number - len(begun)):
-                    with _ignore_sigint():
-                        begun.add(pool.submit(_summarize, shard, plan.folder))
+                # a shard more than there are processes: none waits for its next one
+                while len(begun) <= number and (following := next(remaining, None)) is not None:
+                    begun.add(pool.submit(_summarize, following))
                 if not begun:
                     return
                 finished, begun = wait(begun, return_when=FIRST_COMPLETED)
                 for future in finished:
-                    file = future.result()
-                    summarized = pickle.loads(file.read_bytes())  # noqa: S301 (written by a process of this one)
-                    file.unlink()
-                    progress(len(summarized.rows))
-                    yield summarized
+                    outcome = future.result()
+                    progress(outcome.rows)
+                    yield outcome
     except BrokenProcessPool as error:
         raise ValueError(f"a process ended before its rows were summarized: {LESS_MEMORY}") from error
 
 
-# of one of several processes: returns its model, which it loads with its first shard
-_begin: Callable[[], ShardSummarizer]
+@dataclass
+class _Process:
+    """What a process of the pool works with; it loads the model with its first shard."""
+
+    work: Work
+    plan: Plan
+    device: str | None
+    summarizer: ShardSummarizer | None = None
 
 
-def _start(work: Work, started: Any, threads: int | None, end: Connection) -> None:
-    """Prepare a process, which ends when the other end of this connection is closed."""
-    global _begin
-    threading.Thread(target=_end_with, args=(end,), daemon=True).start()
-    from tqdm import tqdm
+# of a process of the pool
+_process: _Process
 
-    # tqdm's default lock is a semaphore, which a process that is stopped would leak
-    tqdm.set_lock(threading.RLock())
-    if threads is not None:
-        # graphs are loaded with this number
-        os.environ["OMP_NUM_THREADS"] = str(threads)
+
+def _start(work: Work, plan: Plan, started: Any, threads: int | None) -> None:
+    """Prepare a process of the pool, which ends with the one that started it."""
+    global _process
+    # Ctrl-C reaches all processes; the first one ends the others
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     with started:
         index = started.value
         started.value += 1
-    gpus = 0
+    if threads is not None:
+        # graphs are loaded with this number
+        os.environ["OMP_NUM_THREADS"] = str(threads)
+    device = None
     if work.uses_torch:
         import torch
 
-        gpus = torch.cuda.device_count()
         if threads is not None:
             torch.set_num_threads(threads)
-    _begin = cache(partial(work.begin, **({"device": f"cuda:{index % gpus}"} if gpus else {})))
+        if torch.cuda.is_available():
+            device = f"cuda:{index % torch.cuda.device_count()}"
+    _process = _Process(work, plan, device)
 
 
-def _end_with(connection: Connection) -> None:
-    connection.poll(None)
+def _end_with_parent() -> None:
+    """End this process when its parent has ended: the queue of tasks stays open in the others."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
     os._exit(1)
 
 
-def _summarize(shard: Shard, folder: Path) -> Path:
-    """Summarize a shard, and write it to a file of the folder: half a long message would block its reader for ever."""
+def _summarize(number: int) -> Outcome:
+    """Summarize and write a shard in a process of the pool."""
+    plan = _process.plan
     try:
-        summarized = _begin()(shard, lambda rows: None)
-        # the next run overwrites what a run that is killed leaves
-        file = folder / f".shard-{shard.number}.part"
-        file.write_bytes(pickle.dumps(summarized))
-        return file
+        if _process.summarizer is None:
+            _process.summarizer = ShardSummarizer(_process.work, plan.text_column, _process.device)
+        summaries = _process.summarizer(plan.shard(number), lambda rows: None)
+        plan.write(number, summaries)
     except Exception as error:
         # errors of other types may need arguments that are not sent with them
         raise ValueError(_reason(error)) from error
-
-
-@contextmanager
-def _ignore_sigint() -> Generator[None]:
-    """Processes started in this context ignore Ctrl-C."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+    return count_summaries(summaries)
 
 
 def on_ray(
-    work: Work,
-    plan: Plan,
-    done: set[int],
-    progress: Progress,
-    number: int | None,
-    address: str | None,
-    announce: Callable[[str], object],
-) -> Iterator[Summarized]:
-    """Summarize the remaining shards on the cluster, and yield them as they are finished.
+    work: Work, plan: Plan, done: set[int], progress: Progress, number: int | None, address: str | None
+) -> Iterator[Outcome]:
+    """Summarize the remaining shards on the cluster, write them here, and yield counts of those that are finished.
 
     Rows are read on this machine, and summaries are returned to it. Other machines need the package and access to the
-    model under its name, but no files. The shard of a process that ends, alone or with its machine, is summarized by
-    another one; a new process takes the place of the first as soon as the cluster has one.
+    model under its name, but no files. Ray runs a task again whose process ends, alone or with its machine.
 
     Args:
         work, plan, done: how to summarize, all shards, and the numbers of finished ones.
         progress: called with the number of finished rows.
-        number: number of processes with a model; None for the number of GPUs or, without GPUs, of CPUs.
+        number: number of tasks at a time; None for the number of GPUs or, without GPUs, of CPUs.
         address: the cluster's; None for the cluster to which this process is connected, or else for a local one, which
             ends with this process.
-        announce: called with a note when a process has ended.
     """
     # must be set before Ray is imported
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -306,55 +327,44 @@ def on_ray(
     from ray.exceptions import RayError, RayTaskError
 
     with _connected(address):
-        number, gpus = _processes(number)
-        actor = ray.remote(num_cpus=1, num_gpus=gpus)(_Actor)
-        shards, ends = plan.shards(done), Counter[str]()
-        waiting = [*islice(shards, 1)]
-        # what a process was called for -> the process, and its shard; without one, it loads the model
-        called: dict[Any, tuple[Any, Shard | None]] = {}
-
-        def add() -> None:
-            process: Any = actor.remote(work)
-            called[process.begin.remote()] = process, None
-
-        for _ in range(number):
-            add()
-        while waiting or any(shard for _, shard in called.values()):
-            (ready, *_), _ = ray.wait([*called])
-            process, shard = called.pop(ready)
+        number, gpus = _tasks_at_a_time(number)
+        # by default, Ray ends a process with a GPU after each task, and every shard would load the model
+        resources = {"num_cpus": 1, "num_gpus": gpus, "max_calls": 0}
+        task = ray.remote(max_retries=_RETRIES, **resources)(_summarize_on_ray)
+        shared_work = ray.put(work)
+        run = uuid.uuid4().hex
+        remaining = _remaining(plan, done)
+        # result of a task -> the number of its shard
+        begun: dict[Any, int] = {}
+        while True:
+            while len(begun) < number and (following := next(remaining, None)) is not None:
+                begun[task.remote(run, shared_work, plan.text_column, plan.shard(following))] = following
+            if not begun:
+                return
+            (finished, *_), _ = ray.wait([*begun])
+            shard_number = begun.pop(finished)
             try:
-                summarized = ray.get(ready)
+                summaries = ray.get(finished)
             except RayTaskError as error:
                 raise ValueError(_reason(error.cause)) from error
             except RayError as error:
-                where = "as it loaded the model" if shard is None else f"at {plan.rows_of(shard.number)}"
-                ends[where] += 1
-                if ends[where] == ATTEMPTS:
-                    raise ValueError(f"{ATTEMPTS} processes ended {where}: {LESS_MEMORY}") from error
-                announce(f"a process ended {where}: another one continues")
-                waiting += [] if shard is None else [shard]
-                add()
-                continue
-            if shard is not None:
-                progress(len(summarized.rows))
-                yield summarized
-            if waiting:
-                following = waiting.pop()
-                called[process.summarize.remote(following)] = process, following
-                waiting = waiting or [*islice(shards, 1)]
+                rows = plan.words_for(shard_number)
+                raise ValueError(f"{_RETRIES + 1} processes ended at {rows}: {LESS_MEMORY}") from error
+            plan.write(shard_number, summaries)
+            progress(len(summaries))
+            yield count_summaries(summaries)
 
 
-class _Actor:
-    def __init__(self, work: Work):
-        self._work = work
+# of a process of Ray, which runs several tasks: the run, and its model
+_ray_summarizers: dict[str, ShardSummarizer] = {}
 
-    def begin(self) -> None:
-        """Load the model."""
-        self._summarize = self._work.begin()
 
-    def summarize(self, shard: Shard) -> Summarized:
-        """The shard with its summaries."""
-        return self._summarize(shard, lambda rows: None)
+def _summarize_on_ray(run: str, work: Work, text_column: str, shard: Shard) -> list[Summary]:
+    """Summarize a shard in a process of Ray, which keeps the model for the next shard of the same run."""
+    if run not in _ray_summarizers:
+        _ray_summarizers.clear()
+        _ray_summarizers[run] = ShardSummarizer(work, text_column)
+    return _ray_summarizers[run](shard, lambda rows: None)
 
 
 @contextmanager
@@ -379,8 +389,8 @@ def _connected(address: str | None) -> Generator[None]:
         ray.shutdown()
 
 
-def _processes(number: int | None) -> tuple[int, int]:
-    """The number of processes, and the number of GPUs for each."""
+def _tasks_at_a_time(number: int | None) -> tuple[int, int]:
+    """The number of tasks that run at a time, and the number of GPUs for each."""
     import ray
 
     resources = ray.cluster_resources()

@@ -3,9 +3,8 @@
 import importlib.metadata
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,11 @@ from filelock import AcquireReturnProxy, FileLock, Timeout
 from hf_summ.common.files import content_hash, shared_name
 from hf_summ.common.messages import check_choice, progress_bar
 from hf_summ.common.records import changed, read_record, shown, write_record
-from hf_summ.data.streams import FileRows, streamed_files
+from hf_summ.data.columns import choose_text_column
+from hf_summ.data.files import files_of, read_files
 from hf_summ.models.checks import check_integer
-from hf_summ.offline.engines import Progress, Work, in_processes, in_this_process
-from hf_summ.offline.shards import FORMATS, Plan, Summarized, destination
+from hf_summ.offline.engines import Outcome, Progress, Work, in_processes, in_this_process
+from hf_summ.offline.shards import FORMATS, Plan, destination
 from hf_summ.pretrained import model_folder
 
 logger = logging.getLogger(__name__)
@@ -29,52 +29,16 @@ RECORD, LOCK = "_summaries.yaml", ".lock"
 # what determines summaries, as far as it is installed
 _LIBRARIES = ("hf-summ", "transformers", "torch", "onnxruntime")
 
-# summarizes shards that are not finished, and reports progress in rows
-Engine = Callable[[set[int], Progress], Iterator[Summarized]]
-
-
-@dataclass
-class Outcome:
-    """The result of a run.
-
-    Args:
-        shards: number of shards in the folder.
-        rows: number of rows that this run summarized.
-        failed: number of these rows without a summary.
-        cut: number of these rows whose documents were truncated.
-        source_tokens, cut_tokens: tokens of the truncated documents, and how many of them were removed.
-        empty: number of rows with an empty summary.
-        unfinished: number of rows whose summary has the most tokens allowed, and may be cut off.
-    """
-
-    shards: int = 0
-    rows: int = 0
-    failed: int = 0
-    cut: int = 0
-    source_tokens: int = 0
-    cut_tokens: int = 0
-    empty: int = 0
-    unfinished: int = 0
-
-    def add(self, shard: Summarized) -> None:
-        """Add a shard's counts."""
-        self.shards += 1
-        self.rows += len(shard.rows)
-        self.failed += sum(bool(row["error"]) for row in shard.rows)
-        cut = [row for row in shard.rows if row["cut_tokens"]]
-        self.cut += len(cut)
-        self.source_tokens += sum(row["source_tokens"] for row in cut)
-        self.cut_tokens += sum(row["cut_tokens"] for row in cut)
-        self.empty += shard.empty
-        self.unfinished += shard.unfinished
+# summarizes and writes shards that are not finished, and reports progress in rows
+Engine = Callable[[set[int], Progress], Iterator[Outcome]]
 
 
 def summarize_rows(
     files: str | Path | Sequence[str | Path],
     model: str | Path,
-    text_column: str,
     output: str | Path,
     *,
+    text_column: str | None = None,
     columns: list[str] | None = None,
     output_column: str = "summary",
     rows_per_shard: int = 1000,
@@ -82,23 +46,28 @@ def summarize_rows(
     num_processes: int = 1,
     batch_size: int = 8,
     device: str | None = None,
+    csv_separator: str | None = None,
+    encoding: str | None = None,
     **settings: Any,
 ) -> Outcome:
-    """Summarize the rows of files into a folder of shards, like `hf-summ summarize FILES --text_column COLUMN`.
+    """Summarize the rows of files into a folder of shards, like `hf-summ summarize FILES --output FOLDER`.
 
     The same call resumes an interrupted run.
 
     Args:
-        files: .jsonl, .json, .csv (also compressed) or .parquet files, or patterns such as `news/*.jsonl.gz`.
+        files: .jsonl, .json, .csv, .tsv (also compressed), .parquet or .arrow files, or patterns such as
+            `news/*.jsonl.gz`.
         model: the folder of a checkpoint, or the name of a bundled model or of a Hub repository.
-        text_column: the column of the documents; a list of texts is one example of several documents.
         output: the folder, which need not exist, or one .parquet, .jsonl (also .gz) or .csv file for all rows.
+        text_column: the column of the documents, by default the first usual one, such as `document`; a list of texts is
+            one example of several documents.
         columns: columns to keep; all by default.
         rows_per_shard: number of rows that are written at a time.
         format: that of the folder's files, `parquet` (the default) or `jsonl` (.jsonl.gz).
         num_processes: number of processes, each with its own model. With more than one, a script must call this
             function under `if __name__ == "__main__":`.
         device: the device of each model; by default, a GPU for each process if there are any.
+        csv_separator, encoding: of text files, as in `hf_summ.data.Reading`.
         settings: settings of the pipeline's call, such as `num_beams` and `long_documents`.
 
     Raises:
@@ -111,38 +80,54 @@ def summarize_rows(
         check_integer(name, number, 1)
     check_choice("`format`", format, (*FORMATS, None))
     names = [files] if isinstance(files, str | Path) else files
-    source = FileRows(streamed_files(list(map(str, names))))
-    plan = Plan(source, text_column, columns, output_column, rows_per_shard, **destination(output, format))
+    paths = files_of([str(name) for name in names])
+    rows = read_files(paths, csv_separator=csv_separator, encoding=encoding)
+    column = choose_text_column(rows, text_column, paths[0])
+    written_to = destination(output, format)
+    plan = Plan(
+        rows=rows,
+        text_column=column,
+        columns=columns,
+        output_column=output_column,
+        rows_per_shard=rows_per_shard,
+        folder=written_to.folder,
+        format=written_to.format,
+        file=written_to.file,
+        inputs=tuple(Path(path) for path in paths),
+    )
     name = model_folder(str(model))
     # other processes may work in another folder
     name = os.path.realpath(name) if Path(name).is_dir() else name
-    work = Work(partial(_load, name, device), settings, batch_size, output_column)
+    work = Work(partial(_load, name, device), settings, batch_size)
     engine: Engine = partial(in_this_process, work, plan)
     if num_processes > 1:
         engine = partial(in_processes, work, plan, number=num_processes)
     return run_plan(plan, {**model_identity(name, None), **settings}, engine)
 
 
-def _load(model: str, own_device: str | None, device: str | None = None) -> Any:
+def _load(model: str, named_device: str | None, device: str | None = None) -> Any:
     from transformers import pipeline
 
-    return pipeline("summarization", model=model, device=own_device or device)
+    return pipeline("summarization", model=model, device=named_device or device)
 
 
 def run_plan(
-    plan: Plan, settings: dict[str, Any], engine: Engine, announce: Callable[[str], None] = logger.info
+    plan: Plan, settings: Mapping[str, Any], engine: Engine, announce: Callable[[str], None] = logger.info
 ) -> Outcome:
     """Summarize the shards that are not yet in the plan's folder, which is created if necessary.
 
-    Only this process writes files, and it writes each shard completely or not at all. Thus every row is in the folder
-    once, even if processes are killed. `_summaries.yaml` there describes the summaries. With `plan.file`, the shards
-    are joined to this file at the end.
+    Each shard is written completely or not at all. Thus every row is in the folder once, even if processes are killed.
+    `_summaries.yaml` there describes the summaries. With `plan.file`, the shards are joined to this file at the end.
 
     Args:
         plan: the shards.
         settings: the model and the settings of the summaries.
-        engine: summarizes shards.
+        engine: summarizes and writes shards.
         announce: called with a note if the run resumes.
+
+    Raises:
+        ValueError: the folder has other files, or summaries of another run, or another command writes there.
+        OSError: a shard cannot be written.
     """
     plan.check()
     folder = plan.folder
@@ -153,7 +138,7 @@ def run_plan(
         raise ValueError(f"--output {folder}: has files, but no {RECORD}: name a new or empty folder")
     now = {
         **settings,
-        **plan.source.identity,
+        **_identity_of_rows(plan),
         "text_column": plan.text_column,
         "columns": plan.kept_columns,
         "output_column": plan.output_column,
@@ -168,15 +153,26 @@ def run_plan(
         raise ValueError(f"--output {folder}: has summaries of another run ({shown(differences)}): name another folder")
     with _locked(folder):
         if not before or differences:
-            versions = {}
-            for name in _LIBRARIES:
-                with suppress(importlib.metadata.PackageNotFoundError):
-                    versions[name] = importlib.metadata.version(name)
-            write_record(folder / RECORD, {"summaries": now, "versions": versions})
+            write_record(folder / RECORD, {"summaries": now, "versions": _versions()})
         outcome = _summarize(plan, engine, announce)
         if plan.file is not None:
             plan.join(plan.file)
         return outcome
+
+
+def _identity_of_rows(plan: Plan) -> dict[str, Any]:
+    """What identifies the rows: the hash of each file's content, as a file may be moved, or that of a data set."""
+    if plan.inputs:
+        return {"files": [content_hash(path) for path in plan.inputs]}
+    return {"rows": plan.rows._fingerprint}
+
+
+def _versions() -> dict[str, str]:
+    versions = {}
+    for name in _LIBRARIES:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
+    return versions
 
 
 def _locked(folder: Path) -> AcquireReturnProxy:
@@ -194,11 +190,10 @@ def _summarize(plan: Plan, engine: Engine, announce: Callable[[str], None]) -> O
     if outcome.shards == plan.number:
         return outcome
     if done:
-        announce(f"resuming: {len(done):,}{f' of {plan.number:,}' if plan.number else ''} shards exist")
-    before = len(done) * plan.rows_per_shard
-    with progress_bar(None, "summarizing", plan.source.number, unit="row", initial=before) as bar:
+        announce(f"resuming: {len(done):,} of {plan.number:,} shards exist")
+    finished_rows = sum(len(plan.rows_of(number)) for number in done)
+    with progress_bar(None, "summarizing", len(plan.rows), unit="row", initial=finished_rows) as bar:
         for shard in engine(done, bar.update):
-            plan.write(shard)
             outcome.add(shard)
     return outcome
 

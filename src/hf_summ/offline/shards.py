@@ -4,27 +4,28 @@ import csv
 import gzip
 import json
 import math
+import os
 import re
 import shutil
 import zlib
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hf_summ.common.files import moved_into_place
-from hf_summ.common.messages import nearest, one_line
+from hf_summ.common.messages import one_line
 from hf_summ.common.records import to_json
-from hf_summ.data.former_columns import has_text, names_in, text_or_texts
-from hf_summ.data.lists import as_example
-from hf_summ.data.rows import ROW_FILES, kind_of_file
-from hf_summ.data.streams import FileRows, HubRows, stored
+from hf_summ.data.columns import has_text, is_list_column, written_texts
+from hf_summ.data.files import is_row_file
 from hf_summ.models.pipeline_documents import SOURCES
 
 _NAME = "shard-"
+# format of a folder's files -> the end of their names
 FORMATS = {"parquet": ".parquet", "jsonl": ".jsonl.gz"}
 # of files, such as .xlsx, but not .v2
 _EXTENSION = re.compile(r"\.[A-Za-z]{2,5}")
@@ -32,43 +33,34 @@ _EXTENSION = re.compile(r"\.[A-Za-z]{2,5}")
 _FILES = {".parquet": "parquet", ".jsonl": "jsonl", ".jsonl.gz": "jsonl", ".csv": "jsonl"}
 # columns besides the summary: the document's number of tokens before truncation, the number of removed tokens, and why
 # there is no summary, or an empty string
-ADDED_COLUMNS = ("source_tokens", "cut_tokens", "error")
+ADDED_COLUMNS = {"source_tokens": pa.int64(), "cut_tokens": pa.int64(), "error": pa.string()}
 _WRITE_AGAIN = "remove it, and rerun the command to write it again"
 
 
-class Row(NamedTuple):
-    """A row to summarize: its kept columns, its document or documents, and otherwise why it has none.
+@dataclass(frozen=True)
+class Example:
+    """What a model reads of a row: its document, or its documents, and its columns of `SOURCES`."""
 
-    `source` are its columns of `SOURCES`, which some models read beside the document.
-    """
-
-    values: dict[str, Any]
-    text: str | list[str] | None
-    error: str = ""
-    source: Mapping[str, Any] = {}
+    text: str | list[str]
+    source: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Shard:
-    """Shard `number`: the rows from `number · rows_per_shard` on."""
+    """Shard `number`: the rows from `number · rows_per_shard` on; None stands for a row without a text."""
 
     number: int
-    rows: list[Row]
+    examples: list[Example | None]
 
 
-@dataclass(frozen=True)
-class Summarized:
-    """A shard's rows with their summaries, ready to be written.
+class Summary(NamedTuple):
+    """What is written beside a row: the summary or, without one, the reason; and numbers of tokens."""
 
-    Args:
-        empty: number of empty summaries.
-        unfinished: number of summaries that have the most tokens allowed, and may be cut off.
-    """
-
-    number: int
-    rows: list[dict[str, Any]]
-    empty: int = 0
-    unfinished: int = 0
+    text: str | None
+    source_tokens: int | None = None
+    cut_tokens: int | None = None
+    error: str = ""
+    is_unfinished: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,7 +68,7 @@ class Plan:
     """The division of rows into shards, the columns to keep, and the output folder.
 
     Args:
-        source: the rows.
+        rows: the rows.
         text_column: the column of the documents; a list of texts is one example of several documents.
         columns: the columns to keep; all if None.
         output_column: the column for the summaries.
@@ -84,9 +76,10 @@ class Plan:
         folder: the output folder.
         format: one of `FORMATS`.
         file: a file for the rows of all shards, which replaces the folder at the end.
+        inputs: the files of the rows.
     """
 
-    source: FileRows | HubRows
+    rows: datasets.Dataset
     text_column: str
     columns: list[str] | None
     output_column: str
@@ -94,170 +87,200 @@ class Plan:
     folder: Path
     format: str
     file: Path | None = None
+    inputs: tuple[Path, ...] = ()
 
     def check(self) -> None:
-        """Check the names of the folder and of columns."""
+        """Check the names of the folder and of columns, and the texts' type.
+
+        Raises:
+            ValueError: a name cannot be used, or the column has other values than texts or lists of texts.
+        """
         path = self.file or self.folder
-        inputs = [path.resolve() for path in self.source.paths] if isinstance(self.source, FileRows) else ()
         problem = None
-        is_named_like_file = kind_of_file(path) in ROW_FILES or _EXTENSION.fullmatch(path.suffix)
+        is_named_like_file = is_row_file(path) or _EXTENSION.fullmatch(path.suffix)
         if self.file is None and is_named_like_file and not path.is_dir():
             problem = f"must be a {', '.join(_FILES)} file, or a folder, which has no extension"
         elif self.file is not None and path.is_dir():
             problem = "is a folder, but named like a file"
-        elif path in inputs:
+        elif os.path.realpath(path) in map(os.path.realpath, self.inputs):
             problem = "would replace the input; give it another name"
         if problem is not None:
             raise ValueError(f"--output {one_line(path.name)}: {problem}")
-        schema = self.source.schema
-        # one within objects, whose texts are checked row by row
-        is_within = self.text_column not in schema.names and set() < names_in(self.text_column) <= {*schema.names}
-        for flag, names in (("text_column", [self.text_column] * (not is_within)), ("columns", self.columns or [])):
-            for name in names:
-                if name not in schema.names:
-                    columns = one_line(", ".join(schema.names)) or "(none)"
-                    hint = one_line(nearest(name, schema.names))
-                    raise ValueError(f"--{flag} {one_line(name)}: the columns are {columns}{hint}")
-        column_type = pa.string() if is_within else schema.field(self.text_column).type
-        # lists of a fixed size or with large offsets have other types
-        if not _is_text(getattr(column_type, "value_type", column_type)):
-            raise ValueError(f"--text_column {one_line(self.text_column)}: must contain text, but has {column_type}")
-        names = self.schema.names
-        if twice := next((name for name in names if names.count(name) > 1), None):
-            raise ValueError(
-                f"--output_column {one_line(self.output_column)}: the output would have two columns "
-                f"'{one_line(twice)}': name another, or choose other --columns"
-            )
+        for name in self.columns or []:
+            if name not in self.rows.column_names:
+                columns = one_line(", ".join(self.rows.column_names))
+                raise ValueError(f"--columns {one_line(name)}: the columns are {columns}")
+        names = [*self.kept_columns, self.output_column, *ADDED_COLUMNS]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(
+                    f"--output_column {one_line(self.output_column)}: the output would have two columns "
+                    f"'{one_line(name)}': name another, or choose other --columns"
+                )
+        is_list_column(self.rows, self.text_column, ", ".join(map(str, self.inputs)) or "the rows")
 
     @property
     def kept_columns(self) -> list[str]:
         """The columns of the input that the output keeps, in the input's order."""
-        return [name for name in self.source.schema.names if self.columns is None or name in self.columns]
+        if self.columns is None:
+            return self.rows.column_names
+        return [name for name in self.rows.column_names if name in self.columns]
 
     @property
-    def _kept_schema(self) -> pa.Schema:
-        return pa.schema([self.source.schema.field(name) for name in self.kept_columns])
+    def number(self) -> int:
+        """Number of shards."""
+        return math.ceil(len(self.rows) / self.rows_per_shard)
 
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns of the output."""
-        added = zip(
-            (self.output_column, *ADDED_COLUMNS), (pa.string(), pa.int64(), pa.int64(), pa.string()), strict=True
-        )
-        return pa.schema([*self._kept_schema, *(pa.field(name, column_type) for name, column_type in added)])
-
-    @property
-    def number(self) -> int | None:
-        """Number of shards, if the number of rows is known."""
-        rows = self.source.number
-        return None if rows is None else -(-rows // self.rows_per_shard)
-
-    def shards(self, done: set[int]) -> Iterator[Shard]:
-        """The remaining shards, in order; rows before the first of them are not parsed."""
-        first = next(number for number in range(len(done) + 1) if number not in done)
-        schema = self._kept_schema
-        number, rows = first, []
-        for index, (where, read) in enumerate(self.source.read(first * self.rows_per_shard)):
-            number = first + index // self.rows_per_shard
-            if number not in done:
-                rows.append(self._row(where, read, schema))
-                if len(rows) == self.rows_per_shard:
-                    yield Shard(number, rows)
-                    rows = []
-        if rows:
-            yield Shard(number, rows)
-
-    def rows_of(self, number: int) -> str:
-        """The rows of a shard, in words."""
+    def rows_of(self, number: int) -> range:
+        """The indices of a shard's rows."""
         first = number * self.rows_per_shard
-        last = first + self.rows_per_shard
-        return f"rows {first + 1:,} to {min(last, self.source.number or last):,}"
+        return range(first, min(first + self.rows_per_shard, len(self.rows)))
 
-    def _row(self, where: str, read: Callable[[], dict[str, Any]], schema: pa.Schema) -> Row:
-        values: dict[str, Any] = {}
-        try:
-            row = read()
-            values = stored(row, schema)
-            text = text_or_texts(row, self.text_column, where)
-        except ValueError as error:
-            return Row(values or dict.fromkeys(schema.names), None, one_line(error))
-        if not has_text(text):
-            return Row(values, None, f"{where}: '{self.text_column}' is blank")
-        example = as_example(text, self.text_column) if isinstance(text, list) else text
-        return Row(values, example, source={name: row[name] for name in SOURCES if row.get(name) is not None})
+    def words_for(self, number: int) -> str:
+        """The rows of a shard, for messages."""
+        indices = self.rows_of(number)
+        return f"rows {indices.start + 1:,} to {indices.stop:,}"
+
+    def shard(self, number: int) -> Shard:
+        """What a model reads of a shard's rows."""
+        sources = [name for name in SOURCES if name in self.rows.column_names]
+        read_columns = [self.text_column, *sources]
+        rows = self.rows.select_columns(read_columns).select(self.rows_of(number))
+        return Shard(number, [self._example(row, sources) for row in rows])
+
+    def _example(self, row: dict[str, Any], sources: list[str]) -> Example | None:
+        value = row[self.text_column]
+        text = written_texts(value) if isinstance(value, list) else value
+        if isinstance(text, str) and not has_text(text):
+            return None
+        if not text:
+            return None
+        source = {name: row[name] for name in sources if row[name] is not None}
+        return Example(text, source)
 
     def done(self) -> set[int]:
-        """The numbers of the shards that are written."""
+        """The numbers of the shards that are written.
+
+        Raises:
+            ValueError: a file of the folder is no shard, or not complete.
+        """
         numbers = set()
         for path in sorted(self.folder.glob(f"{_NAME}*{FORMATS[self.format]}")):
             digits = path.name[len(_NAME) :].partition(".")[0]
-            number = int(digits) if digits.isdecimal() else 0
-            if path.name != self._path(number).name or number >= (self.number or math.inf):
+            number = int(digits) if digits.isdecimal() else self.number
+            if number >= self.number or path.name != self._path(number).name:
                 raise ValueError(f"{path} is not a shard of these summaries: remove it, or name another folder")
-            rows, expected = _rows_in(path), self.rows_per_shard
-            if self.source.number is not None:
-                expected = min(expected, self.source.number - number * expected)
-            # if the source's length is unknown, the last shard may be shorter
-            if rows != expected and (self.source.number is not None or not 0 < rows < expected):
-                raise ValueError(f"{path}: has {rows} rows, but was written with {expected}: {_WRITE_AGAIN}")
+            count, expected = _rows_in(path), len(self.rows_of(number))
+            if count != expected:
+                raise ValueError(f"{path}: has {count} rows, but was written with {expected}: {_WRITE_AGAIN}")
             numbers.add(number)
         return numbers
 
-    def write(self, shard: Summarized) -> None:
-        """Write a shard's file, completely or not at all."""
-        path = self._path(shard.number)
+    def write(self, number: int, summaries: list[Summary]) -> None:
+        """Write a shard's file, completely or not at all.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        indices = self.rows_of(number)
+        kept_rows = self.rows.select_columns(self.kept_columns).with_format("arrow")
+        table = kept_rows[indices.start : indices.stop].replace_schema_metadata(None)
+        table = table.append_column(self.output_column, pa.array([summary.text for summary in summaries], pa.string()))
+        for name, value_type in ADDED_COLUMNS.items():
+            values = [getattr(summary, name) for summary in summaries]
+            table = table.append_column(name, pa.array(values, value_type))
+        path = self._path(number)
         try:
-            with moved_into_place(path) as temporary:
+            with moved_into_place(path) as draft:
                 if self.format == "parquet":
-                    pq.write_table(pa.Table.from_pylist(shard.rows, self.schema), temporary)
-                    return
-                with open(temporary, "wb") as file, gzip.GzipFile("", "wb", fileobj=file, mtime=0) as lines:
-                    for row in shard.rows:
-                        lines.write(f"{to_json(row)}\n".encode())
+                    pq.write_table(table, draft)
+                else:
+                    _write_lines(table, draft)
         except OSError as error:
             reason = error.strerror or one_line(error)
             raise OSError(f"{path}: cannot be written ({reason}): rerun the command once it can") from error
 
     def join(self, file: Path) -> None:
         """Write the rows of all shards to one file, completely or not at all, and remove their folder."""
-        shards = [self._path(number) for number in sorted(self.done())]
+        shards = [self._path(number) for number in range(self.number)]
         with moved_into_place(file) as draft:
             if self.format == "parquet":
-                with pq.ParquetWriter(draft, self.schema) as rows:
-                    for shard in shards:
-                        rows.write_table(pq.read_table(shard))
+                _join_tables(shards, draft)
             elif file.suffix == ".csv":
-                with open(draft, "w", encoding="utf-8", newline="") as lines:
-                    rows = csv.writer(lines)
-                    rows.writerow(self.schema.names)
-                    for shard in shards:
-                        with gzip.open(shard, "rt", encoding="utf-8") as own:
-                            rows.writerows(map(_cell, json.loads(line).values()) for line in own)
+                _join_as_csv(shards, draft)
             else:
-                with open(draft, "wb") as lines:
-                    for shard in shards:
-                        # compressed files can follow each other
-                        with open(shard, "rb") if file.suffix == ".gz" else gzip.open(shard) as own:
-                            shutil.copyfileobj(own, lines)
+                _join_lines(shards, draft, is_compressed=file.suffix == ".gz")
         shutil.rmtree(self.folder)
 
     def _path(self, number: int) -> Path:
         return self.folder / f"{_NAME}{number:08d}{FORMATS[self.format]}"
 
 
-def destination(output: str | Path, format: str | None) -> dict[str, Any]:
-    """The plan's `folder`, `format` and `file` for an output folder, or for an output that is named like a file."""
-    path = Path(output).resolve()
-    of_file = next((name for ending, name in _FILES.items() if path.name.endswith(ending)), None)
-    if of_file is None:
-        return {"folder": path, "format": format or "parquet"}
-    if format not in (None, of_file):
-        raise ValueError(f"--format {format}: the name of --output {one_line(path.name)} sets another: omit it")
-    return {"folder": path.with_name(f".{path.name}.shards"), "format": of_file, "file": path}
+@dataclass(frozen=True)
+class Destination:
+    """Where summaries are written, see `Plan`."""
+
+    folder: Path
+    format: str
+    file: Path | None = None
+
+
+def destination(output: str | Path, format: str | None) -> Destination:
+    """The destination of an output folder, or of an output that is named like a file.
+
+    Raises:
+        ValueError: the name sets another format.
+    """
+    path = Path(os.path.realpath(output))
+    for ending, file_format in _FILES.items():
+        if path.name.endswith(ending):
+            if format not in (None, file_format):
+                raise ValueError(f"--format {format}: the name of --output {one_line(path.name)} sets another: omit it")
+            return Destination(path.with_name(f".{path.name}.shards"), file_format, path)
+    return Destination(path, format or "parquet")
+
+
+def _write_lines(table: pa.Table, path: Path) -> None:
+    with open(path, "wb") as file, gzip.GzipFile("", "wb", fileobj=file, mtime=0) as lines:
+        for row in table.to_pylist():
+            lines.write(f"{to_json(row)}\n".encode())
+
+
+def _join_tables(shards: list[Path], path: Path) -> None:
+    with pq.ParquetWriter(path, pq.read_schema(shards[0])) as writer:
+        for shard in shards:
+            writer.write_table(pq.read_table(shard))
+
+
+def _join_as_csv(shards: list[Path], path: Path) -> None:
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        for index, row in enumerate(_read_lines(shards)):
+            if index == 0:
+                writer.writerow(row)
+            writer.writerow(_cell(value) for value in row.values())
+
+
+def _read_lines(shards: list[Path]) -> Iterator[dict[str, Any]]:
+    for shard in shards:
+        with gzip.open(shard, "rt", encoding="utf-8") as lines:
+            for line in lines:
+                yield json.loads(line)
+
+
+def _join_lines(shards: list[Path], path: Path, is_compressed: bool) -> None:
+    # compressed files can follow each other
+    opener = open if is_compressed else gzip.open
+    with open(path, "wb") as lines:
+        for shard in shards:
+            with opener(shard, "rb") as shard_lines:
+                shutil.copyfileobj(shard_lines, lines)
 
 
 def _cell(value: Any) -> str | None:
-    return value if isinstance(value, str | None) else to_json(value)
+    if value is None or isinstance(value, str):
+        return value
+    return to_json(value)
 
 
 def _rows_in(path: Path) -> int:
@@ -269,7 +292,3 @@ def _rows_in(path: Path) -> int:
             return sum(1 for _ in lines)
     except (pa.ArrowException, OSError, EOFError, zlib.error) as error:
         raise ValueError(f"{path}: not a complete file ({one_line(error)}): {_WRITE_AGAIN}") from error
-
-
-def _is_text(column_type: pa.DataType) -> bool:
-    return pa.types.is_string(column_type) or pa.types.is_large_string(column_type)
