@@ -148,7 +148,7 @@ def _make_plan(arguments: argparse.Namespace) -> Any:
     else:
         rows = datasets.load_dataset(arguments.dataset_name, arguments.dataset_config_name, split=arguments.split)
     where = arguments.dataset_name or paths[0]
-    column = choose_text_column(rows, arguments.text_column, where, print_note)
+    column = choose_text_column(rows, arguments.text_column, where)
     written_to = destination(arguments.output, arguments.format)
     return Plan(
         rows=rows,

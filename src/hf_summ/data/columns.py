@@ -81,22 +81,14 @@ def choose_column(columns: Sequence[str], name: str | None, usual: Sequence[str]
     raise ValueError(f"{where}: no {usual[0]} column; the columns are {listed}: name one with `{flag}`")
 
 
-def choose_text_column(
-    rows: "datasets.Dataset", name: str | None, where: str, announce: Callable[[str], None] = logger.info
-) -> str:
-    """The column of the documents.
-
-    Args:
-        rows: the rows.
-        name: the column's name; None for the first usual name.
-        where: the name of the rows in messages.
-        announce: called with a line that says which column is read.
+def choose_text_column(rows: "datasets.Dataset", name: str | None, where: str) -> str:
+    """The column of the documents, which is logged.
 
     Raises:
         ValueError: there is no such column.
     """
     column = choose_column(rows.column_names, name, DOCUMENT_COLUMNS, where, "text_column")
-    announce(f"{where}: documents from '{column}'")
+    logger.info(f"{where}: documents from '{column}'")
     return column
 
 
