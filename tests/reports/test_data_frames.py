@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from transformers import pipeline
 
-from hf_summ.extractive import extract
+from hf_summ.extractive import ExtractiveSettings, extract
 from hf_summ.models.text_words import FIRST_POINTER
 from hf_summ.votes import make_sheets
 from tests.conftest import SENTENCES
@@ -28,8 +28,10 @@ def test_sheets_show_the_summaries_of_their_document():
 @pytest.mark.parametrize("column", [shuffled, lambda values: np.array(values, dtype=object)])
 def test_extracts_are_of_their_rows(column):
     documents, references = ["A bridge opened. It rained.", "A dog ran. A cat slept."], ["It rained.", "A dog ran."]
-    assert extract(column(documents), "oracle", 1, column(references)) == references
-    assert extract(column(documents), "lead", column([1, 2])) == ["A bridge opened.", documents[1]]
+    oracle = ExtractiveSettings(method="oracle", sentences=1)
+    assert extract(column(documents), oracle, column(references)) == references
+    lead = ExtractiveSettings(method="lead", sentences=1)
+    assert extract(column(documents), lead) == ["A bridge opened.", "A dog ran."]
 
 
 def test_phrases_steer_their_document(tiny_tokenizer):

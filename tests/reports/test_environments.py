@@ -19,8 +19,6 @@ from transformers import pipeline
 from hf_summ.cli import main
 from hf_summ.common.files import write_atomically
 from hf_summ.common.processes import omp_threads, threads_for
-from hf_summ.data.corpora import Corpus
-from hf_summ.data.loading import load
 from hf_summ.pretrained import bundled_model
 from hf_summ.runtimes import OnnxSummarizer
 from tests.conftest import SENTENCES, save
@@ -70,14 +68,6 @@ def test_a_folder_with_files_is_not_replaced(tmp_path, capsys, command, tiny_tok
     assert main([command, rows, "--output", str(folder), *more]) == 2
     assert f"--output {folder}: must be a new or empty folder" in capsys.readouterr().err
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
-
-
-# archives and copies keep the time of the last change
-def test_a_corpus_with_equal_size_and_time_is_read_again(tmp_path):
-    for word in ("mayor", "judge"):
-        file = write_rows(tmp_path / "train.jsonl", word)
-        os.utime(file, (1_000_000_000, 1_000_000_000))
-        assert load(Corpus(train_file=file), str(tmp_path / "cache"))["train"][0]["summary"] == f"{word} opens"
 
 
 # from_pretrained replaces functions of torch while it loads
@@ -166,14 +156,3 @@ def test_no_telemetry_is_sent(tmp_path):
     environment = {name: value for name, value in os.environ.items() if name not in unset} | {"HOME": str(home)}
     subprocess.run([*PROGRAM, "summarize", "a.txt"], cwd=tmp_path, env=environment, check=True)
     assert not list(home.rglob("*onnxruntime*"))
-
-
-# huggingface/transformers#13472, h2oai/h2o-llmstudio#974: the home of a container's user is / or unknown
-@pytest.mark.parametrize("home", ["file", "~"])
-def test_a_cache_that_cannot_be_written_is_named_with_what_moves_it(tmp_path, monkeypatch, home):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "file").touch()
-    corpus = Corpus(train_file=write_rows(tmp_path / "train.jsonl"))
-    with pytest.raises(ValueError, match=f"^{home}/cache/hf_summ: the cache cannot be written to: set HF_HOME or"):
-        load(corpus, f"{home}/cache")
-    assert not (tmp_path / "~").exists()

@@ -214,7 +214,7 @@ def test_training_rows_are_streamed(recipe, tiny_tokenizer, tmp_path, caplog):
         recipe(bart, "packed", **{**streamed, "per_device_train_batch_size": None}, train_tokens_per_batch=100)
 
 
-@pytest.mark.parametrize("form", ["jsonl", "json", "csv", "parquet", "folder", "aligned", "hub"])
+@pytest.mark.parametrize("form", ["jsonl", "json", "csv", "parquet", "folder", "hub"])
 def test_a_stream_has_the_rows_of_the_file(tmp_path, form):
     rows = [row if form == "csv" else {**row, "phrases": {"news": 1.5}} for row in tiny.rows(130)]
     data = datasets.Dataset.from_list(rows)
@@ -223,10 +223,6 @@ def test_a_stream_has_the_rows_of_the_file(tmp_path, form):
     path = folder / f"train.{'jsonl' if form == 'hub' else form}"
     if form == "folder":
         data.save_to_disk(str(path))
-    elif form == "aligned":
-        path = folder / "train.source"
-        for name, column in (("source", "document"), ("target", "summary")):
-            (folder / f"train.{name}").write_text("".join(row[column] + "\n" for row in rows))
     else:
         getattr(data, f"to_{path.suffix[1:].removesuffix('l')}")(str(path))
     name = {"dataset_name": str(folder)} if form == "hub" else {"train_file": str(path)}
@@ -234,18 +230,6 @@ def test_a_stream_has_the_rows_of_the_file(tmp_path, form):
     for one, other in zip(streamed, stored, strict=True):
         assert (one["document"], one["summary"]) == (other["document"], other["summary"])
         assert read_phrases(one.get("phrases")) == read_phrases(other.get("phrases"))
-
-
-def test_a_later_row_of_a_stream_is_named(tmp_path):
-    rows = [{"document": "a b c", "summary": "b"}] * 200
-    for value, problem in ((5, "must be text, but is int: 5"), (["a", "b"], "is list, unlike in other rows")):
-        folder = tmp_path / "corpus"
-        folder.mkdir(exist_ok=True)
-        path = folder / "train.jsonl"
-        path.write_text("".join(json.dumps(row) + "\n" for row in [*rows, {"document": value, "summary": "b"}]))
-        for name, line in (({"train_file": str(path)}, "line 201"), ({"dataset_name": str(folder)}, "train, row 200")):
-            with pytest.raises(ValueError, match=f"{line}: 'document' {problem}"):
-                list(load(Corpus(**name, streaming=True))["train"])
 
 
 # huggingface/transformers#22831: TypeError of the first checkpoint

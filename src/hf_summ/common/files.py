@@ -65,7 +65,8 @@ def moved_into_place(path: str | os.PathLike) -> Generator[Path]:
             _flush_to_disk(path.parent)
     except OSError as error:
         # the system's error for a full disk names no file
-        error.filename = error.filename or str(path)
+        if error.errno is not None and error.filename is None:
+            error.filename = str(path)
         raise
 
 
