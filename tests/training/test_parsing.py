@@ -102,7 +102,7 @@ def results(folder):
     """Hashes of what a run wrote, without times and settings."""
     found = {}
     for path in folder.rglob("*"):
-        if path.suffix in (".safetensors", ".json", ".jsonl", ".txt") and path.name != "training_args.json":
+        if path.suffix in (".safetensors", ".json", ".jsonl", ".txt"):
             content = path.read_bytes()
             if path.name == "trainer_state.json" or path.name.endswith("_results.json"):
                 content = json.loads(content)

@@ -63,7 +63,6 @@ def test_script_trains_evaluates_and_predicts(settings, tmp_path):
     assert state["best_metric"] == best["eval_rouge2"] == results["eval"]["eval_rouge2"]
     assert "hf_summ" in (out / "README.md").read_text()
     for folder in (out, *out.glob("checkpoint-*")):
-        assert json.loads((folder / "training_args.json").read_text())["train_tokens_per_batch"] == 160
         assert not list(folder.glob("*.bin"))
     assert not [path.name for path in out.iterdir() if path.suffix in PICKLES]
 
@@ -180,9 +179,6 @@ def test_unknown_words_are_replaced_in_every_evaluation(settings, tmp_path):
     for row, prediction, prefix in zip(rows, predictions, prefixes, strict=True):
         assert summarizer(row["document"], source_prefix=prefix) == [{"summary_text": prediction}]
     assert summarizer(rows[0]["document"]) == [{"summary_text": predictions[0]}]
-    card = (tmp_path / "out" / "README.md").read_text("utf-8")
-    assert "preceded by `say so: `." in card
-    assert "documents had prefixes of their own, from the column `task`." in card
 
 
 @pytest.mark.thorough
@@ -205,8 +201,6 @@ def test_fine_tuned_models_of_transformers_decode_like_their_start(settings, tmp
     assert {name: decoding[name] for name in task} == task
     assert not decoding.keys() & own_settings("all")
     assert not [str(warning.message) for warning in recwarn if "pin_memory" in str(warning.message)]
-    card = (tmp_path / "out/README.md").read_text("utf-8")
-    assert "- optimizer: adamw_torch_fused, betas 0.9 and 0.999, epsilon 1e-08" in card
     # flags of the run replace them
     main([settings(**start | {"num_beams": 1, "output_dir": str(tmp_path / "greedy")}, max_steps=1)])
     greedy = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "greedy").generation_config
@@ -293,8 +287,7 @@ def test_two_processes_give_the_losses_of_one(settings, tmp_path):
         assert evaluated[1] == [pytest.approx(entry, rel=1e-5, nan_ok=True) for entry in evaluated[0]]
         assert len(evaluated[0]) >= 2
         card = (tmp_path / f"{kind}2" / "README.md").read_text(encoding="utf-8")
-        assert "- devices: 2 CPU processes\n" in card
-        assert "\naccelerate launch -m hf_summ.training " in card
+        assert "- devices: 2 × cpu\n" in card
         assert not list((tmp_path / f"{kind}2").glob(".*.part"))
     rewards = [tiny.history(tmp_path / name, "reward") for name in ("rewards", "rewards2")]
     assert rewards[1] == [pytest.approx(entry, rel=1e-5) for entry in rewards[0]]

@@ -204,12 +204,6 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         default="rouge_score",
         needs=("metrics=rouge",),
     )
-    rouge_tokenizer: str | None = flag(
-        "training",
-        "Tokenizer whose subwords ROUGE compares: a folder or a Hub repository",
-        unset="words are compared",
-        needs=("metrics=rouge",),
-    )
     several_references: typing.Literal["best", "pooled"] | None = flag(
         "training",
         "ROUGE with several references: the best score, or matches pooled over references",
@@ -332,12 +326,6 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
     show_summaries: int = flag(
         "reporting", "Number of summaries to print at the end, with their references", default=0, range=NOT_NEGATIVE
     )
-    push_results: bool = flag(
-        "reporting single",
-        "Push predictions, their references and event files too, with --push_to_hub",
-        default=False,
-        needs=("push_to_hub",),
-    )
     license: str | None = flag(
         "reporting",
         "License of the trained model for its card, as a Hub identifier such as apache-2.0",
@@ -402,7 +390,11 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
 
 @dataclass
 class RunArguments:
-    """All arguments of a run."""
+    """All arguments of a run.
+
+    Args:
+        given: the settings that the user gave, by flag.
+    """
 
     model: ModelArguments
     lora: LoraArguments
@@ -410,6 +402,7 @@ class RunArguments:
     data: DataArguments
     generation: GenerationArguments
     training: SummarizationTrainingArguments
+    given: dict[str, Any]
 
 
 # all groups of flags, in the order of `RunArguments`

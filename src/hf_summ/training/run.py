@@ -71,7 +71,7 @@ def run(arguments: RunArguments, argv: Sequence[str] = (), on_start: Callable = 
     Steps that the same command has completed are not repeated.
 
     Args:
-        argv: the command line of the arguments, shown in run.yaml and the model card.
+        argv: the command line of the arguments, shown in run.yaml.
         on_start: called when all settings are checked, before the first long step.
 
     Raises:
@@ -85,8 +85,7 @@ def run(arguments: RunArguments, argv: Sequence[str] = (), on_start: Callable = 
     _set_threads(training)
     scorer = None
     if training.do_eval or training.do_predict:
-        rouge = training.several_references, training.rouge_tokenizer
-        scorer = Scorer(training.metrics, training.rouge_mode, data.language, *rouge)
+        scorer = Scorer(training.metrics, training.rouge_mode, data.language, training.several_references)
     with training.main_process_first(desc="loading the corpus"):
         corpus = load(arguments.corpus, start.cache_dir, start.token, start.trust_remote_code)
         corpus = choose_splits(corpus, data, training)
@@ -134,7 +133,7 @@ def run(arguments: RunArguments, argv: Sequence[str] = (), on_start: Callable = 
             scores = _predict(trainer, scorer, corpus["test"], prepared["test"], data.source_prefix)
             metrics |= _finish(trainer, ledger, "predict", scores, len(prepared["test"]))
         if training.do_train:
-            card = make_card(trainer, arguments, corpus, built.lengths.source, metrics, scorer, argv)
+            card = make_card(trainer, arguments, corpus, built.lengths.source, metrics, scorer)
             publish = trainer.push_to_hub if training.push_to_hub else trainer.create_model_card
             publish(card=card)
             if training.process_index == 0:

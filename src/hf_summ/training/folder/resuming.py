@@ -21,7 +21,7 @@ from hf_summ.common.files import content_hash
 from hf_summ.common.flags import names
 from hf_summ.common.records import changed, shown
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
-from hf_summ.training.arguments import REPEATABLE, RunArguments, SummarizationTrainingArguments, flags_of
+from hf_summ.training.arguments import GROUPS, REPEATABLE, RunArguments, SummarizationTrainingArguments, flags_of
 from hf_summ.training.folder.ledger import Ledger
 from hf_summ.training.model import Built
 from hf_summ.training.rows.extraction import Extraction
@@ -55,7 +55,7 @@ def describe(
         extraction: the stage that shortens documents, if any.
     """
     data = {split: _data_of(arguments.corpus, split, rows, extraction) for split, rows in corpus.items()}
-    groups = vars(arguments).values()
+    groups = [group for group in vars(arguments).values() if isinstance(group, GROUPS)]
     settings = {field.name: getattr(group, field.name) for group in groups for field in dataclasses.fields(group)}
     description = {
         "command": command_line(argv, arguments.training.world_size),

@@ -20,7 +20,6 @@ from transformers.trainer_utils import EvalLoopOutput, RemoveColumnsCollator
 
 from hf_summ.checkpoints.adapters import base_model, is_adapted, save_settings, takes
 from hf_summ.common.files import share, write_atomically
-from hf_summ.common.messages import one_line
 from hf_summ.data import SummarizationCollator
 from hf_summ.models.checks import input_names
 from hf_summ.models.losses import IGNORED_LABEL, smoothed_cross_entropy
@@ -45,7 +44,7 @@ from hf_summ.training.loop.shared_weights import (
 )
 from hf_summ.training.model import Built
 from hf_summ.training.optimization import build_schedule, parameter_groups
-from hf_summ.training.results.cards import PRIVATE, RESULTS, Card, hide_paths, uploads_without
+from hf_summ.training.results.privacy import PRIVATE, hide_paths, uploads_without
 from hf_summ.training.results.reports import Scorer, score
 from hf_summ.training.rows.batches import BatchOrder, pack_examples, pack_tokens, token_lengths
 
@@ -296,7 +295,7 @@ class SummarizationTrainer(RowwiseTrainer):
             # the schedule depends on the length of this run
             self.lr_scheduler = None
         self._is_prepared = True
-        with uploads_without(self._private), nullcontext() if self._termination is None else self._termination.noting():
+        with uploads_without(PRIVATE), nullcontext() if self._termination is None else self._termination.noting():
             output = super().train(resume_from_checkpoint, *args, **kwargs)
         return output._replace(training_loss=output.metrics["train_loss"])
 
@@ -332,8 +331,8 @@ class SummarizationTrainer(RowwiseTrainer):
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Save the model: whole, even if the run's checkpoints contain shards; never with NaN or infinity.
 
-        training_args.json replaces transformers' pickle of the arguments, which nothing reads. Checkpoints keep
-        optimizer.pt, scheduler.pt, scaler.pt and rng_state*.pth, which transformers loads with weights_only.
+        run.yaml has the settings in place of transformers' pickle of the arguments, which nothing reads. Checkpoints
+        keep optimizer.pt, scheduler.pt, scaler.pt and rng_state*.pth, which transformers loads with weights_only.
         """
         self._use_averages()
         self._finite.check_weights(self.model, self.state.global_step)
@@ -357,45 +356,20 @@ class SummarizationTrainer(RowwiseTrainer):
         if is_adapted(self.model):
             # PEFT saves only the weights
             save_settings(self.model, folder)
-        write_atomically(folder / "training_args.json", self.args.to_json_string() + "\n")
         for weights in folder.glob("*.safetensors"):
             share(weights)
         if self.args.push_to_hub:
             hide_paths(folder)
 
-    def init_hf_repo(self, *args, **kwargs) -> None:
-        """Create the repository on the Hub, with a .gitignore for the files that are not pushed.
-
-        These are transformers' pickle of the arguments, files with paths of this machine, and, without `push_results`,
-        texts of the corpus and event files.
-        """
-        try:
-            super().init_hf_repo(*args, **kwargs)
-        except Exception as error:
-            # any of several libraries may fail: no login, no permission, no network
-            raise ValueError(f"--push_to_hub: the repository cannot be created: {one_line(error)}") from error
-        if self.is_world_process_zero():
-            path = Path(self.args.output_dir) / ".gitignore"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-            new = [line for line in self._private if line not in lines]
-            if new:
-                write_atomically(path, "\n".join([*lines, *new]) + "\n")
-
-    @property
-    def _private(self) -> list[str]:
-        """Files in the output folder that are not pushed."""
-        return [TRAINING_ARGS_NAME, *PRIVATE, *(() if self.args.push_results else RESULTS)]
-
     def push_to_hub(self, *args, **kwargs):
         """transformers' `push_to_hub`, without private files."""
-        with uploads_without(self._private):
+        with uploads_without(PRIVATE):
             return super().push_to_hub(*args, **kwargs)
 
-    def create_model_card(self, card: Card | None = None, **_) -> None:
+    def create_model_card(self, card: str | None = None, **_) -> None:
         """Write the run's card, which `push_to_hub(card=card)` passes; earlier pushes during the run have none."""
         if card is not None and self.is_world_process_zero():
-            card.write(self.args.output_dir)
+            write_atomically(Path(self.args.output_dir) / "README.md", card)
 
 
 class PaddingLearningCollator(SummarizationCollator):
