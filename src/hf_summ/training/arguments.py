@@ -317,12 +317,6 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         unset="the run that the settings describe",
         range=AT_LEAST_ONE,
     )
-    torch_num_threads: int | None = flag(
-        "reporting",
-        "Number of torch's threads on CPUs; a small model on a busy machine is fastest with 1",
-        unset="the number of idle processors, or OMP_NUM_THREADS",
-        range=AT_LEAST_ONE,
-    )
     show_summaries: int = flag(
         "reporting", "Number of summaries to print at the end, with their references", default=0, range=NOT_NEGATIVE
     )

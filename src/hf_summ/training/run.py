@@ -82,7 +82,7 @@ def run(arguments: RunArguments, argv: Sequence[str] = (), on_start: Callable = 
     training, data, start = arguments.training, arguments.data, arguments.model
     _set_up_logging(training)
     _check_steps(arguments)
-    _set_threads(training)
+    _set_threads()
     scorer = None
     if training.do_eval or training.do_predict:
         scorer = Scorer(training.metrics, training.rouge_mode, data.language, training.several_references)
@@ -241,13 +241,14 @@ def _set_up_logging(training: SummarizationTrainingArguments) -> None:
     transformers.utils.logging.set_verbosity(level)
 
 
-def _set_threads(training: SummarizationTrainingArguments) -> None:
-    """Use the requested number of threads, or those that idle processors can run."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(training.torch_num_threads or threads_for(1, only_idle=True) or before)
-    if training.torch_num_threads is None and torch.get_num_threads() < before:
-        threads = torch.get_num_threads()
-        logger.info(f"torch uses {threads} of {before} threads, because the machine is busy: see --torch_num_threads")
+def _set_threads() -> None:
+    """Use as many threads as idle processors can run, unless OMP_NUM_THREADS sets a number."""
+    threads = threads_for(1, only_idle=True)
+    if threads is None:
+        return
+    if threads < torch.get_num_threads():
+        logger.info(f"torch uses {threads} of {torch.get_num_threads()} threads, because the machine is busy")
+    torch.set_num_threads(threads)
 
 
 def _check_steps(arguments: RunArguments) -> None:
