@@ -5,13 +5,10 @@ import math
 import re
 import signal
 import time
-from contextlib import suppress
 from pathlib import Path
 
-import psutil
 import pytest
 import torch
-from accelerate import Accelerator
 from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForSeq2SeqLM, AutoProcessor, pipeline
 
@@ -23,13 +20,12 @@ from hf_summ.evaluation.novelty import TITLES
 from hf_summ.evaluation.significance import rounded
 from hf_summ.models.checks import own_settings
 from hf_summ.training import train
-from hf_summ.training.loop.callbacks import TerminationCallback
 from hf_summ.training.run import main
 from tests.conftest import ROOT, run_python, save, start
 from tests.data.files import read_rows
 from tests.evaluation.scores import rouge_means
 from tests.training import tiny
-from tests.training.conftest import CPU, PICKLES, TWO, launch
+from tests.training.conftest import PICKLES, launch
 
 EVERY_4 = {"eval_strategy": "steps", "eval_steps": 4, "save_strategy": "steps", "save_steps": 4}
 
@@ -292,31 +288,6 @@ def test_two_processes_give_the_losses_of_one(settings, tmp_path):
     rewards = [tiny.history(tmp_path / name, "reward") for name in ("rewards", "rewards2")]
     assert rewards[1] == [pytest.approx(entry, rel=1e-5) for entry in rewards[0]]
     assert all(reward > 0.1 for _, reward in rewards[0])
-
-
-# NVIDIA-NeMo/Automodel#3007, KempnerInstitute/KempnerForge#177: Slurm also sends it to the processes that load data
-@pytest.mark.thorough
-def test_processes_save_together_after_sigterm(settings, tmp_path):
-    loading = {"train_tokens_per_batch": None, "dataloader_num_workers": 1, "dataloader_persistent_workers": True}
-    path = settings(enable_jit_checkpoint=True, max_steps=100_000, save_strategy="steps", save_steps=100_000, **loading)
-    process = start(*TWO, "run_summarization.py", path, cwd=ROOT, **CPU, PYTHONUNBUFFERED="1")
-    assert any("'loss'" in line for line in process.stdout)
-    *_, one = (child for child in psutil.Process(process.pid).children() if path in child.cmdline())
-    for receiver in (*one.children(), one):
-        receiver.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=60)
-    (checkpoint,) = (tmp_path / "out").glob("checkpoint-*")
-    assert f"\ninterrupted: rerun the command to resume from {checkpoint}\n" in errors
-
-
-# a kernel of a notebook goes on
-def test_an_interrupted_run_leaves_sigterm_as_it_was():
-    handler = signal.getsignal(signal.SIGTERM)
-    with suppress(KeyboardInterrupt), TerminationCallback(Accelerator(cpu=True)).noting():
-        assert signal.getsignal(signal.SIGTERM) != handler
-        raise KeyboardInterrupt
-    assert signal.getsignal(signal.SIGTERM) == handler
-    assert signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 def test_a_call_is_the_command(settings, tmp_path):

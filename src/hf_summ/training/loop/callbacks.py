@@ -3,16 +3,13 @@
 import inspect
 import logging
 import math
-import signal
 import sys
 import time
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate import Accelerator
 from torch import nn
 from torch.distributed.tensor import DTensor
 from torch.optim.lr_scheduler import LambdaLR
@@ -22,7 +19,6 @@ from transformers.trainer_callback import ExportableState
 
 from hf_summ.checkpoints.adapters import base_model
 from hf_summ.checkpoints.folders import is_finite
-from hf_summ.common.processes import TERMINATED
 from hf_summ.training.arguments import SummarizationTrainingArguments
 from hf_summ.training.folder.resuming import last_complete_checkpoint
 
@@ -156,51 +152,6 @@ class RunProgress(TrainerCallback, ExportableState):
         self._before = self._clock()
 
 
-class TerminationCallback(TrainerCallback):
-    """Saves a checkpoint and ends all processes after SIGTERM has arrived at any of them.
-
-    Raises:
-        SystemExit: from the training loop, after saving.
-    """
-
-    def __init__(self, accelerator: Accelerator):
-        self._accelerator = accelerator
-        self._is_received = self._ends = False
-
-    @contextmanager
-    def noting(self) -> Generator[None]:
-        """Note SIGTERM in this context."""
-        handler = signal.signal(signal.SIGTERM, self._note)
-        # a job's SIGTERM also reaches the processes that load data, which inherit this and would end before the update
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-        try:
-            yield
-        finally:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-            signal.signal(signal.SIGTERM, handler)
-
-    def _note(self, *_) -> None:
-        self._is_received = True
-
-    def on_train_begin(self, args, state, control, **kwargs):
-        """Nothing is known of other processes yet."""
-        self._number = torch.zeros((), device=args.device)
-
-    def on_step_end(self, args, state, control, **kwargs):
-        """Save if another process or this one had received SIGTERM by the end of the previous update."""
-        # its number of processes has been computed by now, so training does not wait
-        self._ends = bool(self._number.item()) and state.global_step < state.max_steps
-        if self._ends:
-            control.should_save, control.should_evaluate = True, False
-        is_received = self._is_received or signal.SIGTERM in signal.sigpending()
-        self._number = self._accelerator.reduce(torch.full((), float(is_received), device=args.device))
-
-    def on_save(self, args, state, control, **kwargs):
-        """End this process, as all others do."""
-        if self._ends:
-            sys.exit(TERMINATED)
-
-
 class ChangesCallback(TrainerCallback):
     """Makes a resumed run use the optimizer settings and rates of its arguments, not of its checkpoint.
 
@@ -243,7 +194,12 @@ class ResumableEarlyStopping(EarlyStoppingCallback):
         state.stateful_callbacks.setdefault(type(self).__name__, {})
         self.early_stopping_patience = args.early_stopping_patience
         self.early_stopping_threshold = args.early_stopping_threshold
-        control.should_training_stop = self.early_stopping_patience_counter >= self.early_stopping_patience
+        control.should_training_stop = self.is_exhausted
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the patience is exhausted."""
+        return self.early_stopping_patience_counter >= self.early_stopping_patience
 
     def on_evaluate(self, args, state, control, metrics, **kwargs):
         """Count an evaluation without a better score; evaluations during warm-up are not counted."""

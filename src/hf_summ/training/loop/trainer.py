@@ -1,8 +1,8 @@
 """A Seq2SeqTrainer for summarization: token batches, the papers' optimizers, loss components, and saving."""
 
 import logging
+import sys
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,11 @@ from torch import nn
 from torch.utils.data import DataLoader
 from transformers import PreTrainedModel
 from transformers.trainer import TRAINING_ARGS_NAME
-from transformers.trainer_jit_checkpoint import JITCheckpointCallback
 from transformers.trainer_utils import EvalLoopOutput, RemoveColumnsCollator
 
 from hf_summ.checkpoints.adapters import base_model, is_adapted, save_settings, takes
 from hf_summ.common.files import share, write_atomically
+from hf_summ.common.processes import TERMINATED
 from hf_summ.data import SummarizationCollator
 from hf_summ.models.checks import input_names
 from hf_summ.models.losses import IGNORED_LABEL, smoothed_cross_entropy
@@ -31,7 +31,6 @@ from hf_summ.training.loop.callbacks import (
     NonFiniteCallback,
     ResumableEarlyStopping,
     RunProgress,
-    TerminationCallback,
 )
 from hf_summ.training.loop.evaluation import RowwiseTrainer
 from hf_summ.training.loop.rewards import Reward, rouge_rewards, sampled_loss
@@ -102,12 +101,6 @@ class SummarizationTrainer(RowwiseTrainer):
             share_noise(base_model(model))
         if args.early_stopping_patience is not None:
             self.add_callback(ResumableEarlyStopping(args.early_stopping_patience, args.early_stopping_threshold))
-        self._termination = TerminationCallback(self.accelerator) if args.enable_jit_checkpoint else None
-        if self._termination is not None:
-            # transformers' callback saves at another update in each process, all of which then wait forever; its end
-            # restores the handler of SIGTERM
-            self.pop_callback(JITCheckpointCallback).on_train_end(args, self.state, self.control)
-            self.add_callback(self._termination)
         if self.is_fsdp_enabled:
             share_modules(self.model)
             plugin = self.accelerator.state.fsdp_plugin
@@ -295,9 +288,19 @@ class SummarizationTrainer(RowwiseTrainer):
             # the schedule depends on the length of this run
             self.lr_scheduler = None
         self._is_prepared = True
-        with uploads_without(PRIVATE), nullcontext() if self._termination is None else self._termination.noting():
+        with uploads_without(PRIVATE):
             output = super().train(resume_from_checkpoint, *args, **kwargs)
+        if self.args.enable_jit_checkpoint and not self._has_ended():
+            # SIGTERM arrived, and transformers has saved a checkpoint: the run is not finished
+            sys.exit(TERMINATED)
         return output._replace(training_loss=output.metrics["train_loss"])
+
+    def _has_ended(self) -> bool:
+        """Whether training has made all of its updates, or stopped early."""
+        stopping = [
+            callback for callback in self.callback_handler.callbacks if isinstance(callback, ResumableEarlyStopping)
+        ]
+        return self.state.global_step >= self.state.max_steps or any(callback.is_exhausted for callback in stopping)
 
     @property
     def progress(self) -> RunProgress:
