@@ -11,7 +11,6 @@ from transformers import AutoProcessor
 from hf_summ import GdlfProcessor
 from hf_summ.training.__main__ import main as run_recipe
 from hf_summ.training.parsing import parse_arguments
-from hf_summ.training.run import main
 from tests.conftest import save
 from tests.data.files import change_json
 from tests.training import tiny
@@ -142,15 +141,6 @@ def test_damaged_model_is_named_in_one_line(settings, tmp_path, processor_folder
     with pytest.raises(ValueError, match=rf"^--{flag} {re.escape(str(model))}: {message}.*$") as caught:
         tiny.check([path])
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.thorough
-def test_checkpoint_of_another_model_is_not_gone_on_from(settings):
-    main([settings(max_steps=1, save_strategy="steps", save_steps=1)])
-    path = settings(config_overrides=tiny.MODEL | {"ffn_dim": 64})
-    with pytest.raises(ValueError, match=r"checkpoint-1 is from another model: .* or another --output_dir"):
-        main([path, "--accept_changes"])
-    assert main([path, "--resume_from_checkpoint", "no"])["train_loss"] > 0
 
 
 @pytest.mark.thorough

@@ -222,14 +222,15 @@ def test_documents_of_an_example_are_read_one_by_one(settings, tmp_path):
 @pytest.mark.thorough
 def test_run_killed_in_the_middle_goes_on_to_the_same_losses(settings, tmp_path, caplog):
     changes = {"config_overrides": tiny.MODEL, "train_tokens_per_batch": 120, "save_strategy": "steps", "save_steps": 3}
-    path = settings(**changes, max_steps=10, schedule_period=8)
+    # long enough to be killed in the middle
+    path = settings(**changes, max_steps=100)
     main([path, "--output_dir", str(tmp_path / "whole")])
     whole = tiny.history(tmp_path / "whole", "loss", "nll", "grad_norm", "learning_rate", "epoch")
-    assert len(whole) == 10
+    assert len(whole) == 100
     assert whole[4][-1] % 1 > 0
 
     killed = tmp_path / "killed"
-    process = start("run_summarization.py", path, "--output_dir", str(killed), "--max_steps", "100000", cwd=ROOT)
+    process = start("run_summarization.py", path, "--output_dir", str(killed), cwd=ROOT)
     while not (killed / "checkpoint-6" / "trainer_state.json").exists():
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.01)

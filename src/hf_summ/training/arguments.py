@@ -181,11 +181,6 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         "Compute in bfloat16 what autocast allows, with weights in float32",
         unset="off; on for training on a CPU with AVX512-BF16, unless accelerate sets a precision",
     )
-    accept_changes: bool = flag(
-        "reporting single",
-        "Resume an interrupted run from its last checkpoint although settings have changed",
-        default=False,
-    )
     restore_callback_states_from_checkpoint: bool = flag(
         "training", "Restore the count of early stopping when resuming", default=True
     )
@@ -294,18 +289,11 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         range=AT_LEAST_ONE,
     )
     early_stopping_patience: int | None = flag(
-        "training",
+        "training updates",
         "Stop after this number of evaluations without a better metric_for_best_model, counted after warm-up",
         unset="never",
         range=AT_LEAST_ONE,
         needs=EVALUATES,
-    )
-    early_stopping_threshold: float = flag(
-        "training",
-        "Minimum improvement of the metric that counts as better",
-        default=0.0,
-        range=NOT_NEGATIVE,
-        needs=("early_stopping_patience",),
     )
     lead_sentences: int | None = flag(
         "reporting", "Also score the LEAD baseline of the first n sentences", unset="off", range=AT_LEAST_ONE

@@ -25,13 +25,7 @@ from hf_summ.models.checks import input_names
 from hf_summ.models.losses import IGNORED_LABEL, smoothed_cross_entropy
 from hf_summ.training.arguments import DataArguments, SummarizationTrainingArguments
 from hf_summ.training.checks import asks_for_fsdp, parse_learning_rates
-from hf_summ.training.loop.callbacks import (
-    BrightnessCallback,
-    ChangesCallback,
-    NonFiniteCallback,
-    ResumableEarlyStopping,
-    RunProgress,
-)
+from hf_summ.training.loop.callbacks import BrightnessCallback, NonFiniteCallback, ResumableEarlyStopping, RunProgress
 from hf_summ.training.loop.evaluation import RowwiseTrainer
 from hf_summ.training.loop.rewards import Reward, rouge_rewards, sampled_loss
 from hf_summ.training.loop.shared_weights import (
@@ -68,8 +62,6 @@ class SummarizationTrainer(RowwiseTrainer):
 
     Attributes:
         reward: the rewards of sampled summaries; by default their English ROUGE.
-        applies_changes: whether a resumed run uses the optimizer settings and rates of its arguments rather than those
-            of its checkpoint.
     """
 
     args: SummarizationTrainingArguments
@@ -96,11 +88,10 @@ class SummarizationTrainer(RowwiseTrainer):
         if hasattr(base_model(model).config, "epochs_trained"):
             self.add_callback(BrightnessCallback())
         self.add_callback(RunProgress())
-        self.applies_changes = False
         if args.neftune_noise_alpha is not None:
             share_noise(base_model(model))
         if args.early_stopping_patience is not None:
-            self.add_callback(ResumableEarlyStopping(args.early_stopping_patience, args.early_stopping_threshold))
+            self.add_callback(ResumableEarlyStopping(args.early_stopping_patience))
         if self.is_fsdp_enabled:
             share_modules(self.model)
             plugin = self.accelerator.state.fsdp_plugin
@@ -143,14 +134,7 @@ class SummarizationTrainer(RowwiseTrainer):
         if self.lr_scheduler is None and args.schedule is not None:
             d_model = getattr(self.model.config, "d_model", None) or self.model.config.hidden_size
             self.lr_scheduler = build_schedule(optimizer, args, num_training_steps, d_model)
-        scheduler = super().create_scheduler(num_training_steps, optimizer)
-        if self.applies_changes:
-            self.add_callback(ChangesCallback(optimizer, scheduler))
-        return scheduler
-
-    def _load_scaler(self, checkpoint: str | None) -> None:
-        if self.accelerator.scaler is not None:
-            super()._load_scaler(checkpoint)
+        return super().create_scheduler(num_training_steps, optimizer)
 
     def _get_grad_norm(self, model: nn.Module, grad_norm=None):
         """The gradient norm; the gradient's elements are clipped here, where it is complete and unscaled."""
