@@ -1,6 +1,5 @@
 """What cannot work is reported in one line before anything starts."""
 
-import math
 import os
 import re
 import sys
@@ -76,14 +75,6 @@ def test_data_set_that_is_a_script_is_reported_in_one_line(settings, tmp_path):
 def test_reports_that_need_a_library_are_reported_before_anything_starts(settings):
     with pytest.raises(ImportError, match=r"^--report_to clearml: needs clearml: pip install clearml, or give"):
         parse_arguments([settings(), "--report_to", "clearml"])
-
-
-def test_full_disk_is_reported_in_one_line(settings, monkeypatch, capsys):
-    # a disk on which nothing is free, whatever its size
-    monkeypatch.setattr("hf_summ.training.__main__._FULL", math.inf)
-    assert run_recipe([settings(learning_rate=1e20)]) == 1
-    *_, last = capsys.readouterr().err.splitlines()
-    assert re.match(r"error: the disk of \S+ is full: free some space; stopped before the first checkpoint: re", last)
 
 
 def test_settings_that_the_optimizer_does_not_read_are_reported_before_anything_starts(settings):
