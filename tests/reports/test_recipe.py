@@ -342,17 +342,6 @@ def test_settings_may_be_of_numpy_or_enumerations(flag, value, plain):
     assert as_flag(flag, value) == as_flag(flag, plain)
 
 
-def test_a_run_in_a_notebook_leaves_the_number_of_threads(tmp_path):
-    before = torch.get_num_threads()
-    torch.set_num_threads(before + 1)
-    try:
-        with pytest.raises(ValueError, match="none"):
-            train(do_eval=True, validation_file=str(tmp_path / "none.jsonl"), torch_num_threads=before)
-        assert torch.get_num_threads() == before + 1
-    finally:
-        torch.set_num_threads(before)
-
-
 # what is deployed is what was scored: the base's prefix and decoding settings are not the adapter's
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["t5", "gdlf"])

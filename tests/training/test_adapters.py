@@ -112,7 +112,7 @@ def test_the_card_names_the_model_that_is_adapted(command, tmp_path, bases):
     main(command("gdlf", *LORA))
     card = (tmp_path / "adapter" / "README.md").read_text()
     name = Path(bases["gdlf"]).name
-    for part in ("library_name: peft", "base_model_relation: adapter", f"is an adapter of `{name}`", "its extra lora,"):
+    for part in ("library_name: peft", "base_model_relation: adapter", f"the weights of `{name}`", "its extra lora,"):
         assert part in card
     assert "GdlfForConditionalGeneration" in card
     assert "trust_remote_code=True" not in card

@@ -58,7 +58,7 @@ def test_shards_give_the_losses_of_one_process(settings, tmp_path):
         assert all(torch.equal(value, first[key]) for key, value in saved.items())
         assert {file.name for file in folder.glob("*.py")} == files
         card = (folder / "README.md").read_text(encoding="utf-8")
-        assert "- devices: 2 CPU processes, weights sharded by FSDP2\n" in card
+        assert "- devices: 2 × cpu\n" in card
         assert f" with {sum(value.numel() for value in saved.values()):,} parameters" in card
         assert type(AutoModelForSeq2SeqLM.from_pretrained(folder)) is GdlfForConditionalGeneration
 

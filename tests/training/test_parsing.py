@@ -27,8 +27,8 @@ ELSEWHERE = set(
     average_tokens_across_devices eval_use_gather_object ddp_find_unused_parameters ddp_bucket_cap_mb
     ddp_broadcast_buffers ddp_static_graph ddp_timeout local_rank log_on_each_node save_on_each_node
     save_only_model save_total_limit enable_jit_checkpoint ignore_data_skip restore_callback_states_from_checkpoint
-    accept_changes logging_nan_inf_filter several_references min_coverage pad_to_max_length auto_find_batch_size
-    trackio_static_space_id per_device_eval_batch_size torch_num_threads lines
+    logging_nan_inf_filter several_references min_coverage pad_to_max_length auto_find_batch_size
+    trackio_static_space_id per_device_eval_batch_size lines
     """.split()
 )
 # where any other value would do nothing to a corpus so small
@@ -102,7 +102,7 @@ def results(folder):
     """Hashes of what a run wrote, without times and settings."""
     found = {}
     for path in folder.rglob("*"):
-        if path.suffix in (".safetensors", ".json", ".jsonl", ".txt") and path.name != "training_args.json":
+        if path.suffix in (".safetensors", ".json", ".jsonl", ".txt"):
             content = path.read_bytes()
             if path.name == "trainer_state.json" or path.name.endswith("_results.json"):
                 content = json.loads(content)

@@ -44,7 +44,7 @@ def test_run_on_bert_trains_saves_and_goes_on_from_its_own_folder(settings, bert
     words = BertForPreTraining.from_pretrained(bert_folder).bert.embeddings.word_embeddings.weight
     torch.testing.assert_close(model.model.decoder.embed_tokens.words.weight, words, rtol=0, atol=0)
     card = (out / "README.md").read_text(encoding="utf-8")
-    assert f"This model was trained with `{Path(bert_folder).name}` as a part of it on `train.jsonl`." in card
+    assert f"This model was trained on `train.jsonl`, starting from the weights of `{Path(bert_folder).name}`." in card
     # its name on this machine is nothing that the Hub could link to
     assert "base_model" not in card
     losses = [loss for _, loss in tiny.history(out, "loss")]
@@ -145,7 +145,7 @@ def test_guided_model_begins_with_a_bart_of_the_recipe(settings, processor_folde
     # it begins where the BART ended, but for the gate
     assert metrics["eval_nll"] < trained["eval_loss"] + 1
     card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
-    assert "This model was trained, starting from the weights of `bart`, on `train.jsonl`." in card
+    assert "This model was trained on `train.jsonl`, starting from the weights of `bart`." in card
     (tmp_path / "bart" / "config.json").unlink()
     changes = {"model_name_or_path": str(tmp_path / "out"), "output_dir": str(tmp_path / "again")}
     main([settings({}, config_overrides={}, tokenizer_name=None, max_steps=1, model_type=None, **changes)])

@@ -1,6 +1,5 @@
 """What cannot work is reported in one line before anything starts."""
 
-import math
 import os
 import re
 import sys
@@ -11,7 +10,6 @@ from transformers import AutoProcessor
 from hf_summ import GdlfProcessor
 from hf_summ.training.__main__ import main as run_recipe
 from hf_summ.training.parsing import parse_arguments
-from hf_summ.training.run import main
 from tests.conftest import save
 from tests.data.files import change_json
 from tests.training import tiny
@@ -79,14 +77,6 @@ def test_reports_that_need_a_library_are_reported_before_anything_starts(setting
         parse_arguments([settings(), "--report_to", "clearml"])
 
 
-def test_full_disk_is_reported_in_one_line(settings, monkeypatch, capsys):
-    # a disk on which nothing is free, whatever its size
-    monkeypatch.setattr("hf_summ.training.__main__._FULL", math.inf)
-    assert run_recipe([settings(learning_rate=1e20)]) == 1
-    *_, last = capsys.readouterr().err.splitlines()
-    assert re.match(r"error: the disk of \S+ is full: free some space; stopped before the first checkpoint: re", last)
-
-
 def test_settings_that_the_optimizer_does_not_read_are_reported_before_anything_starts(settings):
     asked = settings(optimizer=None, optim="sgd")
     with pytest.raises(ValueError, match=r"^--optim_args a=1: has no effect with --optim sgd: omit it$"):
@@ -142,15 +132,6 @@ def test_damaged_model_is_named_in_one_line(settings, tmp_path, processor_folder
     with pytest.raises(ValueError, match=rf"^--{flag} {re.escape(str(model))}: {message}.*$") as caught:
         tiny.check([path])
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.thorough
-def test_checkpoint_of_another_model_is_not_gone_on_from(settings):
-    main([settings(max_steps=1, save_strategy="steps", save_steps=1)])
-    path = settings(config_overrides=tiny.MODEL | {"ffn_dim": 64})
-    with pytest.raises(ValueError, match=r"checkpoint-1 is from another model: .* or another --output_dir"):
-        main([path, "--accept_changes"])
-    assert main([path, "--resume_from_checkpoint", "no"])["train_loss"] > 0
 
 
 @pytest.mark.thorough

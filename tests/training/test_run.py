@@ -5,13 +5,10 @@ import math
 import re
 import signal
 import time
-from contextlib import suppress
 from pathlib import Path
 
-import psutil
 import pytest
 import torch
-from accelerate import Accelerator
 from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForSeq2SeqLM, AutoProcessor, pipeline
 
@@ -23,13 +20,12 @@ from hf_summ.evaluation.novelty import TITLES
 from hf_summ.evaluation.significance import rounded
 from hf_summ.models.checks import own_settings
 from hf_summ.training import train
-from hf_summ.training.loop.callbacks import TerminationCallback
 from hf_summ.training.run import main
 from tests.conftest import ROOT, run_python, save, start
 from tests.data.files import read_rows
 from tests.evaluation.scores import rouge_means
 from tests.training import tiny
-from tests.training.conftest import CPU, PICKLES, TWO, launch
+from tests.training.conftest import PICKLES, launch
 
 EVERY_4 = {"eval_strategy": "steps", "eval_steps": 4, "save_strategy": "steps", "save_steps": 4}
 
@@ -63,7 +59,6 @@ def test_script_trains_evaluates_and_predicts(settings, tmp_path):
     assert state["best_metric"] == best["eval_rouge2"] == results["eval"]["eval_rouge2"]
     assert "hf_summ" in (out / "README.md").read_text()
     for folder in (out, *out.glob("checkpoint-*")):
-        assert json.loads((folder / "training_args.json").read_text())["train_tokens_per_batch"] == 160
         assert not list(folder.glob("*.bin"))
     assert not [path.name for path in out.iterdir() if path.suffix in PICKLES]
 
@@ -180,9 +175,6 @@ def test_unknown_words_are_replaced_in_every_evaluation(settings, tmp_path):
     for row, prediction, prefix in zip(rows, predictions, prefixes, strict=True):
         assert summarizer(row["document"], source_prefix=prefix) == [{"summary_text": prediction}]
     assert summarizer(rows[0]["document"]) == [{"summary_text": predictions[0]}]
-    card = (tmp_path / "out" / "README.md").read_text("utf-8")
-    assert "preceded by `say so: `." in card
-    assert "documents had prefixes of their own, from the column `task`." in card
 
 
 @pytest.mark.thorough
@@ -205,8 +197,6 @@ def test_fine_tuned_models_of_transformers_decode_like_their_start(settings, tmp
     assert {name: decoding[name] for name in task} == task
     assert not decoding.keys() & own_settings("all")
     assert not [str(warning.message) for warning in recwarn if "pin_memory" in str(warning.message)]
-    card = (tmp_path / "out/README.md").read_text("utf-8")
-    assert "- optimizer: adamw_torch_fused, betas 0.9 and 0.999, epsilon 1e-08" in card
     # flags of the run replace them
     main([settings(**start | {"num_beams": 1, "output_dir": str(tmp_path / "greedy")}, max_steps=1)])
     greedy = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "greedy").generation_config
@@ -232,14 +222,15 @@ def test_documents_of_an_example_are_read_one_by_one(settings, tmp_path):
 @pytest.mark.thorough
 def test_run_killed_in_the_middle_goes_on_to_the_same_losses(settings, tmp_path, caplog):
     changes = {"config_overrides": tiny.MODEL, "train_tokens_per_batch": 120, "save_strategy": "steps", "save_steps": 3}
-    path = settings(**changes, max_steps=10, schedule_period=8)
+    # long enough to be killed in the middle
+    path = settings(**changes, max_steps=100)
     main([path, "--output_dir", str(tmp_path / "whole")])
     whole = tiny.history(tmp_path / "whole", "loss", "nll", "grad_norm", "learning_rate", "epoch")
-    assert len(whole) == 10
+    assert len(whole) == 100
     assert whole[4][-1] % 1 > 0
 
     killed = tmp_path / "killed"
-    process = start("run_summarization.py", path, "--output_dir", str(killed), "--max_steps", "100000", cwd=ROOT)
+    process = start("run_summarization.py", path, "--output_dir", str(killed), cwd=ROOT)
     while not (killed / "checkpoint-6" / "trainer_state.json").exists():
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.01)
@@ -293,37 +284,11 @@ def test_two_processes_give_the_losses_of_one(settings, tmp_path):
         assert evaluated[1] == [pytest.approx(entry, rel=1e-5, nan_ok=True) for entry in evaluated[0]]
         assert len(evaluated[0]) >= 2
         card = (tmp_path / f"{kind}2" / "README.md").read_text(encoding="utf-8")
-        assert "- devices: 2 CPU processes\n" in card
-        assert "\naccelerate launch -m hf_summ.training " in card
+        assert "- devices: 2 × cpu\n" in card
         assert not list((tmp_path / f"{kind}2").glob(".*.part"))
     rewards = [tiny.history(tmp_path / name, "reward") for name in ("rewards", "rewards2")]
     assert rewards[1] == [pytest.approx(entry, rel=1e-5) for entry in rewards[0]]
     assert all(reward > 0.1 for _, reward in rewards[0])
-
-
-# NVIDIA-NeMo/Automodel#3007, KempnerInstitute/KempnerForge#177: Slurm also sends it to the processes that load data
-@pytest.mark.thorough
-def test_processes_save_together_after_sigterm(settings, tmp_path):
-    loading = {"train_tokens_per_batch": None, "dataloader_num_workers": 1, "dataloader_persistent_workers": True}
-    path = settings(enable_jit_checkpoint=True, max_steps=100_000, save_strategy="steps", save_steps=100_000, **loading)
-    process = start(*TWO, "run_summarization.py", path, cwd=ROOT, **CPU, PYTHONUNBUFFERED="1")
-    assert any("'loss'" in line for line in process.stdout)
-    *_, one = (child for child in psutil.Process(process.pid).children() if path in child.cmdline())
-    for receiver in (*one.children(), one):
-        receiver.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=60)
-    (checkpoint,) = (tmp_path / "out").glob("checkpoint-*")
-    assert f"\ninterrupted: rerun the command to resume from {checkpoint}\n" in errors
-
-
-# a kernel of a notebook goes on
-def test_an_interrupted_run_leaves_sigterm_as_it_was():
-    handler = signal.getsignal(signal.SIGTERM)
-    with suppress(KeyboardInterrupt), TerminationCallback(Accelerator(cpu=True)).noting():
-        assert signal.getsignal(signal.SIGTERM) != handler
-        raise KeyboardInterrupt
-    assert signal.getsignal(signal.SIGTERM) == handler
-    assert signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 def test_a_call_is_the_command(settings, tmp_path):

@@ -5,7 +5,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError
 from transformers import AutoModelForSeq2SeqLM, GenerationConfig, PreTrainedConfig, PreTrainedModel
 from transformers.utils import (
@@ -132,15 +131,6 @@ def base_model(model: Any) -> Any:
 def takes(model: Any, name: str) -> bool:
     """Whether the forward of the model, without its adapter, has an input of that name."""
     return name in (input_names(model) or ())
-
-
-def trained_weights(model: Any) -> dict[str, torch.Tensor]:
-    """The weights that a checkpoint of the model holds: its adapter's if it has one, otherwise all."""
-    if not is_adapted(model):
-        return model.state_dict()
-    from peft import get_peft_model_state_dict
-
-    return get_peft_model_state_dict(model)
 
 
 def _file(arguments: ModelArguments, name: str) -> str | None:

@@ -1,18 +1,15 @@
-"""Checkpoint folders: whether they are complete, and whether they fit a model."""
+"""Checkpoint folders, and whether they are complete."""
 
 import json
 import os
 import re
-import zipfile
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
-from transformers import PreTrainedModel
 from transformers.utils import ADAPTER_CONFIG_NAME
 
 from hf_summ.checkpoints import adapters
-from hf_summ.checkpoints.adapters import is_adapted, trained_weights
 
 STATE = "trainer_state.json"
 WEIGHTS = ("model.safetensors", adapters.WEIGHTS)
@@ -21,8 +18,6 @@ _FOLDER = re.compile(r"^checkpoint-(\d+)$")
 # the folder of FSDP2's shards, and the file in it that is written last
 _SHARDS = "pytorch_model_fsdp_0"
 _SHARDS_END = ".metadata"
-# files with the remaining state of a training run
-_RESUMED = ("optimizer.pt", "optimizer.bin", "scheduler.pt", "scaler.pt", "rng_state*.pth")
 
 
 def checkpoint_problem(folder: str | os.PathLike) -> str | None:
@@ -47,19 +42,6 @@ def checkpoint_problem(folder: str | os.PathLike) -> str | None:
     if name and int(name[1]) != step:
         return f"its {STATE} belongs to step {step}"
     return None
-
-
-def resume_problem(folder: str | os.PathLike) -> str | None:
-    """Why training cannot resume exactly from this checkpoint, or None if it can."""
-    problem = checkpoint_problem(folder)
-    if problem is not None:
-        return problem
-    folder = Path(folder)
-    for name in ("optimizer", "scheduler", "rng_state"):
-        if not any(folder.glob(f"{name}*")):
-            return f"it has no {name}, as with --save_only_model, so it can only serve as --model_name_or_path"
-    files = (file for name in _RESUMED for file in sorted(folder.glob(name)) if file.is_file())
-    return next((f"its {file.name} is incomplete" for file in files if not _is_whole(file)), None)
 
 
 def weights_problem(folder: str | os.PathLike) -> str | None:
@@ -94,43 +76,10 @@ def is_finite(tensor: torch.Tensor) -> bool:
     return bool(torch.isfinite(tensor if tensor.element_size() > 1 else tensor.float()).all())
 
 
-def check_fits(folder: str | os.PathLike, model: PreTrainedModel) -> None:
-    """Raise a ValueError if `folder` has weights of other names or shapes than the model; shards are not checked."""
-    if (Path(folder) / _SHARDS).is_dir():
-        return
-    shapes = {name: list(tensor.shape) for name, tensor in trained_weights(model).items()}
-    saved = {}
-    for file in weight_files(Path(folder)):
-        with safe_open(file, framework="pt") as tensors:
-            # safe_open is not a mapping
-            saved |= {name: list(tensors.get_slice(name).get_shape()) for name in tensors.keys()}  # noqa: SIM118
-    # tied weights are saved once, under any of their names
-    aliases: dict[int, list[str]] = {}
-    parameters = shapes.items() if is_adapted(model) else model.named_parameters(remove_duplicate=False)
-    for name, parameter in parameters:
-        aliases.setdefault(id(parameter), []).append(name)
-    different = [name for name, shape in saved.items() if shapes.get(name) != shape]
-    different += [names[0] for names in aliases.values() if saved.keys().isdisjoint(names)]
-    for name in different:
-        raise ValueError(
-            f"{folder} is from another model: {name} is {saved.get(name, 'missing')} there but "
-            f"{shapes.get(name, 'missing')} here; give the settings of its training, or another --output_dir"
-        )
-
-
 def checkpoint_folders(run_folder: str | os.PathLike) -> list[tuple[int, Path]]:
     """The checkpoint folders in an output folder, ordered by step: complete or not, of this run or an earlier one."""
     matches = [(_FOLDER.match(path.name), path) for path in Path(run_folder).glob("checkpoint-*/")]
     return sorted((int(match[1]), path) for match, path in matches if match)
-
-
-def _is_whole(file: Path) -> bool:
-    """Whether a file written by torch is complete and undamaged."""
-    try:
-        with zipfile.ZipFile(file) as content:
-            return content.testzip() is None
-    except (zipfile.BadZipFile, OSError, EOFError, ValueError):
-        return False
 
 
 def weight_files(folder: Path) -> list[Path]:

@@ -41,13 +41,15 @@ def run(arguments: argparse.Namespace) -> int:
 def _help() -> str:
     """The recipe's own flags in groups, and the names of transformers'."""
     # imported here: it takes seconds
-    from hf_summ.training.arguments import FLAGS, RunArguments
+    from hf_summ.training.arguments import FLAGS, GROUPS, RunArguments
     from hf_summ.training.parsing import bundled_configs
 
     description = _DESCRIPTION.format(configs=", ".join(bundled_configs()))
     parser = argparse.ArgumentParser(usage=_USAGE, description=description, add_help=False)
     inherited = set(FLAGS)
     for title, declared in typing.get_type_hints(RunArguments).items():
+        if declared not in GROUPS:
+            continue
         purpose, *_ = declared.__doc__.splitlines()
         group = parser.add_argument_group(f"{title}: {purpose.rstrip('.')}")
         hints, fields = typing.get_type_hints(declared), declared.__dataclass_fields__

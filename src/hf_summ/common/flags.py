@@ -13,7 +13,7 @@ EFFECTS: Mapping[str, str] = {
     "data": "which texts are read, and how",
     "model": "how the model is built",
     "training": "the weights that training yields",
-    "updates": "the updates of a training run: an interrupted run resumes only with the same value",
+    "updates": "the updates of a training run and which of its weights are kept: it resumes only with the same value",
     "decoding": "the summaries that a trained model generates",
     "reporting": "where a run writes, what it reports and how fast it is: neither weights nor summaries",
     "single": "something specific to a single run, which other runs cannot share",

@@ -1,9 +1,7 @@
 """`python -m hf_summ.training CONFIG.yaml [--flag value ...]`, also under `accelerate launch -m`."""
 
-import shutil
 import sys
 import traceback
-from pathlib import Path
 from threading import Event
 
 from hf_summ.common.messages import one_line
@@ -12,8 +10,6 @@ from hf_summ.training.folder.ledger import FolderInUse
 
 # the exit status if another run uses the output folder (sysexits: EX_TEMPFAIL)
 IN_USE = 75
-# number of bytes below which a disk counts as full
-_FULL = 2**20
 
 
 def main(argv: list[str] | None = None, prefix: str = "") -> int:
@@ -41,37 +37,29 @@ def main(argv: list[str] | None = None, prefix: str = "") -> int:
         if arguments is None:
             print(f"\n{prefix}interrupted: rerun the command to start over", file=sys.stderr)
         elif arguments.training.do_train and arguments.training.process_index == 0:
-            print(f"\n{prefix}{_resume_hint(arguments.training.output_dir, 'interrupted')}", file=sys.stderr)
+            print(f"\n{prefix}{_resume_hint(arguments.training.output_dir)}", file=sys.stderr)
         return status
-    except Exception as error:
-        message = one_line(error)
-        folder = "" if arguments is None else arguments.training.output_dir
-        if started.is_set() and Path(folder).is_dir() and shutil.disk_usage(folder).free < _FULL:
-            # each library reports a full disk in its own way
-            message = _resume_hint(folder, f"the disk of {folder} is full: free some space; stopped")
-        elif not isinstance(error, (ValueError, OSError, ImportError, FloatingPointError)):
-            raise
-        elif started.is_set() and (isinstance(error, OSError) or not _is_ours(error)):
+    except FolderInUse as error:
+        print(f"{prefix}error: {error}", file=sys.stderr)
+        return IN_USE
+    except (ValueError, OSError, ImportError, FloatingPointError) as error:
+        if started.is_set() and (isinstance(error, OSError) or not _is_ours(error)):
             # another library's error, hours into a run, is reported with its traceback
             raise
-        print(f"{prefix}error: {message}", file=sys.stderr)
-        return IN_USE if isinstance(error, FolderInUse) else 1 if started.is_set() else 2
+        print(f"{prefix}error: {one_line(error)}", file=sys.stderr)
+        return 1 if started.is_set() else 2
     end_processes()
     return 0
 
 
-def _resume_hint(folder: str, reason: str) -> str:
-    """The message for a run that ended early, with how to resume it.
-
-    Args:
-        reason: why it ended.
-    """
+def _resume_hint(folder: str) -> str:
+    """The message for an interrupted run, with how to resume it."""
     from hf_summ.training.folder.resuming import last_complete_checkpoint
 
     checkpoint = last_complete_checkpoint(folder)
     if checkpoint is None:
-        return f"{reason} before the first checkpoint: rerun the command to start over"
-    return f"{reason}: rerun the command to resume from {checkpoint}"
+        return "interrupted before the first checkpoint: rerun the command to start over"
+    return f"interrupted: rerun the command to resume from {checkpoint}"
 
 
 def _is_ours(error: Exception) -> bool:

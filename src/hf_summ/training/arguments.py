@@ -181,11 +181,6 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         "Compute in bfloat16 what autocast allows, with weights in float32",
         unset="off; on for training on a CPU with AVX512-BF16, unless accelerate sets a precision",
     )
-    accept_changes: bool = flag(
-        "reporting single",
-        "Resume an interrupted run from its last checkpoint although settings have changed",
-        default=False,
-    )
     restore_callback_states_from_checkpoint: bool = flag(
         "training", "Restore the count of early stopping when resuming", default=True
     )
@@ -202,12 +197,6 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         "training",
         "ROUGE as computed by Google's rouge-score or by the Perl script ROUGE-1.5.5",
         default="rouge_score",
-        needs=("metrics=rouge",),
-    )
-    rouge_tokenizer: str | None = flag(
-        "training",
-        "Tokenizer whose subwords ROUGE compares: a folder or a Hub repository",
-        unset="words are compared",
         needs=("metrics=rouge",),
     )
     several_references: typing.Literal["best", "pooled"] | None = flag(
@@ -300,18 +289,11 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         range=AT_LEAST_ONE,
     )
     early_stopping_patience: int | None = flag(
-        "training",
+        "training updates",
         "Stop after this number of evaluations without a better metric_for_best_model, counted after warm-up",
         unset="never",
         range=AT_LEAST_ONE,
         needs=EVALUATES,
-    )
-    early_stopping_threshold: float = flag(
-        "training",
-        "Minimum improvement of the metric that counts as better",
-        default=0.0,
-        range=NOT_NEGATIVE,
-        needs=("early_stopping_patience",),
     )
     lead_sentences: int | None = flag(
         "reporting", "Also score the LEAD baseline of the first n sentences", unset="off", range=AT_LEAST_ONE
@@ -323,20 +305,8 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         unset="the run that the settings describe",
         range=AT_LEAST_ONE,
     )
-    torch_num_threads: int | None = flag(
-        "reporting",
-        "Number of torch's threads on CPUs; a small model on a busy machine is fastest with 1",
-        unset="the number of idle processors, or OMP_NUM_THREADS",
-        range=AT_LEAST_ONE,
-    )
     show_summaries: int = flag(
         "reporting", "Number of summaries to print at the end, with their references", default=0, range=NOT_NEGATIVE
-    )
-    push_results: bool = flag(
-        "reporting single",
-        "Push predictions, their references and event files too, with --push_to_hub",
-        default=False,
-        needs=("push_to_hub",),
     )
     license: str | None = flag(
         "reporting",
@@ -402,7 +372,11 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
 
 @dataclass
 class RunArguments:
-    """All arguments of a run."""
+    """All arguments of a run.
+
+    Args:
+        given: the settings that the user gave, by flag.
+    """
 
     model: ModelArguments
     lora: LoraArguments
@@ -410,6 +384,7 @@ class RunArguments:
     data: DataArguments
     generation: GenerationArguments
     training: SummarizationTrainingArguments
+    given: dict[str, Any]
 
 
 # all groups of flags, in the order of `RunArguments`

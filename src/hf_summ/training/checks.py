@@ -61,8 +61,10 @@ INHERITED: Mapping[str, Flag] = {
     "eval_on_start": Flag(needs=("eval_strategy", "do_eval"), unless=("do_eval=False",)),
     "eval_steps": Flag(range=POSITIVE, needs=("eval_strategy=steps",)),
     "eval_delay": Flag(range=NOT_NEGATIVE, needs=EVALUATES),
-    **dict.fromkeys(("load_best_model_at_end", "metric_for_best_model"), Flag(needs=EVALUATES)),
-    "greater_is_better": Flag(needs=("metric_for_best_model", "load_best_model_at_end", "early_stopping_patience")),
+    **dict.fromkeys(("load_best_model_at_end", "metric_for_best_model"), Flag(_UPDATES, needs=EVALUATES)),
+    "greater_is_better": Flag(
+        _UPDATES, needs=("metric_for_best_model", "load_best_model_at_end", "early_stopping_patience")
+    ),
     "save_steps": Flag(range=POSITIVE, needs=("save_strategy=steps",)),
     "save_total_limit": Flag("reporting", COUNT),
     "logging_steps": Flag("reporting", POSITIVE, needs=("logging_strategy=steps",)),

@@ -89,9 +89,9 @@ def make_arguments(settings: Mapping[str, Any]) -> RunArguments:
     check_ranges(settings, FLAGS)
     groups: list[Any] = []
     for group in GROUPS:
-        own = {field.name for field in dataclasses.fields(group)}
-        groups.append(group(**{name: value for name, value in settings.items() if name in own}))
-    return RunArguments(*groups)
+        flags = {field.name for field in dataclasses.fields(group)}
+        groups.append(group(**{name: value for name, value in settings.items() if name in flags}))
+    return RunArguments(*groups, given=settings)
 
 
 def read_settings(path: str) -> dict[str, Any]:

@@ -17,13 +17,13 @@ from transformers import TrainerState, set_seed
 from transformers.trainer import TRAINER_STATE_NAME
 
 from hf_summ.checkpoints.adapters import is_adapted
+from hf_summ.checkpoints.folders import checkpoint_folders
 from hf_summ.common.processes import threads_for
-from hf_summ.common.records import shown
 from hf_summ.data.columns import reference_texts, source_column
 from hf_summ.data.loading import load
 from hf_summ.training.arguments import LoraArguments, RunArguments, SummarizationTrainingArguments
 from hf_summ.training.folder.ledger import Ledger, locked
-from hf_summ.training.folder.resuming import Resumption, describe, find_resumption, named_checkpoint
+from hf_summ.training.folder.resuming import NO_CHECKPOINT, Resumption, describe, find_resumption, named_checkpoint
 from hf_summ.training.loop.trainer import SummarizationTrainer, make_trainer
 from hf_summ.training.model import build, trained_model
 from hf_summ.training.optimization import check_optimization
@@ -71,7 +71,7 @@ def run(arguments: RunArguments, argv: Sequence[str] = (), on_start: Callable = 
     Steps that the same command has completed are not repeated.
 
     Args:
-        argv: the command line of the arguments, shown in run.yaml and the model card.
+        argv: the command line of the arguments, shown in run.yaml.
         on_start: called when all settings are checked, before the first long step.
 
     Raises:
@@ -82,11 +82,10 @@ def run(arguments: RunArguments, argv: Sequence[str] = (), on_start: Callable = 
     training, data, start = arguments.training, arguments.data, arguments.model
     _set_up_logging(training)
     _check_steps(arguments)
-    _set_threads(training)
+    _set_threads()
     scorer = None
     if training.do_eval or training.do_predict:
-        rouge = training.several_references, training.rouge_tokenizer
-        scorer = Scorer(training.metrics, training.rouge_mode, data.language, *rouge)
+        scorer = Scorer(training.metrics, training.rouge_mode, data.language, training.several_references)
     with training.main_process_first(desc="loading the corpus"):
         corpus = load(arguments.corpus, start.cache_dir, start.token, start.trust_remote_code)
         corpus = choose_splits(corpus, data, training)
@@ -99,15 +98,13 @@ def run(arguments: RunArguments, argv: Sequence[str] = (), on_start: Callable = 
     writes = training.has_output_dir and training.process_index == 0
     with locked(training.output_dir) if writes else nullcontext():
         ledger = Ledger(training.output_dir)
-        resumption = find_resumption(training, ledger, description, built.model)
+        resumption = find_resumption(training, ledger, description)
         on_start()
         steps = [step for step in ("train", "eval", "predict") if getattr(training, f"do_{step}")]
         is_finished = resumption.is_trained and all(ledger.is_finished(step, description) for step in steps)
-        metrics = ledger.results(*steps) if is_finished else {}
-        if is_finished:
+        if is_finished and not training.push_to_hub:
             logger.info(f"{training.output_dir} already has the results of this command: remove it to start over")
-            if not training.push_to_hub:
-                return metrics
+            return ledger.results(*steps)
         if resumption.is_trained:
             saved = trained_model(start, training.output_dir)
             built = build(saved, LoraArguments(), data, arguments.generation, training.do_train)
@@ -120,27 +117,28 @@ def run(arguments: RunArguments, argv: Sequence[str] = (), on_start: Callable = 
             with_documents = scorer is not None and (scorer.needs_documents or replaces_unknown)
             prepared = prepare_splits(corpus, built, data, start.cache_dir, with_documents)
         trainer = make_trainer(built, data, training, scorer, prepared)
-        if writes and not is_finished:
-            for folder in resumption.discarded:
-                logger.info(f"{folder} is removed, because this run replaces it")
-                shutil.rmtree(folder)
+        if writes:
+            if training.do_train and named_checkpoint(training) == NO_CHECKPOINT:
+                # this run would later resume from those of the run before it
+                for _, folder in checkpoint_folders(training.output_dir):
+                    logger.info(f"{folder} is removed, because this run starts over")
+                    shutil.rmtree(folder)
             ledger.begin(steps[1:] if resumption.is_trained else steps, description)
+        metrics: dict[str, float] = {}
         if training.do_train:
             metrics |= _train(trainer, ledger, resumption, corpus["train"], data.source_prefix, extraction)
-        if training.do_eval and not is_finished:
+        if training.do_eval:
             metrics |= _finish(trainer, ledger, "eval", trainer.evaluate(), len(prepared["validation"]))
-        if training.do_predict and not is_finished:
+        if training.do_predict:
             assert scorer is not None
             scores = _predict(trainer, scorer, corpus["test"], prepared["test"], data.source_prefix)
             metrics |= _finish(trainer, ledger, "predict", scores, len(prepared["test"]))
         if training.do_train:
-            card = make_card(trainer, arguments, corpus, built.lengths.source, metrics, scorer, argv)
+            card = make_card(trainer, arguments, corpus, built.lengths.source, metrics, scorer)
             publish = trainer.push_to_hub if training.push_to_hub else trainer.create_model_card
             publish(card=card)
             if training.process_index == 0:
-                names = [training.output_dir, *([trainer.hub_model_id] if training.push_to_hub else [])]
-                for name in map(shlex.quote, names):
-                    print(f"model in {name}: hf-summ summarize FILE --model {name}")
+                _print_names(trainer)
         return metrics
 
 
@@ -163,15 +161,16 @@ def _train(
     if resumption.is_trained:
         logger.info(f"{folder} is already trained: only the remaining steps are run")
         trainer.state = TrainerState.load_from_json(str(Path(folder, TRAINER_STATE_NAME)))
+        if trainer.is_world_process_zero():
+            # the settings with which it is evaluated now
+            model.generation_config.save_pretrained(folder)
         return ledger.results("train")
-    trainer.applies_changes = bool(resumption.changes)
     # the stage of the checkpoint at the start is that of its training
     vars(model.config).pop("extraction", None)
     if extraction is not None and "train" in extraction.splits:
         model.config.extraction = extraction.settings
     if resumption.checkpoint is not None:
-        changed = f" with other settings: {shown(resumption.changes)}" if resumption.changes else ""
-        logger.info(f"resuming from {resumption.checkpoint}{changed}")
+        logger.info(f"resuming from {resumption.checkpoint}")
     lora = f", of which LoRA's {model.num_parameters(only_trainable=True):,} are trained" if is_adapted(model) else ""
     logger.info(f"model: {model.num_parameters():,} parameters{lora}")
     if training.bf16 and training.device.type == "cpu":
@@ -234,6 +233,16 @@ def _finish(
     return metrics
 
 
+def _print_names(trainer: SummarizationTrainer) -> None:
+    """Print the names under which the model can be loaded."""
+    names = [trainer.args.output_dir]
+    if trainer.args.push_to_hub:
+        names.append(trainer.hub_model_id)
+    for name in names:
+        quoted = shlex.quote(name)
+        print(f"model in {quoted}: hf-summ summarize FILE --model {quoted}")
+
+
 def _set_up_logging(training: SummarizationTrainingArguments) -> None:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", datefmt="%H:%M:%S")
     level = training.get_process_log_level()
@@ -242,13 +251,14 @@ def _set_up_logging(training: SummarizationTrainingArguments) -> None:
     transformers.utils.logging.set_verbosity(level)
 
 
-def _set_threads(training: SummarizationTrainingArguments) -> None:
-    """Use the requested number of threads, or those that idle processors can run."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(training.torch_num_threads or threads_for(1, only_idle=True) or before)
-    if training.torch_num_threads is None and torch.get_num_threads() < before:
-        threads = torch.get_num_threads()
-        logger.info(f"torch uses {threads} of {before} threads, because the machine is busy: see --torch_num_threads")
+def _set_threads() -> None:
+    """Use as many threads as idle processors can run, unless OMP_NUM_THREADS sets a number."""
+    threads = threads_for(1, only_idle=True)
+    if threads is None:
+        return
+    if threads < torch.get_num_threads():
+        logger.info(f"torch uses {threads} of {torch.get_num_threads()} threads, because the machine is busy")
+    torch.set_num_threads(threads)
 
 
 def _check_steps(arguments: RunArguments) -> None:

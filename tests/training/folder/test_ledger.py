@@ -5,7 +5,7 @@ import pytest
 from hf_summ.training.folder.ledger import Ledger
 
 RUN = {"settings": {"seed": 1}, "data": {}, "updates": {"seed": 1}}
-OTHER = {**RUN, "settings": {"seed": 2}}
+OTHER = {"settings": {"seed": 2}, "data": {}, "updates": {"seed": 2}}
 
 
 def test_step_is_finished_once_its_results_exist(tmp_path):

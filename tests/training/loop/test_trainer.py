@@ -165,7 +165,7 @@ def test_loss_that_is_not_finite_stops_the_run_before_anything_is_saved(make, tm
         return output
 
     trainer.model.register_forward_hook(spoil)
-    with pytest.raises(FloatingPointError, match=r"the loss is nan at step 6 \(nll \d\.\d+\): try a lower"):
+    with pytest.raises(FloatingPointError, match=r"the loss is nan at step 6 \(nll \d\.\d+\): start over, with"):
         trainer.train()
     assert [path.name for path in tmp_path.glob("checkpoint-*")] == ["checkpoint-3"]
 
@@ -187,26 +187,6 @@ def test_tied_weights_are_not_missed_in_a_checkpoint(make, tmp_path, is_whole):
     assert trainer.model.lm_head.weight is trainer.model.model.shared.weight
 
 
-# as schedule-free optimizers and Prodigy do
-def test_optimizers_keep_what_they_count_in_their_groups_if_a_run_changes(make, tmp_path):
-    class Counting(torch.optim.SGD):
-        def step(self, closure=None):
-            self.param_groups[0]["k"] = self.param_groups[0].get("k", 0) + 1
-            return super().step(closure)
-
-    def run(steps, momentum, checkpoint=None):
-        trainer = make(max_steps=steps, save_strategy="steps", save_steps=2, lr_scheduler_type="constant")
-        trainer.applies_changes = checkpoint is not None
-        trainer.optimizer = Counting(trainer.model.parameters(), lr=0.1, momentum=momentum)
-        trainer.optimizer.param_groups[0]["k"] = 0
-        trainer.train(resume_from_checkpoint=checkpoint)
-        return trainer.optimizer.param_groups[0]
-
-    run(2, 0.5)
-    group = run(3, 0.9, str(tmp_path / "checkpoint-2"))
-    assert (group["k"], group["momentum"]) == (3, 0.9)
-
-
 def test_resuming_at_the_end_makes_no_update(make, tmp_path):
     make(max_steps=1, save_strategy="steps", save_steps=1).train()
     trainer = make(max_steps=1)
@@ -217,7 +197,7 @@ def test_resuming_at_the_end_makes_no_update(make, tmp_path):
 
 
 @pytest.mark.thorough
-def test_early_stopping_goes_on_after_a_resume_with_the_patience_of_now(make, tmp_path):
+def test_early_stopping_goes_on_after_a_resume(make, tmp_path):
     def run(patience, checkpoint=None, **settings):
         settings = {"max_steps": 20, "early_stopping_patience": patience, **settings}
         settings |= {"eval_strategy": "steps", "eval_steps": 2, "save_strategy": "steps", "save_steps": 2}
@@ -227,11 +207,9 @@ def test_early_stopping_goes_on_after_a_resume_with_the_patience_of_now(make, tm
         return trainer.state.global_step
 
     assert run(patience=2) == 6
-    assert run(patience=3, checkpoint="checkpoint-4") == 8
+    assert run(patience=2, checkpoint="checkpoint-4") == 6
+    # its patience was exhausted before it was killed
     assert run(patience=2, checkpoint="checkpoint-6") == 6
-    # a run without early stopping may go on with it
-    assert run(patience=None, max_steps=4) == 4
-    assert run(patience=2, checkpoint="checkpoint-4") == 10
     # the evaluations at 2 and 4 are within the warm-up
     assert run(patience=2, warmup_steps=5) == 8
 
@@ -331,7 +309,7 @@ def test_gradient_that_is_not_finite_stops_the_run_before_it_is_saved(make, tmp_
     trainer = make(max_steps=8, logging_steps=8, save_strategy="steps", save_steps=2, max_grad_norm=max_grad_norm)
     weight = trainer.model.model.shared.weight
     weight.register_hook(lambda gradient: gradient * (value if trainer.state.global_step == 3 else 1.0))
-    with pytest.raises(FloatingPointError, match=r"^the gradient norm is (nan|inf) at step 4: .*checkpoint-2,"):
+    with pytest.raises(FloatingPointError, match=r"^the gradient norm is (nan|inf) at step 4: start over"):
         trainer.train()
     assert [path.name for path in tmp_path.glob("checkpoint-*")] == ["checkpoint-2"]
 
@@ -340,7 +318,7 @@ def test_weights_that_are_not_finite_are_never_saved(make, tmp_path):
     trainer = make(max_steps=2)
     trainer.train()
     trainer.model.model.shared.weight.data[1, 2] = math.inf
-    with pytest.raises(FloatingPointError, match=r"^model\.shared\.weight is not finite after step 2: try a lower"):
+    with pytest.raises(FloatingPointError, match=r"^model\.shared\.weight is not finite after step 2: start over"):
         trainer.save_model()
     assert not list(tmp_path.rglob("*.safetensors"))
 

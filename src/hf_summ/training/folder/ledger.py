@@ -64,11 +64,15 @@ class Ledger:
         self.steps: dict[str, dict[str, Any]] = read_record(self.folder / RUN_FILE, _problem_of) or {}
 
     def is_finished(self, step: str, description: Mapping[str, Any] | None = None) -> bool:
-        """Whether a step is finished; given a description, also whether its settings and data are the same."""
-        if description is not None and any(
-            self.steps.get(step, {}).get(name) != description[name] for name in ("settings", "data")
-        ):
-            return False
+        """Whether a step is finished; given a description, also whether it is that of the step's command.
+
+        The settings and data of evaluations must be equal; of training, what determines its weights.
+        """
+        if description is not None:
+            compared = ("updates",) if step == "train" else ("settings", "data")
+            before = self.steps.get(step, {})
+            if any(before.get(name) != description[name] for name in compared):
+                return False
         return self._results(step).exists()
 
     def begin(self, steps: Sequence[str], description: dict[str, Any]) -> None:
@@ -77,8 +81,8 @@ class Ledger:
         # first, as results without their description would count as those of the new one
         for step in replaced:
             self._results(step).unlink(missing_ok=True)
-        others = {step: before for step, before in self.steps.items() if step not in replaced}
-        self.steps = others | dict.fromkeys(steps, description)
+        kept = {step: before for step, before in self.steps.items() if step not in replaced}
+        self.steps = kept | dict.fromkeys(steps, description)
         write_record(self.folder / RUN_FILE, self.steps)
 
     def finish(self, step: str, metrics: Mapping[str, float]) -> None:
@@ -87,9 +91,10 @@ class Ledger:
 
     def results(self, *steps: str) -> dict[str, float]:
         """The metrics of finished steps."""
-        texts = (self._results(step).read_text(encoding="utf-8") for step in steps)
-        values = {name: value for text in texts for name, value in json.loads(text).items()}
-        return {name: math.nan if value is None else value for name, value in values.items()}
+        metrics: dict[str, float] = {}
+        for step in steps:
+            metrics |= json.loads(self._results(step).read_text(encoding="utf-8"))
+        return {name: math.nan if value is None else value for name, value in metrics.items()}
 
     def _results(self, step: str) -> Path:
         return self.folder / f"{step}_results.json"

@@ -1,37 +1,30 @@
 """Callbacks that check a run and record its progress."""
 
-import inspect
 import logging
 import math
-import signal
 import sys
 import time
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate import Accelerator
 from torch import nn
 from torch.distributed.tensor import DTensor
-from torch.optim.lr_scheduler import LambdaLR
 from transformers import EarlyStoppingCallback, TrainerCallback, TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import ExportableState
 
 from hf_summ.checkpoints.adapters import base_model
 from hf_summ.checkpoints.folders import is_finite
-from hf_summ.common.processes import TERMINATED
 from hf_summ.training.arguments import SummarizationTrainingArguments
-from hf_summ.training.folder.resuming import last_complete_checkpoint
 
 logger = logging.getLogger(__name__)
 
 _MANY_EPOCHS = 1000
 _KL_ADVICE = (
     "if the KL is not finite, try --learning_rates 'latent_chain.(mean|log_variance)=1e-4' and kl_warmup_steps in "
-    "--config_overrides, with --resume_from_checkpoint no"
+    "--config_overrides"
 )
 
 
@@ -85,15 +78,12 @@ class NonFiniteCallback(TrainerCallback):
         self.check()
 
     def _advice(self) -> str:
-        """What to try; each flag takes effect in the resumed run."""
+        """What to try in a run that starts over, as an interrupted one resumes only with the same settings."""
         rate = "--noam_scale" if self._args.schedule == "noam" else "--learning_rate"
         half = ", and --bf16 or full precision instead of --fp16" if self._args.fp16 else ""
-        checkpoint = last_complete_checkpoint(self._args.output_dir)
-        if checkpoint is None:
-            return f"try a lower {rate}, more --warmup_steps, and a smaller --max_grad_norm{half}"
         return (
-            f"try a lower {rate}, a smaller --max_grad_norm, and another --data_seed{half}, with --accept_changes, "
-            f"which resumes from {checkpoint}, before that step"
+            f"start over, with --resume_from_checkpoint no, a lower {rate}, more --warmup_steps, and a smaller "
+            f"--max_grad_norm{half}"
         )
 
 
@@ -156,94 +146,21 @@ class RunProgress(TrainerCallback, ExportableState):
         self._before = self._clock()
 
 
-class TerminationCallback(TrainerCallback):
-    """Saves a checkpoint and ends all processes after SIGTERM has arrived at any of them.
-
-    Raises:
-        SystemExit: from the training loop, after saving.
-    """
-
-    def __init__(self, accelerator: Accelerator):
-        self._accelerator = accelerator
-        self._is_received = self._ends = False
-
-    @contextmanager
-    def noting(self) -> Generator[None]:
-        """Note SIGTERM in this context."""
-        handler = signal.signal(signal.SIGTERM, self._note)
-        # a job's SIGTERM also reaches the processes that load data, which inherit this and would end before the update
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-        try:
-            yield
-        finally:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-            signal.signal(signal.SIGTERM, handler)
-
-    def _note(self, *_) -> None:
-        self._is_received = True
-
-    def on_train_begin(self, args, state, control, **kwargs):
-        """Nothing is known of other processes yet."""
-        self._number = torch.zeros((), device=args.device)
-
-    def on_step_end(self, args, state, control, **kwargs):
-        """Save if another process or this one had received SIGTERM by the end of the previous update."""
-        # its number of processes has been computed by now, so training does not wait
-        self._ends = bool(self._number.item()) and state.global_step < state.max_steps
-        if self._ends:
-            control.should_save, control.should_evaluate = True, False
-        is_received = self._is_received or signal.SIGTERM in signal.sigpending()
-        self._number = self._accelerator.reduce(torch.full((), float(is_received), device=args.device))
-
-    def on_save(self, args, state, control, **kwargs):
-        """End this process, as all others do."""
-        if self._ends:
-            sys.exit(TERMINATED)
-
-
-class ChangesCallback(TrainerCallback):
-    """Makes a resumed run use the optimizer settings and rates of its arguments, not of its checkpoint.
-
-    Args:
-        optimizer, scheduler: as created from the arguments, before the checkpoint is loaded.
-    """
-
-    def __init__(self, optimizer: torch.optim.Optimizer, scheduler: Any):
-        groups = optimizer.param_groups
-        # accelerate may have wrapped it; other entries, such as a schedule-free optimizer's count of updates, are state
-        optimizer_class = type(getattr(optimizer, "optimizer", optimizer))
-        settings = inspect.signature(optimizer_class).parameters.keys() - {"params"}
-        self._options = [{name: group[name] for name in group.keys() & settings} for group in groups]
-        self._rates = list(getattr(scheduler, "base_lrs", [group["lr"] for group in groups]))
-
-    def on_train_begin(self, args, state, control, optimizer: Any = None, lr_scheduler=None, **kwargs):
-        """Apply them to the loaded optimizer and scheduler."""
-        rates = self._rates
-        if isinstance(lr_scheduler, LambdaLR):
-            lr_scheduler.base_lrs = rates
-            rates = [
-                rate * factor(lr_scheduler.last_epoch)
-                for rate, factor in zip(rates, lr_scheduler.lr_lambdas, strict=True)
-            ]
-            lr_scheduler._last_lr = rates
-        for group, option, rate in zip(optimizer.param_groups, self._options, rates, strict=True):
-            group.update({**option, "lr": rate})
-
-
 class ResumableEarlyStopping(EarlyStoppingCallback):
-    """transformers' early stopping, whose patience starts when the warm-up ends.
+    """transformers' early stopping, whose patience starts when the warm-up ends, and which stops a resumed run again.
 
-    A resumed run uses the patience of its arguments. A run whose patience is already exhausted stops again.
+    A run that was killed after its patience was exhausted would otherwise train further.
     """
 
     def on_train_begin(self, args, state, control, **kwargs):
-        """Apply this run's settings; the count comes from the checkpoint."""
+        """Stop if the checkpoint's count says so."""
         super().on_train_begin(args, state, control, **kwargs)
-        # the checkpoint may come from a run without early stopping, but transformers expects its state in it
-        state.stateful_callbacks.setdefault(type(self).__name__, {})
-        self.early_stopping_patience = args.early_stopping_patience
-        self.early_stopping_threshold = args.early_stopping_threshold
-        control.should_training_stop = self.early_stopping_patience_counter >= self.early_stopping_patience
+        control.should_training_stop = self.is_exhausted
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the patience is exhausted."""
+        return self.early_stopping_patience_counter >= self.early_stopping_patience
 
     def on_evaluate(self, args, state, control, metrics, **kwargs):
         """Count an evaluation without a better score; evaluations during warm-up are not counted."""

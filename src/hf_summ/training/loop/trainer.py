@@ -1,8 +1,8 @@
 """A Seq2SeqTrainer for summarization: token batches, the papers' optimizers, loss components, and saving."""
 
 import logging
+import sys
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,25 +15,17 @@ from torch import nn
 from torch.utils.data import DataLoader
 from transformers import PreTrainedModel
 from transformers.trainer import TRAINING_ARGS_NAME
-from transformers.trainer_jit_checkpoint import JITCheckpointCallback
 from transformers.trainer_utils import EvalLoopOutput, RemoveColumnsCollator
 
 from hf_summ.checkpoints.adapters import base_model, is_adapted, save_settings, takes
 from hf_summ.common.files import share, write_atomically
-from hf_summ.common.messages import one_line
+from hf_summ.common.processes import TERMINATED
 from hf_summ.data import SummarizationCollator
 from hf_summ.models.checks import input_names
 from hf_summ.models.losses import IGNORED_LABEL, smoothed_cross_entropy
 from hf_summ.training.arguments import DataArguments, SummarizationTrainingArguments
 from hf_summ.training.checks import asks_for_fsdp, parse_learning_rates
-from hf_summ.training.loop.callbacks import (
-    BrightnessCallback,
-    ChangesCallback,
-    NonFiniteCallback,
-    ResumableEarlyStopping,
-    RunProgress,
-    TerminationCallback,
-)
+from hf_summ.training.loop.callbacks import BrightnessCallback, NonFiniteCallback, ResumableEarlyStopping, RunProgress
 from hf_summ.training.loop.evaluation import RowwiseTrainer
 from hf_summ.training.loop.rewards import Reward, rouge_rewards, sampled_loss
 from hf_summ.training.loop.shared_weights import (
@@ -45,7 +37,7 @@ from hf_summ.training.loop.shared_weights import (
 )
 from hf_summ.training.model import Built
 from hf_summ.training.optimization import build_schedule, parameter_groups
-from hf_summ.training.results.cards import PRIVATE, RESULTS, Card, hide_paths, uploads_without
+from hf_summ.training.results.privacy import PRIVATE, hide_paths, uploads_without
 from hf_summ.training.results.reports import Scorer, score
 from hf_summ.training.rows.batches import BatchOrder, pack_examples, pack_tokens, token_lengths
 
@@ -70,8 +62,6 @@ class SummarizationTrainer(RowwiseTrainer):
 
     Attributes:
         reward: the rewards of sampled summaries; by default their English ROUGE.
-        applies_changes: whether a resumed run uses the optimizer settings and rates of its arguments rather than those
-            of its checkpoint.
     """
 
     args: SummarizationTrainingArguments
@@ -98,17 +88,10 @@ class SummarizationTrainer(RowwiseTrainer):
         if hasattr(base_model(model).config, "epochs_trained"):
             self.add_callback(BrightnessCallback())
         self.add_callback(RunProgress())
-        self.applies_changes = False
         if args.neftune_noise_alpha is not None:
             share_noise(base_model(model))
         if args.early_stopping_patience is not None:
-            self.add_callback(ResumableEarlyStopping(args.early_stopping_patience, args.early_stopping_threshold))
-        self._termination = TerminationCallback(self.accelerator) if args.enable_jit_checkpoint else None
-        if self._termination is not None:
-            # transformers' callback saves at another update in each process, all of which then wait forever; its end
-            # restores the handler of SIGTERM
-            self.pop_callback(JITCheckpointCallback).on_train_end(args, self.state, self.control)
-            self.add_callback(self._termination)
+            self.add_callback(ResumableEarlyStopping(args.early_stopping_patience))
         if self.is_fsdp_enabled:
             share_modules(self.model)
             plugin = self.accelerator.state.fsdp_plugin
@@ -151,14 +134,7 @@ class SummarizationTrainer(RowwiseTrainer):
         if self.lr_scheduler is None and args.schedule is not None:
             d_model = getattr(self.model.config, "d_model", None) or self.model.config.hidden_size
             self.lr_scheduler = build_schedule(optimizer, args, num_training_steps, d_model)
-        scheduler = super().create_scheduler(num_training_steps, optimizer)
-        if self.applies_changes:
-            self.add_callback(ChangesCallback(optimizer, scheduler))
-        return scheduler
-
-    def _load_scaler(self, checkpoint: str | None) -> None:
-        if self.accelerator.scaler is not None:
-            super()._load_scaler(checkpoint)
+        return super().create_scheduler(num_training_steps, optimizer)
 
     def _get_grad_norm(self, model: nn.Module, grad_norm=None):
         """The gradient norm; the gradient's elements are clipped here, where it is complete and unscaled."""
@@ -296,9 +272,19 @@ class SummarizationTrainer(RowwiseTrainer):
             # the schedule depends on the length of this run
             self.lr_scheduler = None
         self._is_prepared = True
-        with uploads_without(self._private), nullcontext() if self._termination is None else self._termination.noting():
+        with uploads_without(PRIVATE):
             output = super().train(resume_from_checkpoint, *args, **kwargs)
+        if self.args.enable_jit_checkpoint and not self._has_ended():
+            # SIGTERM arrived, and transformers has saved a checkpoint: the run is not finished
+            sys.exit(TERMINATED)
         return output._replace(training_loss=output.metrics["train_loss"])
+
+    def _has_ended(self) -> bool:
+        """Whether training has made all of its updates, or stopped early."""
+        stopping = [
+            callback for callback in self.callback_handler.callbacks if isinstance(callback, ResumableEarlyStopping)
+        ]
+        return self.state.global_step >= self.state.max_steps or any(callback.is_exhausted for callback in stopping)
 
     @property
     def progress(self) -> RunProgress:
@@ -332,8 +318,8 @@ class SummarizationTrainer(RowwiseTrainer):
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Save the model: whole, even if the run's checkpoints contain shards; never with NaN or infinity.
 
-        training_args.json replaces transformers' pickle of the arguments, which nothing reads. Checkpoints keep
-        optimizer.pt, scheduler.pt, scaler.pt and rng_state*.pth, which transformers loads with weights_only.
+        run.yaml has the settings in place of transformers' pickle of the arguments, which nothing reads. Checkpoints
+        keep optimizer.pt, scheduler.pt, scaler.pt and rng_state*.pth, which transformers loads with weights_only.
         """
         self._use_averages()
         self._finite.check_weights(self.model, self.state.global_step)
@@ -357,45 +343,20 @@ class SummarizationTrainer(RowwiseTrainer):
         if is_adapted(self.model):
             # PEFT saves only the weights
             save_settings(self.model, folder)
-        write_atomically(folder / "training_args.json", self.args.to_json_string() + "\n")
         for weights in folder.glob("*.safetensors"):
             share(weights)
         if self.args.push_to_hub:
             hide_paths(folder)
 
-    def init_hf_repo(self, *args, **kwargs) -> None:
-        """Create the repository on the Hub, with a .gitignore for the files that are not pushed.
-
-        These are transformers' pickle of the arguments, files with paths of this machine, and, without `push_results`,
-        texts of the corpus and event files.
-        """
-        try:
-            super().init_hf_repo(*args, **kwargs)
-        except Exception as error:
-            # any of several libraries may fail: no login, no permission, no network
-            raise ValueError(f"--push_to_hub: the repository cannot be created: {one_line(error)}") from error
-        if self.is_world_process_zero():
-            path = Path(self.args.output_dir) / ".gitignore"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-            new = [line for line in self._private if line not in lines]
-            if new:
-                write_atomically(path, "\n".join([*lines, *new]) + "\n")
-
-    @property
-    def _private(self) -> list[str]:
-        """Files in the output folder that are not pushed."""
-        return [TRAINING_ARGS_NAME, *PRIVATE, *(() if self.args.push_results else RESULTS)]
-
     def push_to_hub(self, *args, **kwargs):
         """transformers' `push_to_hub`, without private files."""
-        with uploads_without(self._private):
+        with uploads_without(PRIVATE):
             return super().push_to_hub(*args, **kwargs)
 
-    def create_model_card(self, card: Card | None = None, **_) -> None:
+    def create_model_card(self, card: str | None = None, **_) -> None:
         """Write the run's card, which `push_to_hub(card=card)` passes; earlier pushes during the run have none."""
         if card is not None and self.is_world_process_zero():
-            card.write(self.args.output_dir)
+            write_atomically(Path(self.args.output_dir) / "README.md", card)
 
 
 class PaddingLearningCollator(SummarizationCollator):

@@ -32,27 +32,17 @@ class Scorer:
         rouge_mode: as for `RougeSettings`.
         language: language of the summaries, which determines how each metric splits texts into words.
         several: how ROUGE treats several references, as for `RougeSettings`.
-        rouge_tokenizer: the tokenizer whose subwords ROUGE compares in place of words.
 
     Attributes:
         clean: converts a text to the form that is scored, such as the washed form that a processor reads. Tags between
             sentences are read as their ends.
     """
 
-    def __init__(
-        self,
-        metrics: Sequence[str],
-        rouge_mode: RougeMode,
-        language: str,
-        several: Several | None = None,
-        rouge_tokenizer: str | None = None,
-    ):
+    def __init__(self, metrics: Sequence[str], rouge_mode: RougeMode, language: str, several: Several | None = None):
         # report an unknown language here, not after the first epoch
         language_code(language)
         models = check_metrics(metrics)
-        self.settings = Settings(
-            rouge_mode=rouge_mode, language=language, several=several, metrics=models, rouge_tokenizer=rouge_tokenizer
-        )
+        self.settings = Settings(rouge_mode=rouge_mode, language=language, several=several, metrics=models)
         self.language = language
         self.clean: Callable[[str], str] = str
         self.measures = [MEASURES[name] for name in models]
