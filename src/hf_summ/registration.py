@@ -107,7 +107,7 @@ def register() -> None:
             "transformers.pipelines": _pipeline,
             "transformers.trainer": _trainer,
             "peft.utils.constants": _adapters,
-            "hf_summ.models.modeling_base": _runtimes,
+            "hf_summ.models.modeling_base": _loading,
             "hf_summ.models.pipeline_long_documents": _shorteners,
         }
     )
@@ -197,7 +197,9 @@ def _adapters(constants: ModuleType) -> None:
     constants.TRANSFORMERS_MODELS_TO_IA3_FEEDFORWARD_MODULES_MAPPING.update(_IA3_FEEDFORWARD_MODULES)
 
 
-def _runtimes(modeling: ModuleType) -> None:
+def _loading(modeling: ModuleType) -> None:
+    # registers the method named in checkpoints in 8 bits
+    import_module("hf_summ.models.quantization_int8")
     modeling.RUNTIMES["onnx"] = lambda name: import_module("hf_summ.runtimes.folders").load(name)
 
 

@@ -5,11 +5,13 @@ For a fast command line, this module imports neither torch nor transformers.
 
 import inspect
 import math
+import shutil
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sized
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 # upper bound of a range that excludes infinity
@@ -126,6 +128,23 @@ def class_to_save(own_class: type) -> type:
     FSDP2 derives a class from the model's, and the code of a notebook is in no file.
     """
     return next(base for base in own_class.__mro__ if not base.__module__.startswith(("torch.", "__main__")))
+
+
+def save_further_code(folder: str | Path, saved_class: type, needed: Any) -> None:
+    """Save the file of a class or function that only some checkpoints need, and import it in the code of a saved class.
+
+    transformers copies a class's file and the files that it imports, and none of ours imports that of `needed`.
+    """
+    module, needed_module = sys.modules[saved_class.__module__], sys.modules[needed.__module__]
+    if module.__name__.rpartition(".")[0] != needed_module.__name__.rpartition(".")[0]:
+        # the code of a user's class imports the installed package
+        return
+    code_file, needed_file = Path(module.__file__), Path(needed_module.__file__)
+    shutil.copyfile(needed_file, Path(folder, needed_file.name))
+    code = code_file.read_text(encoding="utf-8")
+    line = f"from .{needed_file.stem} import {needed.__name__}  # noqa: E402, F401 this checkpoint needs it\n"
+    if line not in code:
+        Path(folder, code_file.name).write_text(f"{code}\n{line}", encoding="utf-8")
 
 
 def input_names(model: Any) -> Collection[str] | None:

@@ -20,7 +20,6 @@ from transformers.utils import cached_file, logging
 
 from .checks import RUNTIME_FILE, class_to_save
 from .losses import IGNORED_LABEL
-from .quantization_int8 import Int8Config  # noqa: F401 registers the method named in saved checkpoints
 
 if TYPE_CHECKING:
     # transformers collects the files for the Hub from such imports: every model is uploaded with the pipeline
