@@ -3,15 +3,16 @@
 import inspect
 import json
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from transformers import BatchFeature, PreTrainedTokenizerFast, ProcessorMixin
 from transformers.utils import logging
 
-from .checks import class_to_save, truncates
+from .checks import class_to_save, save_further_code, truncates
 from .losses import IGNORED_LABEL
-from .text_processing_base import LENGTHS, TextProcessor, check_lengths
+from .text_processing_base import CASE_MODULE, LENGTHS, TextProcessor, check_lengths
 
 logger = logging.get_logger(__name__)
 
@@ -68,8 +69,8 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
 
         With another model, such a tokenizer would make `AutoProcessor` load this processor.
         """
-        own_class = type(self)
-        self.__class__ = class_to_save(own_class)
+        own_class, saved_class = type(self), class_to_save(type(self))
+        self.__class__ = saved_class
         self.tokenizer._set_processor_class = lambda name: None
         try:
             files = super().save_pretrained(save_directory, **kwargs)
@@ -78,6 +79,8 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
             del self.tokenizer._set_processor_class
         # again, as transformers had it name the code of the processor
         self.tokenizer.save_pretrained(save_directory)
+        if self.restore_case:
+            save_further_code(save_directory, saved_class, import_module(CASE_MODULE, __package__).restored)
         if push_to_hub:
             self.push_to_hub(kwargs.pop("repo_id", Path(save_directory).name), **kwargs)
         return files

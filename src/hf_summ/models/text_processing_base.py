@@ -1,6 +1,7 @@
 """The side of processors that reads and writes text, without torch and transformers: for runtimes that have neither."""
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any
 from unicodedata import normalize
 from zlib import crc32
@@ -9,6 +10,8 @@ from .checks import check_integer, check_texts, check_tokenizer, is_list, trunca
 from .text_documents import WASHINGS, JoinedRow, join, readable, tokenize, washed
 from .text_words import FIRST_POINTER, decode_pointed, pointed_words, word_marks
 
+# the module that restores case: by name, as only processors that use it are saved with it
+CASE_MODULE = ".text_case"
 # why case cannot be restored
 CASED = "the vocabulary is not in lower case: make one with `hf-summ vocabulary --lowercase`"
 # of each example before truncation, and of each of its documents before and after it
@@ -227,9 +230,7 @@ class TextProcessor:
         number = _per_document(summaries, documents)
         if not self.restore_case:
             return list(summaries)
-        # imported late, as its patterns take long to compile
-        from .text_case import restored
-
+        restored = import_module(CASE_MODULE, __package__).restored
         strips_accents = "\u0301" not in normalize("NFD", self._normalized("é"))
         # its decoder puts a space before each token that starts a word or a punctuation mark
         is_split = type(self.tokenizer.backend_tokenizer.decoder).__name__ == "WordPiece"
