@@ -108,6 +108,7 @@ def register() -> None:
             "transformers.trainer": _trainer,
             "peft.utils.constants": _adapters,
             "hf_summ.models.modeling_base": _loading,
+            "hf_summ.models.modeling_copying": _fused_loss,
             "hf_summ.models.pipeline_long_documents": _shorteners,
         }
     )
@@ -201,6 +202,11 @@ def _loading(modeling: ModuleType) -> None:
     # registers the method named in checkpoints in 8 bits
     import_module("hf_summ.models.quantization_int8")
     modeling.RUNTIMES["onnx"] = lambda name: import_module("hf_summ.runtimes.folders").load(name)
+
+
+def _fused_loss(modeling: ModuleType) -> None:
+    loss = import_module("hf_summ.training.losses").copy_cross_entropy
+    modeling.CopyingForConditionalGeneration.fused_loss = staticmethod(loss)
 
 
 def _shorteners(pipeline: ModuleType) -> None:

@@ -23,7 +23,7 @@ from .checks import check_source_ids
 from .generation_mixin import SummarizationGenerationMixin
 from .layers_copying import copy_log_probs
 from .layers_transformer import is_symbolic, needs_plain_operations, tied_embedding
-from .losses import IGNORED_LABEL, copy_cross_entropy, smoothed_cross_entropy
+from .losses import IGNORED_LABEL, smoothed_cross_entropy
 from .modeling_base import DecoderStateLayer, SummarizationPreTrainedModel
 
 # for so few states, a CPU multiplies a wide matrix up to twice as fast if they are columns rather than rows
@@ -223,6 +223,8 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
     """
 
     output_class = CopySummarizationOutput
+    # the loss without the logits; hf_summ sets `copy_cross_entropy`, which is not saved with checkpoints
+    fused_loss: Callable | None = None
     # PEFT collects the ties of submodels only if this is a mapping
     _tied_weights_keys: dict[str, str] = {}
 
@@ -252,7 +254,7 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
             labels: (B, T), not shifted, -100 at ignored positions.
             num_items_in_batch: number of target tokens to divide the loss by; by default those of `labels`.
             skip_logits: whether to compute the loss without holding all logits in memory; logits are then None. By
-                default true in training.
+                default true in training. It needs hf_summ; the code of a checkpoint alone ignores it.
 
         Returns:
             CopySummarizationOutput: logits (R, T, V), log-probabilities if the model copies; loss and loss_parts if
@@ -318,8 +320,9 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
                 gates = self.copy_gate(outputs.last_hidden_state)[..., 0]
         if skip_logits is None:
             skip_logits = self.training
-        if labels is not None and skip_logits and self._can_skip_logits() and not needs_plain_operations(labels):
-            loss, nll = copy_cross_entropy(
+        can_skip = self.fused_loss is not None and self._can_skip_logits()
+        if labels is not None and skip_logits and can_skip and not needs_plain_operations(labels):
+            loss, nll = self.fused_loss(
                 self._output_states(outputs),
                 self.lm_head.weight,
                 self.lm_head.bias,
