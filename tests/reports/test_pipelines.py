@@ -13,8 +13,8 @@ from transformers import ByT5Tokenizer, pipeline
 
 import hf_summ
 from hf_summ.data.sentences import split_sentences
-from hf_summ.models.pipeline_long_documents import ModelReader
 from hf_summ.runtimes import OnnxSummarizer
+from hf_summ.runtimes.long_documents import ModelReader
 from hf_summ.shortening import split_windows
 from tests.conftest import SENTENCES, save
 from tests.models.architectures import (

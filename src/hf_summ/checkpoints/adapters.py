@@ -20,8 +20,9 @@ from hf_summ.checkpoints.loading import ModelArguments, Processor, check_generat
 from hf_summ.common.files import write_atomically
 from hf_summ.common.lazy import import_extra
 from hf_summ.common.messages import one_line
-from hf_summ.models.checks import input_names
-from hf_summ.models.modeling_base import LOADING, load_exported
+from hf_summ.models.modeling_base import HUB_SETTINGS, LOADING
+from hf_summ.runtimes.any_model import input_names
+from hf_summ.runtimes.folders import load_exported
 
 WEIGHTS = "adapter_model.safetensors"
 # file with the values of the adapted model's configuration that training sets
@@ -167,7 +168,8 @@ class AutoModelForSummarization(AutoModelForSeq2SeqLM):
         if kwargs.get("revision") is not None:
             # a plain string: `pipeline` resolves the revision of an adapter to a commit of its base
             kwargs["revision"] = f"{kwargs['revision']}"
-        exported = load_exported(pretrained_model_name_or_path, kwargs)
+        hub_settings = {name: kwargs[name] for name in HUB_SETTINGS if name in kwargs}
+        exported = load_exported(pretrained_model_name_or_path, **hub_settings)
         if exported is not None:
             return exported
         start = ModelArguments(

@@ -3,11 +3,10 @@
 For a fast command line, this module imports neither torch nor transformers.
 """
 
-import inspect
 import math
 import shutil
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sized
+from collections.abc import Iterable, Mapping, Sized
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral, Real
@@ -16,8 +15,6 @@ from typing import Any, Literal, get_args
 
 # upper bound of a range that excludes infinity
 FINITE = sys.float_info.max
-# file in an exported folder that names the runtime
-RUNTIME_FILE = "runtime.json"
 # embeddings of padded checkpoints have a few more rows than the tokenizer has tokens
 PADDING_ROWS = 127
 # values of `truncation`, as in transformers' tokenizers
@@ -145,42 +142,6 @@ def save_further_code(folder: str | Path, saved_class: type, needed: Any) -> Non
     line = f"from .{needed_file.stem} import {needed.__name__}  # noqa: E402, F401 this checkpoint needs it\n"
     if line not in code:
         Path(folder, code_file.name).write_text(f"{code}\n{line}", encoding="utf-8")
-
-
-def input_names(model: Any) -> Collection[str] | None:
-    """The names of the inputs of a model's `forward`; None if it is in a wrapper that does not name them."""
-    # the forward of a compiled model and of an adapter accepts anything, but the model's own may not; wrappers pass on
-    # the model's `generate`
-    model = getattr(getattr(model, "generate", None), "__self__", model)
-    model = model.get_base_model() if hasattr(model, "get_base_model") else model
-    # that of the class: hooks and users replace the object's
-    names = inspect.signature(type(model).forward).parameters
-    return names if "input_ids" in names else None
-
-
-def source_positions(model: Any) -> int | None:
-    """The number of tokens that the positions of a model's encoder suffice for; None if unlimited."""
-    return _positions(model, "encoder")
-
-
-def target_positions(model: Any) -> int | None:
-    """The same for its decoder."""
-    return _positions(model, "decoder")
-
-
-def _positions(model: Any, side: str) -> int | None:
-    # an encoder and a decoder of other models have configurations of their own
-    config = getattr(model.config, side, model.config)
-    config = getattr(config, "text_config", config)
-    names = (f"max_{side}_position_embeddings", "max_position_embeddings")
-    number = next((number for name in names if (number := getattr(config, name, None)) is not None), None)
-    if number is None or not hasattr(model, "named_modules"):
-        return number
-    tables = (module for name, module in model.named_modules() if side in name and "position" in name)
-    padding = next((table.padding_idx for table in tables if getattr(table, "num_embeddings", 0) == number), None)
-    # RoBERTa and ProphetNet count positions from the padding's id + 1, and the latter's decoder predicts one further
-    further = side == "decoder" and hasattr(config, "ngram")
-    return number if padding is None else number - padding - 1 - further
 
 
 def check_integer(name: str, value: Any, least: int, most: int | None = None, why: str = "") -> None:

@@ -3,36 +3,29 @@
 Besides keys and values, the cache holds other decoder state; beam search reorders all of it.
 """
 
-import json
-from collections.abc import Callable, Collection, Generator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
-from huggingface_hub import snapshot_download
 from torch import nn
 from transformers import PreTrainedModel
 from transformers import initialization as init
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache, EncoderDecoderCache
-from transformers.utils import cached_file, logging
+from transformers.utils import logging
 
-from .checks import RUNTIME_FILE, class_to_save
+from .checks import class_to_save
 from .losses import IGNORED_LABEL
-
-if TYPE_CHECKING:
-    # transformers collects the files for the Hub from such imports: every model is uploaded with the pipeline
-    from .pipeline_summarization import SummarizationPipeline  # noqa: F401
 
 logger = logging.get_logger(__name__)
 
-# runtime name -> function that loads an exported model from a folder; hf_summ adds its own runtimes
-RUNTIMES: dict[str, Callable[[str], PreTrainedModel]] = {}
 # transformers replaces functions of torch while it loads: threads would leave weights that were never set
 LOADING = RLock()
 
-_HUB_SETTINGS = ("cache_dir", "force_download", "local_files_only", "revision", "subfolder", "token")
+# arguments of `from_pretrained` for files on the Hub
+HUB_SETTINGS = ("cache_dir", "force_download", "local_files_only", "revision", "subfolder", "token")
 
 
 @contextmanager
@@ -64,14 +57,12 @@ class SummarizationPreTrainedModel(PreTrainedModel):
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path, *args, output_loading_info=False, **kwargs):
-        """transformers' `from_pretrained`; it also loads what `hf-summ export` wrote.
+        """transformers' `from_pretrained`.
 
         Raises:
             ValueError: shapes of weights differ from the config's, and `ignore_mismatched_sizes` is not set.
         """
         name, load = pretrained_model_name_or_path, super().from_pretrained
-        if (exported := load_exported(name, kwargs)) is not None:
-            return exported
         try:
             with LOADING, _delayed_bars():
                 model, loaded = load(name, *args, output_loading_info=True, **kwargs)
@@ -89,7 +80,7 @@ class SummarizationPreTrainedModel(PreTrainedModel):
             if not loaded["mismatched_keys"]:
                 raise
             raise ValueError(f"{name} {_loading_problem(loaded)}: edit its config.json, or copy both again") from error
-        model.hub_settings = {name: kwargs[name] for name in _HUB_SETTINGS if name in kwargs}
+        model.hub_settings = {name: kwargs[name] for name in HUB_SETTINGS if name in kwargs}
         model._loading_problem = _loading_problem(loaded, model.all_tied_weights_keys)
         return (model, loaded) if output_loading_info else model
 
@@ -185,48 +176,6 @@ class SummarizationPreTrainedModel(PreTrainedModel):
             module.weight._is_hf_initialized = True
         else:
             super()._init_weights(module)
-
-
-def load_exported(name: str | Path | None, settings: Mapping[str, Any]) -> PreTrainedModel | None:
-    """Load a folder or repository that `hf-summ export` wrote; None for any other.
-
-    Args:
-        settings: arguments of `from_pretrained`, of which those for the Hub are read.
-    """
-    if name is None:
-        return None
-    hub = {key: settings[key] for key in _HUB_SETTINGS if key in settings}
-    # None if there is no such file, or no such repository, of which loading the weights raises the error
-    file = cached_file(
-        name,
-        RUNTIME_FILE,
-        _raise_exceptions_for_missing_entries=False,
-        _raise_exceptions_for_gated_repo=False,
-        _raise_exceptions_for_connection_errors=False,
-        **hub,
-    )
-    if file is None:
-        return None
-    if not Path(name).is_dir():
-        hub.pop("subfolder", None)
-        snapshot_download(str(name), **hub)
-    return load_with_runtime(json.loads(Path(file).read_text(encoding="utf-8"))["runtime"], str(Path(file).parent))
-
-
-def load_with_runtime(runtime: str, name: str) -> PreTrainedModel:
-    """Load a model that `hf-summ export` wrote for a runtime.
-
-    Args:
-        runtime: one of `RUNTIMES`.
-        name: the exported folder, or the checkpoint that contains it.
-
-    Raises:
-        ValueError: the runtime or the folder does not exist, or the export does not match the checkpoint's weights.
-    """
-    if runtime not in RUNTIMES:
-        allowed = f"one of {', '.join(RUNTIMES)}" if RUNTIMES else "left out where hf_summ is not installed"
-        raise ValueError(f"`runtime` is {runtime!r:.80}, but must be {allowed}")
-    return RUNTIMES[runtime](name)
 
 
 def _loading_problem(loaded: Mapping[str, Any], tied: Collection[str] = ()) -> str | None:

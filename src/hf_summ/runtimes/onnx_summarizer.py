@@ -14,14 +14,7 @@ from typing import Any
 import numpy as np
 
 from hf_summ.common.processes import omp_threads, threads_for
-from hf_summ.models.checks import (
-    SETTINGS,
-    check_generation_settings,
-    check_own_settings,
-    in_types,
-    own_settings,
-    target_positions,
-)
+from hf_summ.models.checks import SETTINGS, check_generation_settings, check_own_settings, in_types, own_settings
 from hf_summ.models.generation_rules import (
     BadWords,
     Beams,
@@ -33,11 +26,12 @@ from hf_summ.models.generation_rules import (
     Texts,
     word_rules,
 )
-from hf_summ.models.pipeline_documents import EXTRACTION, DocumentSummarizer, Example, clear_aliases, ends_of, generated
-from hf_summ.models.pipeline_long_documents import in_chunks
 from hf_summ.models.text_words import FIRST_POINTER, WordTable, check_vocabulary, replace_unknown, word_table
+from hf_summ.runtimes.any_model import target_positions
+from hf_summ.runtimes.documents import EXTRACTION, DocumentSummarizer, Example, clear_aliases, ends_of, generated
 from hf_summ.runtimes.folder_tokenizer import FolderTokenizer
 from hf_summ.runtimes.folders import find
+from hf_summ.runtimes.long_documents import in_chunks
 from hf_summ.runtimes.onnx_search import (
     POSITIONS,
     READ,

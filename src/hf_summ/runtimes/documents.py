@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Siz
 from dataclasses import dataclass, field
 from typing import Any
 
-from .checks import LIMITS, check_integer, check_texts, is_list, source_positions, target_positions, truncates
-from .pipeline_long_documents import (
+from hf_summ.models.checks import LIMITS, check_integer, check_texts, is_list, truncates
+from hf_summ.models.text_documents import DOCUMENT_SEPARATOR, readable, task_parameters, tokenize, with_prefix
+from hf_summ.runtimes.any_model import source_positions, target_positions
+from hf_summ.runtimes.long_documents import (
     SHORTENERS,
     TRUNCATE,
     ModelReader,
@@ -18,7 +20,6 @@ from .pipeline_long_documents import (
     in_chunks,
     with_warnings,
 )
-from .text_documents import DOCUMENT_SEPARATOR, readable, task_parameters, tokenize, with_prefix
 
 logger = logging.getLogger(__name__)
 
