@@ -2,16 +2,12 @@
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from huggingface_hub.errors import StrictDataclassError
 from transformers import PreTrainedConfig
 
 from .checks import Range, save_further_code
-
-if TYPE_CHECKING:
-    # transformers saves the files of such imports with a checkpoint: `custom_pipelines` names this one
-    from .pipeline_summarization import SummarizationPipeline  # noqa: F401
 
 _PIPELINE = {"impl": "pipeline_summarization.SummarizationPipeline", "pt": ["AutoModelForSeq2SeqLM"], "type": "text"}
 

@@ -8,7 +8,7 @@ from huggingface_hub.dataclasses import strict
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 from transformers.utils import logging
 
-from .checks import PADDING_ROWS, SETTINGS, Range
+from .checks import ADDED_SETTINGS, PADDING_ROWS, Range
 from .configuration_base import SIZE, SummarizationConfig
 from .pretrained_parts import check_encoder, read_config
 
@@ -94,8 +94,8 @@ class CopyTransformerConfig(SummarizationConfig):
         "bert_layers": SIZE,
         "lm_space": ("log", "probability"),
         "lm_training_factor": Range(1),
-        **dict.fromkeys(("lm_training_percentile", "lm_percentile"), SETTINGS["lm_percentile"].range),
-        "lm_top_tokens": SETTINGS["lm_top_tokens"].range,
+        **dict.fromkeys(("lm_training_percentile", "lm_percentile"), ADDED_SETTINGS["lm_percentile"].range),
+        "lm_top_tokens": ADDED_SETTINGS["lm_top_tokens"].range,
     }
     values_before = {
         "norm": "post",

@@ -10,23 +10,13 @@ from transformers import LogitsProcessor, LogitsProcessorList, PreTrainedTokeniz
 from transformers.generation import GenerationMixin
 from transformers.utils import logging
 
-from .checks import (
-    LIMITS,
-    check_generation_config,
-    check_generation_settings,
-    check_own_settings,
-    check_source_ids,
-    in_types,
-    own_settings,
-)
+from .checks import ADDED_SETTINGS, check_own_settings, check_settings, check_source_ids, own_settings
 from .generation_beam_search import ForbiddingLogitsProcessor, hooked_arguments, search, unsupported_setting
 from .generation_rules import GnmtLengthPenalty, coverage_growth, word_rules
 from .text_words import WordTable, word_table
 
 logger = logging.get_logger(__name__)
 
-# None is an error for these settings only
-_ALWAYS_SET = ("num_beams", "num_return_sequences")
 # special tokens that a search needs
 _TOKENS = ("decoder_start_token_id", "eos_token_id", "pad_token_id")
 # outputs that transformers collects through hooks, which a compiled graph cannot contain
@@ -86,7 +76,7 @@ def running_generation() -> RunningGeneration | None:
 
 
 class SummarizationGenerationMixin(GenerationMixin):
-    """transformers' `generate()` with the further settings of `own_settings`, whose help is in `SETTINGS`.
+    """transformers' `generate()` with the further settings of `own_settings`, whose help is in `ADDED_SETTINGS`.
 
     Each document's source is stored once.
     """
@@ -116,7 +106,6 @@ class SummarizationGenerationMixin(GenerationMixin):
             tokenizer: a tokenizer or processor, for the keys that count or replace words; by default the one in the
                 model's checkpoint.
         """
-        check_generation_config(kwargs.get("generation_config"))
         tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
         if tokenizer is not None:
             kwargs["tokenizer"] = tokenizer
@@ -191,13 +180,10 @@ class SummarizationGenerationMixin(GenerationMixin):
     def _search_by_rules(self, input_ids, logits_processor, generation_config, model_kwargs):
         return search(self, input_ids, logits_processor, generation_config, model_kwargs)
 
-    def generate_batch(self, *args, **kwargs):
-        """Raise a NotImplementedError, as continuous batching cannot cache the state of these decoders."""
-        raise NotImplementedError("continuous batching supports only keys and values: call `generate` with a batch")
-
     def check_generation_keys(self, generation_config) -> None:
         """Raise a ValueError if one of our keys in `generation_config` is out of range or not supported."""
-        check_generation_settings({key: getattr(generation_config, key, None) for key in self.generation_keys})
+        settings = {key: getattr(generation_config, key, None) for key in self.generation_keys}
+        check_settings(settings, ADDED_SETTINGS)
         penalty = getattr(generation_config, "coverage_penalty", None)
         if penalty and not self.has_coverage:
             raise ValueError(f"`coverage_penalty` is {penalty}, which needs a model that copies: set it to 0")
@@ -218,25 +204,12 @@ class SummarizationGenerationMixin(GenerationMixin):
             # made afresh, it lacks the tokens: summaries would begin with another one than in training, and never end
             tokens = {name: getattr(self.config, name) for name in _TOKENS if getattr(model_config, name) is None}
             model_config.update(**tokens)
-        base = self.generation_config if generation_config is None else generation_config
-        # check before transformers, which checks only some settings, and those late
         check_own_settings(kwargs, self)
-        check_generation_settings({**vars(base), **kwargs}, self.config.vocab_size)
-        # transformers would not treat None as unset here
-        kwargs = {name: value for name, value in kwargs.items() if value is not None or name not in _ALWAYS_SET}
-        kwargs |= in_types(kwargs)
         own = {key: kwargs.pop(key) for key in self.generation_keys if key in kwargs}
-        given = {**({} if generation_config is None else vars(generation_config)), **kwargs}
         config, model_kwargs = super()._prepare_generation_config(generation_config, *args, **kwargs)
-        for name, alias in LIMITS:
-            # transformers would prefer the checkpoint's value of the alias
-            if given.get(name) is not None and given.get(alias) is None:
-                setattr(config, alias, None)
         for key in self.generation_keys:
             setattr(config, key, own.get(key, getattr(config, key, None)))
         self.check_generation_keys(config)
-        if config.guidance_scale not in (None, 1):
-            raise ValueError(f"`guidance_scale` is {config.guidance_scale}, but is for models without an encoder")
         if config.gnmt_length_penalty is not None:
             offset = 5.0 if config.gnmt_length_offset is None else config.gnmt_length_offset
             config.length_penalty = GnmtLengthPenalty(config.gnmt_length_penalty, offset)

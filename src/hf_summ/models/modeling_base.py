@@ -7,7 +7,7 @@ from collections.abc import Collection, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -18,6 +18,10 @@ from transformers.utils import logging
 
 from .checks import class_to_save
 from .losses import IGNORED_LABEL
+
+if TYPE_CHECKING:
+    # transformers saves the files of such imports with a checkpoint, whose configuration names this one
+    from .pipeline_summarization import SummarizationPipeline  # noqa: F401
 
 logger = logging.get_logger(__name__)
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hf_summ.common.processes import omp_threads, threads_for
-from hf_summ.models.checks import SETTINGS, check_generation_settings, check_own_settings, in_types, own_settings
+from hf_summ.models.checks import check_own_settings, own_settings
 from hf_summ.models.generation_rules import (
     BadWords,
     Beams,
@@ -43,7 +43,14 @@ from hf_summ.runtimes.onnx_search import (
     processors,
     search,
 )
-from hf_summ.runtimes.settings import SUPPORTED, UnsupportedSetting, lacking
+from hf_summ.runtimes.settings import (
+    SETTINGS,
+    SUPPORTED,
+    UnsupportedSetting,
+    check_generation_settings,
+    in_types,
+    lacking,
+)
 
 # architecture -> its processor, and the module of the processor's text side
 _PROCESSORS = {

@@ -9,13 +9,7 @@ from transformers import AutoProcessor, AutoTokenizer, BatchEncoding, Generation
 from transformers.utils import logging
 
 from hf_summ.common.messages import check_choice
-from hf_summ.models.checks import (
-    check_generation_config,
-    check_generation_settings,
-    check_own_settings,
-    check_tokenizer,
-    in_types,
-)
+from hf_summ.models.checks import check_own_settings, check_tokenizer
 from hf_summ.models.generation_mixin import NAN
 from hf_summ.runtimes import folders
 from hf_summ.runtimes.any_model import GLOBAL_MASK, global_attention_mask, input_names, target_positions
@@ -29,6 +23,10 @@ from hf_summ.runtimes.documents import (
     generated,
 )
 from hf_summ.runtimes.long_documents import TRUNCATE
+from hf_summ.runtimes.settings import check_generation_settings, in_types
+
+# None means unset for other settings, but is an error for these
+_ALWAYS_SET = {"length_penalty", "num_beams", "num_return_sequences"}
 
 logger = logging.get_logger(__name__)
 
@@ -222,15 +220,13 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
             settings: the call's settings.
 
         Raises:
-            TypeError: `generation_config` is no GenerationConfig.
             ValueError: as `check_own_settings` and `check_generation_settings`.
         """
-        check_generation_config(settings.get("generation_config"))
         check_own_settings(settings, self.model)
         settings = self._prepare_generate_kwargs(clear_aliases(settings), return_dict_in_generate=False)
-        # None means unset for other settings, but beam search would raise lengths to this power
-        if settings.get("length_penalty", 1.0) is None:
-            del settings["length_penalty"]
+        for name in _ALWAYS_SET & settings.keys():
+            if settings[name] is None:
+                del settings[name]
         config = settings.get("generation_config")
         check_generation_settings({**({} if config is None else vars(config)), **settings})
         self._check_length(self._get_set_generation_params(settings))
