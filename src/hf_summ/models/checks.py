@@ -15,6 +15,8 @@ from typing import Any, Literal, get_args
 
 # upper bound of a range that excludes infinity
 FINITE = sys.float_info.max
+# label of positions without a target
+IGNORED_LABEL = -100
 # embeddings of padded checkpoints have a few more rows than the tokenizer has tokens
 PADDING_ROWS = 127
 

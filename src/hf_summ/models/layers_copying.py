@@ -69,6 +69,16 @@ def log_copy_probs(gate_logits: torch.Tensor, copy_attention: torch.Tensor, firs
     return logsigmoid(gate_logits) + (totals + torch.finfo(totals.dtype).tiny).log()
 
 
+def summed_coverage(copy_attentions: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
+    """Sum the copy distributions (R, T, S) over the unpadded positions -> (R, S)."""
+    copied = copy_attentions.detach()
+    # half precision is too coarse for a sum over many steps
+    copied = copied.to(torch.promote_types(copied.dtype, torch.float32))
+    if attention_mask is not None:
+        copied = copied * attention_mask[:, -copied.shape[1] :, None]
+    return copied.sum(1)
+
+
 def _widened(copy_attention: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """The attention in `dtype`, with its gradient clamped to the range of its original precision."""
     widened, limit = copy_attention.to(dtype), torch.finfo(copy_attention.dtype).max

@@ -16,8 +16,7 @@ from transformers import initialization as init
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache, EncoderDecoderCache
 from transformers.utils import logging
 
-from .checks import class_to_save
-from .losses import IGNORED_LABEL
+from .checks import IGNORED_LABEL, class_to_save
 
 if TYPE_CHECKING:
     # transformers saves the files of such imports with a checkpoint, whose configuration names this one

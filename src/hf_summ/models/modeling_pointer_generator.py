@@ -8,11 +8,11 @@ from torch import nn
 from transformers import initialization as init
 from transformers.utils.generic import merge_with_config_defaults
 
+from .checks import IGNORED_LABEL
 from .configuration_pointer_generator import PointerGeneratorConfig
 from .generation_mixin import running_generation
-from .layers_copying import copy_log_probs, keys_once
+from .layers_copying import copy_log_probs, keys_once, summed_coverage
 from .layers_transformer import cache_argument, product_of_rows
-from .losses import IGNORED_LABEL
 from .modeling_base import DecoderStateLayer, SummarizationPreTrainedModel, make_decoder_cache
 from .modeling_copying import (
     CopyDecoderOutput,
@@ -21,7 +21,6 @@ from .modeling_copying import (
     CopyingModel,
     CopyModelOutput,
     check_prompts,
-    summed_coverage,
 )
 from .text_words import FIRST_POINTER, WordTable
 

@@ -17,10 +17,9 @@ from transformers.utils import logging
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
-from .checks import PADDING_ROWS
+from .checks import IGNORED_LABEL, PADDING_ROWS
 from .configuration_sagcopy import SagCopyConfig
 from .layers_transformer import CrossAttention, SelfAttention, eager_attention_forward, needs_plain_operations
-from .losses import IGNORED_LABEL
 from .modeling_base import SummarizationPreTrainedModel
 from .modeling_copying import (
     CopyEncoderOutput,

@@ -10,8 +10,7 @@ from typing import Any
 from transformers import BatchFeature, PreTrainedTokenizerFast, ProcessorMixin
 from transformers.utils import logging
 
-from .checks import class_to_save, save_further_code, truncates
-from .losses import IGNORED_LABEL
+from .checks import IGNORED_LABEL, class_to_save, save_further_code, truncates
 from .text_processing_base import CASE_MODULE, LENGTHS, TextProcessor, check_lengths
 
 logger = logging.get_logger(__name__)

@@ -10,8 +10,8 @@ import torch
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import logsigmoid
 
+from hf_summ.models.checks import IGNORED_LABEL
 from hf_summ.models.layers_copying import first_positions, log_copy_probs
-from hf_summ.models.losses import IGNORED_LABEL
 
 
 def copy_cross_entropy(
