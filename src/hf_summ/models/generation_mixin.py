@@ -13,7 +13,7 @@ from transformers.utils import logging
 from .checks import ADDED_SETTINGS, check_own_settings, check_settings, check_source_ids, own_settings
 from .generation_beam_search import ForbiddingLogitsProcessor, hooked_arguments, search, unsupported_setting
 from .generation_rules import GnmtLengthPenalty, coverage_growth, word_rules
-from .text_words import WordTable, word_table
+from .text_documents import WordTable, word_table
 
 logger = logging.get_logger(__name__)
 

@@ -11,6 +11,7 @@ from transformers.utils.generic import merge_with_config_defaults
 from .checks import IGNORED_LABEL, own_settings
 from .configuration_drgd import DrgdConfig
 from .generation_mixin import running_generation
+from .generation_rules import replace_unknown
 from .layers_copying import keys_once, summed_coverage
 from .layers_recurrent import AttentiveGrus, BidirectionalGru
 from .layers_transformer import cache_argument
@@ -24,7 +25,7 @@ from .modeling_copying import (
     CopySummarizationOutput,
     check_prompts,
 )
-from .text_words import check_vocabulary, replace_unknown
+from .text_documents import check_vocabulary
 
 # the authors' program clips the noise here
 _LARGEST_NOISE = 5.0

@@ -22,7 +22,7 @@ from .modeling_copying import (
     CopyModelOutput,
     check_prompts,
 )
-from .text_words import FIRST_POINTER, WordTable
+from .text_documents import FIRST_POINTER, WordTable
 
 # saturates a gate in every precision
 _SATURATED = 1e4

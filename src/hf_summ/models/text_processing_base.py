@@ -7,8 +7,18 @@ from unicodedata import normalize
 from zlib import crc32
 
 from .checks import check_integer, check_texts, check_tokenizer, is_list, truncates
-from .text_documents import WASHINGS, JoinedRow, join, readable, tokenize, washed
-from .text_words import FIRST_POINTER, decode_pointed, pointed_words, word_marks
+from .text_documents import (
+    FIRST_POINTER,
+    WASHINGS,
+    JoinedRow,
+    decode_pointed,
+    join,
+    pointed_words,
+    readable,
+    tokenize,
+    washed,
+    word_marks,
+)
 
 # the module that restores case: by name, as only processors that use it are saved with it
 CASE_MODULE = ".text_case"

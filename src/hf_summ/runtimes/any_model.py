@@ -1,4 +1,4 @@
-"""What differs between sequence-to-sequence models: names of inputs, numbers of positions, global attention.
+"""What differs between sequence-to-sequence models: names of inputs, positions, global attention, prefixes.
 
 For a fast command line, this module imports neither torch nor transformers.
 """
@@ -59,3 +59,21 @@ def global_attention_mask(source_ids, given=None):
     width = min(mask.shape[1], given.shape[1])
     mask[:, :width] = given[:, :width]
     return mask
+
+
+def task_parameters(config) -> dict:
+    """The summarization parameters in a config's `task_specific_params`, as in T5 and BART."""
+    return (getattr(config, "task_specific_params", None) or {}).get("summarization") or {}
+
+
+def prefix_of(config) -> str:
+    """The prefix of each document in a model's config."""
+    return task_parameters(config).get("prefix", getattr(config, "prefix", None)) or ""
+
+
+def with_prefix(example: str | list[str], prefix: str) -> str | list[str]:
+    """Put a prefix before a text, or before the first document of an example."""
+    # not `+`, in which a text of markupsafe would escape the prefix
+    if isinstance(example, str):
+        return f"{prefix}{example}"
+    return [f"{prefix}{example[0]}", *example[1:]] if example else []

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hf_summ.models.checks import check_integer, check_texts, is_list, truncates
-from hf_summ.models.text_documents import DOCUMENT_SEPARATOR, readable, task_parameters, tokenize, with_prefix
-from hf_summ.runtimes.any_model import source_positions, target_positions
+from hf_summ.models.text_documents import DOCUMENT_SEPARATOR, readable, tokenize
+from hf_summ.runtimes.any_model import source_positions, target_positions, task_parameters, with_prefix
 from hf_summ.runtimes.long_documents import (
     SHORTENERS,
     TRUNCATE,

@@ -7,7 +7,8 @@ from itertools import islice
 from typing import Any
 
 from hf_summ.models.checks import check_text
-from hf_summ.models.text_documents import DOCUMENT_SEPARATOR, prefix_of, readable, tokenize, with_prefix
+from hf_summ.models.text_documents import DOCUMENT_SEPARATOR, readable, tokenize
+from hf_summ.runtimes.any_model import prefix_of, with_prefix
 
 logger = logging.getLogger(__name__)
 

@@ -24,9 +24,10 @@ from hf_summ.models.generation_rules import (
     NoRepeatNGram,
     Rule,
     Texts,
+    replace_unknown,
     word_rules,
 )
-from hf_summ.models.text_words import FIRST_POINTER, WordTable, check_vocabulary, replace_unknown, word_table
+from hf_summ.models.text_documents import FIRST_POINTER, WordTable, check_vocabulary, word_table
 from hf_summ.runtimes.any_model import target_positions
 from hf_summ.runtimes.documents import EXTRACTION, DocumentSummarizer, Example, clear_aliases, ends_of, generated
 from hf_summ.runtimes.folder_tokenizer import FolderTokenizer
