@@ -24,7 +24,7 @@ from transformers.trainer_utils import SchedulerType
 
 import hf_summ
 from hf_summ.data import Corpus, load
-from hf_summ.models.text_phrases import read_phrases
+from hf_summ.models.text_processing_highlight_transformer import read_phrases
 from hf_summ.training import train
 from hf_summ.training.__main__ import main as run_recipe
 from hf_summ.training.parsing import as_flag, parse_arguments

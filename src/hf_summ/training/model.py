@@ -29,7 +29,7 @@ from hf_summ.common.messages import nearest, one_line
 from hf_summ.models.processing_base import align_config
 from hf_summ.models.quantization_int8 import INT8
 from hf_summ.models.text_processing_base import CASED
-from hf_summ.models.text_tagging import load_tagger
+from hf_summ.models.text_processing_gdlf import load_tagger
 from hf_summ.pretrained import model_folder
 from hf_summ.runtimes.any_model import prefix_of, source_positions, target_positions, task_parameters
 from hf_summ.runtimes.settings import SETTINGS
