@@ -142,33 +142,26 @@ def test_blank_documents_of_an_example_are_not_read(architecture, tiny_tokenizer
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("damage", ["missing", "unused", "nan", "inf", "shape"])
+@pytest.mark.parametrize("damage", ["missing", "unused"])
 def test_broken_weights_are_not_summarized_with(architecture, tiny_tokenizer, tmp_path, damage):
     model, processor = build_with_processor(architecture, tiny_tokenizer)
     save(tmp_path, model, processor)
     file = tmp_path / "model.safetensors"
     weights = load_file(file)
     # the words' embedding is one of those that may be missing
-    name = "model.shared.weight" if damage == "missing" else max(weights)
+    name = "model.shared.weight"
     if damage == "missing":
         del weights[name]
         message = f"^{tmp_path} has no weights for {name} \\(1 are missing\\): copy it again"
-    elif damage == "unused":
+    else:
         weights["model.other.weight"] = torch.zeros(2)
         message = f"^{tmp_path} has unused weights for model.other.weight \\(1 are unused\\)"
-    elif damage == "shape":
-        weights[name] = torch.zeros([size + 1 for size in weights[name].shape])
-        message = f"{tmp_path} has {name} with the shape .*, but its config.json with .* \\(1 differ\\)"
-    else:
-        weights[name].flatten()[0] = float(damage)
-        message = f"^{tmp_path} has weights that are not finite in {name} \\(1 in all\\)"
     save_file(weights, file, metadata={"format": "pt"})
     with pytest.raises(ValueError, match=message):
         pipeline("summarization", model=str(tmp_path))
-    if damage in ("missing", "unused"):
-        # what training makes of it is another model
-        trained = AutoModelForSeq2SeqLM.from_pretrained(tmp_path).train().eval()
-        assert pipeline("summarization", model=trained, processor=processor)(SENTENCES[0])
+    # a user's own model may have been trained since
+    trained = AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
+    assert pipeline("summarization", model=trained, processor=processor)(SENTENCES[0])
 
 
 def test_installed_package_hides_the_pipeline_entry_of_a_saved_config(architecture, tmp_path):

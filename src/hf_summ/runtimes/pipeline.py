@@ -92,8 +92,7 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
         self.model = model
         extraction = {name: kwargs.pop(name, None) for name in EXTRACTION}
         self._set_reading(long_documents, language, source_prefix, **extraction)
-        # our architectures only
-        problem = model.weights_problem() if hasattr(model, "weights_problem") else None
+        problem = getattr(model, "weights_problem", None)
         if problem is not None:
             raise ValueError(f"{model.name_or_path} {problem}: copy it again, or name another checkpoint")
         if hasattr(tokenizer, "tokenizer"):
@@ -105,7 +104,7 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
         if processor is not None and not hasattr(processor, "tokenizer"):
             processor, tokenizer = None, tokenizer or processor
         # our architectures only
-        if processor is None and model.name_or_path and hasattr(model, "weights_problem"):
+        if processor is None and model.name_or_path and hasattr(model, "hub_settings"):
             # `pipeline` loads none for a model that is loaded already
             name, is_trusted = model.name_or_path, type(model).__module__.startswith("transformers_modules.")
             try:
