@@ -3,6 +3,7 @@
 For a fast command line, this module imports neither torch nor transformers.
 """
 
+import inspect
 import math
 import shutil
 import sys
@@ -124,7 +125,7 @@ def save_further_code(folder: str | Path, saved_class: type, needed: Any) -> Non
     if module.__name__.rpartition(".")[0] != needed_module.__name__.rpartition(".")[0]:
         # the code of a user's class imports the installed package
         return
-    code_file, needed_file = Path(module.__file__), Path(needed_module.__file__)
+    code_file, needed_file = Path(inspect.getfile(module)), Path(inspect.getfile(needed_module))
     shutil.copyfile(needed_file, Path(folder, needed_file.name))
     code = code_file.read_text(encoding="utf-8")
     line = f"from .{needed_file.stem} import {needed.__name__}  # noqa: E402, F401 this checkpoint needs it\n"
