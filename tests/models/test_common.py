@@ -93,7 +93,7 @@ def test_rules_are_of_keys_that_there_are(architecture):
 
 def test_configurations_import_no_layers(architecture):
     files = get_relative_import_files(inspect.getfile(type(architecture.config())))
-    light = {"checks", "configuration_base", "pretrained_parts"}
+    light = {"checks", "configuration_base"}
     assert {Path(file).stem for file in files} <= light
 
 

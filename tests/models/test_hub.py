@@ -7,6 +7,7 @@ import pytest
 from transformers import AutoModelForSeq2SeqLM, AutoProcessor, BertConfig, BertModel
 
 from hf_summ import CopyTransformerConfig, CopyTransformerForConditionalGeneration, Int8Config
+from hf_summ.checkpoints.pretrained_parts import read_pretrained_parts
 from tests.conftest import SENTENCES, first, run_python, save
 from tests.models.architectures import ARCHITECTURES, GDLF, build_with_processor
 
@@ -98,7 +99,7 @@ def test_no_local_path_is_published(local_hub, tiny_tokenizer, tmp_path):
     config = CopyTransformerConfig(
         vocab_size=len(tiny_tokenizer), d_model=16, num_heads=2, encoder_type="bert", bert_name=str(bert)
     )
-    config.read_pretrained_parts()
+    read_pretrained_parts(config)
     CopyTransformerForConditionalGeneration(config).save_pretrained(tmp_path / "model")
     program = """
 from transformers import AutoModelForSeq2SeqLM

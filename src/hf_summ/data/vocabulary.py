@@ -21,10 +21,10 @@ from transformers import (
 
 from hf_summ.common.files import moved_into_place
 from hf_summ.common.messages import check_choice, one_line, progress_bar
+from hf_summ.common.pretrained import check_encoder, read_config, read_model
 from hf_summ.data.scripts import check_script
 from hf_summ.data.units import UNITS, character_tokenizer, subword_tokenizer, unit_trainer, word_tokenizer
 from hf_summ.models.checks import check_integer, check_text
-from hf_summ.models.pretrained_parts import check_encoder, read_config, read_model
 from hf_summ.models.processing_drgd import DrgdProcessor
 from hf_summ.models.processing_gdlf import GdlfProcessor
 from hf_summ.models.processing_highlight_transformer import HighlightTransformerProcessor

@@ -314,10 +314,6 @@ class PointerGeneratorForConditionalGeneration(PointerGeneratorPreTrainedModel, 
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size)
         self.post_init()
 
-    def load_pretrained_parts(self, missing=(), **hub) -> list[str]:
-        """The missing weights of a checkpoint; its attention's of `coverage` may be new (See et al., section 5)."""
-        return [name for name in missing if not name.endswith("coverage_projection.weight")]
-
     def read_labels(self, labels, inputs) -> torch.Tensor:
         size, encoded = self.config.vocab_size, inputs.get("encoder_outputs")
         is_unknown = (labels >= size) & (labels < size + self.config.unknown_ids)

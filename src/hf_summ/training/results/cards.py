@@ -20,6 +20,7 @@ from transformers.utils.hub import hf_api
 import hf_summ
 from hf_summ.checkpoints.adapters import base_model, is_adapted
 from hf_summ.checkpoints.decoding import extracts
+from hf_summ.checkpoints.pretrained_parts import pretrained_names
 from hf_summ.common.files import bundled_folder, write_atomically
 from hf_summ.common.messages import one_line
 from hf_summ.common.pages import markdown_table
@@ -273,7 +274,7 @@ def _starts(arguments: RunArguments, model: PreTrainedModel) -> list[str]:
     base = arguments.model.model_name_or_path
     if is_adapted(model):
         return [config.base_model_name_or_path for config in model.peft_config.values()]
-    return list(getattr(model.config, "pretrained_names", ())) if base is None else [model_folder(base)]
+    return pretrained_names(model.config) if base is None else [model_folder(base)]
 
 
 def _start(arguments: RunArguments, model: PreTrainedModel) -> str:
