@@ -11,7 +11,6 @@ from transformers import AutoModelForSeq2SeqLM
 from transformers.modeling_outputs import BaseModelOutput
 
 from hf_summ.models.quantization_int8 import Int8Linear
-from tests.conftest import SENTENCES
 from tests.models.architectures import (
     COPY_TRANSFORMER,
     COPY_TRANSFORMER_BERT,
@@ -115,17 +114,6 @@ def test_attention_is_also_that_of_a_nested_bert(tmp_path):
         model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, attn_implementation=attention)
         assert model.config._attn_implementation == attention
         assert model.model.encoder.bert.bert.config._attn_implementation == attention
-
-
-def test_arguments_of_processors_may_be_nested(architecture, tiny_tokenizer):
-    processor = architecture.processor(tiny_tokenizer)
-    expected = processor(SENTENCES, max_length=6, return_tensors="pt")
-    found = processor(SENTENCES, text_kwargs={"max_length": 6}, common_kwargs={"return_tensors": "pt"})
-    assert found.keys() == expected.keys()
-    assert all(torch.equal(found[name], expected[name]) for name in expected)
-    name = type(processor).__name__
-    with pytest.raises(TypeError, match=rf"^{name}.__call__\(\) got an unexpected keyword argument 'truncaton'$"):
-        processor(SENTENCES, truncaton=True)
 
 
 def test_tags_of_another_length_are_named():

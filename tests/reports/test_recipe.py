@@ -404,12 +404,10 @@ def test_markers_that_users_add_are_tokens(tiny_tokenizer, tmp_path, architectur
     processor.tokenizer.add_special_tokens({"additional_special_tokens": ["<org>"]})
     processor.save_pretrained(tmp_path / "added")
     for reader in (processor, AutoProcessor.from_pretrained(tmp_path / "added")):
-        marker, end = reader.tokenizer.convert_tokens_to_ids(["<org>", "</s>"])
-        encoded = reader(text=["<org> Ana sold </s> it."], text_target=["<org> sold it."])
+        marker = reader.tokenizer.convert_tokens_to_ids("<org>")
+        encoded = reader(text=["<org> Ana sold it."], text_target=["<org> sold it."])
         assert marker in encoded["input_ids"][0]
         assert marker in encoded["labels"][0]
-        # the names of the checkpoint's own are plain text
-        assert encoded["input_ids"][0].count(end) == 1
 
 
 def test_a_tokenizer_reads_as_before_after_a_processor_was_made_of_it(tiny_tokenizer):

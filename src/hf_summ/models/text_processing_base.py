@@ -43,7 +43,7 @@ class TextProcessor:
     """
 
     unaligned_fields: tuple[str, ...] = ()
-    # whether the name of a special token in a text is plain text, whatever the tokenizer says
+    # whether the name of a special token in a text is plain text, as with `split_special_tokens` of a tokenizer
     splits_special_tokens = False
 
     def __init__(
@@ -284,11 +284,10 @@ class TextProcessor:
 
     def _tokenize(self, texts: list[str], **settings) -> Mapping[str, Any]:
         """The tokenizer's `input_ids` of full texts, without special tokens."""
-        return tokenize(self._reader(), texts, add_special_tokens=False, return_attention_mask=False, **settings)
-
-    def _reader(self) -> Any:
-        """The tokenizer of texts: special tokens' names in them are plain text, except tokens that users added."""
-        return self.tokenizer.splitting() if self.splits_special_tokens else self.tokenizer
+        # users add special tokens to mark parts of texts
+        is_text = self.splits_special_tokens or self.tokenizer.split_special_tokens
+        settings["split_special_tokens"] = is_text and not self.tokenizer.extra_special_tokens
+        return tokenize(self.tokenizer, texts, add_special_tokens=False, return_attention_mask=False, **settings)
 
     def _source_rows(
         self, examples: list[list[str]], length: int | None, **settings
