@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .text_documents import FIRST_POINTER, WordTable
+from .text_documents import WordTable
 
 Tokens = Sequence[int] | np.ndarray
 # the score of a missing beam
@@ -180,29 +180,6 @@ def word_rules(
             yield EndRepetitions(size, table().words, prompt_length, ignored)
         else:
             yield NoRepeatWordNGram(size, table(), prompt_length, ignored)
-
-
-def replace_unknown(
-    sequences: np.ndarray, attentions: np.ndarray, source_ids: np.ndarray, unknown: int, special: Sequence[int]
-) -> np.ndarray:
-    """Replace unknown words by the source words with the most attention (Luong et al. 2015).
-
-    A source word that is unknown as well has a text, but no id: `FIRST_POINTER` plus its position replaces it, which
-    processors look up in the document and plain tokenizers omit. If the source has no words, `unknown` stays.
-
-    Args:
-        sequences: (R, L), R = B · n.
-        attentions: (R, L - 1, S), the attention of each token after the first.
-        source_ids: (B, S).
-        unknown, special: the id of unknown words, and ids that are not words, such as padding and the end.
-    """
-    source_ids = source_ids.repeat(len(sequences) // len(source_ids), axis=0)
-    is_word = ~np.isin(source_ids, special)
-    positions = np.where(is_word[:, None], attentions, -1.0).argmax(-1)
-    words = np.take_along_axis(source_ids, positions, 1)
-    words = np.where(words == unknown, FIRST_POINTER + positions, words)
-    is_replaced = (sequences[:, 1:] == unknown) & is_word.any(-1, keepdims=True)
-    return np.concatenate((sequences[:, :1], np.where(is_replaced, words, sequences[:, 1:])), axis=1)
 
 
 def coverage_growth(coverage: Any, step: Any) -> Any:

@@ -11,7 +11,6 @@ from transformers.utils.generic import merge_with_config_defaults
 from .checks import IGNORED_LABEL, own_settings
 from .configuration_drgd import DrgdConfig
 from .generation_mixin import running_generation
-from .generation_rules import replace_unknown
 from .layers_copying import keys_once, summed_coverage
 from .layers_recurrent import AttentiveGrus, BidirectionalGru
 from .layers_transformer import cache_argument
@@ -26,6 +25,7 @@ from .modeling_copying import (
     check_prompts,
 )
 from .text_documents import check_vocabulary
+from .text_processing_pointing import replace_unknown
 
 # the authors' program clips the noise here
 _LARGEST_NOISE = 5.0

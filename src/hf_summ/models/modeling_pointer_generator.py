@@ -22,7 +22,8 @@ from .modeling_copying import (
     CopyModelOutput,
     check_prompts,
 )
-from .text_documents import FIRST_POINTER, WordTable
+from .text_documents import WordTable
+from .text_processing_pointing import FIRST_POINTER
 
 # saturates a gate in every precision
 _SATURATED = 1e4

@@ -5,11 +5,11 @@ A tokenizer here is a fast one of transformers, or any object with its `backend_
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
-from unicodedata import category, combining
+from unicodedata import category
 from weakref import WeakKeyDictionary
 
 from .checks import PADDING_ROWS
@@ -32,8 +32,6 @@ _JOINERS = ("\u200c", "\u200d")
 _UNSPACED_CHARACTER = re.compile(f"[{IDEOGRAPHS}{RUNNING}]")
 # first bytes of ideographs in UTF-8, and continuation bytes, which may be separate tokens
 _UNSPACED_BYTES, _CONTINUATION_BYTES = range(0xE3, 0xEA), range(0x80, 0xC0)
-# ids from here on point to positions of the source; larger than any vocabulary, and small enough for 32 bits
-FIRST_POINTER = 2**30
 
 
 @cache
@@ -332,42 +330,3 @@ def word_marks(tokenizer) -> WordMarks:
         f"the tokenizer's decoder ({', '.join(map(str, types))}) does not show where words start, so words cannot be "
         "counted: use `no_repeat_ngram_size` and `min_new_tokens`, which count tokens"
     )
-
-
-def pointed_words(
-    document: str, offsets: Sequence[tuple[int, int]], ids: Sequence[int], start: int = 0
-) -> dict[int, tuple[str, bool]]:
-    """Pointer -> the word of the document, and whether a space precedes it.
-
-    Args:
-        offsets: the [start, end) characters of each token, in the order of the source.
-        start: the position in the source of the document's first token.
-    """
-    words, first = {}, FIRST_POINTER + start
-    for token in ids:
-        if first <= token < first + len(offsets):
-            begin, end = offsets[token - first]
-            # tokenizers that compose characters count only the first one
-            while end < len(document) and combining(document[end]):
-                end += 1
-            word = document[begin:end].strip()
-            before = document[: end - len(document[begin:end].lstrip())][-1:]
-            # a word directly after a letter belongs to a script without spaces
-            words[token] = word, not before or before.isspace() or before.isalnum()
-    return words
-
-
-def decode_pointed(
-    tokenizer, ids: Sequence[int], words: Mapping[int, tuple[str, bool]], skip_special_tokens: bool
-) -> str:
-    """Decode ids with pointers to a text; pointers without a word are omitted."""
-    marks = word_marks(tokenizer)
-    skipped = set(tokenizer.all_special_ids) if skip_special_tokens else ()
-    tokens = []
-    for token in ids:
-        if token in words:
-            word, opens = words[token]
-            tokens.append(word if opens != marks.opens else f"{marks.prefix}{word}")
-        elif token < FIRST_POINTER and token not in skipped:
-            tokens.append(tokenizer.convert_ids_to_tokens(token))
-    return tokenizer.backend_tokenizer.decoder.decode(tokens)

@@ -24,10 +24,10 @@ from hf_summ.models.generation_rules import (
     NoRepeatNGram,
     Rule,
     Texts,
-    replace_unknown,
     word_rules,
 )
-from hf_summ.models.text_documents import FIRST_POINTER, WordTable, check_vocabulary, word_table
+from hf_summ.models.text_documents import WordTable, check_vocabulary, word_table
+from hf_summ.models.text_processing_pointing import FIRST_POINTER, replace_unknown
 from hf_summ.runtimes.any_model import target_positions
 from hf_summ.runtimes.documents import EXTRACTION, DocumentSummarizer, Example, clear_aliases, ends_of, generated
 from hf_summ.runtimes.folder_tokenizer import FolderTokenizer
@@ -56,10 +56,10 @@ from hf_summ.runtimes.settings import (
 # architecture -> its processor, and the module of the processor's text side
 _PROCESSORS = {
     "copy_transformer": ("CopyTransformerProcessor", "base"),
-    "drgd": ("DrgdProcessor", "base"),
+    "drgd": ("DrgdProcessor", "pointing"),
     "gdlf": ("GdlfProcessor", "gdlf"),
     "highlight_transformer": ("HighlightTransformerProcessor", "highlight_transformer"),
-    "pointer_generator": ("PointerGeneratorProcessor", "base"),
+    "pointer_generator": ("PointerGeneratorProcessor", "pointing"),
     "sagcopy": ("SagCopyProcessor", "base"),
 }
 # as of the pipeline
