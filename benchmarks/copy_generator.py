@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from hf_summ.models.layers_copying import copy_log_probs
-from hf_summ.models.losses import copy_cross_entropy
+from hf_summ.training.losses import copy_cross_entropy
 
 SMOOTHING = 0.1
 

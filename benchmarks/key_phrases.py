@@ -13,7 +13,7 @@ fix_allocator()
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from hf_summ.models.text_phrases import STOP_WORDS, document_frequencies, key_phrases
+from hf_summ.models.text_processing_highlight_transformer import STOP_WORDS, document_frequencies, key_phrases
 
 STOPS = sorted(STOP_WORDS)
 

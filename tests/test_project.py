@@ -137,7 +137,17 @@ def test_imports_run_one_way():
 def test_training_is_a_staircase():
     """A room of training imports only those before it; the settings are one room."""
     settings = dict.fromkeys(("checks", "arguments", "parsing"), 0)
-    steps = {**settings, "optimization": 1, "model": 2, "rows": 3, "folder": 4, "results": 5, "loop": 6, "run": 7}
+    steps = {
+        **settings,
+        "losses": 1,
+        "optimization": 1,
+        "model": 2,
+        "rows": 3,
+        "folder": 4,
+        "results": 5,
+        "loop": 6,
+        "run": 7,
+    }
     package = ROOT / "src" / "hf_summ" / "training"
     for file in package.rglob("*.py"):
         room = file.relative_to(package).parts[0].removesuffix(".py")

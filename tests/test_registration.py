@@ -36,7 +36,7 @@ FIRST = {
     "transformers": "import transformers, hf_summ",
     "registries": "from transformers import AutoModelForSeq2SeqLM, AutoProcessor, pipeline\nimport peft, hf_summ",
     "a class of ours": "from hf_summ import SummarizationPipeline, DrgdForConditionalGeneration",
-    "a file of ours": "import hf_summ.models.modeling_gdlf, hf_summ.models.pipeline_summarization",
+    "a file of ours": "import hf_summ.models.modeling_gdlf, hf_summ.runtimes.pipeline",
 }
 
 

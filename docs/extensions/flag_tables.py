@@ -15,7 +15,8 @@ from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from hf_summ.models.checks import SETTINGS, Setting
+from hf_summ.models.checks import Setting
+from hf_summ.runtimes.settings import SETTINGS
 from hf_summ.serving.settings import request_range
 
 Row = Sequence[str]

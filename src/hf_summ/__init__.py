@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     )
     from .models.modeling_pointer_generator import PointerGeneratorForConditionalGeneration, PointerGeneratorModel
     from .models.modeling_sagcopy import SagCopyForConditionalGeneration, SagCopyModel
-    from .models.pipeline_summarization import SummarizationPipeline
     from .models.processing_copy_transformer import CopyTransformerProcessor
     from .models.processing_drgd import DrgdProcessor
     from .models.processing_gdlf import GdlfProcessor
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from .models.processing_sagcopy import SagCopyProcessor
     from .models.quantization_int8 import Int8Config
     from .pretrained import bundled_model, summarizer
+    from .runtimes.pipeline import SummarizationPipeline
 
 __version__ = "0.1.0"
 

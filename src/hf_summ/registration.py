@@ -35,7 +35,7 @@ PUBLIC_NAMES = {
 } | {
     "Int8Config": ".models.quantization_int8",
     "SummarizationCollator": ".data.collator",
-    "SummarizationPipeline": ".models.pipeline_summarization",
+    "SummarizationPipeline": ".runtimes.pipeline",
     "bundled_model": ".pretrained",
     "summarizer": ".pretrained",
 }
@@ -107,8 +107,9 @@ def register() -> None:
             "transformers.pipelines": _pipeline,
             "transformers.trainer": _trainer,
             "peft.utils.constants": _adapters,
-            "hf_summ.models.modeling_base": _runtimes,
-            "hf_summ.models.pipeline_long_documents": _shorteners,
+            "hf_summ.models.modeling_base": _int8,
+            "hf_summ.models.modeling_copying": _fused_loss,
+            "hf_summ.runtimes.long_documents": _shorteners,
         }
     )
 
@@ -197,8 +198,14 @@ def _adapters(constants: ModuleType) -> None:
     constants.TRANSFORMERS_MODELS_TO_IA3_FEEDFORWARD_MODULES_MAPPING.update(_IA3_FEEDFORWARD_MODULES)
 
 
-def _runtimes(modeling: ModuleType) -> None:
-    modeling.RUNTIMES["onnx"] = lambda name: import_module("hf_summ.runtimes.folders").load(name)
+def _int8(modeling: ModuleType) -> None:
+    # registers the method that checkpoints in 8 bits name
+    import_module("hf_summ.models.quantization_int8")
+
+
+def _fused_loss(modeling: ModuleType) -> None:
+    loss = import_module("hf_summ.training.losses").copy_cross_entropy
+    modeling.CopyingForConditionalGeneration.fused_loss = staticmethod(loss)
 
 
 def _shorteners(pipeline: ModuleType) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hf_summ.checkpoints.decoding import extracts
 from hf_summ.data.languages import language_code
 from hf_summ.data.sentences import pick_sentences, sentence_places, split_sentences
-from hf_summ.models.pipeline_long_documents import Example, ModelReader, Reading
+from hf_summ.runtimes.long_documents import Example, ModelReader, Reading
 
 if TYPE_CHECKING:
     from hf_summ.extractive.consistent import ConsistentStage

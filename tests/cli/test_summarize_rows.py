@@ -406,15 +406,15 @@ def test_columns_beside_the_text_are_read(architecture, name, run, workplace, ti
     model, processor = build_with_processor(architecture, tiny_tokenizer)
     texts = [row["text"] for row in ROWS[:6]]
     words = [text.split() for text in texts]
-    given = [[("DT", "NN", "VB")[len(word) % 3] for word in text] for text in words]
+    given = [[(word, ("DT", "NN", "VB")[len(word) % 3]) for word in text] for text in words]
     if name == "phrases":
         given = [{" ".join(text[:2]): 1.0} for text in words]
     else:
         processor.tagger = None
     save("model", model, processor)
-    # a text of tags or a JSON text, as CSV has them; one row has none, and one no phrases or tags that fit
-    column = [" ".join(tags) if name == "word_tags" else json.dumps(tags) for tags in given]
-    column[1:3] = [None, "NN" if name == "word_tags" else "{"]
+    # a JSON text, as CSV has it; one row has none, and one no phrases or tags that fit
+    column = [json.dumps(value) for value in given]
+    column[1:3] = [None, "{"]
     rows = [{"id": i, "text": text, name: value} for i, (text, value) in enumerate(zip(texts, column, strict=True))]
     write(workplace / "rows.jsonl", json_lines(rows))
     _, notes = run("summarize", "rows.jsonl", *ROW_FLAGS)

@@ -1,6 +1,7 @@
 """`hf-summ vocabulary` on files of every kind."""
 
 import dataclasses
+import json
 import re
 
 import pytest
@@ -147,11 +148,9 @@ def test_what_cannot_work_is_told_and_nothing_written(refusal, tmp_path, argv, m
 
 @pytest.mark.thorough
 def test_tags_of_a_column_are_the_vocabulary(run, tmp_path):
-    """A corpus that Stanford's tagger has read, as text and as pairs."""
-    tagged = [
-        {**row, "word_tags": " ".join(f"{word}_T{len(word)}" for word in row["document"].split())} for row in ROWS
-    ]
-    pairs = [{**row, "word_tags": [pair.rsplit("_", 1) for pair in row["word_tags"].split()]} for row in tagged]
+    """A corpus that Stanford's tagger has read, as pairs and as JSON of them."""
+    tagged = [{**row, "word_tags": [(word, f"T{len(word)}") for word in row["document"].split()]} for row in ROWS]
+    pairs = [{**row, "word_tags": json.dumps(row["word_tags"])} for row in tagged]
     expected = sorted({f"T{len(word)}" for row in ROWS for word in row["document"].split()})
     for number, rows in enumerate((tagged, pairs)):
         write(tmp_path / "tagged.jsonl", json_lines(rows))

@@ -14,8 +14,8 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from hf_summ.models.checks import SETTINGS
 from hf_summ.models.text_documents import readable
+from hf_summ.runtimes.settings import SETTINGS
 from tests.conftest import CACHE, SENTENCES
 
 _PIECES = (

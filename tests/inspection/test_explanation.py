@@ -9,7 +9,7 @@ from hf_summ import DrgdConfig, DrgdForConditionalGeneration, DrgdProcessor, Sum
 from hf_summ.data.vocabulary import fit_processor
 from hf_summ.inspection import explain
 from hf_summ.inspection.explanation import grouped, words_of_source, words_of_summary
-from hf_summ.models.text_words import word_table
+from hf_summ.models.text_documents import word_table
 from tests.conftest import SENTENCES, word_piece_tokenizer
 from tests.models.architectures import (
     COPY_TRANSFORMER,

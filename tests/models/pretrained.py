@@ -4,6 +4,7 @@ import torch
 from transformers import BertConfig, BertForPreTraining
 
 from hf_summ import CopyTransformerForConditionalGeneration
+from hf_summ.checkpoints.pretrained_parts import load_pretrained_parts, read_pretrained_parts
 from tests.models.architectures import COPY_TRANSFORMER, TINY_BERT
 
 
@@ -18,7 +19,7 @@ def save_bert(folder, **settings):
 def build(**settings):
     """A new model with the weights of the checkpoints that its settings name."""
     config = COPY_TRANSFORMER.config(**settings)
-    config.read_pretrained_parts()
+    read_pretrained_parts(config)
     model = CopyTransformerForConditionalGeneration(config)
-    model.load_pretrained_parts()
+    load_pretrained_parts(model)
     return model

@@ -7,10 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from huggingface_hub.errors import StrictDataclassError
-from transformers import PreTrainedTokenizerFast
 
-from hf_summ.models.checks import FINITE, Range, check_integer, check_text, check_texts, check_tokenizer, is_number
-from hf_summ.models.processing_base import SummarizationProcessor
+from hf_summ.models.checks import FINITE, Range, check_integer, check_text, check_texts, is_number
 from tests.models.architectures import ARCHITECTURES
 
 
@@ -62,21 +60,6 @@ def test_what_is_no_integer_in_range_is_told(value, error, message):
 def test_numbers_are_finite_and_fit_into_tensors():
     assert all(map(is_number, (0, -1.5, np.float32(2), 2**63 - 1)))
     assert not any(map(is_number, (float("nan"), float("inf"), 2**63, True, "1", None, 1j)))
-
-
-@pytest.mark.parametrize(
-    ("setting", "value", "error", "message"),
-    [
-        ("model_max_length", "512", TypeError, "the tokenizer's `model_max_length` must be a number, but is '512'"),
-        ("unk_token", "", ValueError, "the tokenizer's `unk_token` is empty: name a token, or omit it"),
-    ],
-)
-def test_tokenizer_whose_file_was_written_by_hand_is_told(tiny_tokenizer, setting, value, error, message):
-    given = {"pad_token": "<pad>", "eos_token": "</s>", setting: value}
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=tiny_tokenizer.backend_tokenizer, **given)
-    for check in (check_tokenizer, SummarizationProcessor):
-        with pytest.raises(error, match=f"^{message}$"):
-            check(tokenizer)
 
 
 @pytest.mark.parametrize(

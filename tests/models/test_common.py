@@ -21,7 +21,7 @@ from transformers import (
 from transformers.dynamic_module_utils import get_relative_import_files
 
 from hf_summ import SummarizationCollator
-from hf_summ.models.checks import SETTINGS
+from hf_summ.models.checks import ADDED_SETTINGS
 from hf_summ.models.configuration_base import SummarizationConfig
 from hf_summ.models.layers_transformer import CACHE, source_padding_mask
 from tests.conftest import SENTENCES, first, save
@@ -93,7 +93,7 @@ def test_rules_are_of_keys_that_there_are(architecture):
 
 def test_configurations_import_no_layers(architecture):
     files = get_relative_import_files(inspect.getfile(type(architecture.config())))
-    light = {"checks", "configuration_base", "pretrained_parts", "text_tagging"}
+    light = {"checks", "configuration_base"}
     assert {Path(file).stem for file in files} <= light
 
 
@@ -142,33 +142,26 @@ def test_blank_documents_of_an_example_are_not_read(architecture, tiny_tokenizer
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("damage", ["missing", "unused", "nan", "inf", "shape"])
+@pytest.mark.parametrize("damage", ["missing", "unused"])
 def test_broken_weights_are_not_summarized_with(architecture, tiny_tokenizer, tmp_path, damage):
     model, processor = build_with_processor(architecture, tiny_tokenizer)
     save(tmp_path, model, processor)
     file = tmp_path / "model.safetensors"
     weights = load_file(file)
     # the words' embedding is one of those that may be missing
-    name = "model.shared.weight" if damage == "missing" else max(weights)
+    name = "model.shared.weight"
     if damage == "missing":
         del weights[name]
         message = f"^{tmp_path} has no weights for {name} \\(1 are missing\\): copy it again"
-    elif damage == "unused":
+    else:
         weights["model.other.weight"] = torch.zeros(2)
         message = f"^{tmp_path} has unused weights for model.other.weight \\(1 are unused\\)"
-    elif damage == "shape":
-        weights[name] = torch.zeros([size + 1 for size in weights[name].shape])
-        message = f"{tmp_path} has {name} with the shape .*, but its config.json with .* \\(1 differ\\)"
-    else:
-        weights[name].flatten()[0] = float(damage)
-        message = f"^{tmp_path} has weights that are not finite in {name} \\(1 in all\\)"
     save_file(weights, file, metadata={"format": "pt"})
     with pytest.raises(ValueError, match=message):
         pipeline("summarization", model=str(tmp_path))
-    if damage in ("missing", "unused"):
-        # what training makes of it is another model
-        trained = AutoModelForSeq2SeqLM.from_pretrained(tmp_path).train().eval()
-        assert pipeline("summarization", model=trained, processor=processor)(SENTENCES[0])
+    # a user's own model may have been trained since
+    trained = AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
+    assert pipeline("summarization", model=trained, processor=processor)(SENTENCES[0])
 
 
 def test_installed_package_hides_the_pipeline_entry_of_a_saved_config(architecture, tmp_path):
@@ -338,9 +331,7 @@ def test_forward_pass_can_be_exported(architecture):
 
 def test_what_generate_cannot_do_is_refused(architecture):
     model = architecture.model()
-    with pytest.raises(NotImplementedError, match=r"^continuous batching supports only keys and values"):
-        model.generate_batch([[3, 4]])
-    key = next(name for name, setting in SETTINGS.items() if setting.architecture and name not in model.generation_keys)
+    key = next(name for name in ADDED_SETTINGS if name not in model.generation_keys)
     message = f"`{key}`: the model is a {model.config.model_type}, which does not support it"
     with pytest.raises(ValueError, match=message):
         generate(model, architecture.inputs(), **{key: True})
@@ -393,11 +384,11 @@ def test_word_limits_need_no_tokenizer_beside_a_loaded_checkpoint(architecture, 
 @pytest.mark.thorough
 def test_word_limits_ask_for_a_tokenizer_that_is_gone(architecture, tmp_path):
     model = architecture.model()
-    with pytest.raises(ValueError, match=r"was not loaded from a checkpoint.* tokenizer=processor.*set them to 0"):
+    with pytest.raises(ValueError, match=r"need the tokenizer: give it as .* tokenizer=processor.*set them to 0"):
         generate(model, architecture.inputs(), no_repeat_word_ngram_size=3)
     model.save_pretrained(tmp_path)
     loaded = AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
-    with pytest.raises(ValueError, match=rf"none can be read from {tmp_path}.* tokenizer=processor.*set them to 0"):
+    with pytest.raises(ValueError, match=r"need the tokenizer: give it as .* tokenizer=processor.*set them to 0"):
         generate(loaded, architecture.inputs(), min_new_words=3)
 
 

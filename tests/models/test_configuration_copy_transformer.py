@@ -7,6 +7,7 @@ import torch
 from transformers import AutoConfig, BartConfig, BertConfig, GPT2Config
 
 from hf_summ import CopyTransformerConfig, CopyTransformerForConditionalGeneration
+from hf_summ.checkpoints.pretrained_parts import load_pretrained_parts, read_pretrained_parts
 from tests.models.architectures import COPY_TRANSFORMER, COPY_TRANSFORMER_BERT, ON_BERT, TINY_BERT
 from tests.models.pretrained import save_bert
 
@@ -59,7 +60,7 @@ def test_pretrained_part_that_is_not_there_is_named(key, tmp_path):
     for name in ("google-bert/bert-base-uncased", str(tmp_path / "nowhere")):
         config = CopyTransformerConfig(**settings, **{key: name})
         with pytest.raises(ValueError, match=f"`{key}` is '{name}', which cannot be read .* give the folder"):
-            config.read_pretrained_parts()
+            read_pretrained_parts(config)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +72,7 @@ def test_what_is_no_encoder_that_reads_both_ways_is_refused_as_bert(tmp_path, ot
     with pytest.raises(
         ValueError, match=f"`bert_name` is '{tmp_path}', a {model_type}, but must be an encoder such as BERT"
     ):
-        config.read_pretrained_parts()
+        read_pretrained_parts(config)
 
 
 def test_model_before_its_bert_was_read_says_what_to_call():
@@ -85,7 +86,7 @@ def test_bert_and_language_model_of_different_vocabularies_are_refused(bert_fold
     names = {"bert_name": str(bert_folder), "masked_lm_name": str(tmp_path / "other")}
     config = COPY_TRANSFORMER.config(**ON_BERT, **names, copy=False)
     with pytest.raises(ValueError, match="`vocab_size` is 400, but BERT has 40 tokens"):
-        config.read_pretrained_parts()
+        read_pretrained_parts(config)
 
 
 def test_bert_of_other_sizes_than_its_config_says_is_named(bert_folder):
@@ -95,7 +96,7 @@ def test_bert_of_other_sizes_than_its_config_says_is_named(bert_folder):
         )
     )
     with pytest.raises(ValueError, match=r"`bert_name` is .* which cannot be read"):
-        model.load_pretrained_parts()
+        load_pretrained_parts(model)
 
 
 def test_window_larger_than_the_positions_of_an_architecture_that_leaves_out_some():
@@ -114,13 +115,13 @@ def test_config_of_the_caller_is_left_alone():
 def test_bert_without_weights_is_refused(bert_folder):
     settings = {**ON_BERT, "bert_name": str(bert_folder)}
     config = COPY_TRANSFORMER.config(**settings)
-    config.read_pretrained_parts()
+    read_pretrained_parts(config)
     save_bert(bert_folder, num_hidden_layers=5)
     config.bert_config = AutoConfig.from_pretrained(bert_folder)
     model = CopyTransformerForConditionalGeneration(config)
     save_bert(bert_folder)
     with pytest.raises(ValueError, match=r"`bert_name` is .* which has no weights for encoder.layer.4"):
-        model.load_pretrained_parts()
+        load_pretrained_parts(model)
 
 
 def test_last_is_read_as_mean_with_a_note(caplog):

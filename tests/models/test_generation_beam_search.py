@@ -9,8 +9,7 @@ from transformers import LogitsProcessor, StoppingCriteria
 from transformers.generation import BaseStreamer, GenerationMixin
 
 from hf_summ.data import fit_vocabulary
-from hf_summ.models.generation_beam_search import _top, unsupported_setting
-from hf_summ.models.generation_mixin import SummarizationGenerationMixin
+from hf_summ.models.generation_mixin import SummarizationGenerationMixin, _top, unsupported_setting
 from hf_summ.models.layers_transformer import CACHE
 from tests.conftest import SENTENCES
 from tests.models.architectures import (

@@ -50,15 +50,10 @@ def test_generated_texts_keep_the_word_limits(settings, tiny_tokenizer):
     assert all(keeps_limits(row, tiny_tokenizer) for row in held)
 
 
-def test_penalties_and_guidance_that_cannot_work_are_named():
+def test_penalties_that_cannot_work_are_named():
     model = GDLF.model()
     with pytest.raises(ValueError, match=r"`gnmt_length_penalty` is 1000000.0, too large for . tokens"):
         model.generate(**GDLF.inputs(), num_beams=2, max_new_tokens=6, gnmt_length_penalty=1e6)
-    with pytest.raises(ValueError, match=r"`guidance_scale` is 1.5, but is for models"):
-        model.generate(**GDLF.inputs(), guidance_scale=1.5)
-    model.generation_config.guidance_scale = 2.0
-    with pytest.raises(ValueError, match=r"`guidance_scale` is 2.0"):
-        model.generate(**GDLF.inputs())
 
 
 def test_generations_at_the_same_time_do_not_disturb_each_other(tiny_tokenizer):

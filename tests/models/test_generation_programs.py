@@ -13,9 +13,9 @@ import torch
 from transformers import LogitsProcessor
 
 from hf_summ.data import fit_vocabulary
-from hf_summ.models.generation_beam_search import ForbiddingLogitsProcessor
+from hf_summ.models.generation_mixin import ForbiddingLogitsProcessor
 from hf_summ.models.generation_rules import EndRepetitions
-from hf_summ.models.text_words import word_table
+from hf_summ.models.text_documents import word_table
 from tests.conftest import SENTENCES, first
 from tests.models.architectures import GDLF, VOCAB_SIZE, build_with_processor
 

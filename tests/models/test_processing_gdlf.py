@@ -11,7 +11,7 @@ from transformers import AutoProcessor, PreTrainedTokenizerFast
 
 from hf_summ import GdlfConfig, GdlfProcessor
 from hf_summ.data import fit_vocabulary
-from hf_summ.models.text_tagging import (
+from hf_summ.models.text_processing_gdlf import (
     SUBWORD_POSITIONS,
     default_tag_vocabulary,
     load_tagger,
@@ -232,22 +232,6 @@ def test_unknown_tag_names_itself_and_the_remedy(tiny_tokenizer):
     processor = GdlfProcessor(tiny_tokenizer, tag_vocabulary=["NN", "DT"])
     with pytest.raises(ValueError, match=r"the tag '.+', which is not in the processor's `tag_vocabulary`"):
         processor(SENTENCE)
-
-
-def test_documents_that_the_tagger_cannot_read_are_refused(tiny_tokenizer, caplog):
-    processor = GdlfProcessor(tiny_tokenizer)
-    chinese = "市长打开了新桥。2009年洪水之后,居民们提出了这个要求。"
-    with pytest.raises(ValueError, match=r"1 of 1 documents are mostly in another script \(CJK\).*\(en\).*`tags=\"non"):
-        processor(chinese)
-    with pytest.raises(ValueError, match=r"2 of 4 documents are mostly in another script \(CYRILLIC\)"):
-        processor([SENTENCE, "Мэр открыл новый мост.", "Мост, by the way.", "Старый мост закрыли."])
-    # a large corpus may have some
-    caplog.clear()
-    processor([SENTENCE, chinese, SENTENCE])
-    assert "1 of 3 documents are mostly in another script (CJK)" in caplog.text
-    # numbers, names and quotations are no language
-    processor([f"{SENTENCE} Мэр 市长", "12 345.", "Zoë Müller naïvely ate ﬁve crêpes"])
-    assert len(GdlfProcessor(tiny_tokenizer, tags="none")(chinese)["input_ids"]) > 3
 
 
 def test_missing_packages_say_what_to_install(tiny_tokenizer, monkeypatch):

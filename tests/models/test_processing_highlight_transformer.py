@@ -9,8 +9,14 @@ import pytest
 import torch
 
 from hf_summ.models.processing_highlight_transformer import HighlightTransformerProcessor
-from hf_summ.models.text_phrases import STOP_WORDS, candidates, document_frequencies, key_phrases, locate_phrases
-from hf_summ.models.text_processing_highlight_transformer import kept_text
+from hf_summ.models.text_processing_highlight_transformer import (
+    STOP_WORDS,
+    candidates,
+    document_frequencies,
+    kept_text,
+    key_phrases,
+    locate_phrases,
+)
 from tests.conftest import SENTENCES
 from tests.models.architectures import HIGHLIGHT_TRANSFORMER
 

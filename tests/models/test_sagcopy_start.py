@@ -5,6 +5,7 @@ import torch
 from transformers import BartConfig, BartForConditionalGeneration, BertConfig, BertModel
 
 from hf_summ import SagCopyConfig, SagCopyForConditionalGeneration
+from hf_summ.checkpoints.pretrained_parts import load_pretrained_parts, pretrained_names, read_pretrained_parts
 from tests.models.architectures import SAGCOPY
 
 SIZES = {
@@ -32,12 +33,12 @@ def save_bart(folder, **settings):
 def start(folder, **settings):
     """A new model that begins with the BART of a folder."""
     config = SagCopyConfig(**NO_DROPOUT, start_name=str(folder), **settings)
-    config.read_pretrained_parts()
+    read_pretrained_parts(config)
     for key, value in SPECIAL.items():
         setattr(config, key, settings.get(key, value))
     torch.manual_seed(0)
     model = SagCopyForConditionalGeneration(config)
-    model.load_pretrained_parts()
+    load_pretrained_parts(model)
     return model.eval()
 
 
@@ -78,9 +79,9 @@ def test_saved_model_needs_its_start_no_more(tmp_path):
     model.save_pretrained(tmp_path / "saved")
     (tmp_path / "bart" / "config.json").unlink()
     loaded = SagCopyForConditionalGeneration.from_pretrained(tmp_path / "saved")
-    loaded.config.read_pretrained_parts(is_fresh=False)
-    assert loaded.load_pretrained_parts(missing=["one"]) == {"one"}
-    assert loaded.config.pretrained_names == [str(tmp_path / "bart")]
+    read_pretrained_parts(loaded.config, is_fresh=False)
+    assert load_pretrained_parts(loaded, missing=["one"]) == {"one"}
+    assert pretrained_names(loaded.config) == [str(tmp_path / "bart")]
     inputs, labels = SAGCOPY.inputs(), SAGCOPY.labels()
     torch.testing.assert_close(loaded(**inputs, labels=labels).loss, model(**inputs, labels=labels).loss)
 

@@ -92,21 +92,6 @@ def test_summaries_alone_are_truncated_to_the_length_of_the_call(tiny_tokenizer,
     whole = processor(SENTENCES[:1], text_target=SENTENCES[:1], max_length=6, truncation="do_not_truncate")
     assert whole["labels"] == processor(text_target=SENTENCES[:1])["labels"]
     assert whole["input_ids"] == processor(SENTENCES[:1])["input_ids"]
-    with pytest.raises(ValueError, match="`truncation` is 'longest', but must be"):
-        processor(SENTENCES[:1], truncation="longest")
-
-
-# hiyouga/LlamaFactory#1356: `max_length` had no effect, as the checkpoint sets `max_new_tokens`
-@every_architecture
-def test_a_length_of_the_call_replaces_that_of_the_checkpoint(tiny_tokenizer, architecture):
-    model, processor = build_with_processor(architecture, tiny_tokenizer)
-    inputs = processor(SENTENCES[:2], return_tensors="pt")
-    model.generation_config.update(max_new_tokens=12, min_new_tokens=9)
-    for least, most in ((2, 6), (18, 20)):
-        lengths = {"min_length": least, "max_length": most}
-        for settings in (lengths, {"generation_config": GenerationConfig(**lengths)}):
-            assert least <= model.generate(**inputs, tokenizer=processor, **settings).shape[1] <= most
-    assert model.generate(**inputs, tokenizer=processor).shape[1] == 13
 
 
 # huggingface/transformers#25917: the `generation_config` of a trainer's arguments replaces the model's, with its tokens

@@ -64,6 +64,4 @@ def test_ignored_labels_are_decoded_as_padding(tiny_tokenizer):
     text = processor.batch_decode([row], skip_special_tokens=True)
     for ids in (row, [*row, -100], torch.tensor([*row, -100]), np.array([*row, -100])):
         assert [processor.decode(ids, skip_special_tokens=True)] == text
-    for rows in ([row, row], torch.tensor([[*row, -100]] * 2), [np.array(row)] * 2):
-        assert processor.decode(rows, skip_special_tokens=True) == text * 2
-    assert (processor.decode([]), processor.decode(row[0])) == ("", processor.batch_decode([row[:1]])[0])
+    assert processor.decode([]) == ""

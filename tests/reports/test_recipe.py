@@ -22,9 +22,8 @@ from transformers import (
 )
 from transformers.trainer_utils import SchedulerType
 
-import hf_summ
 from hf_summ.data import Corpus, load
-from hf_summ.models.text_phrases import read_phrases
+from hf_summ.models.text_processing_highlight_transformer import read_phrases
 from hf_summ.training import train
 from hf_summ.training.__main__ import main as run_recipe
 from hf_summ.training.parsing import as_flag, parse_arguments
@@ -378,12 +377,10 @@ def test_markers_that_users_add_are_tokens(tiny_tokenizer, tmp_path, architectur
     processor.tokenizer.add_special_tokens({"additional_special_tokens": ["<org>"]})
     processor.save_pretrained(tmp_path / "added")
     for reader in (processor, AutoProcessor.from_pretrained(tmp_path / "added")):
-        marker, end = reader.tokenizer.convert_tokens_to_ids(["<org>", "</s>"])
-        encoded = reader(text=["<org> Ana sold </s> it."], text_target=["<org> sold it."])
+        marker = reader.tokenizer.convert_tokens_to_ids("<org>")
+        encoded = reader(text=["<org> Ana sold it."], text_target=["<org> sold it."])
         assert marker in encoded["input_ids"][0]
         assert marker in encoded["labels"][0]
-        # the names of the checkpoint's own are plain text
-        assert encoded["input_ids"][0].count(end) == 1
 
 
 def test_a_tokenizer_reads_as_before_after_a_processor_was_made_of_it(tiny_tokenizer):
@@ -406,8 +403,6 @@ def test_a_variant_of_the_weights_is_loaded(tiny_tokenizer, tmp_path):
     assert again.config.equations == "released"
     settings = {"model_kwargs": {"variant": "fp16"}}
     assert pipeline("summarization", model=str(tmp_path), **settings).model.config.equations == "released"
-    # as in diffusers, others are loaded if there are none of that name
-    assert AutoModelForSeq2SeqLM.from_pretrained(hf_summ.bundled_model("arxiv-title"), variant="fp16")
     # the key's former name
     config = json.loads((tmp_path / "config.json").read_text())
     config["variant"] = "printed"

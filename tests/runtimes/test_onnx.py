@@ -13,14 +13,13 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForSeq2SeqLM, AutoProcessor, pipeline
 
-from hf_summ import Int8Config
+from hf_summ import Int8Config, SummarizationPipeline
+from hf_summ.checkpoints.adapters import AutoModelForSummarization
 from hf_summ.cli import main
-from hf_summ.models.checks import RUNTIME_FILE
 from hf_summ.models.generation_rules import Beams
 from hf_summ.models.layers_transformer import SelfAttention
-from hf_summ.models.modeling_base import load_with_runtime
-from hf_summ.runtimes import onnx_model
-from hf_summ.runtimes.folders import export, find
+from hf_summ.runtimes import folders, onnx_model
+from hf_summ.runtimes.folders import RUNTIME_FILE, export, find
 from hf_summ.runtimes.onnx_graphs import write_graphs
 from hf_summ.runtimes.onnx_search import LAST, READ, SOURCE, WRITE, Graph, encode, search
 from tests.models.architectures import COPY_TRANSFORMER, DRGD, GDLF, TINY_BERT
@@ -51,7 +50,7 @@ def inputs(folder: Path, documents: list[str]) -> dict[str, torch.Tensor]:
 
 
 def load(folder: Path):
-    return AutoModelForSeq2SeqLM.from_pretrained(folder)
+    return AutoModelForSummarization.from_pretrained(folder)
 
 
 def test_tokens_are_those_of_pytorch(checkpoint):
@@ -175,7 +174,7 @@ def test_other_weights_are_refused(checkpoint, tmp_path):
     model.get_input_embeddings().weight.data.add_(1)
     model.save_pretrained(folder)
     with pytest.raises(ValueError, match="was exported from other weights than those of "):
-        load_with_runtime("onnx", model.name_or_path)
+        folders.load(model.name_or_path)
 
 
 @pytest.mark.parametrize("record", ["{}", '{"layout": 0}'])
@@ -252,9 +251,9 @@ def test_adapters_and_8_bits_are_refused(tmp_path):
 def test_runtimes_that_are_not_there_are_named(tmp_path, monkeypatch):
     model = save(DRGD.model().float(), tmp_path / "model")
     with pytest.raises(ValueError, match="`runtime` is 'openvino', but must be one of onnx"):
-        load_with_runtime("openvino", model.name_or_path)
+        SummarizationPipeline(model, runtime="openvino")
     with pytest.raises(ValueError, match="has no graphs for ONNX Runtime: run `hf-summ export "):
-        load_with_runtime("onnx", model.name_or_path)
+        folders.load(model.name_or_path)
     monkeypatch.setitem(sys.modules, "onnxscript", None)
     with pytest.raises(ImportError, match=r"needs onnxscript: pip install 'hf-summ\[onnx\]'"):
         export(model, None, tmp_path / "onnx", int8=False)

@@ -7,7 +7,7 @@ import pytest
 from transformers import pipeline
 
 from hf_summ.data import split_sentences
-from hf_summ.models.pipeline_long_documents import SHORTENERS, ModelReader
+from hf_summ.runtimes.long_documents import SHORTENERS, ModelReader
 from hf_summ.shortening import extract, partition, split_windows, windows
 from tests.conftest import SENTENCES
 from tests.extractive.summaries import stage_extracts

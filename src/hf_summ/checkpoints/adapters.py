@@ -2,7 +2,9 @@
 
 import dataclasses
 import json
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 from safetensors import SafetensorError
@@ -19,9 +21,12 @@ from hf_summ.checkpoints.loading import ModelArguments, Processor, check_generat
 from hf_summ.common.files import write_atomically
 from hf_summ.common.lazy import import_extra
 from hf_summ.common.messages import one_line
-from hf_summ.models.checks import input_names
-from hf_summ.models.modeling_base import LOADING, load_exported
+from hf_summ.models.modeling_base import HUB_SETTINGS
+from hf_summ.runtimes.any_model import input_names
+from hf_summ.runtimes.folders import load_exported
 
+# transformers replaces functions of torch while it loads: threads would leave weights that were never set
+_LOADING = RLock()
 WEIGHTS = "adapter_model.safetensors"
 # file with the values of the adapted model's configuration that training sets
 SETTINGS_FILE = "adapted_config.json"
@@ -145,6 +150,18 @@ def import_peft(feature: str) -> Any:
     return import_extra("peft", f"{feature}: needs PEFT", "lora")
 
 
+def _weights_problem(loaded: Mapping[str, Any], tied: Collection[str]) -> str | None:
+    """Describe missing or unused weights in transformers' loading info; None if there are none.
+
+    Of several names of a weight, those in `tied` are left out.
+    """
+    for word, names in (("no", loaded["missing_keys"]), ("unused", loaded["unexpected_keys"])):
+        if names := set(names).difference(tied):
+            which = "missing" if word == "no" else "unused"
+            return f"has {word} weights for {min(names)} ({len(names)} are {which})"
+    return None
+
+
 class AutoModelForSummarization(AutoModelForSeq2SeqLM):
     """transformers' `AutoModelForSeq2SeqLM`, which also loads adapters with their settings, and exported graphs.
 
@@ -153,11 +170,15 @@ class AutoModelForSummarization(AutoModelForSeq2SeqLM):
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path, *args, **kwargs):
-        """The model; that of an adapter has `adapter_name`, and `adapter_processor` if the adapter has one."""
+        """The model. That of an adapter has `adapter_name`, and `adapter_processor` if the adapter has one.
+
+        One of our architectures has `weights_problem`, which describes missing or unused weights, or is None.
+        """
         if kwargs.get("revision") is not None:
             # a plain string: `pipeline` resolves the revision of an adapter to a commit of its base
             kwargs["revision"] = f"{kwargs['revision']}"
-        exported = load_exported(pretrained_model_name_or_path, kwargs)
+        hub_settings = {name: kwargs[name] for name in HUB_SETTINGS if name in kwargs}
+        exported = load_exported(pretrained_model_name_or_path, **hub_settings)
         if exported is not None:
             return exported
         start = ModelArguments(
@@ -169,9 +190,15 @@ class AutoModelForSummarization(AutoModelForSeq2SeqLM):
         )
         adapter = find_adapter(start, kwargs.get("local_files_only", False))
         check_generation_config(start if adapter is None else adapter.base)
-        with LOADING:
+        with _LOADING:
             if adapter is None:
-                return super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
+                model, loaded = super().from_pretrained(
+                    pretrained_model_name_or_path, *args, **{**kwargs, "output_loading_info": True}
+                )
+                # our architectures only: others lack weights that they do not need
+                if hasattr(model, "hub_settings"):
+                    model.weights_problem = _weights_problem(loaded, model.all_tied_weights_keys)
+                return model
             kwargs["revision"] = adapter.base.model_revision
             model = super().from_pretrained(adapter.base.model_name_or_path, *args, **kwargs)
             processor = load_processor(start, model.config) if adapter.with_tokenizer is start else None

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from hf_summ.common.flags import flag
-from hf_summ.models.checks import SETTINGS, Range
+from hf_summ.models.checks import Range
+from hf_summ.runtimes.settings import SETTINGS
 
 
 def decoding_flags(unset: str, needs_beams: tuple[str, ...] = ()) -> type:

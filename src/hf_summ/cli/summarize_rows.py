@@ -91,9 +91,9 @@ def run_rows(arguments: argparse.Namespace) -> None:
     for name in _OF_DOCUMENTS:
         if getattr(arguments, name):
             raise ValueError(f"--{name}: has no effect on rows: omit it")
-    from hf_summ.models.pipeline_documents import SOURCES
     from hf_summ.offline.engines import Work
     from hf_summ.offline.run import model_identity, run_plan
+    from hf_summ.runtimes.documents import SOURCES
     from hf_summ.runtimes.folders import find
 
     phrases = read_phrases(arguments.phrase)

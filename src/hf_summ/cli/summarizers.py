@@ -17,8 +17,9 @@ from hf_summ.common.flags import flag, flags_in, names, values_of
 from hf_summ.common.messages import one_line, print_note
 from hf_summ.common.processes import threads_for
 from hf_summ.data.columns import DOCUMENT_COLUMNS, PREDICTION_COLUMNS, SUMMARY_COLUMNS
-from hf_summ.models.checks import RUNTIME_FILE, Range, check_own_settings
+from hf_summ.models.checks import Range, check_own_settings
 from hf_summ.pretrained import DEFAULT_MODEL, bundled_model, graphs_of, is_bundled, model_folder, purpose
+from hf_summ.runtimes.folders import RUNTIME_FILE
 from hf_summ.runtimes.settings import UnsupportedSetting, lacking
 
 STANDARD_INPUT = "-"

@@ -16,7 +16,7 @@ from hf_summ.data.corpora import Reading
 from hf_summ.data.units import UNITS
 from hf_summ.models.checks import Range
 from hf_summ.models.text_documents import WASHINGS
-from hf_summ.models.text_tagging import TAGS, tag_names
+from hf_summ.models.text_processing_gdlf import TAGS, pairs_of_texts
 
 
 @dataclass
@@ -107,8 +107,8 @@ def run(arguments: argparse.Namespace) -> None:
     settings["tags"] = arguments.tags or "pos"
     if arguments.tagger is None and settings["tags"] != "none" and arguments.washing is None:
         settings["tagger"] = "en_core_web_sm"
-        if given := sorted({tag for row in _rows(arguments) for tag in tag_names(row.get(WORD_TAGS))}):
-            settings |= {"tagger": None, "tag_vocabulary": given}
+        if given := _given_tags(arguments):
+            settings |= {"tagger": None, "tag_vocabulary": sorted(given)}
             print_note(f"no --tagger: word tags are those in the column {WORD_TAGS}")
     elif os.path.isdir(arguments.tagger or ""):
         # a relative path could name a folder of the checkpoint itself
@@ -120,6 +120,15 @@ def run(arguments: argparse.Namespace) -> None:
         processor.save_pretrained(draft)
     tags = len(getattr(processor, "word_tags", ())) or "none"
     print(f"{arguments.output}: {len(processor.tokenizer)} {arguments.units}, word tags: {tags}")
+
+
+def _given_tags(arguments: argparse.Namespace) -> set[str]:
+    """The tags in the column of word tags, if there is one."""
+    tags: set[str] = set()
+    for row in _rows(arguments):
+        for pairs in pairs_of_texts(row.get(WORD_TAGS) or []):
+            tags.update(tag for _, tag in pairs)
+    return tags
 
 
 def _texts(arguments: argparse.Namespace) -> Iterator[str]:

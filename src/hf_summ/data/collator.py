@@ -9,9 +9,8 @@ from torch.nn import functional
 from transformers import PreTrainedTokenizerBase, ProcessorMixin
 from transformers.models.bart.modeling_bart import shift_tokens_right
 
-from hf_summ.models.checks import input_names
-from hf_summ.models.losses import IGNORED_LABEL
-from hf_summ.models.pipeline_long_documents import GLOBAL_MASK, global_attention_mask
+from hf_summ.models.checks import IGNORED_LABEL
+from hf_summ.runtimes.any_model import GLOBAL_MASK, global_attention_mask, input_names
 
 
 class SummarizationCollator:

@@ -21,14 +21,15 @@ from transformers import (
 
 from hf_summ.common.files import moved_into_place
 from hf_summ.common.messages import check_choice, one_line, progress_bar
+from hf_summ.common.pretrained import check_encoder, read_config, read_model
+from hf_summ.data.scripts import check_script
 from hf_summ.data.units import UNITS, character_tokenizer, subword_tokenizer, unit_trainer, word_tokenizer
 from hf_summ.models.checks import check_integer, check_text
-from hf_summ.models.pretrained_parts import check_encoder, read_config, read_model
 from hf_summ.models.processing_drgd import DrgdProcessor
 from hf_summ.models.processing_gdlf import GdlfProcessor
 from hf_summ.models.processing_highlight_transformer import HighlightTransformerProcessor
 from hf_summ.models.text_documents import WASHINGS, readable, washed
-from hf_summ.models.text_tagging import Tagger, check_script, default_tag_vocabulary, tag_vocabulary_of
+from hf_summ.models.text_processing_gdlf import Tagger, default_tag_vocabulary, tag_vocabulary_of
 
 # their ids follow this order
 SPECIAL_TOKENS = {

@@ -22,8 +22,8 @@ from transformers import (
 
 from hf_summ.common.messages import one_line, progress_bar
 from hf_summ.evaluation.pair_models import Unfit, load_checkpoint
+from hf_summ.models.layers_copy_transformer import longest_input
 from hf_summ.models.layers_language_model import above_percentile, draft_predictions, rows_at_once
-from hf_summ.models.pretrained_parts import longest_input
 from hf_summ.models.text_documents import readable
 
 MASKED, CAUSAL, PERMUTATION = "masked", "causal", "permutation"

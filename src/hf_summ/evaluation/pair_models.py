@@ -29,7 +29,7 @@ from transformers import (
 
 from hf_summ.common.messages import one_line, progress_bar
 from hf_summ.evaluation.bleu import check_reference_rows
-from hf_summ.models.pretrained_parts import longest_input
+from hf_summ.models.layers_copy_transformer import longest_input
 from hf_summ.models.text_documents import readable
 
 Pair = tuple[str, str]

@@ -11,7 +11,7 @@ from hf_summ.data.sentences import split_sentences
 from hf_summ.evaluation.significance import Scored, mean_over_rows
 from hf_summ.evaluation.stemming import porter_stem
 from hf_summ.evaluation.words import check_pairs, is_english, split_words, warn_of_wordless
-from hf_summ.models.text_phrases import STOP_WORDS
+from hf_summ.models.text_processing_highlight_transformer import STOP_WORDS
 
 # missing in the list of stop words: forms of "do" and "have", and pieces of contractions
 _MORE = "aren couldn d did didn does doesn doing hadn hasn haven having isn ll m s shouldn t ve wasn weren wouldn"

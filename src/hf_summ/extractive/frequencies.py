@@ -16,7 +16,7 @@ from hf_summ.common.files import write_atomically
 from hf_summ.common.messages import one_line
 from hf_summ.data.languages import language_code
 from hf_summ.evaluation.words import split_words
-from hf_summ.models.text_phrases import frequencies_from_two
+from hf_summ.models.text_processing_highlight_transformer import frequencies_from_two
 
 # smaller differences, as a share of the highest score, are rounding errors
 _PRECISION = 1e-9

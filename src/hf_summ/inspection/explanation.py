@@ -10,8 +10,9 @@ import torch
 
 from hf_summ.common.files import shared_name
 from hf_summ.common.pages import render_page
-from hf_summ.models.text_documents import prefix_of, with_prefix
-from hf_summ.models.text_words import WordTable, replace_unknown, word_table
+from hf_summ.models.text_documents import WordTable, word_table
+from hf_summ.models.text_processing_pointing import replace_unknown
+from hf_summ.runtimes.any_model import prefix_of, with_prefix
 
 # most source words listed for a word of the summary and of the source, and their least probability or weight
 _ORIGINS, _LINKS, _LEAST = 8, 4, 0.005

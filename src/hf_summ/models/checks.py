@@ -1,26 +1,25 @@
-"""Checks of users' values, whose errors name the value and its requirement, and the table of `generate()`'s settings.
+"""Checks of users' values, whose errors name the value and its requirement, and our settings of `generate()`.
 
 For a fast command line, this module imports neither torch nor transformers.
 """
 
 import inspect
 import math
+import shutil
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sized
+from collections.abc import Iterable, Mapping, Sized
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 # upper bound of a range that excludes infinity
 FINITE = sys.float_info.max
-# file in an exported folder that names the runtime
-RUNTIME_FILE = "runtime.json"
+# label of positions without a target
+IGNORED_LABEL = -100
 # embeddings of padded checkpoints have a few more rows than the tokenizer has tokens
 PADDING_ROWS = 127
-# values of `truncation`, as in transformers' tokenizers
-_NO_TRUNCATION = "do_not_truncate"
-_STRATEGIES = ("only_first", "only_second", "longest_first", _NO_TRUNCATION)
 
 
 @dataclass(frozen=True)
@@ -84,10 +83,7 @@ def is_list(value: Any) -> bool:
 
 def truncates(truncation: bool | str | None) -> bool:
     """Whether to truncate, from a `truncation` value of transformers' tokenizers."""
-    # transformers' enumeration is one of texts
-    if not isinstance(truncation, bool | None) and truncation not in _STRATEGIES:
-        raise ValueError(f"`truncation` is {truncation!r:.80}, but must be a bool or one of {', '.join(_STRATEGIES)}")
-    return truncation not in (False, None, _NO_TRUNCATION)
+    return truncation not in (False, None, "do_not_truncate")
 
 
 def check_texts(name: str, texts: Any) -> None:
@@ -106,15 +102,7 @@ def check_source_ids(input_ids: Any) -> None:
 
 
 def check_tokenizer(tokenizer: Any) -> None:
-    """Check values in a tokenizer's files that would otherwise fail only on the first text, and that it has words."""
-    limit = tokenizer.model_max_length
-    if not isinstance(limit, (int, float)):
-        raise TypeError(f"the tokenizer's `model_max_length` must be a number, but is {limit!r:.80}")
-    if not limit >= 1:
-        raise ValueError(f"the tokenizer's `model_max_length` is {limit}, but must be at least 1")
-    for name in ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"):
-        if getattr(tokenizer, name, None) == "":
-            raise ValueError(f"the tokenizer's `{name}` is empty: name a token, or omit it")
+    """Raise a ValueError if a tokenizer has only special tokens."""
     # for many families, transformers makes such a tokenizer, in which T5's also has the mark of a space
     if len(tokenizer) <= len(tokenizer.all_special_ids) + 1:
         raise ValueError("the tokenizer has only special tokens, as its files are missing: save it beside the model")
@@ -128,40 +116,21 @@ def class_to_save(own_class: type) -> type:
     return next(base for base in own_class.__mro__ if not base.__module__.startswith(("torch.", "__main__")))
 
 
-def input_names(model: Any) -> Collection[str] | None:
-    """The names of the inputs of a model's `forward`; None if it is in a wrapper that does not name them."""
-    # the forward of a compiled model and of an adapter accepts anything, but the model's own may not; wrappers pass on
-    # the model's `generate`
-    model = getattr(getattr(model, "generate", None), "__self__", model)
-    model = model.get_base_model() if hasattr(model, "get_base_model") else model
-    # that of the class: hooks and users replace the object's
-    names = inspect.signature(type(model).forward).parameters
-    return names if "input_ids" in names else None
+def save_further_code(folder: str | Path, saved_class: type, needed: Any) -> None:
+    """Save the file of a class or function that only some checkpoints need, and import it in the code of a saved class.
 
-
-def source_positions(model: Any) -> int | None:
-    """The number of tokens that the positions of a model's encoder suffice for; None if unlimited."""
-    return _positions(model, "encoder")
-
-
-def target_positions(model: Any) -> int | None:
-    """The same for its decoder."""
-    return _positions(model, "decoder")
-
-
-def _positions(model: Any, side: str) -> int | None:
-    # an encoder and a decoder of other models have configurations of their own
-    config = getattr(model.config, side, model.config)
-    config = getattr(config, "text_config", config)
-    names = (f"max_{side}_position_embeddings", "max_position_embeddings")
-    number = next((number for name in names if (number := getattr(config, name, None)) is not None), None)
-    if number is None or not hasattr(model, "named_modules"):
-        return number
-    tables = (module for name, module in model.named_modules() if side in name and "position" in name)
-    padding = next((table.padding_idx for table in tables if getattr(table, "num_embeddings", 0) == number), None)
-    # RoBERTa and ProphetNet count positions from the padding's id + 1, and the latter's decoder predicts one further
-    further = side == "decoder" and hasattr(config, "ngram")
-    return number if padding is None else number - padding - 1 - further
+    transformers copies a class's file and the files that it imports, and none of ours imports that of `needed`.
+    """
+    module, needed_module = sys.modules[saved_class.__module__], sys.modules[needed.__module__]
+    if module.__name__.rpartition(".")[0] != needed_module.__name__.rpartition(".")[0]:
+        # the code of a user's class imports the installed package
+        return
+    code_file, needed_file = Path(inspect.getfile(module)), Path(inspect.getfile(needed_module))
+    shutil.copyfile(needed_file, Path(folder, needed_file.name))
+    code = code_file.read_text(encoding="utf-8")
+    line = f"from .{needed_file.stem} import {needed.__name__}  # noqa: E402, F401 this checkpoint needs it\n"
+    if line not in code:
+        Path(folder, code_file.name).write_text(f"{code}\n{line}", encoding="utf-8")
 
 
 def check_integer(name: str, value: Any, least: int, most: int | None = None, why: str = "") -> None:
@@ -194,14 +163,6 @@ def is_number(value: Any) -> bool:
     return -(2**63) < int(value) < 2**63 if isinstance(value, Integral) else math.isfinite(value)
 
 
-# more than the tokens of any text
-_TOKENS = 10**6
-_LENGTH, _COUNT = Range(1, _TOKENS), Range(0, _TOKENS)
-# beyond these, half-precision scores overflow
-_FACTOR = Range(1e-4, 1e4)
-_SHARE, _NOT_NEGATIVE = Range(0, 1), Range(0, FINITE)
-
-
 @dataclass(frozen=True)
 class Setting:
     """A setting of `generate()`.
@@ -217,7 +178,7 @@ class Setting:
     """
 
     type: Any
-    range: Range = _SHARE
+    range: Range = Range(0, 1)
     help: str = ""
     request_limit: float = 0
     needs_beams: bool = False
@@ -248,61 +209,49 @@ class Setting:
         return str(self.range) if self.range.most == FINITE else f"a number {self.range}"
 
 
-_of_beams = partial(Setting, needs_beams=True)
-_ours = partial(Setting, architecture="all")
-_of_our_beams = partial(_ours, needs_beams=True)
+# more than the tokens of any text
+_TOKENS = 10**6
+_COUNT, _NOT_NEGATIVE = Range(0, _TOKENS), Range(0, FINITE)
+_of_all = partial(Setting, architecture="all")
+_of_beams = partial(_of_all, needs_beams=True)
 _of_language_model = partial(Setting, architecture="copy_transformer")
 _of_drgd = partial(Setting, architecture="drgd")
-_of_sampling = partial(Setting, needs=("do_sample",))
 
-SETTINGS: Mapping[str, Setting] = {
-    "num_beams": Setting(int, Range(1, 1000), "Number of beams; 1 is greedy search", 1000),
-    # a summary's length to the power of 100 is still finite
-    "length_penalty": _of_beams(
-        float,
-        Range(-FINITE, FINITE),
-        "Exponent of the length, which divides scores; above 0 favors longer summaries",
-        request_limit=100,
-    ),
-    "early_stopping": _of_beams(
-        bool, help="Stop as soon as there are num_beams finished candidates", request_limit=True
-    ),
-    "beam_stopping": _of_our_beams(
+# settings that our architectures add to those of `generate()` in transformers
+ADDED_SETTINGS: Mapping[str, Setting] = {
+    "beam_stopping": _of_beams(
         Literal["opennmt", "drgd"],
         help="Stopping rule of a published program: stop when the best beam ends (opennmt), or search with one beam "
         "fewer after each that ends (drgd)",
         request_limit=True,
     ),
-    "no_repeat_ngram_size": Setting(int, _COUNT, "Size in tokens of n-grams that must not repeat", 100),
-    "no_repeat_word_ngram_size": _ours(int, _COUNT, "Size in words of n-grams that must not repeat", 100),
-    "ignore_when_blocking": _ours(
+    "no_repeat_word_ngram_size": _of_all(int, _COUNT, "Size in words of n-grams that must not repeat", 100),
+    "ignore_when_blocking": _of_all(
         str,
         help="Words, separated by spaces, whose n-grams may repeat, such as '. ,', as in OpenNMT",
         needs=("no_repeat_word_ngram_size",),
     ),
-    "ngram_blocking": _of_our_beams(
+    "ngram_blocking": _of_beams(
         Literal["token", "beam"],
         help="Rule for repeated n-grams: forbid the last token (token), or end the beam after it as in OpenNMT (beam)",
         request_limit=True,
         needs=("no_repeat_ngram_size", "no_repeat_word_ngram_size"),
     ),
-    "min_new_tokens": Setting(int, _COUNT, "Minimum number of tokens of a summary", _TOKENS),
-    "min_new_words": _ours(int, _COUNT, "Minimum number of words of a summary", _TOKENS),
-    "max_new_tokens": Setting(int, _LENGTH, "Maximum number of tokens of a summary", _TOKENS),
-    "gnmt_length_penalty": _of_our_beams(
+    "min_new_words": _of_all(int, _COUNT, "Minimum number of words of a summary", _TOKENS),
+    "gnmt_length_penalty": _of_beams(
         float,
         _NOT_NEGATIVE,
         "Exponent of the GNMT length penalty (5 + n) / 6 for n tokens, which divides scores instead of the length",
         request_limit=100,
     ),
-    "gnmt_length_offset": _of_our_beams(
+    "gnmt_length_offset": _of_beams(
         float,
         _NOT_NEGATIVE,
         "Offset k of the GNMT length penalty (k + n) / (k + 1), instead of 5",
         request_limit=1000,
         needs=("gnmt_length_penalty",),
     ),
-    "coverage_penalty": _of_our_beams(
+    "coverage_penalty": _of_beams(
         float,
         Range(0, 1e4),
         "Factor of the penalty on a beam's score for repeated copying from the same source positions",
@@ -333,104 +282,26 @@ SETTINGS: Mapping[str, Setting] = {
     "latent_seed": _of_drgd(
         int, Range(0, 2**63 - 1), "Seed of the noise of sampled latent variables", needs=("sample_latent",)
     ),
-    "repetition_penalty": Setting(
-        float, _FACTOR, "Penalty on tokens that have already occurred; values above 1 make them less likely", 100
-    ),
-    "do_sample": Setting(bool, help="Sample instead of searching", request_limit=True),
-    "temperature": _of_sampling(float, _FACTOR, "Temperature of sampling", 100),
-    "top_k": _of_sampling(int, _COUNT, "Sample from the k most likely tokens", 1000),
-    "top_p": _of_sampling(
-        float, _SHARE, "Sample from the fewest most likely tokens with at least this total probability", 1
-    ),
-    # includes the decoder's start token
-    "max_length": Setting(int, Range(2, _TOKENS), request_limit=_TOKENS),
-    "min_length": Setting(int, _COUNT, request_limit=_TOKENS),
-    # seconds after which a summary ends as it is; as in the Inference API
-    "max_time": Setting(float, Range(0, FINITE, above=True), request_limit=120),
-    "encoder_no_repeat_ngram_size": Setting(int, _COUNT),
-    "encoder_repetition_penalty": Setting(float, _FACTOR),
-    "num_return_sequences": Setting(int, Range(1, 10_000)),
-    **dict.fromkeys(("min_p", "typical_p"), Setting(float, _SHARE)),
-    **dict.fromkeys(("use_cache", "renormalize_logits", "remove_invalid_values"), Setting(bool)),
-    **dict.fromkeys(("return_dict_in_generate", "output_scores", "output_logits"), Setting(bool)),
-    **dict.fromkeys(("output_attentions", "output_hidden_states"), Setting(bool)),
 }
-# two names of one limit; `generate()` of transformers always prefers the second
-LIMITS = (("max_length", "max_new_tokens"), ("min_length", "min_new_tokens"))
-_IDS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
-_IDS += ("forced_bos_token_id", "forced_eos_token_id", "suppress_tokens", "begin_suppress_tokens")
-# take a list of ids, never a single id
-_LISTS = ("suppress_tokens", "begin_suppress_tokens")
 
 
 def own_settings(architecture: str) -> tuple[str, ...]:
     """The names of the settings that an architecture adds to transformers'."""
-    return tuple(name for name, setting in SETTINGS.items() if setting.architecture in ("all", architecture))
+    return tuple(name for name, setting in ADDED_SETTINGS.items() if setting.architecture in ("all", architecture))
 
 
 def check_own_settings(settings: Mapping[str, Any], model: Any) -> None:
     """Raise a ValueError if a setting that is not None belongs to other architectures than the model's."""
     supported = getattr(model, "generation_keys", ())
     for name, value in settings.items():
-        if value is not None and name in SETTINGS and SETTINGS[name].architecture and name not in supported:
+        if value is not None and name in ADDED_SETTINGS and name not in supported:
             raise ValueError(f"`{name}`: the model is a {model.config.model_type}, which does not support it")
 
 
-def check_generation_config(config: Any) -> None:
-    """Raise a TypeError unless a `generation_config` is a GenerationConfig or None."""
-    from transformers import GenerationConfig
-
-    if config is not None and not isinstance(config, GenerationConfig):
-        raise TypeError(
-            f"`generation_config` must be a GenerationConfig, but is {type(config).__name__}: {config!r:.80}"
-        )
-
-
-def check_generation_settings(settings: Mapping[str, Any], vocab_size: int | None = None) -> None:
-    """Check settings of `generate()` by name; None means unset, and unknown settings are ignored.
-
-    Args:
-        vocab_size: number of the model's tokens, the bound of token ids.
-    """
-    for name, value in settings.items():
-        # many checkpoints set a temperature of 0 for greedy search, which ignores it
-        is_read = name != "temperature" or settings.get("do_sample")
-        problem = _problem(name, value, vocab_size) if is_read and value is not None else None
+def check_settings(settings: Mapping[str, Any], table: Mapping[str, Setting]) -> None:
+    """Raise a ValueError for a value that violates the requirement of a table; None means unset."""
+    for name, setting in table.items():
+        value = settings.get(name)
+        problem = None if value is None else setting.problem(value)
         if problem is not None:
             raise ValueError(f"`{name}` is {value!r:.80}, but must be {problem}")
-
-
-def in_types(settings: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers of NumPy and the float settings given as integers, in the settings' types.
-
-    transformers refuses some such integers, and ONNX Runtime those of 32 bits.
-    """
-    types = {name: setting.type for name, setting in SETTINGS.items() if setting.type in (int, float)}
-    return {
-        name: types[name](value)
-        for name, value in settings.items()
-        if name in types and (is_integer(value) or (types[name] is float and is_number(value)))
-    }
-
-
-def _problem(name: str, value: Any, vocab_size: int | None) -> str | None:
-    """The requirement that a setting's value violates, or None."""
-    if name == "early_stopping":
-        return None if isinstance(value, bool) or value == "never" else "True, False or 'never'"
-    if name in SETTINGS:
-        return SETTINGS[name].problem(value)
-    return _problem_of_ids(name, value, vocab_size) if name in _IDS else None
-
-
-def _problem_of_ids(name: str, value: Any, vocab_size: int | None) -> str | None:
-    many = hasattr(value, "__iter__") and not isinstance(value, (str, bytes))
-    ids = [int(token) if hasattr(token, "item") else token for token in value] if many else [value]
-    if (
-        (name in _LISTS and not many)
-        or (not ids and name not in _LISTS)
-        or not all(is_integer(token) and token >= 0 for token in ids)
-    ):
-        return f"{'a list of ids' if name in _LISTS else 'an id, or a list of ids'} of tokens"
-    if vocab_size is not None and any(token >= vocab_size for token in ids):
-        return f"an id below {vocab_size}, the number of the model's tokens"
-    return None

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from huggingface_hub.errors import StrictDataclassError
 from transformers import PreTrainedConfig
 
-from .checks import Range
+from .checks import Range, save_further_code
 
 _PIPELINE = {"impl": "pipeline_summarization.SummarizationPipeline", "pt": ["AutoModelForSeq2SeqLM"], "type": "text"}
 
@@ -69,6 +69,13 @@ class SummarizationConfig(PreTrainedConfig):
         except (AttributeError, IndexError, KeyError, TypeError) as error:
             # transformers does not check some of its own keys
             raise ValueError(f"a value of the configuration cannot be read: {error}") from error
+
+    def save_pretrained(self, save_directory, *args, **kwargs):
+        """transformers' `save_pretrained`; the code of a model in 8 bits includes how to load it."""
+        super().save_pretrained(save_directory, *args, **kwargs)
+        quantization = getattr(self, "quantization_config", None)
+        if getattr(quantization, "quant_method", None) == "hf_summ_int8" and self._auto_class is not None:
+            save_further_code(save_directory, type(self), type(quantization))
 
     def to_json_string(self, use_diff: bool = True) -> str:
         text = super().to_json_string(use_diff)

@@ -8,9 +8,8 @@ from huggingface_hub.dataclasses import strict
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 from transformers.utils import logging
 
-from .checks import PADDING_ROWS, SETTINGS, Range
+from .checks import ADDED_SETTINGS, PADDING_ROWS, Range
 from .configuration_base import SIZE, SummarizationConfig
-from .pretrained_parts import check_encoder, read_config
 
 logger = logging.get_logger(__name__)
 
@@ -94,8 +93,8 @@ class CopyTransformerConfig(SummarizationConfig):
         "bert_layers": SIZE,
         "lm_space": ("log", "probability"),
         "lm_training_factor": Range(1),
-        **dict.fromkeys(("lm_training_percentile", "lm_percentile"), SETTINGS["lm_percentile"].range),
-        "lm_top_tokens": SETTINGS["lm_top_tokens"].range,
+        **dict.fromkeys(("lm_training_percentile", "lm_percentile"), ADDED_SETTINGS["lm_percentile"].range),
+        "lm_top_tokens": ADDED_SETTINGS["lm_top_tokens"].range,
     }
     values_before = {
         "norm": "post",
@@ -182,12 +181,6 @@ class CopyTransformerConfig(SummarizationConfig):
         return getattr(self.bert_config, "max_position_embeddings", None) if has_limit else None
 
     @property
-    def pretrained_names(self) -> list[str]:
-        """Names of the checkpoints that parts of the model come from."""
-        names = (self.bert_name if self.uses_bert else None, self.masked_lm_name)
-        return [name for name in names if name is not None]
-
-    @property
     def trains_embedding(self) -> bool:
         """Whether the model has an embedding other than BERT's."""
         return self.encoder_reads_words or self.decoder_embedding == "trained"
@@ -196,31 +189,6 @@ class CopyTransformerConfig(SummarizationConfig):
     def encoder_reads_words(self) -> bool:
         """Whether the encoder, or its network parallel to BERT, has word embeddings other than BERT's."""
         return self.encoder_type == "transformer" or self.side_layers > 0
-
-    def read_pretrained_parts(self, is_fresh: bool = True, **hub_settings) -> None:
-        """Read the nested configurations from the checkpoints named by `bert_name` and `masked_lm_name`.
-
-        Args:
-            is_fresh: whether the model is new: if so, the configurations read replace existing ones and set
-                `vocab_size`; otherwise only missing ones are read.
-            hub_settings: `cache_dir`, `token` and similar arguments of `AutoConfig.from_pretrained`.
-
-        Raises:
-            ValueError: a checkpoint cannot be reached, or does not fit the other settings.
-        """
-        for name_key, config_key, is_used in (
-            ("bert_name", "bert_config", self.uses_bert),
-            ("masked_lm_name", "masked_lm_config", True),
-        ):
-            name = getattr(self, name_key)
-            if name is None or not is_used or not (is_fresh or getattr(self, config_key) is None):
-                continue
-            nested = read_config(name_key, name, **hub_settings)
-            check_encoder(name_key, name, nested)
-            setattr(self, config_key, nested)
-            if is_fresh:
-                self.vocab_size = nested.vocab_size
-        self.check()
 
     def validate_convolution(self):
         """Require odd windows that fit the heads, and layers to use them in."""

@@ -5,7 +5,6 @@ import dataclasses
 from huggingface_hub.dataclasses import strict
 
 from .configuration_base import PROBABILITY, SIZE, SummarizationConfig
-from .text_tagging import TAGS
 
 # the seven rows of GDLF's Table 6: output gate and memory cell
 GATINGS: dict[str, tuple[str, str | None]] = {
@@ -62,7 +61,7 @@ class GdlfConfig(SummarizationConfig):
         **dict.fromkeys(("input_dropout", "kernel_dropout"), PROBABILITY),
         "gating": tuple(GATINGS),
         "layer_fusion": ("none", "fusion", "hierarchical"),
-        "tags": TAGS,
+        "tags": ("none", "pos", "ner", "pos+ner"),
         "conv_implementation": ("auto", "chunked", "compiled"),
     }
 

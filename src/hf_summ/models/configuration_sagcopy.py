@@ -1,13 +1,9 @@
 """Configuration of SAGCopy: copying guided by the centrality of words in self-attention."""
 
-from typing import Any
-
 from huggingface_hub.dataclasses import strict
-from transformers import PreTrainedConfig
 
 from .checks import FINITE, Range
 from .configuration_base import SIZE, SummarizationConfig
-from .pretrained_parts import read_config
 
 
 @strict
@@ -101,60 +97,6 @@ class SagCopyConfig(SummarizationConfig):
     def max_position_embeddings(self) -> int | None:
         """The number of positions, under transformers' name; None if there is no limit."""
         return self.max_positions if self.positions == "learned" else None
-
-    @property
-    def pretrained_names(self) -> list[str]:
-        """Names of the checkpoints that parts of the model come from."""
-        return [] if self.start_name is None else [self.start_name]
-
-    def read_pretrained_parts(self, is_fresh: bool = True, **hub_settings) -> None:
-        """Take the network of the BART named by `start_name`.
-
-        Args:
-            is_fresh: whether the model is new; a saved model has its own network, and no longer needs the BART.
-            hub_settings: `cache_dir`, `token` and similar arguments of `AutoConfig.from_pretrained`.
-
-        Raises:
-            ValueError: the checkpoint cannot be reached, is no BART, or differs from a size set here.
-        """
-        if not is_fresh or self.start_name is None:
-            return
-        for key, value in self._settings_of(read_config("start_name", self.start_name, **hub_settings)).items():
-            # a value equal to the default counts as unset; the tokenizer sets the vocabulary size
-            is_set = key != "vocab_size" and getattr(self, key) != getattr(type(self)(), key)
-            if is_set and getattr(self, key) != value:
-                raise ValueError(
-                    f"`{key}` is {getattr(self, key)}, but {value} in `start_name` ({self.start_name!r}): omit it"
-                )
-            setattr(self, key, value)
-        self.check()
-
-    def _settings_of(self, start: PreTrainedConfig) -> dict[str, Any]:
-        """The settings of a model with a BART's network."""
-        if start.model_type != "bart":
-            raise ValueError(
-                f"`start_name` is {self.start_name!r}, a {start.model_type}, but must be a BART: "
-                "`hf-summ convert mass` makes one of a MASS"
-            )
-        for name in ("attention_heads", "ffn_dim"):
-            encoder, decoder = getattr(start, f"encoder_{name}"), getattr(start, f"decoder_{name}")
-            if encoder != decoder:
-                raise ValueError(f"`start_name` is {self.start_name!r}, whose `{name}` differ: {encoder} and {decoder}")
-        return {
-            "vocab_size": start.vocab_size,
-            "d_model": start.d_model,
-            "encoder_layers": start.encoder_layers,
-            "decoder_layers": start.decoder_layers,
-            "num_heads": start.encoder_attention_heads,
-            "ffn_dim": start.encoder_ffn_dim,
-            "positions": "learned",
-            "max_positions": start.max_position_embeddings,
-            "embedding_norm": True,
-            "scale_embedding": start.scale_embedding,
-            "activation": start.activation_function,
-            "output_bias": True,
-            "norm": "post",
-        }
 
     def validate_activation(self):
         """Require an activation of transformers."""

@@ -1,60 +1,260 @@
-"""The architectures' additions to transformers' `generate()`."""
+"""The architectures' additions to transformers' `generate()`, and a search with its results or by published rules.
+
+A step of the search copies nothing that does not change: processors write into the scores, the cache is reordered only
+if the beams are, and rows of finished documents leave the batch. Scores equal those of transformers to the last digit.
+"""
 
 import copy
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from transformers import LogitsProcessor, LogitsProcessorList, PreTrainedTokenizerFast
-from transformers.generation import GenerationMixin
+from transformers.generation import (
+    EosTokenCriteria,
+    GenerateBeamEncoderDecoderOutput,
+    GenerateEncoderDecoderOutput,
+    GenerationMixin,
+    MaxLengthCriteria,
+    logits_process,
+)
 from transformers.utils import logging
 
-from .checks import (
-    LIMITS,
-    check_generation_config,
-    check_generation_settings,
-    check_own_settings,
-    check_source_ids,
-    in_types,
-    own_settings,
+from .checks import ADDED_SETTINGS, check_own_settings, check_settings, check_source_ids, own_settings
+from .generation_rules import (
+    BadWords,
+    Beams,
+    Force,
+    GnmtLengthPenalty,
+    MinLength,
+    NoRepeatNGram,
+    Rule,
+    Sequences,
+    Texts,
+    word_rules,
 )
-from .generation_beam_search import ForbiddingLogitsProcessor, hooked_arguments, search, unsupported_setting
-from .generation_rules import GnmtLengthPenalty, coverage_growth, word_rules
-from .text_words import WordTable, word_table
+from .layers_copying import CoveragePenaltyLogitsProcessor
+from .layers_transformer import CACHE, cache_argument
+from .text_documents import WordTable, word_table
 
 logger = logging.get_logger(__name__)
 
-# None is an error for these settings only
-_ALWAYS_SET = ("num_beams", "num_return_sequences")
 # special tokens that a search needs
 _TOKENS = ("decoder_start_token_id", "eos_token_id", "pad_token_id")
 # outputs that transformers collects through hooks, which a compiled graph cannot contain
 _CAPTURED = ("output_attentions", "output_hidden_states")
 NAN = "the model computes NaN, and its texts are arbitrary: try `dtype=torch.float32`"
+# block size of `_top`, which compares block maxima first
+_BLOCK = 128
+# settings and outputs that only transformers' own search has
+_OMITTED = ("output_scores", "output_logits", "output_attentions", "output_hidden_states", "do_sample", "low_memory")
+# transformers' processors that score a row by its own ids, wherever it is in the batch; ours have `is_by_row`
+_BY_ROW = {
+    logits_process.ExponentialDecayLengthPenalty,
+    logits_process.ForcedBOSTokenLogitsProcessor,
+    logits_process.ForcedEOSTokenLogitsProcessor,
+    logits_process.InfNanRemoveLogitsProcessor,
+    logits_process.LogitNormalization,
+    logits_process.NoBadWordsLogitsProcessor,
+    logits_process.RepetitionPenaltyLogitsProcessor,
+    logits_process.SequenceBiasLogitsProcessor,
+    logits_process.SuppressTokensAtBeginLogitsProcessor,
+    logits_process.SuppressTokensLogitsProcessor,
+}
 
 
-class CoveragePenaltyLogitsProcessor(LogitsProcessor):
-    """Lowers a beam's score by β (Σ_i max(coverage_i, 1) - S) for repeated copying (Aksenov 2020, section 6.3).
+class ForbiddingLogitsProcessor(LogitsProcessor):
+    """Forbids tokens of a row by the row's ids alone."""
 
-    The coverage of a source position is the sum of the copy distributions so far. Each step subtracts the growth of the
-    penalty, including the step's own copy distribution; the steps add up to the penalty of the whole text. All
-    continuations of a beam lose the same amount: the penalty ranks beams, and has no effect on a single one.
-    """
-
-    # whether a row's scores depend on that row only
-    is_by_row = True
-
-    def __init__(self, penalty: float):
-        self.penalty = penalty
-        self._growth: torch.Tensor | None = None
-
-    def observe(self, coverage: torch.Tensor, step: torch.Tensor) -> None:
-        """Record the coverage (R, S) including the step to be scored, and that step's copy distribution (R, S)."""
-        self._growth = coverage_growth(coverage, step)
+    def __init__(self, rule: Rule):
+        self.rule = rule
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        return scores - self.penalty * self._growth[:, None].to(scores.device, scores.dtype)
+        return self.forbid(input_ids, scores.clone())
+
+    def forbid(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """Write -inf into the scores (R, V), and return them."""
+        rows, tokens = (torch.tensor(indices, device=scores.device) for indices in self.rule.pairs(input_ids.tolist()))
+        if self.rule.ends:
+            scores[rows] = -torch.inf
+        elif len(rows):
+            before = scores[rows, tokens]
+            scores[rows, tokens] = -torch.inf
+            if self.rule.yields:
+                nothing_else = scores.amax(-1).isneginf()[rows]
+                scores[rows, tokens] = before.where(nothing_else, -torch.inf)
+        return scores
+
+
+# transformers' processors that only forbid or force tokens -> their rules
+_RULES: dict[type, Callable[[Any], Rule]] = {
+    logits_process.MinLengthLogitsProcessor: lambda own: MinLength(own.min_length, own.eos_token_id.tolist()),
+    logits_process.MinNewTokensLengthLogitsProcessor: lambda own: MinLength(
+        own.prompt_length_to_skip + own.min_new_tokens, own.eos_token_id.tolist()
+    ),
+    logits_process.NoRepeatNGramLogitsProcessor: lambda own: NoRepeatNGram(own.ngram_size),
+    logits_process.NoBadWordsLogitsProcessor: lambda own: BadWords([*own.sequence_bias]),
+    logits_process.ForcedBOSTokenLogitsProcessor: lambda own: Force([own.bos_token_id], 1),
+    logits_process.ForcedEOSTokenLogitsProcessor: lambda own: Force(own.eos_token_id.tolist(), own.max_length - 1),
+}
+
+
+def rule_of(processor: LogitsProcessor) -> Rule | None:
+    """The rule by which one of our processors or of transformers' forbids or forces tokens; None if it does more."""
+    if isinstance(processor, ForbiddingLogitsProcessor):
+        return processor.rule
+    return _RULES.get(type(processor), lambda own: None)(processor)
+
+
+def unsupported_setting(config, stopping_criteria, model_kwargs, synced_gpus: bool) -> str | None:
+    """The first setting of a running `generate()` that `search` does not support, or None.
+
+    `config` is the generation config of the search; the others are arguments of `GenerationMixin._beam_search`.
+    """
+
+    def is_of_config(criterion) -> bool:
+        if type(criterion) is MaxLengthCriteria:
+            return criterion.max_length == config.max_length
+        return type(criterion) is EosTokenCriteria and criterion.eos_token_id is config._eos_token_tensor
+
+    settings = {
+        **{name: getattr(config, name) for name in _OMITTED},
+        **{name: model_kwargs.get(name) is not None for name in ("decoder_attention_mask", CACHE)},
+        "use_cache": not model_kwargs["use_cache"],
+        "synced_gpus": synced_gpus,
+        "stopping_criteria": not all(map(is_of_config, stopping_criteria)),
+    }
+    return next((name for name, is_set in settings.items() if is_set), None)
+
+
+def search(
+    model, input_ids: torch.Tensor, processors: list[LogitsProcessor], config, model_kwargs: dict[str, Any]
+) -> GenerateBeamEncoderDecoderOutput | GenerateEncoderDecoderOutput:
+    """Search the best summaries as `GenerationMixin._beam_search`, or by `beam_stopping` and `ngram_blocking`.
+
+    With one beam the search is greedy, as `GenerationMixin._sample` without sampling. If a processor may depend on a
+    row's position in the batch, rows of finished documents stay. The returned cache has the rows of the documents that
+    finished last.
+
+    Args:
+        model: one of ours, which stores each document's source once.
+        input_ids: (R, T), R = B · beams, the prompts.
+        model_kwargs: the model's inputs, without a cache.
+    """
+    beams, device = start_of(input_ids, config), input_ids.device
+    processes = [process for process in map(_by_row, processors) if process is not None]
+    rows_may_leave = len(processes) == len(processors) and not hooked_arguments(model)
+    outputs = model._prefill(input_ids, config, model_kwargs)
+    inputs: dict[str, Any] = {}
+    ids = input_ids
+    while True:
+        model_kwargs = model._update_model_kwargs_for_generation(outputs, model_kwargs, is_encoder_decoder=True)
+        scores = outputs.logits[:, -1].float()
+        if config.num_beams > 1:
+            # on a CPU in place of the logits, as new memory takes time there
+            scores = torch.log_softmax(scores, -1, out=scores if device.type == "cpu" else None)
+        # a foreign processor may keep its inputs, which must not be overwritten
+        for process in processes if rows_may_leave else processors:
+            scores = process(ids, scores)
+        rows = beams.advance(*_candidates(scores if rows_may_leave else scores.clone(), beams))
+        cache = model_kwargs[CACHE]
+        if beams.is_over:
+            return output_of(beams.output(), config, cache, device)
+        unfinished = np.flatnonzero(~beams.is_done)
+        ids = torch.tensor(beams.ids, device=device)
+        if not inputs:
+            inputs = model.prepare_inputs_for_generation(ids, next_sequence_length=1, **model_kwargs)
+        # removing rows would recompile a compiled step
+        if len(unfinished) < len(beams.is_done) and rows_may_leave and not inputs.get("compile_step"):
+            rows = beams.select(unfinished, rows)
+            ids, documents = (torch.tensor(array, device=device) for array in (beams.ids, unfinished))
+            cache.select_documents(documents)
+            inputs = {name: value if value is cache else _rows_of(value, documents) for name, value in inputs.items()}
+        if not np.array_equal(rows, np.arange(len(scores))):
+            cache.reorder_cache(torch.tensor(rows, device=device))
+        inputs["decoder_input_ids"] = ids[:, -1:]
+        outputs = model(**inputs, return_dict=True)
+
+
+def hooked_arguments(model: torch.nn.Module) -> set[str]:
+    """The arguments that hooks add to calls of a model's modules, as PEFT's adapters of each row."""
+    hooks = (hook for module in model.modules() for hook in module._forward_pre_hooks.values())
+    return {name for hook in hooks for name in getattr(hook, "keywords", ())}
+
+
+def start_of(input_ids: torch.Tensor, config) -> Beams | Texts:
+    """The texts of a search that has written nothing after these prompts (R, T)."""
+    ends, padding = (
+        None if ids is None else ids.tolist() for ids in (config._eos_token_tensor, config._pad_token_tensor)
+    )
+    return (Beams if config.num_beams > 1 else Texts)(input_ids.numpy(force=True), config, ends or [], padding)
+
+
+def _candidates(scores: torch.Tensor, beams: Beams | Texts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The totals, beams and tokens of the best continuations, each (B, candidates).
+
+    Args:
+        scores: (R, V), which become totals.
+    """
+    vocab_size = scores.shape[1]
+    if beams.totals is None:
+        totals, indices = scores.max(-1, keepdim=True)
+    else:
+        scores += torch.tensor(beams.totals, device=scores.device).view(-1, 1)
+        totals, indices = _top(scores.reshape(len(beams.totals), -1), beams.candidates)
+    totals, indices = totals.numpy(force=True), indices.numpy(force=True)
+    return totals, *np.divmod(indices, vocab_size)
+
+
+def output_of(
+    best: Sequences, config, cache, device
+) -> GenerateBeamEncoderDecoderOutput | GenerateEncoderDecoderOutput:
+    """What `generate()` returns of the texts of a search."""
+    sequences = torch.tensor(best.sequences, device=device)
+    if best.beams is None:
+        return GenerateEncoderDecoderOutput(sequences=sequences, **cache_argument(cache))
+    return GenerateBeamEncoderDecoderOutput(
+        sequences=sequences,
+        sequences_scores=torch.tensor(best.scores, device=device) if config.output_scores else None,
+        beam_indices=torch.tensor(best.beams, device=device, dtype=torch.int32),
+        **cache_argument(cache),
+    )
+
+
+def _by_row(processor: LogitsProcessor) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None:
+    """A function that applies a processor, in place if possible; None if a row's position in the batch may matter."""
+    if type(processor) in _BY_ROW or getattr(processor, "is_by_row", False):
+        return processor
+    rule = rule_of(processor)
+    return None if rule is None else ForbiddingLogitsProcessor(rule).forbid
+
+
+def _top(scores: torch.Tensor, number: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The highest of scores (B, M), in descending order, and their indices, both (B, number)."""
+    blocked = scores.shape[1] - scores.shape[1] % _BLOCK
+    if blocked <= number * _BLOCK:
+        return scores.topk(number)
+    # they are in the blocks with the highest maxima, which takes a fraction of the time to find
+    blocks = scores[:, :blocked].view(len(scores), -1, _BLOCK).amax(-1).topk(number, sorted=False).indices
+    within = (blocks[..., None] * _BLOCK + torch.arange(_BLOCK, device=scores.device)).flatten(1)
+    behind = torch.arange(blocked, scores.shape[1], device=scores.device).expand(len(scores), -1)
+    indices = torch.cat((within, behind), dim=1)
+    best, order = scores.gather(1, indices).topk(number)
+    return best, indices.gather(1, order)
+
+
+def _rows_of(value: Any, documents: torch.Tensor) -> Any:
+    """Select the rows of some documents from a model input, or from several."""
+    if isinstance(value, torch.Tensor):
+        return value[documents]
+    if isinstance(value, Mapping):
+        return type(value)(**{name: _rows_of(item, documents) for name, item in value.items()})
+    if isinstance(value, tuple | list):
+        return type(value)(_rows_of(item, documents) for item in value)
+    return value
 
 
 @dataclass
@@ -86,7 +286,7 @@ def running_generation() -> RunningGeneration | None:
 
 
 class SummarizationGenerationMixin(GenerationMixin):
-    """transformers' `generate()` with the further settings of `own_settings`, whose help is in `SETTINGS`.
+    """transformers' `generate()` with the further settings of `own_settings`, whose help is in `ADDED_SETTINGS`.
 
     Each document's source is stored once.
     """
@@ -116,7 +316,6 @@ class SummarizationGenerationMixin(GenerationMixin):
             tokenizer: a tokenizer or processor, for the keys that count or replace words; by default the one in the
                 model's checkpoint.
         """
-        check_generation_config(kwargs.get("generation_config"))
         tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
         if tokenizer is not None:
             kwargs["tokenizer"] = tokenizer
@@ -191,13 +390,10 @@ class SummarizationGenerationMixin(GenerationMixin):
     def _search_by_rules(self, input_ids, logits_processor, generation_config, model_kwargs):
         return search(self, input_ids, logits_processor, generation_config, model_kwargs)
 
-    def generate_batch(self, *args, **kwargs):
-        """Raise a NotImplementedError, as continuous batching cannot cache the state of these decoders."""
-        raise NotImplementedError("continuous batching supports only keys and values: call `generate` with a batch")
-
     def check_generation_keys(self, generation_config) -> None:
         """Raise a ValueError if one of our keys in `generation_config` is out of range or not supported."""
-        check_generation_settings({key: getattr(generation_config, key, None) for key in self.generation_keys})
+        settings = {key: getattr(generation_config, key, None) for key in self.generation_keys}
+        check_settings(settings, ADDED_SETTINGS)
         penalty = getattr(generation_config, "coverage_penalty", None)
         if penalty and not self.has_coverage:
             raise ValueError(f"`coverage_penalty` is {penalty}, which needs a model that copies: set it to 0")
@@ -218,25 +414,12 @@ class SummarizationGenerationMixin(GenerationMixin):
             # made afresh, it lacks the tokens: summaries would begin with another one than in training, and never end
             tokens = {name: getattr(self.config, name) for name in _TOKENS if getattr(model_config, name) is None}
             model_config.update(**tokens)
-        base = self.generation_config if generation_config is None else generation_config
-        # check before transformers, which checks only some settings, and those late
         check_own_settings(kwargs, self)
-        check_generation_settings({**vars(base), **kwargs}, self.config.vocab_size)
-        # transformers would not treat None as unset here
-        kwargs = {name: value for name, value in kwargs.items() if value is not None or name not in _ALWAYS_SET}
-        kwargs |= in_types(kwargs)
         own = {key: kwargs.pop(key) for key in self.generation_keys if key in kwargs}
-        given = {**({} if generation_config is None else vars(generation_config)), **kwargs}
         config, model_kwargs = super()._prepare_generation_config(generation_config, *args, **kwargs)
-        for name, alias in LIMITS:
-            # transformers would prefer the checkpoint's value of the alias
-            if given.get(name) is not None and given.get(alias) is None:
-                setattr(config, alias, None)
         for key in self.generation_keys:
             setattr(config, key, own.get(key, getattr(config, key, None)))
         self.check_generation_keys(config)
-        if config.guidance_scale not in (None, 1):
-            raise ValueError(f"`guidance_scale` is {config.guidance_scale}, but is for models without an encoder")
         if config.gnmt_length_penalty is not None:
             offset = 5.0 if config.gnmt_length_offset is None else config.gnmt_length_offset
             config.length_penalty = GnmtLengthPenalty(config.gnmt_length_penalty, offset)
@@ -307,20 +490,11 @@ class SummarizationGenerationMixin(GenerationMixin):
         if running is not None and running.tokenizer is not None:
             return running.tokenizer
         if self._own_tokenizer is None:
-            self._own_tokenizer = _own_tokenizer(self)
+            try:
+                self._own_tokenizer = PreTrainedTokenizerFast.from_pretrained(self.name_or_path, **self.hub_settings)
+            except (OSError, ValueError) as error:
+                raise ValueError(
+                    "`no_repeat_word_ngram_size`, `min_new_words` and `replace_unk` need the tokenizer: give it as "
+                    "`model.generate(..., tokenizer=processor)`, or set them to 0"
+                ) from error
         return self._own_tokenizer
-
-
-def _own_tokenizer(model) -> PreTrainedTokenizerFast:
-    """The tokenizer in the folder or Hub repository that the model was loaded from; without one, a ValueError."""
-    problem = "this model was not loaded from a checkpoint"
-    if model.name_or_path:
-        try:
-            return PreTrainedTokenizerFast.from_pretrained(model.name_or_path, **model.hub_settings)
-        except (OSError, ValueError) as error:
-            reason = str(error).strip().partition("\n")[0]
-            problem = f"none can be read from {model.name_or_path} ({reason})"
-    raise ValueError(
-        f"`no_repeat_word_ngram_size`, `min_new_words` and `replace_unk` need the tokenizer, and {problem}: give it as "
-        "`model.generate(..., tokenizer=processor)`, or set them to 0"
-    )

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .text_words import WordTable
+from .text_documents import WordTable
 
 Tokens = Sequence[int] | np.ndarray
 # the score of a missing beam

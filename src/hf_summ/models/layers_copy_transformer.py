@@ -10,7 +10,6 @@ from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from .layers_transformer import MultiHeadAttention, is_symbolic, needs_plain_operations
-from .pretrained_parts import longest_input, own_positions
 
 # windows per batch of BERT: enough to keep it busy, few enough to bound the memory of a long document
 _WINDOWS = 8
@@ -19,6 +18,31 @@ _WINDOWS = 8
 # for windows of 11 and 13, the resulting chunks of 10 and 12 are as fast as 16 in one dimension and faster in two; 24
 # or more are slower
 CHUNK = 8
+
+
+def longest_input(model: PreTrainedModel) -> int | None:
+    """The number of usable positions of BERT or a language model; None if there is no limit."""
+    positions = getattr(model.config, "max_position_embeddings", None)
+    if positions is None or positions < 1:
+        return None
+    embeddings = getattr(getattr(model.base_model, "embeddings", None), "position_embeddings", None)
+    padding = getattr(embeddings, "padding_idx", None)
+    # RoBERTa's positions start after its padding index
+    return positions if padding is None else positions - padding - 1
+
+
+def own_positions(bert: PreTrainedModel, input_ids: torch.Tensor) -> dict[str, torch.Tensor]:
+    """`position_ids` (1, S) for ids (B, S) and a BERT that keeps them in a buffer; empty for any other.
+
+    PyTorch's `AveragedModel(use_buffers=True)` rounds averaged integers down, and so changes the buffer.
+    """
+    embeddings = getattr(bert.base_model, "embeddings", None)
+    table = getattr(embeddings, "position_embeddings", None)
+    # RoBERTa counts positions from the ids, and other models have no learned ones
+    if table is None or table.padding_idx is not None or not hasattr(embeddings, "position_ids"):
+        return {}
+    first = table.num_embeddings - bert.config.max_position_embeddings
+    return {"position_ids": torch.arange(first, first + input_ids.shape[1], device=input_ids.device)[None]}
 
 
 def word_embeddings_name(bert: PreTrainedModel) -> str:

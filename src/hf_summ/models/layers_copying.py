@@ -1,12 +1,14 @@
-"""Copying: attention to the source's subwords, and the mixture of copying and generation."""
+"""Copying: attention to the source's subwords, the mixture of copying and generation, and a penalty on repetition."""
 
 from collections.abc import Callable
 
 import torch
 from torch import nn
 from torch.nn.functional import logsigmoid
+from transformers import LogitsProcessor
 from transformers.cache_utils import EncoderDecoderCache
 
+from .generation_rules import coverage_growth
 from .layers_transformer import product_of_rows
 
 
@@ -69,6 +71,16 @@ def log_copy_probs(gate_logits: torch.Tensor, copy_attention: torch.Tensor, firs
     return logsigmoid(gate_logits) + (totals + torch.finfo(totals.dtype).tiny).log()
 
 
+def summed_coverage(copy_attentions: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
+    """Sum the copy distributions (R, T, S) over the unpadded positions -> (R, S)."""
+    copied = copy_attentions.detach()
+    # half precision is too coarse for a sum over many steps
+    copied = copied.to(torch.promote_types(copied.dtype, torch.float32))
+    if attention_mask is not None:
+        copied = copied * attention_mask[:, -copied.shape[1] :, None]
+    return copied.sum(1)
+
+
 def _widened(copy_attention: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """The attention in `dtype`, with its gradient clamped to the range of its original precision."""
     widened, limit = copy_attention.to(dtype), torch.finfo(copy_attention.dtype).max
@@ -125,3 +137,26 @@ def keys_once(
         cache.cross_attention_cache.update(keys[:, None], keys[:, None, :, :0], layer_index)
         cache.is_updated[layer_index] = True
     return keys
+
+
+class CoveragePenaltyLogitsProcessor(LogitsProcessor):
+    """Lowers a beam's score by β (Σ_i max(coverage_i, 1) - S) for repeated copying (Aksenov 2020, section 6.3).
+
+    The coverage of a source position is the sum of the copy distributions so far. Each step subtracts the growth of the
+    penalty, including the step's own copy distribution; the steps add up to the penalty of the whole text. All
+    continuations of a beam lose the same amount: the penalty ranks beams, and has no effect on a single one.
+    """
+
+    # whether a row's scores depend on that row only
+    is_by_row = True
+
+    def __init__(self, penalty: float):
+        self.penalty = penalty
+        self._growth: torch.Tensor | None = None
+
+    def observe(self, coverage: torch.Tensor, step: torch.Tensor) -> None:
+        """Record the coverage (R, S) including the step to be scored, and that step's copy distribution (R, S)."""
+        self._growth = coverage_growth(coverage, step)
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        return scores - self.penalty * self._growth[:, None].to(scores.device, scores.dtype)

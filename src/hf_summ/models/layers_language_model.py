@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from transformers import LogitsProcessor
 
-from .pretrained_parts import longest_input, own_positions
+from .layers_copy_transformer import longest_input, own_positions
 
 # maximum tokens and rows in a batch of drafts: these bound the model's states and the scores over its vocabulary
 _TOKENS_AT_ONCE = 8192

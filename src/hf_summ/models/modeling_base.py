@@ -3,49 +3,24 @@
 Besides keys and values, the cache holds other decoder state; beam search reorders all of it.
 """
 
-import json
-from collections.abc import Callable, Collection, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import torch
-from huggingface_hub import snapshot_download
 from torch import nn
 from transformers import PreTrainedModel
 from transformers import initialization as init
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache, EncoderDecoderCache
-from transformers.utils import cached_file, logging
 
-from .checks import RUNTIME_FILE, class_to_save
-from .losses import IGNORED_LABEL
-from .quantization_int8 import Int8Config  # noqa: F401 registers the method named in saved checkpoints
+from .checks import IGNORED_LABEL, class_to_save
 
 if TYPE_CHECKING:
-    # transformers collects the files for the Hub from such imports: every model is uploaded with the pipeline
+    # transformers saves the files of such imports with a checkpoint, whose configuration names this one
     from .pipeline_summarization import SummarizationPipeline  # noqa: F401
 
-logger = logging.get_logger(__name__)
-
-# runtime name -> function that loads an exported model from a folder; hf_summ adds its own runtimes
-RUNTIMES: dict[str, Callable[[str], PreTrainedModel]] = {}
-# transformers replaces functions of torch while it loads: threads would leave weights that were never set
-LOADING = RLock()
-
-_HUB_SETTINGS = ("cache_dir", "force_download", "local_files_only", "revision", "subfolder", "token")
-
-
-@contextmanager
-def _delayed_bars() -> Generator[None]:
-    """Within, transformers' bar of weights appears only if loading takes seconds; a user's hook for bars stays."""
-    before = logging.set_tqdm_hook(lambda bar, args, settings: bar(*args, **{"delay": 3, "leave": False, **settings}))
-    if before is not None:
-        logging.set_tqdm_hook(before)
-    try:
-        yield
-    finally:
-        logging.set_tqdm_hook(before)
+# arguments of `from_pretrained` for files on the Hub
+HUB_SETTINGS = ("cache_dir", "force_download", "local_files_only", "revision", "subfolder", "token")
 
 
 class SummarizationPreTrainedModel(PreTrainedModel):
@@ -60,60 +35,15 @@ class SummarizationPreTrainedModel(PreTrainedModel):
 
     # the Hub arguments of `from_pretrained`, for checkpoint files that are read later
     hub_settings: Mapping[str, Any] = {}
-    # weights that `from_pretrained` found missing or unused
-    _loading_problem: str | None = None
 
     @classmethod
-    def from_pretrained(cls, pretrained_model_name_or_path, *args, output_loading_info=False, **kwargs):
-        """transformers' `from_pretrained`; it also loads what `hf-summ export` wrote.
-
-        Raises:
-            ValueError: shapes of weights differ from the config's, and `ignore_mismatched_sizes` is not set.
-        """
-        name, load = pretrained_model_name_or_path, super().from_pretrained
-        if (exported := load_exported(name, kwargs)) is not None:
-            return exported
-        try:
-            with LOADING, _delayed_bars():
-                model, loaded = load(name, *args, output_loading_info=True, **kwargs)
-        except OSError as error:
-            if kwargs.get("variant") is None or "file named" not in str(error):
-                raise
-            # as in diffusers
-            logger.warning(f"{name} has no weights of variant {kwargs['variant']!r:.80}: the default ones are loaded")
-            return cls.from_pretrained(
-                name, *args, output_loading_info=output_loading_info, **{**kwargs, "variant": None}
-            )
-        except RuntimeError as error:
-            # transformers' error does not name the weights; load again to find their names
-            _, loaded = load(name, *args, output_loading_info=True, **{**kwargs, "ignore_mismatched_sizes": True})
-            if not loaded["mismatched_keys"]:
-                raise
-            raise ValueError(f"{name} {_loading_problem(loaded)}: edit its config.json, or copy both again") from error
-        model.hub_settings = {name: kwargs[name] for name in _HUB_SETTINGS if name in kwargs}
-        model._loading_problem = _loading_problem(loaded, model.all_tied_weights_keys)
-        return (model, loaded) if output_loading_info else model
-
-    def train(self, mode: bool = True):
-        if mode:
-            # missing weights are trained from here on
-            self._loading_problem = None
-        return super().train(mode)
-
-    def weights_problem(self) -> str | None:
-        """Why the loaded model should not be used (missing, unused or non-finite weights), or None."""
-        if self._loading_problem is not None:
-            return self._loading_problem
-        broken = [
-            name
-            for name, weight in self.named_parameters()
-            # a quantized weight, which has another type, cannot be looked at
-            if type(weight) is nn.Parameter
-            and weight.is_floating_point()
-            and not weight.is_meta
-            and not bool(weight.isfinite().all())
-        ]
-        return f"has weights that are not finite in {broken[0]} ({len(broken)} in all)" if broken else None
+    def from_pretrained(cls, pretrained_model_name_or_path, *args, **kwargs):
+        """transformers' `from_pretrained`."""
+        loaded = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
+        # with `output_loading_info`, a tuple
+        model = loaded[0] if isinstance(loaded, tuple) else loaded
+        model.hub_settings = {name: kwargs[name] for name in HUB_SETTINGS if name in kwargs}
+        return loaded
 
     def save_pretrained(self, save_directory, *args, state_dict=None, **kwargs):
         """transformers' `save_pretrained`, also for a model sharded by FSDP2.
@@ -131,15 +61,6 @@ class SummarizationPreTrainedModel(PreTrainedModel):
             return super().save_pretrained(save_directory, *args, state_dict=state_dict, **kwargs)
         finally:
             self.__class__ = own_class
-
-    def __getstate__(self):
-        for module in self.modules():
-            hooks = module._forward_hooks
-            # transformers' hooks cannot be pickled; it installs them again when outputs, such as BERT's, are recorded
-            for key in [key for key, hook in hooks.items() if getattr(hook, "__name__", "") == "output_capturing_hook"]:
-                del hooks[key]
-            vars(module).pop("_output_capturing_hooks_installed", None)
-        return super().__getstate__()
 
     def push_to_hub(self, *args, **kwargs):
         """transformers' `push_to_hub`, without the paths of local folders, such as a BERT's, in the configuration."""
@@ -186,65 +107,6 @@ class SummarizationPreTrainedModel(PreTrainedModel):
             module.weight._is_hf_initialized = True
         else:
             super()._init_weights(module)
-
-
-def load_exported(name: str | Path | None, settings: Mapping[str, Any]) -> PreTrainedModel | None:
-    """Load a folder or repository that `hf-summ export` wrote; None for any other.
-
-    Args:
-        settings: arguments of `from_pretrained`, of which those for the Hub are read.
-    """
-    if name is None:
-        return None
-    hub = {key: settings[key] for key in _HUB_SETTINGS if key in settings}
-    # None if there is no such file, or no such repository, of which loading the weights raises the error
-    file = cached_file(
-        name,
-        RUNTIME_FILE,
-        _raise_exceptions_for_missing_entries=False,
-        _raise_exceptions_for_gated_repo=False,
-        _raise_exceptions_for_connection_errors=False,
-        **hub,
-    )
-    if file is None:
-        return None
-    if not Path(name).is_dir():
-        hub.pop("subfolder", None)
-        snapshot_download(str(name), **hub)
-    return load_with_runtime(json.loads(Path(file).read_text(encoding="utf-8"))["runtime"], str(Path(file).parent))
-
-
-def load_with_runtime(runtime: str, name: str) -> PreTrainedModel:
-    """Load a model that `hf-summ export` wrote for a runtime.
-
-    Args:
-        runtime: one of `RUNTIMES`.
-        name: the exported folder, or the checkpoint that contains it.
-
-    Raises:
-        ValueError: the runtime or the folder does not exist, or the export does not match the checkpoint's weights.
-    """
-    if runtime not in RUNTIMES:
-        allowed = f"one of {', '.join(RUNTIMES)}" if RUNTIMES else "left out where hf_summ is not installed"
-        raise ValueError(f"`runtime` is {runtime!r:.80}, but must be {allowed}")
-    return RUNTIMES[runtime](name)
-
-
-def _loading_problem(loaded: Mapping[str, Any], tied: Collection[str] = ()) -> str | None:
-    """Describe mismatched, missing or unused weights in transformers' loading info; None if there are none.
-
-    Of several names of a weight, those in `tied` are left out.
-    """
-    mismatched = sorted(loaded["mismatched_keys"])
-    if mismatched:
-        name, saved, own = mismatched[0]
-        shapes = f"the shape {tuple(saved)}, but its config.json with {tuple(own)}"
-        return f"has {name} with {shapes} ({len(mismatched)} differ)"
-    for word, names in (("no", loaded["missing_keys"]), ("unused", loaded["unexpected_keys"])):
-        if names := set(names).difference(tied):
-            which = "missing" if word == "no" else "unused"
-            return f"has {word} weights for {min(names)} ({len(names)} are {which})"
-    return None
 
 
 class DecoderStateLayer(CacheLayerMixin):

@@ -1,7 +1,6 @@
 """CopyTransformer with convolutional self-attention and BERT (Aksenov 2020; docs/equations.md, section 2)."""
 
 import copy
-from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -35,7 +34,6 @@ from .layers_transformer import (
 from .modeling_base import SummarizationPreTrainedModel
 from .modeling_copying import CopyEncoderOutput, CopyingForConditionalGeneration, CopyingModel
 from .modeling_transformer import CopyingDecoder
-from .pretrained_parts import read_model
 
 
 class CopyTransformerPreTrainedModel(SummarizationPreTrainedModel):
@@ -161,7 +159,7 @@ class CopyTransformerModel(CopyTransformerPreTrainedModel, CopyingModel):
 
     def _create(self, config: CopyTransformerConfig) -> None:
         if config.uses_bert and config.bert_config is None:
-            raise ValueError("the configuration of BERT has not been read: call `config.read_pretrained_parts()` first")
+            raise ValueError("the configuration of BERT has not been read: call `read_pretrained_parts(config)` first")
         if config.trains_embedding:
             self.shared = nn.Embedding(config.vocab_size, config.d_model, config.pad_token_id)
         self.encoder = CopyTransformerEncoder(
@@ -221,25 +219,6 @@ class CopyTransformerModel(CopyTransformerPreTrainedModel, CopyingModel):
         if self.config.decoder_embedding == "trained":
             self.decoder.embed_tokens = tied_embedding(value)
 
-    def load_bert(self, **hub_settings) -> None:
-        """Load BERT's weights from the checkpoint named by the config's `bert_name`.
-
-        Raises:
-            ValueError: the checkpoint cannot be read, or lacks weights.
-        """
-        config = self.config
-        bert = read_model(
-            AutoModel, "bert_name", config.bert_name, config.bert_config, unused=("pooler",), **hub_settings
-        )
-        if self.encoder.has_bert:
-            # BertWindows removed its pooler
-            self.encoder.bert.bert.load_state_dict(bert.state_dict(), strict=False)
-        if config.decoder_embedding != "trained":
-            self.decoder.embed_tokens.words.load_state_dict(bert.get_input_embeddings().state_dict())
-        if config.decoder_embedding == "bert_module":
-            module = bert.get_submodule(word_embeddings_name(bert).rpartition(".")[0])
-            self.decoder.input_layer.embeddings.load_state_dict(module.state_dict(), strict=False)
-
 
 class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, CopyingForConditionalGeneration):
     """CopyTransformer with its output: a softmax over the vocabulary, mixed with copying (equation 4.3)."""
@@ -282,35 +261,6 @@ class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, Co
                 raise ValueError('the language model is not trained: omit it, with `exclude_modules=".*masked_lm.*"`')
             self.masked_lm.eval()
         return self
-
-    def load_pretrained_parts(self, missing: Collection[str] | None = None, **hub_settings) -> set[str]:
-        """Load the weights of BERT and of the masked language model from the checkpoints named in the config.
-
-        Args:
-            missing: names of weights; if given, only parts that contain some of them are loaded.
-            hub_settings: `cache_dir`, `token` and similar arguments of `from_pretrained`.
-
-        Returns:
-            The names in `missing` that are still missing.
-
-        Raises:
-            ValueError: a checkpoint cannot be read, or lacks weights.
-        """
-        config, remaining = self.config, set(missing or ())
-
-        def is_needed(name: str | None, *prefixes: str) -> bool:
-            own = {weight for weight in remaining if weight.startswith(prefixes)}
-            remaining.difference_update(own if name is not None else ())
-            return name is not None and (missing is None or bool(own))
-
-        prefixes = ("model.encoder.bert.", "model.decoder.embed_tokens.words.", "model.decoder.input_layer.embeddings.")
-        if config.uses_bert and is_needed(config.bert_name, *prefixes):
-            self.model.load_bert(**hub_settings)
-        if self.masked_lm is not None and is_needed(config.masked_lm_name, "masked_lm."):
-            name, nested = config.masked_lm_name, config.masked_lm_config
-            masked_lm = read_model(AutoModelForMaskedLM, "masked_lm_name", name, nested, **hub_settings)
-            self.masked_lm.load_state_dict(masked_lm.state_dict())
-        return remaining
 
     def _output_states(self, outputs) -> torch.Tensor:
         states = super()._output_states(outputs)

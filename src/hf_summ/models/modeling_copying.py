@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.autograd.function import once_differentiable
 from transformers.modeling_outputs import (
     BaseModelOutput,
     BaseModelOutputWithPastAndCrossAttentions,
@@ -19,11 +20,10 @@ from transformers.modeling_outputs import (
 )
 from transformers.utils import can_return_tuple
 
-from .checks import check_source_ids
+from .checks import IGNORED_LABEL, check_source_ids
 from .generation_mixin import SummarizationGenerationMixin
 from .layers_copying import copy_log_probs
 from .layers_transformer import is_symbolic, needs_plain_operations, tied_embedding
-from .losses import IGNORED_LABEL, copy_cross_entropy, smoothed_cross_entropy
 from .modeling_base import DecoderStateLayer, SummarizationPreTrainedModel
 
 # for so few states, a CPU multiplies a wide matrix up to twice as fast if they are columns rather than rows
@@ -103,7 +103,7 @@ class CopyingModel(SummarizationPreTrainedModel):
 
     Attributes:
         encoder_class, decoder_class: their classes, which take the config and the shared word embedding.
-        encoder_output_class: the class of the encoder's output; what it adds to `CopyEncoderOutput` is a matrix.
+        encoder_output_class: the class of the encoder's output.
         source_inputs: names of the encoder's inputs in addition to subwords.
     """
 
@@ -199,15 +199,10 @@ class CopyingModel(SummarizationPreTrainedModel):
         return {}
 
     def read_encoder_outputs(self, encoder_outputs, input_ids) -> CopyEncoderOutput:
-        """The encoder's output as an `encoder_output_class`; callers may pass a tuple, or omit the subwords."""
+        """The encoder's output as an `encoder_output_class`; callers may pass states in a tuple, or no subwords."""
         names = self.encoder_output_class.__dataclass_fields__
         if isinstance(encoder_outputs, (tuple, list)):
-            # the entries of a tuple vary with what was recorded, but only the subwords are integers, and only what an
-            # architecture adds is a matrix
-            ids, matrix = (next(filter(is_field, encoder_outputs), None) for is_field in (_is_ids, _is_matrix))
-            states = [item for item in encoder_outputs if not (_is_ids(item) or _is_matrix(item))]
-            added = dict.fromkeys(names.keys() - CopyEncoderOutput.__dataclass_fields__.keys(), matrix)
-            encoder_outputs = self.encoder_output_class(*states, source_ids=ids, **added)
+            encoder_outputs = self.encoder_output_class(last_hidden_state=encoder_outputs[0])
         if getattr(encoder_outputs, "source_ids", None) is not None:
             return encoder_outputs
         fields = {name: getattr(encoder_outputs, name, None) for name in names}
@@ -223,6 +218,8 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
     """
 
     output_class = CopySummarizationOutput
+    # the loss without the logits; hf_summ sets `copy_cross_entropy`, which is not saved with checkpoints
+    fused_loss: Callable | None = None
     # PEFT collects the ties of submodels only if this is a mapping
     _tied_weights_keys: dict[str, str] = {}
 
@@ -252,7 +249,7 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
             labels: (B, T), not shifted, -100 at ignored positions.
             num_items_in_batch: number of target tokens to divide the loss by; by default those of `labels`.
             skip_logits: whether to compute the loss without holding all logits in memory; logits are then None. By
-                default true in training.
+                default true in training. It needs hf_summ; the code of a checkpoint alone ignores it.
 
         Returns:
             CopySummarizationOutput: logits (R, T, V), log-probabilities if the model copies; loss and loss_parts if
@@ -318,8 +315,9 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
                 gates = self.copy_gate(outputs.last_hidden_state)[..., 0]
         if skip_logits is None:
             skip_logits = self.training
-        if labels is not None and skip_logits and self._can_skip_logits() and not needs_plain_operations(labels):
-            loss, nll = copy_cross_entropy(
+        can_skip = self.fused_loss is not None and self._can_skip_logits()
+        if labels is not None and skip_logits and can_skip and not needs_plain_operations(labels):
+            loss, nll = self.fused_loss(
                 self._output_states(outputs),
                 self.lm_head.weight,
                 self.lm_head.bias,
@@ -365,11 +363,6 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
         is_plain = self._has_plain_output() and layer.weight.device.type == "cpu" and states.dtype == torch.float32
         # a compiled graph must work for any number of rows
         is_recorded = torch.is_grad_enabled() or torch.compiler.is_compiling()
-        adapter = getattr(layer, "token_adapter", layer)
-        if hasattr(adapter, "trainable_tokens_delta") and adapter.base_layer.bias is not None:
-            # PEFT's layer of trained tokens leaves the bias out
-            missing = adapter.base_layer.bias - layer(torch.zeros_like(hidden_states[:1, :1]))
-            return layer(hidden_states) + missing
         if is_recorded or not is_plain or len(states) not in _FEW_ROWS:
             return layer(hidden_states)
         if layer.bias is None:
@@ -386,6 +379,76 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
         return {"logits": logits, "loss": loss, "loss_parts": {"nll": nll}}
 
 
+def smoothed_cross_entropy(
+    logits: torch.Tensor,
+    labels: torch.Tensor,
+    smoothing: float,
+    num_items_in_batch: torch.Tensor | int | None = None,
+    normalize: bool = True,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Label-smoothed cross-entropy: per token (1 - ε) NLL + ε · mean over the vocabulary of -log p.
+
+    The sum over target tokens is divided by `num_items_in_batch`, the number of target tokens in all accumulated
+    batches, or by default in this batch. Gradient accumulation therefore does not change the loss.
+
+    Args:
+        logits: (B, T, V), unnormalized or log-probabilities.
+        labels: (B, T), -100 at ignored positions.
+        smoothing: ε, at least 0 and below 1.
+        num_items_in_batch: the number to divide by.
+        normalize: whether to normalize the logits; if not, they must be log-probabilities.
+
+    Returns:
+        The loss, and the negative log-likelihood without smoothing, normalized in the same way and detached; scalars,
+        float64 if the logits are, otherwise float32.
+    """
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    if num_items_in_batch is None:
+        num_items_in_batch = (labels != IGNORED_LABEL).sum().clamp(min=1)
+    if needs_plain_operations(logits):
+        loss, nll, _ = _smoothed(logits, labels, smoothing, num_items_in_batch, normalize)
+        return loss, nll.detach()
+    return _SmoothedCrossEntropy.apply(logits, labels, smoothing, num_items_in_batch, normalize)
+
+
+def _smoothed(logits, labels, smoothing, items, normalize) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The loss, the NLL, and the logarithms of the normalizers (B, T, 1)."""
+    is_target = labels != IGNORED_LABEL
+    partition = logits.logsumexp(-1, keepdim=True) if normalize else logits.new_zeros(*labels.shape, 1)
+    scores = logits.gather(-1, labels.clamp(min=0)[..., None])
+    nll = (partition - scores)[..., 0].masked_fill(~is_target, 0.0).sum() / items
+    uniform = nll.new_zeros(())
+    if smoothing != 0.0:
+        uniform = (partition[..., 0] - logits.mean(-1)).masked_fill(~is_target, 0.0).sum() / items
+    # a separate tensor, as transformers scales the loss in place
+    return (1.0 - smoothing) * nll + smoothing * uniform, nll, partition
+
+
+class _SmoothedCrossEntropy(torch.autograd.Function):
+    # autograd would store one tensor of the logits' size each for normalizer, label and mean, and add three gradients
+
+    @staticmethod
+    def forward(context, logits, labels, smoothing, items, normalize):
+        loss, nll, partition = _smoothed(logits, labels, smoothing, items, normalize)
+        context.save_for_backward(logits, labels, partition)
+        context.settings = smoothing, items, normalize
+        context.mark_non_differentiable(nll)
+        return loss, nll
+
+    @staticmethod
+    @once_differentiable
+    def backward(context, gradient, _):
+        logits, labels, partition = context.saved_tensors
+        smoothing, items, normalize = context.settings
+        # softmax - (1 - ε) · label - ε / V, for each target token
+        share = (gradient / items * (labels != IGNORED_LABEL))[..., None].to(logits.dtype)
+        result = (logits - partition).exp_().mul_(share) if normalize else torch.zeros_like(logits)
+        if smoothing != 0.0:
+            result -= share * (smoothing / logits.shape[-1])
+        result.scatter_add_(-1, labels.clamp(min=0)[..., None], share * (smoothing - 1.0))
+        return result, None, None, None, None
+
+
 def with_inputs_of(base: Callable) -> Callable:
     """Decorator: list the parameters of another `forward` before a method's own in its signature."""
 
@@ -396,16 +459,6 @@ def with_inputs_of(base: Callable) -> Callable:
         return method
 
     return extend
-
-
-def summed_coverage(copy_attentions: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
-    """Sum the copy distributions (R, T, S) over the unpadded positions -> (R, S)."""
-    copied = copy_attentions.detach()
-    # half precision is too coarse for a sum over many steps
-    copied = copied.to(torch.promote_types(copied.dtype, torch.float32))
-    if attention_mask is not None:
-        copied = copied * attention_mask[:, -copied.shape[1] :, None]
-    return copied.sum(1)
 
 
 def check_prompts(attention_mask: torch.Tensor | None) -> None:
@@ -438,14 +491,6 @@ def _filled(output_class: type[ModelOutput], *outputs: Mapping[str, Any]) -> Mod
     # torch.compile does not support `dataclasses.fields`
     names = output_class.__dataclass_fields__
     return output_class(**{name: value for output in outputs for name, value in output.items() if name in names})
-
-
-def _is_ids(item) -> bool:
-    return isinstance(item, torch.Tensor) and not item.is_floating_point()
-
-
-def _is_matrix(item) -> bool:
-    return isinstance(item, torch.Tensor) and item.is_floating_point() and item.ndim == 2
 
 
 # checkpoints are saved with their code

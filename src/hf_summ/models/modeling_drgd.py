@@ -8,13 +8,12 @@ from torch import nn
 from transformers import initialization as init
 from transformers.utils.generic import merge_with_config_defaults
 
-from .checks import own_settings
+from .checks import IGNORED_LABEL, own_settings
 from .configuration_drgd import DrgdConfig
 from .generation_mixin import running_generation
-from .layers_copying import keys_once
+from .layers_copying import keys_once, summed_coverage
 from .layers_recurrent import AttentiveGrus, BidirectionalGru
 from .layers_transformer import cache_argument
-from .losses import IGNORED_LABEL
 from .modeling_base import DecoderStateLayer, SummarizationPreTrainedModel, make_decoder_cache
 from .modeling_copying import (
     CopyDecoderOutput,
@@ -24,9 +23,9 @@ from .modeling_copying import (
     CopyModelOutput,
     CopySummarizationOutput,
     check_prompts,
-    summed_coverage,
 )
-from .text_words import check_vocabulary, replace_unknown
+from .text_documents import check_vocabulary
+from .text_processing_pointing import replace_unknown
 
 # the authors' program clips the noise here
 _LARGEST_NOISE = 5.0

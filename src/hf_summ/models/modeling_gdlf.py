@@ -11,7 +11,7 @@ from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .configuration_gdlf import GATINGS, GdlfConfig
-from .layers_copying import CopyAttention
+from .layers_copying import CopyAttention, summed_coverage
 from .layers_gdlf import (
     DeepLayerFusion,
     DynamicConvolution,
@@ -35,7 +35,6 @@ from .modeling_copying import (
     CopyEncoderOutput,
     CopyingForConditionalGeneration,
     CopyingModel,
-    summed_coverage,
     with_inputs_of,
 )
 

@@ -8,11 +8,11 @@ from torch import nn
 from transformers import initialization as init
 from transformers.utils.generic import merge_with_config_defaults
 
+from .checks import IGNORED_LABEL
 from .configuration_pointer_generator import PointerGeneratorConfig
 from .generation_mixin import running_generation
-from .layers_copying import copy_log_probs, keys_once
+from .layers_copying import copy_log_probs, keys_once, summed_coverage
 from .layers_transformer import cache_argument, product_of_rows
-from .losses import IGNORED_LABEL
 from .modeling_base import DecoderStateLayer, SummarizationPreTrainedModel, make_decoder_cache
 from .modeling_copying import (
     CopyDecoderOutput,
@@ -21,9 +21,9 @@ from .modeling_copying import (
     CopyingModel,
     CopyModelOutput,
     check_prompts,
-    summed_coverage,
 )
-from .text_words import FIRST_POINTER, WordTable
+from .text_documents import WordTable
+from .text_processing_pointing import FIRST_POINTER
 
 # saturates a gate in every precision
 _SATURATED = 1e4
@@ -314,10 +314,6 @@ class PointerGeneratorForConditionalGeneration(PointerGeneratorPreTrainedModel, 
         self.model = PointerGeneratorModel(config)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size)
         self.post_init()
-
-    def load_pretrained_parts(self, missing=(), **hub) -> list[str]:
-        """The missing weights of a checkpoint; its attention's of `coverage` may be new (See et al., section 5)."""
-        return [name for name in missing if not name.endswith("coverage_projection.weight")]
 
     def read_labels(self, labels, inputs) -> torch.Tensor:
         size, encoded = self.config.vocab_size, inputs.get("encoder_outputs")

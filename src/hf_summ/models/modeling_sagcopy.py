@@ -4,23 +4,19 @@ Centrality is that in the graph of self-attention. Each row of attention A has t
 its transpose.
 """
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
-from transformers import AutoModelForSeq2SeqLM, PreTrainedModel
 from transformers import initialization as init
-from transformers.utils import logging
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
-from .checks import PADDING_ROWS
+from .checks import IGNORED_LABEL
 from .configuration_sagcopy import SagCopyConfig
 from .layers_transformer import CrossAttention, SelfAttention, eager_attention_forward, needs_plain_operations
-from .losses import IGNORED_LABEL
 from .modeling_base import SummarizationPreTrainedModel
 from .modeling_copying import (
     CopyEncoderOutput,
@@ -30,7 +26,6 @@ from .modeling_copying import (
     CopySummarizationOutput,
 )
 from .modeling_transformer import CopyingDecoder, CopyingEncoder
-from .pretrained_parts import read_config, read_model
 
 # size of a chunk: number of queries, and number of weights, which limits the documents
 _CHUNK_QUERIES, _CHUNK_WEIGHTS = 200, 2**20
@@ -218,22 +213,6 @@ class GuidedCrossAttention(CrossAttention):
         return keys + (scores[..., None] * self.centrality_weight).to(keys.dtype)
 
 
-logger = logging.get_logger(__name__)
-
-# ordered, as some names contain others
-_NAMES_OF_BART = (
-    ("embed_positions.weight", "input_layer.positions.table.weight"),
-    ("layernorm_embedding", "input_layer.norm"),
-    ("self_attn_layer_norm", "self_attention_norm"),
-    ("encoder_attn_layer_norm", "cross_attention_norm"),
-    ("final_layer_norm", "feed_forward_norm"),
-    ("self_attn", "self_attention"),
-    ("encoder_attn", "cross_attention"),
-    ("fc1", "feed_forward.inner"),
-    ("fc2", "feed_forward.outer"),
-)
-
-
 @dataclass
 class SagCopyEncoderOutput(CopyEncoderOutput):
     """`CopyEncoderOutput` with the centrality of the source's words.
@@ -346,43 +325,6 @@ class SagCopyForConditionalGeneration(SagCopyPreTrainedModel, CopyingForConditio
         self.lm_head = nn.Linear(config.d_model, config.vocab_size, bias=config.output_bias)
         self.post_init()
 
-    def load_pretrained_parts(self, missing: Collection[str] | None = None, **hub_settings) -> set[str]:
-        """Load the weights of the BART named in the config, and log the names of randomly initialized ones.
-
-        Args:
-            missing: names of weights that a saved model lacks; if given, nothing is loaded.
-            hub_settings: `cache_dir`, `token` and similar arguments of `from_pretrained`.
-
-        Returns:
-            The names in `missing`.
-
-        Raises:
-            ValueError: the checkpoint cannot be read, lacks weights, or has another vocabulary.
-        """
-        name = self.config.start_name
-        if name is None or missing is not None:
-            return set(missing or ())
-        start_config = read_config("start_name", name, **hub_settings)
-        fits = 0 <= start_config.vocab_size - self.config.vocab_size <= PADDING_ROWS
-        special = ("pad_token_id", "eos_token_id")
-        if not fits or any(getattr(self.config, key) != getattr(start_config, key) for key in special):
-            raise ValueError(
-                f"`start_name` is {name!r}, which has {start_config.vocab_size} tokens, but the tokenizer has "
-                f"{self.config.vocab_size}, or other special tokens: use the tokenizer that came with it"
-            )
-        start = read_model(AutoModelForSeq2SeqLM, "start_name", name, start_config, **hub_settings)
-        weights = weights_of_bart(start, self.config.vocab_size)
-        fresh, unknown = self.load_state_dict(weights, strict=False)
-        if unknown:
-            raise ValueError(f"`start_name` is {name!r}, but this model has no {unknown[0]} ({len(unknown)} in all)")
-        if self.model.encoder.token_shift is not None:
-            # like the weight of the centrality: the model begins as what it starts from
-            nn.init.zeros_(self.model.encoder.token_shift.projection.weight)
-        # tied weights are loaded under another name
-        fresh = sorted(set(fresh) - set(self.all_tied_weights_keys))
-        logger.info(f"started from {name}; randomly initialized weights: {', '.join(fresh) or 'none'}")
-        return set()
-
     def _score(self, outputs, inputs, labels, num_items_in_batch, skip_logits) -> dict[str, Any]:
         scored = super()._score(outputs, inputs, labels, num_items_in_batch, skip_logits)
         if labels is None or not self.config.is_guided:
@@ -395,27 +337,6 @@ class SagCopyForConditionalGeneration(SagCopyPreTrainedModel, CopyingForConditio
         guidance = divergence.sum() / items
         loss = scored["loss"] + self.config.guidance_weight * guidance
         return {**scored, "loss": loss, "loss_parts": {**scored["loss_parts"], "guidance": guidance.detach()}}
-
-
-def weights_of_bart(bart: PreTrainedModel, vocab_size: int) -> dict[str, torch.Tensor]:
-    """A BART's weights under this architecture's names, with the first `vocab_size` words only."""
-    weights = {
-        "model.shared.weight": bart.model.shared.weight[:vocab_size],
-        "lm_head.weight": bart.model.shared.weight[:vocab_size],
-        "lm_head.bias": bart.final_logits_bias[0, :vocab_size],
-    }
-    for side in ("encoder", "decoder"):
-        for name, value in getattr(bart.model, side).state_dict().items():
-            if name == "embed_tokens.weight":
-                weights[f"model.{side}.{name}"] = value[:vocab_size]
-                continue
-            if name == "embed_positions.weight":
-                # BART never reads its first two rows
-                value = value[bart.model.encoder.embed_positions.offset :]
-            for theirs, ours in _NAMES_OF_BART:
-                name = name.replace(theirs, ours)
-            weights[f"model.{side}.{name}"] = value
-    return weights
 
 
 __all__ = ["SagCopyForConditionalGeneration", "SagCopyModel", "SagCopyPreTrainedModel"]

@@ -11,7 +11,7 @@ from transformers.masking_utils import create_causal_mask
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
-from .layers_copying import CopyAttention
+from .layers_copying import CopyAttention, summed_coverage
 from .layers_transformer import (
     CrossAttention,
     InputLayer,
@@ -24,7 +24,7 @@ from .layers_transformer import (
     stack_norm,
 )
 from .modeling_base import DecoderStateLayer, SummarizationPreTrainedModel, make_decoder_cache
-from .modeling_copying import CopyDecoderOutput, summed_coverage
+from .modeling_copying import CopyDecoderOutput
 
 
 class CopyingEncoder(SummarizationPreTrainedModel):

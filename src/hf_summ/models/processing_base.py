@@ -1,17 +1,15 @@
 """The base of all architectures' processors."""
 
-import inspect
-import json
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from transformers import BatchFeature, PreTrainedTokenizerFast, ProcessorMixin
+from transformers import BatchFeature, ProcessorMixin
 from transformers.utils import logging
 
-from .checks import class_to_save, truncates
-from .losses import IGNORED_LABEL
-from .text_processing_base import LENGTHS, TextProcessor, check_lengths
+from .checks import IGNORED_LABEL, class_to_save, save_further_code, truncates
+from .text_processing_base import CASE_MODULE, LENGTHS, TextProcessor, check_lengths
 
 logger = logging.get_logger(__name__)
 
@@ -45,8 +43,6 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
 
     # of `pad`, for `DataCollatorForSeq2Seq`
     padding_side = "right"
-    # the tokenizer's state, and a copy of it in which the tokens that users added are not special
-    _marked: tuple[Any, PreTrainedTokenizerFast] | None = None
 
     def __init__(
         self,
@@ -68,8 +64,8 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
 
         With another model, such a tokenizer would make `AutoProcessor` load this processor.
         """
-        own_class = type(self)
-        self.__class__ = class_to_save(own_class)
+        own_class, saved_class = type(self), class_to_save(type(self))
+        self.__class__ = saved_class
         self.tokenizer._set_processor_class = lambda name: None
         try:
             files = super().save_pretrained(save_directory, **kwargs)
@@ -78,6 +74,8 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
             del self.tokenizer._set_processor_class
         # again, as transformers had it name the code of the processor
         self.tokenizer.save_pretrained(save_directory)
+        if self.restore_case:
+            save_further_code(save_directory, saved_class, import_module(CASE_MODULE, __package__).restored)
         if push_to_hub:
             self.push_to_hub(kwargs.pop("repo_id", Path(save_directory).name), **kwargs)
         return files
@@ -128,8 +126,7 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
                 `document_lengths` and `kept_lengths`, each document's number of subwords before and after it, always as
                 lists.
             show_progress: whether to show a progress bar for slow steps.
-            source: the architecture's further inputs; see its `source_features`. As for transformers' processors,
-                arguments may also be in `text_kwargs` or `common_kwargs`.
+            source: the architecture's further inputs; see its `source_features`.
 
         Raises:
             TypeError: an argument is unknown, a text is not a string, some examples are lists of documents and others
@@ -137,20 +134,6 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
             ValueError: neither text nor text_target is given, their numbers differ, a list is empty, or a length is
                 below 2.
         """
-        if nested := {**source.pop("common_kwargs", {}), **source.pop("text_kwargs", {})}:
-            flat: dict[str, Any] = {
-                "truncation": truncation,
-                "max_length": max_length,
-                "max_target_length": max_target_length,
-                "padding": padding,
-                "pad_to_multiple_of": pad_to_multiple_of,
-                "return_tensors": return_tensors,
-                "return_lengths": return_lengths,
-                "show_progress": show_progress,
-            }
-            return self(text, text_target, **{**flat, **source, **nested})
-        for name in source.keys() - inspect.signature(self.source_features).parameters.keys():
-            raise TypeError(f"{type(self).__name__}.__call__() got an unexpected keyword argument {name!r}")
         check_lengths(max_length=max_length, max_target_length=max_target_length)
         if text is None and text_target is None:
             raise ValueError("nothing to process: give `text` (documents), `text_target` (summaries), or both")
@@ -199,40 +182,13 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
                 rows[number] = [self.pad_token_id if token == IGNORED_LABEL else token for token in row]
         return super().batch_decode(rows, *args, **kwargs)
 
-    def decode(self, token_ids, *args, **kwargs) -> str | list[str]:
-        """The text of a row of ids, or of a single id, as in `batch_decode`; of several rows, a list of texts."""
-        ids = token_ids.tolist() if hasattr(token_ids, "tolist") else token_ids
-        if isinstance(ids, int):
-            ids = [ids]
-        is_batch = len(ids) > 0 and (isinstance(ids[0], list | tuple) or getattr(ids[0], "ndim", 0) > 0)
-        texts = self.batch_decode(ids if is_batch else [ids], *args, **kwargs)
-        return texts if is_batch else texts[0]
-
-    def __getstate__(self) -> dict[str, Any]:
-        # `datasets` finds the rows that it has processed by the pickled processor, which must not change with use
-        return {**vars(self), "_marked": None}
+    def decode(self, token_ids, *args, **kwargs) -> str:
+        """The text of a row of ids, as in `batch_decode`."""
+        return self.batch_decode([token_ids], *args, **kwargs)[0]
 
     def align(self, config) -> None:
         """Set the vocabulary size and special tokens of a new config to this processor's."""
         align_config(config, self.tokenizer)
-
-    def _reader(self) -> Any:
-        """The tokenizer of texts: special tokens' names in them are plain text, except tokens that users added."""
-        if not (self.splits_special_tokens or self.tokenizer.split_special_tokens):
-            return self.tokenizer
-        own = {*self.tokenizer.special_tokens_map.values(), self.document_separator}
-        special = [token.content for token in self.tokenizer.added_tokens_decoder.values() if token.special]
-        markers = [name for name in special if name not in own]
-        if self.tokenizer.split_special_tokens and not markers:
-            return self.tokenizer
-        state = self.tokenizer, len(self.tokenizer), markers
-        if self._marked is None or self._marked[0] != state:
-            content = json.loads(self.tokenizer.backend_tokenizer.to_str())
-            for token in content["added_tokens"]:
-                token["special"] &= token["content"] not in markers
-            backend = type(self.tokenizer.backend_tokenizer).from_str(json.dumps(content))
-            self._marked = state, PreTrainedTokenizerFast(tokenizer_object=backend, split_special_tokens=True)
-        return self._marked[1]
 
     def _end(self, row: list[int], length: int | None) -> list[int]:
         return [*row[: None if length is None else length - 1], self.eos_token_id]

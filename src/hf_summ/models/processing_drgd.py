@@ -1,7 +1,7 @@
 """Processor of DRGD: words, subwords or characters, depending on its tokenizer."""
 
 from .processing_base import SummarizationProcessor
-from .text_processing_base import DrgdTextProcessor
+from .text_processing_pointing import DrgdTextProcessor
 
 
 class DrgdProcessor(DrgdTextProcessor, SummarizationProcessor):

@@ -5,8 +5,7 @@ from typing import Any
 from transformers.utils import logging
 
 from .processing_base import SummarizationProcessor
-from .text_processing_gdlf import GdlfTextProcessor
-from .text_tagging import ENGLISH_TAGGERS, SUBWORD_POSITIONS, tag_vocabulary_of
+from .text_processing_gdlf import ENGLISH_TAGGERS, SUBWORD_POSITIONS, GdlfTextProcessor, tag_vocabulary_of
 
 logger = logging.get_logger(__name__)
 
@@ -18,8 +17,8 @@ class GdlfProcessor(GdlfTextProcessor, SummarizationProcessor):
         tokenizer: a fast tokenizer with padding and end tokens.
         tags: `pos`, `ner`, `pos+ner` or `none`.
         tagger: name of an installed spaCy pipeline, or the absolute path of one; a spaCy pipeline; or a function from a
-            text to its tags, as `word_tags` of a call has them. The latter two are not saved. Without a tagger, each
-            call needs `word_tags`.
+            text to its pairs of a word and its tag. The latter two are not saved. Without a tagger, each call needs
+            `word_tags`.
         tag_vocabulary: word tags in the order of their ids; by default those of spaCy's English pipelines.
         max_source_length: number of subwords to which documents are truncated, including the end token.
         max_target_length: the same for summaries.

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from .processing_base import SummarizationProcessor
-from .text_phrases import document_frequencies
-from .text_processing_highlight_transformer import HighlightTransformerTextProcessor, kept_text
+from .text_processing_highlight_transformer import HighlightTransformerTextProcessor, document_frequencies, kept_text
 
 _FITTED_AT_ONCE = 256
 

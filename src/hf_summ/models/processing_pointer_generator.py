@@ -1,7 +1,7 @@
 """Processor of the pointer-generator."""
 
 from .processing_base import SummarizationProcessor
-from .text_processing_base import PointerGeneratorTextProcessor
+from .text_processing_pointing import PointerGeneratorTextProcessor
 
 
 class PointerGeneratorProcessor(PointerGeneratorTextProcessor, SummarizationProcessor):

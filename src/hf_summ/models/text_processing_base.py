@@ -1,22 +1,21 @@
 """The side of processors that reads and writes text, without torch and transformers: for runtimes that have neither."""
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any
 from unicodedata import normalize
-from zlib import crc32
 
 from .checks import check_integer, check_texts, check_tokenizer, is_list, truncates
-from .text_documents import WASHINGS, JoinedRow, join, readable, tokenize, washed
-from .text_words import FIRST_POINTER, decode_pointed, pointed_words, word_marks
+from .text_documents import JoinedRow, join, readable, tokenize
 
+# the module that restores case: by name, as only processors that use it are saved with it
+CASE_MODULE = ".text_case"
 # why case cannot be restored
 CASED = "the vocabulary is not in lower case: make one with `hf-summ vocabulary --lowercase`"
 # of each example before truncation, and of each of its documents before and after it
 LENGTHS = ("lengths", "document_lengths", "kept_lengths")
 # longer than any row, and short enough for memory
 _LONGEST = 10**6
-# enough that two unknown words of a document rarely have the same
-_UNKNOWN_IDS = 2**16
 
 
 class TextProcessor:
@@ -30,7 +29,7 @@ class TextProcessor:
     """
 
     unaligned_fields: tuple[str, ...] = ()
-    # whether the name of a special token in a text is plain text, whatever the tokenizer says
+    # whether the name of a special token in a text is plain text, as with `split_special_tokens` of a tokenizer
     splits_special_tokens = False
 
     def __init__(
@@ -183,36 +182,13 @@ class TextProcessor:
         Args:
             sequences: rows of ids.
             skip_special_tokens: whether to omit special tokens.
-            documents: the summarized texts, or lists of several, each with the same number of rows. Rows may point to
-                their words; without `documents`, these words are omitted.
+            documents: the summarized texts, for processors whose rows may point to their words.
             kwargs: as for the tokenizer's `batch_decode`.
-
-        Raises:
-            ValueError: the rows are not a multiple of the documents.
         """
         if self.restore_case and kwargs.get("clean_up_tokenization_spaces") is None:
             # leaves it to `restore` to tell apostrophes from quotation marks
             kwargs["clean_up_tokenization_spaces"] = False
-        texts = self.tokenizer.batch_decode(sequences, skip_special_tokens=skip_special_tokens, **kwargs)
-        if documents is None:
-            return texts
-        documents, number = list(documents), _per_document(texts, documents)
-        for row, sequence in enumerate(sequences):
-            ids = [int(token) for token in sequence]
-            if any(token >= FIRST_POINTER for token in ids):
-                words = self._pointed_words(documents[row // number], ids)
-                texts[row] = decode_pointed(self.tokenizer, ids, words, skip_special_tokens)
-        return texts
-
-    def _pointed_words(self, document: str | Sequence[str], ids: list[int]) -> dict[int, tuple[str, bool]]:
-        """The words of an example that ids point to."""
-        # truncation does not move the tokens of a single document, but several share the length
-        length = None if isinstance(document, str) or len(document) == 1 else self.max_source_length
-        example, row, encoded = self.read_source(document, length)
-        words = {}
-        for text, offsets, (start, number) in zip(example, encoded["offset_mapping"], row.spans, strict=True):
-            words |= pointed_words(text, offsets[:number], ids, start)
-        return words
+        return self.tokenizer.batch_decode(sequences, skip_special_tokens=skip_special_tokens, **kwargs)
 
     def restore(self, summaries: Sequence[str], documents: Sequence[str] | Sequence[Sequence[str]]) -> list[str]:
         """Restore the case and spacing of decoded summaries from their documents, if `restore_case` is set.
@@ -224,12 +200,10 @@ class TextProcessor:
         Raises:
             ValueError: the summaries are not a multiple of the documents.
         """
-        number = _per_document(summaries, documents)
+        number = texts_per_document(summaries, documents)
         if not self.restore_case:
             return list(summaries)
-        # imported late, as its patterns take long to compile
-        from .text_case import restored
-
+        restored = import_module(CASE_MODULE, __package__).restored
         strips_accents = "\u0301" not in normalize("NFD", self._normalized("é"))
         # its decoder puts a space before each token that starts a word or a punctuation mark
         is_split = type(self.tokenizer.backend_tokenizer.decoder).__name__ == "WordPiece"
@@ -273,11 +247,10 @@ class TextProcessor:
 
     def _tokenize(self, texts: list[str], **settings) -> Mapping[str, Any]:
         """The tokenizer's `input_ids` of full texts, without special tokens."""
-        return tokenize(self._reader(), texts, add_special_tokens=False, return_attention_mask=False, **settings)
-
-    def _reader(self) -> Any:
-        """The tokenizer of texts: special tokens' names in them are plain text, except tokens that users added."""
-        return self.tokenizer.splitting() if self.splits_special_tokens else self.tokenizer
+        # users add special tokens to mark parts of texts
+        is_text = self.splits_special_tokens or self.tokenizer.split_special_tokens
+        settings["split_special_tokens"] = is_text and not self.tokenizer.extra_special_tokens
+        return tokenize(self.tokenizer, texts, add_special_tokens=False, return_attention_mask=False, **settings)
 
     def _source_rows(
         self, examples: list[list[str]], length: int | None, **settings
@@ -337,7 +310,7 @@ class CopyingTextProcessor(TextProcessor):
         return super()._special_ids() if first is None else ([first], [])
 
 
-def _per_document(texts: Sequence[str], documents: Sequence) -> int:
+def texts_per_document(texts: Sequence[str], documents: Sequence) -> int:
     """The number of texts for each document."""
     if not len(documents) or len(texts) % len(documents):
         raise ValueError(f"{len(texts)} sequences but {len(documents)} documents: each document needs the same number")
@@ -374,64 +347,3 @@ class SagCopyTextProcessor(CopyingTextProcessor):
     def _special_ids(self) -> tuple[list[int], list[int]]:
         first = self.tokenizer.cls_token_id
         return [] if first is None else [first], [self.eos_token_id]
-
-
-class DrgdTextProcessor(TextProcessor):
-    """The `TextProcessor` of DRGD; see `DrgdProcessor`."""
-
-    def __init__(
-        self,
-        tokenizer,
-        max_source_length=100,
-        max_target_length=50,
-        washing=None,
-        document_separator=None,
-        restore_case=False,
-        chat_template=None,
-    ):
-        if washing not in (None, *WASHINGS):
-            raise ValueError(f"`washing` is {washing!r:.80}, but must be None or one of {', '.join(WASHINGS)}")
-        self.washing = washing
-        super().__init__(
-            tokenizer, max_source_length, max_target_length, document_separator, restore_case, chat_template
-        )
-
-    def clean(self, text: str, is_document: bool = False) -> str:
-        """Clean and wash `text`, a document (`is_document`) or a summary."""
-        return washed(super().clean(text), self.washing, is_document)
-
-
-class PointerGeneratorTextProcessor(TextProcessor):
-    """The `TextProcessor` of the pointer-generator; see `PointerGeneratorProcessor`."""
-
-    def __init__(
-        self,
-        tokenizer,
-        max_source_length=400,
-        max_target_length=100,
-        document_separator=None,
-        restore_case=False,
-        chat_template=None,
-    ):
-        super().__init__(
-            tokenizer, max_source_length, max_target_length, document_separator, restore_case, chat_template
-        )
-
-    @property
-    def unknown_ids(self) -> int:
-        """The number of ids behind the vocabulary that tell unknown words apart; 0 for subwords."""
-        unknown = self.tokenizer.unk_token_id
-        return 0 if unknown is None or not word_marks(self.tokenizer).is_whole else _UNKNOWN_IDS
-
-    def _tokenize(self, texts: list[str], **settings) -> Mapping[str, Any]:
-        if not self.unknown_ids:
-            return super()._tokenize(texts, **settings)
-        encoded = super()._tokenize(texts, **{**settings, "return_offsets_mapping": True})
-        unknown, size = self.tokenizer.unk_token_id, len(self.tokenizer)
-        for text, ids, offsets in zip(texts, encoded["input_ids"], encoded["offset_mapping"], strict=True):
-            for position, token in enumerate(ids):
-                if token == unknown:
-                    start, end = offsets[position]
-                    word = self._normalized(text[start:end]).strip()
-                    ids[position] = size + crc32(word.encode()) % _UNKNOWN_IDS
-        return encoded

@@ -17,9 +17,9 @@ from typing import Any
 from hf_summ.common.lazy import import_extra
 from hf_summ.common.messages import no_warnings, one_line
 from hf_summ.common.processes import threads_for
-from hf_summ.models.pipeline_documents import SOURCES
-from hf_summ.models.text_phrases import read_phrases
+from hf_summ.models.text_processing_highlight_transformer import read_phrases
 from hf_summ.offline.shards import Example, Plan, Shard, Summary
+from hf_summ.runtimes.documents import SOURCES
 
 # called with the number of rows summarized since the last call
 Progress = Callable[[int], object]

@@ -22,7 +22,7 @@ from hf_summ.common.messages import one_line
 from hf_summ.common.records import to_json
 from hf_summ.data.columns import has_text, is_list_column, written_texts
 from hf_summ.data.files import is_row_file
-from hf_summ.models.pipeline_documents import SOURCES
+from hf_summ.runtimes.documents import SOURCES
 
 _NAME = "shard-"
 # format of a folder's files -> the end of their names

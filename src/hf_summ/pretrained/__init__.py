@@ -10,7 +10,7 @@ from hf_summ.common.messages import check_choice
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from hf_summ.models.pipeline_summarization import SummarizationPipeline
+    from hf_summ.runtimes.pipeline import SummarizationPipeline
 
 DEFAULT_MODEL = "arxiv-tldr"
 FOLDER = Path(__file__).parent

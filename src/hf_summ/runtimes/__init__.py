@@ -1,4 +1,4 @@
-"""Other runtimes for our models: ONNX Runtime on CPUs."""
+"""What runs checkpoints on documents: the pipeline of PyTorch models, and exported graphs in ONNX Runtime on CPUs."""
 
 from typing import TYPE_CHECKING
 

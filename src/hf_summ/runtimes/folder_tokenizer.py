@@ -1,6 +1,5 @@
 """The tokenizer of a folder, read by tokenizers alone."""
 
-import copy
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,12 +36,13 @@ class FolderTokenizer:
         for name in _NAMED:
             setattr(self, name, _content(config.get(name)))
         further = config.get("extra_special_tokens") or config.get("additional_special_tokens") or []
-        self._further = [_content(token) for token in (further.values() if isinstance(further, dict) else further)]
+        if isinstance(further, dict):
+            further = further.values()
+        self.extra_special_tokens = [_content(token) for token in further]
         self.model_max_length = config.get("model_max_length", int(1e30))
         self.model_input_names = config.get("model_input_names", ["input_ids", "attention_mask"])
         self.split_special_tokens = config.get("split_special_tokens", False)
         self.clean_up_tokenization_spaces = config.get("clean_up_tokenization_spaces", False)
-        self._splitting: FolderTokenizer | None = None
 
     def __getattr__(self, name: str) -> int | None:
         if not name.endswith("_token_id"):
@@ -56,8 +56,8 @@ class FolderTokenizer:
     @property
     def all_special_ids(self) -> list[int]:
         """The ids of all special tokens."""
-        named = (token for token in (*(getattr(self, name) for name in _NAMED), *self._further) if token is not None)
-        ids = (self.convert_tokens_to_ids(token) for token in dict.fromkeys(named))
+        tokens = [getattr(self, name) for name in _NAMED] + self.extra_special_tokens
+        ids = [self.convert_tokens_to_ids(token) for token in dict.fromkeys(tokens) if token is not None]
         return [token for token in ids if token is not None]
 
     def get_vocab(self) -> dict[str, int]:
@@ -74,23 +74,13 @@ class FolderTokenizer:
         token = self.backend_tokenizer.id_to_token
         return token(ids) if isinstance(ids, int) else list(map(token, ids))
 
-    def splitting(self) -> "FolderTokenizer":
-        """A copy that reads special tokens' names as plain text, except those of `extra_special_tokens`."""
-        if self._splitting is None:
-            content = json.loads(self.backend_tokenizer.to_str())
-            for token in content["added_tokens"]:
-                token["special"] &= token["content"] not in self._further
-            self._splitting = copy.copy(self)
-            self._splitting.backend_tokenizer = Tokenizer.from_str(json.dumps(content))
-            self._splitting.split_special_tokens = True
-        return self._splitting
-
     def __call__(
         self,
         text: str | Sequence[str],
         add_special_tokens: bool = True,
         return_offsets_mapping: bool = False,
         return_special_tokens_mask: bool = False,
+        split_special_tokens: bool | None = None,
         **settings: Any,
     ) -> dict[str, Any]:
         """The fields of a text, or of several.
@@ -99,7 +89,8 @@ class FolderTokenizer:
             settings: others of transformers' tokenizers, without effect here.
         """
         backend = self.backend_tokenizer
-        backend.encode_special_tokens = self.split_special_tokens
+        splits = self.split_special_tokens if split_special_tokens is None else split_special_tokens
+        backend.encode_special_tokens = splits
         texts = [text] if isinstance(text, str) else list(text)
         rows = backend.encode_batch(texts, add_special_tokens=add_special_tokens)
         fields = {"input_ids": [row.ids for row in rows], "attention_mask": [row.attention_mask for row in rows]}

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hf_summ.common.files import content_hash, moved_into_place, write_atomically
-from hf_summ.models.checks import RUNTIME_FILE
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+# file in an exported folder that names the runtime and the layout
+RUNTIME_FILE = "runtime.json"
 # name of the runtime, and of its folder inside a checkpoint
 ONNX = "onnx"
 _LAYOUT = 3
@@ -67,6 +68,32 @@ def load(name: str) -> "PreTrainedModel":
     from hf_summ.runtimes.onnx_model import load_graphs
 
     return load_graphs(exported)
+
+
+def load_exported(name: str | Path, **hub_settings: Any) -> "PreTrainedModel | None":
+    """Load an exported folder or repository; None for any other.
+
+    Args:
+        hub_settings: arguments of `from_pretrained` for files on the Hub.
+    """
+    from huggingface_hub import snapshot_download
+    from transformers.utils import cached_file
+
+    # None if there is no such file, or no such repository, of which loading the weights raises the error
+    file = cached_file(
+        name,
+        RUNTIME_FILE,
+        _raise_exceptions_for_missing_entries=False,
+        _raise_exceptions_for_gated_repo=False,
+        _raise_exceptions_for_connection_errors=False,
+        **hub_settings,
+    )
+    if file is None:
+        return None
+    if not Path(name).is_dir():
+        hub_settings.pop("subfolder", None)
+        snapshot_download(str(name), **hub_settings)
+    return load(str(Path(file).parent))
 
 
 def find(name: str) -> Path:

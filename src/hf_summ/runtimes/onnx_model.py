@@ -12,8 +12,7 @@ from torch import nn
 from transformers import MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING, AutoConfig, GenerationConfig, PreTrainedModel
 from transformers.utils import ModelOutput
 
-from hf_summ.models.generation_beam_search import output_of, rule_of, start_of
-from hf_summ.models.generation_mixin import SummarizationGenerationMixin
+from hf_summ.models.generation_mixin import SummarizationGenerationMixin, output_of, rule_of, start_of
 from hf_summ.models.layers_transformer import cache_argument
 from hf_summ.models.modeling_copying import CopySummarizationOutput
 from hf_summ.runtimes.onnx_search import (

@@ -14,14 +14,7 @@ from typing import Any
 import numpy as np
 
 from hf_summ.common.processes import omp_threads, threads_for
-from hf_summ.models.checks import (
-    SETTINGS,
-    check_generation_settings,
-    check_own_settings,
-    in_types,
-    own_settings,
-    target_positions,
-)
+from hf_summ.models.checks import check_own_settings, own_settings
 from hf_summ.models.generation_rules import (
     BadWords,
     Beams,
@@ -33,11 +26,13 @@ from hf_summ.models.generation_rules import (
     Texts,
     word_rules,
 )
-from hf_summ.models.pipeline_documents import EXTRACTION, DocumentSummarizer, Example, clear_aliases, ends_of, generated
-from hf_summ.models.pipeline_long_documents import in_chunks
-from hf_summ.models.text_words import FIRST_POINTER, WordTable, check_vocabulary, replace_unknown, word_table
+from hf_summ.models.text_documents import WordTable, check_vocabulary, word_table
+from hf_summ.models.text_processing_pointing import FIRST_POINTER, replace_unknown
+from hf_summ.runtimes.any_model import target_positions
+from hf_summ.runtimes.documents import EXTRACTION, DocumentSummarizer, Example, clear_aliases, ends_of, generated
 from hf_summ.runtimes.folder_tokenizer import FolderTokenizer
 from hf_summ.runtimes.folders import find
+from hf_summ.runtimes.long_documents import in_chunks
 from hf_summ.runtimes.onnx_search import (
     POSITIONS,
     READ,
@@ -49,15 +44,22 @@ from hf_summ.runtimes.onnx_search import (
     processors,
     search,
 )
-from hf_summ.runtimes.settings import SUPPORTED, UnsupportedSetting, lacking
+from hf_summ.runtimes.settings import (
+    SETTINGS,
+    SUPPORTED,
+    UnsupportedSetting,
+    check_generation_settings,
+    in_types,
+    lacking,
+)
 
 # architecture -> its processor, and the module of the processor's text side
 _PROCESSORS = {
     "copy_transformer": ("CopyTransformerProcessor", "base"),
-    "drgd": ("DrgdProcessor", "base"),
+    "drgd": ("DrgdProcessor", "pointing"),
     "gdlf": ("GdlfProcessor", "gdlf"),
     "highlight_transformer": ("HighlightTransformerProcessor", "highlight_transformer"),
-    "pointer_generator": ("PointerGeneratorProcessor", "base"),
+    "pointer_generator": ("PointerGeneratorProcessor", "pointing"),
     "sagcopy": ("SagCopyProcessor", "base"),
 }
 # as of the pipeline

@@ -1,7 +1,51 @@
-"""The settings of `generate()` that the search around graphs has."""
+"""The settings of `generate()`: those of the flags and of the service, and those that the search around graphs has."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
+
+from hf_summ.models.checks import ADDED_SETTINGS, FINITE, Range, Setting, check_settings, is_integer, is_number
+
+# more than the tokens of any text
+_TOKENS = 10**6
+_LENGTH, _COUNT = Range(1, _TOKENS), Range(0, _TOKENS)
+# beyond these, half-precision scores overflow
+_FACTOR = Range(1e-4, 1e4)
+_of_beams = partial(Setting, needs_beams=True)
+_of_sampling = partial(Setting, needs=("do_sample",))
+
+SETTINGS: Mapping[str, Setting] = {
+    "num_beams": Setting(int, Range(1, 1000), "Number of beams; 1 is greedy search", 1000),
+    # a summary's length to the power of 100 is still finite
+    "length_penalty": _of_beams(
+        float,
+        Range(-FINITE, FINITE),
+        "Exponent of the length, which divides scores; above 0 favors longer summaries",
+        request_limit=100,
+    ),
+    "early_stopping": _of_beams(
+        bool, help="Stop as soon as there are num_beams finished candidates", request_limit=True
+    ),
+    "no_repeat_ngram_size": Setting(int, _COUNT, "Size in tokens of n-grams that must not repeat", 100),
+    "min_new_tokens": Setting(int, _COUNT, "Minimum number of tokens of a summary", _TOKENS),
+    "max_new_tokens": Setting(int, _LENGTH, "Maximum number of tokens of a summary", _TOKENS),
+    "repetition_penalty": Setting(
+        float, _FACTOR, "Penalty on tokens that have already occurred; values above 1 make them less likely", 100
+    ),
+    "do_sample": Setting(bool, help="Sample instead of searching", request_limit=True),
+    "temperature": _of_sampling(float, _FACTOR, "Temperature of sampling", 100),
+    "top_k": _of_sampling(int, _COUNT, "Sample from the k most likely tokens", 1000),
+    "top_p": _of_sampling(
+        float, Range(0, 1), "Sample from the fewest most likely tokens with at least this total probability", 1
+    ),
+    # includes the decoder's start token
+    "max_length": Setting(int, Range(2, _TOKENS), request_limit=_TOKENS),
+    "min_length": Setting(int, _COUNT, request_limit=_TOKENS),
+    # seconds after which a summary ends as it is; as in the Inference API
+    "max_time": Setting(float, Range(0, FINITE, above=True), request_limit=120),
+    "num_return_sequences": Setting(int, Range(1, 10_000)),
+    **ADDED_SETTINGS,
+}
 
 
 class UnsupportedSetting(ValueError):
@@ -32,6 +76,30 @@ _NO_EFFECT = {
     # removed settings, which checkpoints of earlier versions have
     *("english_articles", "support_weight"),
 }
+
+
+def check_generation_settings(settings: Mapping[str, Any]) -> None:
+    """Raise a ValueError for a value out of range; None means unset, and unknown settings are ignored."""
+    checked = dict(settings)
+    if not settings.get("do_sample"):
+        # many checkpoints set a temperature of 0 for greedy search, which ignores it
+        checked.pop("temperature", None)
+    if settings.get("early_stopping") == "never":
+        del checked["early_stopping"]
+    check_settings(checked, SETTINGS)
+
+
+def in_types(settings: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers of NumPy and the float settings given as integers, in the settings' types.
+
+    transformers refuses some such integers, and ONNX Runtime those of 32 bits.
+    """
+    types = {name: setting.type for name, setting in SETTINGS.items() if setting.type in (int, float)}
+    return {
+        name: types[name](value)
+        for name, value in settings.items()
+        if name in types and (is_integer(value) or (types[name] is float and is_number(value)))
+    }
 
 
 def lacking(settings: Mapping[str, Any]) -> str | None:

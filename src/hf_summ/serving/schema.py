@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from hf_summ.models.checks import SETTINGS, Setting
+from hf_summ.models.checks import Setting
+from hf_summ.runtimes.settings import SETTINGS
 from hf_summ.serving.settings import request_range
 
 # settings of the pipeline itself

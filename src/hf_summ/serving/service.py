@@ -10,7 +10,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
 from hf_summ.common.files import shared_name
-from hf_summ.models.checks import SETTINGS
+from hf_summ.runtimes.settings import SETTINGS
 from hf_summ.serving.batching import Batcher
 from hf_summ.serving.settings import Limits
 

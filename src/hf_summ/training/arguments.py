@@ -18,8 +18,9 @@ from hf_summ.common.messages import nearest, one_line
 from hf_summ.data.corpora import Corpus
 from hf_summ.evaluation.measures import FALLING, MEASURES, NAMED, check_metrics
 from hf_summ.evaluation.rouge import ROUGE_MODES
-from hf_summ.models.checks import SETTINGS, Range
+from hf_summ.models.checks import Range
 from hf_summ.models.text_documents import readable
+from hf_summ.runtimes.settings import SETTINGS
 from hf_summ.training.checks import (
     AT_LEAST_ONE,
     COUNT,

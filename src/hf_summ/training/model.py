@@ -25,14 +25,15 @@ from hf_summ.checkpoints.loading import (
     load_config,
     load_processor,
 )
+from hf_summ.checkpoints.pretrained_parts import load_pretrained_parts, read_pretrained_parts
 from hf_summ.common.messages import nearest, one_line
-from hf_summ.models.checks import SETTINGS, source_positions, target_positions
 from hf_summ.models.processing_base import align_config
 from hf_summ.models.quantization_int8 import INT8
-from hf_summ.models.text_documents import prefix_of, task_parameters
 from hf_summ.models.text_processing_base import CASED
-from hf_summ.models.text_tagging import load_tagger
+from hf_summ.models.text_processing_gdlf import load_tagger
 from hf_summ.pretrained import model_folder
+from hf_summ.runtimes.any_model import prefix_of, source_positions, target_positions, task_parameters
+from hf_summ.runtimes.settings import SETTINGS
 from hf_summ.training.arguments import DataArguments, GenerationArguments, LoraArguments
 
 logger = logging.getLogger(__name__)
@@ -81,8 +82,7 @@ def build(
     is_new = base.model_name_or_path is None
     # for checkpoints that the configuration names, without the model's revision and code
     hub = {"cache_dir": base.cache_dir, "token": base.token}
-    if hasattr(config, "read_pretrained_parts"):
-        config.read_pretrained_parts(is_new, **hub)
+    read_pretrained_parts(config, is_new, **hub)
     model = _new_model(config, processor, base, hub) if is_new else _load_model(config, base, hub)
     if base.attn_implementation is not None:
         # also in each model that it contains
@@ -226,8 +226,7 @@ def _new_model(
         raise ValueError(
             f"no {config.model_type} of these sizes can be created ({reason}): correct them with --config_overrides"
         ) from error
-    if hasattr(model, "load_pretrained_parts"):
-        model.load_pretrained_parts(**hub)
+    load_pretrained_parts(model, **hub)
     return model
 
 
@@ -246,9 +245,7 @@ def _load_model(config: PreTrainedConfig, start: ModelArguments, hub: dict[str, 
     except SafetensorError as error:
         # which names no file
         raise ValueError(f"--model_name_or_path {start.model_name_or_path}: {error}") from error
-    missing = loaded["missing_keys"]
-    if hasattr(model, "load_pretrained_parts"):
-        missing = model.load_pretrained_parts(missing, **hub)
+    missing = load_pretrained_parts(model, loaded["missing_keys"], **hub)
     if getattr(model, "quantization_method", None) == INT8:
         model = model.dequantize()
     problem = None

@@ -159,13 +159,11 @@ def test_examples_of_several_documents(load):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("form", ["text", "pairs"])
-def test_a_run_reads_a_column_of_tags(settings, tmp_path, tiny_tokenizer, form):
+def test_a_run_reads_a_column_of_tags(settings, tmp_path, tiny_tokenizer):
     """With the tags of the kept sentences, if documents are shortened; see tests/models/test_own_tags.py."""
     texts = [" ".join([*SENTENCES[place:], *SENTENCES[:place]]) for place in range(4)]
     tags = [[[word, "X" if word.istitle() else "Y"] for word in text.split()] for text in texts]
-    written = tags if form == "pairs" else [" ".join(map("_".join, own)) for own in tags]
-    rows = [{"document": text, "summary": "s", "word_tags": own} for text, own in zip(texts, written, strict=True)]
+    rows = [{"document": text, "summary": "s", "word_tags": pairs} for text, pairs in zip(texts, tags, strict=True)]
     processor = GdlfProcessor(tiny_tokenizer, tagger=None, tag_vocabulary=["X", "Y"], max_source_length=400)
     processor.save_pretrained(tmp_path / "tags")
     files = {"train_file": tiny.write_rows(tmp_path / "train.jsonl", rows), "validation_file": None}

@@ -16,9 +16,9 @@ from transformers.trainer_utils import EvalLoopOutput, EvalPrediction
 from hf_summ.checkpoints.adapters import base_model, takes
 from hf_summ.data.columns import PREFIX_COLUMN, reference_texts, source_column
 from hf_summ.evaluation import perplexity
-from hf_summ.models.losses import IGNORED_LABEL
+from hf_summ.models.checks import IGNORED_LABEL
 from hf_summ.models.modeling_sagcopy import guidance_divergence
-from hf_summ.models.pipeline_documents import clear_aliases
+from hf_summ.runtimes.documents import clear_aliases
 from hf_summ.training.rows.batches import BatchOrder
 
 # variance above which a latent variable is active (Burda et al. 2016, section 5)

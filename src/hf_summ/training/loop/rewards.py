@@ -14,7 +14,7 @@ from transformers import GenerationConfig, PreTrainedModel
 
 from hf_summ.checkpoints.adapters import base_model
 from hf_summ.evaluation.rouge import RougeSettings, rouge
-from hf_summ.models.losses import IGNORED_LABEL
+from hf_summ.models.checks import IGNORED_LABEL
 from hf_summ.models.modeling_base import SummarizationPreTrainedModel
 from hf_summ.training.loop.evaluation import RowwiseTrainer, of_source
 

@@ -21,8 +21,9 @@ from hf_summ.checkpoints.adapters import base_model, is_adapted, save_settings, 
 from hf_summ.common.files import share, write_atomically
 from hf_summ.common.processes import TERMINATED
 from hf_summ.data import SummarizationCollator
-from hf_summ.models.checks import input_names
-from hf_summ.models.losses import IGNORED_LABEL, smoothed_cross_entropy
+from hf_summ.models.checks import IGNORED_LABEL
+from hf_summ.models.modeling_copying import smoothed_cross_entropy
+from hf_summ.runtimes.any_model import input_names
 from hf_summ.training.arguments import DataArguments, SummarizationTrainingArguments
 from hf_summ.training.checks import asks_for_fsdp, parse_learning_rates
 from hf_summ.training.loop.callbacks import BrightnessCallback, NonFiniteCallback, ResumableEarlyStopping, RunProgress

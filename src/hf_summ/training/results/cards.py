@@ -14,6 +14,7 @@ from transformers import PreTrainedModel, Trainer
 import hf_summ
 from hf_summ.checkpoints.adapters import base_model, is_adapted
 from hf_summ.checkpoints.decoding import extracts
+from hf_summ.checkpoints.pretrained_parts import pretrained_names
 from hf_summ.common.files import bundled_folder
 from hf_summ.data.corpora import Corpus
 from hf_summ.models.text_documents import readable
@@ -150,7 +151,7 @@ def _starts(arguments: RunArguments, model: PreTrainedModel) -> list[str]:
     base = arguments.model.model_name_or_path
     if is_adapted(model):
         return [config.base_model_name_or_path for config in model.peft_config.values()]
-    return list(getattr(model.config, "pretrained_names", ())) if base is None else [model_folder(base)]
+    return pretrained_names(model.config) if base is None else [model_folder(base)]
 
 
 def _data_name(corpus: Corpus, split: str) -> str:

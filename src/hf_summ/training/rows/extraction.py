@@ -24,7 +24,7 @@ from hf_summ.extractive import consistent, frequencies
 from hf_summ.extractive.consistent import UNCHECKED, ConsistentStage, Selection
 from hf_summ.extractive.settings import ExtractiveSettings
 from hf_summ.models.text_documents import readable
-from hf_summ.models.text_tagging import tags_within
+from hf_summ.models.text_processing_gdlf import pairs_of_texts, tags_within
 from hf_summ.training.arguments import DataArguments
 from hf_summ.training.rows.preparing import MEASURED, cached_map, processor_fingerprint, whole_lengths
 
@@ -151,4 +151,5 @@ def _shorten(rows: dict[str, list], stage: ConsistentStage) -> dict[str, list]:
 def _tags_of(kept: Selection, tags: Any) -> str:
     """The tags of the kept sentences, given those of the document."""
     spans = sentence_places(kept.text, kept.sentences)
-    return json.dumps(tags_within(kept.text, tags, [spans[index] for index in kept.indices]))
+    (pairs,) = pairs_of_texts(tags)
+    return json.dumps(tags_within(kept.text, pairs, [spans[index] for index in kept.indices]))

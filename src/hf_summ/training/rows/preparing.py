@@ -19,8 +19,8 @@ from hf_summ.common.files import hash_of_code
 from hf_summ.data.columns import PREFIX_COLUMN, WORD_TAGS, has_references, source_column
 from hf_summ.data.loading import cache_folder
 from hf_summ.evaluation.words import split_words
-from hf_summ.models.text_documents import with_prefix
-from hf_summ.models.text_phrases import read_phrases
+from hf_summ.models.text_processing_highlight_transformer import read_phrases
+from hf_summ.runtimes.any_model import with_prefix
 from hf_summ.training.arguments import DataArguments, SummarizationTrainingArguments
 from hf_summ.training.model import Built
 from hf_summ.training.rows.batches import token_lengths

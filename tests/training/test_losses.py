@@ -5,7 +5,7 @@ import torch
 from torch.nn.functional import linear
 from torch.utils.checkpoint import checkpoint
 
-from hf_summ.models.losses import copy_cross_entropy
+from hf_summ.training.losses import copy_cross_entropy
 from tests.models.naive import naive_copying, naive_loss
 
 VOCABULARY, WIDTH, TARGET, SOURCE = 17, 6, 5, 8

@@ -1,13 +1,8 @@
-"""Loading the pre-trained models that a new model contains."""
+"""Reading of the pre-trained models that settings name, with errors that name the setting."""
 
-from typing import TYPE_CHECKING
+from typing import Any
 
-from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, PreTrainedConfig
-
-if TYPE_CHECKING:
-    # not imported at run time, as configurations do not need torch
-    import torch
-    from transformers import PreTrainedModel
+from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, PreTrainedConfig, PreTrainedModel
 
 
 def read_config(key: str, name: str, **hub_settings) -> PreTrainedConfig:
@@ -31,8 +26,8 @@ def check_encoder(key: str, name: str, config: PreTrainedConfig) -> None:
 
 
 def read_model(
-    auto_class, key: str, name: str, config: PreTrainedConfig, unused: tuple[str, ...] = (), **hub_settings
-) -> "PreTrainedModel":
+    auto_class: Any, key: str, name: str, config: PreTrainedConfig, unused: tuple[str, ...] = (), **hub_settings
+) -> PreTrainedModel:
     """Load the checkpoint `name`, the value of the config's `key`, with all its weights.
 
     Args:
@@ -49,33 +44,6 @@ def read_model(
     if missing:
         raise ValueError(f"`{key}` is {name!r:.80}, which has no weights for {missing[0]} ({len(missing)} are missing)")
     return model
-
-
-def longest_input(model: "PreTrainedModel") -> int | None:
-    """The number of usable positions of BERT or a language model; None if there is no limit."""
-    positions = getattr(model.config, "max_position_embeddings", None)
-    if positions is None or positions < 1:
-        return None
-    embeddings = getattr(getattr(model.base_model, "embeddings", None), "position_embeddings", None)
-    padding = getattr(embeddings, "padding_idx", None)
-    # RoBERTa's positions start after its padding index
-    return positions if padding is None else positions - padding - 1
-
-
-def own_positions(bert: "PreTrainedModel", input_ids: "torch.Tensor") -> dict[str, "torch.Tensor"]:
-    """`position_ids` (1, S) for ids (B, S) and a BERT that keeps them in a buffer; empty for any other.
-
-    PyTorch's `AveragedModel(use_buffers=True)` rounds averaged integers down, and so changes the buffer.
-    """
-    import torch
-
-    embeddings = getattr(bert.base_model, "embeddings", None)
-    table = getattr(embeddings, "position_embeddings", None)
-    # RoBERTa counts positions from the ids, and other models have no learned ones
-    if table is None or table.padding_idx is not None or not hasattr(embeddings, "position_ids"):
-        return {}
-    first = table.num_embeddings - bert.config.max_position_embeddings
-    return {"position_ids": torch.arange(first, first + input_ids.shape[1], device=input_ids.device)[None]}
 
 
 def _unreadable(key: str, name: str, error: Exception) -> ValueError:

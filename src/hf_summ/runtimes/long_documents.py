@@ -6,16 +6,15 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from .checks import check_text
-from .text_documents import DOCUMENT_SEPARATOR, prefix_of, readable, tokenize, with_prefix
+from hf_summ.models.checks import check_text
+from hf_summ.models.text_documents import DOCUMENT_SEPARATOR, readable, tokenize
+from hf_summ.runtimes.any_model import prefix_of, with_prefix
 
 logger = logging.getLogger(__name__)
 
 # a document, or several of one example
 Example = str | list[str]
 TRUNCATE = "truncate"
-# input of LED
-GLOBAL_MASK = "global_attention_mask"
 
 
 @dataclass(frozen=True)
@@ -171,20 +170,6 @@ def details_of(
         "read": ranges[0] if isinstance(example, str) else ranges,
         **more,
     }
-
-
-def global_attention_mask(source_ids, given=None):
-    """The tokens to which all attend: the first one (Beltagy et al. 2020, section 7), or those given.
-
-    Args:
-        source_ids: (B, S), the shape of the result.
-        given: (B or 1, any length), for the first tokens.
-    """
-    mask = source_ids.new_zeros(source_ids.shape)
-    given = mask.new_ones(1, 1) if given is None else given.to(mask)
-    width = min(mask.shape[1], given.shape[1])
-    mask[:, :width] = given[:, :width]
-    return mask
 
 
 def in_chunks(examples: Iterator[Any], size: int) -> Iterator[list[Any]]:

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Siz
 from dataclasses import dataclass, field
 from typing import Any
 
-from .checks import LIMITS, check_integer, check_texts, is_list, source_positions, target_positions, truncates
-from .pipeline_long_documents import (
+from hf_summ.models.checks import check_integer, check_texts, is_list, truncates
+from hf_summ.models.text_documents import DOCUMENT_SEPARATOR, readable, tokenize
+from hf_summ.runtimes.any_model import source_positions, target_positions, task_parameters, with_prefix
+from hf_summ.runtimes.long_documents import (
     SHORTENERS,
     TRUNCATE,
     ModelReader,
@@ -18,10 +20,11 @@ from .pipeline_long_documents import (
     in_chunks,
     with_warnings,
 )
-from .text_documents import DOCUMENT_SEPARATOR, readable, task_parameters, tokenize, with_prefix
 
 logger = logging.getLogger(__name__)
 
+# two names of one limit; `generate()` of transformers always prefers the second
+_LIMITS = (("max_length", "max_new_tokens"), ("min_length", "min_new_tokens"))
 # of `generate()`, for a summary with its first token
 _MAX_LENGTH = 20
 # the end of a warning of a truncated document
@@ -410,7 +413,7 @@ def ends_of(settings: Mapping[str, Any]) -> tuple[int, set[int | None]]:
 
 def clear_aliases(settings: dict[str, Any]) -> dict[str, Any]:
     """For each limit that is set under one name, unset its other name, so that the checkpoint's value does not win."""
-    aliases = {alias: name for pair in LIMITS for name, alias in (pair, pair[::-1])}
+    aliases = {alias: name for pair in _LIMITS for name, alias in (pair, pair[::-1])}
     return {**{alias: None for alias, name in aliases.items() if settings.get(name) is not None}, **settings}
 
 

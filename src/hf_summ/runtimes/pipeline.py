@@ -1,0 +1,263 @@
+"""`pipeline("summarization")`, which transformers 5 removed, for every sequence-to-sequence model."""
+
+import copy
+from typing import Any
+
+import torch
+from torch.utils.data import Dataset, IterableDataset
+from transformers import AutoProcessor, AutoTokenizer, BatchEncoding, GenerationConfig, Pipeline
+from transformers.utils import logging
+
+from hf_summ.common.messages import check_choice
+from hf_summ.models.checks import check_own_settings, check_tokenizer
+from hf_summ.models.generation_mixin import NAN
+from hf_summ.runtimes import folders
+from hf_summ.runtimes.any_model import GLOBAL_MASK, global_attention_mask, input_names, target_positions
+from hf_summ.runtimes.documents import (
+    EXTRACTION,
+    DocumentSummarizer,
+    Example,
+    Examples,
+    clear_aliases,
+    ends_of,
+    generated,
+)
+from hf_summ.runtimes.long_documents import TRUNCATE
+from hf_summ.runtimes.settings import check_generation_settings, in_types
+
+# None means unset for other settings, but is an error for these
+_ALWAYS_SET = {"length_penalty", "num_beams", "num_return_sequences"}
+
+logger = logging.get_logger(__name__)
+
+
+class SummarizationPipeline(DocumentSummarizer, Pipeline):
+    """Summarizes texts, like the pipeline of transformers 4; docs/tutorials/migrating.md tabulates the differences.
+
+    Call it with a text, or with a list, column, series or array of texts. Iterators and PyTorch data sets are read
+    lazily. A list in a list is one example of several documents, with one summary.
+
+    - `phrases`: key phrases of the text, or of each text of the list, for models that read them; see
+      `HighlightTransformerProcessor`. By default they are found.
+    - `word_tags`: tags of the words of the text, or of each text of the list, for GDLF; see `GdlfProcessor`. By default
+      its tagger finds them.
+    - `truncation` (True): whether to truncate a text that is too long for the model, with a warning, or to refuse it.
+    - `long_documents` ("truncate"): how to read a text that is too long for the model. "extract" selects its most
+      important sentences, as many as fit. "windows" summarizes its parts, joins the summaries, and repeats this until
+      they fit. Both need hf_summ, and read `batch_size` texts of an iterator at a time.
+    - `extract_share`, `extract_tokens`: in the constructor, they shorten every text by the extractive stage, as in
+      training. `extract_idf` and `next_sentence_model` are for this stage and for `long_documents="extract"`.
+    - `language` ("en"): ISO 639 code of the texts, for sentence splitting.
+    - `source_prefix`: prefix of each document, for models that were trained with several; by default the config's.
+    - `return_details` (False): whether to add `details` to each record: the parts of the text read; see `details_of`.
+    - `batch_size` (1): number of texts per call of `generate`.
+    - `show_progress` (False): whether to show a progress bar over many texts.
+    - `return_tensors` (False): whether to return token ids, without texts unless `return_text` is set as well.
+    - `stop_sequence`: a text that ends summaries.
+    - `runtime`: "onnx" in the constructor runs the output of `hf-summ export` in ONNX Runtime.
+    - All other arguments go to `generate`. Unset arguments fall back to the constructor, then the config's
+      `task_specific_params`, then the generation config, then 4 beams and 256 tokens.
+
+    Returns:
+        For a text, a list of `{"summary_text"}`, one per returned sequence; for a list, one such record per text, or a
+        list of records with several sequences. For an iterator or data set, an iterator over lists of records. The
+        summary of a blank text is blank.
+    """
+
+    # loaded with the checkpoint, or given
+    _load_processor = None
+    _load_tokenizer = None
+    _load_image_processor = False
+    _load_feature_extractor = False
+    _load_video_processor = False
+    _pipeline_calls_generate = True
+    _default_generation_config = GenerationConfig(max_new_tokens=256, num_beams=4)
+
+    def __init__(
+        self,
+        model,
+        tokenizer=None,
+        processor=None,
+        *,
+        long_documents=TRUNCATE,
+        language="en",
+        source_prefix=None,
+        runtime=None,
+        **kwargs,
+    ):
+        if runtime is not None:
+            check_choice("`runtime`", runtime, [folders.ONNX])
+            model = folders.load(model.name_or_path)
+            kwargs.setdefault("device", "cpu")
+        self.model = model
+        extraction = {name: kwargs.pop(name, None) for name in EXTRACTION}
+        self._set_reading(long_documents, language, source_prefix, **extraction)
+        problem = getattr(model, "weights_problem", None)
+        if problem is not None:
+            raise ValueError(f"{model.name_or_path} {problem}: copy it again, or name another checkpoint")
+        if hasattr(tokenizer, "tokenizer"):
+            processor, tokenizer = tokenizer, None
+        # `pipeline` takes all but the weights of an adapter from its base
+        own = vars(model).pop("adapter_processor", None)
+        if own is not None and getattr(tokenizer, "name_or_path", model.name_or_path) == model.name_or_path:
+            processor, tokenizer = own, None
+        if processor is not None and not hasattr(processor, "tokenizer"):
+            processor, tokenizer = None, tokenizer or processor
+        # our architectures only
+        if processor is None and model.name_or_path and hasattr(model, "hub_settings"):
+            # `pipeline` loads none for a model that is loaded already
+            name, is_trusted = model.name_or_path, type(model).__module__.startswith("transformers_modules.")
+            try:
+                processor = AutoProcessor.from_pretrained(name, trust_remote_code=is_trusted, **model.hub_settings)
+            except (OSError, ValueError) as error:
+                raise ValueError(f"{name} has no processor: give the model's own as `processor`") from error
+            processor.tokenizer = tokenizer or processor.tokenizer
+        if tokenizer is None and processor is not None:
+            tokenizer = processor.tokenizer
+        if tokenizer is None and not model.name_or_path:
+            raise ValueError("the pipeline needs a tokenizer: give the model's own as `processor` or `tokenizer`")
+        if tokenizer is None:
+            # transformers failed to load it without a reason: load it again, to raise the error
+            tokenizer = AutoTokenizer.from_pretrained(model.name_or_path, **getattr(model, "hub_settings", {}))
+        check_tokenizer(tokenizer)
+        super().__init__(model, tokenizer=tokenizer, processor=processor, **kwargs)
+        self.batch_size = self._batch_size
+        self._generate_kwargs = {
+            **clear_aliases(self._task_settings(vars(GenerationConfig()))),
+            **clear_aliases(self._generate_kwargs),
+        }
+        self._bound_default_length()
+
+    def _bound_default_length(self) -> None:
+        """Limit the default length of summaries to the decoder's positions."""
+        positions, default = target_positions(self.model), self._generation_defaults["max_new_tokens"]
+        if positions is None or positions >= default:
+            return
+        self._generation_defaults["max_new_tokens"] = positions
+        if not {"max_new_tokens", "max_length"} & self._get_set_generation_params(self._generate_kwargs).keys():
+            logger.warning(f"summaries are limited to {positions} tokens, the number of the decoder's positions")
+
+    def _sanitize_parameters(self, **settings):
+        return self._split_settings(**settings)
+
+    def _run(self, examples, *args, **settings):
+        if isinstance(examples, Examples):
+            examples = _ExampleData(examples)
+        elif not isinstance(examples, Example | IterableDataset):
+            # transformers reads generators lazily
+            examples = generated(examples)
+        return Pipeline.__call__(self, examples, *args, **settings)
+
+    def save_pretrained(self, save_directory, **kwargs):
+        """Save the model, the tokenizer and the processor; our models save the pipeline's code with their own."""
+        for component in (self.model, self.tokenizer, self.processor):
+            if component is not None:
+                component.save_pretrained(save_directory, **kwargs)
+
+    def get_iterator(self, *arguments, **settings):
+        """transformers' `get_iterator`, which pads on the tokenizer's side, but always on the right."""
+        # a copy: the tokenizer is the user's, and threads share it
+        reading = copy.copy(self)
+        reading.tokenizer = copy.copy(self.tokenizer)
+        reading.tokenizer.padding_side = "right"
+        return Pipeline.get_iterator(reading, *arguments, **settings)
+
+    def preprocess(self, example, **settings):
+        rows, pointed, note = self.read(example, **settings)
+        is_own = hasattr(self.processor, "source_features")
+        inputs = self.processor.pad(rows) if is_own else BatchEncoding(rows, tensor_type="pt")
+        return BatchEncoding({**inputs, **pointed, "note": note})
+
+    def _number_of_tokens(self) -> int:
+        # a processor may tell unknown words apart by further ids
+        return len(self.model.get_input_embeddings().weight) + getattr(self.processor, "unknown_ids", 0)
+
+    def _forward(self, inputs, **generate_kwargs):
+        accepted = input_names(self.model)
+        further = {name: inputs[name] for name in ("document", "note") if name in inputs}
+        inputs = {
+            name: value
+            for name, value in inputs.items()
+            if name not in further and (accepted is None or name in accepted)
+        }
+        documents = inputs["input_ids"].shape[0]
+        if accepted is not None and GLOBAL_MASK in accepted:
+            inputs[GLOBAL_MASK] = global_attention_mask(inputs["input_ids"], generate_kwargs.pop(GLOBAL_MASK, None))
+        notes = [further["note"]] if isinstance(further["note"], dict) else further["note"]
+        written = [row for row, note in enumerate(notes) if not note["blank"]]
+        settings = {"tokenizer": self.tokenizer, **self.generation_settings(**generate_kwargs)}
+        for note in notes:
+            note["ends"] = ends_of(self._get_set_generation_params(settings))
+        if not written:
+            config = settings.get("generation_config") or self.model.generation_config
+            sequences = settings.get("num_return_sequences") or config.num_return_sequences or 1
+            return {"output_ids": torch.zeros(documents, sequences, 0, dtype=torch.long), **further}
+        if len(written) < documents:
+            inputs = {name: value[written] for name, value in inputs.items()}
+        nan = _NanProcessor()
+        if not hasattr(self.model, "generation_keys"):
+            # ours say so themselves
+            settings["logits_processor"] = [*(settings.get("logits_processor") or []), nan]
+        try:
+            output_ids = self.model.generate(**inputs, **settings)
+        except OverflowError as error:
+            penalty = settings.get("length_penalty")
+            raise ValueError(f"`length_penalty` is {penalty}, too large for a summary's length: lower it") from error
+        if nan.is_seen:
+            logger.warning_once(NAN)
+        output_ids = output_ids.view(len(written), -1, output_ids.shape[-1])
+        if len(written) < documents:
+            filled = output_ids.new_zeros(documents, *output_ids.shape[1:])
+            filled[written] = output_ids
+            output_ids = filled
+        return {"output_ids": output_ids, **further}
+
+    def generation_settings(self, **settings: Any) -> dict[str, Any]:
+        """The settings that the pipeline passes to `generate()`.
+
+        Args:
+            settings: the call's settings.
+
+        Raises:
+            ValueError: as `check_own_settings` and `check_generation_settings`.
+        """
+        check_own_settings(settings, self.model)
+        settings = self._prepare_generate_kwargs(clear_aliases(settings), return_dict_in_generate=False)
+        for name in _ALWAYS_SET & settings.keys():
+            if settings[name] is None:
+                del settings[name]
+        config = settings.get("generation_config")
+        check_generation_settings({**({} if config is None else vars(config)), **settings})
+        self._check_length(self._get_set_generation_params(settings))
+        return settings | in_types(settings)
+
+    def search_settings(self, **settings: Any) -> dict[str, Any]:
+        return {**self.model.generation_config.to_diff_dict(), **self.generation_settings(**settings)}
+
+    def postprocess(self, outputs, **settings):
+        pointed = {"document": outputs["document"]} if "document" in outputs else {}
+        return self.to_records(outputs["output_ids"][0], outputs["note"], pointed, **settings), outputs["note"]
+
+
+class _NanProcessor:
+    """A logits processor that changes no scores, and sees whether any is NaN, as of products that exceed float16."""
+
+    is_seen: Any = False
+
+    def __call__(self, input_ids, scores):
+        # without waiting for the device
+        self.is_seen = scores.isnan().any() | self.is_seen
+        return scores
+
+
+class _ExampleData(Dataset):
+    """Examples, which the pipeline reads lazily."""
+
+    def __init__(self, examples: Examples):
+        self._examples = examples
+
+    def __len__(self):
+        return len(self._examples)
+
+    def __getitem__(self, index):
+        return self._examples[index]
