@@ -106,6 +106,13 @@ def test_columns_without_texts(load, tmp_path, rows, message):
         load(train_file=file)
 
 
+def test_json_in_another_encoding_is_named(load, tmp_path):
+    file = write(tmp_path / "rows.jsonl", json_lines([*ROWS, {"document": "öl", "summary": "s"}]).encode("latin-1"))
+    with pytest.raises(ValueError, match=r"rows\.jsonl.*utf-8"):
+        load(train_file=file)
+    assert load(train_file=file, encoding="latin-1")["train"][4]["document"] == "öl"
+
+
 @pytest.mark.parametrize("written", ["['One.', 'Two.']", '["One.", "Two."]'])
 def test_lists_that_are_written_as_text_are_no_texts(load, tmp_path, written):
     file = write_csv(tmp_path / "rows.csv", [{"document": written, "summary": "s"}] * 2)

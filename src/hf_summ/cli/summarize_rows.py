@@ -21,6 +21,7 @@ from hf_summ.cli.summarizers import (
 from hf_summ.common.flags import flag, flags_in, values_of
 from hf_summ.common.messages import print_note
 from hf_summ.common.processes import end_on_sigterm
+from hf_summ.data.files import is_row_file
 from hf_summ.models.checks import Range
 
 # flags of documents in text files, which have no effect on rows
@@ -64,12 +65,7 @@ def has_rows(arguments: argparse.Namespace) -> bool:
     Raises:
         ValueError: some of the files have rows and some do not, or flags of rows are given without rows.
     """
-    # imported here, as it is slow
-    row_files = []
-    if any("." in file or os.path.isdir(file) for file in arguments.files):
-        from hf_summ.data.files import is_row_file
-
-        row_files = [file for file in arguments.files if is_row_file(file)]
+    row_files = [file for file in arguments.files if is_row_file(file)]
     if arguments.text_column is not None or arguments.dataset_name is not None:
         return True
     if not row_files:

@@ -75,8 +75,12 @@ def load(
     converted = datasets.DatasetDict()
     for split, rows in rows_of_splits.items():
         is_long = not isinstance(rows, datasets.IterableDataset) and len(rows) > _MANY_ROWS
-        with bars_shown(is_long):
-            converted[split] = _with_texts(rows, columns[split], corpus, where[split])
+        try:
+            with bars_shown(is_long):
+                converted[split] = _with_texts(rows, columns[split], corpus, where[split])
+        except UnicodeDecodeError as error:
+            # pyarrow reads JSON in any encoding, and decodes its texts when they are needed
+            raise ValueError(f"{where[split]}: not text in UTF-8 ({error}): set `encoding`") from error
     return converted
 
 
