@@ -3,7 +3,7 @@
 import re
 from itertools import pairwise
 
-from hf_summ.data.sentence_rules import STOP
+from hf_summ.data.sentences.stops import STOP
 from hf_summ.models.text_documents import IDEOGRAPHS, RUNNING
 
 LINES = ("auto", "wrapped", "sentences")
