@@ -100,9 +100,11 @@ def test_phrases_stand_where_their_subwords_are(tiny_tokenizer):
     row = processor(text)
     spans = list(zip(row["phrase_starts"], row["phrase_ends"], row["phrase_values"], strict=True))
     decoded = [processor.decode(row["input_ids"][start:end]).strip() for start, end, _ in spans]
-    expected = key_phrases([text], processor.document_frequencies, processor.fitted_examples)
-    assert decoded == [text[start:end] for phrase in expected for _, start, end in phrase.spans]
-    assert "Ana  Lopez" in decoded
+    # white space of a document is one space to the model
+    read_text = text.replace("  ", " ")
+    expected = key_phrases([read_text], processor.document_frequencies, processor.fitted_examples)
+    assert decoded == [read_text[start:end] for phrase in expected for _, start, end in phrase.spans]
+    assert decoded.count("Ana Lopez") == 2
     assert [value for _, _, value in spans] == [phrase.value for phrase in expected for _ in phrase.spans]
 
 

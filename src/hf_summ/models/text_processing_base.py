@@ -243,7 +243,11 @@ class TextProcessor:
         check_texts(name, texts)
         if not len(texts):
             raise ValueError(f"`{name}` is an empty list: give at least one text")
-        return [self.clean(value, is_document) for value in texts]
+        cleaned = [self.clean(value, is_document) for value in texts]
+        if is_document:
+            # line ends and repeated spaces are one space to the model
+            cleaned = [" ".join(value.split()) for value in cleaned]
+        return cleaned
 
     def _tokenize(self, texts: list[str], **settings) -> Mapping[str, Any]:
         """The tokenizer's `input_ids` of full texts, without special tokens."""
