@@ -1,13 +1,9 @@
 """Sentences of texts as people have them, in each language that the splitter names; `|` is an end between two."""
 
-import textwrap
-
 import pytest
 
-from hf_summ.data import lead, split_sentences
-from hf_summ.data.lines import is_wrapped, joined_lines
+from hf_summ.data import split_sentences
 from hf_summ.data.sentences.twins import twin_and_starts
-from tests.evaluation.scores import rouge_means
 
 WRAPPED = """Automatic summarizers read a long text and write a shorter
 one that keeps what matters most. Because there are more
@@ -318,81 +314,6 @@ def test_characters_are_hidden_one_for_one():
         assert len(twin_and_starts(text)[0]) == len(text)
 
 
-def test_line_ends_of_wrapped_text_are_spaces():
-    # summanlp/textrank#46, gensim#1575, nipunsadvilkar/pySBD#75
-    joined = WRAPPED.replace("\n", " ")
-    assert [" ".join(text.split()) for text in split_sentences(WRAPPED)] == split_sentences(joined)
-    assert (
-        split_sentences(WRAPPED, lines="sentences")[0] == "Automatic summarizers read a long text and write a shorter"
-    )
-    assert lead(WRAPPED, 2) == lead(joined, 2)
-    windows = WRAPPED.replace("\n", "\r\n")
-    assert [" ".join(text.split()) for text in split_sentences(windows)] == split_sentences(joined)
-    for width in (30, 72, 100):
-        assert is_wrapped(textwrap.fill(joined, width))
-    # a heading and a list keep their line ends
-    text = f"Summaries\n\n{WRAPPED}\n\n- one\n- two\n"
-    sentences = split_sentences(text)
-    assert (sentences[0], sentences[-2:], len(sentences)) == ("Summaries", ["- one", "- two"], 8)
-
-
-@pytest.mark.parametrize("end", ["\r", "\x0b", "\u2028"])
-def test_other_line_ends_of_wrapped_text(end):
-    assert joined_lines(WRAPPED.replace("\n", end)) == WRAPPED.replace("\n", " ")
-
-
-def test_wrapped_text_without_small_letters_or_spaces_and_within_items():
-    assert joined_lines(WRAPPED.upper()) == WRAPPED.upper().replace("\n", " ")
-    text = "今天市政府开了一座新桥，花了很多钱，市长在中午讲了一个小时的话。很多人都来看热闹，孩子们也很高兴。"
-    assert joined_lines("\n".join(textwrap.wrap(text, 21))) == text
-    joined = WRAPPED.replace("\n", " ")
-    items = [textwrap.fill(joined, 60, initial_indent=f"{number}. ") for number in range(1, 4)]
-    assert [" ".join(line.split()) for line in joined_lines("\n".join(items)).split("\n")] == [
-        f"{number}. {joined}" for number in range(1, 4)
-    ]
-
-
-# summanlp/textrank#46: as of a page in two columns
-DIVIDED = """Automatic summarizers read a long text and write
-a shorter one that keeps what matters most. Bec-
-ause there are more well-known texts than anyone
-can read, many well-known people study how prog-
-rams could do this. Programs that write state-
-of-the-art summaries consider length, style and
-well-
-known syntax. Another one shortens news."""
-
-
-def test_words_that_are_divided_at_line_ends():
-    joined = DIVIDED.replace("Bec-\n", "Bec").replace("prog-\n", "prog").replace("-\n", "-").replace("\n", " ")
-    assert "state-of-the-art summaries consider length, style and well-known syntax" in joined
-    for text in (DIVIDED, DIVIDED.replace("\n", "\r\n")):
-        assert joined_lines(text).split() == joined.split()
-    assert lead(DIVIDED, 2) == lead(joined, 2)
-    assert lead(DIVIDED, 1, lines="sentences") == "Automatic summarizers read a long text and write"
-    assert joined_lines("a-\nb. A -\nC") == "a-\nb. A -\nC"
-    # yfedoseev/pdf_oxide#1412, bzsanti/oxidizePdf#578: soft hyphens, numbers, names, and what two words share
-    for divided, word in {
-        "Immo\xad\nbilien": "Immobilien",
-        "0001-\n96": "0001-96",
-        "Jean-\nPaul": "Jean-Paul",
-        "CAPI-\nTAL": "CAPITAL",
-        "pre-\nand postwar": "pre- and postwar",
-    }.items():
-        assert joined_lines(divided, "wrapped") == word
-
-
-def test_wrapped_paragraphs_of_a_few_lines_end_sentences():
-    paragraphs = [
-        "The mayor opened a new bridge on Monday, which cost the town more than the two before it.",
-        "Nobody came to see it.",
-        '"I had hoped for a crowd," the mayor said, and went home before the rain began to fall.',
-    ]
-    text = "\n".join(textwrap.fill(paragraph, 45) for paragraph in paragraphs)
-    assert is_wrapped(text)
-    assert [" ".join(sentence.split()) for sentence in split_sentences(text)] == paragraphs
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -403,11 +324,4 @@ def test_wrapped_paragraphs_of_a_few_lines_end_sentences():
     ],
 )
 def test_lines_that_are_sentences_stay_so(text):
-    assert not is_wrapped(text)
     assert split_sentences(text) == text.split("\n")
-
-
-def test_wrapped_lines_are_one_sentence_to_rouge():
-    joined = WRAPPED.replace("\n", " ")
-    references = ["It shortens news. A search engine is one."]
-    assert rouge_means([WRAPPED], references) == rouge_means([joined], references)

@@ -7,9 +7,8 @@ from itertools import pairwise
 
 import sentencex
 
-from hf_summ.common.messages import check_choice, one_line
+from hf_summ.common.messages import one_line
 from hf_summ.data.languages import language_code
-from hf_summ.data.lines import LINES, joined_lines, unwrapped
 from hf_summ.data.sentences.ends import is_end, unseen_starts
 from hf_summ.data.sentences.stops import NEAR
 from hf_summ.data.sentences.twins import twin_and_starts
@@ -34,26 +33,22 @@ _LONE_STOPS = (" .", " !", " ?")
 _LONE_QUOTE = re.compile(r'(?<!\S)"(?!\S)')
 
 
-def split_sentences(text: str, language: str = "en", lines: str = "auto") -> list[str]:
-    """The sentences of `text` without surrounding space; a line end also ends a sentence, unless the text is wrapped.
+def split_sentences(text: str, language: str = "en") -> list[str]:
+    """The sentences of `text` without surrounding space; a line end also ends a sentence.
 
     They are substrings of `text`, in its order, and together contain everything except space. In tokenized text, a stop
     that is a separate token ends a sentence.
 
     Args:
         language: ISO 639 code; languages that `sentencex` does not support are split by general rules.
-        lines: what line ends are: "sentences" (ends of sentences), "wrapped" (spaces, but for blank lines), or "auto",
-            spaces in text that is wrapped at a width; see `hf_summ.data.lines.unwrapped`.
 
     Raises:
         TypeError: `text` is not a string.
-        ValueError: an unknown value of `lines`; or as `language_code`.
+        ValueError: as `language_code`.
     """
-    check_choice("`lines`", lines, LINES)
     check_text("text", text)
     code = language_code(language)
     readable = text if text.isascii() else _WIDE_SPACE.sub(" ", _SURROGATE.sub("\ufffd", text))
-    readable = unwrapped(readable, lines)
     sentences = []
     for line in readable.splitlines():
         for piece in _split_tokenized(line):
@@ -70,21 +65,21 @@ def splitter_version() -> str:
     return f"sentencex {version('sentencex')}"
 
 
-def lead(document: str | Sequence[str], sentences: int, language: str = "en", lines: str = "auto") -> str:
+def lead(document: str | Sequence[str], sentences: int, language: str = "en") -> str:
     """The LEAD-n baseline: the first `sentences` sentences of `document`, or all if it has fewer, in one line.
 
     Of several documents these are the first sentences of each, the First-k of Fabbri et al. 2019.
 
     Args:
-        language, lines: as for `split_sentences`.
+        language: as for `split_sentences`.
 
     Raises:
         ValueError: `sentences` is less than 1, or as `split_sentences`.
     """
     check_integer("sentences", sentences, 1)
-    documents = [joined_lines(text, lines) for text in ([document] if isinstance(document, str) else document)]
-    texts = (pick_sentences(text, split_sentences(text, language, lines), range(sentences)) for text in documents)
-    return " ".join(filter(None, texts))
+    documents = [document] if isinstance(document, str) else document
+    beginnings = [pick_sentences(text, split_sentences(text, language), range(sentences)) for text in documents]
+    return " ".join(beginning for beginning in beginnings if beginning)
 
 
 def pick_sentences(document: str, sentences: Sequence[str], indices: Iterable[int]) -> str:
