@@ -16,7 +16,7 @@ from tests.cli.conftest import start
 from tests.conftest import SENTENCES
 
 BODY = {"inputs": SENTENCES[0], "parameters": {"num_beams": 1, "max_new_tokens": 4}}
-LONG = {"inputs": SENTENCES[0], "parameters": {"num_beams": 4, "min_new_tokens": 400, "max_new_tokens": 400}}
+LONG = {"inputs": SENTENCES[0], "parameters": {"num_beams": 4, "min_new_tokens": 150, "max_new_tokens": 150}}
 CLIENTS = 16
 
 
@@ -46,8 +46,9 @@ def kept_seconds(address: str) -> float:
 @pytest.mark.thorough
 @pytest.mark.parametrize("workers", [1, 2])
 def test_sigterm_loses_no_request(workplace, workers):
-    process = start("serve", "--model", "model", "--port", "0", "--workers", str(workers), cwd=workplace)
-    clients = [httpx.Client(timeout=60) for _ in range(CLIENTS)]
+    flags = ["--workers", str(workers), "--drain_seconds", "120"]
+    process = start("serve", "--model", "model", "--port", "0", *flags, cwd=workplace)
+    clients = [httpx.Client(timeout=150) for _ in range(CLIENTS)]
     try:
         address = ready(process)
         for _ in range(1, workers):
@@ -64,7 +65,7 @@ def test_sigterm_loses_no_request(workplace, workers):
             assert not all(answer.done() for answer in answers)
             process.send_signal(signal.SIGTERM)
             assert {answer.result().status_code for answer in answers} == {200}
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=150)
     finally:
         process.kill()
         process.wait()
