@@ -117,19 +117,6 @@ def test_lengths_without_room_for_a_subword_are_refused(architecture, tiny_token
         processor(SENTENCES, padding=True, pad_to_multiple_of=0)
 
 
-def test_forward_passes_call_the_module_of_the_input_embeddings(architecture):
-    # NEFTune and other hooks are put there, and read settings from it
-    model, called = architecture.model(), []
-    words = model.get_input_embeddings()
-    handle = words.register_forward_hook(lambda module, *_, **__: called.append(module), with_kwargs=True)
-    model(**architecture.inputs(), labels=architecture.labels())
-    assert set(called) == {words}
-    handle.remove()
-    number = len(called)
-    model(**architecture.inputs(), labels=architecture.labels())
-    assert len(called) == number
-
-
 def test_blank_documents_of_an_example_are_not_read(architecture, tiny_tokenizer):
     _, processor = build_with_processor(architecture, tiny_tokenizer)
     first, second = SENTENCES[:2]

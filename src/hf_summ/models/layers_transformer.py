@@ -1,7 +1,6 @@
 """The Transformer (Vaswani et al. 2017): positions, attention, feed-forward network and layers."""
 
 import math
-from functools import partial
 from typing import Any
 
 import torch
@@ -22,31 +21,13 @@ def cache_argument(cache) -> dict[str, Any]:
     return {CACHE: cache}
 
 
-def tied_embedding(embedding: nn.Embedding, shares_hooks: bool = True) -> nn.Embedding:
-    """Another module with the same weight, which PEFT adapts on its own; hooks, such as NEFTune's, can run in both."""
+def tied_embedding(embedding: nn.Embedding) -> nn.Embedding:
+    """Another module with the same weight, which PEFT adapts separately."""
     tied = nn.Embedding.from_pretrained(embedding.weight, freeze=False, padding_idx=embedding.padding_idx)
     if not embedding.weight.is_meta:
         # on the meta device, transformers would take the shared parameter for loaded
         tied.weight = embedding.weight
-    if shares_hooks:
-        share_hooks(embedding, tied)
     return tied
-
-
-def share_hooks(owner: nn.Module, reader: nn.Module) -> None:
-    """Let another module run the forward hooks of `owner`, which may read settings from it."""
-    reader.register_forward_hook(partial(_run_hooks, owner), with_kwargs=True)
-
-
-def _run_hooks(owner: nn.Module, module, args, kwargs, output):
-    for number, hook in owner._forward_hooks.items():
-        # a hook on all modules runs once
-        if hook in module._forward_hooks.values():
-            continue
-        further = (kwargs,) if number in owner._forward_hooks_with_kwargs else ()
-        changed = hook(owner, args, *further, output)
-        output = output if changed is None else changed
-    return output
 
 
 def is_symbolic(tensor: torch.Tensor) -> bool:

@@ -171,8 +171,7 @@ class CopyTransformerModel(CopyTransformerPreTrainedModel, CopyingModel):
             bert = self.encoder.bert.bert if self.encoder.has_bert else None
             words = bert_words(config.bert_config)
             if bert is not None:
-                # hooks of BERT's words are those of the encoder
-                words = tied_embedding(bert.get_input_embeddings(), shares_hooks=False)
+                words = tied_embedding(bert.get_input_embeddings())
             is_reduced = config.decoder_embedding == "bert"
             embed_tokens = BertWordEmbedding(words, config.d_model if is_reduced else None, config.train_bert)
         self.decoder = CopyTransformerDecoder(config, embed_tokens)

@@ -1,10 +1,10 @@
 """Weights that a model holds under several names: as NEFTune, FSDP and the loading of checkpoints need them."""
 
+from functools import partial
+
 import torch
 from torch import nn
 from transformers import PreTrainedModel
-
-from hf_summ.models.layers_transformer import share_hooks
 
 
 def expect_tied_weights_once(model: nn.Module, result) -> None:
@@ -28,7 +28,19 @@ def share_noise(model: PreTrainedModel) -> None:
     for module in model.modules():
         is_tied = isinstance(module, nn.Embedding) and module.weight is words.weight and module is not words
         if is_tied and not module._forward_hooks:
-            share_hooks(words, module)
+            module.register_forward_hook(partial(_run_hooks, words), with_kwargs=True)
+
+
+def _run_hooks(owner: nn.Module, module, args, kwargs, output):
+    """Run the forward hooks of `owner`, which may read settings from it, on another module's output."""
+    for number, hook in owner._forward_hooks.items():
+        # a hook on all modules runs once
+        if hook in module._forward_hooks.values():
+            continue
+        further = (kwargs,) if number in owner._forward_hooks_with_kwargs else ()
+        changed = hook(owner, args, *further, output)
+        output = output if changed is None else changed
+    return output
 
 
 def sharded_units(model: PreTrainedModel) -> list[str]:
