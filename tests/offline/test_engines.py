@@ -1,6 +1,9 @@
 """The same shards in this process and in several, and what is left when processes are killed."""
 
 import dataclasses
+import os
+import signal
+import subprocess
 import time
 from functools import partial
 from pathlib import Path
@@ -55,23 +58,46 @@ def is_running(process: int) -> bool:
     return status.exists() and "State:\tZ" not in status.read_text()
 
 
-@pytest.mark.thorough
-def test_killed_command_goes_on_and_leaves_no_processes(mortal, capsys):
-    write(mortal / "rows.jsonl", json_lines([{"id": index, "text": SENTENCES[index % 5]} for index in range(4000)]))
-    flags = ("--text_column", "text", "--output", "out", "--model", "bart", "--max_new_tokens", "1", "--num_beams", "1")
-    command = ("summarize", "rows.jsonl", *flags, "--rows_per_shard", "50", "--batch_size", "50", "--device", "cpu")
-    process = start(*command, "--num_processes", "2", cwd=mortal)
+FLAGS = ("--output", "out", "--model", "bart", "--max_new_tokens", "1", "--num_beams", "1", "--device", "cpu")
+COMMAND = ("summarize", "rows.jsonl", *FLAGS, "--rows_per_shard", "50", "--batch_size", "50")
+
+
+def start_command(folder: Path) -> subprocess.Popen:
+    """Start a command of two processes on 4,000 rows, and wait for its first shard."""
+    write(folder / "rows.jsonl", json_lines([{"id": index, "text": SENTENCES[index % 5]} for index in range(4000)]))
+    process = start(*COMMAND, "--num_processes", "2", cwd=folder)
     while not list(Path("out").glob("shard-*")):
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.01)
+    return process
+
+
+@pytest.mark.thorough
+def test_killed_command_goes_on_and_leaves_no_processes(mortal, capsys):
+    process = start_command(mortal)
     workers = children(process.pid)
     process.kill()
     process.communicate()
     before = {path: path.stat().st_mtime_ns for path in Path("out").glob("shard-*")}
     assert len(workers) >= 2
     assert 0 < len(before) < 80
-    assert main([*command]) == 0
+    assert main([*COMMAND]) == 0
     assert f"{4000 - 50 * len(before):,} rows summarized: 80 shards" in capsys.readouterr().err
     assert [row["id"] for row in rows_of(mortal / "out")] == list(range(4000))
     assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert not [worker for worker in workers if is_running(worker)]
+
+
+@pytest.mark.thorough
+def test_a_command_whose_process_is_killed_ends_with_one_line(mortal):
+    process = start_command(mortal)
+    workers = children(process.pid)
+    # the first child watches the others' semaphores
+    os.kill(workers[-1], signal.SIGKILL)
+    _, errors = process.communicate()
+    last = errors.splitlines()[-1]
+    assert (process.returncode, last.partition(": if memory")[0]) == (
+        2,
+        "hf-summ: error: a process ended before its rows were summarized",
+    )
     assert not [worker for worker in workers if is_running(worker)]

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any
 
+from tqdm import tqdm
+
 from hf_summ.common.lazy import import_extra
 from hf_summ.common.messages import no_warnings, one_line
 from hf_summ.common.processes import threads_for
@@ -267,6 +269,8 @@ def _start(work: Work, plan: Plan, started: Any, threads: int | None) -> None:
     # Ctrl-C reaches all processes; the first one ends the others
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    # tqdm's default lock is shared by processes, and Python warns of it if this one is killed
+    tqdm.set_lock(threading.RLock())
     with started:
         index = started.value
         started.value += 1
