@@ -10,7 +10,6 @@ from hf_summ.evaluation import novelty, rouge, support
 from hf_summ.evaluation.measures import FALLING, MEASURES, NAMED, Settings, check_metrics, measure_of, title_of
 from hf_summ.evaluation.report import Evaluation, as_text
 from hf_summ.evaluation.significance import Scored, bootstrap_interval, mean_over_rows, ratio, rounded
-from hf_summ.training.results.reports import Scorer
 from tests.conftest import SENTENCES, word_piece_tokenizer
 from tests.evaluation.scores import rouge_rows
 
@@ -96,8 +95,6 @@ def test_rouge_of_a_tokenizers_subwords(tmp_path):
     assert [scores.fmeasure.tolist() for scores in rouge(*texts, settings).values()] == [
         scores.fmeasure.tolist() for scores in expected.values()
     ]
-    scored = Scorer(["rouge"], "rouge155", "en", rouge_tokenizer=str(tmp_path)).scored(*texts)
-    assert scored["rouge2"].rows().tolist() == pytest.approx(expected["rouge2"].fmeasure.tolist())
     assert f"language en, subwords of {tmp_path}" in as_text(Evaluation(*texts, settings=settings).report())
     with pytest.raises(ValueError, match=r"^`rouge_tokenizer` is 'no/such', but cannot be loaded: "):
-        Scorer(["rouge"], "rouge155", "en", rouge_tokenizer="no/such")
+        rouge(*texts, Settings(rouge_mode="rouge155", rouge_tokenizer="no/such"))
