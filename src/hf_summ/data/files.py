@@ -1,13 +1,16 @@
-"""Files of rows and texts, read by `datasets`."""
+"""Files of rows and texts: rows are read by `datasets`."""
 
+import bz2
 import glob
+import gzip
 import logging
+import lzma
 import os
 import warnings
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from hf_summ.common.messages import one_line
 
@@ -26,6 +29,7 @@ BUILDERS = {
 }
 ROW_FILES = tuple(extension for extension, builder in BUILDERS.items() if builder != "text")
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
+_OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 # bytes of files that are read in seconds, and need a progress bar
 _LARGE = 2**26
 # files that `save_to_disk` of `datasets` writes to the folder of a split, and of a data set
@@ -77,6 +81,34 @@ def _files_in(folder: str) -> list[str]:
     if not files:
         raise ValueError(f"{folder} is a folder without files of rows ({', '.join(ROW_FILES)})")
     return files
+
+
+def open_text(file: str | os.PathLike, encoding: str | None = None) -> IO[str]:
+    """A text file, also compressed, opened for reading lines, which line feeds alone end.
+
+    Args:
+        encoding: UTF-8 by default, with or without a mark at the start.
+    """
+    opener = _OPENERS.get(Path(file).suffix, open)
+    return opener(file, "rt", encoding=encoding or "utf-8-sig", newline="\n")
+
+
+def read_lines(file: str, encoding: str | None = None) -> list[str]:
+    """The lines of a text file without their ends.
+
+    Raises:
+        ValueError: it does not exist, has no lines or cannot be read; the message names it.
+    """
+    try:
+        with open_text(file, encoding) as text:
+            lines = [line.rstrip("\r\n") for line in text]
+    except FileNotFoundError as error:
+        raise ValueError(f"{file} does not exist") from error
+    except (UnicodeDecodeError, EOFError, OSError, lzma.LZMAError) as error:
+        raise ValueError(f"{file}: cannot be read: {error}") from error
+    if not lines:
+        raise ValueError(f"{file}: cannot be read: it has no lines")
+    return lines
 
 
 def read_files(

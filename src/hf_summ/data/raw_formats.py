@@ -1,7 +1,5 @@
 """Data sets in their authors' formats: finding the files, reading them, and selecting rows."""
 
-import bz2
-import gzip
 import hashlib
 import json
 import lzma
@@ -15,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from hf_summ.common.messages import check_choice
+from hf_summ.data.files import open_text
 
 Rows = Iterator[dict[str, Any]]
 # the ends of the names of a text and of its compressed copies
 _PACKED = ("", ".gz", ".bz2", ".xz")
-_OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 _LCSTS_DOCUMENT = re.compile(r"\s*<doc\b[^>]*\bid\s*=\s*\W*(\d+)[^>]*>(?!.*<doc )(.*)", re.DOTALL)
 _LCSTS_FIELD = re.compile(r"<(human_label|summary|short_text)\s*>(.*?)</\1\s*>", re.DOTALL)
@@ -188,10 +186,9 @@ def read_wmt16(paths: tuple[Path, ...]) -> Rows:
 
 def _numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
     """The number and the text of each line in UTF-8, including its end; only line feeds end a line."""
-    opener = _OPENERS.get(path.suffix, open)
     number = 0
     try:
-        with opener(path, "rt", encoding="utf-8-sig", newline="\n") as file:
+        with open_text(path) as file:
             for number, line in enumerate(file, 1):
                 yield number, line
     except (UnicodeDecodeError, EOFError, lzma.LZMAError) as error:

@@ -19,7 +19,7 @@ from hf_summ.data.columns import (
     is_list_column,
     written_texts,
 )
-from hf_summ.data.files import extension_of, is_row_file, is_saved, read_files
+from hf_summ.data.files import extension_of, is_row_file, is_saved, read_files, read_lines
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 
 if TYPE_CHECKING:
@@ -266,8 +266,7 @@ def _read(file: str, kind: str, reading: RowReading, taken: str | None) -> TextF
             raise ValueError(f"{file}: plain text has no columns: name none with `{_SETTINGS[kind]}`")
         if is_folder:
             return _read_folder(file, kind, reading.encoding)
-        lines = read_files(file, encoding=reading.encoding)
-        return TextFile(file, None, [[line] for line in lines["text"]])
+        return TextFile(file, None, [[line] for line in read_lines(file, reading.encoding)])
     rows = read_files(file, csv_separator=reading.csv_separator, encoding=reading.encoding)
     column = _choose(rows, kind, reading, file, taken)
     try:
