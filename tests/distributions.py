@@ -181,16 +181,6 @@ def gigaword_compressed(folder: Path) -> Settings:
     return all_splits(folder, "gigaword")
 
 
-def gigaword_pairs(folder: Path) -> Settings:
-    """Pairs of files, each named."""
-    settings: Settings = {"data_format": "gigaword"}
-    for split in SIZES:
-        articles = write(folder / f"{split}.a.txt", lines(documents_of(split)))
-        titles = write(folder / f"{split}.b.txt", lines(summaries_of(split)))
-        settings[f"{split}_file"] = f"{articles},{titles}"
-    return settings
-
-
 def write_references(folder: Path, number_of_references: int) -> list[str]:
     """The files of a test part with several references, of which a few are blank."""
     files = [write_in(folder, "input.txt", lines(documents_of("test")))]
@@ -205,10 +195,6 @@ def write_references(folder: Path, number_of_references: int) -> list[str]:
 def duc_folder(folder: Path) -> Settings:
     write_references(folder, 12)
     return {"test_file": str(folder), "data_format": "duc"}
-
-
-def duc_files(folder: Path) -> Settings:
-    return {"test_file": ",".join(write_references(folder, 4)), "data_format": "duc"}
 
 
 # Multi-News
@@ -240,16 +226,6 @@ def multi_news_older(folder: Path) -> Settings:
         write(folder / f"{part}.txt.src", lines(texts))
         write(folder / f"{part}.txt.tgt", lines(f"– {text}" for text in summaries_of(split)))
     return all_splits(folder, "multi_news")
-
-
-def multi_news_rows(folder: Path) -> Settings:
-    settings: Settings = {"data_format": "multi_news"}
-    for split in SIZES:
-        rows = []
-        for number, text in enumerate(summaries_of(split)):
-            rows.append({"document": cluster(split, number), "summary": f"– {text} NEWLINE_CHAR End"})
-        settings[f"{split}_file"] = write(folder / f"{split}.jsonl", json_lines(rows))
-    return settings
 
 
 # LCSTS
@@ -320,12 +296,9 @@ DISTRIBUTIONS: dict[str, Callable[[Path], Settings]] = {
     "newsroom, extractive": newsroom_extractive,
     "gigaword, nested": gigaword_nested,
     "gigaword, compressed": gigaword_compressed,
-    "gigaword, pairs": gigaword_pairs,
     "duc, folder": duc_folder,
-    "duc, files": duc_files,
     "multi_news, cleaned": multi_news_cleaned,
     "multi_news, older": multi_news_older,
-    "multi_news, rows": multi_news_rows,
     "lcsts": lcsts,
     "lcsts, all scores": lcsts_of_all_scores,
     "lcsts, high scores, compressed": lcsts_of_high_scores,

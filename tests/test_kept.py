@@ -135,7 +135,7 @@ def test_rows_of_published_formats(tmp_path, name):
 
 
 def test_rows_of_swisstext(tmp_path):
-    from hf_summ.data.corpora import PUBLIC_CORPORA
+    from hf_summ.data.distributions import PUBLIC_CORPORA
 
     write_swisstext(tmp_path)
     check_distribution("swisstext", PUBLIC_CORPORA["swisstext"].load(tmp_path, str(tmp_path / "cache")))

@@ -204,8 +204,11 @@ def _int8(modeling: ModuleType) -> None:
 
 
 def _fused_loss(modeling: ModuleType) -> None:
-    loss = import_module("hf_summ.training.losses").copy_cross_entropy
-    modeling.CopyingForConditionalGeneration.fused_loss = staticmethod(loss)
+    def fused_loss(*arguments, **settings) -> Any:
+        # only training needs it
+        return import_module("hf_summ.training.losses").copy_cross_entropy(*arguments, **settings)
+
+    modeling.CopyingForConditionalGeneration.fused_loss = staticmethod(fused_loss)
 
 
 def _shorteners(pipeline: ModuleType) -> None:

@@ -78,6 +78,7 @@ class Service:
         place in the queue.
 
         Args:
+            documents: texts.
             settings: settings of the pipeline; missing ones fall back to its own.
 
         Raises:
