@@ -15,7 +15,6 @@ from datasets import Dataset, IterableDataset
 from evaluate import EvaluationModule
 from sacrebleu.metrics.chrf import CHRF
 from torch import nn
-from torch.optim.lr_scheduler import LRScheduler
 from transformers import (
     GenerationConfig,
     GenerationMixin,
@@ -58,7 +57,6 @@ USED = {
     IterableDataset: "_resolve_features",
     EvaluationModule: "_compute _feature_names _info",
     CHRF: "_compute_segment_statistics _extract_reference_info",
-    LRScheduler: "",
     nn.Module: "_apply _backward_hooks _backward_pre_hooks _forward_hooks _forward_hooks_with_kwargs "
     "_forward_pre_hooks _load_from_state_dict",
     torch: "_C _dynamo _int_mm",
