@@ -5,7 +5,7 @@ import logging
 import re
 import sys
 from collections.abc import Generator, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -83,13 +83,19 @@ def progress_bar(steps: Iterable | None, title: str, total: int | None = None, *
 
 
 @contextmanager
-def no_warnings(summarizer: Any) -> Generator[None]:
-    """Within, silence the pipeline's warnings about documents, which its caller reports."""
-    # the logger of all modules beside the one that reads documents
-    logger = logging.getLogger(type(summarizer).read.__module__.rpartition(".")[0])
+def logged_from(name: str, least_level: int) -> Generator[None]:
+    """Within, the logger of this name passes records from a level of `logging` on."""
+    logger = logging.getLogger(name)
     level = logger.level
-    logger.setLevel(logging.ERROR)
+    logger.setLevel(least_level)
     try:
         yield
     finally:
         logger.setLevel(level)
+
+
+def no_warnings(summarizer: Any) -> AbstractContextManager[None]:
+    """Within, silence the pipeline's warnings about documents, which its caller reports."""
+    # the logger of all modules beside the one that reads documents
+    name = type(summarizer).read.__module__.rpartition(".")[0]
+    return logged_from(name, logging.ERROR)

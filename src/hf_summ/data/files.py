@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from hf_summ.common.messages import one_line
+from hf_summ.common.messages import logged_from, one_line
 
 if TYPE_CHECKING:
     import datasets
@@ -147,7 +147,9 @@ def read_files(
     if builder is None or builders:
         raise ValueError(f"{_shown(files)}: files must be of one type, which is one of {', '.join(BUILDERS)}")
     try:
-        with _silent_logger(), bars_shown(sum(map(os.path.getsize, files)) > _LARGE):
+        # the reader of JSON logs its error, which is also raised
+        silence = logged_from("datasets.packaged_modules", logging.CRITICAL)
+        with silence, bars_shown(sum(map(os.path.getsize, files)) > _LARGE):
             options = _options(builder, files, csv_separator, encoding)
             return datasets.load_dataset(
                 builder, data_files=files, split="train", cache_dir=cache_dir, streaming=streaming, **options
@@ -215,15 +217,3 @@ def bars_shown(is_long: bool) -> Generator[None]:
         yield
     finally:
         datasets.enable_progress_bars()
-
-
-@contextmanager
-def _silent_logger() -> Generator[None]:
-    """The reader of JSON logs its error, which is also raised."""
-    logger = logging.getLogger("datasets.packaged_modules")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
