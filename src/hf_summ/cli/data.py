@@ -2,11 +2,11 @@
 
 import argparse
 import dataclasses
-import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from hf_summ.common.flags import add_flags, check_flags, flag, flags_in
+from hf_summ.common.records import to_json
 from hf_summ.data.corpora import Corpus, Reading
 from hf_summ.models.checks import Range
 from hf_summ.pretrained import DEFAULT_MODEL, model_folder
@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> None:
     reports = report_files(corpora, count, limits, arguments.sample)
     if arguments.format == "json":
         files = [dataclasses.asdict(report) for report in reports]
-        print(json.dumps({"files": files}, indent=2, ensure_ascii=False))
+        print(to_json({"files": files}, indent=2))
     else:
         print(as_tables(reports))
 

@@ -2,11 +2,15 @@
 
 import functools
 import os
+import re
 import shutil
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+# `os.fspath` of a Path has one slash
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
 def bundled_folder(name: str) -> Path:
@@ -68,6 +72,12 @@ def moved_into_place(path: str | os.PathLike) -> Generator[Path]:
         if error.errno is not None and error.filename is None:
             error.filename = str(path)
         raise
+
+
+def check_is_local(flag: str, output: str | os.PathLike) -> None:
+    """Raise a ValueError if an output is named by a URL, for which Python would make a local folder such as `s3:`."""
+    if _URL.match(os.fspath(output)):
+        raise ValueError(f"{flag} {os.fspath(output)}: is a URL: name a local file or folder, and upload it afterwards")
 
 
 def check_new_folder(folder: str | os.PathLike) -> None:

@@ -120,12 +120,13 @@ def to_json(value: Any, **settings: Any) -> str:
     try:
         return json.dumps(value, allow_nan=False, **settings)
     except ValueError:
-        return json.dumps(_finite(value), **settings)
+        return json.dumps(finite(value), **settings)
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """A value with None for the numbers in it that JSON lacks."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):
-        return {name: _finite(member) for name, member in value.items()}
-    return [_finite(member) for member in value] if isinstance(value, list | tuple) else value
+        return {name: finite(member) for name, member in value.items()}
+    return [finite(member) for member in value] if isinstance(value, list | tuple) else value

@@ -1,6 +1,5 @@
 """Corpora as their authors distribute them, with the published numbers of rows."""
 
-import json
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from hf_summ.common.files import moved_into_place
+from hf_summ.common.records import to_json
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def prepare(name: str, folder: Path, output: Path) -> Iterator[str]:
                     if "documents" in row:
                         # the joined documents are for models that read a single one
                         del row["document"]
-                    file.write(json.dumps(row, ensure_ascii=False) + "\n")
+                    file.write(to_json(row) + "\n")
             line = f"{path}: {len(loaded[split]):,} rows"
             if abs(len(loaded[split]) - expected) > corpus.tolerance * expected:
                 line += f", but {corpus.source} has {expected:,}: is a file truncated, or of another version?"

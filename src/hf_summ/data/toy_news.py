@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from hf_summ.common.files import moved_into_place
+from hf_summ.common.files import check_is_local, moved_into_place
 
 FIRST_NAMES = (
     "Ana Boris Carla David Elena Felix Grace Hugo Irene Jonas Karin Liam Maria Nadia Omar Paula Quentin Rosa Samuel "
@@ -197,6 +197,7 @@ def make_corpus(
 
     Full names occur in one split only, so the people of validation and test, and their news, are unseen in training.
     """
+    check_is_local("--output", folder)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for split, size in (("train", train), ("validation", validation), ("test", test)):

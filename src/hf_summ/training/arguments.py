@@ -13,6 +13,7 @@ from transformers.integrations import is_tensorboard_available
 
 from hf_summ.checkpoints.decoding import decoding_flags, extraction_flags
 from hf_summ.checkpoints.loading import ModelArguments
+from hf_summ.common.files import check_is_local
 from hf_summ.common.flags import Flag, flag
 from hf_summ.common.messages import nearest, one_line
 from hf_summ.data.corpora import Corpus
@@ -323,6 +324,7 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         elif readable(self.output_dir) != self.output_dir:
             # which tokenizers cannot write to, after the training
             raise ValueError(f"--output_dir {one_line(readable(self.output_dir))}: its name is not UTF-8; give another")
+        check_is_local("--output_dir", self.output_dir)
         if self.report_to is None:
             self.report_to = ["tensorboard" if is_tensorboard_available() else "none"]
         check_inherited(self)

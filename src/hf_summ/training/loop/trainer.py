@@ -20,6 +20,7 @@ from transformers.trainer_utils import EvalLoopOutput, RemoveColumnsCollator
 from hf_summ.checkpoints.adapters import base_model, is_adapted, save_settings, takes
 from hf_summ.common.files import share, write_atomically
 from hf_summ.common.processes import TERMINATED
+from hf_summ.common.records import finite
 from hf_summ.data import SummarizationCollator
 from hf_summ.models.checks import IGNORED_LABEL
 from hf_summ.models.modeling_copying import smoothed_cross_entropy
@@ -265,6 +266,8 @@ class SummarizationTrainer(RowwiseTrainer):
         if "train_loss" in logs and self.progress.loss_sum is not None:
             logs["train_loss"] = self.progress.loss_sum / max(self.state.global_step, 1)
         super().log(logs, start_time)
+        # in the checkpoints' trainer_state.json; JSON lacks NaN, as of a score without a value
+        self.state.log_history[-1] = finite(self.state.log_history[-1])
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args, **kwargs):
         """Train, and collect the loss and its components; `training_loss` is the mean over the whole run."""
