@@ -112,6 +112,31 @@ def test_restored_by_hand():
     assert restored([f"x {summary}"], [document]) == ["X Tower Smith Doe headline bridge today"]
 
 
+# dotnet and command lines: a space that the document has before a mark
+@pytest.mark.parametrize(
+    ("decoded", "expected"),
+    [
+        ("it runs on . net", "It runs on .NET"),
+        ("we rely on . net , not on java", "We rely on .NET, not on Java"),
+        ("set for . net", "Set for .NET"),
+        ("a gain of . 5", "A gain of .5"),
+        ("call it by - v", "Call it by -v"),
+        ("asked by @ ana", "Asked by @Ana"),
+        ("version 1 . 5", "Version 1.5"),
+        ("main . py", "Main.py"),
+        ("a pre - v gain", "A pre-v gain"),
+    ],
+)
+def test_no_space_before_a_mark_is_lost(decoded, expected):
+    document = (
+        "Come on. We rely on .NET and Java. Move on. What for? The gain is .5 points in version 2. Use -v, not pre-v, "
+        "or run util.py with -v as @Ana."
+    )
+    for is_split in (True, False):
+        assert restored([expected.lower()], [document], is_split=is_split) == [expected]
+    assert restored([decoded], [document]) == [expected]
+
+
 def naive_tokens(text: str) -> list[tuple[int, str]]:
     """The tokens of an ASCII text with their starts."""
     return [(match.start(), match[0]) for match in re.finditer(r"[A-Za-z0-9]+|\S", text)]
@@ -169,14 +194,37 @@ def naive_spelling(word: dict, documents: list[dict]) -> str:
     return word["token"]
 
 
+def naive_opens(before: str, mark: str, after: str, documents: list[str]) -> bool:
+    """Whether the mark belongs to the token after it, as in `on .NET`."""
+    if mark.isalnum() or mark in "'\"":
+        return False
+    neighbors, spaces = [], []
+    for document in documents:
+        found = naive_tokens(document)
+        for index, (start, token) in enumerate(found[1:], 1):
+            place, previous = found[index - 1]
+            if token.lower() == after and previous == mark and start == place + 1:
+                neighbors.append(found[index - 2][1].lower() if index > 1 else "")
+                spaces.append(index == 1 or document[place - 1].isspace())
+    exact = [space for neighbor, space in zip(neighbors, spaces, strict=True) if neighbor == before]
+    if exact.count(True) != exact.count(False):
+        return exact.count(True) > exact.count(False)
+    is_decimal = before[-1].isdigit() and after[0].isdigit()
+    return not is_decimal and spaces.count(True) > spaces.count(False)
+
+
 def naive(summary: str, documents: list[str]) -> str:
     """`restored` of one text, without the spaces of English."""
     words = [word for document in documents for word in naive_words(document)]
+    found = naive_tokens(summary)
     text, end, previous = "", 0, None
-    for start, token in naive_tokens(summary):
+    for index, (start, token) in enumerate(found):
         pair = (previous, token.lower())
         joined = [word["before"] != "" for word in words if (word["previous"], word["token"].lower()) == pair]
-        text += token if sum(joined) > len(joined) / 2 and '"' not in (previous, token) else summary[end:start] + token
+        joins = sum(joined) > len(joined) / 2 and '"' not in (previous, token)
+        if previous is not None and index + 1 < len(found):
+            joins = joins and not naive_opens(previous, token, found[index + 1][1].lower(), documents)
+        text += token if joins else summary[end:start] + token
         end, previous = start + len(token), token.lower()
     for word, (start, token) in zip(naive_words(text), naive_tokens(text), strict=True):
         text = text[:start] + naive_spelling(word, words) + text[start + len(token) :]

@@ -15,6 +15,8 @@ _Tokens = Sequence[tuple[str, str]]
 # their periods do not end sentences; nor do those of initials
 _ABBREVIATIONS = frozenset("al cf dr eq fig figs gen gov jr lt mr mrs ms no prof rep rev sen sgt sr st vs".split())
 _APOSTROPHES = ("'", "’")
+# marks that open and close: the spaces of their pairs are in `_QUOTED`
+_QUOTES = ('"', "'", "’", "‘", "“", "”")
 _CLITIC = r"(?:s|t|d|m|ll|re|ve)\b"
 _LETTER, _UNSPACED = r"[^\W\d_]", rf"[{IDEOGRAPHS}\u3001-\u303f\uff01-\uff65]"
 # spaces that English does not have, if one space separates all tokens
@@ -75,10 +77,14 @@ class _Source:
 
     Attributes:
         joints: forms of neighbors -> how much more often they are joined than separated.
+        openings: forms of a token, of a mark after it and of the token that is joined to the mark, as in `on .NET` ->
+            how much more often a space precedes the mark than none. An empty string as the first form stands for any
+            token.
     """
 
     def __init__(self, documents: Sequence[str], vocabulary: set[str], strips_accents: bool):
         self.joints: Counter[tuple[str, str]] = Counter()
+        self.openings: Counter[tuple[str, str, str]] = Counter()
         self._initial: dict[str, Counter[str]] = defaultdict(Counter)
         # a form, and the form joined before or after it, or neither -> its spellings
         self._spellings: dict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
@@ -91,12 +97,37 @@ class _Source:
                     continue
                 if index:
                     self.joints[forms[index - 1], form] += -1 if space else 1
+                    if not space:
+                        self._count_opening(tokens, forms, index)
                 if begins:
                     self._initial[form][token] += 1
                     continue
                 before, after = _joined_neighbors(tokens, forms, index)
                 for neighbors in {("", ""), (before, ""), ("", after)}:
                     self._spellings[form, *neighbors][token] += 1
+
+    def _count_opening(self, tokens: _Tokens, forms: Sequence[str], index: int) -> None:
+        """Count the space before the mark to which a token is joined."""
+        mark = forms[index - 1]
+        if not _is_mark(mark):
+            return
+        before = forms[index - 2] if index > 1 else ""
+        change = 1 if index == 1 or tokens[index - 1][0] else -1
+        for first in {before, ""}:
+            self.openings[first, mark, forms[index]] += change
+
+    def keeps_space(self, forms: Sequence[str], index: int) -> bool:
+        """Whether the documents have a space before this token, a mark that belongs to the token after it."""
+        if not 0 < index < len(forms) - 1 or not _is_mark(forms[index]):
+            return False
+        before, mark, after = forms[index - 1 : index + 2]
+        seen = self.openings[before, mark, after]
+        if seen:
+            return seen > 0
+        # a decimal point
+        if before[-1:].isdigit() and after[:1].isdigit():
+            return False
+        return self.openings["", mark, after] > 0
 
     def spelling(self, token: str, form: str, before: str, after: str) -> str:
         """The spelling of a token; the token itself if the documents lack it.
@@ -126,6 +157,11 @@ def _form(token: str, strips_accents: bool) -> str:
     if strips_accents:
         token = "".join(letter for letter in normalize("NFD", token) if category(letter) != "Mn")
     return normalize("NFC", token).casefold()
+
+
+def _is_mark(form: str) -> bool:
+    """Whether a token is a mark, other than a quotation mark or an apostrophe."""
+    return not form[:1].isalnum() and form not in _QUOTES
 
 
 def _most_frequent(spellings: Counter[str]) -> str:
@@ -165,6 +201,8 @@ def _written(tokens: _Tokens, forms: Sequence[str], source: _Source, is_split: b
         # a straight quotation mark opens or closes
         joint = 0 if '"' in forms[index - 1 : index + 1] else source.joints[forms[index - 1], forms[index]]
         is_joined = index and (joint > 0 if joint else index in superfluous)
+        if source.keeps_space(forms, index):
+            is_joined = False
         spaced.append(("" if is_joined else space, token))
     spelled = [
         (space, source.spelling(token, forms[index], *_joined_neighbors(spaced, forms, index)))
