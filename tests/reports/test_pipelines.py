@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from transformers import ByT5Tokenizer, pipeline
+from transformers import AutoTokenizer, ByT5Tokenizer, pipeline
 
 import hf_summ
 from hf_summ.data.sentences import split_sentences
@@ -209,7 +209,38 @@ def test_a_loaded_model_has_the_processor_of_its_folder(tiny_tokenizer, tmp_path
     model.save_pretrained(tmp_path / "weights")
     model = type(model).from_pretrained(tmp_path / "weights")
     with pytest.raises(ValueError, match="weights has no processor: give the model's own as `processor`"):
-        summarizer(model, tiny_tokenizer)
+        pipeline("summarization", model=model)
+
+
+# mlflow/mlflow#20604, ThilinaRajapakse/simpletransformers#13: weights of a checkpoint, and the tokenizer of its base
+@pytest.mark.parametrize("architecture", FIVE, ids=lambda one: one.name)
+def test_weights_alone_have_the_processor_of_their_tokenizer(tiny_tokenizer, tmp_path, caplog, architecture):
+    model, processor = build_with_processor(architecture, tiny_tokenizer, max_source_length=12)
+    base = save(tmp_path / "base", model, processor)
+    right = pipeline("summarization", model=base)(LONG, num_beams=1, max_new_tokens=3, return_details=True)
+    weights = str(tmp_path / "weights")
+    model.save_pretrained(weights)
+    for given in (
+        {"model": weights, "tokenizer": base},
+        {"model": weights, "tokenizer": AutoTokenizer.from_pretrained(base)},
+        {"model": type(model).from_pretrained(weights), "tokenizer": AutoTokenizer.from_pretrained(base)},
+    ):
+        pipe = pipeline("summarization", **given)
+        assert type(pipe.processor) is type(processor)
+        assert pipe(LONG, num_beams=1, max_new_tokens=3, return_details=True) == right
+    assert "has its default settings" not in caplog.text
+    # as MLflow saves them; the frequencies of phrases are settings of the processor
+    settings = {"num_beams": 1, "max_new_tokens": 3}
+    if architecture is HIGHLIGHT_TRANSFORMER:
+        settings["phrases"] = SENTENCES[0].split()[:1]
+    alone = str(tmp_path / "tokenizer")
+    AutoTokenizer.from_pretrained(base).save_pretrained(alone)
+    for tokenizer in (alone, AutoTokenizer.from_pretrained(alone)):
+        pipe = pipeline("summarization", model=type(model).from_pretrained(weights), tokenizer=tokenizer)
+        assert type(pipe.processor) is type(processor)
+        assert pipe.processor.max_source_length > 12
+        assert pipe(SENTENCES[0], **settings)
+    assert "has its default settings" in caplog.text
 
 
 # Spark, Dask and joblib pickle what they send to their workers

@@ -81,15 +81,17 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
         return files
 
     @classmethod
-    def get_processor_dict(cls, pretrained_model_name_or_path, **kwargs):
-        settings, kwargs = super().get_processor_dict(pretrained_model_name_or_path, **kwargs)
-        if not settings.keys() - {"chat_template"}:
+    def from_args_and_dict(cls, args, processor_dict, **kwargs):
+        # not before: a folder of weights alone has no tokenizer either, and no processor is made of it
+        processor = super().from_args_and_dict(args, processor_dict, **kwargs)
+        if not processor_dict.keys() - {"chat_template"}:
             # as where a trainer had the tokenizer alone
+            tokenizer, *_ = args
             logger.warning(
-                f"{pretrained_model_name_or_path} has no processor_config.json, so {cls.__name__} has its default "
-                "settings: save the processor there if the model was trained with others"
+                f"{tokenizer.name_or_path} has no processor_config.json, so {cls.__name__} has its default settings: "
+                "save the processor there if the model was trained with others"
             )
-        return settings, kwargs
+        return processor
 
     @property
     def padding_values(self) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 from torch.utils.data import Dataset, IterableDataset
-from transformers import AutoProcessor, AutoTokenizer, BatchEncoding, GenerationConfig, Pipeline
+from transformers import AutoTokenizer, BatchEncoding, GenerationConfig, Pipeline
 from transformers.utils import logging
 
 from hf_summ.common.messages import check_choice
@@ -23,6 +23,7 @@ from hf_summ.runtimes.documents import (
     generated,
 )
 from hf_summ.runtimes.long_documents import TRUNCATE
+from hf_summ.runtimes.processors import load_processor
 from hf_summ.runtimes.settings import check_generation_settings, in_types
 
 # None means unset for other settings, but is an error for these
@@ -106,12 +107,7 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
         # our architectures only
         if processor is None and model.name_or_path and hasattr(model, "hub_settings"):
             # `pipeline` loads none for a model that is loaded already
-            name, is_trusted = model.name_or_path, type(model).__module__.startswith("transformers_modules.")
-            try:
-                processor = AutoProcessor.from_pretrained(name, trust_remote_code=is_trusted, **model.hub_settings)
-            except (OSError, ValueError) as error:
-                raise ValueError(f"{name} has no processor: give the model's own as `processor`") from error
-            processor.tokenizer = tokenizer or processor.tokenizer
+            processor = load_processor(model, tokenizer)
         if tokenizer is None and processor is not None:
             tokenizer = processor.tokenizer
         if tokenizer is None and not model.name_or_path:
