@@ -161,9 +161,32 @@ def test_row_blank(summarizer, warnings):
         records = summarizer(texts, max_length=9, batch_size=batch_size)
         assert [bool(record["summary_text"]) for record in records] == [False, True, False, True]
         assert records[1::2] == summarizer(SENTENCES[:2], max_length=9)
-        assert warnings()[-1] == "2 of 4 documents are blank, and so are their summaries"
+        assert warnings()[-1] == "2 of 4 documents are blank, and so are their summaries: rows 0, 2, counted from 0"
     (first, second) = summarizer("", return_tensors=True, num_beams=2, num_return_sequences=2)
     assert first["summary_token_ids"].tolist() == second["summary_token_ids"].tolist() == []
+
+
+def test_row_missing(summarizer, warnings):
+    """a missing value in a list or a column, such as None or NaN."""
+    texts = [SENTENCES[0], None, SENTENCES[1], float("nan"), pandas.NA, [SENTENCES[2], None]]
+    present = summarizer([SENTENCES[0], SENTENCES[1], [SENTENCES[2]]], max_length=9)
+    for column in (texts, pandas.Series(texts)):
+        records = summarizer(column, max_length=9)
+        assert [bool(record["summary_text"]) for record in records] == [True, False, True, False, False, True]
+        assert [records[row] for row in (0, 2, 5)] == present
+        assert warnings()[-1] == (
+            "3 of 6 documents are blank, and so are their summaries: rows 1, 3, 4, counted from 0"
+        )
+
+
+def test_row_space(summarizer):
+    """white space around a summary, such as BART's leading space."""
+    summarizer.model.generation_config.forced_bos_token_id = summarizer.tokenizer.convert_tokens_to_ids("Ċ")
+    (record,) = summarizer(SENTENCES[0], max_length=9, return_tensors=True, return_text=True)
+    ids = record["summary_token_ids"]
+    (text,) = summarizer.tokenizer.batch_decode([ids], skip_special_tokens=True)
+    assert text.startswith("\n")
+    assert record["summary_text"] == text.strip()
 
 
 @pytest.mark.thorough
@@ -283,7 +306,7 @@ def test_row_no_model(warnings):
 
 @pytest.mark.thorough
 def test_row_objects(tiny_tokenizer, folder):
-    """a model object with its `tokenizer`, or with its `processor` alone."""
+    """a model object, or a folder of weights, with its `tokenizer` or with its `processor`."""
     model, processor = build_with_processor(GDLF, tiny_tokenizer)
     expected = pipeline("summarization", model=model, processor=processor, tokenizer=processor.tokenizer)(SENTENCES)
     assert pipeline("summarization", model=model, processor=processor)(SENTENCES) == expected
@@ -327,14 +350,15 @@ def test_row_numbers(summarizer, settings, message):
     [
         ("a", {"stop_sequence": 3}, "`stop_sequence` must be a list, but is int: 3"),
         (["a"], {"phrases": 3}, "`phrases` must be a list, with an entry for each of 1 documents: 3"),
-        ([[["a"]]], {}, r"a document must be a string, but is list: \['a'\]"),
-        (["a", ["b", None]], {}, "a document must be a string, but is NoneType: None"),
+        ([[["a"]]], {}, r"document 0 must be a string, but is list: \['a'\]"),
+        (["a", ["b", 3]], {}, "document 1 must be a string, but is int: 3"),
+        (iter(["a", 3]), {}, "a document must be a string, but is int: 3"),
     ],
 )
 def test_row_types(summarizer, documents, settings, message):
     """settings and documents of a wrong type."""
     with pytest.raises((TypeError, ValueError), match=f"^{message}"):
-        summarizer(documents, max_length=9, **settings)
+        list(summarizer(documents, max_length=9, **settings))
 
 
 def test_length_penalty_of_none_is_none_given(summarizer):

@@ -107,6 +107,10 @@ class TextProcessor:
         """Clean `text`, a document (`is_document`) or a summary; the base only replaces lone surrogates by U+FFFD."""
         return readable(text)
 
+    def clean_document(self, text: str) -> str:
+        """A document as the model reads it: cleaned, and with one space for line ends and repeated spaces."""
+        return " ".join(self.clean(text, is_document=True).split())
+
     def source_features(self, examples: list[list[str]], length: int | None, show_progress: bool) -> dict[str, list]:
         """The model's inputs for each example, truncated to `length` ids, and the fields of `return_lengths`.
 
@@ -243,11 +247,9 @@ class TextProcessor:
         check_texts(name, texts)
         if not len(texts):
             raise ValueError(f"`{name}` is an empty list: give at least one text")
-        cleaned = [self.clean(value, is_document) for value in texts]
         if is_document:
-            # line ends and repeated spaces are one space to the model
-            cleaned = [" ".join(value.split()) for value in cleaned]
-        return cleaned
+            return [self.clean_document(value) for value in texts]
+        return [self.clean(value) for value in texts]
 
     def _tokenize(self, texts: list[str], **settings) -> Mapping[str, Any]:
         """The tokenizer's `input_ids` of full texts, without special tokens."""

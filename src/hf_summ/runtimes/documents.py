@@ -1,6 +1,7 @@
 """What summarizers do around their model, in PyTorch or in another runtime: read documents, and write records."""
 
 import logging
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
@@ -53,11 +54,23 @@ class Example:
         if not isinstance(self.document, (str, list)) and is_list(self.document):
             # such as an array, which pandas reads from a column of lists
             object.__setattr__(self, "document", list(self.document))
+        if isinstance(self.document, list) and any(map(is_missing, self.document)):
+            texts = [text for text in self.document if not is_missing(text)]
+            object.__setattr__(self, "document", texts or "")
 
     @classmethod
     def of(cls, item: Any) -> "Example":
-        """Wrap an item, unless it is an example already."""
-        return item if isinstance(item, cls) else cls(item)
+        """Wrap an item of a list, unless it is an example already; a missing value is a blank document."""
+        if isinstance(item, cls):
+            return item
+        return cls("" if is_missing(item) else item)
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value of a list or of a data frame's column stands for a missing text: None, NaN, or pandas' NA."""
+    if isinstance(value, float):
+        return math.isnan(value)
+    return value is None or type(value).__name__ == "NAType"
 
 
 class Examples(Sequence):
@@ -71,7 +84,9 @@ class Examples(Sequence):
         return len(self.documents)
 
     def __getitem__(self, index):
-        return Example(self.documents[index], {name: values[index] for name, values in self.source.items()})
+        document = self.documents[index]
+        source = {name: values[index] for name, values in self.source.items()}
+        return Example("" if is_missing(document) else document, source)
 
 
 class DocumentSummarizer:
@@ -141,7 +156,11 @@ class DocumentSummarizer:
             (example,) = shorten(iter([Example(documents, source)]))
             return next(with_warnings(iter([self._run(example, *args, **kwargs)])))
         is_eager = isinstance(documents, Sized) and not is_lazy
-        documents = list(documents) if is_eager else documents
+        if is_eager:
+            documents = list(documents)
+            # before the first is summarized
+            for row, document in enumerate(documents):
+                _check_document(Example.of(document).document, f"document {row}")
         length = len(documents) if isinstance(documents, Sized) else None
         for name, values in source.items():
             if length is None or not is_list(values) or len(values) != length:
@@ -417,7 +436,7 @@ def clear_aliases(settings: dict[str, Any]) -> dict[str, Any]:
     return {**{alias: None for alias, name in aliases.items() if settings.get(name) is not None}, **settings}
 
 
-def _check_document(document: Any) -> None:
+def _check_document(document: Any, name: str = "a document") -> None:
     for text in document if isinstance(document, list) else [document]:
         if not isinstance(text, str):
-            raise TypeError(f"a document must be a string, but is {type(text).__name__}: {text!r:.80}")
+            raise TypeError(f"{name} must be a string, but is {type(text).__name__}: {text!r:.80}")

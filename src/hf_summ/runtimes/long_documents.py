@@ -15,6 +15,8 @@ logger = logging.getLogger(__name__)
 # a document, or several of one example
 Example = str | list[str]
 TRUNCATE = "truncate"
+# most rows in a warning
+_NAMED = 10
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class ModelReader:
         if not texts:
             return []
         if self._processor is not None:
-            texts = [self._processor.clean(text, is_document=True) for text in texts]
+            texts = [self._processor.clean_document(text) for text in texts]
         texts = [readable(text) for text in texts]
         return [len(row) for row in tokenize(self._tokenizer, texts, add_special_tokens=False)["input_ids"]]
 
@@ -185,24 +187,36 @@ def cut_of(document: Example, length: int, limit: int, counts: list[tuple[int, i
     return f"{', '.join(f'{read} of {total}' for read, total in counts)} were kept"
 
 
+def _blank_documents(rows: Sequence[int], number: int) -> str:
+    """The warning of blank documents in these rows of a number of documents."""
+    if number == 1:
+        return "the document is blank, and so is its summary"
+    named = ", ".join(map(str, rows[:_NAMED]))
+    if len(rows) > _NAMED:
+        named += ", ..."
+    return f"{len(rows)} of {number} documents are blank, and so are their summaries: rows {named}, counted from 0"
+
+
 def with_warnings(results: Iterator[tuple[list[dict], dict]]) -> Iterator[list[dict]]:
-    """The summaries of each document; finally warn of the numbers of blank and truncated documents.
+    """The summaries of each document; finally warn of the blank documents and of the number of truncated ones.
 
     Args:
         results: the output of `postprocess` for each document.
     """
-    read, blank, cut = 0, 0, []
+    read = 0
+    blank: list[int] = []
+    cut: list[dict] = []
     try:
         for records, note in results:
+            if note["blank"]:
+                blank.append(read)
             read += 1
-            blank += note["blank"]
             if "cut" in note:
                 cut.append(note)
             yield records
     finally:
         if blank:
-            several = f"{blank} of {read} documents are blank, and so are their summaries"
-            logger.warning(several if read > 1 else "the document is blank, and so is its summary")
+            logger.warning(_blank_documents(blank, read))
         if cut and read == 1:
             logger.warning(cut[0]["cut"])
         elif cut:
