@@ -37,26 +37,27 @@ def test_new_process_reads_standard_input(run, workplace):
     assert process.stdout.decode() == expected.replace("a.txt", "-")
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    "argv",
+# commands up to the name of their output
+WRITING = [
+    ["summarize", "a.txt", "--output"],
+    ["extract", "a.txt", "--output"],
+    ["evaluate", "--predictions", "a.txt", "--references", "a.txt", "--output"],
+    ["evaluate", "--predictions", "a.txt", "--references", "a.txt", "--scores"],
+    ["idf", "rows.jsonl", "--output"],
     [
-        ["summarize", "a.txt", "--output"],
-        ["extract", "a.txt", "--output"],
-        ["evaluate", "--predictions", "a.txt", "--references", "a.txt", "--output"],
-        ["evaluate", "--predictions", "a.txt", "--references", "a.txt", "--scores"],
-        ["idf", "rows.jsonl", "--output"],
-        [
-            *("train", "--do_train", "--model_type", "drgd", "--train_file", "rows.jsonl"),
-            *("--tokenizer_name", str(bundled_model()), "--output_dir"),
-        ],
-        ["table", "gdlf_4", "--scale", "tiny", "--output_dir"],
-        ["vocabulary", "rows.jsonl", "--tags", "none", "--output"],
-        ["average", str(bundled_model()), str(bundled_model()), "--output"],
-        ["prepare", "xsum", ".", "--output"],
-        ["explain", "a.txt", "--output"],
+        *("train", "--do_train", "--model_type", "drgd", "--train_file", "rows.jsonl"),
+        *("--tokenizer_name", str(bundled_model()), "--output_dir"),
     ],
-)
+    ["table", "gdlf_4", "--scale", "tiny", "--output_dir"],
+    ["vocabulary", "rows.jsonl", "--tags", "none", "--output"],
+    ["average", str(bundled_model()), str(bundled_model()), "--output"],
+    ["prepare", "xsum", ".", "--output"],
+    ["explain", "a.txt", "--output"],
+]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("argv", WRITING)
 def test_outputs_that_cannot_be_written_are_named_in_a_line(argv, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.txt").write_text("A text.\n")
@@ -67,6 +68,32 @@ def test_outputs_that_cannot_be_written_are_named_in_a_line(argv, tmp_path, monk
         assert main([*argv, output]) == 2
     *_, last = capsys.readouterr().err.splitlines()
     assert re.search(r"error: .*a\.txt", last), last
+
+
+# whylabs/whylogs#107, nextflow-io/nextflow#1185: a local folder `s3:`, which is lost with its container
+@pytest.mark.parametrize(
+    "argv",
+    [
+        *WRITING,
+        ["summarize", "rows.jsonl", "--text_column", "document", "--output"],
+        ["key-phrases", "rows.jsonl", "--processor", "a", "--output"],
+        ["export", "arxiv-tldr", "--to", "onnx", "--output"],
+        ["convert", "mass", "a.pt", "a.txt", "--output"],
+        ["compare", "a.txt", "--output"],
+        ["compare-lms", "a.txt", "--models", "a", "--output"],
+        ["votes", "make", "--systems", "a.txt", "b.txt", "--sources", "a.txt", "--key", "k.json", "--output"],
+        ["votes", "make", "--systems", "a.txt", "b.txt", "--sources", "a.txt", "--output", "sheets", "--key"],
+        ["votes", "collect", "a.json", "--key", "k.json", "--json"],
+    ],
+    ids=lambda argv: f"{argv[0]} {argv[-1]}",
+)
+@pytest.mark.parametrize("output", ["s3://bucket/out.json", "gs://bucket/out"])
+def test_outputs_named_by_a_url_are_refused(argv, output, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main([*argv, output]) == 2
+    *_, last = capsys.readouterr().err.splitlines()
+    assert last.endswith(f"{argv[-1]} {output}: is a URL: name a local file or folder, and upload it afterwards")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.thorough
@@ -172,3 +199,21 @@ def test_version_and_help(capsys):
         assert said in capsys.readouterr().out
     assert main([]) == 0
     assert "Summarize text files" in capsys.readouterr().out
+    for argv, said in ((["help"], "Summarize text files"), (["help", "votes", "make"], "usage: hf-summ votes make ")):
+        with pytest.raises(SystemExit) as end:
+            main(argv)
+        assert end.value.code == 0
+        assert said in capsys.readouterr().out
+
+
+def test_flags_are_in_groups(capsys):
+    with pytest.raises(SystemExit):
+        main(["summarize", "--help"])
+    lines = capsys.readouterr().out.splitlines()
+    titles = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
+    assert "The checkpoint, the device and the precision:" in titles
+    assert "Rows of files and data sets, written in shards to a folder:" in titles
+    assert len(titles) > 8
+    # what is in no group is the help and the files
+    options = lines[lines.index("options:") + 1 : lines.index("", lines.index("options:"))]
+    assert len(options) == 1

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from hf_summ import __version__
 from hf_summ.common.messages import one_line, print_note, unknown_flag
@@ -36,7 +36,10 @@ COMMANDS = {
     "compare": "Show the summaries of several systems side by side",
     "votes": "Make blind voting sheets, and count the votes",
     "table": "Reproduce a table of one of the papers",
+    "completion": "Print a script with which a shell completes commands and flags",
 }
+# flags that name what a command writes
+_OUTPUTS = ("output", "output_dir", "scores", "key", "json")
 # commands that set up logging themselves
 _LOGGING = ("train", "table")
 _INVALID = 2
@@ -50,7 +53,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         0 on success, 2 for invalid input, 130 after Ctrl-C, 141 if the output pipe is closed, as by `| head`.
     """
-    argv = sys.argv[1:] if argv is None else argv
+    argv = list(sys.argv[1:] if argv is None else argv)
+    if argv[:1] == ["help"]:
+        # of a command, or of all
+        argv = [*argv[1:], "--help"]
     command = argv[0] if argv else None
     arguments = argparse.Namespace()
     try:
@@ -60,6 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 0
         _, unknown = parser.parse_known_args(argv, arguments)
         arguments.more = unknown
+        _check_outputs(arguments)
         if command in _LOGGING:
             status = arguments.run(arguments)
         else:
@@ -86,15 +93,36 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser(command: str | None) -> argparse.ArgumentParser:
     """The parser of the command line: with the flags of the command, or with the names of all commands."""
+    parser, commands = empty_parser()
+    if command in COMMANDS:
+        module_of(command).add_parser(commands)
+        return parser
+    for name, purpose in COMMANDS.items():
+        commands.add_parser(name, help=purpose)
+    return parser
+
+
+def module_of(command: str) -> Any:
+    """The module of a command, which has its parser and runs it."""
+    return import_module(f"hf_summ.cli.{command.replace('-', '_')}")
+
+
+def empty_parser() -> tuple[argparse.ArgumentParser, Any]:
+    """The parser of the command line, and its action to which commands are added."""
     parser = _Parser("hf-summ", description="Abstractive summarization: train, compare, summarize.")
     parser.add_argument("--version", action="version", version=f"hf-summ {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND")
-    if command in COMMANDS:
-        import_module(f"hf_summ.cli.{command.replace('-', '_')}").add_parser(commands)
-    else:
-        for name, purpose in COMMANDS.items():
-            commands.add_parser(name, help=purpose)
-    return parser
+    return parser, parser.add_subparsers(metavar="COMMAND")
+
+
+def _check_outputs(arguments: argparse.Namespace) -> None:
+    """Raise a ValueError if an output is named by a URL."""
+    # imported here: it takes time, which the version and the help do not need
+    from hf_summ.common.files import check_is_local
+
+    for name in _OUTPUTS:
+        output = getattr(arguments, name, None)
+        if isinstance(output, str):
+            check_is_local(f"--{name}", output)
 
 
 class _Notes(logging.Handler):

@@ -13,7 +13,8 @@ def add_parser(commands) -> None:
         description="Convert the distributed files of a corpus to train.jsonl, validation.jsonl and test.jsonl, and "
         "compare the numbers of rows with the published ones. Nothing is downloaded.",
     )
-    parser.add_argument("corpus", choices=PUBLIC_CORPORA, help=f"One of {', '.join(PUBLIC_CORPORA)}", metavar="CORPUS")
+    names = list(PUBLIC_CORPORA)
+    parser.add_argument("corpus", choices=names, help=f"One of {', '.join(names)}", metavar="CORPUS")
     parser.add_argument("folder", metavar="FOLDER", help="Folder of the unpacked files")
     parser.add_argument("--output", required=True, metavar="FOLDER", help="Folder for the rows")
     parser.set_defaults(run=run)

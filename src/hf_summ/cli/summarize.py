@@ -1,7 +1,6 @@
 """`hf-summ summarize`: summarize files, standard input, or rows of corpora."""
 
 import argparse
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -29,7 +28,7 @@ from hf_summ.cli.summarizers import (
 )
 from hf_summ.common.flags import add_flags, flag, values_of
 from hf_summ.common.messages import no_warnings, one_line, print_note
-from hf_summ.common.records import shown
+from hf_summ.common.records import shown, to_json
 from hf_summ.models.checks import Range
 from hf_summ.models.text_documents import readable
 
@@ -67,10 +66,19 @@ def add_parser(commands) -> None:
     parser.add_argument(
         "files", nargs="*", metavar="FILE", help="Text files, files of rows, or - for standard input (default: -)"
     )
+    groups = (
+        DocumentFlags,
+        LengthFlags,
+        ExtractionFlags,
+        OutputFlags,
+        RowFlags,
+        Int8Flags,
+        RuntimeFlags,
+        DecodingFlags,
+    )
     add_flags(parser, ModelFlags)
-    for declared in (DocumentFlags, LengthFlags, ExtractionFlags, OutputFlags, Int8Flags, RuntimeFlags, DecodingFlags):
+    for declared in groups:
         add_flags(parser, declared)
-    add_flags(parser.add_argument_group("rows of files and data sets, written in shards to a folder"), RowFlags)
     parser.set_defaults(run=run)
 
 
@@ -150,7 +158,7 @@ def _lines(
         if arguments.format == "jsonl":
             source = {"file": name} if isinstance(name, str) else {"files": name}
             line = {**source, "summary": summary, **(record.get("details", {}) if arguments.details else {})}
-            yield json.dumps(line, ensure_ascii=False) + "\n"
+            yield to_json(line) + "\n"
         else:
             heading = f"{one_line(name)}: " if len(names) > 1 else ""
             yield f"{heading}{summary}\n"

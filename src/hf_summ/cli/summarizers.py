@@ -329,7 +329,12 @@ def check_is_text(file: str, remedy: str) -> None:
 
 def read_document(file: str, encoding: str) -> str:
     """The text of a file or of standard input."""
-    content = sys.stdin.buffer.read() if file == STANDARD_INPUT else Path(file).read_bytes()
+    if file == STANDARD_INPUT:
+        if sys.stdin.isatty():
+            print_note("waiting for a text: type or paste it, and end it with Ctrl-D on a new line; --help shows more")
+        content = sys.stdin.buffer.read()
+    else:
+        content = Path(file).read_bytes()
     try:
         # a byte-order mark is not part of the text
         return content.decode(encoding).removeprefix("\ufeff")

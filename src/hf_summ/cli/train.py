@@ -40,6 +40,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _help() -> str:
     """The recipe's own flags in groups, and the names of transformers'."""
+    return recipe_parser().format_help()
+
+
+def recipe_parser() -> argparse.ArgumentParser:
+    """A parser with the recipe's own flags in groups, whose help names those of transformers."""
     # imported here: it takes seconds
     from hf_summ.training.arguments import FLAGS, GROUPS, RunArguments
     from hf_summ.training.parsing import bundled_configs
@@ -61,7 +66,7 @@ def _help() -> str:
         "The other flags of Seq2SeqTrainingArguments, explained by `python -m hf_summ.training --help`: "
         + ", ".join(sorted(inherited)),
     )
-    return parser.format_help()
+    return parser
 
 
 def _shape(hint: Any) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import argparse
 import copy
 import dataclasses
+import re
 import types
 import typing
 from collections.abc import Mapping
@@ -77,7 +78,13 @@ def with_default(help: str, default: Any) -> str:
 
 
 def add_flags(parser: Any, declared: Any) -> None:
-    """Add the flags of a dataclass to a parser: strings, numbers, booleans, choices and, with `nargs`, lists."""
+    """Add the flags of a dataclass to a parser: strings, numbers, booleans, choices and, with `nargs`, lists.
+
+    In the help of a parser, but not of a group, they are a group, whose title is the purpose of the dataclass.
+    """
+    if isinstance(parser, argparse.ArgumentParser):
+        purpose = (declared.__doc__ or "").partition("\n")[0]
+        parser = parser.add_argument_group(re.split("[.;]", purpose)[0])
     hints = typing.get_type_hints(declared)
     for field in dataclasses.fields(declared):
         if "flag" not in field.metadata:
