@@ -83,9 +83,14 @@ def render_page(package: str, **values: Any) -> str:
 
     assets = files(package)
     html, own_style, script = ((assets / name).read_text("utf-8") for name in ("page.html", "page.css", "page.js"))
-    style = (files("hf_summ.common") / "pages.css").read_text("utf-8") + own_style
+    style = shared_style() + own_style
     template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(html)
     return template.render(style=style, script=script, style_hash=_hash(style), script_hash=_hash(script), **values)
+
+
+def shared_style() -> str:
+    """The style of all pages, with light and dark colors."""
+    return (files("hf_summ.common") / "pages.css").read_text("utf-8")
 
 
 def _hash(text: str) -> str:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from itertools import chain, pairwise
 
+from hf_summ.common.pages import shared_style
 from hf_summ.evaluation.novelty import copied_fragments
 from hf_summ.evaluation.words import split_words
 from hf_summ.models.text_documents import IDEOGRAPHS
@@ -16,13 +17,17 @@ _PAGE = """<!doctype html>
 <meta charset="utf-8">
 <title>Summaries side by side</title>
 <style>
-body {{ font: 16px/1.5 sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em }}
-th {{ text-align: left; vertical-align: top; padding-right: 1em; white-space: nowrap }}
-td {{ white-space: pre-line; padding-bottom: .5em }}
-mark {{ background: #ffe680 }}
-</style>
-{}
+{style}</style>
+<main>
+{examples}
+</main>
 </html>
+"""
+# besides the style of all pages, with its light and dark colors
+_STYLE = """main { max-width: 60em; }
+th { text-align: start; vertical-align: top; padding-right: 1em; white-space: nowrap; }
+td { white-space: pre-line; padding-bottom: .5em; }
+mark { background: rgb(255 170 0 / .35); color: inherit; }
 """
 
 
@@ -67,7 +72,7 @@ def as_html(examples: Mapping[str, Mapping[str, str]], shade: str | None, langua
         marked = _marked(texts, shade, language, html.escape, "<mark>{}</mark>").items()
         rows = [f'<tr><th scope="row">{html.escape(name)}<td dir="auto">{text}' for name, text in marked]
         sections.append("\n".join([f"<h2>{html.escape(title)}</h2>", "<table>", *rows, "</table>"]))
-    return _PAGE.format("\n".join(sections))
+    return _PAGE.format(style=shared_style() + _STYLE, examples="\n".join(sections))
 
 
 def _marked(
