@@ -136,7 +136,7 @@ def test_only_some_columns_and_several_documents_in_a_row(run, workplace):
     write(workplace / "rows.jsonl", json_lines(rows))
     run("summarize", "rows.jsonl", *ROW_FLAGS, "--text_column", "parts", "--columns", "id")
     first, second = loaded()
-    assert list(first) == ["id", "summary", "source_tokens", "cut_tokens", "error"]
+    assert list(first) == ["id", "summary", "source_tokens", "cut_tokens", "error", "note"]
     assert [first["summary"]] == summaries_of([SENTENCES[:2]])
     assert (second["summary"], second["error"]) == (None, "'parts' is blank")
 
@@ -155,6 +155,9 @@ def test_a_row_without_a_text_does_not_cost_the_others(run, workplace, form):
         numbers = (row["source_tokens"], row["cut_tokens"])
         assert (numbers == (None, None)) == (row["summary"] is None) == bool(row["error"])
     assert written[3]["cut_tokens"] > 0
+    share = 1 - written[3]["cut_tokens"] / written[3]["source_tokens"]
+    assert written[3]["note"].startswith(f"the model read {share:.0%} of the document; the summary has the most tokens")
+    assert [row["note"] for row in written[1:3]] == ["", ""]
     assert "1 of them were too long for the model, which read " in errors
 
 
@@ -358,6 +361,14 @@ def test_two_commands_in_one_folder(rows, refusal):
 )
 def test_what_cannot_work_is_told(rows, refusal, argv, message):
     assert re.search(message, refusal("summarize", "rows.jsonl", *ROW_FLAGS, *argv))
+
+
+@pytest.mark.parametrize("texts", [[None, None], ["", " \t"], [[], [""]]])
+def test_a_column_without_texts_ends_before_the_model_is_loaded(run, refusal, workplace, texts):
+    write(workplace / "a.jsonl", json_lines([{"text": text, "id": 1} for text in texts]))
+    message = refusal("summarize", "a.jsonl", *ROW_FLAGS, "--model", "nowhere")
+    assert message == "a.jsonl: column 'text' holds no text: name another with --text_column"
+    assert not Path("out").exists()
 
 
 @pytest.mark.parametrize("flags", [("--num_processes", "2"), ("--columns", "id"), ("--engine", "ray")])

@@ -105,8 +105,9 @@ def test_rows(data, folder, files, kind, plan, settings, record, is_damaged):
             tried(run)
     found = [row for file in sorted(output.glob("shard-????????.*")) for row in _written(file)]
     for row in found:
-        whole, cut, error = (row[name] for name in ADDED_COLUMNS)
+        whole, cut, error, note = (row[name] for name in ADDED_COLUMNS)
         is_summary = isinstance(row[plan["output_column"]], str) and not error and 0 <= cut <= whole
+        assert "\n" not in note
         assert is_summary or (row[plan["output_column"]] is whole is cut is None and error and "\n" not in error)
     for before, after in zip(read_files([str(path) for path in paths]), found, strict=not is_damaged):
         for name in before if plan["columns"] is None else {*before} & {*plan["columns"]}:

@@ -15,6 +15,7 @@ from hf_summ.common.pages import markdown_table
 from hf_summ.data import Corpus, load
 from hf_summ.data.files import read_files
 from hf_summ.offline.shards import Plan, Summary
+from tests.doors.outcomes import strict_json
 
 ROW = {"document": "A ferry sank. Nobody was hurt.", "summary": "A ferry sank."}
 TEXTS = ["A bridge opened.", "The mill burned."]
@@ -140,7 +141,7 @@ def test_the_rows_of_a_file_become_a_file(run, tmp_path, name):
     if name == "out.parquet":
         written = pq.read_table(name).to_pylist()
     elif name == "out.csv":
-        with open(name, encoding="utf-8", newline="") as file:
+        with open(name, encoding="utf-8-sig", newline="") as file:
             written = [{**row, "id": int(row["id"]), "of": json.loads(row["of"])} for row in csv.DictReader(file)]
     else:
         with (gzip.open if name.endswith("gz") else open)(name, "rt", encoding="utf-8") as lines:
@@ -153,6 +154,70 @@ def test_the_rows_of_a_file_become_a_file(run, tmp_path, name):
         ("no.xlsx", "must be a .parquet"),
     ):
         assert f"--output {wrong}: {problem}" in run(*line, "--output", wrong)[1]
+
+
+# a sheet that Excel saved in much of Europe, and one with an older encoding
+@pytest.mark.parametrize(("encoding", "flags"), [("utf-8-sig", ()), ("cp1252", ("--encoding", "cp1252"))])
+def test_a_spreadsheet_gets_a_column_of_summaries(run, tmp_path, encoding, flags):
+    texts = ["We present a café; it is “open”.", "", "N/A"]
+    with open(tmp_path / "in.csv", "w", encoding=encoding, newline="") as file:
+        csv.writer(file, delimiter=";").writerows(
+            [["Title", "Abstract"], *([str(n), text] for n, text in enumerate(texts))]
+        )
+    line = ("--csv_separator", ";", "--num_beams", "1", "--max_new_tokens", "12", "--output")
+    _, notes, status = run("summarize", "in.csv", *flags, *line, "out.csv")
+    assert (status, "documents from 'Abstract'" in notes) == (0, True)
+    # Excel recognizes UTF-8 by this mark
+    assert (tmp_path / "out.csv").read_bytes().startswith("\ufeffTitle;Abstract;summary;".encode())
+    rows = read_rows(tmp_path / "out.csv")
+    assert [row["Abstract"] for row in rows] == texts
+    assert [bool(row["summary"]) for row in rows] == [True, False, True]
+    assert rows[1]["error"] == "'Abstract' is blank"
+    assert "the summary is longer than the document" in rows[2]["note"]
+    # an earlier output, by another model or with other settings
+    _, notes, status = run("summarize", "out.csv", *line, "again.csv", "--min_new_tokens", "2")
+    assert (status, "new columns replace summary, source_tokens, cut_tokens, error, note" in notes) == (0, True)
+    again = read_rows(tmp_path / "again.csv")
+    assert [list(row) for row in again] == [list(row) for row in rows]
+    assert [row["Title"] for row in again] == ["0", "1", "2"]
+    # a column of the user's is not replaced
+    (tmp_path / "own.csv").write_text("Abstract;summary\nWe present a café.;Mine.\n", encoding="utf-8")
+    assert "two columns 'summary'" in run("summarize", "own.csv", *line, "own_out.csv")[1]
+
+
+def read_rows(path) -> list[dict]:
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        return list(csv.DictReader(file, delimiter=";"))
+
+
+# microsoft/promptflow#2229, MLflow and browsers read no NaN
+def test_json_of_results_is_json(run, tmp_path):
+    nan = float("nan")
+    rows = [{**ROW, "score": nan}]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    assert (
+        run(
+            "summarize",
+            "a.parquet",
+            "--max_new_tokens",
+            "2",
+            "--num_beams",
+            "1",
+            "--output",
+            "o.jsonl",
+            "--output_column",
+            "x",
+        )[2]
+        == 0
+    )
+    assert strict_json((tmp_path / "o.jsonl").read_text())["score"] is None
+    for argv in (
+        ("data", "a.parquet", "--model", "none", "--format", "json"),
+        ("evaluate", "--predictions", "a.parquet", "--prediction_column", "document", "--format", "json"),
+        ("summarize", "t.txt", "--format", "jsonl", "--details", "--max_new_tokens", "2"),
+    ):
+        (tmp_path / "t.txt").write_text(ROW["document"])
+        strict_json(run(*argv)[0])
 
 
 # dates and other types of pyarrow, which .parquet files kept

@@ -156,6 +156,7 @@ def _make_plan(arguments: argparse.Namespace) -> Any:
         format=written_to.format,
         file=written_to.file,
         inputs=tuple(Path(path) for path in paths),
+        csv_separator=arguments.csv_separator or ",",
     )
 
 

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -172,12 +172,14 @@ class ShardSummarizer:
             if any(value is not None for value in values):
                 columns[name] = values
         texts = _Texts([example.text for example in examples])
-        for (record,) in self._summarizer(texts, batch_size=batch_size, **columns, **self._settings):
+        results = self._summarizer(texts, batch_size=batch_size, **columns, **self._settings)
+        for example, (record,) in zip(examples, results, strict=True):
             details = record["details"]
             yield Summary(
                 record["summary_text"],
                 details["source_tokens"],
                 details["cut_tokens"],
+                note=_note(example, record),
                 is_unfinished=details["finish_reason"] == "length",
             )
 
@@ -197,6 +199,21 @@ class _Texts:
 
 def _length(text: str | list[str]) -> int:
     return len(text) if isinstance(text, str) else sum(map(len, text))
+
+
+def _note(example: Example, record: Mapping[str, Any]) -> str:
+    """What a reader should look at in a row: a summary of part of the document, or one that looks wrong."""
+    summary, details = record["summary_text"], record["details"]
+    notes = []
+    if details["cut_tokens"]:
+        notes.append(f"the model read {details['read_tokens'] / details['source_tokens']:.0%} of the document")
+    if not summary.strip():
+        notes.append("the summary is empty")
+    elif details["finish_reason"] == "length":
+        notes.append("the summary has the most tokens allowed, and may be cut off")
+    if len(summary) > _length(example.text):
+        notes.append("the summary is longer than the document")
+    return "; ".join(notes)
 
 
 def _reason(error: Exception) -> str:

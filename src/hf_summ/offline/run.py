@@ -94,6 +94,7 @@ def summarize_rows(
         format=written_to.format,
         file=written_to.file,
         inputs=tuple(Path(path) for path in paths),
+        csv_separator=csv_separator or ",",
     )
     name = model_folder(str(model))
     # other processes may work in another folder
@@ -123,13 +124,16 @@ def run_plan(
         plan: the shards.
         settings: the model and the settings of the summaries.
         engine: summarizes and writes shards.
-        announce: called with a note if the run resumes.
+        announce: called with a note if the run resumes, or replaces columns.
 
     Raises:
         ValueError: the folder has other files, or summaries of another run, or another command writes there.
         OSError: a shard cannot be written.
     """
     plan.check()
+    if plan.replaced_columns:
+        replaced = ", ".join(plan.replaced_columns)
+        announce(f"the rows are an earlier output: new columns replace {replaced}, unless `columns` chooses others")
     folder = plan.folder
     record = read_record(
         folder / RECORD, lambda content: None if isinstance(content["summaries"], dict) else "no summaries"

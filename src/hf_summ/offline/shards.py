@@ -17,7 +17,7 @@ import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hf_summ.common.files import moved_into_place
+from hf_summ.common.files import check_is_local, moved_into_place
 from hf_summ.common.messages import one_line
 from hf_summ.common.records import to_json
 from hf_summ.data.columns import has_text, is_list_column, written_texts
@@ -31,9 +31,11 @@ FORMATS = {"parquet": ".parquet", "jsonl": ".jsonl.gz"}
 _EXTENSION = re.compile(r"\.[A-Za-z]{2,5}")
 # the end of the name of a single file of all rows -> the format of its shards
 _FILES = {".parquet": "parquet", ".jsonl": "jsonl", ".jsonl.gz": "jsonl", ".csv": "jsonl"}
-# columns besides the summary: the document's number of tokens before truncation, the number of removed tokens, and why
-# there is no summary, or an empty string
-ADDED_COLUMNS = {"source_tokens": pa.int64(), "cut_tokens": pa.int64(), "error": pa.string()}
+# columns besides the summary: the number of tokens of the document, how many of them were not read, why there is no
+# summary, and what to look at. The last two are empty strings if there is nothing to say
+ADDED_COLUMNS = {"source_tokens": pa.int64(), "cut_tokens": pa.int64(), "error": pa.string(), "note": pa.string()}
+# with which Excel recognizes UTF-8
+_CSV_ENCODING = "utf-8-sig"
 _WRITE_AGAIN = "remove it, and rerun the command to write it again"
 
 
@@ -54,12 +56,13 @@ class Shard:
 
 
 class Summary(NamedTuple):
-    """What is written beside a row: the summary or, without one, the reason; and numbers of tokens."""
+    """What is written beside a row: the summary or, without one, the reason; numbers of tokens, and a note."""
 
     text: str | None
     source_tokens: int | None = None
     cut_tokens: int | None = None
     error: str = ""
+    note: str = ""
     is_unfinished: bool = False
 
 
@@ -77,6 +80,7 @@ class Plan:
         format: one of `FORMATS`.
         file: a file for the rows of all shards, which replaces the folder at the end.
         inputs: the files of the rows.
+        csv_separator: separator of the fields in a .csv `file`.
     """
 
     rows: datasets.Dataset
@@ -88,12 +92,13 @@ class Plan:
     format: str
     file: Path | None = None
     inputs: tuple[Path, ...] = ()
+    csv_separator: str = ","
 
     def check(self) -> None:
         """Check the names of the folder and of columns, and the texts' type.
 
         Raises:
-            ValueError: a name cannot be used, or the column has other values than texts or lists of texts.
+            ValueError: a name cannot be used, or the column has no texts, or other values than texts or lists of texts.
         """
         path = self.file or self.folder
         problem = None
@@ -117,14 +122,33 @@ class Plan:
                     f"--output_column {one_line(self.output_column)}: the output would have two columns "
                     f"'{one_line(name)}': name another, or choose other --columns"
                 )
-        is_list_column(self.rows, self.text_column, ", ".join(map(str, self.inputs)) or "the rows")
+        where = ", ".join(map(str, self.inputs)) or "the rows"
+        is_list_column(self.rows, self.text_column, where)
+        if not self._has_texts():
+            raise ValueError(f"{where}: column '{self.text_column}' holds no text: name another with `text_column`")
+
+    def _has_texts(self) -> bool:
+        """Whether a row has a text."""
+        rows = self.rows.select_columns([self.text_column])
+        return any(self._example(row, []) is not None for row in rows)
 
     @property
     def kept_columns(self) -> list[str]:
         """The columns of the input that the output keeps, in the input's order."""
-        if self.columns is None:
-            return self.rows.column_names
-        return [name for name in self.rows.column_names if name in self.columns]
+        if self.columns is not None:
+            return [name for name in self.rows.column_names if name in self.columns]
+        replaced = self.replaced_columns
+        return [name for name in self.rows.column_names if name not in replaced]
+
+    @property
+    def replaced_columns(self) -> list[str]:
+        """The columns of an earlier output, if the input is one and no columns are chosen: new ones replace them."""
+        names = self.rows.column_names
+        is_output = {"source_tokens", "cut_tokens", "error"}.issubset(names)
+        if not is_output or self.columns is not None:
+            return []
+        added = {self.output_column, *ADDED_COLUMNS} - {self.text_column}
+        return [name for name in names if name in added]
 
     @property
     def number(self) -> int:
@@ -207,7 +231,7 @@ class Plan:
             if self.format == "parquet":
                 _join_tables(shards, draft)
             elif file.suffix == ".csv":
-                _join_as_csv(shards, draft)
+                _join_as_csv(shards, draft, self.csv_separator)
             else:
                 _join_lines(shards, draft, is_compressed=file.suffix == ".gz")
         shutil.rmtree(self.folder)
@@ -229,8 +253,9 @@ def destination(output: str | Path, format: str | None) -> Destination:
     """The destination of an output folder, or of an output that is named like a file.
 
     Raises:
-        ValueError: the name sets another format.
+        ValueError: the name sets another format, or is a URL.
     """
+    check_is_local("--output", output)
     path = Path(os.path.realpath(output))
     for ending, file_format in _FILES.items():
         if path.name.endswith(ending):
@@ -252,9 +277,9 @@ def _join_tables(shards: list[Path], path: Path) -> None:
             writer.write_table(pq.read_table(shard))
 
 
-def _join_as_csv(shards: list[Path], path: Path) -> None:
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
+def _join_as_csv(shards: list[Path], path: Path, separator: str) -> None:
+    with open(path, "w", encoding=_CSV_ENCODING, newline="") as file:
+        writer = csv.writer(file, delimiter=separator)
         for index, row in enumerate(_read_lines(shards)):
             if index == 0:
                 writer.writerow(row)
