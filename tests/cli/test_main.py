@@ -1,6 +1,7 @@
 """The command line as a whole."""
 
 import os
+import pty
 import re
 import signal
 import subprocess
@@ -217,3 +218,19 @@ def test_flags_are_in_groups(capsys):
     # what is in no group is the help and the files
     options = lines[lines.index("options:") + 1 : lines.index("", lines.index("options:"))]
     assert len(options) == 1
+
+
+def test_a_terminal_says_what_is_awaited(tmp_path):
+    primary, secondary = pty.openpty()
+    argv = [sys.executable, "-m", "hf_summ", "extract"]
+    process = subprocess.Popen(argv, cwd=tmp_path, stdin=secondary, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    os.close(secondary)
+    said = process.stderr.readline().decode()
+    assert (
+        said
+        == "hf-summ: waiting for a text: type or paste it, and end it with Ctrl-D on a new line; --help shows more\n"
+    )
+    os.write(primary, f"{SENTENCES[0]}\n\x04".encode())
+    output, _ = process.communicate()
+    os.close(primary)
+    assert (output.decode(), process.returncode) == (f"{SENTENCES[0]}\n", 0)

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
@@ -23,6 +24,7 @@ from tests.models.architectures import (
     DRGD,
     GDLF,
     HIGHLIGHT_TRANSFORMER,
+    POINTER_GENERATOR,
     SAGCOPY,
     build_with_processor,
 )
@@ -241,6 +243,21 @@ def test_weights_alone_have_the_processor_of_their_tokenizer(tiny_tokenizer, tmp
         assert pipe.processor.max_source_length > 12
         assert pipe(SENTENCES[0], **settings)
     assert "has its default settings" in caplog.text
+
+
+# lines of a PDF are wrapped, which is no part of what it says
+@pytest.mark.parametrize("architecture", [*FIVE, POINTER_GENERATOR], ids=lambda one: one.name)
+def test_white_space_of_a_document_is_one_space(tiny_tokenizer, architecture):
+    model, processor = build_with_processor(architecture, tiny_tokenizer, max_source_length=40)
+    pipe = pipeline("summarization", model=model, processor=processor, num_beams=2, max_new_tokens=8)
+    flat = " ".join(LONG.split())
+    wrapped = "\n".join(re.findall(r"(?:\S+ ?){1,7}", flat.replace(" ", "\t ", 9)))
+    for text, spaced in ((flat, wrapped), ([flat, SENTENCES[0]], [wrapped, f"\n{SENTENCES[0]} \n"])):
+        settings = {"return_details": True, "long_documents": "truncate"}
+        (expected,), (record,) = pipe([text], **settings), pipe([spaced], **settings)
+        # the characters that were read differ
+        del expected["details"]["read"], record["details"]["read"]
+        assert record == expected
 
 
 # Spark, Dask and joblib pickle what they send to their workers

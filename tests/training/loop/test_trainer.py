@@ -13,6 +13,7 @@ from transformers.utils import logging
 
 from hf_summ.evaluation import perplexity
 from hf_summ.training.loop.evaluation import strip_padding
+from tests.doors.outcomes import strict_json
 from tests.models.architectures import COPY_TRANSFORMER, GDLF, SAGCOPY
 from tests.training import tiny
 
@@ -363,3 +364,15 @@ def test_token_batches_train_and_report_their_size(make):
     batches = trainer.get_train_dataloader().batch_sampler
     assert len(found) == len(batches) > 2
     assert trainer.get_total_train_batch_size(trainer.args) == round(13 / len(batches))
+
+
+def test_the_state_of_a_run_is_json(make, tmp_path):
+    # a score without a value, as support in documents without words
+    trainer = make(compute_metrics=lambda predictions: {"support": math.nan, "rouge1": 1.5}, max_steps=2)
+    trainer.train()
+    trainer.evaluate()
+    trainer.save_state()
+    (file,) = tmp_path.rglob("trainer_state.json")
+    state = strict_json(file.read_text(encoding="utf-8"))
+    (entry,) = [entry for entry in state["log_history"] if "eval_rouge1" in entry]
+    assert (entry["eval_support"], entry["eval_rouge1"]) == (None, 1.5)
