@@ -228,7 +228,7 @@ def test_ways_that_there_are_not(summarizer, monkeypatch):
         for text in ("a text", text_of(20)):
             with pytest.raises(ValueError, match="`language` is 'Klingon'"):
                 summarizer(text, long_documents=way, language="Klingon")
-    with pytest.raises(TypeError, match="a document must be a string, but is int"):
+    with pytest.raises(TypeError, match="document 0 must be a string, but is int"):
         summarizer([3], long_documents="extract")
 
 

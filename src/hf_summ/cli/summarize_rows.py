@@ -192,4 +192,4 @@ def _notes(outcome: Any, arguments: argparse.Namespace, plan: Any) -> Iterator[s
         read = 1 - outcome.cut_tokens / outcome.source_tokens
         shortens = extracts(vars(arguments))
         cause = "shortened by the extractive stage, which kept" if shortens else "too long for the model, which read"
-        yield f"{outcome.cut:,} of them were {cause} {read:.0%} of their tokens"
+        yield f"{outcome.cut:,} of them were {cause} {read:.0%} of their text"

@@ -194,7 +194,8 @@ def _blank_documents(rows: Sequence[int], number: int) -> str:
     named = ", ".join(map(str, rows[:_NAMED]))
     if len(rows) > _NAMED:
         named += ", ..."
-    return f"{len(rows)} of {number} documents are blank, and so are their summaries: rows {named}, counted from 0"
+    row = "row" if len(rows) == 1 else "rows"
+    return f"{len(rows)} of {number} documents are blank, and so are their summaries: {row} {named}, counted from 0"
 
 
 def with_warnings(results: Iterator[tuple[list[dict], dict]]) -> Iterator[list[dict]]:
