@@ -1,6 +1,7 @@
 """The processor of a model of ours: that of its folder, or one around a tokenizer that comes from elsewhere."""
 
 import inspect
+from contextlib import suppress
 from typing import Any
 
 from transformers import AutoProcessor
@@ -38,10 +39,9 @@ def load_processor(model: Any, tokenizer: Any) -> Any:
 
 def _around(tokenizer: Any, processor_class: type, model: Any) -> Any:
     """The processor in the tokenizer's folder if it is of this class, otherwise one with default settings."""
-    try:
+    processor: Any = None
+    with suppress(OSError, ValueError):
         processor = AutoProcessor.from_pretrained(tokenizer.name_or_path)
-    except (OSError, ValueError):
-        processor = None
     # compared by name: the class may have been loaded from the folder's code
     if type(processor).__name__ == processor_class.__name__:
         processor.tokenizer = tokenizer
