@@ -108,7 +108,7 @@ class TextProcessor:
         return readable(text)
 
     def clean_document(self, text: str) -> str:
-        """A document as the model reads it: cleaned, and with one space for line ends and repeated spaces."""
+        """Clean `text`, a document, and put one space in place of each run of white space, as the model reads it."""
         return " ".join(self.clean(text, is_document=True).split())
 
     def source_features(self, examples: list[list[str]], length: int | None, show_progress: bool) -> dict[str, list]:
