@@ -37,3 +37,5 @@ def test_texts_behind_the_shaded_one_are_compared_with_it():
     assert "<h2>&lt;1&gt;</h2>" in page
     assert "Ana won &lt;the&gt; race." in page
     assert "On Monday <mark>Ana won.</mark>" in page
+    # as the other pages
+    assert "@media (prefers-color-scheme: dark)" in page
