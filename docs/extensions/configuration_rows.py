@@ -67,10 +67,12 @@ def override_items(row: Row) -> list[str]:
 
 def flag_items(row: Row) -> list[str]:
     """A row's other flags, in the form of the command line."""
-    return [
-        f"--{name} {value:g}" if isinstance(value, float) else f"--{name} {value}"
-        for name, value in {**row.flags, **row.decoding}.items()
-    ]
+    items = []
+    for name, value in {**row.flags, **row.decoding}.items():
+        # the row's file names its architecture
+        if name != "model_type":
+            items.append(f"--{name} {value:g}" if isinstance(value, float) else f"--{name} {value}")
+    return items
 
 
 def model_config(config: str, row: Row) -> PreTrainedConfig:

@@ -35,7 +35,7 @@ def test_tables_are_listed(run):
 
 
 def test_interrupted_table_says_how_it_goes_on(workplace, monkeypatch, capsys):
-    def interrupt(*arguments):
+    def interrupt(*arguments, **settings):
         raise KeyboardInterrupt
 
     # what Ctrl-C raises while a row is trained
@@ -75,7 +75,7 @@ def test_data_stand_for_data_sets(run, workplace, argv, datasets):
 
 @pytest.mark.thorough
 def test_flags_of_training_are_taken_before_and_after(run, workplace):
-    output, _ = run("table", "--max_predict_samples=3", "made_up.yaml", "--scale", "tiny", "--seed", "1", "--bf16")
+    output, _ = run("table", "--max_predict_samples=3", "made_up.yaml", "--scale", "tiny", "--text_column", "document")
     assert "Ours: made-up news, 3 test documents." in output
 
 
@@ -84,9 +84,31 @@ def test_flags_of_training_are_taken_before_and_after(run, workplace):
     [
         ([], "no table: name one; --list shows them"),
         (["gdlf_44"], "unknown table gdlf_44; did you mean gdlf_4?"),
-        (["two.yaml", "--data", "news"], "--data news: name the data set that it replaces: cnn_dailymail, xsum"),
+        (["two.yaml", "--data", "news"], "--data news: name what it replaces: cnn_dailymail, xsum"),
         (["made_up.yaml", "--data", "nowhere"], "nowhere: there is no train.jsonl, but there must be exactly one file"),
         (["made_up.yaml", "--max_stepps", "3"], "unknown flag --max_stepps; did you mean --max_steps?"),
+        (
+            ["made_up.yaml", "--rows", "reference"],
+            "--rows reference: made_up has no such row; did you mean references?",
+        ),
+        (
+            ["made_up.yaml", "--language_model", "bert"],
+            "--language_model bert: name what it replaces: the table has none",
+        ),
+        (
+            ["made_up.yaml", "--num_beams", "3"],
+            "--num_beams: has no effect on made_up, which trains and decodes nothing",
+        ),
+        (["lrec_section_5_2", "--num_beams", "3"], "--num_beams: has no effect on lrec_section_5_2, which trains and"),
+        (["gdlf_1", "--split", "validation"], "--split validation: has no effect on gdlf_1, which summarizes nothing"),
+        (
+            ["thesis_4_2", "--language_model", "gpt2=folder"],
+            "--language_model gpt2: must be one of google-bert/bert-base-uncased",
+        ),
+        (
+            ["thesis_7_10", "--scale", "tiny", "--config_overrides", "d_modle=3"],
+            "--config_overrides d_modle: unknown key 'd_modle' in pointer_generator",
+        ),
     ],
 )
 def test_what_cannot_work_is_told(refusal, workplace, argv, message):
@@ -95,10 +117,19 @@ def test_what_cannot_work_is_told(refusal, workplace, argv, message):
     assert not list((workplace / "out").iterdir())
 
 
-def test_table_without_a_row_that_ran_ends_in_an_error(capsys, workplace):
+def test_table_of_which_a_row_could_not_run_ends_with_1(capsys, workplace):
     # its language models are out of reach
-    assert main(["table", "thesis_4_2"]) == 2
-    assert "hf-summ: error: no row was run, for reasons given in the table" in capsys.readouterr().err
+    assert main(["table", "thesis_4_2", "--rows", "90%, text 1"]) == 1
+    line = "hf-summ: error: some rows could not be run, for reasons given in the table: 90%, text 1"
+    assert line in capsys.readouterr().err
+
+
+def test_rows_of_literature_are_no_error(run, workplace):
+    rows = [*UNTRAINED["rows"], {"row": "others", "literature": "Somebody 2019", "published": [1, 2]}]
+    write_table(workplace, name="read", rows=rows)
+    output, _ = run("table", "read.yaml", "--rows", "others", "--data", "news")
+    assert "- others: literature: Somebody 2019" in output
+    assert "references" not in output
 
 
 @pytest.mark.thorough
@@ -124,12 +155,11 @@ def test_a_stopped_command_stops_the_training(workplace, sent, status):
 def test_failed_run_ends_in_an_error_beside_the_whole_table(capsys, workplace):
     rows = [*UNTRAINED["rows"], {"row": "broken", "config_overrides": TRANSFORMER}]
     write_table(workplace, name="failing", rows=rows)
-    assert main(["table", "failing.yaml", "--scale", "tiny", "--learning_rates", "nowhere=1"]) == 2
+    assert main(["table", "failing.yaml", "--scale", "tiny", "--learning_rates", "nowhere=1"]) == 1
     output, errors = capsys.readouterr()
     assert output == (workplace / "out" / "tables" / "failing_tiny.md").read_text(encoding="utf-8")
     assert "- broken: --learning_rates: 'nowhere' matches no trainable parameter" in output
     assert "| references | 100.00" in output
     assert (
-        errors.splitlines()[-1]
-        == "hf-summ: error: the runs of some rows failed, for reasons given in the table: broken"
+        errors.splitlines()[-1] == "hf-summ: error: some rows could not be run, for reasons given in the table: broken"
     )

@@ -242,9 +242,11 @@ def test_rows_that_are_run_alike_have_the_same_figures():
             for measure, figure in zip(table.measures, row.published.get(dataset, ()), strict=False):
                 figures_of[run, measure].add(figure)
     different = sorted((sorted(figures) for figures in figures_of.values() if len(figures) > 1), reverse=True)
+    # GDLF rounds the figures of See et al.
+    rounded = [[39.5, 39.53], [36.38, 36.4], [17.28, 17.3]]
     # Table 7 of GDLF is tokenized in another way than its Table 4, and Table 6 has a GATE of its own
-    assert different[:4] == [[36.1, 36.3], [35.6, 36.0], [29.2, 29.3], [29.1, 29.3]]
-    assert different[4:] == [[28.7, 29.0], [14.7, 14.9], [14.4, 14.6]]
+    others = [[36.1, 36.3], [35.6, 36.0], [29.2, 29.3], [29.1, 29.3], [28.7, 29.0], [14.7, 14.9], [14.4, 14.6]]
+    assert different == sorted(rounded + others, reverse=True)
 
 
 @pytest.mark.parametrize(("name", "row", "other", "gains"), GAINS)

@@ -35,7 +35,7 @@ Our figures can be compared with each other, but not with the published ones.
 | broken |            |                    – |                       – |            32 |                    – |
 | others |            |                    – |                       – |            33 |                    1 |
 
-Differences from DC, of one run each, with 95% intervals by paired bootstrap over test documents:
+Differences from DC, of one run each, with 95% intervals by paired bootstrap over documents:
 
 | row    |                  R-1 | published |       |              perplexity | published |       |
 | ------ | -------------------: | --------: | ----: | ----------------------: | --------: | ----: |
@@ -129,7 +129,7 @@ def test_table_of_ours_has_seeds_updates_and_claims_but_no_published_figures(tmp
     block = {**block_of_scores(read, "xsum", "x.jsonl", 9, outcomes), "claims": claims(outcomes)}
     text = markdown(make_report(read, "full", [block]))
     assert "Ours: x.jsonl, 9 test documents, seed 1, 2. No figures are published for these rows.\n" in text
-    assert "\nMeans over seeds, with 95% intervals over test documents, and the range over seeds:\n" in text
+    assert "\nMeans over seeds, with 95% intervals over documents, and the range over seeds:\n" in text
     rows = cells(text)
     assert rows[0] == ["row", "parameters", "updates", "R-1"]
     assert rows[2] == ["DC", "2.35M", "900", "20.00 [20.00, 20.00] 19.00 to 21.00"]

@@ -216,6 +216,25 @@ def test_users_data_stand_for_a_data_set(tmp_path):
     assert f"Ours: {data}, 7 test documents. Published: xsum. Our figures can be compared with each other, but" in text
 
 
+def test_validation_documents_are_summarized_and_scored_if_asked_for(tmp_path):
+    """Those of a trained row too, beside its summaries of test documents."""
+    data = write_data(tmp_path / "news")
+    table = write_table(tmp_path, rows=[GREEDY, {"row": "references", "gold": True}])
+    counts = {}
+    for split in ("test", "validation"):
+        (block,) = run_table(table, "tiny", {"xsum": str(data)}, FLAGS, str(tmp_path / "out"), split=split)["datasets"]
+        greedy, references = block["rows"]
+        assert (greedy["problem"], references["measures"]["rouge1"]["value"]) == (None, pytest.approx(100))
+        counts[split] = block["documents"]
+    assert counts == {"test": 7, "validation": 5}
+    (run,) = (tmp_path / "out").glob("runs/*/")
+    written = [len(read_rows(file)) for file in run.glob("decodings/*/predictions.jsonl")]
+    assert sorted(written) == [5, 7]
+    text = (tmp_path / "out" / "made_up_tiny_validation.md").read_text(encoding="utf-8")
+    assert "5 validation documents" in text
+    assert "7 test documents" in (tmp_path / "out" / "made_up_tiny.md").read_text(encoding="utf-8")
+
+
 def test_head_and_tail_have_as_many_sentences_as_the_reference(tmp_path):
     sentences = [f"{name} opened bridge {number}." for number, name in enumerate(["Ana", "Ben", "Eva", "Tom"])]
     rows = [
@@ -311,10 +330,12 @@ def judgements(folder, model):
 
 
 def test_language_models_judge_the_users_texts(tmp_path):
-    table = judgements(tmp_path, save_language_model("causal", tmp_path / "model"))
+    table = judgements(tmp_path, "org/judge")
+    models = {"org/judge": save_language_model("causal", tmp_path / "model")}
     for name, text in (("1", SENTENCES[0]), ("2", SENTENCES[1]), ("3", "river euros asked Monday flood")):
         (tmp_path / f"{name}.txt").write_text(text, encoding="utf-8")
-    run_table(table, "small", {"texts": str(tmp_path)}, [], str(tmp_path / "out"))
+    texts, out = {"texts": str(tmp_path)}, str(tmp_path / "out")
+    run_table(table, "small", texts, [], out, language_models=models)
     (block,) = strict_json(tmp_path / "out" / "made_up_small.json")["datasets"]
     *judged, person = block["rows"]
     for row in judged[:2]:
@@ -324,6 +345,9 @@ def test_language_models_judge_the_users_texts(tmp_path):
     assert judged[2]["measures"]["recall"]["value"] is None
     assert judged[2]["measures"]["detection"]["value"] >= 0
     assert person["problem"] == "literature: Somebody 2019"
+    # the random words are those of a row that is left out
+    (part,) = run_table(table, "small", texts, [], out, rows=["text 1"], language_models=models)["datasets"]
+    assert part["rows"] == judged[:1]
 
 
 def test_language_models_without_texts_say_what_they_need(tmp_path):

@@ -13,6 +13,7 @@ from hf_summ.experiments.settings import (
     decoding_fingerprint,
     decoding_settings,
     flags_of_all_rows,
+    missing_key,
     resolved_config,
     split_files,
     training_fingerprint,
@@ -83,6 +84,41 @@ def test_row_of_another_architecture_has_its_own_scale_and_the_vocabulary_of_its
     assert full["optimizer"] == "adamw"
     with pytest.raises(ValueError, match="the architecture nowhere does not exist yet"):
         settle(table(tmp_path), Row("X", flags={"model_type": "nowhere"}))
+
+
+def test_row_with_a_file_of_its_architecture_has_its_values_and_its_vocabulary(tmp_path):
+    row = Row("PG", config={"xsum": "pointer_generator/xsum.yaml"}, flags={"model_type": "pointer_generator"})
+    settings, scale = base_settings(table(tmp_path), row, "xsum", "full", {})
+    assert (settings["optim"], settings["config_overrides"]["recurrent_range"]) == ("adagrad", 0.02)
+    assert settings["config_overrides"]["vocab_size"] == 50000
+    assert scale.vocabulary == {"lowercase": True, "units": "words"}
+
+
+def test_override_applies_to_the_rows_whose_configuration_has_its_key():
+    read = load_table("thesis_7_10")
+    extra = {"config_overrides": {"bert_name": "folder", "vocab_size": 9}}
+    overrides = {}
+    for row in read.rows:
+        if row.is_trained:
+            settings, _ = base_settings(read, row, "cnn_dailymail", "full", extra)
+            overrides[row.row] = settings["config_overrides"]
+    baseline = overrides.pop("BiLSTM + Pointer-Generator + Coverage")
+    assert ("bert_name" in baseline, baseline["vocab_size"]) == (False, 9)
+    assert {values["bert_name"] for values in overrides.values()} == {"folder"}
+    assert missing_key("copy_transformer", "bert_config.hidden_size") is None
+    assert "unknown key 'bert_nam'" in missing_key("copy_transformer", "bert_nam")
+
+
+@pytest.mark.parametrize("scale", ["small", "full"])
+@pytest.mark.parametrize("name", ["thesis_7_1", "gdlf_2"])
+def test_a_short_run_shortens_every_row(name, scale):
+    read = load_table(name)
+    for row in read.rows:
+        if row.is_trained:
+            settings, _ = base_settings(read, row, "cnn_dailymail", scale, {"quick": 30, "logging_steps": 7})
+            assert (settings["max_steps"], settings["warmup_steps"], settings["logging_steps"]) == (30, 3, 7)
+            # a run reads the flags as given, and knows no file that it could shorten
+            assert not settings.keys() & {"quick", "schedule", "noam_scale", "optim"}
 
 
 def test_flags_of_the_user_add_rates_and_take_others_away(tmp_path):

@@ -15,9 +15,19 @@ from transformers import AutoProcessor, AutoTokenizer
 from hf_summ.experiments import systems, tables
 from hf_summ.experiments.scoring import Outcome
 from hf_summ.experiments.settings import decoding_fingerprint, decoding_settings, split_files
-from hf_summ.experiments.systems import Job, JobFailed, dataset_settings, plan, read_corpus, run_all
+from hf_summ.experiments.systems import (
+    Job,
+    JobFailed,
+    dataset_settings,
+    plan,
+    read_corpus,
+    rows_to_summarize,
+    run_all,
+    with_split,
+)
 from hf_summ.experiments.tables import Row, load_scale
 from hf_summ.extractive import DocumentFrequencies
+from tests.data.files import lines, write
 from tests.experiments.made_up import TRANSFORMER, table, workplace, write_data
 from tests.training import tiny
 
@@ -195,6 +205,24 @@ def test_corpus_is_read_up_to_a_limit_and_missing_splits_are_told(tmp_path):
     assert read_corpus(files, ("train", "test"), 5).num_rows == {"train": 5, "test": 4}
     with pytest.raises(ValueError, match="the corpus has no validation split, but only train, test"):
         read_corpus(files)
+
+
+def test_documents_of_the_validation_split_are_summarized_instead(place, tmp_path):
+    news = tmp_path / "news"
+    news.mkdir()
+    for part, texts in (("train", ["a"]), ("val", ["One. 0", "One. 1", "One. 2"]), ("test", ["b"])):
+        write(news / f"{part}.src", lines(f"{text} ||||| Two." for text in texts))
+        write(news / f"{part}.tgt", lines("A." for _ in texts))
+    place = replaced(place, split="validation")
+    settings = {**split_files(news, "multi_news"), "data_format": "multi_news", "max_predict_samples": 2}
+    corpus = rows_to_summarize(place, settings)
+    expected = [["One. 0", "Two."], ["One. 1", "Two."]]
+    assert corpus["documents"][:] == expected
+    # a run predicts the test split, and reads the same rows
+    summarized = with_split(place, settings)
+    assert read_corpus(summarized, ("test",), 2)["test"]["documents"][:] == expected
+    assert summarized.keys() & {"data_format", "train_file"} == set()
+    assert with_split(replaced(place, split="test"), settings) is settings
 
 
 def test_data_set_that_cannot_be_reached_is_told_in_one_line_and_asked_for_once(place):

@@ -50,7 +50,7 @@ def test_language_and_sentences_may_be_each_data_sets_own(tmp_path):
         (rows(published=[1]), r"row 'DC': published: xsum needs a number or null for each measure, but has \[1\]"),
         (rows(published={"xsun": [1, 2]}), r"published: data set is 'xsun', but must be .*xsum"),
         ({**rows(published=[1, 2]), "datasets": TWO}, "name the data set, which is one of cnn_dailymail, xsum"),
-        ({**rows(extractive="lead", sentences={"xsum": 1}), "datasets": TWO}, "sentences: give one number, or one for"),
+        ({**rows(extractive="lead", sentences={"xsum": 1}), "datasets": TWO}, "sentences: give one value, or one for"),
         (rows(gold=True, literature="Somebody"), "row 'DC': `gold` and `literature` exclude each other"),
         (rows(gold=True, decoding={"num_beams": 2}), "`decoding` needs training, but a row with `gold` has none"),
         (rows(language_model="gpt2", text="1"), "`language_model` needs `text` and `percentile`"),

@@ -1,6 +1,8 @@
 """`hf-summ table`: reproduce a table of one of the papers, and compare it with the published figures."""
 
 import argparse
+import sys
+from collections.abc import Collection
 
 from hf_summ.common.processes import end_on_sigterm
 
@@ -34,6 +36,27 @@ def add_parser(commands) -> None:
         "repeated; only these data sets are run (default: all of the table's, or made-up news for tiny)",
     )
     parser.add_argument(
+        "--rows",
+        nargs="+",
+        default=[],
+        metavar="ROW",
+        help="Names of the rows to run and to report; differences need the baseline among them (default: all)",
+    )
+    parser.add_argument(
+        "--split",
+        choices=("test", "validation"),
+        default="test",
+        help="Split whose documents are summarized and scored (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--language_model",
+        action="append",
+        default=[],
+        metavar="[NAME=]FOLDER",
+        help="Folder with one of the language models of the table, for tables that compare them. May be repeated "
+        "(default: their names on the Hub)",
+    )
+    parser.add_argument(
         "--output_dir",
         # otherwise it would be passed to the training runs, whose folders the table sets
         "--output-dir",
@@ -45,40 +68,61 @@ def add_parser(commands) -> None:
     parser.set_defaults(run=run, more=[], interrupted="rerun the command to resume where it stopped")
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Run the table."""
+def run(arguments: argparse.Namespace) -> int:
+    """Run the table and return 0, or 1 if a row could not be run."""
     from hf_summ.experiments.tables import load_table, table_titles
 
     if arguments.list:
         for name, title in table_titles().items():
             print(f"{name:20} {title}")
-        return
+        return 0
     if arguments.name is None:
         raise ValueError("no table: name one; --list shows them")
     from hf_summ.experiments.report import markdown
     from hf_summ.experiments.run import run_table
+    from hf_summ.experiments.scoring import why_not_run
 
-    data = _data(arguments.data, load_table(arguments.name).datasets)
+    table = load_table(arguments.name)
+    data = _replacements("data", arguments.data, table.datasets)
+    language_models = _replacements("language_model", arguments.language_model, table.language_models)
     # also ends the current training run
     end_on_sigterm()
-    report = run_table(arguments.name, arguments.scale, data, arguments.more, arguments.output_dir)
+    report = run_table(
+        arguments.name,
+        arguments.scale,
+        data,
+        arguments.more,
+        arguments.output_dir,
+        rows=arguments.rows,
+        split=arguments.split,
+        language_models=language_models,
+    )
     print(markdown(report), end="")
-    rows = [row for block in report["datasets"] for row in block["rows"]]
-    failed = [row["row"] for row in rows if row.get("failed")]
-    if failed:
-        raise ValueError(f"the runs of some rows failed, for reasons given in the table: {', '.join(failed)}")
-    if all(row["problem"] for row in rows):
-        raise ValueError("no row was run, for reasons given in the table")
+    expected = {row.row: why_not_run(row) for row in table.rows}
+    stopped = []
+    for block in report["datasets"]:
+        for row in block["rows"]:
+            if row["problem"] != expected[row["row"]]:
+                stopped.append(row["row"])
+    if not stopped:
+        return 0
+    names = ", ".join(dict.fromkeys(stopped))
+    print(f"hf-summ: error: some rows could not be run, for reasons given in the table: {names}", file=sys.stderr)
+    return 1
 
 
-def _data(items: list[str], datasets) -> dict[str, str]:
-    """Data set -> folder; a folder without a data set replaces the only one."""
-    data = {}
+def _replacements(flag: str, items: list[str], names: Collection[str]) -> dict[str, str]:
+    """What the user replaces -> its folder; a folder without a name replaces the only one.
+
+    Args:
+        names: what the table has, and a folder can replace.
+    """
+    folders = {}
     for item in items:
-        dataset, separator, folder = item.partition("=")
+        name, separator, folder = item.partition("=")
         if not separator:
-            if len(datasets) != 1:
-                raise ValueError(f"--data {item}: name the data set that it replaces: {', '.join(datasets)}")
-            dataset, folder = next(iter(datasets)), item
-        data[dataset] = folder
-    return data
+            if len(names) != 1:
+                raise ValueError(f"--{flag} {item}: name what it replaces: {', '.join(names) or 'the table has none'}")
+            name, folder = next(iter(names)), item
+        folders[name] = folder
+    return folders

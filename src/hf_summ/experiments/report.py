@@ -15,7 +15,7 @@ from hf_summ.experiments.scoring import Outcome, compare, verdict
 from hf_summ.experiments.tables import ROUGE_MEASURES, Row, Table
 
 _CLAIMS = (
-    "The papers' claims, as differences in ROUGE with 95% intervals by paired bootstrap over test documents. "
+    "The papers' claims, as differences in ROUGE with 95% intervals by paired bootstrap over documents. "
     "A claim holds or fails if the interval excludes zero and the ranges over seeds do not overlap. Otherwise it is "
     "undecided: either more seeds are needed, or the given total number of documents, which would decide it with a "
     "probability of 80% if the measured difference is the true one."
@@ -32,14 +32,15 @@ def title_of(measure: str) -> str:
     if measures.measure_of(measure) is None:
         return measure.replace("_", " ")
     title = measures.title_of(measure).removesuffix(", %").replace("ROUGE-", "R-")
-    return title[0].lower() + title[1:] if title[1].islower() else title
+    return title[0].lower() + title[1:] if title[1:2].islower() else title
 
 
-def make_report(table: Table, scale: str, blocks: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def make_report(table: Table, scale: str, blocks: Sequence[dict[str, Any]], split: str = "test") -> dict[str, Any]:
     """The whole table as data, ready for JSON.
 
     Args:
         blocks: one per data set, see `block_of_scores`.
+        split: the split whose documents were summarized.
     """
     if scale == "tiny":
         # after seconds of training, scores allow no comparison with a paper's
@@ -52,6 +53,7 @@ def make_report(table: Table, scale: str, blocks: Sequence[dict[str, Any]]) -> d
         "paper": table.paper,
         "kind": table.kind,
         "scale": scale,
+        "split": split,
         "unit": table.unit,
         "measures": list(table.measures),
         "baseline": table.baseline,
@@ -147,7 +149,7 @@ def markdown(report: dict[str, Any]) -> str:
         lines += [f"## {block['dataset']}", "", data_line(report, block), ""]
         seeded = any("seeds" in row for row in block["rows"])
         if seeded:
-            lines += ["Means over seeds, with 95% intervals over test documents, and the range over seeds:", ""]
+            lines += ["Means over seeds, with 95% intervals over documents, and the range over seeds:", ""]
         lines += [_scores(report, block), *markdown_of_trainings(block["rows"])]
         shortened = [f"- {row['row']}: {row['extraction']}" for row in block["rows"] if "extraction" in row]
         if shortened:
@@ -157,7 +159,7 @@ def markdown(report: dict[str, Any]) -> str:
             # a single run per row does not show the variation over seeds
             trained = "of one run each, " if any("updates" in row for row in block["rows"]) else ""
             of = "means over seeds, " if seeded else trained
-            intervals = "with 95% intervals by paired bootstrap over test documents"
+            intervals = "with 95% intervals by paired bootstrap over documents"
             lines += ["", f"Differences from {report['baseline']}, {of}{intervals}:", ""]
             lines.append(_differences(report, block))
         titles = {measure: title_of(measure) for measure in report["measures"]}
@@ -182,7 +184,7 @@ def latex(report: dict[str, Any]) -> str:
         rows = {
             row["row"]: [_latex_figure(row["measures"][name]) for name in report["measures"]] for row in block["rows"]
         }
-        legend = rf"{latex_text(block['dataset'])}: $\pm$ half the width of the 95\% interval over test documents."
+        legend = rf"{latex_text(block['dataset'])}: $\pm$ half the width of the 95\% interval over documents."
         if report["baseline"] is not None:
             legend += rf" $\dagger$ the interval of the difference from {latex_text(report['baseline'])} excludes 0."
         tables += [latex_table(list(map(title_of, report["measures"])), rows), legend]
@@ -214,7 +216,7 @@ def data_line(report: dict[str, Any], block: dict[str, Any]) -> str:
     updates = sorted({row["updates"] for row in trained})
     facts = [f"Ours: {block['data']}"]
     if block["documents"] is not None:
-        facts.append(f"{block['documents']} test documents")
+        facts.append(f"{block['documents']} {report['split']} documents")
     if "voters" in block:
         facts.append(f"{block['voters']} voters")
     if trained:

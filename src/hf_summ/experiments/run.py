@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from hf_summ.evaluation.text_files import read_text
 from hf_summ.experiments.plots import write_plot
 from hf_summ.experiments.report import block_of_scores, block_of_values, latex, make_report, markdown
 from hf_summ.experiments.scoring import WAITING, Outcome, Pieces, claims, over_seeds, relation, score, why_not_run
-from hf_summ.experiments.settings import flags_of_all_rows, split_files
+from hf_summ.experiments.settings import architecture_of, flags_of_all_rows, missing_key, split_files
 from hf_summ.experiments.systems import (
     System,
     Workplace,
@@ -51,7 +51,7 @@ def judge_texts(table: Table, dataset: str, folder: str | None) -> dict[str, Any
     path = bundled_folder("configs") / data if folder is None else Path(folder)
     texts = {name: read_text(path / f"{name}.txt") for name in _texts(table)}
     judged: dict[str, Outcome] = {}
-    for name in dict.fromkeys(row.language_model for row in table.rows if row.language_model is not None):
+    for name in table.language_models:
         judged |= _judge(name, [row for row in table.rows if row.language_model == name], texts)
     outcomes = [judged.get(row.row, Outcome(row, why_not_run(row))) for row in table.rows]
     return block_of_values(table, dataset, data, outcomes)
@@ -143,6 +143,59 @@ def _print_note(message: str) -> None:
 
 # kind of table that reads no corpora -> the function that computes its blocks
 _JUDGED = {"language_models": judge_texts, "votes": count_votes}
+# flags that decide how a corpus is read, besides its own
+_READING = ("cache_dir", "trust_remote_code")
+
+
+def _with_language_models(table: Table, folders: Mapping[str, str]) -> Table:
+    """The table with folders in place of the names of its language models."""
+    for name in folders:
+        check_choice("--language_model", name, table.language_models)
+    rows = []
+    for row in table.rows:
+        name = row.language_model
+        if name is None:
+            rows.append(row)
+        else:
+            rows.append(replace(row, language_model=folders.get(name, name)))
+    return replace(table, rows=tuple(rows))
+
+
+def _named_rows(table: Table, names_of_rows: Sequence[str]) -> tuple[Row, ...]:
+    """The table's rows with these names; without names, all."""
+    for name in names_of_rows:
+        if all(name != row.row for row in table.rows):
+            names_of_table = [row.row for row in table.rows]
+            hint = f"{nearest(name, names_of_table)}; its rows are {', '.join(names_of_table)}"
+            raise ValueError(f"--rows {name}: {table.name} has no such row{hint}")
+    return tuple(row for row in table.rows if not names_of_rows or row.row in names_of_rows)
+
+
+def _check_flags(table: Table, extra: Mapping[str, Any], datasets: Sequence[str]) -> dict[str, list[str]]:
+    """Refuse flags without effect; returns the keys of `config_overrides` that rows lack, with these rows."""
+    trained = [row for row in table.rows if row.is_trained]
+    effective: Collection[str] = extra
+    if table.kind in _JUDGED:
+        effective = ()
+    elif table.kind == "statistics":
+        effective = (*names(Corpus), *_READING)
+    elif not trained:
+        effective = (*names(Corpus), *_READING, "max_predict_samples")
+    for flag in extra:
+        if flag not in effective:
+            raise ValueError(f"--{flag}: has no effect on {table.name}, which trains and decodes nothing")
+    unapplied = {}
+    for key in extra.get("config_overrides", {}):
+        lacking = {}
+        for row in trained:
+            problems = [missing_key(architecture_of(table, row, dataset), key) for dataset in datasets]
+            if all(problems):
+                lacking[row.row] = problems[0]
+        if len(lacking) == len(trained):
+            raise ValueError(lacking[trained[0].row])
+        if lacking:
+            unapplied[key] = list(lacking)
+    return unapplied
 
 
 def run_table(
@@ -152,6 +205,9 @@ def run_table(
     flags: Sequence[str],
     output_dir: str,
     announce: Callable[[str], None] = _print_note,
+    rows: Sequence[str] = (),
+    split: str = "test",
+    language_models: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Train and score a table's unfinished rows, and write `<table>_<scale>.json`, `.md`, `.tex` and plots `.png`.
 
@@ -164,29 +220,41 @@ def run_table(
             models, a folder of texts, `1.txt`, `2.txt`, …; for tables of votes, a report of `hf-summ votes collect`.
         flags: flags of the training recipe for every training run.
         output_dir: folder for reports, and for runs and vocabularies, which other tables share.
+        rows: the rows to run and to report; by default all.
+        split: "test" or "validation": the split whose documents are summarized; the report's name has the latter.
+        language_models: language model of the table -> folder with it.
 
     Returns:
         The report, with a `problem` for each row that was not run or did not complete.
     """
     table = load_table(name)
     check_choice("`scale`", scale, SCALES)
+    check_choice("`split`", split, ("test", "validation"))
+    if split != "test" and table.kind != "scores":
+        raise ValueError(f"--split {split}: has no effect on {table.name}, which summarizes nothing")
+    if language_models:
+        table = _with_language_models(table, language_models)
+    chosen = replace(table, rows=_named_rows(table, rows))
     datasets = _datasets(table, scale, data)
-    judge = _JUDGED.get(table.kind)
     extra = flags_of_all_rows(flags)
-    # tables of models' or people's judgements read texts or votes, those of statistics a corpus
-    effective = {} if judge else names(Corpus) if table.kind == "statistics" else extra
-    for flag in extra:
-        if flag not in effective:
-            raise ValueError(f"--{flag}: has no effect on {table.name}, which trains and decodes nothing")
+    unapplied = _check_flags(chosen, extra, datasets)
+    judge = _JUDGED.get(table.kind)
     reading = extra.get("data_format")
     files = {} if judge else {dataset: split_files(folder, reading) for dataset, folder in data.items()}
     folder = Path(output_dir)
     folder.mkdir(parents=True, exist_ok=True)
-    workplace = Workplace(table, scale, folder, files, extra, announce, data)
+    workplace = Workplace(chosen, scale, folder, files, extra, announce, data, split)
     on = "" if len(datasets) == len(table.datasets) else f" on {', '.join(datasets)}"
     announce(f"{table.paper}: {table.title}, scale {scale}{on}, in {folder}")
+    for key, lacking in unapplied.items():
+        announce(f"--config_overrides {key}: not applied to {', '.join(lacking)}, whose configuration lacks it")
     if judge:
-        return _written(workplace, [judge(table, dataset, data.get(dataset)) for dataset in datasets])
+        # a row of judgements may need the texts of the others
+        blocks = [judge(table, dataset, data.get(dataset)) for dataset in datasets]
+        names_of_rows = {row.row for row in chosen.rows}
+        for block in blocks:
+            block["rows"] = [row for row in block["rows"] if row["row"] in names_of_rows]
+        return _written(workplace, blocks)
     if table.kind == "statistics":
         return _written(workplace, [_statistics(workplace, dataset) for dataset in datasets])
     report = {}
@@ -198,8 +266,10 @@ def run_table(
 
 def _written(workplace: Workplace, blocks: list[dict[str, Any]]) -> dict[str, Any]:
     """Write all files, under a lock, as other commands may write the same report."""
-    report = make_report(workplace.table, workplace.scale, blocks)
+    report = make_report(workplace.table, workplace.scale, blocks, workplace.split)
     folder, stem = workplace.folder, f"{report['table']}_{report['scale']}"
+    if workplace.split != "test":
+        stem += f"_{workplace.split}"
     with FileLock(folder / f".{stem}.lock"):
         write_atomically(folder / f"{stem}.json", to_json(report, indent=2) + "\n")
         write_atomically(folder / f"{stem}.md", markdown(report))
@@ -260,7 +330,8 @@ def _block(
                 for system, outcome in pairs
                 if system.training is not None and outcome.problem == problem
             ]
-            corpus = rows_to_summarize(trainings[0] if trainings else dataset_settings(workplace, dataset))
+            settings = trainings[0] if trainings else dataset_settings(workplace, dataset)
+            corpus = rows_to_summarize(workplace, settings)
         except (ValueError, OSError) as error:
             outcomes = [one if one.problem else replace(one, problem=one_line(error)) for one in outcomes]
         else:

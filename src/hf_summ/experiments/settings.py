@@ -10,16 +10,17 @@ from typing import Any
 
 from transformers import CONFIG_MAPPING, AutoConfig
 
-from hf_summ.checkpoints.overrides import BOOKKEEPING, apply_overrides
+from hf_summ.checkpoints.overrides import BOOKKEEPING, NULL, apply_overrides, value_of
 from hf_summ.common.files import content_hash
 from hf_summ.common.flags import names
+from hf_summ.common.messages import one_line
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 from hf_summ.data.files import COMPRESSIONS
 from hf_summ.data.raw_formats import format_of
 from hf_summ.experiments.tables import Row, Scale, Table, configs_folder, load_scale
 from hf_summ.extractive import DocumentFrequencies
 from hf_summ.training.arguments import flags_of
-from hf_summ.training.parsing import merged, parse_flags, read_settings, without_effect
+from hf_summ.training.parsing import merged, parse_flags, read_settings, short_run, without_effect
 
 _SPLIT_NAMES = {"train": ("train",), "validation": ("validation", "valid", "val", "dev"), "test": ("test",)}
 _ENDINGS = (".jsonl", ".json", ".csv", ".parquet")
@@ -30,25 +31,53 @@ def base_settings(
 ) -> tuple[dict[str, Any], Scale]:
     """The flags of a row's training without data and vocabulary: the paper's, then the scale's, the row's, the user's.
 
-    A row whose `model_type` differs from its file's uses that architecture's scale, but its data set's vocabulary.
+    A row with a `model_type` uses the scale of that architecture, but the vocabulary of its data set's if its file
+    describes another architecture. Of the user's `config_overrides`, the row has those that its configuration knows.
     """
     config = table.config_of(row, dataset)
     if config is None:
         raise ValueError(f"{dataset} has no configuration for training")
-    architecture = row.flags.get("model_type", Path(config).parts[0])
+    architecture = architecture_of(table, row, dataset)
     if architecture not in CONFIG_MAPPING:
         raise ValueError(f"the architecture {architecture} does not exist yet")
     paper = read_settings(str(configs_folder() / config))
     # a baseline of another architecture uses the scale of the rows with which it is compared
     scale = load_scale(Path(table.datasets[dataset] or config).parts[0], scale_name)
     if "model_type" in row.flags:
-        paper["config_overrides"] = {}
-        scale = replace(load_scale(architecture, scale_name), vocabulary=scale.vocabulary)
+        vocabulary = scale.vocabulary
+        scale = load_scale(architecture, scale_name)
+        if architecture != Path(config).parts[0]:
+            paper["config_overrides"] = {}
+            scale = replace(scale, vocabulary=vocabulary)
     base = merged({"seed": 42}, paper, scale.settings)
     # a scale has settings for all schedules and optimizers; those without effect are dropped
     base = {name: value for name, value in base.items() if name not in without_effect(base)}
-    settings = merged(base, getattr(row, scale_name), row.settings, extra)
+    of_row = merged(base, getattr(row, scale_name), row.settings)
+    # `quick` stands for other settings, which differ between rows
+    user = {name: value for name, value in extra.items() if name != "quick"}
+    overrides = user.get("config_overrides", {})
+    user["config_overrides"] = {key: value for key, value in overrides.items() if not missing_key(architecture, key)}
+    settings = merged(of_row, short_run(of_row, extra), user)
     return {name: value for name, value in settings.items() if value is not None}, scale
+
+
+def architecture_of(table: Table, row: Row, dataset: str) -> str:
+    """The `model_type` of a row's model."""
+    config = table.config_of(row, dataset)
+    return row.flags.get("model_type") or Path(str(config)).parts[0]
+
+
+def missing_key(architecture: str, key: str) -> str | None:
+    """Why a key of `config_overrides` cannot be set in an architecture's configuration, or None if it can."""
+    # `null` removes a row's overrides
+    if key == NULL:
+        return None
+    try:
+        # a dotted key leads into a configuration that may not be read yet
+        value_of(AutoConfig.for_model(architecture), key.partition(".")[0])
+    except ValueError as error:
+        return one_line(error)
+    return None
 
 
 def with_data(settings: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
@@ -87,7 +116,7 @@ def split_files(folder: str | Path, data_format: str | None = None) -> dict[str,
 
 
 # flags of `hf-summ table` itself
-_OF_TABLE = ("list", "scale", "data", "output_dir")
+_OF_TABLE = ("list", "scale", "data", "rows", "split", "language_model", "output_dir")
 
 
 def flags_of_all_rows(tokens: Sequence[str]) -> dict[str, Any]:

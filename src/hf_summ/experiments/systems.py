@@ -22,7 +22,7 @@ from safetensors import safe_open
 from hf_summ.checkpoints.decoding import extracts
 from hf_summ.common.files import moved_into_place
 from hf_summ.common.messages import one_line
-from hf_summ.data.columns import source_column
+from hf_summ.data.columns import DOCUMENTS_COLUMN, PREFIX_COLUMN, source_column
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 from hf_summ.data.loading import load
 from hf_summ.data.sentences import split_sentences
@@ -110,6 +110,7 @@ class Workplace:
         extra: flags of the recipe for every training run.
         announce: function that reports progress.
         folders: data set -> folder of those files, as given by the user.
+        split: the split whose documents are summarized, "test" or "validation".
     """
 
     table: Table
@@ -119,6 +120,7 @@ class Workplace:
     extra: Mapping[str, Any]
     announce: Callable[[str], None]
     folders: Mapping[str, str] = field(default_factory=dict)
+    split: str = "test"
 
     def data_name(self, dataset: str) -> str:
         """The report's name for the data that are read for a data set."""
@@ -198,7 +200,8 @@ def run_all(workplace: Workplace, systems: Sequence[System]) -> Iterator[list[Ou
 
 def _run(workplace: Workplace, system: System, training: Job) -> Outcome:
     perform(training)
-    settings = decoding_settings(training.settings, system.row, training.folder, **system.decoding)
+    summarized = with_split(workplace, training.settings)
+    settings = decoding_settings(summarized, system.row, training.folder, **system.decoding)
     decoding = Job(training.folder / "decodings" / decoding_fingerprint(settings), settings)
     perform(decoding)
     with open(decoding.folder / "predictions.jsonl", encoding="utf-8") as file:
@@ -286,9 +289,28 @@ def summaries_without_training(table: Table, system: System, corpus: datasets.Da
     return extract(documents, ExtractiveSettings(row.extractive, numbers, language=language), references)
 
 
-def rows_to_summarize(settings: Mapping[str, Any]) -> datasets.Dataset:
+def rows_to_summarize(workplace: Workplace, settings: Mapping[str, Any]) -> datasets.Dataset:
     """The documents that are decoded with these settings, with their summaries."""
-    return read_corpus(settings, ("test",), settings.get("max_predict_samples"))["test"]
+    return read_corpus(settings, (workplace.split,), settings.get("max_predict_samples"))[workplace.split]
+
+
+def with_split(workplace: Workplace, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The settings whose test documents are those of the workplace's split."""
+    if workplace.split == "test":
+        return settings
+
+    def write(draft: Path) -> None:
+        rows = read_corpus(settings, (workplace.split,))[workplace.split]
+        if DOCUMENTS_COLUMN in rows.column_names:
+            # the joined documents are for models that read a single one
+            rows = rows.remove_columns("document")
+        rows.to_json(draft, force_ascii=False)
+
+    # rows of a file, as a data set on the Hub or in its authors' format cannot rename its splits
+    name = fingerprint(data_fingerprint(settings, (workplace.split,)))
+    file = _make_once(workplace.folder / workplace.split / f"{name}.jsonl", write)
+    columns = {"prefix_column": PREFIX_COLUMN} if settings.get("prefix_column") else {}
+    return with_data(settings, {"test_file": str(file.absolute()), **columns})
 
 
 def read_corpus(

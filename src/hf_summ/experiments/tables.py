@@ -18,10 +18,6 @@ from hf_summ.models.checks import check_list
 
 # measures of a row, named as in `hf_summ.evaluation`
 ROUGE_MEASURES = ROUGE155_TYPES
-MEASURES = (
-    *(score for measure in measures.MEASURES.values() if not measure.needs for score in measure.scores("rouge155")),
-    "perplexity",
-)
 # measures of a corpus: the sizes of its splits, and `corpus_statistics` over all splits
 STATISTICS = tuple(
     "train_pairs validation_pairs test_pairs pairs document_words document_sentences summary_words summary_sentences "
@@ -29,7 +25,7 @@ STATISTICS = tuple(
 )
 JUDGEMENTS = ("recall", "detection", "accuracy")
 VOTES = ("win", "lose", "tie", "kappa")
-_MEASURES_OF = {"scores": MEASURES, "statistics": STATISTICS, "language_models": JUDGEMENTS, "votes": VOTES}
+_KINDS = {"statistics": STATISTICS, "language_models": JUDGEMENTS, "votes": VOTES}
 _UNITS = ("words", "characters", "wordpieces")
 _UNITS_OF = {"votes": ("documents", "percent"), "statistics": ("words", "spaced")}
 # values of each summary in predictions.jsonl
@@ -41,13 +37,22 @@ _UNTRAINED = ("extractive", "gold", "literature", "language_model", "unavailable
 SCALES = ("tiny", "small", "full")
 
 
+def scores_of_systems() -> tuple[str, ...]:
+    """The measures of a system's row: those of `hf_summ.evaluation` that need no model, and perplexity."""
+    scores = []
+    for measure in measures.MEASURES.values():
+        if not measure.needs:
+            scores.extend(measure.scores("rouge155"))
+    return (*scores, "perplexity")
+
+
 @dataclass(frozen=True)
 class Row:
     """A row of a table.
 
     Args:
         row: its name in the paper.
-        config: file under `configs/` for its training; by default its data set's.
+        config: file under `configs/` for its training, for all data sets or for each; by default its data set's.
         config_overrides, flags: settings of its training in addition to that file; with another `model_type`, the
             file's `config_overrides` are dropped.
         tiny, small, full: further settings for one scale, including `config_overrides`: sizes, rate, number of updates.
@@ -65,7 +70,7 @@ class Row:
     """
 
     row: str
-    config: str | None = None
+    config: str | Mapping[str, str] | None = None
     config_overrides: Mapping[str, Any] = field(default_factory=dict)
     flags: Mapping[str, Any] = field(default_factory=dict)
     tiny: Mapping[str, Any] = field(default_factory=dict)
@@ -111,7 +116,7 @@ class Table:
             with an aspect in each row.
         unit: the unit of the published and our scores: "words", "characters" or "wordpieces"; of statistics,
             "words" or "spaced", those between white space; of votes, "documents" per voter or "percent".
-        measures: some of `MEASURES`, `STATISTICS`, `JUDGEMENTS` or `VOTES`, depending on the kind.
+        measures: some of `scores_of_systems()`, `STATISTICS`, `JUDGEMENTS` or `VOTES`, depending on the kind.
         datasets: data set -> file under `configs/` for reading it and training on it; None if nothing is trained.
         baseline: the row with which the others are compared.
         language: language of the texts, for all data sets or for each.
@@ -145,13 +150,22 @@ class Table:
     texts: str | None = None
     train_seconds: float | None = None
 
+    @property
+    def language_models(self) -> tuple[str, ...]:
+        """The names of the language models that the rows compare."""
+        names = [row.language_model for row in self.rows if row.language_model is not None]
+        return tuple(dict.fromkeys(names))
+
     def language_of(self, dataset: str) -> str:
         """The ISO 639 code of a data set's texts."""
         return self.language if isinstance(self.language, str) else self.language.get(dataset, "en")
 
     def config_of(self, row: Row, dataset: str) -> str | None:
         """The file under `configs/` for a row's training."""
-        return row.config or self.datasets[dataset]
+        config = row.config
+        if isinstance(config, Mapping):
+            config = config[dataset]
+        return config or self.datasets[dataset]
 
 
 def configs_folder() -> Path:
@@ -191,9 +205,10 @@ def _table(name: str, content: dict[str, Any]) -> Table:
     rows = tuple(_row(entry, content) for entry in content["rows"])
     fields: dict[str, Any] = {key: tuple(values) for key, values in lists.items()} | {"name": name, "rows": rows}
     table = Table(**content | fields)
-    check_choice("`kind`", table.kind, _MEASURES_OF)
+    check_choice("`kind`", table.kind, ("scores", *_KINDS))
+    measures_of_kind = _KINDS.get(table.kind) or scores_of_systems()
     for measure in table.measures:
-        check_choice("measure", measure, _MEASURES_OF[table.kind])
+        check_choice("measure", measure, measures_of_kind)
     check_choice("`unit`", table.unit, _UNITS_OF.get(table.kind, _UNITS))
     if table.against is not None:
         check_choice("`against`", table.against, SUMMARY_VALUES)
@@ -238,8 +253,9 @@ def _row(entry: dict[str, Any], table: dict[str, Any]) -> Row:
             "published": {dataset: tuple(figures) for dataset, figures in published.items()},
         }
         row = Row(**values)
-        if isinstance(row.sentences, dict) and row.sentences.keys() != datasets.keys():
-            raise ValueError(f"sentences: give one number, or one for each of {', '.join(datasets)}")
+        for name, value in (("sentences", row.sentences), ("config", row.config)):
+            if isinstance(value, dict) and value.keys() != datasets.keys():
+                raise ValueError(f"{name}: give one value, or one for each of {', '.join(datasets)}")
         _check_row(row)
     except (ValueError, TypeError) as error:
         raise ValueError(f"row '{entry.get('row')}': {error}") from error

@@ -45,7 +45,7 @@ def parse_arguments(argv: Sequence[str]) -> RunArguments:
     """
     if not argv or argv[0].startswith("-"):
         changes = parse_flags(argv)
-        return make_arguments(merged(_short_run(changes, changes), changes))
+        return make_arguments(merged(short_run(changes, changes), changes))
     settings, changes = read_settings(argv[0]), parse_flags(argv[1:])
     replaced: set[str] = set()
     if "dataset_name" in changes:
@@ -53,10 +53,10 @@ def parse_arguments(argv: Sequence[str]) -> RunArguments:
     elif "dataset_name" in settings and changes.keys() & set(map(file_flag, SPLITS)):
         replaced = set(names(Corpus)) - set(map(file_flag, SPLITS))
     settings = {name: value for name, value in settings.items() if name not in replaced}
-    return make_arguments(merged(settings, _short_run(settings, changes), changes))
+    return make_arguments(merged(settings, short_run(settings, changes), changes))
 
 
-def _short_run(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def short_run(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that `quick` replaces, of a file that is meant for many more updates; none without it."""
     updates = changes.get("quick", settings.get("quick"))
     if updates is None:
