@@ -7,9 +7,20 @@ import pytest
 
 from hf_summ.data import split_sentences
 from hf_summ.evaluation import novelty, rouge, support
-from hf_summ.evaluation.measures import FALLING, MEASURES, NAMED, Settings, check_metrics, measure_of, title_of
+from hf_summ.evaluation.measures import (
+    MEASURES,
+    Measure,
+    Settings,
+    check_metrics,
+    falling_scores,
+    measure_of,
+    names_of_metrics,
+    title_of,
+)
+from hf_summ.evaluation.metrics import metric
 from hf_summ.evaluation.report import Evaluation, as_text
 from hf_summ.evaluation.significance import Scored, bootstrap_interval, mean_over_rows, ratio, rounded
+from hf_summ.experiments.tables import scores_of_systems
 from tests.conftest import SENTENCES, word_piece_tokenizer
 from tests.evaluation.scores import rouge_rows
 
@@ -34,9 +45,31 @@ def test_every_measure_computes_the_scores_that_it_names(name, mode):
 def test_names_of_scores_are_unique_and_lower_is_better_for_some():
     scores = [score for measure in MEASURES.values() for score in measure.titles]
     assert len(set(scores)) == len(scores)
-    assert set(FALLING) - set(scores) == {"nll", "perplexity"}
+    assert set(falling_scores()) - set(scores) == {"nll", "perplexity"}
     assert measure_of("perplexity") is None
-    assert NAMED == "rouge, bleu, chrf, bertscore=MODEL, novelty, support"
+    assert names_of_metrics() == "rouge, bleu, chrf, bertscore=MODEL, novelty, support"
+
+
+def test_a_measure_from_outside_is_one_like_the_others(monkeypatch, tmp_path):
+    """As the page on evaluation says: a function and an entry."""
+
+    def shouts(predictions, references, settings):
+        return {"shouts": mean_over_rows([100.0 * text.isupper() for text in predictions])}
+
+    monkeypatch.setitem(
+        MEASURES, "shouts", Measure("shouts", {"shouts": "Shouts"}, shouts, "A note.", falling=("shouts",))
+    )
+    assert (title_of("shouts"), measure_of("shouts").name) == ("Shouts", "shouts")
+    assert "shouts" in falling_scores()
+    assert names_of_metrics().endswith(", shouts")
+    assert check_metrics(["shouts"]) == {"shouts": ""}
+    assert "shouts" in scores_of_systems()
+    predictions = ["A BRIDGE", "a bridge"]
+    assert metric("shouts", cache_dir=str(tmp_path)).compute(predictions=predictions, references=predictions) == {
+        "shouts": 50
+    }
+    evaluation = Evaluation(predictions, [["a"], ["b"]], settings=Settings(metrics={"shouts": ""}))
+    assert "| Shouts" in as_text(evaluation.report())
 
 
 def test_metrics_name_their_models():

@@ -66,7 +66,7 @@ def add_parser(commands) -> None:
         "a text in each file, as for ROUGE's script.",
     )
     # imported here: other commands need none of it
-    from hf_summ.evaluation.measures import NAMED, Settings
+    from hf_summ.evaluation.measures import Settings, names_of_metrics
 
     texts = parser.add_argument_group("texts")
     add_flags(texts, TextFlags)
@@ -84,7 +84,7 @@ def add_parser(commands) -> None:
         nargs="+",
         default=[],
         metavar="NAME[=MODEL]",
-        help=f"Further measures: {NAMED}, with MODEL a folder or a name on the Hub (default: none)",
+        help=f"Further measures: {names_of_metrics()}, with MODEL a folder or a name on the Hub (default: none)",
     )
     measures.add_argument(
         "--no_stemmer", action="store_true", help="Compare words without stemming (default: with the Porter stemmer)"

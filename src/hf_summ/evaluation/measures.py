@@ -2,7 +2,8 @@
 
 Each score is a function of sums of the rows' statistics, see `Scored`, so each has an interval and can be compared.
 Training runs, `hf-summ evaluate`, the papers' tables and model cards read this table, and `hf_summ.evaluation.metrics`
-makes metrics of the library `evaluate` of its entries. A new measure is a function and an entry here.
+makes metrics of the library `evaluate` of its entries. A new measure is a function and an entry here, which other
+packages may add.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -146,24 +147,36 @@ _TABLE = (
         reads="sources",
     ),
 )
-MEASURES: Mapping[str, Measure] = {measure.name: measure for measure in _TABLE}
-"""The table: name -> measure."""
-# scores for which lower is better, with those of the model's losses
-FALLING = ("nll", "perplexity", *(score for measure in _TABLE for score in measure.falling))
-_TITLES = {score: title for measure in _TABLE for score, title in measure.titles.items()}
-_TITLES["perplexity"] = "Perplexity"
-# the names that `--metrics` takes, for its help
-NAMED = ", ".join(f"{measure.name}=MODEL" if measure.needs else measure.name for measure in _TABLE)
+MEASURES: dict[str, Measure] = {measure.name: measure for measure in _TABLE}
+"""The table: name -> measure. `MEASURES["x"] = Measure("x", ...)` adds one."""
+
+
+def falling_scores() -> tuple[str, ...]:
+    """The scores for which lower is better, with those of the model's losses."""
+    scores = ["nll", "perplexity"]
+    for measure in MEASURES.values():
+        scores.extend(measure.falling)
+    return tuple(scores)
+
+
+def names_of_metrics() -> str:
+    """The names that `--metrics` takes, for its help."""
+    return ", ".join(f"{measure.name}=MODEL" if measure.needs else measure.name for measure in MEASURES.values())
 
 
 def title_of(score: str) -> str:
     """A score's title in tables."""
-    return _TITLES[score]
+    if score == "perplexity":
+        return "Perplexity"
+    measure = measure_of(score)
+    if measure is None:
+        raise KeyError(score)
+    return measure.titles[score]
 
 
 def measure_of(score: str) -> Measure | None:
     """The measure with a score."""
-    return next((measure for measure in _TABLE if score in measure.titles), None)
+    return next((measure for measure in MEASURES.values() if score in measure.titles), None)
 
 
 def check_metrics(metrics: Iterable[str]) -> dict[str, str]:

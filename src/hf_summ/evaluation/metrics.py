@@ -71,12 +71,19 @@ def _listed(reference: Any) -> Any:
     return [reference] if isinstance(reference, str | None) else reference
 
 
-# `evaluate` names a metric after its class, which a pickled metric finds in this module
-_CLASSES = {
-    name: type(name.capitalize(), (Metric,), {"measure": measure, "__module__": __name__})
-    for name, measure in MEASURES.items()
-}
-globals().update({of_measure.__name__: of_measure for of_measure in _CLASSES.values()})
+def _class_of(name: str) -> type[Metric]:
+    """The class of a measure's metric: `evaluate` names a metric after it, and a pickled one looks for it here."""
+    class_name = name.capitalize()
+    metric_class = globals().get(class_name)
+    if metric_class is None or metric_class.measure is not MEASURES[name]:
+        metric_class = type(class_name, (Metric,), {"measure": MEASURES[name], "__module__": __name__})
+        globals()[class_name] = metric_class
+    return metric_class
+
+
+# a metric that was pickled in another process finds its class here
+for _name in MEASURES:
+    _class_of(_name)
 
 
 def metric(name: str, model: str = "", rouge_mode: str = "rouge_score", **settings: Any) -> evaluate.Metric:
@@ -97,4 +104,4 @@ def metric(name: str, model: str = "", rouge_mode: str = "rouge_score", **settin
     """
     check_choice("`name`", name, MEASURES)
     options = {key: settings.pop(key) for key in settings.keys() & Settings.__dataclass_fields__.keys()}
-    return _CLASSES[name]({"rouge_mode": rouge_mode, "metrics": {name: model}, **options}, **settings)
+    return _class_of(name)({"rouge_mode": rouge_mode, "metrics": {name: model}, **options}, **settings)

@@ -17,7 +17,7 @@ from hf_summ.common.files import check_is_local
 from hf_summ.common.flags import Flag, flag
 from hf_summ.common.messages import nearest, one_line
 from hf_summ.data.corpora import Corpus
-from hf_summ.evaluation.measures import FALLING, MEASURES, NAMED, check_metrics
+from hf_summ.evaluation.measures import MEASURES, check_metrics, falling_scores, names_of_metrics
 from hf_summ.evaluation.rouge import ROUGE_MODES
 from hf_summ.models.checks import Range
 from hf_summ.models.text_documents import readable
@@ -191,7 +191,7 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
     )
     metrics: list[str] = flag(
         "training",
-        f"Metrics of the generated summaries: one or more of {NAMED}",
+        f"Metrics of the generated summaries: one or more of {names_of_metrics()}",
         default=["rouge", "support"],
         needs=("predict_with_generate",),
     )
@@ -365,11 +365,11 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
                 f"--rouge_mode and --predict_with_generate: choose from {', '.join(computed)}"
             )
         # any other name may be a component of the model's loss
-        names = ["gen_len", *FALLING, *computed]
+        names = ["gen_len", *falling_scores(), *computed]
         if name not in names and (hint := nearest(name, names, cutoff=0.8)):
             raise ValueError(f"--metric_for_best_model {self.metric_for_best_model}: unknown metric{hint}")
         # transformers assumes that higher is better for every metric except the loss
-        if self.greater_is_better is None and name in FALLING:
+        if self.greater_is_better is None and name in falling_scores():
             self.greater_is_better = False
 
 
