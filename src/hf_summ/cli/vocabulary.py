@@ -115,7 +115,6 @@ def run(arguments: argparse.Namespace) -> None:
         settings["tagger"] = os.path.abspath(arguments.tagger)
     processor = fit_processor(_texts(arguments), **settings)
     output = Path(arguments.output)
-    output.parent.mkdir(parents=True, exist_ok=True)
     with moved_into_place(output) as draft:
         processor.save_pretrained(draft)
     tags = len(getattr(processor, "word_tags", ())) or "none"

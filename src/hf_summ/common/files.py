@@ -46,12 +46,13 @@ def write_atomically(path: str | os.PathLike, text: str) -> None:
 
 @contextmanager
 def moved_into_place(path: str | os.PathLike) -> Generator[Path]:
-    """A path in a temporary folder beside `path`, at which to create a file or a folder.
+    """A path in a temporary folder beside `path`, at which to create a file or a folder; makes the folders above it.
 
     On leaving the context, it replaces `path`, or its link target, in a single step and with the old permissions; after
     an error it is removed, and `path` is unchanged.
     """
     path = Path(os.path.realpath(path))
+    path.parent.mkdir(parents=True, exist_ok=True)
     # the name of the file may already have the maximum length
     prefix = f".{path.name[:40]}-"
     try:

@@ -270,7 +270,6 @@ def prune_bert(
     special = {key: value for key, value in config.to_dict().items() if key.endswith("_token_id")}
     model.config.update({key: ids.index(value) if value in ids else None for key, value in special.items()})
     model.config.vocab_size = len(ids)
-    output.parent.mkdir(parents=True, exist_ok=True)
     with moved_into_place(output) as folder:
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)

@@ -66,7 +66,6 @@ def average_checkpoints(
     check_new_folder(output := Path(output))
     in_8_bits = dtype is torch.int8
     weights = _mean_weights(chosen, torch.float32 if in_8_bits else dtype)
-    output.parent.mkdir(parents=True, exist_ok=True)
     with moved_into_place(output) as unfinished:
         _copy_model_files(chosen[-1], unfinished)
         name = next((name for name in WEIGHTS if (chosen[-1] / name).exists()), WEIGHTS[0])
