@@ -141,6 +141,21 @@ def test_rows_of_each_corpus(run, folder, tmp_path, corpus):
     }
 
 
+def test_tags_of_sentences_in_gehrmanns_files_are_ends_of_lines(run, folder):
+    for part in ("train", "val", "test"):
+        write(folder / f"{part}.txt.src", "a mayor opened a bridge . it rained .\nsecond\n")
+        write(folder / f"{part}.txt.tgt.tagged", "<t> a bridge opens . </t> <t> it rains . </t>\n<t> two </t>\n")
+    run("prepare", "cnn_dailymail", "raw", "--output", "rows")
+    for split in SPLITS:
+        assert read(split) == [
+            {"document": "a mayor opened a bridge . it rained .", "summary": "a bridge opens .\nit rains ."},
+            {"document": "second", "summary": "two"},
+        ]
+    (folder / "test.txt.tgt.tagged").unlink()
+    with pytest.raises(ValueError, match=r"test\.txt\.tgt\.tagged does not exist"):
+        load(Corpus(test_file="raw", data_format="cnn_dm"))
+
+
 def test_one_file_is_divided_in_the_same_way_each_time(run, folder):
     write_swisstext(folder)
     run("prepare", "swisstext", "raw", "--output", "rows")

@@ -27,9 +27,10 @@ class Reading:
             of files. `gigaword`: line-aligned articles and titles. `lcsts`: PART_I.txt to PART_III.txt.
             `multi_news`: X.src and X.tgt, or rows, with documents separated by `|||||` or
             `story_separator_special_tag`; also on the Hub. `duc`: input.txt, task1_ref0.txt and so on. `newsroom`: rows
-            with `density_bin`; also on the Hub. `cnn_dm`: folders of .story files and lists of their addresses. `xsum`:
-            the folder of bbc-summary-data and of the list of splits. `wmt16_en_de`, `wmt16_en_ro`: the folder of the
-            unpacked parallel corpora and test sets, in any subfolders.
+            with `density_bin`; also on the Hub. `cnn_dm`: folders of .story files and lists of their addresses, or
+            Gehrmann et al.'s train.txt.src and train.txt.tgt.tagged. `xsum`: the folder of bbc-summary-data and of the
+            list of splits. `wmt16_en_de`, `wmt16_en_ro`: the folder of the unpacked parallel corpora and test sets, in
+            any subfolders.
         min_score: for `lcsts`, pairs with a lower score (1 to 5) are skipped; 3 if not given.
         density_bin: for `newsroom`, only `abstractive`, `mixed` or `extractive` rows; all if not given.
     """

@@ -42,6 +42,9 @@ _NEWSROOM = {"train": ("train.jsonl",), "validation": ("dev.jsonl",), "test": ("
 # lists of addresses; a story's file name is the SHA-1 of its address
 _ADDRESSES = {split: (f"all_{stem}.txt", f"url_lists/all_{stem}.txt") for split, stem in _STEMS.items()}
 _STORIES = ("cnn/stories", "dailymail/stories")
+# the aligned files of Gehrmann et al. 2018, whose summaries have a tag at the beginning and the end of each sentence
+_TAGGED = {split: (f"{stem}.txt.src", f"{stem}.txt.tgt.tagged") for split, stem in _STEMS.items()}
+_SENTENCE_TAG = re.compile(r"\s*</?t>\s*")
 _XSUM_SPLITS, _XSUM_TEXTS = "XSum-TRAINING-DEV-TEST-SPLIT-90-5-5.json", "bbc-summary-data"
 _XSUM_HEADING = re.compile(r"\[SN\]([A-Z-]+)\[SN\]")
 # target language -> files of each split, by what precedes the language in their names
@@ -146,6 +149,9 @@ def read_stories(paths: tuple[Path, ...]) -> Rows:
     The lines before the first `@highlight` are the document; the later ones are the summary, one highlight per line.
     Blank lines are skipped. An empty story, and one without highlights, yield a blank row.
     """
+    if paths and paths[0].suffix == ".src":
+        yield from read_tagged(paths)
+        return
     for path in paths:
         document: list[str] = []
         highlights: list[str] = []
@@ -157,6 +163,16 @@ def read_stories(paths: tuple[Path, ...]) -> Rows:
             elif text:
                 lines.append(text)
         yield {"document": "\n".join(document), "summary": "\n".join(highlights), "id": path.stem}
+
+
+def read_tagged(paths: tuple[Path, ...]) -> Rows:
+    """Rows of `document` and `summary` from line-aligned files whose summaries are `<t> A sentence. </t> <t> …`.
+
+    The summary has one sentence per line, without the tags, as that of a story.
+    """
+    for document, summary in _aligned_lines(paths):
+        sentences = [sentence for sentence in _SENTENCE_TAG.split(summary) if sentence]
+        yield {"document": document, "summary": "\n".join(sentences)}
 
 
 def read_xsum(paths: tuple[Path, ...]) -> Rows:
@@ -264,6 +280,9 @@ def _locate_newsroom(name: str, split: str) -> tuple[Path, ...]:
 
 
 def _locate_stories(name: str, split: str) -> tuple[Path, ...]:
+    documents, summaries = _TAGGED[split]
+    if os.path.isfile(os.path.join(name, documents)):
+        return Path(name, documents), _existing(Path(name, summaries))
     stories: list[Path] = []
     for file in [name] if os.path.exists(name) else name.split(","):
         path = Path(file.strip())
