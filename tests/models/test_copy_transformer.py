@@ -89,13 +89,17 @@ class NaiveCopyTransformer(NaiveModel):
             h = self.encoder_layer(index, h)
         return self.top("model.encoder", h)
 
+    def decoder_words(self, reduced):
+        return reduced.clamp(min=0) if self.config.decoder_reduction == "relu" else reduced
+
     def log_probs(self, decoder_input_ids, input_ids):
         config, source = self.config, self.encode(input_ids)
         if config.decoder_embedding == "bert":
             words = self.bert_words()[decoder_input_ids]
-            h = self.embed(self.linear("model.decoder.embed_tokens.reduction", words))
+            h = self.embed(self.decoder_words(self.linear("model.decoder.embed_tokens.reduction", words)))
         elif config.decoder_embedding == "bert_module":
             h = self.linear("model.decoder.input_layer.reduction", self.bert_module(decoder_input_ids))
+            h = self.decoder_words(h)
         else:
             h = self.embed(self.weights["model.shared.weight"][decoder_input_ids])
         for index in range(config.decoder_layers):
@@ -146,7 +150,9 @@ VARIANTS = {
     "token shift on BERT": {**BERT_ALONE, "token_shift": True},
     "token shift on trained BERT": {**TRAINED_BERT, "bert_reduction": "relu", "side_layers": 1, "token_shift": True},
     "BERT in the decoder": BERT_IN_DECODER,
+    "BERT in the decoder with ReLU": {**BERT_IN_DECODER, "decoder_reduction": "relu"},
     "BERT's module in the decoder": {**BERT_IN_DECODER, "decoder_embedding": "bert_module"},
+    "BERT's module with ReLU": {**BERT_IN_DECODER, "decoder_embedding": "bert_module", "decoder_reduction": "relu"},
     "BERT's module in both": {**ON_PLAIN_BERT, "decoder_embedding": "bert_module", "bert_layers": 2},
     "trained module in both": {**TRAINED_BERT, "decoder_embedding": "bert_module", "bert_layers": 1},
     "BERT's words in the output": {**BERT_ALONE, "output_embedding": "bert"},

@@ -88,6 +88,32 @@ def test_values_are_scikit_learns():
         assert [phrase.text for phrase in key_phrases(documents, frequencies, number)] == expected[:10]
 
 
+def test_without_stop_words_phrases_and_values_are_scikit_learns_own():
+    text = pytest.importorskip("sklearn.feature_extraction.text")
+    examples = [["Mayor of the Lopez, a bridge. Cost: 12 million"], *([" ".join(SENTENCES[i:])] for i in range(4))]
+    twin = text.TfidfVectorizer(stop_words="english", ngram_range=(2, 3))
+    matrix = twin.fit_transform([documents[0] for documents in examples])
+    frequencies, number = document_frequencies(examples, skip_stop_words=True)
+    for row, documents in enumerate(examples):
+        values = {phrase: matrix[row, column] for phrase, column in twin.vocabulary_.items() if matrix[row, column]}
+        ours = key_phrases(documents, frequencies, number, number=10**6, skip_stop_words=True)
+        assert {phrase.text: phrase.value for phrase in ours} == pytest.approx(values)
+    # a phrase's characters include what is between its words
+    starts = {phrase: (start, end) for phrase, start, end in candidates(examples[0][0], skip_stop_words=True)}
+    assert examples[0][0][slice(*starts["mayor lopez"])] == "Mayor of the Lopez"
+    assert examples[0][0][slice(*starts["lopez bridge cost"])] == "Lopez, a bridge. Cost"
+
+
+def test_processor_keeps_the_order_in_which_phrases_are_formed(tiny_tokenizer, tmp_path):
+    processor = HighlightTransformerProcessor(tiny_tokenizer, skip_stop_words=True)
+    processor.fit(["flood of water"] * 2)
+    processor.save_pretrained(tmp_path)
+    processor = HighlightTransformerProcessor.from_pretrained(tmp_path)
+    row = processor("flood of water")
+    ((start, end),) = zip(row["phrase_starts"], row["phrase_ends"], strict=True)
+    assert processor.decode(row["input_ids"][start:end]).strip() == "flood of water"
+
+
 def test_frequencies_begin_at_two_and_have_a_cap():
     frequencies, number = document_frequencies([["new bridge"], ["new bridge, old bus"], ["old bus"], ["new bridge"]])
     assert (frequencies, number) == ({"new bridge": 3, "old bus": 2}, 4)

@@ -40,6 +40,12 @@ def add_parser(commands) -> None:
     parser.add_argument(
         "--num_phrases", type=int, default=10, help="Number of phrases to find in an example (default: %(default)s)"
     )
+    parser.add_argument(
+        "--skip_stop_words",
+        action="store_true",
+        help="Leave stop words out before words are joined to phrases, in the order of scikit-learn (default: a phrase "
+        "is contiguous in the text)",
+    )
     add_flags(parser, Reading)
     parser.set_defaults(run=run)
 
@@ -61,9 +67,9 @@ def run(arguments: argparse.Namespace) -> None:
         load_tokenizer(arguments.processor),
         arguments.max_frequencies,
         num_phrases=arguments.num_phrases,
+        skip_stop_words=arguments.skip_stop_words,
         max_source_length=arguments.max_source_length,
     )
-    output.parent.mkdir(parents=True, exist_ok=True)
     # the vocabulary's files are there already, and the settings replace the old ones in one step
     with TemporaryDirectory() as folder, moved_into_place(output / PROCESSOR_NAME if is_own else output) as draft:
         processor.save_pretrained(folder if is_own else draft)

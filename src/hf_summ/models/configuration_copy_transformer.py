@@ -41,7 +41,7 @@ class CopyTransformerConfig(SummarizationConfig):
             4.2.3).
         side_layers: number of lowest encoder layers in a network parallel to BERT; the outputs of both are
             concatenated. 0 stacks all layers on top of BERT (section 4.2.6).
-        bert_reduction: how the encoder maps BERT's width to `d_model`: `linear` or `relu`; the decoder's is linear.
+        bert_reduction, decoder_reduction: how encoder and decoder map BERT's width to `d_model`: `linear` or `relu`.
         token_shift: whether the encoder adds a linear map of each word's embedding to the next position, with which
             copying is learned sooner; with BERT, of BERT's word embeddings to its reduced states. Ours, no paper's.
         decoder_embedding: `trained`; `bert` for BERT's word embeddings (section 4.2.5); `bert_module` for BERT's whole
@@ -87,7 +87,7 @@ class CopyTransformerConfig(SummarizationConfig):
         **SummarizationConfig.rules,
         "convolutional_attention": ("none", "1d", "2d", "2d_circular"),
         "encoder_type": ("transformer", "bert", "bert_transformer"),
-        "bert_reduction": ("linear", "relu"),
+        **dict.fromkeys(("bert_reduction", "decoder_reduction"), ("linear", "relu")),
         "decoder_embedding": ("trained", "bert", "bert_module"),
         "output_embedding": ("own", "bert"),
         "bert_layers": SIZE,
@@ -127,6 +127,7 @@ class CopyTransformerConfig(SummarizationConfig):
     bert_reduction: str = "linear"
     token_shift: bool = False
     decoder_embedding: str = "trained"
+    decoder_reduction: str = "linear"
     output_embedding: str = "own"
     bert_name: str | None = None
     bert_config: dict | PreTrainedConfig | None = None

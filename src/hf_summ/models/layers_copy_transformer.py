@@ -245,12 +245,14 @@ class BertWordEmbedding(nn.Module):
         words: BERT's word embedding: a new one (see `bert_words`), or that of the model's BERT.
         width: the model's width; None leaves BERT's, which a `BertInputLayer` reduces.
         trainable: whether the word embeddings are trained; otherwise only the reduction is.
+        relu: whether a ReLU follows the reduction.
     """
 
-    def __init__(self, words: nn.Embedding, width: int | None, trainable: bool = False):
+    def __init__(self, words: nn.Embedding, width: int | None, trainable: bool = False, relu: bool = False):
         super().__init__()
         self.words = words
         self.reduction = nn.Identity() if width is None else nn.Linear(words.embedding_dim, width)
+        self.activation = nn.ReLU() if relu else nn.Identity()
         self._frozen = frozenset() if trainable else {"words.weight"}
         self.train()
 
@@ -261,7 +263,7 @@ class BertWordEmbedding(nn.Module):
 
     def forward(self, input_ids: torch.Tensor) -> torch.Tensor:
         """(R, T) -> (R, T, C)."""
-        return self.reduction(self.words(input_ids))
+        return self.activation(self.reduction(self.words(input_ids)))
 
 
 class BertInputLayer(nn.Module):
@@ -274,15 +276,17 @@ class BertInputLayer(nn.Module):
         width: the model's width.
         dropout: dropout of the result.
         trainable: whether the module is trained; otherwise it is frozen and has no dropout, as BERT in `BertWindows`.
+        relu: whether a ReLU follows the reduction.
 
     Raises:
         ValueError: BERT has no learned positions, or more tokens are given than it has positions.
     """
 
-    def __init__(self, bert: PreTrainedModel, width: int, dropout: float, trainable: bool = False):
+    def __init__(self, bert: PreTrainedModel, width: int, dropout: float, trainable: bool = False, relu: bool = False):
         super().__init__()
         name, _, words = word_embeddings_name(bert).rpartition(".")
         self.reduction = nn.Linear(bert.get_input_embeddings().embedding_dim, width)
+        self.activation = nn.ReLU() if relu else nn.Identity()
         self.embeddings = bert.get_submodule(name)
         positions = longest_input(bert)
         if getattr(self.embeddings, "position_embeddings", None) is None or positions is None:
@@ -314,7 +318,8 @@ class BertInputLayer(nn.Module):
         if hasattr(self.embeddings, "token_type_embeddings"):
             # the module's own are a buffer, which is not saved
             ids["token_type_ids"] = torch.zeros_like(ids["position_ids"])
-        return self.dropout(self.reduction(self.embeddings(None, inputs_embeds=words, **ids)))
+        reduced = self.activation(self.reduction(self.embeddings(None, inputs_embeds=words, **ids)))
+        return self.dropout(reduced)
 
 
 def windowed_attention(

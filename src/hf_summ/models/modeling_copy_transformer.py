@@ -165,6 +165,7 @@ class CopyTransformerModel(CopyTransformerPreTrainedModel, CopyingModel):
         self.encoder = CopyTransformerEncoder(
             config, tied_embedding(self.shared) if config.encoder_reads_words else None
         )
+        relu = config.decoder_reduction == "relu"
         if config.decoder_embedding == "trained":
             embed_tokens = tied_embedding(self.shared)
         else:
@@ -172,15 +173,17 @@ class CopyTransformerModel(CopyTransformerPreTrainedModel, CopyingModel):
             words = bert_words(config.bert_config)
             if bert is not None:
                 words = tied_embedding(bert.get_input_embeddings())
-            is_reduced = config.decoder_embedding == "bert"
-            embed_tokens = BertWordEmbedding(words, config.d_model if is_reduced else None, config.train_bert)
+            if config.decoder_embedding == "bert":
+                embed_tokens = BertWordEmbedding(words, config.d_model, config.train_bert, relu)
+            else:
+                embed_tokens = BertWordEmbedding(words, None, config.train_bert)
         self.decoder = CopyTransformerDecoder(config, embed_tokens)
         if config.decoder_embedding == "bert_module":
             # without layers, as only the embeddings are used
             shallow: Any = copy.copy(config.bert_config)
             shallow.num_hidden_layers = 0
             bert = AutoModel.from_config(shallow)
-            self.decoder.input_layer = BertInputLayer(bert, config.d_model, config.dropout, config.train_bert)
+            self.decoder.input_layer = BertInputLayer(bert, config.d_model, config.dropout, config.train_bert, relu)
         self._tied_weights_keys = self._find_ties()
 
     def _find_ties(self) -> dict[str, str]:

@@ -24,6 +24,8 @@ class HighlightTransformerProcessor(HighlightTransformerTextProcessor, Summariza
             key-phrases`.
         fitted_examples: number of fitted examples.
         num_phrases: number of phrases to find.
+        skip_stop_words: whether stop words are left out before phrases are formed, in the order of scikit-learn: words
+            around a stop word or a comma are then a phrase too. Frequencies must be fitted with the same value.
     """
 
     def fit(self, examples: Iterable[str | list[str]], max_frequencies: int | None = None) -> None:
@@ -43,7 +45,7 @@ class HighlightTransformerProcessor(HighlightTransformerTextProcessor, Summariza
                 for example, _, offsets in self._read(self._examples(batch), self.max_source_length):
                     yield list(map(kept_text, example, offsets))
 
-        frequencies, number = document_frequencies(cut(), max_frequencies)
+        frequencies, number = document_frequencies(cut(), max_frequencies, self.skip_stop_words)
         if not number:
             raise ValueError("no examples to find phrases in: the corpus is empty")
         self.document_frequencies, self.fitted_examples = frequencies, number

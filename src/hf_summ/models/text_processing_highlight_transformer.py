@@ -68,16 +68,23 @@ class Phrase:
     spans: tuple[tuple[int, int, int], ...]
 
 
-def candidates(text: str) -> Iterator[tuple[str, int, int]]:
+def candidates(text: str, skip_stop_words: bool = False) -> Iterator[tuple[str, int, int]]:
     """The phrases of a text with their [start, end) characters, by first word, short ones first.
 
     A phrase has two or three words, none of them a stop word, separated by white space or a hyphen.
+
+    Args:
+        skip_stop_words: leave stop words out before words are joined, whatever is between them, as scikit-learn's
+            n-grams do. The characters of a phrase then include what was left out.
     """
     words = [(match.group().lower(), match.start(), match.end()) for match in _WORD.finditer(text)]
+    if skip_stop_words:
+        words = [word for word in words if word[0] not in STOP_WORDS]
     for first, (_, start, end) in enumerate(words):
         phrase: list[str] = []
         for word, begin, stop in words[first : first + max(_SIZES)]:
-            if word in STOP_WORDS or (phrase and not _GAP.fullmatch(text[end:begin])):
+            is_apart = phrase and not skip_stop_words and not _GAP.fullmatch(text[end:begin])
+            if word in STOP_WORDS or is_apart:
                 break
             phrase.append(word)
             end = stop
@@ -86,7 +93,11 @@ def candidates(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def key_phrases(
-    documents: Sequence[str], frequencies: Mapping[str, int], examples: int, number: int = 10
+    documents: Sequence[str],
+    frequencies: Mapping[str, int],
+    examples: int,
+    number: int = 10,
+    skip_stop_words: bool = False,
 ) -> list[Phrase]:
     """The phrases of an example's documents with the highest tf-idf, ties by first occurrence.
 
@@ -97,10 +108,11 @@ def key_phrases(
         frequencies: phrase -> the number of examples that contain it (df); unlisted phrases count as 1.
         examples: the number of these examples.
         number: maximum number of phrases to return.
+        skip_stop_words: as for `candidates`.
     """
     spans: dict[str, list[tuple[int, int, int]]] = {}
     for index, text in enumerate(documents):
-        for phrase, start, end in candidates(text):
+        for phrase, start, end in candidates(text, skip_stop_words):
             spans.setdefault(phrase, []).append((index, start, end))
     scale = math.log(1 + examples)
     weights = {
@@ -111,15 +123,22 @@ def key_phrases(
     return [Phrase(phrase, weights[phrase] / norm, tuple(spans[phrase])) for phrase in best]
 
 
-def document_frequencies(examples: Iterable[Sequence[str]], largest: int | None = None) -> tuple[dict[str, int], int]:
+def document_frequencies(
+    examples: Iterable[Sequence[str]], largest: int | None = None, skip_stop_words: bool = False
+) -> tuple[dict[str, int], int]:
     """Phrase -> the number of examples (lists of documents) that contain it, if at least two; and that of examples.
 
     Args:
         largest: maximum number of phrases to keep, the most frequent ones.
+        skip_stop_words: as for `candidates`.
     """
-    return frequencies_from_two(
-        ((phrase for text in documents for phrase, _, _ in candidates(text)) for documents in examples), largest
-    )
+    return frequencies_from_two((_phrases_of(documents, skip_stop_words) for documents in examples), largest)
+
+
+def _phrases_of(documents: Sequence[str], skip_stop_words: bool) -> Iterator[str]:
+    for text in documents:
+        for phrase, _, _ in candidates(text, skip_stop_words):
+            yield phrase
 
 
 def frequencies_from_two(collection: Iterable[Iterable[str]], largest: int | None = None) -> tuple[dict[str, int], int]:
@@ -205,6 +224,7 @@ class HighlightTransformerTextProcessor(CopyingTextProcessor):
         document_frequencies=None,
         fitted_examples=0,
         num_phrases=10,
+        skip_stop_words=False,
         chat_template=None,
     ):
         check_integer("num_phrases", num_phrases, 1)
@@ -212,6 +232,7 @@ class HighlightTransformerTextProcessor(CopyingTextProcessor):
         self.document_frequencies: Any = document_frequencies
         self.fitted_examples = fitted_examples
         self.num_phrases = num_phrases
+        self.skip_stop_words = skip_stop_words
         super().__init__(
             tokenizer, max_source_length, max_target_length, document_separator, restore_case, chat_template
         )
@@ -248,7 +269,8 @@ class HighlightTransformerTextProcessor(CopyingTextProcessor):
             if own is None:
                 texts = list(map(kept_text, example, offsets))
                 assert self.document_frequencies is not None, "phrases are found only with them"
-                located = key_phrases(texts, self.document_frequencies, self.fitted_examples, self.num_phrases)
+                settings = self.document_frequencies, self.fitted_examples, self.num_phrases, self.skip_stop_words
+                located = key_phrases(texts, *settings)
             else:
                 located = locate_phrases(example, own)
                 _warn_of_ignored(located, row, offsets)
