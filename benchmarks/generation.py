@@ -1,4 +1,4 @@
-"""`generate()` of the five architectures in 32, 16 and 8 bits, each compared with a BART of equal parameter count.
+"""`generate()` of five of the architectures in 32, 16 and 8 bits, each compared with a BART of equal parameter count.
 
 PyTorch and ONNX Runtime decode ours; transformers, ONNX Runtime and CTranslate2, which the extra dev installs, decode
 the BART. Measures time, torch's memory, and whether the tokens equal those of uncached decoding.
