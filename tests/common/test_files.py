@@ -35,6 +35,14 @@ def test_a_half_made_folder_goes(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_folders_above_an_output_are_made(tmp_path):
+    """`hf-summ export … --output a/b` ended after the export with an error, as there was no `a`."""
+    with moved_into_place(tmp_path / "a" / "b" / "model") as part:
+        part.mkdir()
+    assert (tmp_path / "a" / "b" / "model").is_dir()
+    assert len(list(tmp_path.rglob("*"))) == 3
+
+
 def test_a_folder_that_holds_something_is_not_replaced(tmp_path):
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "weights").write_text("w")
