@@ -93,7 +93,7 @@ def test_flags_of_training_are_taken_before_and_after(run, workplace):
         ),
         (
             ["made_up.yaml", "--language_model", "bert"],
-            "--language_model bert: name what it replaces: the table has none",
+            "--language_model bert: the table has none that it could",
         ),
         (
             ["made_up.yaml", "--num_beams", "3"],

@@ -21,6 +21,7 @@ from hf_summ.evaluation.metrics import metric
 from hf_summ.evaluation.report import Evaluation, as_text
 from hf_summ.evaluation.significance import Scored, bootstrap_interval, mean_over_rows, ratio, rounded
 from hf_summ.experiments.tables import scores_of_systems
+from hf_summ.training.results.reports import Scorer
 from tests.conftest import SENTENCES, word_piece_tokenizer
 from tests.evaluation.scores import rouge_rows
 
@@ -68,6 +69,7 @@ def test_a_measure_from_outside_is_one_like_the_others(monkeypatch, tmp_path):
     assert metric("shouts", cache_dir=str(tmp_path)).compute(predictions=predictions, references=predictions) == {
         "shouts": 50
     }
+    assert Scorer(["rouge", "shouts"], "rouge_score", "en")(predictions, ["a", "b"])["shouts"] == 50
     evaluation = Evaluation(predictions, [["a"], ["b"]], settings=Settings(metrics={"shouts": ""}))
     assert "| Shouts" in as_text(evaluation.report())
 

@@ -119,10 +119,12 @@ def _replacements(flag: str, items: list[str], names: Collection[str]) -> dict[s
     """
     folders = {}
     for item in items:
+        if not names:
+            raise ValueError(f"--{flag} {item}: the table has none that it could replace")
         name, separator, folder = item.partition("=")
         if not separator:
-            if len(names) != 1:
-                raise ValueError(f"--{flag} {item}: name what it replaces: {', '.join(names) or 'the table has none'}")
+            if len(names) > 1:
+                raise ValueError(f"--{flag} {item}: name what it replaces: {', '.join(names)}")
             name, folder = next(iter(names)), item
         folders[name] = folder
     return folders
