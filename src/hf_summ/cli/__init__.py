@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns:
         0 on success, 1 if a run or a row of a table failed, 2 for invalid input, 130 after Ctrl-C, 141 if the output
-        pipe is closed, as by `| head`.| head`.
+        pipe is closed, as by `| head`.
     """
     argv = list(sys.argv[1:] if argv is None else argv)
     if argv[:1] == ["help"]:
