@@ -202,11 +202,31 @@ def test_words_are_novel_as_the_tokenizer_sees_them():
     assert novel == {"muller": False, "opened": False, "[UNK]": True, "bridge": False}
 
 
-def test_unknown_words_are_shown_as_they_were_replaced():
+def recurrent_model_of_words():
     processor = DrgdProcessor(fit_processor(["a vocabulary of other words"] * 2, units="words", tags="none").tokenizer)
     config = DrgdConfig(embedding_size=6, hidden_size=8, latent_size=0, copy=True)
     processor.align(config)
-    model = DrgdForConditionalGeneration(config).eval()
+    return DrgdForConditionalGeneration(config).eval(), processor
+
+
+def test_copied_words_that_the_vocabulary_lacks_are_shown_with_their_origins():
+    model, processor = recurrent_model_of_words()
+    # always copy
+    model.model.decoder.copy_gate.bias.data.fill_(20.0)
+    shown = explain(model, processor, "Lopez", max_new_tokens=1)
+    assert (shown.summary, [word.text for word in shown.summary_words]) == ("Lopez", ["Lopez"])
+    assert shown.summary_words[0].origins == [(0, pytest.approx(1.0, abs=1e-5))]
+    assert not shown.summary_words[0].is_novel
+    # of a given summary, those that the document has
+    given = explain(model, processor, "Lopez sang words", summary="other Lopez slept").summary_words
+    assert [word.text for word in given] == ["other", "Lopez", "<unk>"]
+    assert [word.is_novel for word in given] == [True, False, True]
+
+
+def test_unknown_words_are_shown_as_they_were_replaced():
+    model, processor = recurrent_model_of_words()
+    # as in a checkpoint that does not tell them apart
+    model.config.unknown_ids = processor.unknown_ids = 0
     model.lm_head.bias.data[processor.tokenizer.unk_token_id] = 9.0
     (shown,) = explain(model, processor, "Lopez", replace_unk=True, max_new_tokens=1).summary_words
     assert shown.text == "Lopez"

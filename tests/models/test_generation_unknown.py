@@ -9,7 +9,8 @@ from transformers import AutoModelForSeq2SeqLM, AutoProcessor, pipeline
 
 from hf_summ import DrgdProcessor
 from hf_summ.data import fit_vocabulary
-from hf_summ.models.text_processing_pointing import FIRST_POINTER, replace_unknown
+from hf_summ.models.text_documents import FIRST_POINTER
+from hf_summ.models.text_processing_recurrent import replace_unknown
 from tests.conftest import SENTENCES, save, word_piece_tokenizer
 from tests.models.architectures import DRGD, DRGD_PRINTED, build_with_processor
 

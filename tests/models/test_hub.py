@@ -95,7 +95,7 @@ def test_code_of_a_checkpoint_is_small(architecture, tiny_tokenizer, tmp_path):
     save(tmp_path, *build_with_processor(architecture, tiny_tokenizer))
     files = {path.name: path.stat().st_size for path in tmp_path.glob("*.py")}
     assert len(files) <= 18
-    assert sum(files.values()) <= 250_000
+    assert sum(files.values()) <= 263_000
     # what only some checkpoints need
     assert not files.keys() & {"quantization_int8.py", "text_case.py"}
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from hf_summ.models.checks import IGNORED_LABEL
-from hf_summ.models.modeling_copying import smoothed_cross_entropy
+from hf_summ.models.layers_copying import smoothed_cross_entropy
 from tests.models.naive import naive_loss
 
 

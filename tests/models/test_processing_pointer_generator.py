@@ -4,7 +4,7 @@ import pytest
 
 from hf_summ import PointerGeneratorConfig, PointerGeneratorProcessor
 from hf_summ.data import fit_vocabulary
-from hf_summ.models.text_processing_pointing import FIRST_POINTER
+from hf_summ.models.text_documents import FIRST_POINTER
 
 DOCUMENT, SUMMARY = "Zorro met Ana, and Ana met zorro in Quxville.", "Ana met Zorro near Quxville"
 

@@ -5,8 +5,7 @@ from transformers import AutoProcessor, pipeline
 
 from hf_summ import DrgdProcessor
 from hf_summ.data.vocabulary import fit_processor
-from hf_summ.models.text_documents import join, shares
-from hf_summ.models.text_processing_pointing import FIRST_POINTER
+from hf_summ.models.text_documents import FIRST_POINTER, join, shares
 from tests.conftest import SENTENCES, save
 from tests.models.architectures import ARCHITECTURES, EACH, build_with_processor
 

@@ -6,7 +6,7 @@ import pytest
 from transformers import pipeline
 
 from hf_summ.extractive import ExtractiveSettings, extract
-from hf_summ.models.text_processing_pointing import FIRST_POINTER
+from hf_summ.models.text_documents import FIRST_POINTER
 from hf_summ.votes import make_sheets
 from tests.conftest import SENTENCES
 from tests.models.architectures import DRGD, HIGHLIGHT_TRANSFORMER, build_with_processor

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 from transformers import pipeline
 
-from hf_summ.models.text_processing_pointing import FIRST_POINTER
+from hf_summ.models.text_documents import FIRST_POINTER
 from hf_summ.runtimes import OnnxSummarizer
 from tests.conftest import run_python
 from tests.data.files import change_json

@@ -10,8 +10,9 @@ import torch
 
 from hf_summ.common.files import shared_name
 from hf_summ.common.pages import render_page
-from hf_summ.models.text_documents import WordTable, word_table
-from hf_summ.models.text_processing_pointing import replace_unknown
+from hf_summ.models.layers_copying import source_columns
+from hf_summ.models.text_documents import FIRST_POINTER, WordTable, word_table
+from hf_summ.models.text_processing_recurrent import replace_unknown
 from hf_summ.runtimes.any_model import prefix_of, with_prefix
 
 # most source words listed for a word of the summary and of the source, and their least probability or weight
@@ -196,7 +197,6 @@ def explain(
         ValueError: the model does not copy, or a text is blank.
     """
     _check(model, document, summary)
-    table = word_table(processor.tokenizer, model.config.vocab_size)
     given = {"phrases": phrases, "word_tags": word_tags}
     source = {name: [value] for name, value in given.items() if value is not None}
     prefix = prefix_of(model.config) if source_prefix is None else source_prefix
@@ -215,8 +215,9 @@ def explain(
             replaces = False
             labels = processor(text_target=summary)["labels"]
             ids = torch.tensor([[model.config.decoder_start_token_id, *labels]], device=model.device)
-        outputs = model(**inputs, decoder_input_ids=ids[:, :-1], output_attentions=True, use_cache=False)
-    trace = _Trace(model, processor, table, document, inputs, outputs, ids)
+        columns = model.columns(ids, inputs["input_ids"])
+        outputs = model(**inputs, decoder_input_ids=columns[:, :-1], output_attentions=True, use_cache=False)
+    trace = _Trace(model, processor, document, inputs, outputs, columns)
     return trace.explanation(bool(replaces))
 
 
@@ -248,19 +249,29 @@ def _eager(model) -> Generator[None]:
 
 
 class _Trace:
-    """The numbers of one example for each subword, on the CPU in float64."""
+    """The numbers of one example for each subword, on the CPU in float64.
 
-    def __init__(self, model, processor, table: WordTable, document, inputs, outputs, ids: torch.Tensor):
-        self.model, self.processor, self.table = model, processor, table
-        self.ids, self.written = ids.cpu(), ids[0, 1:].tolist()
-        self.source_ids = inputs["input_ids"].cpu()
+    Args:
+        columns: (1, 1 + T), the columns of the scores of the start token and of the summary's subwords.
+    """
+
+    def __init__(self, model, processor, document, inputs, outputs, columns: torch.Tensor):
+        self.model, self.processor = model, processor
+        size, source_ids = model.config.vocab_size, inputs["input_ids"].cpu()
+        self.table = word_table(processor.tokenizer, size, source_ids.shape[1] if model.unknown_ids else 0)
+        columns = columns.cpu()
+        # of pointers and words
+        self.ids = torch.where(columns < size, columns, FIRST_POINTER + columns - size)
+        self.written = columns[0, 1:].tolist()
+        self.source_ids = model.known_ids(source_ids)
         self.texts, self.row, self.encoded = processor.read_source(document, processor.max_source_length)
-        targets = self.ids[:, 1:, None]
+        targets = columns[:, 1:, None]
         self.log_probs = outputs.logits.cpu().double().gather(-1, targets)[0, :, 0]
         self.gates = outputs.copy_gates[0].cpu().double()
         self.copy_attention = outputs.copy_attentions[0].cpu().double()
         # p(copied from i | word) = c a_i [x_i = w] / p(w)
-        is_word = self.source_ids[0][None] == targets[0]
+        copied_columns, _ = source_columns(source_ids, size, model.unknown_ids)
+        is_word = copied_columns[0][None] == targets[0]
         shares = self.gates[:, None] * self.copy_attention * is_word
         self.origins = shares / self.log_probs.exp().clamp(min=torch.finfo(torch.float64).tiny)[:, None]
         # the self-attention of the encoder's last layer
@@ -299,8 +310,8 @@ class _Trace:
     def _source_words(self) -> tuple[list[SourceWord], dict[int, int]]:
         """The words of all documents, and source position -> number of its word."""
         words, of_position, spans = [], {}, []
-        encoded = self.encoded["input_ids"], self.encoded["offset_mapping"]
-        documents = zip(self.texts, *encoded, self.row.spans, strict=True)
+        known_ids = [self.model.known_ids(torch.tensor(ids)).tolist() for ids in self.encoded["input_ids"]]
+        documents = zip(self.texts, known_ids, self.encoded["offset_mapping"], self.row.spans, strict=True)
         for document, (text, ids, offsets, (first, length)) in enumerate(documents):
             for start, end, subwords in words_of_source(text, ids, offsets, self.table):
                 positions = [first + index for index in subwords if index < length]
@@ -332,7 +343,7 @@ class _Trace:
         """The summary's text and its words, with unknown ones replaced on request."""
         tokenizer, unknown = self.processor.tokenizer, self.processor.tokenizer.unk_token_id
         special = set(tokenizer.all_special_ids) - {unknown}
-        ids = self.written
+        ids = self.ids[0, 1:].tolist()
         if replaces_unknown:
             read = (tensor.numpy(force=True) for tensor in (self.ids, self.copy_attention[None], self.source_ids))
             ids = replace_unknown(*read, unknown, sorted(special))[0, 1:].tolist()

@@ -37,6 +37,7 @@ class SummarizationConfig(PreTrainedConfig):
         "layer_norm_eps": Range(0, 1, above=True),
         "embedding_init": ("xavier", "normal"),
         "copy_attention": ("first_head", "separate", "mean"),
+        "unknown_ids": Range(0),
     }
 
     # the values of keys that older checkpoints lack
@@ -53,6 +54,8 @@ class SummarizationConfig(PreTrainedConfig):
     pad_token_id: int | None = 0
     bos_token_id: int | None = 1
     eos_token_id: int | list[int] | None = 2
+    unk_token_id: int | None = None
+    unknown_ids: int = 0
 
     @classmethod
     def from_dict(cls, config_dict, **kwargs):
@@ -107,6 +110,11 @@ class SummarizationConfig(PreTrainedConfig):
         heads = getattr(self, "num_heads", 1)
         if self.d_model % heads:
             raise ValueError(f"`d_model` ({self.d_model}) must be a multiple of `num_heads` ({heads})")
+
+    def validate_unknown(self):
+        """Require an embedding for the words that the vocabulary lacks."""
+        if self.unknown_ids and self.unk_token_id is None:
+            raise ValueError(f"`unknown_ids` is {self.unknown_ids}, which needs `unk_token_id`")
 
 
 # checkpoints are saved with their code, for users without the package; models and processors do the same

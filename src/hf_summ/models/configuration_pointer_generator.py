@@ -18,15 +18,14 @@ class PointerGeneratorConfig(SummarizationConfig):
         coverage: whether the attention reads its own sum over the earlier steps, and pays for repetition. The paper
             turns it on for the last 3,000 updates of a trained model.
         coverage_weight: λ, the weight of the coverage loss.
-        unknown_ids: number of ids from `vocab_size` on by which the words that the vocabulary lacks are told apart, so
-            that they can be copied; set by the processor's `align`, and 0 for subwords.
-        unk_token_id: the id of unknown words, whose embedding all of them have; set by the processor's `align`.
         recurrent_range: weights of new LSTMs are uniform between minus and plus this value.
         init_std: standard deviation of other new weights; the program's value needs long training.
         dropout: dropout of the embeddings and of the output layer's input.
         label_smoothing: ε of the loss, at least 0 and below 1.
         use_cache, is_encoder_decoder, tie_word_embeddings: as in every transformers configuration.
         pad_token_id, bos_token_id, eos_token_id, decoder_start_token_id: likewise; set by the processor's `align`.
+        unk_token_id, unknown_ids: the id of unknown words, and the number of ids from `vocab_size` on that tell words
+            apart that the vocabulary lacks, for copying; 0 for subwords. Likewise set by `align`.
     """
 
     model_type = "pointer_generator"
@@ -35,7 +34,7 @@ class PointerGeneratorConfig(SummarizationConfig):
     rules = {
         **SummarizationConfig.rules,
         **dict.fromkeys(("embedding_size", "hidden_size"), SIZE),
-        **dict.fromkeys(("coverage_weight", "unknown_ids", "recurrent_range", "init_std"), Range(0)),
+        **dict.fromkeys(("coverage_weight", "recurrent_range", "init_std"), Range(0)),
     }
 
     vocab_size: int = 50000
@@ -44,18 +43,11 @@ class PointerGeneratorConfig(SummarizationConfig):
     copy: bool = True
     coverage: bool = False
     coverage_weight: float | int = 1.0
-    unknown_ids: int = 0
-    unk_token_id: int | None = None
     recurrent_range: float | int = 0.02
     init_std: float | int = 1e-4
     dropout: float | int = 0.0
     label_smoothing: float | int = 0.0
     decoder_start_token_id: int | None = 1
-
-    def validate_unknown(self):
-        """Require an embedding for unknown words that are told apart."""
-        if self.unknown_ids and self.unk_token_id is None:
-            raise ValueError(f"`unknown_ids` is {self.unknown_ids}, which needs `unk_token_id`")
 
 
 __all__ = ["PointerGeneratorConfig"]

@@ -40,6 +40,8 @@ class SagCopyConfig(SummarizationConfig):
         label_smoothing: ε of the loss, at least 0 and below 1.
         use_cache, is_encoder_decoder, tie_word_embeddings: as in every transformers configuration.
         pad_token_id, bos_token_id, eos_token_id, decoder_start_token_id: likewise; set by the processor's `align`.
+        unk_token_id, unknown_ids: the id of unknown words, and the number of ids from `vocab_size` on that tell words
+            apart that the vocabulary lacks, for copying; 0 for subwords. Likewise set by `align`.
     """
 
     model_type = "sagcopy"

@@ -323,7 +323,8 @@ class SummarizationGenerationMixin(GenerationMixin):
         check_source_ids(running.source_ids)
         if kwargs.get("encoder_outputs") is not None:
             # transformers leaves `input_ids` out then
-            kwargs["encoder_outputs"] = self.model.read_encoder_outputs(kwargs["encoder_outputs"], running.source_ids)
+            encoded = self.model.read_encoder_outputs(kwargs["encoder_outputs"], running.source_ids)
+            kwargs["encoder_outputs"], running.source_ids = encoded, encoded.source_ids
         pad, is_masked = self.config.pad_token_id, kwargs.get("attention_mask") is not None
         if running.source_ids is not None and not is_masked and pad not in (None, self.config.eos_token_id):
             # transformers infers it only for models without an encoder
@@ -331,9 +332,8 @@ class SummarizationGenerationMixin(GenerationMixin):
         outer = _running.set(running)
         try:
             output = super().generate(*args, **kwargs)
-            sequences = getattr(output, "sequences", output)
-            finished = self._finished(sequences, running)
-            if sequences is output:
+            finished = self._finished(getattr(output, "sequences", output), running)
+            if isinstance(output, torch.Tensor):
                 return finished
             output.sequences = finished
             return output

@@ -80,6 +80,15 @@ class SummarizationPreTrainedModel(PreTrainedModel):
             # otherwise transformers rebuilds it from the model config on loading and drops our keys
             self.generation_config._from_model_config = False
 
+    def known_ids(self, ids: torch.Tensor) -> torch.Tensor:
+        """Ids with that of unknown words in place of those behind the vocabulary, of words that it lacks."""
+        config = self.config
+        return ids.masked_fill(ids >= config.vocab_size, config.unk_token_id) if config.unknown_ids else ids
+
+    def embed(self, input_ids: torch.Tensor, inputs_embeds: torch.Tensor | None) -> torch.Tensor:
+        """`inputs_embeds` if they are given, otherwise the embeddings (R, T, C) of ids (R, T)."""
+        return self.embed_tokens(self.known_ids(input_ids)) if inputs_embeds is None else inputs_embeds
+
     def prepare_decoder_input_ids_from_labels(self, labels: torch.Tensor) -> torch.Tensor:
         """Shift the labels right behind the start token, for teacher forcing: (B, T) -> (B, T)."""
         shifted = labels.new_full(labels.shape, self.config.decoder_start_token_id)

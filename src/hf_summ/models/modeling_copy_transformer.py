@@ -119,16 +119,17 @@ class CopyTransformerEncoder(CopyTransformerPreTrainedModel):
         source_mask = source_padding_mask(attention_mask)
         layers = self.layers
         if not self.has_bert:
-            words = self._words(input_ids, inputs_embeds)
+            words = self.embed(input_ids, inputs_embeds)
             if self.token_shift is not None:
                 words = words + self.token_shift(words, attention_mask)
             hidden_states = self.input_layer(words)
         else:
             if input_ids is None:
                 raise ValueError("BERT reads subwords: give `input_ids`, not `inputs_embeds`")
-            hidden_states = self.bert(input_ids, attention_mask)
+            known_ids = self.known_ids(input_ids)
+            hidden_states = self.bert(known_ids, attention_mask)
             if self.config.side_layers:
-                side = self.input_layer(self._words(input_ids, inputs_embeds))
+                side = self.input_layer(self.embed(input_ids, inputs_embeds))
                 for layer in layers[: self.config.side_layers]:
                     side, _ = layer(side, source_mask, **kwargs)
                 hidden_states = torch.cat((hidden_states, side), dim=-1)
@@ -138,16 +139,13 @@ class CopyTransformerEncoder(CopyTransformerPreTrainedModel):
                 hidden_states = nn.functional.relu(hidden_states)
             if self.token_shift is not None:
                 # BERT's words are small compared with its states, and their LayerNorm is one of words and positions
-                words = self.bert.bert.get_input_embeddings()(input_ids)
+                words = self.bert.bert.get_input_embeddings()(known_ids)
                 words = nn.functional.layer_norm(words, words.shape[-1:])
                 hidden_states = hidden_states + self.token_shift(words, attention_mask)
             hidden_states = self.dropout(hidden_states)
         for layer in layers:
             hidden_states, _ = layer(hidden_states, source_mask, **kwargs)
         return CopyEncoderOutput(last_hidden_state=self.layer_norm(hidden_states), source_ids=input_ids)
-
-    def _words(self, input_ids, inputs_embeds):
-        return self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
 
 
 class CopyTransformerDecoder(CopyTransformerPreTrainedModel, CopyingDecoder):

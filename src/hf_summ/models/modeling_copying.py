@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.autograd.function import once_differentiable
 from transformers.modeling_outputs import (
     BaseModelOutput,
     BaseModelOutputWithPastAndCrossAttentions,
@@ -21,10 +20,11 @@ from transformers.modeling_outputs import (
 from transformers.utils import can_return_tuple
 
 from .checks import IGNORED_LABEL, check_source_ids
-from .generation_mixin import SummarizationGenerationMixin
-from .layers_copying import copy_log_probs
+from .generation_mixin import SummarizationGenerationMixin, running_generation
+from .layers_copying import copy_log_probs, smoothed_cross_entropy, source_columns
 from .layers_transformer import is_symbolic, needs_plain_operations, tied_embedding
 from .modeling_base import DecoderStateLayer, SummarizationPreTrainedModel
+from .text_documents import FIRST_POINTER, WordTable, word_table
 
 # for so few states, a CPU multiplies a wide matrix up to twice as fast if they are columns rather than rows
 _FEW_ROWS = range(2, 9)
@@ -212,6 +212,11 @@ class CopyingModel(SummarizationPreTrainedModel):
 class CopyingForConditionalGeneration(SummarizationPreTrainedModel, SummarizationGenerationMixin):
     """The skeleton of every model with its output: a softmax over the vocabulary, mixed with copying if it copies.
 
+    With `unknown_ids`, words of documents and labels that the vocabulary lacks have ids from `vocab_size` on. The
+    scores then have a column for each of `vocab_size` words, and one for each of S pointers to positions of the source.
+    A word that the vocabulary lacks has the column of the pointer to its first occurrence. `generate()` returns
+    pointers as ids from `FIRST_POINTER` on, which the processor's `batch_decode` looks up in the document.
+
     Subclasses create `model` and `lm_head`. If the model copies and its decoder returns no `copy_gate_logits`, they
     also create `copy_gate`, which maps the decoder's output to the logit of copying. `Trainer` and `generate()` inspect
     the signature of `forward`: subclasses with further inputs extend it by `with_inputs_of`.
@@ -252,8 +257,8 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
                 default true in training. It needs hf_summ; the code of a checkpoint alone ignores it.
 
         Returns:
-            CopySummarizationOutput: logits (R, T, V), log-probabilities if the model copies; loss and loss_parts if
-            labels are given; copy_attentions, copy_gates and coverage if the model copies.
+            CopySummarizationOutput: logits (R, T, V), or (R, T, V + S) with pointers, log-probabilities if the model
+            copies; loss and loss_parts if labels are given; copy_attentions, copy_gates and coverage if it copies.
 
         Raises:
             ValueError: a label is outside the vocabulary, labels have another shape than decoder inputs, or copying
@@ -292,8 +297,30 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
 
     def read_labels(self, labels: torch.Tensor, inputs: Mapping[str, Any]) -> torch.Tensor:
         """The labels (B, T) as columns of the scores, for the model's `inputs`."""
-        _check_labels(labels, self.config.vocab_size)
-        return labels
+        _check_labels(labels, self.config)
+        source_ids = getattr(inputs.get("encoder_outputs"), "source_ids", None)
+        return self.columns(labels, inputs.get("input_ids") if source_ids is None else source_ids)
+
+    @property
+    def unknown_ids(self) -> int:
+        """The number of ids from `vocab_size` on, of words that the vocabulary lacks; 0 if none is copied."""
+        return self.config.unknown_ids if self.config.copy else 0
+
+    def columns(self, ids: torch.Tensor, source_ids: torch.Tensor | None) -> torch.Tensor:
+        """The columns of the scores of ids (R, T), as of labels or of `generate()`, for the source (B, S).
+
+        A word that both the vocabulary and the source lack has the column of unknown words.
+        """
+        if not self.config.unknown_ids:
+            return ids
+        size, pointers = self.config.vocab_size, ids - FIRST_POINTER
+        words = self.known_ids(ids)
+        if source_ids is None or not self.unknown_ids:
+            return words
+        source_ids = source_ids.repeat_interleave(ids.shape[0] // source_ids.shape[0], 0)
+        is_same = (ids[:, :, None] == source_ids[:, None]) & (ids >= size)[..., None]
+        positions = torch.where(pointers < 0, is_same.to(torch.uint8).argmax(-1), pointers)
+        return torch.where((pointers >= 0) | is_same.any(-1), size + positions, words)
 
     def _score(self, outputs, inputs, labels, num_items_in_batch, skip_logits) -> dict[str, Any]:
         """Fields of the output: `logits`, and `copy_gates` if the model copies; with labels `loss` and `loss_parts`.
@@ -327,6 +354,7 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
                 labels,
                 self.config.label_smoothing,
                 num_items_in_batch,
+                self.unknown_ids,
             )
             scored = {"loss": loss, "loss_parts": {"nll": nll}}
         else:
@@ -347,11 +375,11 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
         return "forward" not in vars(layer) and not any(hooks)
 
     def _logits(self, outputs, gates, inputs) -> torch.Tensor:
-        """Scores (R, T, V): log-probabilities if the model copies."""
+        """Scores (R, T, V), or (R, T, V + S) with pointers: log-probabilities if the model copies."""
         logits = self._project(self._output_states(outputs))
         if gates is None:
             return logits
-        return copy_log_probs(logits, gates, outputs.copy_attentions, outputs.source_ids)
+        return copy_log_probs(logits, gates, outputs.copy_attentions, outputs.source_ids, self.unknown_ids)
 
     def _output_states(self, outputs) -> torch.Tensor:
         """The inputs (R, T, W) of the output layer; here the decoder's output."""
@@ -375,78 +403,34 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
         """Scores (R, T, V) and, with labels, their smoothed cross-entropy, as fields of the output."""
         if labels is None:
             return {"logits": logits}
-        loss, nll = smoothed_cross_entropy(logits, labels, self.config.label_smoothing, num_items_in_batch, normalize)
+        settings = self.config.label_smoothing, num_items_in_batch, normalize, self.config.vocab_size
+        loss, nll = smoothed_cross_entropy(logits, labels, *settings)
         return {"logits": logits, "loss": loss, "loss_parts": {"nll": nll}}
 
+    @property
+    def _source_ids(self) -> torch.Tensor | None:
+        """The ids of the documents of the running `generate()`."""
+        return getattr(running_generation(), "source_ids", None)
 
-def smoothed_cross_entropy(
-    logits: torch.Tensor,
-    labels: torch.Tensor,
-    smoothing: float,
-    num_items_in_batch: torch.Tensor | int | None = None,
-    normalize: bool = True,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Label-smoothed cross-entropy: per token (1 - ε) NLL + ε · mean over the vocabulary of -log p.
+    def _prepare_decoder_input_ids_for_generation(self, *args, **kwargs):
+        prompts, model_kwargs = super()._prepare_decoder_input_ids_for_generation(*args, **kwargs)
+        return self.columns(prompts, self._source_ids), model_kwargs
 
-    The sum over target tokens is divided by `num_items_in_batch`, the number of target tokens in all accumulated
-    batches, or by default in this batch. Gradient accumulation therefore does not change the loss.
+    def _get_logits_processor(self, *args, encoder_input_ids=None, **kwargs):
+        if self.unknown_ids and (source_ids := self._source_ids) is not None:
+            # processors index the scores by them
+            encoder_input_ids, _ = source_columns(source_ids.long(), self.config.vocab_size, self.unknown_ids)
+        return super()._get_logits_processor(*args, encoder_input_ids=encoder_input_ids, **kwargs)
 
-    Args:
-        logits: (B, T, V), unnormalized or log-probabilities.
-        labels: (B, T), -100 at ignored positions.
-        smoothing: ε, at least 0 and below 1.
-        num_items_in_batch: the number to divide by.
-        normalize: whether to normalize the logits; if not, they must be log-probabilities.
+    def _word_table(self) -> WordTable:
+        source_ids = self._source_ids
+        pointers = source_ids.shape[1] if self.unknown_ids and source_ids is not None else 0
+        return word_table(self._word_tokenizer(), self.config.vocab_size, pointers)
 
-    Returns:
-        The loss, and the negative log-likelihood without smoothing, normalized in the same way and detached; scalars,
-        float64 if the logits are, otherwise float32.
-    """
-    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    if num_items_in_batch is None:
-        num_items_in_batch = (labels != IGNORED_LABEL).sum().clamp(min=1)
-    if needs_plain_operations(logits):
-        loss, nll, _ = _smoothed(logits, labels, smoothing, num_items_in_batch, normalize)
-        return loss, nll.detach()
-    return _SmoothedCrossEntropy.apply(logits, labels, smoothing, num_items_in_batch, normalize)
-
-
-def _smoothed(logits, labels, smoothing, items, normalize) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The loss, the NLL, and the logarithms of the normalizers (B, T, 1)."""
-    is_target = labels != IGNORED_LABEL
-    partition = logits.logsumexp(-1, keepdim=True) if normalize else logits.new_zeros(*labels.shape, 1)
-    scores = logits.gather(-1, labels.clamp(min=0)[..., None])
-    nll = (partition - scores)[..., 0].masked_fill(~is_target, 0.0).sum() / items
-    uniform = nll.new_zeros(())
-    if smoothing != 0.0:
-        uniform = (partition[..., 0] - logits.mean(-1)).masked_fill(~is_target, 0.0).sum() / items
-    # a separate tensor, as transformers scales the loss in place
-    return (1.0 - smoothing) * nll + smoothing * uniform, nll, partition
-
-
-class _SmoothedCrossEntropy(torch.autograd.Function):
-    # autograd would store one tensor of the logits' size each for normalizer, label and mean, and add three gradients
-
-    @staticmethod
-    def forward(context, logits, labels, smoothing, items, normalize):
-        loss, nll, partition = _smoothed(logits, labels, smoothing, items, normalize)
-        context.save_for_backward(logits, labels, partition)
-        context.settings = smoothing, items, normalize
-        context.mark_non_differentiable(nll)
-        return loss, nll
-
-    @staticmethod
-    @once_differentiable
-    def backward(context, gradient, _):
-        logits, labels, partition = context.saved_tensors
-        smoothing, items, normalize = context.settings
-        # softmax - (1 - ε) · label - ε / V, for each target token
-        share = (gradient / items * (labels != IGNORED_LABEL))[..., None].to(logits.dtype)
-        result = (logits - partition).exp_().mul_(share) if normalize else torch.zeros_like(logits)
-        if smoothing != 0.0:
-            result -= share * (smoothing / logits.shape[-1])
-        result.scatter_add_(-1, labels.clamp(min=0)[..., None], share * (smoothing - 1.0))
-        return result, None, None, None, None
+    def _finished(self, sequences, running):
+        is_word = (sequences < self.config.vocab_size) | (sequences >= FIRST_POINTER)
+        pointers = FIRST_POINTER + sequences - self.config.vocab_size
+        return torch.where(is_word, sequences, pointers) if self.unknown_ids else sequences
 
 
 def with_inputs_of(base: Callable) -> Callable:
@@ -476,14 +460,18 @@ def _check_cache(cache) -> None:
         raise ValueError("`cache` is not from this model: omit it; for prefix tuning, which adds one, use LoRA instead")
 
 
-def _check_labels(labels: torch.Tensor, vocab_size: int) -> None:
-    """Raise a ValueError for a label outside the vocabulary, before it reaches an embedding."""
+def _check_labels(labels: torch.Tensor, config) -> None:
+    """Raise a ValueError for a label that is neither a word nor a pointer, before it reaches an embedding."""
     # on an accelerator this check would synchronize at every step, and the device asserts the range anyway
     if labels.device.type != "cpu" or is_symbolic(labels):
         return
-    outside = labels[(labels != IGNORED_LABEL) & ((labels < 0) | (labels >= vocab_size))]
+    is_outside = (labels >= config.vocab_size + config.unknown_ids) | ((labels < 0) & (labels != IGNORED_LABEL))
+    if config.unknown_ids:
+        is_outside &= labels < FIRST_POINTER
+    outside = labels[is_outside]
     if outside.numel():
-        raise ValueError(f"label {outside[0]} is outside the vocabulary of {vocab_size}: use the model's own processor")
+        size = f"the vocabulary of {config.vocab_size}"
+        raise ValueError(f"label {outside[0]} is outside {size}: use the model's own processor")
 
 
 def _filled(output_class: type[ModelOutput], *outputs: Mapping[str, Any]) -> ModelOutput:

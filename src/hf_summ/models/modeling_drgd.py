@@ -25,7 +25,7 @@ from .modeling_copying import (
     check_prompts,
 )
 from .text_documents import check_vocabulary
-from .text_processing_pointing import replace_unknown
+from .text_processing_recurrent import replace_unknown
 
 # the authors' program clips the noise here
 _LARGEST_NOISE = 5.0
@@ -214,8 +214,7 @@ class DrgdEncoder(DrgdPreTrainedModel):
 
     def forward(self, input_ids=None, attention_mask=None, inputs_embeds=None, **kwargs):
         """`input_ids` and `attention_mask` (B, S) -> last_hidden_state (B, S, 2 k), zero at padding."""
-        if inputs_embeds is None:
-            inputs_embeds = self.embed_tokens(input_ids)
+        inputs_embeds = self.embed(input_ids, inputs_embeds)
         padding_mask = None if attention_mask is None else attention_mask.bool()
         hidden_states = self.gru(self.dropout(inputs_embeds), padding_mask)
         return CopyEncoderOutput(last_hidden_state=hidden_states, source_ids=input_ids)
@@ -265,8 +264,7 @@ class DrgdDecoder(DrgdPreTrainedModel):
             zero_latent: whether to replace the latent variables by zeros in the output layer's input.
         """
         check_prompts(attention_mask)
-        if inputs_embeds is None:
-            inputs_embeds = self.embed_tokens(input_ids)
+        inputs_embeds = self.embed(input_ids, inputs_embeds)
         words = self.dropout(self._drop_words(inputs_embeds))
         source, rows, length = cast(torch.Tensor, encoder_hidden_states), *words.shape[:2]
         mask = None if encoder_attention_mask is None else encoder_attention_mask.bool()
@@ -407,6 +405,7 @@ class DrgdForConditionalGeneration(DrgdPreTrainedModel, CopyingForConditionalGen
     @torch.no_grad()
     def _finished(self, sequences, running):
         """Replace the unknown words of generate()'s output if `replace_unk` is set."""
+        sequences = super()._finished(sequences, running)
         unknown = running.unknown_id
         if unknown is None or not (sequences[:, 1:] == unknown).any():
             return sequences
@@ -415,7 +414,8 @@ class DrgdForConditionalGeneration(DrgdPreTrainedModel, CopyingForConditionalGen
         if written.source_ids is None:
             raise ValueError("`replace_unk` needs the source's words: give `input_ids`")
         special = [token for token in self._word_tokenizer().all_special_ids if token != unknown]
-        read = (value.numpy(force=True) for value in (sequences, written.copy_attentions.double(), written.source_ids))
+        source_ids = self.known_ids(written.source_ids)
+        read = (value.numpy(force=True) for value in (sequences, written.copy_attentions.double(), source_ids))
         return torch.tensor(replace_unknown(*read, unknown, special), device=sequences.device)
 
     def _score(self, outputs, inputs, labels, num_items_in_batch, skip_logits) -> dict[str, Any]:

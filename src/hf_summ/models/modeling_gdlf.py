@@ -168,8 +168,7 @@ class GdlfEncoder(GdlfPreTrainedModel):
     @capture_outputs(tie_last_hidden_states=False)
     def forward(self, input_ids=None, attention_mask=None, tag_ids=None, inputs_embeds=None, **kwargs):
         """`input_ids`, `attention_mask` and `tag_ids` (B, S) -> last_hidden_state (B, S, C), fused, and source_ids."""
-        if inputs_embeds is None:
-            inputs_embeds = self.embed_tokens(input_ids)
+        inputs_embeds = self.embed(input_ids, inputs_embeds)
         hidden_states = self.dropout(self._embed(inputs_embeds, tag_ids))
         padding_mask = None if attention_mask is None else attention_mask[..., None].to(hidden_states.dtype)
         memory, layers = None, []
@@ -233,8 +232,7 @@ class GdlfDecoder(GdlfPreTrainedModel):
         If the model copies, also copy_attentions (R, T, S) and coverage (R, S), their sum since the first position.
         With `compile_step`, the layers are compiled for every decoding step but the first, if torch.compile works.
         """
-        if inputs_embeds is None:
-            inputs_embeds = self.embed_tokens(input_ids)
+        inputs_embeds = self.embed(input_ids, inputs_embeds)
         if use_cache and cache is None:
             cache = make_decoder_cache([DecoderStateLayer() for _ in self.layers])
         seen = 0 if cache is None else cache.get_seq_length()

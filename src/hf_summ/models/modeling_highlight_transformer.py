@@ -201,7 +201,7 @@ class HighlightTransformerEncoder(HighlightTransformerPreTrainedModel, CopyingEn
         **kwargs,
     ):
         """`input_ids` and `attention_mask` (B, S), phrases (B, P) -> last_hidden_state (B, S, C) and source_ids."""
-        words = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
+        words = self.embed(input_ids, inputs_embeds)
         phrases = [tensor for tensor in (phrase_starts, phrase_ends, phrase_values) if tensor is not None]
         if len(phrases) not in (0, 3):
             raise ValueError("`phrase_starts`, `phrase_ends` and `phrase_values` belong together: give all, or none")

@@ -10,8 +10,7 @@ from transformers.utils.generic import merge_with_config_defaults
 
 from .checks import IGNORED_LABEL
 from .configuration_pointer_generator import PointerGeneratorConfig
-from .generation_mixin import running_generation
-from .layers_copying import copy_log_probs, keys_once, summed_coverage
+from .layers_copying import keys_once, summed_coverage
 from .layers_transformer import cache_argument, product_of_rows
 from .modeling_base import DecoderStateLayer, SummarizationPreTrainedModel, make_decoder_cache
 from .modeling_copying import (
@@ -22,13 +21,9 @@ from .modeling_copying import (
     CopyModelOutput,
     check_prompts,
 )
-from .text_documents import WordTable
-from .text_processing_pointing import FIRST_POINTER
 
 # saturates a gate in every precision
 _SATURATED = 1e4
-# a pointer's score, below the normalizer of all scores: its probability of generation is that of no word
-_NEVER = 80.0
 
 
 class BidirectionalLstm(nn.LSTM):
@@ -104,21 +99,6 @@ class CoverageAttention(nn.Module):
         return scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32)).flatten(0, 1)
 
 
-def pointers(source_ids: torch.Tensor, vocab_size: int) -> torch.Tensor:
-    """The column of each source word in extended scores, (B, S) -> (B, S).
-
-    A word of the vocabulary has its id, and any other has `vocab_size` plus the position of its first occurrence.
-    """
-    first = (source_ids[:, :, None] == source_ids[:, None]).to(torch.uint8).argmax(-1)
-    return torch.where(source_ids < vocab_size, source_ids, vocab_size + first)
-
-
-def extend_scores(logits: torch.Tensor, length: int) -> torch.Tensor:
-    """Scores (R, T, V) of words, and of `length` pointers (R, T, V + length), which are never generated."""
-    floor = logits.detach().logsumexp(-1, keepdim=True) - _NEVER
-    return torch.cat((logits, floor.expand(*logits.shape[:-1], length)), dim=-1)
-
-
 @dataclass
 class PointerGeneratorEncoderOutput(CopyEncoderOutput):
     """`CopyEncoderOutput` with the last states of both directions.
@@ -167,12 +147,6 @@ class PointerGeneratorPreTrainedModel(SummarizationPreTrainedModel):
         else:
             super()._init_weights(module)
 
-    def embed(self, embed_tokens: nn.Embedding, ids) -> torch.Tensor:
-        """The `embed_tokens` of ids (R, T); words that the vocabulary lacks have the embedding of unknown ones."""
-        if not self.config.unknown_ids:
-            return embed_tokens(ids)
-        return embed_tokens(ids.masked_fill(ids >= self.config.vocab_size, self.config.unk_token_id))
-
 
 class PointerGeneratorEncoder(PointerGeneratorPreTrainedModel):
     """Encodes the source with a bidirectional LSTM."""
@@ -186,7 +160,7 @@ class PointerGeneratorEncoder(PointerGeneratorPreTrainedModel):
 
     def forward(self, input_ids=None, attention_mask=None, inputs_embeds=None, **kwargs):
         """`input_ids` and `attention_mask` (B, S) -> last_hidden_state (B, S, 2 k) and last_states (B, 4 k)."""
-        words = self.embed(self.embed_tokens, input_ids) if inputs_embeds is None else inputs_embeds
+        words = self.embed(input_ids, inputs_embeds)
         padding_mask = None if attention_mask is None else attention_mask.bool()
         hidden_states, last_hidden, last_cells = self.lstm(self.dropout(words), padding_mask)
         return PointerGeneratorEncoderOutput(
@@ -231,7 +205,7 @@ class PointerGeneratorDecoder(PointerGeneratorPreTrainedModel):
             last_states: (B, 4 k), of the encoder.
         """
         check_prompts(attention_mask)
-        words = self.embed(self.embed_tokens, input_ids) if inputs_embeds is None else inputs_embeds
+        words = self.embed(input_ids, inputs_embeds)
         words = self.dropout(words)
         source, rows = cast(torch.Tensor, encoder_hidden_states), words.shape[0]
         mask = None if encoder_attention_mask is None else encoder_attention_mask.bool()
@@ -302,10 +276,6 @@ class PointerGeneratorModel(PointerGeneratorPreTrainedModel, CopyingModel):
 class PointerGeneratorForConditionalGeneration(PointerGeneratorPreTrainedModel, CopyingForConditionalGeneration):
     """The pointer-generator with its output layer.
 
-    With `unknown_ids`, ids from `vocab_size` on tell unknown words of documents and labels apart. Then there are scores
-    for `vocab_size` words and for S pointers, one for each position of the source. An unknown word has the pointer of
-    its first occurrence. `generate()` returns pointers as ids that the processor's `batch_decode` looks up.
-
     The loss is the NLL plus, with `coverage`, λ Σ_i min(a_i, c_i); both are in `loss_parts`.
     """
 
@@ -314,35 +284,6 @@ class PointerGeneratorForConditionalGeneration(PointerGeneratorPreTrainedModel, 
         self.model = PointerGeneratorModel(config)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size)
         self.post_init()
-
-    def read_labels(self, labels, inputs) -> torch.Tensor:
-        size, encoded = self.config.vocab_size, inputs.get("encoder_outputs")
-        is_unknown = (labels >= size) & (labels < size + self.config.unknown_ids)
-        # of generated summaries
-        is_pointer = labels >= FIRST_POINTER
-        words = super().read_labels(labels.masked_fill(is_unknown | is_pointer, self.config.unk_token_id or 0), inputs)
-        source = getattr(encoded, "source_ids", inputs.get("input_ids"))
-        if not self._points or source is None:
-            return words
-        source = source.repeat_interleave(len(labels) // len(source), 0)
-        is_same = (labels[:, :, None] == source[:, None]) & is_unknown[..., None]
-        positions = torch.where(is_pointer, labels - FIRST_POINTER, is_same.to(torch.uint8).argmax(-1))
-        return torch.where(is_pointer | is_same.any(-1), size + positions, words)
-
-    @property
-    def _points(self) -> bool:
-        """Whether there are scores for pointers."""
-        return bool(self.config.copy and self.config.unknown_ids)
-
-    def _can_skip_logits(self) -> bool:
-        return super()._can_skip_logits() and not self._points
-
-    def _logits(self, outputs, gates, inputs) -> torch.Tensor:
-        if not self._points:
-            return super()._logits(outputs, gates, inputs)
-        source_ids = pointers(outputs.source_ids, self.config.vocab_size)
-        logits = extend_scores(self._project(outputs.last_hidden_state), source_ids.shape[1])
-        return copy_log_probs(logits, gates, outputs.copy_attentions, source_ids)
 
     def _score(self, outputs, inputs, labels, num_items_in_batch, skip_logits) -> dict[str, Any]:
         scored = super()._score(outputs, inputs, labels, num_items_in_batch, skip_logits)
@@ -353,17 +294,6 @@ class PointerGeneratorForConditionalGeneration(PointerGeneratorPreTrainedModel, 
         repetition = outputs.repetition.masked_fill(~is_target, 0.0).sum() / items
         loss = scored["loss"] + self.config.coverage_weight * repetition
         return {**scored, "loss": loss, "loss_parts": {**scored["loss_parts"], "coverage": repetition.detach()}}
-
-    def _word_table(self) -> WordTable:
-        running = running_generation()
-        if not self._points or running is None or running.source_ids is None:
-            return super()._word_table()
-        # pointers are words of their own
-        return WordTable(self._word_tokenizer(), self.config.vocab_size + running.source_ids.shape[1])
-
-    def _finished(self, sequences, running):
-        size = self.config.vocab_size
-        return torch.where(sequences < size, sequences, FIRST_POINTER + sequences - size) if self._points else sequences
 
 
 __all__ = ["PointerGeneratorForConditionalGeneration", "PointerGeneratorModel", "PointerGeneratorPreTrainedModel"]

@@ -265,7 +265,7 @@ class SagCopyEncoder(SagCopyPreTrainedModel, CopyingEncoder):
     @capture_outputs
     def forward(self, input_ids=None, attention_mask=None, inputs_embeds=None, **kwargs):
         """`input_ids` and `attention_mask` (B, S) -> last_hidden_state (B, S, C), source_ids and centrality (B, S)."""
-        words = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
+        words = self.embed(input_ids, inputs_embeds)
         hidden_states, (_, *graph) = self.encode(words, attention_mask, **kwargs)
         scores = None
         if graph:

@@ -146,8 +146,7 @@ class CopyingDecoder(SummarizationPreTrainedModel):
         Also copy_attentions (R, T, S) and coverage (R, S), their sum since the first position; both are None in
         training if the model does not copy. `source_scores` (B, S) are passed to the cross-attentions.
         """
-        if inputs_embeds is None:
-            inputs_embeds = self.embed_tokens(input_ids)
+        inputs_embeds = self.embed(input_ids, inputs_embeds)
         if use_cache and cache is None:
             # the last layer of the cache holds the coverage
             cache = make_decoder_cache([*(DynamicLayer() for _ in self.layers), DecoderStateLayer()])

@@ -30,6 +30,8 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
         restore_case: whether `restore` spells and joins the words of summaries as their documents do, for vocabularies
             in lower case.
         chat_template: stored and saved as in every transformers processor, but not used.
+        unknown_ids: number of ids behind the vocabulary that tell apart the words that it lacks, equal in documents and
+            summaries, by which models copy them; set by `align`.
 
     Raises:
         TypeError: a length is no integer, or the tokenizer is not fast.
@@ -52,11 +54,14 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
         document_separator=None,
         restore_case=False,
         chat_template=None,
+        unknown_ids=0,
     ):
         if not tokenizer.is_fast:
             name = type(tokenizer).__name__
             raise TypeError(f"`tokenizer` must be fast, but {name} is not: make one with `hf-summ vocabulary`")
-        super().__init__(tokenizer, max_source_length, max_target_length, document_separator, restore_case)
+        super().__init__(
+            tokenizer, max_source_length, max_target_length, document_separator, restore_case, unknown_ids=unknown_ids
+        )
         ProcessorMixin.__init__(self, tokenizer, chat_template=chat_template)
 
     def save_pretrained(self, save_directory, push_to_hub=False, **kwargs):
@@ -189,8 +194,13 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
         return self.batch_decode([token_ids], *args, **kwargs)[0]
 
     def align(self, config) -> None:
-        """Set the vocabulary size and special tokens of a new config to this processor's."""
+        """Fit a new config to this processor, and the processor's `unknown_ids` to whether the model copies.
+
+        The config gets the vocabulary size, the special tokens and `unknown_ids`.
+        """
         align_config(config, self.tokenizer)
+        self.unknown_ids = self.needed_unknown_ids() if getattr(config, "copy", False) else 0
+        config.unk_token_id, config.unknown_ids = self.tokenizer.unk_token_id, self.unknown_ids
 
     def _end(self, row: list[int], length: int | None) -> list[int]:
         return [*row[: None if length is None else length - 1], self.eos_token_id]

@@ -13,7 +13,7 @@ class CopyTransformerProcessor(CopyTransformerTextProcessor, SummarizationProces
         tokenizer: a fast tokenizer; BERT's if the model is built on BERT.
         max_source_length: number of subwords to which documents are truncated, including `[CLS]`.
         max_target_length: the same for summaries, including the end token.
-        document_separator, restore_case, chat_template: as for `SummarizationProcessor`.
+        document_separator, restore_case, chat_template, unknown_ids: as for `SummarizationProcessor`.
     """
 
     def align(self, config) -> None:

@@ -1,7 +1,7 @@
 """Processor of DRGD: words, subwords or characters, depending on its tokenizer."""
 
 from .processing_base import SummarizationProcessor
-from .text_processing_pointing import DrgdTextProcessor
+from .text_processing_recurrent import DrgdTextProcessor
 
 
 class DrgdProcessor(DrgdTextProcessor, SummarizationProcessor):
@@ -14,7 +14,7 @@ class DrgdProcessor(DrgdTextProcessor, SummarizationProcessor):
         washing: None leaves texts unchanged. `lcsts` lower-cases texts and deletes white space, digits and punctuation
             as DRGD's program does for LCSTS; see `washed`. Numbers are lost, Latin words run together, and documents,
             but not summaries, lose `。！？，；`.
-        document_separator, restore_case, chat_template: as for `SummarizationProcessor`.
+        document_separator, restore_case, chat_template, unknown_ids: as for `SummarizationProcessor`.
 
     Raises:
         ValueError: `washing` is unknown, or as `SummarizationProcessor`.

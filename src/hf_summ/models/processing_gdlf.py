@@ -22,7 +22,7 @@ class GdlfProcessor(GdlfTextProcessor, SummarizationProcessor):
         tag_vocabulary: word tags in the order of their ids; by default those of spaCy's English pipelines.
         max_source_length: number of subwords to which documents are truncated, including the end token.
         max_target_length: the same for summaries.
-        document_separator, restore_case, chat_template: as for `SummarizationProcessor`.
+        document_separator, restore_case, chat_template, unknown_ids: as for `SummarizationProcessor`.
 
     Raises:
         ValueError: `tags` is unknown, or as `SummarizationProcessor`.

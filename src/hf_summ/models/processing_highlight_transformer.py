@@ -19,7 +19,7 @@ class HighlightTransformerProcessor(HighlightTransformerTextProcessor, Summariza
         tokenizer: a fast tokenizer.
         max_source_length: number of subwords to which documents are truncated, including `[CLS]` or the end token.
         max_target_length: the same for summaries, including the end token.
-        document_separator, restore_case, chat_template: as for `SummarizationProcessor`.
+        document_separator, restore_case, chat_template, unknown_ids: as for `SummarizationProcessor`.
         document_frequencies: phrase -> number of fitted examples that contain it, at least 2; written by `hf-summ
             key-phrases`.
         fitted_examples: number of fitted examples.

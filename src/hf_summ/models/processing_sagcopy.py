@@ -14,7 +14,7 @@ class SagCopyProcessor(SagCopyTextProcessor, SummarizationProcessor):
         tokenizer: a fast tokenizer.
         max_source_length: number of subwords to which documents are truncated, including the special tokens.
         max_target_length: the same for summaries.
-        document_separator, restore_case, chat_template: as for `SummarizationProcessor`.
+        document_separator, restore_case, chat_template, unknown_ids: as for `SummarizationProcessor`.
     """
 
     def align(self, config) -> None:

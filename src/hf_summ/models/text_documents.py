@@ -1,15 +1,15 @@
-"""A model's texts: their characters, the row of several documents, and the words of tokens.
+"""A model's texts: their characters, the row of several documents, the words of tokens, and pointers to words.
 
 A tokenizer here is a fast one of transformers, or any object with its `backend_tokenizer`, special ids and tokens.
 """
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
-from unicodedata import category
+from unicodedata import category, combining
 from weakref import WeakKeyDictionary
 
 from .checks import PADDING_ROWS
@@ -18,6 +18,9 @@ from .checks import PADDING_ROWS
 IDEOGRAPHS = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 # Thai, Lao, Burmese, Khmer and Tai scripts, whose words only a dictionary can separate
 RUNNING = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf"
+# ids from here on point to positions of the source: each stands for the word there. larger than any vocabulary, and
+# small enough for 32 bits
+FIRST_POINTER = 2**30
 # separator of documents for models that read one text: a blank line, which sentence splitters and tokenizers treat like
 # any line end
 DOCUMENT_SEPARATOR = "\n\n"
@@ -30,6 +33,8 @@ WASHINGS = {"lcsts": (re.compile(f"[{_LCSTS}]+"), re.compile(f"[{_LCSTS}。！�
 _LETTER, _DIGIT, _OTHER, _SPACE, _UNKNOWN, _SPECIAL, _UNSPACED = range(7)
 _JOINERS = ("\u200c", "\u200d")
 _UNSPACED_CHARACTER = re.compile(f"[{IDEOGRAPHS}{RUNNING}]")
+# pointers are added to tables of words by this number
+_POINTERS_AT_ONCE = 512
 # first bytes of ideographs in UTF-8, and continuation bytes, which may be separate tokens
 _UNSPACED_BYTES, _CONTINUATION_BYTES = range(0xE3, 0xEA), range(0x80, 0xC0)
 
@@ -157,17 +162,26 @@ class WordTable:
     words or characters, each token is a word; the unknown token always is. In scripts without spaces between words,
     characters count as words: a token of such characters starts a word, and counts as many words as it has characters.
 
+    Args:
+        tokenizer: see `word_marks`.
+        vocab_size: number of words that the model has scores for.
+        pointers: number of pointers, which have the ids after them; each is a word, as the unknown token.
+
     Attributes:
         texts: the characters of each token, none for space.
         tokens: text -> its tokens.
     """
 
-    def __init__(self, tokenizer, vocab_size: int):
+    def __init__(self, tokenizer, vocab_size: int, pointers: int = 0):
         marks = word_marks(tokenizer)
         # the model may have scores for more tokens than the tokenizer has
         special = {*tokenizer.all_special_ids, *range(len(tokenizer), vocab_size)}
         # some tokenizers use one token for unknown words and the end
         unknown = {tokenizer.unk_token_id} - {tokenizer.pad_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id}
+        if pointers:
+            unknown.update(range(vocab_size, vocab_size + pointers))
+            special.update(unknown)
+            vocab_size += pointers
         self.opens, self.classes, self.texts, self.continues, self.counts = [], [], [], [], []
         self.tokens: dict[str, list[int]] = {}
         tokens = tokenizer.convert_ids_to_tokens(range(min(vocab_size, len(tokenizer))))
@@ -220,13 +234,19 @@ class WordTable:
 _tables: WeakKeyDictionary = WeakKeyDictionary()
 
 
-def word_table(tokenizer, vocab_size: int) -> WordTable:
-    """The tokenizer's `WordTable`, built once because it reads every token."""
+def word_table(tokenizer, vocab_size: int, pointers: int = 0) -> WordTable:
+    """The tokenizer's `WordTable`, built once because it reads every token.
+
+    Args:
+        pointers: number of pointers, after the words of the vocabulary; the table may have more.
+    """
     check_vocabulary(tokenizer, vocab_size)
+    # one table for sources of similar lengths
+    pointers = -(-pointers // _POINTERS_AT_ONCE) * _POINTERS_AT_ONCE
     tables = _tables.setdefault(tokenizer, {})
-    key = (len(tokenizer), vocab_size)
+    key = (len(tokenizer), vocab_size, pointers)
     if key not in tables:
-        tables[key] = WordTable(tokenizer, vocab_size)
+        tables[key] = WordTable(tokenizer, vocab_size, pointers)
     return tables[key]
 
 
@@ -237,6 +257,45 @@ def check_vocabulary(tokenizer, vocab_size: int) -> None:
             f"the tokenizer has {len(tokenizer)} tokens and the model {vocab_size}: give the model's own as "
             "`model.generate(..., tokenizer=processor)`"
         )
+
+
+def pointed_words(
+    document: str, offsets: Sequence[tuple[int, int]], ids: Sequence[int], start: int = 0
+) -> dict[int, tuple[str, bool]]:
+    """Pointer -> its word of the document, and whether it opens a word, instead of continuing the one before.
+
+    Args:
+        offsets: the [start, end) characters of each token, in the order of the source.
+        start: the position in the source of the document's first token.
+    """
+    words, first = {}, FIRST_POINTER + start
+    for token in ids:
+        if first <= token < first + len(offsets):
+            begin, end = offsets[token - first]
+            # tokenizers that compose characters count only the first one
+            while end < len(document) and combining(document[end]):
+                end += 1
+            word = document[begin:end].strip()
+            before = document[: end - len(document[begin:end].lstrip())][-1:]
+            # a word directly after a letter belongs to a script without spaces
+            words[token] = word, not before or before.isspace() or before.isalnum()
+    return words
+
+
+def decode_pointed(
+    tokenizer, ids: Sequence[int], words: Mapping[int, tuple[str, bool]], skip_special_tokens: bool
+) -> str:
+    """Decode ids with pointers to a text; pointers without a word are omitted."""
+    written = word_marks(tokenizer)
+    skipped = set(tokenizer.all_special_ids) if skip_special_tokens else ()
+    tokens = []
+    for token in ids:
+        if token in words:
+            word, opens = words[token]
+            tokens.append(word if opens != written.opens else f"{written.prefix}{word}")
+        elif token < FIRST_POINTER and token not in skipped:
+            tokens.append(tokenizer.convert_ids_to_tokens(token))
+    return tokenizer.convert_tokens_to_string(tokens)
 
 
 def _continues_word(character: str) -> bool:
@@ -324,8 +383,12 @@ def word_marks(tokenizer) -> WordMarks:
         return WordMarks("Ġ", opens=True, splits_classes=True, is_byte_level=True)
     if "WordPiece" in types:
         return WordMarks("##", opens=False, splits_classes=False)
+    is_whole = type(backend.model).__name__ == "WordLevel"
     if types & {"Metaspace", "Replace"}:
-        return WordMarks("▁", opens=True, splits_classes=True, is_whole=type(backend.model).__name__ == "WordLevel")
+        return WordMarks("▁", opens=True, splits_classes=True, is_whole=is_whole)
+    if is_whole and backend.decoder is None:
+        # words are joined by spaces
+        return WordMarks("", opens=True, splits_classes=True, is_whole=True)
     raise ValueError(
         f"the tokenizer's decoder ({', '.join(map(str, types))}) does not show where words start, so words cannot be "
         "counted: use `no_repeat_ngram_size` and `min_new_tokens`, which count tokens"

@@ -4,9 +4,19 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 from unicodedata import normalize
+from zlib import crc32
 
 from .checks import check_integer, check_texts, check_tokenizer, is_list, truncates
-from .text_documents import JoinedRow, join, readable, tokenize
+from .text_documents import (
+    FIRST_POINTER,
+    JoinedRow,
+    decode_pointed,
+    join,
+    pointed_words,
+    readable,
+    tokenize,
+    word_marks,
+)
 
 # the module that restores case: by name, as only processors that use it are saved with it
 CASE_MODULE = ".text_case"
@@ -16,6 +26,8 @@ CASED = "the vocabulary is not in lower case: make one with `hf-summ vocabulary 
 LENGTHS = ("lengths", "document_lengths", "kept_lengths")
 # longer than any row, and short enough for memory
 _LONGEST = 10**6
+# enough that two unknown words of a document rarely have the same
+_UNKNOWN_IDS = 2**16
 
 
 class TextProcessor:
@@ -40,6 +52,7 @@ class TextProcessor:
         document_separator=None,
         restore_case=False,
         chat_template=None,
+        unknown_ids=0,
     ):
         self._set_special_tokens(tokenizer)
         check_lengths(max_source_length=max_source_length, max_target_length=max_target_length)
@@ -56,6 +69,7 @@ class TextProcessor:
         self.max_target_length = max_target_length
         self.document_separator = document_separator
         self.restore_case = restore_case
+        self.unknown_ids = unknown_ids
         self.tokenizer = tokenizer
         if restore_case and not self.is_uncased:
             raise ValueError(f"`restore_case` is {restore_case}, but {CASED}")
@@ -87,6 +101,12 @@ class TextProcessor:
     def padding_values(self) -> dict[str, Any]:
         """Field -> padding value."""
         return {"input_ids": self.pad_token_id, "attention_mask": 0}
+
+    def needed_unknown_ids(self) -> int:
+        """The number of ids that tell unknown words apart, which a vocabulary of words needs; 0 for subwords."""
+        if self.tokenizer.unk_token_id is None or type(self.tokenizer.backend_tokenizer.model).__name__ != "WordLevel":
+            return 0
+        return _UNKNOWN_IDS if word_marks(self.tokenizer).is_whole else 0
 
     def __call__(
         self,
@@ -186,13 +206,36 @@ class TextProcessor:
         Args:
             sequences: rows of ids.
             skip_special_tokens: whether to omit special tokens.
-            documents: the summarized texts, for processors whose rows may point to their words.
+            documents: the summarized texts, or lists of several, each with the same number of rows. Rows may point to
+                their words; without `documents`, these words are omitted.
             kwargs: as for the tokenizer's `batch_decode`.
+
+        Raises:
+            ValueError: the rows are not a multiple of the documents.
         """
         if self.restore_case and kwargs.get("clean_up_tokenization_spaces") is None:
             # leaves it to `restore` to tell apostrophes from quotation marks
             kwargs["clean_up_tokenization_spaces"] = False
-        return self.tokenizer.batch_decode(sequences, skip_special_tokens=skip_special_tokens, **kwargs)
+        texts = self.tokenizer.batch_decode(sequences, skip_special_tokens=skip_special_tokens, **kwargs)
+        if documents is None:
+            return texts
+        documents, number = list(documents), texts_per_document(texts, documents)
+        for row, sequence in enumerate(sequences):
+            ids = [int(token) for token in sequence]
+            if max(ids, default=0) >= FIRST_POINTER:
+                words = self._pointed_words(documents[row // number], ids)
+                texts[row] = decode_pointed(self.tokenizer, ids, words, skip_special_tokens)
+        return texts
+
+    def _pointed_words(self, document: str | Sequence[str], ids: list[int]) -> dict[int, tuple[str, bool]]:
+        """The words of an example that ids point to."""
+        # truncation does not move the tokens of a single document, but several share the length
+        length = None if isinstance(document, str) or len(document) == 1 else self.max_source_length
+        example, row, encoded = self.read_source(document, length)
+        words = {}
+        for text, offsets, (start, number) in zip(example, encoded["offset_mapping"], row.spans, strict=True):
+            words |= pointed_words(text, offsets[:number], ids, start)
+        return words
 
     def restore(self, summaries: Sequence[str], documents: Sequence[str] | Sequence[Sequence[str]]) -> list[str]:
         """Restore the case and spacing of decoded summaries from their documents, if `restore_case` is set.
@@ -256,7 +299,21 @@ class TextProcessor:
         # users add special tokens to mark parts of texts
         is_text = self.splits_special_tokens or self.tokenizer.split_special_tokens
         settings["split_special_tokens"] = is_text and not self.tokenizer.extra_special_tokens
-        return tokenize(self.tokenizer, texts, add_special_tokens=False, return_attention_mask=False, **settings)
+        if self.unknown_ids:
+            settings["return_offsets_mapping"] = True
+        encoded = tokenize(self.tokenizer, texts, add_special_tokens=False, return_attention_mask=False, **settings)
+        if self.unknown_ids:
+            for text, ids, offsets in zip(texts, encoded["input_ids"], encoded["offset_mapping"], strict=True):
+                self._tell_unknown_apart(text, ids, offsets)
+        return encoded
+
+    def _tell_unknown_apart(self, text: str, ids: list[int], offsets: Sequence[tuple[int, int]]) -> None:
+        """Replace each unknown id by one behind the vocabulary that is the same wherever its word occurs."""
+        for position, token in enumerate(ids):
+            if token == self.tokenizer.unk_token_id:
+                start, end = offsets[position]
+                word = self._normalized(text[start:end]).strip()
+                ids[position] = len(self.tokenizer) + crc32(word.encode()) % self.unknown_ids
 
     def _source_rows(
         self, examples: list[list[str]], length: int | None, **settings
@@ -341,9 +398,16 @@ class CopyTransformerTextProcessor(CopyingTextProcessor):
         document_separator=None,
         restore_case=False,
         chat_template=None,
+        unknown_ids=0,
     ):
         super().__init__(
-            tokenizer, max_source_length, max_target_length, document_separator, restore_case, chat_template
+            tokenizer,
+            max_source_length,
+            max_target_length,
+            document_separator,
+            restore_case,
+            chat_template,
+            unknown_ids,
         )
 
 

@@ -279,6 +279,7 @@ class GdlfTextProcessor(TextProcessor):
         document_separator=None,
         restore_case=False,
         chat_template=None,
+        unknown_ids=0,
     ):
         if tagger is not None and not callable(tagger):
             check_text("tagger", tagger)
@@ -290,7 +291,13 @@ class GdlfTextProcessor(TextProcessor):
         self.tagger = tagger
         self.tag_vocabulary = None if tag_vocabulary is None else list(tag_vocabulary)
         super().__init__(
-            tokenizer, max_source_length, max_target_length, document_separator, restore_case, chat_template
+            tokenizer,
+            max_source_length,
+            max_target_length,
+            document_separator,
+            restore_case,
+            chat_template,
+            unknown_ids,
         )
 
     @property

@@ -226,6 +226,7 @@ class HighlightTransformerTextProcessor(CopyingTextProcessor):
         num_phrases=10,
         skip_stop_words=False,
         chat_template=None,
+        unknown_ids=0,
     ):
         check_integer("num_phrases", num_phrases, 1)
         check_integer("fitted_examples", fitted_examples, 0)
@@ -234,7 +235,13 @@ class HighlightTransformerTextProcessor(CopyingTextProcessor):
         self.num_phrases = num_phrases
         self.skip_stop_words = skip_stop_words
         super().__init__(
-            tokenizer, max_source_length, max_target_length, document_separator, restore_case, chat_template
+            tokenizer,
+            max_source_length,
+            max_target_length,
+            document_separator,
+            restore_case,
+            chat_template,
+            unknown_ids,
         )
 
     @property

@@ -74,6 +74,11 @@ class FolderTokenizer:
         token = self.backend_tokenizer.id_to_token
         return token(ids) if isinstance(ids, int) else list(map(token, ids))
 
+    def convert_tokens_to_string(self, tokens: list[str]) -> str:
+        """The text of tokens."""
+        decoder = self.backend_tokenizer.decoder
+        return " ".join(tokens) if decoder is None else decoder.decode(tokens)
+
     def __call__(
         self,
         text: str | Sequence[str],

@@ -63,7 +63,7 @@ def write_graphs(model: PreTrainedModel, folder: Path, int8: bool = False) -> No
             "vocab_size": model.config.vocab_size,
             "are_log_probs": getattr(model.config, "copy", False),
             # pointers add a score for each position of the source
-            "points": getattr(model, "_points", False),
+            "points": getattr(model, "unknown_ids", 0) > 0,
         }
         _write(write, {**step, **states}, names, folder / WRITE, int8, **candidates)
         bar.update()
@@ -115,9 +115,9 @@ class _Read(nn.Module):
         if hasattr(decoder, "start_states"):
             start = decoder.start_states(last, getattr(encoded, "last_states", mask.bool()), last.shape[0])
             states |= {f"{STATE}{name}.0": value for name, value in start.items()}
-        # pointers have positions of their own
-        if getattr(self.model.config, "copy", False) and not getattr(self.model, "_points", False):
-            source[_FIRST] = layers_copying.first_positions(inputs["input_ids"], self.model.config.vocab_size)
+        if getattr(self.model.config, "copy", False):
+            size = self.model.config.vocab_size + self.model.unknown_ids
+            source[_FIRST] = layers_copying.first_positions(inputs["input_ids"], size)
         return {LAST: last, **source, **states}
 
 

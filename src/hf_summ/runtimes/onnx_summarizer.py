@@ -26,8 +26,8 @@ from hf_summ.models.generation_rules import (
     Texts,
     word_rules,
 )
-from hf_summ.models.text_documents import WordTable, check_vocabulary, word_table
-from hf_summ.models.text_processing_pointing import FIRST_POINTER, replace_unknown
+from hf_summ.models.text_documents import FIRST_POINTER, WordTable, check_vocabulary, word_table
+from hf_summ.models.text_processing_recurrent import replace_unknown
 from hf_summ.runtimes.any_model import target_positions
 from hf_summ.runtimes.documents import EXTRACTION, DocumentSummarizer, Example, clear_aliases, ends_of, generated
 from hf_summ.runtimes.folder_tokenizer import FolderTokenizer
@@ -56,10 +56,10 @@ from hf_summ.runtimes.settings import (
 # architecture -> its processor, and the module of the processor's text side
 _PROCESSORS = {
     "copy_transformer": ("CopyTransformerProcessor", "base"),
-    "drgd": ("DrgdProcessor", "pointing"),
+    "drgd": ("DrgdProcessor", "recurrent"),
     "gdlf": ("GdlfProcessor", "gdlf"),
     "highlight_transformer": ("HighlightTransformerProcessor", "highlight_transformer"),
-    "pointer_generator": ("PointerGeneratorProcessor", "pointing"),
+    "pointer_generator": ("PointerGeneratorProcessor", "recurrent"),
     "sagcopy": ("SagCopyProcessor", "base"),
 }
 # as of the pipeline
@@ -220,11 +220,11 @@ class OnnxSummarizer(DocumentSummarizer):
             penalty = config.length_penalty
             raise ValueError(f"`length_penalty` is {penalty}, too large for a summary's length: lower it") from error
         sequences, returned = best.sequences, settings.get("num_return_sequences", 1)
-        if config.replace_unk:
-            sequences = self._without_unknown(source, sequences)
         if pointers:
             size = self.model.config.vocab_size
             sequences = np.where(sequences < size, sequences, FIRST_POINTER + sequences - size)
+        if config.replace_unk:
+            sequences = self._without_unknown(source, sequences)
         return iter(sequences.reshape(-1, returned, sequences.shape[-1]))
 
     def _search_of(self, settings: Mapping[str, Any], pointers: int) -> tuple[SimpleNamespace, list[Rule]]:
@@ -248,7 +248,7 @@ class OnnxSummarizer(DocumentSummarizer):
         ends, size = _ids(config.eos_token_id), self.model.config.vocab_size
 
         def table() -> WordTable:
-            return WordTable(self.tokenizer, size + pointers) if pointers else word_table(self.tokenizer, size)
+            return word_table(self.tokenizer, size, pointers)
 
         rules = list(word_rules(config, table, 1, ends))
         if least and config.beam_stopping != "drgd":
@@ -285,7 +285,9 @@ class OnnxSummarizer(DocumentSummarizer):
             return sequences
         special = [token for token in self.tokenizer.all_special_ids if token != unknown]
         attention = attentions(self._step, source, sequences)
-        return replace_unknown(sequences, attention, source["input_ids"], unknown, special)
+        source_ids = source["input_ids"]
+        source_ids = np.where(source_ids < self.model.config.vocab_size, source_ids, unknown)
+        return replace_unknown(sequences, attention, source_ids, unknown, special)
 
 
 def _read_json(file: Path) -> Any:

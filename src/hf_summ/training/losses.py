@@ -11,7 +11,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import logsigmoid
 
 from hf_summ.models.checks import IGNORED_LABEL
-from hf_summ.models.layers_copying import first_positions, log_copy_probs
+from hf_summ.models.layers_copying import NEVER, log_copy_probs, source_columns
 
 
 def copy_cross_entropy(
@@ -24,6 +24,7 @@ def copy_cross_entropy(
     labels: torch.Tensor,
     smoothing: float,
     num_items_in_batch: torch.Tensor | int | None = None,
+    unknown_ids: int = 0,
     chunk_rows: int = 320,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Label-smoothed cross-entropy of the copy mixture, or of generation alone if `gate_logits` is None.
@@ -37,10 +38,11 @@ def copy_cross_entropy(
         bias: (V,) or None.
         gate_logits: (B, T), the logits of copying, or None.
         copy_attention: (B, T, S), each row a distribution over the source, zero at padding.
-        source_ids: (B, S), below V.
-        labels: (B, T), below V; -100 at ignored positions.
+        source_ids: (B, S), below V + unknown_ids.
+        labels: (B, T), below V, or with unknown ids below V + S, the columns of pointers; -100 at ignored positions.
         smoothing: ε, at least 0 and below 1.
         num_items_in_batch: the number to divide by; by default the number of labels in this batch.
+        unknown_ids: number of ids from V on, of words that the vocabulary lacks; see `source_columns`.
         chunk_rows: number of positions whose logits exist at once.
 
     Returns:
@@ -55,7 +57,7 @@ def copy_cross_entropy(
     device_type = hidden.device.type
     if torch.is_autocast_enabled(device_type) and dtype != torch.float64:
         dtype = torch.get_autocast_dtype(device_type)
-    settings = _Settings(dtype, smoothing, num_items_in_batch, chunk_rows, torch.is_grad_enabled())
+    settings = _Settings(dtype, smoothing, num_items_in_batch, unknown_ids, chunk_rows, torch.is_grad_enabled())
     with torch.autocast(device_type, enabled=False):
         return _CopyCrossEntropy.apply(hidden, weight, bias, gate_logits, copy_attention, source_ids, labels, settings)
 
@@ -65,6 +67,7 @@ class _Settings(NamedTuple):
     dtype: torch.dtype
     smoothing: float
     num_items_in_batch: torch.Tensor | int | None
+    unknown_ids: int
     chunk_rows: int
     # recorded outside, as gradients are always disabled inside an autograd function
     grad_enabled: bool
@@ -139,8 +142,11 @@ class _Sums:
         self.bias = None if inputs.bias is None else inputs.bias.to(settings.dtype)
         self.smoothing = settings.smoothing
         self.target_length = inputs.hidden.shape[1]
-        self.source_ids, self.first = source_ids, first_positions(source_ids, self.weight.shape[0])
+        vocabulary = self.weight.shape[0]
+        # those of pointers are behind the scores
+        self.columns, self.first = source_columns(source_ids, vocabulary, settings.unknown_ids)
         self.is_first = self.first == torch.arange(self.first.shape[1], device=self.first.device)
+        self.is_pointer = self.columns >= vocabulary if settings.unknown_ids else None
         # matrix products in another precision need a second buffer
         self.buffer = self.weight.new_empty(largest_chunk, self.weight.shape[0], dtype=dtype)
         self.products = self.buffer if dtype == settings.dtype else self.buffer.to(settings.dtype)
@@ -149,34 +155,49 @@ class _Sums:
     def add(self, rows: torch.Tensor, labels: torch.Tensor) -> None:
         """Add these rows, at most as many as the largest chunk."""
         labels, documents, vocabulary = labels[:, None], rows // self.target_length, self.weight.shape[0]
-        source_ids, first, is_first = (ids[documents] for ids in (self.source_ids, self.first, self.is_first))
+        columns, first, is_first = (ids[documents] for ids in (self.columns, self.first, self.is_first))
+        is_label = (columns == labels) & is_first
+        is_pointer = None if self.is_pointer is None else self.is_pointer[documents]
+        if is_pointer is not None:
+            is_word = labels < vocabulary
+            labels, columns = labels.masked_fill(~is_word, 0), columns.masked_fill(is_pointer, 0)
         states = self.inputs.hidden[rows].to(self.weight.dtype)
         scores = self._project(states)
         gate_logits = self.inputs.gate_logits[rows, None].to(scores.dtype)
-        label_scores, source_scores = scores.gather(1, labels), scores.gather(1, source_ids)
+        label_scores, source_scores = scores.gather(1, labels), scores.gather(1, columns)
         mean_scores = scores.mean(1, keepdim=True)
         # from scores to log-probabilities of generating
         shift = logsigmoid(-gate_logits) - _softmax_in_place(scores)
 
-        generated = source_scores + shift
+        label_log_probs, generated = label_scores + shift, source_scores + shift
+        if is_pointer is not None:
+            never = NEVER + logsigmoid(-gate_logits)
+            label_log_probs, generated = label_log_probs.where(is_word, never), generated.where(~is_pointer, never)
         copied = log_copy_probs(gate_logits, self.inputs.copy_attention[rows].to(scores.dtype), first)
         mixed = torch.logaddexp(generated, copied)
         gains = (mixed - generated).masked_fill_(~is_first, 0.0)
-        is_label = (source_ids == labels) & is_first
-        self.nll -= (label_scores + shift).sum() + gains.masked_fill(~is_label, 0.0).sum()
+        self.nll -= label_log_probs.sum() + gains.masked_fill(~is_label, 0.0).sum()
+        if is_pointer is not None:
+            gains = gains.masked_fill(is_pointer, 0.0)
         self.uniform -= (mean_scores + shift).sum() + gains.sum() / vocabulary
         if all(gradient is None for gradient in self.gradients):
             return
 
         # the target probability of each source token, and the share of copying in it
-        targets = is_first.to(scores.dtype) * (self.smoothing / vocabulary)
+        is_smoothed = is_first if is_pointer is None else is_first & ~is_pointer
+        targets = is_smoothed.to(scores.dtype) * (self.smoothing / vocabulary)
         targets += is_label.to(scores.dtype) * (1.0 - self.smoothing)
         copied_targets = targets * (copied - mixed).exp_()
         copied_share = copied_targets.sum(1, keepdim=True)
         # (1 - Σ copied) softmax - (target - copied)
         scores.mul_(1.0 - copied_share).sub_(self.smoothing / vocabulary)
-        scores.scatter_add_(1, labels, torch.full_like(label_scores, self.smoothing - 1.0))
-        scores.scatter_add_(1, source_ids, copied_targets)
+        label_targets = torch.full_like(label_scores, self.smoothing - 1.0)
+        if is_pointer is not None:
+            # no score generates a pointer
+            label_targets.masked_fill_(~is_word, 0.0)
+            copied_targets.masked_fill_(is_pointer, 0.0)
+        scores.scatter_add_(1, labels, label_targets)
+        scores.scatter_add_(1, columns, copied_targets)
         self._add_gradients(rows, states, scores)
         if self.gradient_rows.gate_logits is not None:
             self.gradient_rows.gate_logits[rows] = (gate_logits.sigmoid() - copied_share)[:, 0]

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from hf_summ.checkpoints.adapters import takes
-from hf_summ.models.text_processing_pointing import FIRST_POINTER
+from hf_summ.models.text_documents import FIRST_POINTER
 from hf_summ.training.loop import trainer as trainer_module
 from hf_summ.training.loop.rewards import advantages, policy_loss, rouge_rewards
 from hf_summ.training.run import main

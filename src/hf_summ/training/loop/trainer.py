@@ -23,7 +23,7 @@ from hf_summ.common.processes import TERMINATED
 from hf_summ.common.records import finite
 from hf_summ.data import SummarizationCollator
 from hf_summ.models.checks import IGNORED_LABEL
-from hf_summ.models.modeling_copying import smoothed_cross_entropy
+from hf_summ.models.layers_copying import smoothed_cross_entropy
 from hf_summ.runtimes.any_model import input_names
 from hf_summ.training.arguments import DataArguments, SummarizationTrainingArguments
 from hf_summ.training.checks import asks_for_fsdp, parse_learning_rates
