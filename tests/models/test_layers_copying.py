@@ -31,6 +31,25 @@ def test_mixture_and_its_gradients_equal_the_naive_ones(beams):
     assert_equals_with_gradients(actual, expected, **dict(zip(names, tensors, strict=True)))
 
 
+@pytest.mark.parametrize("beams", [1, 3])
+def test_words_that_the_vocabulary_lacks_have_pointers_to_their_first_occurrence(beams):
+    logits, *tensors, source_ids = make(beams=beams)
+    unknown_ids = 4
+    source_ids[0, 4] = source_ids[0, 7] = source_ids[1, 2] = VOCABULARY + 3
+    source_ids[0, 5] = VOCABULARY
+    log_probs = copy_log_probs(logits, *tensors, source_ids, unknown_ids)
+    larger = torch.cat((logits, logits.new_full((*logits.shape[:2], unknown_ids), -torch.inf)), dim=-1)
+    words = naive_copying(larger, *tensors, source_ids)
+    expected = words.new_zeros(*logits.shape[:2], source_ids.shape[1])
+    expected[:beams, :, 4], expected[:beams, :, 5] = words[:beams, :, -1], words[:beams, :, -4]
+    expected[beams:, :, 2] = words[beams:, :, -1]
+    expected = torch.cat((words[:, :, :VOCABULARY], expected), dim=-1)
+    torch.testing.assert_close(log_probs.exp(), expected)
+    assert log_probs.isfinite().all()
+    with torch.no_grad():
+        torch.testing.assert_close(copy_log_probs(logits, *tensors, source_ids, unknown_ids), log_probs)
+
+
 def test_without_gradients_the_same_and_no_input_is_changed():
     *tensors, source_ids = make(beams=2)
     copies = [tensor.clone() for tensor in tensors]

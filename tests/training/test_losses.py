@@ -82,6 +82,32 @@ def test_loss_and_gradients_equal_the_naive_ones(copying, smoothing):
     assert_equals_naive(tensors if copying else without_copying(tensors), source_ids, labels, smoothing)
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("chunk_rows", [5, 100])
+def test_words_that_the_vocabulary_lacks_are_those_of_a_larger_one_that_are_never_generated(smoothing, chunk_rows):
+    tensors, source_ids, labels = make()
+    unknown_ids, lacking = 6, VOCABULARY + 4
+    source_ids[0, 1] = source_ids[0, 6] = source_ids[1, 7] = lacking
+    source_ids[0, 4] = VOCABULARY
+    labels[0, 0] = labels[1, 0] = lacking
+    hidden, weight, bias, *copying = tensors.values()
+    logits = linear(hidden, weight, bias)
+    logits = torch.cat((logits, logits.new_full((*labels.shape, unknown_ids), -torch.inf)), dim=-1)
+    probabilities = naive_copying(logits, *copying, source_ids)
+    is_target = labels != -100
+    log_probs = probabilities[is_target].gather(1, labels[is_target][:, None]).log()
+    # only words of the vocabulary are smoothed
+    uniform = probabilities[is_target][:, :VOCABULARY].log().mean(1)
+    expected = -((1 - smoothing) * log_probs.mean() + smoothing * uniform.mean())
+    # pointers to the first occurrences
+    columns = labels.clone()
+    columns[0, 0], columns[1, 0] = VOCABULARY + 1, VOCABULARY + 7
+    loss, nll = fused(tensors, source_ids, columns, smoothing, unknown_ids=unknown_ids, chunk_rows=chunk_rows)
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(nll, -log_probs.mean().detach())
+    assert_same_gradients(gradients_of(3.0 * loss, tensors), gradients_of(3.0 * expected, tensors))
+
+
 # 12 rows have labels: chunks of one row, uneven ones, all rows, and more than there are; the loss may be divided by the
 # items of all accumulated batches
 @pytest.mark.parametrize(
