@@ -113,8 +113,10 @@ def run(arguments: RunArguments, argv: Sequence[str] = (), on_start: Callable = 
                 # all later steps use the documents that the model reads
                 for split, rows in list(corpus.items()):
                     corpus[split] = extraction.apply(rows, split, built.processor, data, start.cache_dir)
-            replaces_unknown = bool(getattr(built.model.generation_config, "replace_unk", None))
-            with_documents = scorer is not None and (scorer.needs_documents or replaces_unknown)
+            replaces_unknown = getattr(built.model.generation_config, "replace_unk", None)
+            # summaries may have words that only the documents spell
+            reads_words = bool(replaces_unknown or getattr(built.processor, "unknown_ids", 0))
+            with_documents = scorer is not None and (scorer.needs_documents or reads_words)
             prepared = prepare_splits(corpus, built, data, start.cache_dir, with_documents)
         trainer = make_trainer(built, data, training, scorer, prepared)
         if writes:
