@@ -85,7 +85,7 @@ class SummarizationPreTrainedModel(PreTrainedModel):
         config = self.config
         return ids.masked_fill(ids >= config.vocab_size, config.unk_token_id) if config.unknown_ids else ids
 
-    def embed(self, input_ids: torch.Tensor, inputs_embeds: torch.Tensor | None) -> torch.Tensor:
+    def embed(self, input_ids, inputs_embeds) -> torch.Tensor:
         """`inputs_embeds` if they are given, otherwise the embeddings (R, T, C) of ids (R, T)."""
         return self.embed_tokens(self.known_ids(input_ids)) if inputs_embeds is None else inputs_embeds
 
