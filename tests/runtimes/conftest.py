@@ -43,9 +43,12 @@ PLAIN = dataclasses.replace(
 ON_BERT = {"convolutional_attention": "none", "bert_reduction": "relu", "bert_layers": 2}
 BERT = dataclasses.replace(COPY_TRANSFORMER_BERT, settings={**COPY_TRANSFORMER_BERT.settings, **ON_BERT})
 # with a vocabulary of words, which lacks some of them
-WORDS = dataclasses.replace(POINTER_GENERATOR, variant="words")
+WORDS = [
+    dataclasses.replace(architecture, variant="words")
+    for architecture in (POINTER_GENERATOR, HIGHLIGHT_TRANSFORMER, DRGD_PRINTED)
+]
 CHECKPOINTS = [
-    *[DRGD_PRINTED, DRGD, GDLF, GDLF_COPY, PLAIN, BERT, HIGHLIGHT_TRANSFORMER, SAGCOPY, WORDS],
+    *[DRGD_PRINTED, DRGD, GDLF, GDLF_COPY, PLAIN, BERT, HIGHLIGHT_TRANSFORMER, SAGCOPY, *WORDS],
     dataclasses.replace(POINTER_GENERATOR, settings={**POINTER_GENERATOR.settings, "coverage": False, "copy": False}),
 ]
 DOCUMENTS = [" ".join(SENTENCES), SENTENCES[2], " ".join(SENTENCES[:2])]
@@ -78,7 +81,7 @@ def checkpoint(request, tiny_tokenizer, tmp_path_factory) -> Path:
     """A saved model, with its graphs in float32 in the folder `onnx`."""
     folder = tmp_path_factory.mktemp("checkpoint")
     tokenizer = tiny_tokenizer
-    if request.param is WORDS:
+    if request.param in WORDS:
         tokenizer = fit_vocabulary(SENTENCES, units="words", show_progress=False)
     save(folder, *build_with_processor(request.param, tokenizer))
     with pytest.MonkeyPatch.context() as patch:
