@@ -13,6 +13,7 @@ import torch
 from transformers import AutoTokenizer, ByT5Tokenizer, pipeline
 
 import hf_summ
+from hf_summ.data import fit_vocabulary
 from hf_summ.data.sentences import split_sentences
 from hf_summ.runtimes import OnnxSummarizer
 from hf_summ.runtimes.long_documents import ModelReader
@@ -352,6 +353,23 @@ def test_windows_have_room_for_the_space_between_sentences():
         parts = [text[start:end] for start, end in split_windows(text, reader, "en")]
         assert max(map(reader.length, parts)) <= limit
         assert [sentence for part in parts for sentence in split_sentences(part)] == split_sentences(text)
+
+
+# huggingface/transformers#23834, #9984: a penalty on the words of a document that a vocabulary of words lacks
+@pytest.mark.parametrize("number", [1, 3])
+def test_penalties_on_the_words_of_a_document_hold_for_unknown_ones(number):
+    tokenizer = fit_vocabulary(SENTENCES, units="words", show_progress=False)
+    model, processor = build_with_processor(POINTER_GENERATOR, tokenizer)
+    # it would only copy
+    model.model.decoder.copy_gate.bias.data.fill_(20.0)
+    pipe = pipeline("summarization", model=model, tokenizer=processor.tokenizer, processor=processor)
+    settings = {"num_beams": number, "min_new_tokens": 4, "max_new_tokens": 4}
+    unknown = "Zorblax Quuxville"
+    (plain,) = pipe([unknown], **settings)
+    assert set(unknown.split()) == set(plain["summary_text"].split())
+    for penalty in ({"encoder_no_repeat_ngram_size": 1}, {"encoder_repetition_penalty": 1e-6}):
+        (record,) = pipe([unknown], **settings, **penalty)
+        assert not set(unknown.split()) & set(record["summary_text"].split())
 
 
 # huggingface/transformers#3579, vllm-project/vllm#655: nothing tells that a summary is cut off

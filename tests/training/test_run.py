@@ -144,7 +144,8 @@ def test_predictions_have_the_case_of_their_documents(settings, tmp_path):
 
 
 @pytest.mark.thorough
-def test_unknown_words_are_replaced_in_every_evaluation(settings, tmp_path):
+@pytest.mark.parametrize("copies", [False, True])
+def test_unknown_words_are_replaced_or_copied_in_every_evaluation(copies, settings, tmp_path):
     # each summary is a name that only its own document has
     rows = [{**row, "summary": f"Name{chr(65 + index)}"} for index, row in enumerate(tiny.rows(12))]
     # every other row has a prefix of its own
@@ -156,13 +157,13 @@ def test_unknown_words_are_replaced_in_every_evaluation(settings, tmp_path):
     corpus = tiny.write_rows(tmp_path / "names.jsonl", rows)
     processor = fit_processor([row["document"] for row in tiny.rows(12)], units="words", tags="none")
     processor.save_pretrained(tmp_path / "words")
-    sizes = {"embedding_size": 8, "hidden_size": 8, "latent_size": 0}
+    sizes = {"embedding_size": 8, "hidden_size": 8, "latent_size": 0, "copy": copies}
     model = {"model_type": "drgd", "tokenizer_name": str(tmp_path / "words"), "config_overrides": sizes}
     files = dict.fromkeys(("train_file", "validation_file", "test_file"), corpus)
-    reading = {"source_prefix": "say so: ", "prefix_column": "task", "replace_unk": True}
+    reading = {"source_prefix": "say so: ", "prefix_column": "task", "replace_unk": not copies}
     training = {"do_eval": True, "do_predict": True, "max_steps": 40, "learning_rate": 0.05}
     metrics = main([settings(**model, **files, **reading, **training)])
-    assert AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out").generation_config.replace_unk is True
+    assert AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out").generation_config.replace_unk is not copies
     saved = read_rows(tmp_path / "out/predictions.jsonl")
     predictions = [row["prediction"] for row in saved]
     for prediction, row, prefix in zip(predictions, rows, prefixes, strict=True):
