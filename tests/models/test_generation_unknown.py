@@ -53,7 +53,9 @@ def naive_replacement(model, processor, document, sequence):
             output = model(**inputs, decoder_input_ids=torch.tensor([sequence[:place]]))
             attention = output.copy_attentions[0, -1].tolist()
             best = max(words, key=lambda word: attention[word])
-            token = FIRST_POINTER + best if source[best] == tokenizer.unk_token_id else source[best]
+            # a model that copies tells the words apart that the vocabulary lacks
+            is_known = source[best] != tokenizer.unk_token_id and source[best] < len(tokenizer)
+            token = source[best] if is_known else FIRST_POINTER + best
         replaced.append(token)
     return replaced
 
@@ -180,7 +182,8 @@ def folder(tokenizer, architecture, tmp_path):
     """A saved checkpoint that replaces unknown words."""
     model, processor = build_with_processor(architecture, tokenizer)
     likely(model, tokenizer.unk_token_id).generation_config.replace_unk = True
-    model.generation_config.no_repeat_word_ngram_size = 0
+    # otherwise the pipeline uses several beams
+    model.generation_config.update(no_repeat_word_ngram_size=0, num_beams=1)
     save(tmp_path, model, processor)
     return tmp_path
 
