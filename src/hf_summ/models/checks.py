@@ -257,6 +257,11 @@ ADDED_SETTINGS: Mapping[str, Setting] = {
         "Factor of the penalty on a beam's score for repeated copying from the same source positions",
         request_limit=1000,
     ),
+    "whole_sentences": _of_all(
+        bool,
+        help="Instead of searching, choose the likeliest whole sentence of the document, or a shorter form of it",
+        request_limit=True,
+    ),
     "replace_unk": _of_drgd(
         bool,
         help="Replace each unknown word of a summary by the source word with the most attention",

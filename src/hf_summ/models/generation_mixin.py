@@ -8,6 +8,7 @@ import copy
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,10 @@ logger = logging.get_logger(__name__)
 _TOKENS = ("decoder_start_token_id", "eos_token_id", "pad_token_id")
 # outputs that transformers collects through hooks, which a compiled graph cannot contain
 _CAPTURED = ("output_attentions", "output_hidden_states")
+# travels with checkpoints that have the setting
+SENTENCES_MODULE = ".generation_sentences"
 NAN = "the model computes NaN, and its texts are arbitrary: try `dtype=torch.float32`"
+_OF_CACHE = (CACHE, "use_cache", "cache_position")
 # block size of `_top`, which compares block maxima first
 _BLOCK = 128
 # settings and outputs that only transformers' own search has
@@ -264,6 +268,7 @@ class RunningGeneration:
     Attributes:
         tokenizer: for the methods that create the processors.
         source_ids: the ids of the documents.
+        candidates: of `whole_sentences`, for each document.
         step_inputs: further inputs of each step.
         coverage_penalty: the processor that reads each step's coverage.
         unknown_id, source: the id of unknown words to replace, and the model's inputs that locate them.
@@ -271,6 +276,7 @@ class RunningGeneration:
 
     tokenizer: Any
     source_ids: torch.Tensor | None = None
+    candidates: list | None = None
     step_inputs: dict[str, Any] = field(default_factory=dict)
     coverage_penalty: CoveragePenaltyLogitsProcessor | None = None
     unknown_id: int | None = None
@@ -304,7 +310,7 @@ class SummarizationGenerationMixin(GenerationMixin):
         # the decoder creates its own cache at the first step, as its state is not keys and values
         return False
 
-    def generate(self, *args, tokenizer=None, **kwargs):
+    def generate(self, *args, tokenizer=None, candidates=None, **kwargs):
         """transformers' `generate`.
 
         `compile_config` compiles the decoding steps on a CPU, for models that support it (`compiles_steps`). All
@@ -315,11 +321,14 @@ class SummarizationGenerationMixin(GenerationMixin):
         Args:
             tokenizer: a tokenizer or processor, for the keys that count or replace words; by default the one in the
                 model's checkpoint.
+            candidates: a list of `generation_sentences.Candidate` for each document, among which `whole_sentences`
+                chooses; by default those of the decoded document.
         """
         tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
         if tokenizer is not None:
             kwargs["tokenizer"] = tokenizer
-        running = RunningGeneration(tokenizer, args[0] if args else kwargs.get("inputs", kwargs.get("input_ids")))
+        source_ids = args[0] if args else kwargs.get("inputs", kwargs.get("input_ids"))
+        running = RunningGeneration(tokenizer, source_ids, candidates)
         check_source_ids(running.source_ids)
         if kwargs.get("encoder_outputs") is not None:
             # transformers leaves `input_ids` out then
@@ -369,23 +378,45 @@ class SummarizationGenerationMixin(GenerationMixin):
         if streamer is not None:
             setting, model_kwargs["streamer"] = "streamer", streamer
         if setting is not None:
-            for name in ("beam_stopping", "ngram_blocking"):
-                if (value := getattr(generation_config, name)) not in (None, "token"):
+            for name in ("beam_stopping", "ngram_blocking", "whole_sentences"):
+                if (value := getattr(generation_config, name)) not in (None, False, "token"):
                     raise ValueError(
-                        f"`{name}` is '{value}', which the beam search of transformers lacks, but `{setting}` needs "
-                        "that search: omit one of them"
+                        f"`{name}` is {value!r}, which the search of transformers lacks, but `{setting}` needs that "
+                        "search: omit one of them"
                     )
             logger.debug(f"transformers' own search is used because of `{setting}`")
             return search_of_transformers(
                 input_ids, logits_processor, stopping_criteria, generation_config, synced_gpus, **model_kwargs
             )
         states = getattr(model_kwargs.get("encoder_outputs"), "last_hidden_state", None)
-        output = self._search_by_rules(input_ids, logits_processor, generation_config, model_kwargs)
+        if generation_config.whole_sentences:
+            output = self._choose_sentences(generation_config, model_kwargs)
+        else:
+            output = self._search_by_rules(input_ids, logits_processor, generation_config, model_kwargs)
         for values in (states, getattr(output, "sequences_scores", None)):
             if values is not None and values.isnan().any():
                 # as of weights whose products exceed float16
                 logger.warning_once(NAN)
         return output if generation_config.return_dict_in_generate else output.sequences
+
+    def _choose_sentences(self, config, model_kwargs) -> GenerateEncoderDecoderOutput:
+        """The likeliest sentence of each document."""
+        running, module = _running.get(), import_module(SENTENCES_MODULE, __package__)
+        end, most = int(config._eos_token_tensor[0]), config.max_length - 1
+        candidates = running.candidates
+        if candidates is None:
+            tokenizer = self._word_tokenizer()
+            texts = tokenizer.batch_decode(running.source_ids, skip_special_tokens=True)
+            candidates = [module.candidates_of(text, tokenizer, end, most) for text in texts]
+        chosen = []
+        for document, sentences in enumerate(candidates):
+            row = torch.tensor([document], device=self.device)
+            inputs = {name: _rows_of(value, row) for name, value in model_kwargs.items() if name not in _OF_CACHE}
+            log_probs = module.candidate_log_probs(self, inputs, sentences)
+            best = module.likeliest(sentences, log_probs, config.length_penalty)
+            chosen.append([config.decoder_start_token_id, *best.ids])
+        sequences = torch.tensor(module.padded(chosen, config.pad_token_id), device=self.device)
+        return GenerateEncoderDecoderOutput(sequences=sequences)
 
     def _search_by_rules(self, input_ids, logits_processor, generation_config, model_kwargs):
         return search(self, input_ids, logits_processor, generation_config, model_kwargs)

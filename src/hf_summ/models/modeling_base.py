@@ -4,6 +4,7 @@ Besides keys and values, the cache holds other decoder state; beam search reorde
 """
 
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,8 @@ from transformers import PreTrainedModel
 from transformers import initialization as init
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache, EncoderDecoderCache
 
-from .checks import IGNORED_LABEL, class_to_save
+from .checks import IGNORED_LABEL, class_to_save, save_further_code
+from .generation_mixin import SENTENCES_MODULE
 
 if TYPE_CHECKING:
     # transformers saves the files of such imports with a checkpoint, whose configuration names this one
@@ -58,9 +60,13 @@ class SummarizationPreTrainedModel(PreTrainedModel):
         own_class = type(self)
         self.__class__ = class_to_save(own_class)
         try:
-            return super().save_pretrained(save_directory, *args, state_dict=state_dict, **kwargs)
+            files = super().save_pretrained(save_directory, *args, state_dict=state_dict, **kwargs)
         finally:
             self.__class__ = own_class
+        if self.can_generate() and getattr(self.generation_config, "whole_sentences", False):
+            needed = import_module(SENTENCES_MODULE, __package__).sentence_candidates
+            save_further_code(save_directory, type(self), needed)
+        return files
 
     def push_to_hub(self, *args, **kwargs):
         """transformers' `push_to_hub`, without the paths of local folders, such as a BERT's, in the configuration."""

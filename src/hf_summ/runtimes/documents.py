@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hf_summ.models.checks import check_integer, check_texts, is_list, truncates
+from hf_summ.models.generation_sentences import Candidate, candidates_of
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR, readable, tokenize
 from hf_summ.runtimes.any_model import source_positions, target_positions, task_parameters, with_prefix
 from hf_summ.runtimes.long_documents import (
@@ -281,7 +282,10 @@ class DocumentSummarizer:
         inputs, length, counts = self._encoded(with_prefix(document, reader.prefix), limit, source)
         self._check_ids(inputs["input_ids"][0])
         texts = [document] if isinstance(document, str) else document
-        note: dict[str, Any] = {"blank": not any(text.strip() for text in texts)}
+        note: dict[str, Any] = {
+            "blank": not any(text.strip() for text in texts),
+            "text": DOCUMENT_SEPARATOR.join(texts),
+        }
         if limit is not None and length > limit:
             who = "the document has" if isinstance(document, str) else f"the {len(document)} documents have"
             message = f"{who} {length} tokens, but the model reads at most {limit}"
@@ -297,6 +301,20 @@ class DocumentSummarizer:
         # summaries may point to its words
         pointed = {} if counts is None else {"document": with_prefix(document, reader.prefix)}
         return inputs, pointed, note
+
+    def _add_candidates(self, notes: Iterable[dict[str, Any]], settings: Mapping[str, Any]) -> None:
+        """Add to each note the sentences among which `whole_sentences` chooses, if it is set.
+
+        Args:
+            settings: all settings of the search.
+        """
+        if not settings.get("whole_sentences"):
+            return
+        most, _ = ends_of(settings)
+        for note in notes:
+            if not note["blank"]:
+                end = self.tokenizer.eos_token_id
+                note["candidates"] = candidates_of(note["text"], self.tokenizer, end, most)
 
     def _check_ids(self, token_ids: Sequence[int]) -> None:
         number, largest = self._number_of_tokens(), max(token_ids, default=0)
@@ -385,7 +403,9 @@ class DocumentSummarizer:
             texts = (self.processor or self.tokenizer).batch_decode(
                 sequences, skip_special_tokens=True, clean_up_tokenization_spaces=clean_up_tokenization_spaces, **source
             )
-            if document is not None:
+            if "candidates" in note:
+                texts = [_text_of(token_ids, note["candidates"]) for token_ids in sequences]
+            elif document is not None:
                 texts = self.processor.restore(texts, [document])
             for record, text in zip(records, texts, strict=True):
                 record["summary_text"] = text.strip()
@@ -394,6 +414,12 @@ class DocumentSummarizer:
                 is_cut = len(ids) > limit and int(ids[limit]) not in ends
                 record["details"] = {**note["details"], "finish_reason": "length" if is_cut else "stop"}
         return records
+
+
+def _text_of(token_ids: Any, candidates: Iterable[Candidate]) -> str:
+    """The text of the candidate that these ids are, after their first token."""
+    ids = [int(token) for token in token_ids[1:]]
+    return next(candidate.text for candidate in candidates if ids[: len(candidate.ids)] == candidate.ids)
 
 
 def _is_data_set(documents: Any) -> bool:

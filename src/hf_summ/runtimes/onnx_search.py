@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from hf_summ.models.generation_rules import Beams, Rule, Sequences, Texts, coverage_growth
+from hf_summ.models.generation_sentences import Candidate, likeliest, padded
 
 # the files of a folder's graphs
 READ, WRITE = "read.onnx", "write.onnx"
@@ -171,16 +172,46 @@ def search(
                     tensors[name] = values[: len(unfinished)]
 
 
+def choose_sentences(
+    step: Graph,
+    source: Mapping[str, np.ndarray],
+    candidates: Sequence[Sequence[Candidate]],
+    first: int,
+    length_penalty: float,
+) -> list[list[int]]:
+    """The tokens of each document's likeliest candidate, after the first token.
+
+    Args:
+        source: as for `search`.
+        candidates: of each document.
+        first: the token with which summaries begin.
+    """
+    chosen = []
+    for document, sentences in enumerate(candidates):
+        row = {name: value[document : document + 1] for name, value in source.items()}
+        ids = padded([sentence.ids for sentence in sentences], 0)
+        sequences = np.concatenate((np.full((len(ids), 1), first), ids), axis=1)
+        log_probs = log_softmax(_outputs(step, row, sequences, LOGITS))
+        log_probs = np.take_along_axis(log_probs, ids[..., None], 2)[..., 0]
+        chosen.append([first, *likeliest(sentences, log_probs, length_penalty).ids])
+    return chosen
+
+
 def attentions(step: Graph, source: Mapping[str, np.ndarray], sequences: np.ndarray) -> np.ndarray:
     """The attention to the source, (R, L - 1, S), when each token after the first of sequences (R, L) was decoded."""
+    return _outputs(step, source, sequences, COPIED)
+
+
+def _outputs(step: Graph, source: Mapping[str, np.ndarray], sequences: np.ndarray, name: str) -> np.ndarray:
+    """An output of the step, (R, L - 1, ...), before each token after the first of sequences (R, L)."""
     rows = np.arange(len(source["input_ids"])).repeat(len(sequences) // len(source["input_ids"]))
     tensors = {name: value for name, value in source.items() if name in step.inputs}
-    outputs, steps = [COPIED, *(name for name in step.outputs if name.startswith(NEXT))], []
+    outputs, steps = [name, *(output for output in step.outputs if output.startswith(NEXT))], []
     for length, tokens in enumerate(sequences[:, :-1].T):
         inputs = {**tensors, **NO_CANDIDATES, "tokens": tokens, "rows": rows, "written": np.empty(length, np.float32)}
         results = step(inputs, outputs)
-        steps.append(results.pop(COPIED))
-        tensors |= {name.removeprefix(NEXT): value for name, value in results.items()}
+        steps.append(results.pop(name))
+        tensors |= {output.removeprefix(NEXT): value for output, value in results.items()}
         rows = np.arange(len(sequences))
     return joined(steps, 1)
 

@@ -26,6 +26,7 @@ from hf_summ.models.generation_rules import (
     Texts,
     word_rules,
 )
+from hf_summ.models.generation_sentences import Candidate, padded
 from hf_summ.models.text_documents import FIRST_POINTER, WordTable, check_vocabulary, word_table
 from hf_summ.models.text_processing_recurrent import replace_unknown
 from hf_summ.runtimes.any_model import target_positions
@@ -40,6 +41,7 @@ from hf_summ.runtimes.onnx_search import (
     WRITE,
     Graph,
     attentions,
+    choose_sentences,
     encode,
     processors,
     search,
@@ -176,7 +178,10 @@ class OnnxSummarizer(DocumentSummarizer):
         def results(examples: Iterable) -> Iterator[tuple[list[dict], dict]]:
             read = (self.read(example, **preprocess) for example in examples)
             for batch in in_chunks(read, batch_size or self.batch_size or 1):
-                written = self._generate([inputs for inputs, _, note in batch if not note["blank"]], config)
+                notes = [note for _, _, note in batch]
+                self._add_candidates(notes, config)
+                candidates = [note["candidates"] for note in notes if "candidates" in note]
+                written = self._generate([inputs for inputs, _, note in batch if not note["blank"]], config, candidates)
                 blank = np.zeros((config.get("num_return_sequences", 1), 0), np.int64)
                 for _, pointed, note in batch:
                     note["ends"] = ends_of(config)
@@ -185,11 +190,14 @@ class OnnxSummarizer(DocumentSummarizer):
 
         return next(results([examples])) if isinstance(examples, Example) else results(generated(examples))
 
-    def _generate(self, rows: Sequence[Mapping[str, list]], settings: Mapping[str, Any]) -> Iterator[np.ndarray]:
+    def _generate(
+        self, rows: Sequence[Mapping[str, list]], settings: Mapping[str, Any], candidates: Sequence[list[Candidate]]
+    ) -> Iterator[np.ndarray]:
         """The sequences (n, L) of each example.
 
         Args:
             rows: the inputs of each example.
+            candidates: of each example, if `whole_sentences` chooses among them.
         """
         if not rows:
             return iter(())
@@ -203,6 +211,9 @@ class OnnxSummarizer(DocumentSummarizer):
         config, rules = self._search_of(settings, pointers)
         source = {**inputs, **encode(self._read, inputs, self._positions)}
         first = config.bos_token_id if config.decoder_start_token_id is None else config.decoder_start_token_id
+        if candidates:
+            chosen = choose_sentences(self._step, source, candidates, first, config.length_penalty)
+            return iter(padded(chosen, config.pad_token_id)[:, None])
         start = np.full((len(inputs["input_ids"]) * config.num_beams, 1), first)
         kept = Beams if config.num_beams > 1 else Texts
         texts = kept(start, config, _ids(config.eos_token_id), config.pad_token_id)

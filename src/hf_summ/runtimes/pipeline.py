@@ -184,6 +184,7 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
         settings = {"tokenizer": self.tokenizer, **self.generation_settings(**generate_kwargs)}
         for note in notes:
             note["ends"] = ends_of(self._get_set_generation_params(settings))
+        self._add_candidates(notes, self._get_set_generation_params(settings))
         if not written:
             config = settings.get("generation_config") or self.model.generation_config
             sequences = settings.get("num_return_sequences") or config.num_return_sequences or 1
@@ -191,6 +192,9 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
         if len(written) < documents:
             inputs = {name: value[written] for name, value in inputs.items()}
         nan = _NanProcessor()
+        candidates = [note["candidates"] for note in notes if "candidates" in note]
+        if candidates:
+            settings["candidates"] = candidates
         if not hasattr(self.model, "generation_keys"):
             # ours say so themselves
             settings["logits_processor"] = [*(settings.get("logits_processor") or []), nan]

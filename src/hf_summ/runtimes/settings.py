@@ -58,7 +58,7 @@ SUPPORTED = frozenset(
         *("num_beams", "num_return_sequences", "length_penalty", "gnmt_length_penalty", "gnmt_length_offset"),
         *("early_stopping", "beam_stopping", "no_repeat_ngram_size", "no_repeat_word_ngram_size", "ngram_blocking"),
         *("min_new_tokens", "min_length", "min_new_words", "max_new_tokens", "max_length"),
-        *("coverage_penalty", "replace_unk", "repetition_penalty", "max_time"),
+        *("whole_sentences", "coverage_penalty", "replace_unk", "repetition_penalty", "max_time"),
         *("do_sample", "temperature", "top_k", "top_p", "forced_bos_token_id", "forced_eos_token_id", "bad_words_ids"),
         *("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id"),
     }

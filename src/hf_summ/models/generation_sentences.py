@@ -1,0 +1,274 @@
+"""Summaries that are whole sentences of their documents, chosen by a model: the setting `whole_sentences`.
+
+The candidates of an English text are its sentences and shorter forms of them: without an introduction, a bracket, an
+inserted clause, or the last clauses. Each form is a sentence itself. Texts in other languages give whole sentences
+alone, as their words match no pattern here. The summary is the candidate that the model finds likeliest.
+
+The runtime of exported graphs uses this module too: it imports torch only for a model of PyTorch.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+# the words of a candidate
+_LEAST_WORDS, _MOST_WORDS = 6, 45
+# a candidate is shorter
+_MOST_CHARACTERS = 1000
+# the words that a form without its last clauses has at least
+_LEAST_WORDS_LEFT = 8
+# more candidates are not scored: documents of this length are no abstracts
+_MOST_CANDIDATES = 64
+
+_PAPER = r"(?:paper|work|article|study|letter|note|thesis|report|survey|manuscript)"
+# "implemen- tation", from a line that ended in the word; but "pre- and post-war"
+_HYPHENATED = re.compile(r"(?<=[a-z])- (?!(?:and|or|to)\b)(?=[a-z])")
+_CITATION = re.compile(
+    r"\s*\([^()]*(?:\bet al\b|\b(?:19|20)\d\d\b)[^()]*\)|\s*\[\d[\d,; –-]*\]|\s*~?\\cite\w*\{[^}]*\}"
+)
+# \emph{word} and {\em word}
+_EMPHASIS = re.compile(r"\\(?:emph|textit|textbf|textsc|text)\{([^{}]*)\}|\{\\(?:em|it|bf|sc)\s+([^{}]*)\}")
+_LABELS = (
+    r"Abstract|Background|Objectives?|Aims?|Purpose|Motivation|Introduction|Methods?|Methodology|Results?|Findings"
+)
+# the label of a part of a structured abstract, such as "BACKGROUND:" or "Methods."
+_LABEL = re.compile(rf"^(?:{_LABELS}|Conclusions?|Discussion|Summary|Significance|Contributions?)\s*[:.—–-]\s*", re.I)
+
+_PARAGRAPHS = re.compile(r"\n\s*\n")
+# the ends of sentences
+_MARKS = (".", "!", "?", "。", "！", "？", '."', ".”", ".'", ".)")
+_ENDS = re.compile(r"(?<=[\w)\]$}'\"”’%*][.!?])\s+(?=[A-Z\\$\"“(])|(?<=[。！？])")
+_ABBREVIATION = re.compile(
+    r"(?:\b(?:e\.g|i\.e|al|cf|vs|[Ff]igs?|[Ee]qs?|[Rr]efs?|[Ss]ecs?|resp|approx|No|Dr|St)|\b[A-Z])\.$"
+)
+
+_ADVERBS = (
+    r"However|Here|Hence|Thus|Therefore|Specifically|(?:More )?(?:precisely|specifically|importantly|generally)"
+    r"|In particular|Finally|Lastly|Moreover|Furthermore|Additionally|In addition|Next|Then|First(?:ly)?|Second(?:ly)?"
+    r"|Third(?:ly)?|Consequently|Accordingly|Instead|Interestingly|Importantly|Notably|Overall|In summary|In short"
+    r"|In essence|As such|As a result|In conclusion|To conclude|Also|Besides|In contrast|Concretely"
+)
+_PURPOSES = (
+    r"T(?:o|owards) th(?:is|at|ese) (?:end|aim|goal)s?|To do (?:so|this)|For this purpose|With this in mind"
+    r"|(?:To|In order to) (?:\w+ly )?(?:address|alleviate|overcome|solve|tackle|mitigate|remedy|resolve|fill|bridge"
+    r"|close|achieve|combat|handle|answer) (?:this|these|such|it|that|the above)[^,]{0,80}"
+    r"|(?:Motivated|Inspired) by (?:this|these)[^,]{0,80}"
+    rf"|In (?:this|the present|the current|our) (?:{_PAPER}|contribution)"
+    r"|Based on (?:this|these|the|our) (?:observation|insight|finding|analysis|idea|result)s?"
+)
+# what leads to a sentence from the one before, or names the paper
+_OPENING = re.compile(
+    rf"^(?:(?:{_ADVERBS}|{_PURPOSES}),\s+|(?:In this {_PAPER}|Here|Thus|Hence|Therefore) (?=we\b|I\b|it\b))+", re.I
+)
+# the main clause after an introduction, such as "Based on kernels, we ..."; but not after a condition
+_MAIN_CLAUSE = re.compile(rf",\s+(?=(?:we|I|this {_PAPER}|our (?:method|model|approach|work))\b)")
+_CONDITION = re.compile(r"(?:If|When|Whenever|Given|Assuming|Unless|Under|For|Let|Until|Only)\b")
+_WE = re.compile(rf"(?:We|I|This {_PAPER}|Our)\b")
+
+# a bracket with words, after a space and not after a word that needs one
+_BRACKET = re.compile(
+    r"(?<!\bof)(?<!\bin)(?<!\bby)(?<!\bto)(?<!\bor)(?<!\band)(?<!\bthe)(?<!\bis)\s+\((?=[^()]*[a-zA-Z])[^()]*\)"
+)
+# a clause between commas, before the sentence's verb
+_INSERTION = re.compile(
+    r",\s+(?:which|where|who|called|termed|named|i\.e\.|e\.g\.|such as|including|namely|based on|inspired by)\b"
+    r"[^,;()]{3,120},\s+(?=(?:is|are|was|were|has|have|can|could|may|might|will|does|do|we)\b)"
+)
+_CLAUSES_AFTER_COMMA = (
+    r"which|where|whereas|while|allowing|leading|enabling|resulting|thus|thereby|making|achieving|outperforming|yielding"
+    r"|providing|showing|demonstrating|suggesting|improving|reducing|so that|such that|as well as|including|such as"
+    r"|in which|in order to|namely|i\.e\.|e\.g\.|especially|particularly|even|but|with|by|using|based on|as"
+    r"|and (?:we|it|they|is|are|has|have|can|then|also|shows?|demonstrates?|evaluate|provide|prove|find|present|propose"
+    r"|achieve|outperforms?|that|hence|thus|therefore|the|this|our)"
+)
+_CLAUSES = (
+    r"and (?:show|demonstrate|prove|find|evaluate|validate|verify) that|in order to|so that|by [a-z]+ing"
+    r"|while [a-z]+ing|thereby|because|even when|even if"
+)
+# where the last clauses begin
+_LAST_CLAUSES = re.compile(
+    rf",\s+(?=(?:{_CLAUSES_AFTER_COMMA})\b)|\s*;\s|\s+(?:[–—]|-{{1,3}})\s+|:\s+(?=[a-zA-Z(])|\s+(?=(?:{_CLAUSES})\b)"
+)
+# what a sentence must not end with
+_OPEN_END = re.compile(r"\b(?:a|an|the|of|in|by|to|for|and|or|with|that|which|following|follows|two|three|four|five)$")
+_VERB = re.compile(
+    r"\b(?:is|are|was|were|has|have|had|can|could|may|might|will|would|must|should|does|do|did|(?:[Ww]e|I) \w+"
+    r"|(?:propos|introduc|provid|describ|analy[sz]|explor|improv|achiev|outperform|requir|demonstrat|evaluat|investigat"
+    r"|generaliz|combin|enabl|reduc|increas|decreas|suggest|reveal|prov|show|present|develop|stud[iy]|allow|yield|lead"
+    r"|aim|us|mak|give|tak|giv|follow|remain|depend|extend|consist|establish|exhibit|appl[iy]|report|find|obtain)"
+    r"(?:e?s|ed|es)?)\b"
+)
+_SUBORDINATE = re.compile(
+    r"(?:While|Whilst|Although|Though|If|When|Since|Because|As|Given|Despite|Unlike|Whereas|By|Using|For|With|To|In|On"
+    r"|At|From|Under|Through|Based|After|Before|During|Compared|Contrary|Assuming|\w+ing|\w+ed)\b"
+)
+# what a sentence that leans on the one before begins with
+_LEANING = re.compile(
+    r"(?:It|Its|They|Their|These|Those|That|Both|He|She|Such|But|And|Yet|So|Or|For example|On the other hand|Otherwise"
+    r"|Similarly|Conversely|Unfortunately|Nevertheless|Nonetheless|Indeed|Rather)\b"
+    rf"|This (?!{_PAPER}|tutorial|research|chapter|review)"
+    r"|We (?:also|then|further|first|finally|additionally|next)\b"
+    r"|We (?:call|term|name|denote|refer to) (?:it|this|them)\b"
+)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A sentence that may be the summary.
+
+    Args:
+        text: the sentence.
+        ids: its tokens, with the end token.
+    """
+
+    text: str
+    ids: list[int]
+
+
+def candidates_of(text: str, tokenizer: Any, end_id: int, most_tokens: int) -> list[Candidate]:
+    """The candidates of a text that have at most this number of tokens, or the first one, shortened to it.
+
+    Args:
+        tokenizer: as of transformers; its special tokens are not added.
+        end_id: the token that ends summaries.
+    """
+    texts = sentence_candidates(text)
+    rows = tokenizer(texts, add_special_tokens=False)["input_ids"]
+    candidates = [Candidate(sentence, [*ids, end_id]) for sentence, ids in zip(texts, rows, strict=True)]
+    short = [candidate for candidate in candidates if len(candidate.ids) <= most_tokens]
+    return short or [Candidate(texts[0], candidates[0].ids[:most_tokens])]
+
+
+def likeliest(candidates: Sequence[Candidate], log_probs: np.ndarray, length_penalty: float) -> Candidate:
+    """The candidate with the highest log-probability per token.
+
+    Args:
+        log_probs: (N, T), of the candidates' tokens; those behind a candidate's end do not count.
+        length_penalty: exponent of the number of tokens, which divides the sum.
+    """
+    scores = []
+    for candidate, row in zip(candidates, log_probs, strict=True):
+        length = len(candidate.ids)
+        scores.append(row[:length].sum() / length**length_penalty)
+    return candidates[int(np.argmax(scores))]
+
+
+def padded(rows: Sequence[Sequence[int]], value: int) -> np.ndarray:
+    """Rows of ids as an array (N, T), filled up with a value."""
+    array = np.full((len(rows), max(len(row) for row in rows)), value)
+    for row, ids in zip(array, rows, strict=True):
+        row[: len(ids)] = ids
+    return array
+
+
+def candidate_log_probs(model: Any, inputs: dict[str, Any], candidates: Sequence[Candidate]) -> np.ndarray:
+    """The log-probabilities (N, T) of a document's candidates, in one pass of the decoder.
+
+    Args:
+        model: one of ours, which stores the document once for all rows.
+        inputs: the document's encoder output and mask, as of `generate()`.
+    """
+    import torch
+
+    ids = torch.tensor(padded([candidate.ids for candidate in candidates], model.config.pad_token_id))
+    ids = ids.to(model.device)
+    logits = model(**inputs, decoder_input_ids=model.prepare_decoder_input_ids_from_labels(ids), use_cache=False).logits
+    log_probs = logits.float().log_softmax(-1).gather(-1, ids[..., None])
+    return log_probs[..., 0].numpy(force=True)
+
+
+def sentence_candidates(text: str) -> list[str]:
+    """The sentences of a text and their shorter forms, in the order of the text.
+
+    Each begins with a capital, ends with its mark, and has no line break. Sentences that lean on the one before, such
+    as "It ...", are left out if there are others. A text without a sentence of six words gives its first one.
+    """
+    sentences = _sentences(text)
+    candidates: dict[str, None] = {}
+    for sentence in sentences:
+        for form in _forms(sentence):
+            candidate = _finished(form)
+            words = len(candidate.split())
+            if _LEAST_WORDS <= words <= _MOST_WORDS and _is_closed(candidate):
+                candidates[candidate] = None
+    standing = [candidate for candidate in candidates if not _LEANING.match(candidate)]
+    return (standing or list(candidates) or sentences)[:_MOST_CANDIDATES]
+
+
+def _sentences(text: str) -> list[str]:
+    """The sentences of a text, without marks of a paper's form: hyphens of line ends, labels, citations, emphasis.
+
+    A paragraph without a mark at its end is a heading, but for the last one.
+    """
+    *paragraphs, last = _PARAGRAPHS.split(text.strip())
+    texts = [paragraph for paragraph in paragraphs if paragraph.rstrip().endswith(_MARKS)]
+    sentences = []
+    for paragraph in [*texts, last]:
+        for part in _split(_HYPHENATED.sub("", " ".join(paragraph.split()))):
+            plain = _EMPHASIS.sub(r"\1\2", _CITATION.sub("", part))
+            plain = _LABEL.sub("", plain)
+            sentences.append(_finished(plain))
+    return sentences
+
+
+def _split(paragraph: str) -> list[str]:
+    """The sentences of a paragraph; the period of an abbreviation ends none."""
+    sentences: list[str] = []
+    for part in _ENDS.split(paragraph):
+        if sentences and _ABBREVIATION.search(sentences[-1]):
+            sentences[-1] = f"{sentences[-1]} {part}"
+        else:
+            sentences.append(part)
+    return sentences
+
+
+def _forms(sentence: str) -> Iterator[str]:
+    """A sentence without its opening, and its shorter forms."""
+    sentence = _capitalized(_OPENING.sub("", sentence))
+    for start in _with_main_clause(sentence):
+        for form in (start, _BRACKET.sub("", start)):
+            for whole in (form, _INSERTION.sub(" ", form)):
+                yield whole
+                yield from _without_last_clauses(whole)
+
+
+def _with_main_clause(sentence: str) -> Iterator[str]:
+    """A sentence, and its main clause alone if an introduction precedes it."""
+    yield sentence
+    comma = _MAIN_CLAUSE.search(sentence)
+    if comma is not None and not _WE.match(sentence) and not _CONDITION.match(sentence):
+        yield _capitalized(sentence[comma.end() :])
+
+
+def _without_last_clauses(sentence: str) -> Iterator[str]:
+    """The beginnings of a sentence that are sentences."""
+    # before this place, nothing but a subordinate clause has ended
+    start = sentence.find(",") + 1 if _SUBORDINATE.match(sentence) else 0
+    for clause in _LAST_CLAUSES.finditer(sentence, start, _MOST_CHARACTERS):
+        form = sentence[: clause.start()]
+        words = len(form[start:].split())
+        if words >= _LEAST_WORDS_LEFT and _VERB.search(form, start) and not _OPEN_END.search(form):
+            yield form
+
+
+def _finished(text: str) -> str:
+    """A text with a capital and a mark at its end."""
+    text = _capitalized(text.rstrip(" ,;:-–—"))
+    if text.endswith(_MARKS):
+        return text
+    return f"{text}."
+
+
+def _capitalized(text: str) -> str:
+    # "iPhone" keeps its form
+    return text if text[1:2].isupper() else text[:1].upper() + text[1:]
+
+
+def _is_closed(text: str) -> bool:
+    """Whether all brackets, quotation marks and formulas of a text are closed."""
+    pairs = ("()", "[]", "{}", "“”")
+    is_even = text.count("$") % 2 == 0 and text.count('"') % 2 == 0
+    return is_even and all(text.count(opening) == text.count(closing) for opening, closing in pairs)
