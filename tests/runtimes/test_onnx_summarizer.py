@@ -23,6 +23,7 @@ SETTINGS = [
     {"num_beams": 1, "repetition_penalty": 1.5, "no_repeat_ngram_size": 2},
     {"num_beams": 3, "repetition_penalty": 1.5, "forced_eos_token_id": 2},
     {"num_beams": 1, "do_sample": True, "top_k": 1, "num_return_sequences": 2},
+    {"whole_sentences": True, "max_new_tokens": 60},
 ]
 # with a blank one, and several of one example
 EXAMPLES = [*DOCUMENTS, "", [DOCUMENTS[1], "", DOCUMENTS[2]], "Unfit wörds 新桥 </s> <unk>"]

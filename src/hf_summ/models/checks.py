@@ -125,12 +125,12 @@ def save_further_code(folder: str | Path, saved_class: type, needed: Any) -> Non
     if module.__name__.rpartition(".")[0] != needed_module.__name__.rpartition(".")[0]:
         # the code of a user's class imports the installed package
         return
-    code_file, needed_file = Path(inspect.getfile(module)), Path(inspect.getfile(needed_module))
+    saved_file, needed_file = Path(folder, Path(inspect.getfile(module)).name), Path(inspect.getfile(needed_module))
     shutil.copyfile(needed_file, Path(folder, needed_file.name))
-    code = code_file.read_text(encoding="utf-8")
+    code = saved_file.read_text(encoding="utf-8")
     line = f"from .{needed_file.stem} import {needed.__name__}  # noqa: E402, F401 this checkpoint needs it\n"
     if line not in code:
-        Path(folder, code_file.name).write_text(f"{code}\n{line}", encoding="utf-8")
+        saved_file.write_text(f"{code}\n{line}", encoding="utf-8")
 
 
 def check_integer(name: str, value: Any, least: int, most: int | None = None, why: str = "") -> None:
@@ -174,7 +174,8 @@ class Setting:
         request_limit: limit for requests to the service, on the absolute value. If it is 0, requests cannot set it.
         needs_beams: whether greedy search ignores it.
         needs: other settings, one of which must be set for it to have an effect.
-        architecture: the architecture that adds it to transformers' settings, or "all" of ours.
+        architecture: the architecture that adds it to transformers' settings, or "all" of ours; or "any" if the
+            pipeline supports it for every model.
     """
 
     type: Any
@@ -257,8 +258,9 @@ ADDED_SETTINGS: Mapping[str, Setting] = {
         "Factor of the penalty on a beam's score for repeated copying from the same source positions",
         request_limit=1000,
     ),
-    "whole_sentences": _of_all(
+    "whole_sentences": Setting(
         bool,
+        architecture="any",
         help="Instead of searching, choose the likeliest whole sentence of the document, or a shorter form of it",
         request_limit=True,
     ),
@@ -292,14 +294,16 @@ ADDED_SETTINGS: Mapping[str, Setting] = {
 
 def own_settings(architecture: str) -> tuple[str, ...]:
     """The names of the settings that an architecture adds to transformers'."""
-    return tuple(name for name, setting in ADDED_SETTINGS.items() if setting.architecture in ("all", architecture))
+    architectures = ("any", "all", architecture)
+    return tuple(name for name, setting in ADDED_SETTINGS.items() if setting.architecture in architectures)
 
 
 def check_own_settings(settings: Mapping[str, Any], model: Any) -> None:
     """Raise a ValueError if a setting that is not None belongs to other architectures than the model's."""
     supported = getattr(model, "generation_keys", ())
     for name, value in settings.items():
-        if value is not None and name in ADDED_SETTINGS and name not in supported:
+        is_added = name in ADDED_SETTINGS and ADDED_SETTINGS[name].architecture != "any"
+        if value is not None and is_added and name not in supported:
             raise ValueError(f"`{name}`: the model is a {model.config.model_type}, which does not support it")
 
 

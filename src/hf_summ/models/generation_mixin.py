@@ -261,6 +261,33 @@ def _rows_of(value: Any, documents: torch.Tensor) -> Any:
     return value
 
 
+def likeliest_sentences(model, candidates, config, model_kwargs) -> GenerateEncoderDecoderOutput:
+    """The likeliest of each document's candidates, see `generation_sentences`, in one pass of the decoder each.
+
+    Args:
+        model: any sequence-to-sequence model.
+        candidates: a list of `Candidate` for each document.
+        config, model_kwargs: as in a search of `generate()`, with one row per document.
+    """
+    module = import_module(SENTENCES_MODULE, __package__)
+    chosen = []
+    for document, sentences in enumerate(candidates):
+        # models of ours store a document once for all rows
+        rows = torch.tensor([document] * (1 if hasattr(model, "generation_keys") else len(sentences)))
+        rows = rows.to(model.device)
+        inputs = {name: _rows_of(value, rows) for name, value in model_kwargs.items() if name not in _OF_CACHE}
+        ids = torch.tensor(module.padded([sentence.ids for sentence in sentences], config.pad_token_id))
+        ids = ids.to(model.device)
+        first = ids.new_full((len(ids), 1), config.decoder_start_token_id)
+        previous = torch.cat((first, ids[:, :-1]), dim=1)
+        logits = model(**inputs, decoder_input_ids=previous, use_cache=False, return_dict=True).logits
+        log_probs = logits.float().log_softmax(-1).gather(-1, ids[..., None])[..., 0]
+        best = module.likeliest(sentences, log_probs.numpy(force=True), config.length_penalty)
+        chosen.append([config.decoder_start_token_id, *best.ids])
+    sequences = torch.tensor(module.padded(chosen, config.pad_token_id), device=model.device)
+    return GenerateEncoderDecoderOutput(sequences=sequences)
+
+
 @dataclass
 class RunningGeneration:
     """State of a running `generate()` that transformers does not pass on.
@@ -407,16 +434,8 @@ class SummarizationGenerationMixin(GenerationMixin):
         if candidates is None:
             tokenizer = self._word_tokenizer()
             texts = tokenizer.batch_decode(running.source_ids, skip_special_tokens=True)
-            candidates = [module.candidates_of(text, tokenizer, end, most) for text in texts]
-        chosen = []
-        for document, sentences in enumerate(candidates):
-            row = torch.tensor([document], device=self.device)
-            inputs = {name: _rows_of(value, row) for name, value in model_kwargs.items() if name not in _OF_CACHE}
-            log_probs = module.candidate_log_probs(self, inputs, sentences)
-            best = module.likeliest(sentences, log_probs, config.length_penalty)
-            chosen.append([config.decoder_start_token_id, *best.ids])
-        sequences = torch.tensor(module.padded(chosen, config.pad_token_id), device=self.device)
-        return GenerateEncoderDecoderOutput(sequences=sequences)
+            candidates = [module.candidates_of(text, tokenizer, end, most, marks=False) for text in texts]
+        return likeliest_sentences(self, candidates, config, model_kwargs)
 
     def _search_by_rules(self, input_ids, logits_processor, generation_config, model_kwargs):
         return search(self, input_ids, logits_processor, generation_config, model_kwargs)

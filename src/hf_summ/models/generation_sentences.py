@@ -4,7 +4,7 @@ The candidates of an English text are its sentences and shorter forms of them: w
 inserted clause, or the last clauses. Each form is a sentence itself. Texts in other languages give whole sentences
 alone, as their words match no pattern here. The summary is the candidate that the model finds likeliest.
 
-The runtime of exported graphs uses this module too: it imports torch only for a model of PyTorch.
+The runtime of exported graphs uses this module too, which imports neither torch nor transformers.
 """
 
 import re
@@ -128,16 +128,20 @@ class Candidate:
     ids: list[int]
 
 
-def candidates_of(text: str, tokenizer: Any, end_id: int, most_tokens: int) -> list[Candidate]:
+def candidates_of(text: str, tokenizer: Any, end_id: int, most_tokens: int, marks: bool) -> list[Candidate]:
     """The candidates of a text that have at most this number of tokens, or the first one, shortened to it.
 
     Args:
-        tokenizer: as of transformers; its special tokens are not added.
+        tokenizer: as of transformers.
         end_id: the token that ends summaries.
+        marks: whether the tokenizer's special tokens belong to summaries, as in BART.
     """
     texts = sentence_candidates(text)
-    rows = tokenizer(texts, add_special_tokens=False)["input_ids"]
-    candidates = [Candidate(sentence, [*ids, end_id]) for sentence, ids in zip(texts, rows, strict=True)]
+    rows = tokenizer(texts, add_special_tokens=marks)["input_ids"]
+    candidates = []
+    for sentence, ids in zip(texts, rows, strict=True):
+        has_end = marks and ids[-1] == end_id
+        candidates.append(Candidate(sentence, ids if has_end else [*ids, end_id]))
     short = [candidate for candidate in candidates if len(candidate.ids) <= most_tokens]
     return short or [Candidate(texts[0], candidates[0].ids[:most_tokens])]
 
@@ -162,22 +166,6 @@ def padded(rows: Sequence[Sequence[int]], value: int) -> np.ndarray:
     for row, ids in zip(array, rows, strict=True):
         row[: len(ids)] = ids
     return array
-
-
-def candidate_log_probs(model: Any, inputs: dict[str, Any], candidates: Sequence[Candidate]) -> np.ndarray:
-    """The log-probabilities (N, T) of a document's candidates, in one pass of the decoder.
-
-    Args:
-        model: one of ours, which stores the document once for all rows.
-        inputs: the document's encoder output and mask, as of `generate()`.
-    """
-    import torch
-
-    ids = torch.tensor(padded([candidate.ids for candidate in candidates], model.config.pad_token_id))
-    ids = ids.to(model.device)
-    logits = model(**inputs, decoder_input_ids=model.prepare_decoder_input_ids_from_labels(ids), use_cache=False).logits
-    log_probs = logits.float().log_softmax(-1).gather(-1, ids[..., None])
-    return log_probs[..., 0].numpy(force=True)
 
 
 def sentence_candidates(text: str) -> list[str]:

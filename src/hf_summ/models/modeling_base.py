@@ -57,16 +57,21 @@ class SummarizationPreTrainedModel(PreTrainedModel):
             # gathering copies tied weights, and transformers does not recognize the copies
             tied = getattr(self, "all_tied_weights_keys", {})
             state_dict = {name: value for name, value in state_dict.items() if name not in tied}
-        own_class = type(self)
-        self.__class__ = class_to_save(own_class)
+        own_class, saved_class = type(self), class_to_save(type(self))
+        self.__class__ = saved_class
         try:
             files = super().save_pretrained(save_directory, *args, state_dict=state_dict, **kwargs)
         finally:
             self.__class__ = own_class
-        if self.can_generate() and getattr(self.generation_config, "whole_sentences", False):
-            needed = import_module(SENTENCES_MODULE, __package__).sentence_candidates
-            save_further_code(save_directory, type(self), needed)
+        for needed in self._further_code():
+            save_further_code(save_directory, saved_class, needed)
         return files
+
+    def _further_code(self) -> list:
+        """Functions or classes of the modules that only some checkpoints need."""
+        if self.can_generate() and getattr(self.generation_config, "whole_sentences", False):
+            return [import_module(SENTENCES_MODULE, __package__).sentence_candidates]
+        return []
 
     def push_to_hub(self, *args, **kwargs):
         """transformers' `push_to_hub`, without the paths of local folders, such as a BERT's, in the configuration."""

@@ -1,11 +1,13 @@
 """CopyTransformer with convolutional self-attention and BERT (Aksenov 2020; docs/equations.md, section 2)."""
 
 import copy
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import torch
 from torch import nn
-from transformers import AutoModel, AutoModelForMaskedLM, LogitsProcessorList
+from transformers import AutoModel, AutoModelForMaskedLM, LogitsProcessor, LogitsProcessorList
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
@@ -21,7 +23,6 @@ from .layers_copy_transformer import (
     parameter_names,
     word_embeddings_name,
 )
-from .layers_language_model import LanguageModelLogitsProcessor, condition_in_training
 from .layers_transformer import (
     InputLayer,
     SelfAttention,
@@ -34,6 +35,11 @@ from .layers_transformer import (
 from .modeling_base import SummarizationPreTrainedModel
 from .modeling_copying import CopyEncoderOutput, CopyingForConditionalGeneration, CopyingModel
 from .modeling_transformer import CopyingDecoder
+
+
+def _language_model_layers() -> ModuleType:
+    """The module that only checkpoints with a masked language model need."""
+    return import_module(".layers_language_model", __package__)
 
 
 class CopyTransformerPreTrainedModel(SummarizationPreTrainedModel):
@@ -254,6 +260,10 @@ class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, Co
             self.config.tie_word_embeddings = True
         return super().save_pretrained(*args, **kwargs)
 
+    def _further_code(self) -> list:
+        needed = super()._further_code()
+        return needed if self.masked_lm is None else [*needed, _language_model_layers().condition_in_training]
+
     def train(self, mode: bool = True):
         super().train(mode)
         if self.masked_lm is not None:
@@ -278,7 +288,7 @@ class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, Co
             return logits
         if inputs["decoder_input_ids"] is None:
             raise ValueError("the language model reads subwords: give `decoder_input_ids`, not `decoder_inputs_embeds`")
-        return condition_in_training(
+        return _language_model_layers().condition_in_training(
             logits.to(torch.promote_types(logits.dtype, torch.float32)),
             inputs["decoder_input_ids"],
             self.masked_lm,
@@ -306,7 +316,7 @@ class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, Co
         # to the remaining tokens
         return LogitsProcessorList([*self._language_model_processors(generation_config), *processors])
 
-    def _language_model_processors(self, generation_config) -> list[LanguageModelLogitsProcessor]:
+    def _language_model_processors(self, generation_config) -> list[LogitsProcessor]:
         keys = ("lm_rejected_factor", "lm_accepted_factor", "lm_percentile", "lm_top_tokens")
         rejected, accepted, percentile, top_tokens = (getattr(generation_config, key, None) for key in keys)
         if rejected in (None, 1) and accepted in (None, 1):
@@ -315,7 +325,7 @@ class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, Co
         if self.masked_lm is None:
             raise ValueError("`lm_rejected_factor` and `lm_accepted_factor` need a masked language model")
         return [
-            LanguageModelLogitsProcessor(
+            _language_model_layers().LanguageModelLogitsProcessor(
                 self.masked_lm,
                 self.config.mask_token_id,
                 self.config.pad_token_id,

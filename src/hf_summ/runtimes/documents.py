@@ -311,10 +311,10 @@ class DocumentSummarizer:
         if not settings.get("whole_sentences"):
             return
         most, _ = ends_of(settings)
+        end, is_own = self.tokenizer.eos_token_id, hasattr(self.processor, "source_features")
         for note in notes:
             if not note["blank"]:
-                end = self.tokenizer.eos_token_id
-                note["candidates"] = candidates_of(note["text"], self.tokenizer, end, most)
+                note["candidates"] = candidates_of(note["text"], self.tokenizer, end, most, marks=not is_own)
 
     def _check_ids(self, token_ids: Sequence[int]) -> None:
         number, largest = self._number_of_tokens(), max(token_ids, default=0)

@@ -10,7 +10,8 @@ from transformers.utils import logging
 
 from hf_summ.common.messages import check_choice
 from hf_summ.models.checks import check_own_settings, check_tokenizer
-from hf_summ.models.generation_mixin import NAN
+from hf_summ.models.generation_mixin import NAN, likeliest_sentences
+from hf_summ.models.generation_sentences import Candidate
 from hf_summ.runtimes import folders
 from hf_summ.runtimes.any_model import GLOBAL_MASK, global_attention_mask, input_names, target_positions
 from hf_summ.runtimes.documents import (
@@ -193,8 +194,10 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
             inputs = {name: value[written] for name, value in inputs.items()}
         nan = _NanProcessor()
         candidates = [note["candidates"] for note in notes if "candidates" in note]
-        if candidates:
+        if candidates and hasattr(self.model, "generation_keys"):
             settings["candidates"] = candidates
+        elif candidates:
+            settings |= {"custom_generate": _Choice(candidates), "num_beams": 1, "whole_sentences": None}
         if not hasattr(self.model, "generation_keys"):
             # ours say so themselves
             settings["logits_processor"] = [*(settings.get("logits_processor") or []), nan]
@@ -237,6 +240,16 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
     def postprocess(self, outputs, **settings):
         pointed = {"document": outputs["document"]} if "document" in outputs else {}
         return self.to_records(outputs["output_ids"][0], outputs["note"], pointed, **settings), outputs["note"]
+
+
+class _Choice:
+    """A `custom_generate` of transformers that chooses among each document's candidates."""
+
+    def __init__(self, candidates: list[list[Candidate]]):
+        self._candidates = candidates
+
+    def __call__(self, model, input_ids, logits_processor, stopping_criteria, generation_config, **model_kwargs):
+        return likeliest_sentences(model, self._candidates, generation_config, model_kwargs).sequences
 
 
 class _NanProcessor:

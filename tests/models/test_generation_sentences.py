@@ -1,0 +1,129 @@
+"""Whole sentences: the candidates of a text, and the choice of the likeliest one by every door."""
+
+import pytest
+from transformers import BartConfig, BartForConditionalGeneration, pipeline
+
+from hf_summ.models.generation_sentences import sentence_candidates
+from tests.conftest import SENTENCES, run_python, save
+from tests.models.architectures import ARCHITECTURES, GDLF, build_with_processor
+
+ABSTRACT = (
+    "Rivers carry sand to the sea. However, dams in the hills hold it back for many years. In this paper, we measure "
+    "the sand behind 40 dams (Fig. 2), which were built before 1960, and show that beaches shrink [3, 4]. It is the "
+    "first such study. Based on maps from the air, we estimate the loss of each beach by counting its grains."
+)
+# what a text gives, in order
+CANDIDATES = {
+    ABSTRACT: [
+        "Rivers carry sand to the sea.",
+        "Dams in the hills hold it back for many years.",
+        "We measure the sand behind 40 dams (Fig. 2), which were built before 1960, and show that beaches shrink.",
+        "We measure the sand behind 40 dams (Fig. 2).",
+        "We measure the sand behind 40 dams (Fig. 2), which were built before 1960.",
+        "We measure the sand behind 40 dams, which were built before 1960, and show that beaches shrink.",
+        "We measure the sand behind 40 dams, which were built before 1960.",
+        "Based on maps from the air, we estimate the loss of each beach by counting its grains.",
+        "We estimate the loss of each beach by counting its grains.",
+    ],
+    # lines wrapped in the middle of words, a heading in front, labels of parts
+    "Sand and its rivers\n\nBACKGROUND: Rivers carry much sand\nto the sea. METHODS: We count the grains of forty "
+    "bea-\nches by hand.": ["Rivers carry much sand to the sea.", "We count the grains of forty beaches by hand."],
+    # marks of LaTeX, citations
+    r"We prove that \emph{all} sand~\cite{a} moves {\em slowly} (Lopez et al., 2009) in rivers.": [
+        "We prove that all sand moves slowly in rivers."
+    ],
+    # the period of an abbreviation ends no sentence; a condition stays
+    "If sand is wet, e.g. after rain, we find that it moves by sliding. Models of Dr. Ana Lopez agree with this.": [
+        "If sand is wet, e.g. after rain, we find that it moves by sliding.",
+        "If sand is wet, e.g. after rain, we find that it moves.",
+        "Models of Dr. Ana Lopez agree with this.",
+    ],
+    # a negation is not left alone
+    "We show that sand cannot move without strong winds or the help of many people.": [
+        "We show that sand cannot move without strong winds or the help of many people."
+    ],
+    # German, a text without a whole sentence, and one of leaning sentences
+    "Flüsse tragen viel Sand in das Meer. Wir zählen die Körner an vierzig Stränden.": [
+        "Flüsse tragen viel Sand in das Meer.",
+        "Wir zählen die Körner an vierzig Stränden.",
+    ],
+    "sand, rivers": ["Sand, rivers."],
+    "It moves the sand of many rivers.": ["It moves the sand of many rivers."],
+}
+
+
+@pytest.mark.parametrize("text", CANDIDATES)
+def test_candidates_of_a_text(text):
+    assert sentence_candidates(text) == CANDIDATES[text]
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda architecture: architecture.name)
+def test_the_likeliest_candidate_is_chosen(architecture, tiny_tokenizer, tmp_path):
+    model, processor = build_with_processor(architecture, tiny_tokenizer)
+    documents = [" ".join(SENTENCES), " ".join(SENTENCES[3:])]
+    summarizer = pipeline("summarization", model=model, processor=processor)
+    settings = {"max_new_tokens": 60, "length_penalty": 0.7}
+    records = summarizer(documents, batch_size=2, whole_sentences=True, **settings)
+    for document, record in zip(documents, records, strict=True):
+        scores = {}
+        for candidate in sentence_candidates(document):
+            # one at a time, by the model's loss: the mean of the negative log-probabilities
+            inputs = processor(document, text_target=candidate, return_tensors="pt")
+            number = inputs["labels"].shape[1]
+            loss = model(**inputs).loss_parts["nll"].item()
+            scores[candidate] = -loss * number / number**0.7
+        assert len(scores) > 1
+        assert record["summary_text"] == max(scores, key=scores.__getitem__)
+
+
+def test_generate_decodes_the_source_and_returns_ids(tiny_tokenizer):
+    model, processor = build_with_processor(GDLF, tiny_tokenizer, tags="none")
+    model.config.tags = "none"
+    inputs = processor([SENTENCES[0], SENTENCES[2]], return_tensors="pt")
+    ids = model.generate(**inputs, tokenizer=processor, whole_sentences=True, num_beams=3, max_new_tokens=60)
+    assert [text.strip() for text in processor.batch_decode(ids, skip_special_tokens=True)] == [
+        SENTENCES[0],
+        SENTENCES[2],
+    ]
+
+
+@pytest.mark.parametrize(
+    "settings", [{"do_sample": True}, {"output_scores": True, "return_dict_in_generate": True}], ids=str
+)
+def test_settings_of_a_search_are_refused_beside_it(settings, tiny_tokenizer):
+    model, processor = build_with_processor(GDLF, tiny_tokenizer, tags="none")
+    model.config.tags = "none"
+    inputs = processor(SENTENCES[0], return_tensors="pt")
+    with pytest.raises(ValueError, match="whole_sentences"):
+        model.generate(**inputs, tokenizer=processor, whole_sentences=True, **settings)
+
+
+def test_models_of_transformers_choose_too(tiny_tokenizer):
+    special = {"pad_token_id": tiny_tokenizer.pad_token_id, "eos_token_id": tiny_tokenizer.eos_token_id}
+    special |= {"bos_token_id": tiny_tokenizer.bos_token_id, "decoder_start_token_id": tiny_tokenizer.eos_token_id}
+    sizes = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16}
+    config = BartConfig(vocab_size=len(tiny_tokenizer), **sizes, **special, forced_eos_token_id=None)
+    model = BartForConditionalGeneration(config).eval()
+    summarizer = pipeline("summarization", model=model, tokenizer=tiny_tokenizer, whole_sentences=True)
+    texts = [" ".join(SENTENCES), SENTENCES[2]]
+    records = summarizer(texts, batch_size=2, max_new_tokens=60)
+    for text, record in zip(texts, records, strict=True):
+        assert record["summary_text"] in sentence_candidates(text)
+
+
+@pytest.mark.thorough
+def test_a_checkpoint_brings_the_code(tiny_tokenizer, tmp_path):
+    model, processor = build_with_processor(GDLF, tiny_tokenizer)
+    model.generation_config.whole_sentences = True
+    save(tmp_path, model, processor)
+    program = """
+import sys
+from transformers import pipeline
+sys.modules["hf_summ"] = None
+print(pipeline("summarization", model=".", trust_remote_code=True)(sys.argv[1], max_new_tokens=60)[0]["summary_text"])
+"""
+    text = " ".join(SENTENCES)
+    output, _ = run_python("-c", program, text, cwd=tmp_path)
+    expected = pipeline("summarization", model=str(tmp_path))(text, max_new_tokens=60)[0]["summary_text"]
+    assert output.strip() == expected
+    assert expected in sentence_candidates(text)
