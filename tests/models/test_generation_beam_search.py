@@ -9,8 +9,8 @@ from transformers import LogitsProcessor, StoppingCriteria
 from transformers.generation import BaseStreamer, GenerationMixin
 
 from hf_summ.data import fit_vocabulary
-from hf_summ.models.generation_mixin import SummarizationGenerationMixin, _top, unsupported_setting
-from hf_summ.models.layers_transformer import CACHE
+from hf_summ.models.generation_mixin import SummarizationGenerationMixin, unsupported_setting
+from hf_summ.models.layers_transformer import CACHE, top_scores
 from tests.conftest import SENTENCES
 from tests.models.architectures import (
     ARCHITECTURES,
@@ -219,7 +219,7 @@ def test_best_scores_are_found(size):
     scores[0] = -torch.inf
     # few that are possible, of which the last one is in no whole block
     scores[0, [0, size // 2, size - 1]] = torch.tensor([-1.0, 2.0, 1.0])
-    best, places = _top(scores, 4)
+    best, places = top_scores(scores, 4)
     assert torch.equal(best, scores.sort(descending=True).values[:, :4])
     assert torch.equal(scores.gather(1, places), best)
     assert all(len(set(row)) == 4 for row in places.tolist())

@@ -5,7 +5,7 @@ if the beams are, and rows of finished documents leave the batch. Scores equal t
 """
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -38,7 +38,7 @@ from .generation_rules import (
     word_rules,
 )
 from .layers_copying import CoveragePenaltyLogitsProcessor
-from .layers_transformer import CACHE, cache_argument
+from .layers_transformer import CACHE, cache_argument, rows_of, top_scores
 from .text_documents import WordTable, word_table
 
 logger = logging.get_logger(__name__)
@@ -50,9 +50,8 @@ _CAPTURED = ("output_attentions", "output_hidden_states")
 # travels with checkpoints that have the setting
 SENTENCES_MODULE = ".generation_sentences"
 NAN = "the model computes NaN, and its texts are arbitrary: try `dtype=torch.float32`"
+# inputs that only steps need
 _OF_CACHE = (CACHE, "use_cache", "cache_position")
-# block size of `_top`, which compares block maxima first
-_BLOCK = 128
 # settings and outputs that only transformers' own search has
 _OMITTED = ("output_scores", "output_logits", "output_attentions", "output_hidden_states", "do_sample", "low_memory")
 # transformers' processors that score a row by its own ids, wherever it is in the batch; ours have `is_by_row`
@@ -176,7 +175,7 @@ def search(
             rows = beams.select(unfinished, rows)
             ids, documents = (torch.tensor(array, device=device) for array in (beams.ids, unfinished))
             cache.select_documents(documents)
-            inputs = {name: value if value is cache else _rows_of(value, documents) for name, value in inputs.items()}
+            inputs = {name: value if value is cache else rows_of(value, documents) for name, value in inputs.items()}
         if not np.array_equal(rows, np.arange(len(scores))):
             cache.reorder_cache(torch.tensor(rows, device=device))
         inputs["decoder_input_ids"] = ids[:, -1:]
@@ -208,7 +207,7 @@ def _candidates(scores: torch.Tensor, beams: Beams | Texts) -> tuple[np.ndarray,
         totals, indices = scores.max(-1, keepdim=True)
     else:
         scores += torch.tensor(beams.totals, device=scores.device).view(-1, 1)
-        totals, indices = _top(scores.reshape(len(beams.totals), -1), beams.candidates)
+        totals, indices = top_scores(scores.reshape(len(beams.totals), -1), beams.candidates)
     totals, indices = totals.numpy(force=True), indices.numpy(force=True)
     return totals, *np.divmod(indices, vocab_size)
 
@@ -234,58 +233,6 @@ def _by_row(processor: LogitsProcessor) -> Callable[[torch.Tensor, torch.Tensor]
         return processor
     rule = rule_of(processor)
     return None if rule is None else ForbiddingLogitsProcessor(rule).forbid
-
-
-def _top(scores: torch.Tensor, number: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The highest of scores (B, M), in descending order, and their indices, both (B, number)."""
-    blocked = scores.shape[1] - scores.shape[1] % _BLOCK
-    if blocked <= number * _BLOCK:
-        return scores.topk(number)
-    # they are in the blocks with the highest maxima, which takes a fraction of the time to find
-    blocks = scores[:, :blocked].view(len(scores), -1, _BLOCK).amax(-1).topk(number, sorted=False).indices
-    within = (blocks[..., None] * _BLOCK + torch.arange(_BLOCK, device=scores.device)).flatten(1)
-    behind = torch.arange(blocked, scores.shape[1], device=scores.device).expand(len(scores), -1)
-    indices = torch.cat((within, behind), dim=1)
-    best, order = scores.gather(1, indices).topk(number)
-    return best, indices.gather(1, order)
-
-
-def _rows_of(value: Any, documents: torch.Tensor) -> Any:
-    """Select the rows of some documents from a model input, or from several."""
-    if isinstance(value, torch.Tensor):
-        return value[documents]
-    if isinstance(value, Mapping):
-        return type(value)(**{name: _rows_of(item, documents) for name, item in value.items()})
-    if isinstance(value, tuple | list):
-        return type(value)(_rows_of(item, documents) for item in value)
-    return value
-
-
-def likeliest_sentences(model, candidates, config, model_kwargs) -> GenerateEncoderDecoderOutput:
-    """The likeliest of each document's candidates, see `generation_sentences`, in one pass of the decoder each.
-
-    Args:
-        model: any sequence-to-sequence model.
-        candidates: a list of `Candidate` for each document.
-        config, model_kwargs: as in a search of `generate()`, with one row per document.
-    """
-    module = import_module(SENTENCES_MODULE, __package__)
-    chosen = []
-    for document, sentences in enumerate(candidates):
-        # models of ours store a document once for all rows
-        rows = torch.tensor([document] * (1 if hasattr(model, "generation_keys") else len(sentences)))
-        rows = rows.to(model.device)
-        inputs = {name: _rows_of(value, rows) for name, value in model_kwargs.items() if name not in _OF_CACHE}
-        ids = torch.tensor(module.padded([sentence.ids for sentence in sentences], config.pad_token_id))
-        ids = ids.to(model.device)
-        first = ids.new_full((len(ids), 1), config.decoder_start_token_id)
-        previous = torch.cat((first, ids[:, :-1]), dim=1)
-        logits = model(**inputs, decoder_input_ids=previous, use_cache=False, return_dict=True).logits
-        log_probs = logits.float().log_softmax(-1).gather(-1, ids[..., None])[..., 0]
-        best = module.likeliest(sentences, log_probs.numpy(force=True), config.length_penalty)
-        chosen.append([config.decoder_start_token_id, *best.ids])
-    sequences = torch.tensor(module.padded(chosen, config.pad_token_id), device=model.device)
-    return GenerateEncoderDecoderOutput(sequences=sequences)
 
 
 @dataclass
@@ -408,8 +355,8 @@ class SummarizationGenerationMixin(GenerationMixin):
             for name in ("beam_stopping", "ngram_blocking", "whole_sentences"):
                 if (value := getattr(generation_config, name)) not in (None, False, "token"):
                     raise ValueError(
-                        f"`{name}` is {value!r}, which the search of transformers lacks, but `{setting}` needs that "
-                        "search: omit one of them"
+                        f"`{name}` is {value!r}, which the beam search of transformers lacks, but `{setting}` needs "
+                        "that search: omit one of them"
                     )
             logger.debug(f"transformers' own search is used because of `{setting}`")
             return search_of_transformers(
@@ -435,7 +382,8 @@ class SummarizationGenerationMixin(GenerationMixin):
             tokenizer = self._word_tokenizer()
             texts = tokenizer.batch_decode(running.source_ids, skip_special_tokens=True)
             candidates = [module.candidates_of(text, tokenizer, end, most, marks=False) for text in texts]
-        return likeliest_sentences(self, candidates, config, model_kwargs)
+        inputs = {name: value for name, value in model_kwargs.items() if name not in _OF_CACHE}
+        return GenerateEncoderDecoderOutput(sequences=module.likeliest_sentences(self, candidates, config, inputs))
 
     def _search_by_rules(self, input_ids, logits_processor, generation_config, model_kwargs):
         return search(self, input_ids, logits_processor, generation_config, model_kwargs)

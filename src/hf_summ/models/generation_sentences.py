@@ -168,6 +168,36 @@ def padded(rows: Sequence[Sequence[int]], value: int) -> np.ndarray:
     return array
 
 
+def likeliest_sentences(model: Any, candidates: Sequence[Sequence[Candidate]], config: Any, inputs: dict) -> Any:
+    """The likeliest candidate of each document, a tensor (B, L), in one pass of the decoder for each.
+
+    Args:
+        model: any sequence-to-sequence model of PyTorch.
+        candidates: those of each document.
+        config: as in a search of `generate()`.
+        inputs: of the decoder, a row for each document.
+    """
+    # imported here: the runtime without PyTorch reads this module
+    import torch
+
+    from .layers_transformer import rows_of
+
+    chosen = []
+    for document, sentences in enumerate(candidates):
+        # our models store a document once for all rows
+        number = 1 if hasattr(model, "generation_keys") else len(sentences)
+        document_inputs = rows_of(inputs, torch.full((number,), document, device=model.device))
+        array = padded([sentence.ids for sentence in sentences], config.pad_token_id)
+        ids = torch.tensor(array, device=model.device)
+        first = ids.new_full((len(ids), 1), config.decoder_start_token_id)
+        previous = torch.cat((first, ids[:, :-1]), dim=1)
+        logits = model(**document_inputs, decoder_input_ids=previous, use_cache=False, return_dict=True).logits
+        log_probs = logits.float().log_softmax(-1).gather(-1, ids[..., None])[..., 0]
+        best = likeliest(sentences, log_probs.numpy(force=True), config.length_penalty)
+        chosen.append([config.decoder_start_token_id, *best.ids])
+    return torch.tensor(padded(chosen, config.pad_token_id), device=model.device)
+
+
 def sentence_candidates(text: str) -> list[str]:
     """The sentences of a text and their shorter forms, in the order of the text.
 

@@ -1,6 +1,7 @@
 """The Transformer (Vaswani et al. 2017): positions, attention, feed-forward network and layers."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -14,6 +15,9 @@ from transformers.utils import is_tracing
 
 # the cache's name in outputs and in transformers' functions; before 5.24 it was `past_key_values`
 CACHE = next(name for name in ("cache", "past_key_values") if name in Seq2SeqLMOutput.__dataclass_fields__)
+
+# block size of `top_scores`, which compares block maxima first
+_BLOCK = 128
 
 
 def cache_argument(cache) -> dict[str, Any]:
@@ -402,3 +406,28 @@ class TransformerDecoderLayer(ResidualLayer):
         hidden_states = self._add(hidden_states, context, self.cross_attention_norm)
         outputs = self.feed_forward(self._read(hidden_states, self.feed_forward_norm))
         return self._add(hidden_states, outputs, self.feed_forward_norm), context, weights
+
+
+def top_scores(scores: torch.Tensor, number: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The highest of scores (B, M), in descending order, and their indices, both (B, number)."""
+    blocked = scores.shape[1] - scores.shape[1] % _BLOCK
+    if blocked <= number * _BLOCK:
+        return scores.topk(number)
+    # they are in the blocks with the highest maxima, which takes a fraction of the time to find
+    blocks = scores[:, :blocked].view(len(scores), -1, _BLOCK).amax(-1).topk(number, sorted=False).indices
+    within = (blocks[..., None] * _BLOCK + torch.arange(_BLOCK, device=scores.device)).flatten(1)
+    behind = torch.arange(blocked, scores.shape[1], device=scores.device).expand(len(scores), -1)
+    indices = torch.cat((within, behind), dim=1)
+    best, order = scores.gather(1, indices).topk(number)
+    return best, indices.gather(1, order)
+
+
+def rows_of(value: Any, documents: torch.Tensor) -> Any:
+    """Select the rows of some documents from a model input, or from several."""
+    if isinstance(value, torch.Tensor):
+        return value[documents]
+    if isinstance(value, Mapping):
+        return type(value)(**{name: rows_of(item, documents) for name, item in value.items()})
+    if isinstance(value, tuple | list):
+        return type(value)(rows_of(item, documents) for item in value)
+    return value

@@ -10,8 +10,8 @@ from transformers.utils import logging
 
 from hf_summ.common.messages import check_choice
 from hf_summ.models.checks import check_own_settings, check_tokenizer
-from hf_summ.models.generation_mixin import NAN, likeliest_sentences
-from hf_summ.models.generation_sentences import Candidate
+from hf_summ.models.generation_mixin import NAN
+from hf_summ.models.generation_sentences import Candidate, likeliest_sentences
 from hf_summ.runtimes import folders
 from hf_summ.runtimes.any_model import GLOBAL_MASK, global_attention_mask, input_names, target_positions
 from hf_summ.runtimes.documents import (
@@ -249,7 +249,8 @@ class _Choice:
         self._candidates = candidates
 
     def __call__(self, model, input_ids, logits_processor, stopping_criteria, generation_config, **model_kwargs):
-        return likeliest_sentences(model, self._candidates, generation_config, model_kwargs).sequences
+        inputs = {name: model_kwargs[name] for name in ("encoder_outputs", "attention_mask")}
+        return likeliest_sentences(model, self._candidates, generation_config, inputs)
 
 
 class _NanProcessor:
