@@ -1,9 +1,10 @@
 """Whole sentences: the candidates of a text, and the choice of the likeliest one by every door."""
 
+import numpy as np
 import pytest
 from transformers import BartConfig, BartForConditionalGeneration, pipeline
 
-from hf_summ.models.generation_sentences import sentence_candidates
+from hf_summ.models.generation_sentences import Candidate, doubts_of, likeliest, sentence_candidates
 from tests.conftest import SENTENCES, run_python, save
 from tests.models.architectures import ARCHITECTURES, GDLF, build_with_processor
 
@@ -18,10 +19,8 @@ CANDIDATES = {
         "Rivers carry sand to the sea.",
         "Dams in the hills hold it back for many years.",
         "We measure the sand behind 40 dams (Fig. 2), which were built before 1960, and show that beaches shrink.",
-        "We measure the sand behind 40 dams (Fig. 2).",
         "We measure the sand behind 40 dams (Fig. 2), which were built before 1960.",
         "We measure the sand behind 40 dams, which were built before 1960, and show that beaches shrink.",
-        "We measure the sand behind 40 dams, which were built before 1960.",
         "Based on maps from the air, we estimate the loss of each beach by counting its grains.",
         "We estimate the loss of each beach by counting its grains.",
     ],
@@ -35,7 +34,6 @@ CANDIDATES = {
     # the period of an abbreviation ends no sentence; a condition stays
     "If sand is wet, e.g. after rain, we find that it moves by sliding. Models of Dr. Ana Lopez agree with this.": [
         "If sand is wet, e.g. after rain, we find that it moves by sliding.",
-        "If sand is wet, e.g. after rain, we find that it moves.",
         "Models of Dr. Ana Lopez agree with this.",
     ],
     # a negation is not left alone
@@ -55,6 +53,16 @@ CANDIDATES = {
 @pytest.mark.parametrize("text", CANDIDATES)
 def test_candidates_of_a_text(text):
     assert sentence_candidates(text) == CANDIDATES[text]
+
+
+def test_a_topic_alone_and_a_reference_to_other_sentences_are_doubts():
+    # all candidates are equally likely for the model
+    texts = ["We study sand in rivers.", "We show that these problems stay.", "We show that sand moves."]
+    log_probs = np.full((3, 6), -1.0)
+    candidates = [Candidate(text, [1] * 6, doubts_of(text)) for text in texts]
+    assert likeliest(candidates, log_probs, length_penalty=1.0).text == texts[2]
+    # and others are not
+    assert not any(map(doubts_of, ("This paper shows that sand moves.", "We use dams such as those of 1960.")))
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda architecture: architecture.name)
