@@ -36,6 +36,11 @@ CANDIDATES = {
         "If sand is wet, e.g. after rain, we find that it moves by sliding.",
         "Models of Dr. Ana Lopez agree with this.",
     ],
+    # a list keeps its items
+    "We introduce two kinds of sand on beaches in the north and in the south: fine sand, which dries, and wet sand.": [
+        "We introduce two kinds of sand on beaches in the north and in the south: fine sand, which dries, and wet sand.",
+        "We introduce two kinds of sand on beaches in the north and in the south.",
+    ],
     # a negation is not left alone
     "We show that sand cannot move without strong winds or the help of many people.": [
         "We show that sand cannot move without strong winds or the help of many people."

@@ -97,6 +97,8 @@ _CLAUSES = (
 _LAST_CLAUSES = re.compile(
     rf",\s+(?=(?:{_CLAUSES_AFTER_COMMA})\b)|\s*;\s|\s+(?:[–—]|-{{1,3}})\s+|:\s+(?=[a-zA-Z(])|\s+(?=(?:{_CLAUSES})\b)"
 )
+# a number before a colon promises a list, whose last items must not go
+_PROMISE = re.compile(r"\b(?:two|three|four|five|six|several|both|following|follows|as|\d+)\b[^:]*:.")
 # what a sentence must not end with
 _OPEN_END = re.compile(r"\b(?:a|an|the|of|in|by|to|for|and|or|with|that|which|following|follows|two|three|four|five)$")
 _VERB = re.compile(
@@ -296,7 +298,9 @@ def _without_last_clauses(sentence: str) -> Iterator[str]:
     for clause in _LAST_CLAUSES.finditer(sentence, start, _MOST_CHARACTERS):
         form = sentence[: clause.start()]
         words = len(form[start:].split())
-        if words >= _LEAST_WORDS_LEFT and _VERB.search(form, start) and not _OPEN_END.search(form):
+        if words < _LEAST_WORDS_LEFT or _OPEN_END.search(form) or _PROMISE.search(form):
+            continue
+        if _VERB.search(form, start):
             yield form
 
 
