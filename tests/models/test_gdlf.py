@@ -202,6 +202,29 @@ def test_fusion_starts_as_the_norm_of_the_sum(dtype, tmp_path):
         torch.testing.assert_close(fused, expected, rtol=0, atol=1e-5 if dtype == torch.float32 else 0.05)
 
 
+@pytest.mark.parametrize("fusion_dim", [32, 20])
+def test_small_fusion_starts_as_the_norm_of_the_sums_projection(fusion_dim):
+    """At a width of 16, 32 is enough for the sum, and 20 keeps 10 of its directions."""
+    config = GDLF.config(fusion_dim=fusion_dim)
+    fusion = AutoModelForSeq2SeqLM.from_config(config).model.encoder.fusion
+    directions = fusion.inner.weight[: fusion_dim // 2]
+    projection = directions.T @ directions
+    assert torch.linalg.matrix_rank(projection, atol=1e-4) == fusion_dim // 2
+    torch.testing.assert_close(projection @ projection, projection, rtol=0, atol=1e-5)
+    layers = torch.randn(2, 3, 7, config.d_model)
+    expected = layer_norm(layers.sum(0) @ projection, [config.d_model])
+    torch.testing.assert_close(fusion(list(layers)), expected, rtol=0, atol=1e-4)
+
+
+def test_fusion_may_start_as_all_linear_layers_do():
+    config = GDLF.config(fusion_dim=40, fusion_init="xavier")
+    fusion = AutoModelForSeq2SeqLM.from_config(config).model.encoder.fusion
+    limit = math.sqrt(6 / (config.d_model + 40))
+    for weight in (fusion.inner.weight, fusion.outer.weight):
+        assert 0.9 * limit < weight.abs().max() <= limit
+    assert not torch.equal(fusion.inner.weight, fusion.outer.weight.T)
+
+
 def test_layers_fused_in_parts_equal_those_fused_at_once(monkeypatch):
     fusion = DeepLayerFusion(6, 20).double()
     layers = [torch.randn(3, 7, 6, dtype=torch.float64, requires_grad=True) for _ in range(2)]

@@ -35,6 +35,10 @@ class GdlfConfig(SummarizationConfig):
         layer_fusion: `fusion` (the paper's), `hierarchical` (Dou et al. 2018), or `none`, where the decoder attends to
             the last encoder layer.
         fusion_dim: inner width of the fusion.
+        fusion_init: new weights of the fusion. With `xavier`, they are those of all new linear layers, as in fairseq.
+            With `looks_linear` (Balduzzi et al. 2017) and an even `fusion_dim` of at least twice `d_model`, the fusion
+            starts as the LayerNorm of the layers' sum; with a smaller one, as that of the sum's projection on
+            `fusion_dim / 2` directions.
         tags: tags that the encoder gets for each word: `pos`, `ner`, `pos+ner` or `none`.
         tag_vocab_size: number of tags, including the padding tag.
         copy: whether words are also copied from the source, by a separate attention on top of the decoder. The paper's
@@ -63,6 +67,7 @@ class GdlfConfig(SummarizationConfig):
         **dict.fromkeys(("input_dropout", "kernel_dropout"), PROBABILITY),
         "gating": tuple(GATINGS),
         "layer_fusion": ("none", "fusion", "hierarchical"),
+        "fusion_init": ("looks_linear", "xavier"),
         "tags": ("none", "pos", "ner", "pos+ner"),
         "conv_implementation": ("auto", "chunked", "compiled"),
     }
@@ -78,6 +83,7 @@ class GdlfConfig(SummarizationConfig):
     gating: str = "gate"
     layer_fusion: str = "fusion"
     fusion_dim: int = 7680
+    fusion_init: str = "looks_linear"
     tags: str = "pos"
     tag_vocab_size: int = 201
     copy: bool = False

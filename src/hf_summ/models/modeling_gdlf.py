@@ -129,8 +129,10 @@ class GdlfPreTrainedModel(SummarizationPreTrainedModel):
         super()._init_weights(module)
         fusion = getattr(self, "fusion", None)
         # transformers calls this with modules that have weights of their own, the inner one before the outer
-        if isinstance(fusion, DeepLayerFusion) and module is fusion.outer:
-            # gelu(x) - gelu(-x) = x: the fusion starts as the LayerNorm of the sum (Balduzzi et al. 2017)
+        is_fusion = isinstance(fusion, DeepLayerFusion) and module is fusion.outer
+        if is_fusion and self.config.fusion_init == "looks_linear":
+            # gelu(x) - gelu(-x) = x: the fusion starts as the LayerNorm of the sum if its inner width is even and at
+            # least twice the outer one; a smaller one keeps half as many directions of the sum as it has units
             width, inner_width = self.config.d_model, self.config.fusion_dim
             half = init.orthogonal_(torch.empty((inner_width + 1) // 2, width))
             mirrored = torch.cat((half, -half))[:inner_width]
