@@ -5,6 +5,7 @@ import torch
 
 from hf_summ.models.checks import IGNORED_LABEL
 from hf_summ.models.layers_copying import smoothed_cross_entropy
+from tests.models.architectures import EACH
 from tests.models.naive import naive_loss
 
 
@@ -25,6 +26,23 @@ def test_loss_and_gradients_equal_the_naive_ones(smoothing, items, normalize):
     torch.testing.assert_close(
         *(torch.autograd.grad(3 * value, of)[0] for value, of in ((loss, ours), (expected, theirs)))
     )
+
+
+@pytest.mark.parametrize("architecture", EACH)
+def test_divisors_of_rows_give_the_mean_of_the_documents_means(architecture):
+    model, inputs, labels = architecture.model(), architecture.inputs(), architecture.labels()
+    counts = (labels != IGNORED_LABEL).sum(1, keepdim=True)
+    # the loss of training, which otherwise skips the logits
+    outputs = model(**inputs, labels=labels, num_items_in_batch=counts * len(labels), skip_logits=True)
+    losses = []
+    for row in range(len(labels)):
+        document = {name: values[row : row + 1] for name, values in inputs.items()}
+        losses.append(model(**document, labels=labels[row : row + 1]).loss)
+    expected = torch.stack(losses).mean()
+    torch.testing.assert_close(outputs.loss, expected)
+    weights = [weight for weight in model.parameters() if weight.requires_grad]
+    gradients = [torch.autograd.grad(loss, weights, allow_unused=True) for loss in (outputs.loss, expected)]
+    torch.testing.assert_close(*gradients)
 
 
 def test_half_precision_is_summed_in_float32():

@@ -117,6 +117,16 @@ def _widened(copy_attention: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return widened
 
 
+def mean_over_targets(
+    values: torch.Tensor, labels: torch.Tensor, num_items_in_batch: torch.Tensor | int | None = None
+) -> torch.Tensor:
+    """The sum of values (B, T) over target tokens, divided by `num_items_in_batch` as in `smoothed_cross_entropy`."""
+    if num_items_in_batch is None:
+        num_items_in_batch = (labels != IGNORED_LABEL).sum().clamp(min=1)
+    # divided before the sum, as rows may have divisors of their own
+    return (values.masked_fill(labels == IGNORED_LABEL, 0.0) / num_items_in_batch).sum()
+
+
 def smoothed_cross_entropy(
     logits: torch.Tensor,
     labels: torch.Tensor,
@@ -134,7 +144,7 @@ def smoothed_cross_entropy(
         logits: (B, T, V), unnormalized or log-probabilities.
         labels: (B, T), -100 at ignored positions.
         smoothing: ε, at least 0 and below 1.
-        num_items_in_batch: the number to divide by.
+        num_items_in_batch: the number to divide by, or (B, 1), one for each row.
         normalize: whether to normalize the logits; if not, they must be log-probabilities.
         vocab_size: number of words; by default V. The scores after them are of pointers, which are not smoothed.
 
@@ -155,14 +165,13 @@ def _smoothed(
     logits, labels, smoothing, items, normalize, vocab_size
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """The loss, the NLL, and the logarithms of the normalizers (B, T, 1)."""
-    is_target = labels != IGNORED_LABEL
     partition = logits.logsumexp(-1, keepdim=True) if normalize else logits.new_zeros(*labels.shape, 1)
     scores = logits.gather(-1, labels.clamp(min=0)[..., None])
-    nll = (partition - scores)[..., 0].masked_fill(~is_target, 0.0).sum() / items
+    nll = mean_over_targets((partition - scores)[..., 0], labels, items)
     uniform = nll.new_zeros(())
     if smoothing != 0.0:
         mean = logits[..., :vocab_size].mean(-1)
-        uniform = (partition[..., 0] - mean).masked_fill(~is_target, 0.0).sum() / items
+        uniform = mean_over_targets(partition[..., 0] - mean, labels, items)
     # a separate tensor, as transformers scales the loss in place
     return (1.0 - smoothing) * nll + smoothing * uniform, nll, partition
 

@@ -252,7 +252,8 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
             decoder_input_ids, decoder_attention_mask: (R, T), R = B · beams; made from `labels` when absent.
             encoder_outputs: the encoder's output, to reuse it.
             labels: (B, T), not shifted, -100 at ignored positions.
-            num_items_in_batch: number of target tokens to divide the loss by; by default those of `labels`.
+            num_items_in_batch: number of target tokens to divide the loss by, or (B, 1), one for each row; by default
+                those of `labels`.
             skip_logits: whether to compute the loss without holding all logits in memory; logits are then None. By
                 default true in training. It needs hf_summ; the code of a checkpoint alone ignores it.
 
@@ -342,7 +343,9 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
                 gates = self.copy_gate(outputs.last_hidden_state)[..., 0]
         if skip_logits is None:
             skip_logits = self.training
-        can_skip = self.fused_loss is not None and self._can_skip_logits()
+        # the fused loss divides all rows by one number
+        has_one_divisor = not torch.is_tensor(num_items_in_batch) or num_items_in_batch.dim() == 0
+        can_skip = self.fused_loss is not None and has_one_divisor and self._can_skip_logits()
         if labels is not None and skip_logits and can_skip and not needs_plain_operations(labels):
             loss, nll = self.fused_loss(
                 self._output_states(outputs),

@@ -8,10 +8,10 @@ from torch import nn
 from transformers import initialization as init
 from transformers.utils.generic import merge_with_config_defaults
 
-from .checks import IGNORED_LABEL, own_settings
+from .checks import own_settings
 from .configuration_drgd import DrgdConfig
 from .generation_mixin import running_generation
-from .layers_copying import keys_once, summed_coverage
+from .layers_copying import keys_once, mean_over_targets, summed_coverage
 from .layers_recurrent import AttentiveGrus, BidirectionalGru
 from .layers_transformer import cache_argument
 from .modeling_base import DecoderStateLayer, SummarizationPreTrainedModel, make_decoder_cache
@@ -422,13 +422,11 @@ class DrgdForConditionalGeneration(DrgdPreTrainedModel, CopyingForConditionalGen
         scored = super()._score(outputs, inputs, labels, num_items_in_batch, skip_logits)
         if labels is None or outputs.latent_kl is None:
             return scored
-        is_target = labels != IGNORED_LABEL
-        items = is_target.sum().clamp(min=1) if num_items_in_batch is None else num_items_in_batch
-        kl = outputs.latent_kl.masked_fill(~is_target, 0.0)
+        kl = mean_over_targets(outputs.latent_kl, labels, num_items_in_batch)
         # clamp each token's KL, not the batch's mean: the loss must not depend on the batch
-        paid = kl.clamp(min=self.config.free_bits) if self.config.free_bits else kl
-        loss = scored["loss"] + self.kl_weight * paid.masked_fill(~is_target, 0.0).sum() / items
-        return {**scored, "loss": loss, "loss_parts": {**scored["loss_parts"], "kl": (kl.sum() / items).detach()}}
+        clamped = outputs.latent_kl.clamp(min=self.config.free_bits) if self.config.free_bits else outputs.latent_kl
+        loss = scored["loss"] + self.kl_weight * mean_over_targets(clamped, labels, num_items_in_batch)
+        return {**scored, "loss": loss, "loss_parts": {**scored["loss_parts"], "kl": kl.detach()}}
 
 
 __all__ = ["DrgdForConditionalGeneration", "DrgdModel", "DrgdPreTrainedModel"]

@@ -8,9 +8,8 @@ from torch import nn
 from transformers import initialization as init
 from transformers.utils.generic import merge_with_config_defaults
 
-from .checks import IGNORED_LABEL
 from .configuration_pointer_generator import PointerGeneratorConfig
-from .layers_copying import keys_once, summed_coverage
+from .layers_copying import keys_once, mean_over_targets, summed_coverage
 from .layers_transformer import cache_argument, product_of_rows
 from .modeling_base import DecoderStateLayer, SummarizationPreTrainedModel, make_decoder_cache
 from .modeling_copying import (
@@ -289,9 +288,7 @@ class PointerGeneratorForConditionalGeneration(PointerGeneratorPreTrainedModel, 
         scored = super()._score(outputs, inputs, labels, num_items_in_batch, skip_logits)
         if labels is None or outputs.repetition is None:
             return scored
-        is_target = labels != IGNORED_LABEL
-        items = is_target.sum().clamp(min=1) if num_items_in_batch is None else num_items_in_batch
-        repetition = outputs.repetition.masked_fill(~is_target, 0.0).sum() / items
+        repetition = mean_over_targets(outputs.repetition, labels, num_items_in_batch)
         loss = scored["loss"] + self.config.coverage_weight * repetition
         return {**scored, "loss": loss, "loss_parts": {**scored["loss_parts"], "coverage": repetition.detach()}}
 

@@ -334,7 +334,8 @@ class SagCopyForConditionalGeneration(SagCopyPreTrainedModel, CopyingForConditio
         if self.config.guidance_sum == "tokens":
             divergence = divergence * tokens
         items = tokens.sum().clamp(min=1) if num_items_in_batch is None else num_items_in_batch
-        guidance = divergence.sum() / items
+        # documents may have divisors of their own, (B, 1)
+        guidance = (divergence[:, None] / items).sum()
         loss = scored["loss"] + self.config.guidance_weight * guidance
         return {**scored, "loss": loss, "loss_parts": {**scored["loss_parts"], "guidance": guidance.detach()}}
 

@@ -7,7 +7,7 @@ import torch
 from hf_summ.checkpoints.adapters import takes
 from hf_summ.models.text_documents import FIRST_POINTER
 from hf_summ.training.loop import trainer as trainer_module
-from hf_summ.training.loop.rewards import advantages, policy_loss, rouge_rewards
+from hf_summ.training.loop.rewards import advantages, policy_losses, rouge_rewards
 from hf_summ.training.run import main
 from tests.models.architectures import EACH, GDLF, POINTER_GENERATOR, VOCAB_SIZE
 from tests.training import tiny
@@ -42,7 +42,7 @@ def check_loss(model, source):
     source = {name: source[name] for name in source if takes(model, name)}
     model.generation_config.pad_token_id = 0
     weights = [weight for weight in model.parameters() if weight.requires_grad]
-    ours = policy_loss(model, model, source, [sample for samples in SAMPLES for sample in samples], WEIGHTS)
+    ours = policy_losses(model, model, source, [sample for samples in SAMPLES for sample in samples], WEIGHTS).sum()
     naive = naive_loss(model, source)
     assert ours.item() == pytest.approx(naive.item(), rel=1e-6)
     for pair in zip(*(torch.autograd.grad(loss, weights, allow_unused=True) for loss in (ours, naive)), strict=True):
@@ -55,7 +55,7 @@ def test_a_sample_may_point_to_unknown_words():
     source["input_ids"][1, 1] = VOCAB_SIZE + 4
     model.generation_config.pad_token_id = 0
     weights = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
-    loss = policy_loss(model, model, source, [[2, 7, 3], [2, FIRST_POINTER + 1, 3]], weights)
+    loss = policy_losses(model, model, source, [[2, 7, 3], [2, FIRST_POINTER + 1, 3]], weights).sum()
     alone = {name: values[1:] for name, values in source.items()}
     scores = model(**alone, decoder_input_ids=torch.tensor([[2, 3]])).logits[0].log_softmax(-1)
     assert loss.item() == pytest.approx(-(scores[0, VOCAB_SIZE + 1] + scores[1, 3]).item(), rel=1e-6)

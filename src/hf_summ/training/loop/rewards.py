@@ -35,7 +35,8 @@ def sampled_loss(
 
     Args:
         model: as the trainer prepared it.
-        items: the number to divide both sums by; by default the batch's number of target tokens.
+        items: the number to divide both sums by, or (B, 1), one for each document; by default the batch's number of
+            target tokens.
     """
     labels, processor, samples = inputs["labels"], trainer.processing_class, trainer.args.reward_samples
     tokens = (labels != IGNORED_LABEL).sum(1)
@@ -48,8 +49,9 @@ def sampled_loss(
     targets = labels.masked_fill(labels == IGNORED_LABEL, sampling.pad_token_id)
     references = processor.batch_decode(targets.repeat_interleave(samples, 0), skip_special_tokens=True)
     rewards = torch.tensor(reward(texts, references), dtype=torch.float32, device=labels.device).view(-1, samples)
-    loss = policy_loss(model, base_model(trainer.model), of_source(inputs), rows, advantages(rewards))
-    return loss / items, (rewards.mean(1) * tokens).sum() / items
+    losses = policy_losses(model, base_model(trainer.model), of_source(inputs), rows, advantages(rewards))
+    earned = rewards.mean(1) * tokens
+    return (losses[:, None] / items).sum(), (earned[:, None] / items).sum()
 
 
 def rouge_rewards(texts: Sequence[str], references: Sequence[str], language: str = "en") -> np.ndarray:
@@ -74,14 +76,14 @@ def advantages(rewards: torch.Tensor) -> torch.Tensor:
     return (rewards - rewards.mean(1, keepdim=True)) * (samples / (samples - 1))
 
 
-def policy_loss(
+def policy_losses(
     model: nn.Module,
     own: PreTrainedModel,
     source: dict[str, torch.Tensor],
     samples: Sequence[Sequence[int]],
     weights: torch.Tensor,
 ) -> torch.Tensor:
-    """Minus the mean over a document's samples of weight · log p(sample), summed over documents.
+    """Minus the mean over a document's samples of weight · log p(sample), (B,).
 
     Args:
         model: as the trainer prepared it.
@@ -103,4 +105,4 @@ def policy_loss(
     logits = model(**source, decoder_input_ids=given)["logits"]
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     losses = cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none")
-    return (losses.view(*weights.shape, -1).sum(2) * weights).mean(1).sum()
+    return (losses.view(*weights.shape, -1).sum(2) * weights).mean(1)
