@@ -207,9 +207,10 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         unset="best with rouge_score, pooled with rouge155",
         needs=("metrics=rouge",),
     )
-    loss_reduction: typing.Literal["tokens", "documents"] = flag(
+    loss_reduction: typing.Literal["tokens", "documents", "document_means"] = flag(
         "training updates",
-        "Divisor of an update's summed training loss: its number of target tokens or of documents",
+        "Reduction of an update's training loss: its sum over target tokens, divided by their number (tokens) or by "
+        "that of documents (documents); or the mean over each summary's tokens, then over documents (document_means)",
         default="tokens",
     )
     reward_samples: int | None = flag(
@@ -240,6 +241,13 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
     )
     adadelta_rho: float = flag(
         "training updates", "Decay rate of Adadelta", default=0.95, range=FRACTION, needs=("optimizer=adadelta",)
+    )
+    adagrad_accumulator: float = flag(
+        "training updates",
+        "Initial value of Adagrad's accumulators; at 0, the first update moves each weight by the learning rate",
+        default=0.0,
+        range=NOT_NEGATIVE,
+        needs=("optim=adagrad",),
     )
     learning_rates: list[str] = flag(
         "training updates",

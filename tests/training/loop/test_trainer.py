@@ -11,6 +11,7 @@ from transformers import GenerationConfig
 from transformers.testing_utils import CaptureLogger
 from transformers.utils import logging
 
+from hf_summ.data import SummarizationCollator
 from hf_summ.evaluation import perplexity
 from hf_summ.training.loop.evaluation import strip_padding
 from tests.doors.outcomes import strict_json
@@ -45,7 +46,16 @@ def losses(trainer, key="loss"):
     return [entry[key] for entry in trainer.state.log_history if key in entry]
 
 
-@pytest.mark.parametrize(("kind", "reduction"), [("gdlf", "tokens"), ("bart", "tokens"), ("gdlf", "documents")])
+@pytest.mark.parametrize(
+    ("kind", "reduction"),
+    [
+        ("gdlf", "tokens"),
+        ("bart", "tokens"),
+        ("gdlf", "documents"),
+        ("gdlf", "document_means"),
+        ("bart", "document_means"),
+    ],
+)
 def test_accumulation_is_the_same_as_a_big_batch(make, tiny_tokenizer, kind, reduction):
     def run(**settings):
         settings["loss_reduction"] = reduction
@@ -76,6 +86,20 @@ def test_loss_by_documents_is_the_sum_over_a_summarys_tokens(make, rows):
     assert first("documents") == pytest.approx([length * loss, nll, length * norm], rel=1e-5)
 
 
+def test_loss_by_means_of_documents_is_the_mean_over_a_summarys_tokens_then_over_summaries(make, processor, rows):
+    model = tiny.gdlf(processor)
+    collator = SummarizationCollator(processor, model=model)
+    columns = ("input_ids", "attention_mask", "labels")
+    means = []
+    for row in range(4):
+        example = {name: rows[row][name] for name in columns}
+        means.append(model(**collator([example])).loss.item())
+    settings = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 2, "max_steps": 1}
+    trainer = make(model, loss_reduction="document_means", train_sampling_strategy="sequential", **settings)
+    trainer.train()
+    assert trainer.state.log_history[0]["loss"] == pytest.approx(np.mean(means), rel=1e-5)
+
+
 def test_smoothing_of_a_foreign_model_is_not_in_its_nll(make, tiny_tokenizer):
     def run(smoothing):
         torch.manual_seed(0)
@@ -100,6 +124,12 @@ def test_parts_of_the_loss_are_means_over_the_updates_since_the_last_log(make):
         ({"optimizer": "adam", "adam_beta2": 0.98, "adam_epsilon": 1e-9}, torch.optim.Adam, {"betas": (0.9, 0.98)}),
         ({"optimizer": "adadelta", "adadelta_rho": 0.9}, torch.optim.Adadelta, {"rho": 0.9}),
         ({"learning_rates": ["lm_head|shared=0.5"]}, torch.optim.AdamW, {"lr": 0.01}),
+        ({"optim": "adagrad", "adagrad_accumulator": 0.1}, torch.optim.Adagrad, {"initial_accumulator_value": 0.1}),
+        (
+            {"optim": "adagrad", "adagrad_accumulator": 0.1, "learning_rates": ["shared=0.5"]},
+            torch.optim.Adagrad,
+            {"lr": 0.01, "initial_accumulator_value": 0.1},
+        ),
     ],
 )
 def test_optimizers(make, settings, kind, expected):

@@ -57,7 +57,7 @@ class SummarizationTrainer(RowwiseTrainer):
     """A Seq2SeqTrainer that trains like the papers and evaluates every row once.
 
     - Batches can be measured in tokens (`train_tokens_per_batch`, `eval_tokens_per_batch`), see `batches.py`.
-    - The loss of an update is the mean over its target tokens, or over its documents (`loss_reduction`).
+    - The loss of an update is reduced over its target tokens or its documents (`loss_reduction`).
     - `optimizer`, `learning_rates` and `schedule` are described in `optimization.py`.
     - The loss components are logged with the loss, and a loss or gradient that is not finite stops the run.
     - Sampled summaries are rewarded as in `rewards.py`, and evaluation is that of `RowwiseTrainer`.
@@ -128,6 +128,14 @@ class SummarizationTrainer(RowwiseTrainer):
             optimizer_class, settings = self.get_optimizer_cls_and_kwargs(args, model)
             self.optimizer = optimizer_class(groups, **settings)
         return self.optimizer
+
+    @staticmethod
+    def get_optimizer_cls_and_kwargs(args: SummarizationTrainingArguments, model: PreTrainedModel | None = None):
+        """transformers' optimizer for `--optim` and its settings, and the start of Adagrad's accumulator."""
+        optimizer_class, settings = RowwiseTrainer.get_optimizer_cls_and_kwargs(args, model)
+        if optimizer_class is torch.optim.Adagrad:
+            settings["initial_accumulator_value"] = args.adagrad_accumulator
+        return optimizer_class, settings
 
     def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None):
         """The schedule named in the arguments."""
@@ -219,19 +227,26 @@ class SummarizationTrainer(RowwiseTrainer):
 
     def get_batch_samples(self, epoch_iterator, num_batches, device):
         """The batches of an update, and the divisor of their loss: the number of target tokens or of documents."""
-        batches, items = super().get_batch_samples(epoch_iterator, num_batches, device)
-        if self.args.loss_reduction == "documents":
-            # transformers counts tokens over all processes; with one token per summary, it counts documents
-            firsts, tokens = ({"labels": batch["labels"][:, :1]} for batch in batches), items
-            _, items = super().get_batch_samples(firsts, len(batches), device)
-            self._items_per_token = items / tokens
-        return batches, items
+        batches, tokens = super().get_batch_samples(epoch_iterator, num_batches, device)
+        reduction = self.args.loss_reduction
+        if reduction == "tokens":
+            return batches, tokens
+        # transformers counts tokens over all processes; with one token per summary, it counts documents
+        firsts = ({"labels": batch["labels"][:, :1]} for batch in batches)
+        _, documents = super().get_batch_samples(firsts, len(batches), device)
+        if reduction == "documents":
+            self._items_per_token = documents / tokens
+        return batches, documents
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         """The model's loss; its components are kept for the next log entry."""
         if model.training and hasattr(base_model(self.model), "set_update"):
             base_model(self.model).set_update(self.state.global_step)
         batch = dict(inputs)
+        if self.args.loss_reduction == "document_means" and num_items_in_batch is not None:
+            # each row of tokens is divided by their number, and by that of the update's documents
+            tokens = (batch["labels"] != IGNORED_LABEL).sum(1, keepdim=True).clamp(min=1)
+            num_items_in_batch = tokens * num_items_in_batch
         loss, outputs = super().compute_loss(model, inputs, return_outputs=True, num_items_in_batch=num_items_in_batch)
         if model.training:
             components = dict(outputs.get("loss_parts") or {})
@@ -243,7 +258,7 @@ class SummarizationTrainer(RowwiseTrainer):
                 components["reward"] = reward
             self._finite.watch("loss", loss.detach(), self.state.global_step + 1, components)
             self.progress.since += loss.detach()
-            # log entries are per token, whatever divides the loss
+            # log entries are per token, whatever divides the loss; means of documents are already
             scale = self._items_per_token * processes
             if not self._components:
                 self._logged_step = self.state.global_step
