@@ -12,7 +12,7 @@ import pytest
 import yaml
 from filelock import FileLock
 
-from hf_summ.experiments.systems import Job, JobFailed, perform
+from hf_summ.experiments.jobs import Job, JobFailed, perform
 from hf_summ.training.folder.ledger import FolderInUse, Ledger
 from hf_summ.training.folder.resuming import last_complete_checkpoint
 from tests.training import tiny
@@ -20,7 +20,7 @@ from tests.training import tiny
 STARTER = """
 import json, sys
 from pathlib import Path
-from hf_summ.experiments.systems import Job, perform
+from hf_summ.experiments.jobs import Job, perform
 perform(Job(Path(sys.argv[1]), json.loads(sys.argv[2])))
 """
 
