@@ -44,9 +44,9 @@ def rows_of(prefix: str) -> str:
         "files": [
             ", ".join(f"`{config}`" for config in configs) for configs in _names([_configs(*row) for row in rows])
         ],
-        "`config_overrides`": [_quoted(override_items(row)) for _, row in rows],
+        "`config_overrides`": [_with_second_run(override_items(row), second_overrides(row)) for _, row in rows],
     }
-    flags = [_quoted(flag_items(row)) for _, row in rows]
+    flags = [_with_second_run(flag_items(row), second_flags(row)) for _, row in rows]
     if any(flags):
         columns["other flags"] = flags
     if len({table.measures for table, _ in rows}) == 1 and all(len(table.datasets) == 1 for table, _ in rows):
@@ -63,6 +63,20 @@ def override_items(row: Row) -> list[str]:
     """A row's values of the model's configuration, in the form of `--config_overrides`."""
     values = {**row.config_overrides, **row.decoding_overrides}
     return [override_item(name, value) for name, value in values.items()]
+
+
+def second_overrides(row: Row) -> list[str]:
+    """The values of the model's configuration in a row's second run, in the form of `--config_overrides`."""
+    if row.second_run is None:
+        return []
+    return [override_item(name, value) for name, value in row.second_run.config_overrides.items()]
+
+
+def second_flags(row: Row) -> list[str]:
+    """The other flags of a row's second run at the scale full, in the form of the command line."""
+    if row.second_run is None:
+        return []
+    return [f"--{name} {value}" for name, value in row.second_run.full.items()]
 
 
 def flag_items(row: Row) -> list[str]:
@@ -113,6 +127,13 @@ def _names(configs: Sequence[Sequence[str]]) -> list[list[str]]:
     return [
         [Path(config).stem if is_one else config.removesuffix(".yaml") for config in several] for several in configs
     ]
+
+
+def _with_second_run(first: Sequence[str], second: Sequence[str]) -> str:
+    """The items of a row's training, and behind `then` those of its second run."""
+    if not second:
+        return _quoted(first)
+    return f"{_quoted(first) or '–'}, then {_quoted(second)}"
 
 
 def _quoted(items: Sequence[str]) -> str:

@@ -106,7 +106,8 @@ def run_of(name: str, label: str) -> tuple[RunArguments, PreTrainedConfig]:
 
 def training_of(row: Row, config: str) -> tuple[str, ...]:
     """Equal for rows that are one training."""
-    return config, resolved(config, json.dumps(row.config_overrides)), json.dumps(row.flags, sort_keys=True)
+    values = resolved(config, json.dumps(row.config_overrides))
+    return config, values, json.dumps(row.flags, sort_keys=True), repr(row.second_run)
 
 
 @functools.cache
@@ -225,6 +226,19 @@ def test_rows_of_the_thesis_are_the_same_where_their_scores_are():
     assert several == [{(32.62, 14.99, 30.74), "1D conv., window 11"}]
     found = [score for scores in scores_of.values() for score in scores]
     assert len(found) == len(set(found))
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [("thesis_7_10", "BiLSTM + Pointer-Generator + Coverage"), ("sagcopy_2", "PGNet"), ("gdlf_2", "PG-cov")],
+)
+def test_coverage_is_turned_on_for_the_last_3000_updates(name, label):
+    """See et al. 2017, section 5."""
+    row = row_of(name, label)
+    assert not row.config_overrides.get("coverage", False)
+    assert row.second_run is not None
+    assert row.second_run.config_overrides == {"coverage": True}
+    assert row.second_run.full == {"max_steps": 3000}
 
 
 @pytest.mark.parametrize("name", ["gdlf_2", "gdlf_8", "gdlf_9"])

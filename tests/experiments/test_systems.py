@@ -13,19 +13,11 @@ from safetensors.numpy import save_file
 from transformers import AutoProcessor, AutoTokenizer
 
 from hf_summ.experiments import systems, tables
+from hf_summ.experiments.jobs import Job, JobFailed
 from hf_summ.experiments.scoring import Outcome
 from hf_summ.experiments.settings import decoding_fingerprint, decoding_settings, split_files
-from hf_summ.experiments.systems import (
-    Job,
-    JobFailed,
-    dataset_settings,
-    plan,
-    read_corpus,
-    rows_to_summarize,
-    run_all,
-    with_split,
-)
-from hf_summ.experiments.tables import Row, load_scale
+from hf_summ.experiments.systems import dataset_settings, plan, read_corpus, rows_to_summarize, run_all, with_split
+from hf_summ.experiments.tables import Row, SecondRun, load_scale
 from hf_summ.extractive import DocumentFrequencies
 from tests.data.files import lines, write
 from tests.experiments.made_up import TRANSFORMER, table, workplace, write_data
@@ -235,9 +227,9 @@ def test_data_set_that_cannot_be_reached_is_told_in_one_line_and_asked_for_once(
     assert [message.split()[0] for message in said] == ["fitting"]
 
 
-def leave_run(job, row):
+def leave_run(job, row, settings=None):
     """Leave the files of a process that has trained and decoded."""
-    done = Job(job.folder / "decodings" / name_of_decoding(job, row), {})
+    done = Job(job.folder / "decodings" / name_of_decoding(job, row, settings), {})
     done.folder.mkdir(parents=True)
     (job.folder / "train_results.json").write_text("{}")
     line = {"prediction": "A bridge", "nll": 6.0, "tokens": 3}
@@ -254,8 +246,8 @@ def leave_run(job, row):
     save_file({"a": np.zeros((3, 4)), "b": np.zeros(5)}, job.folder / "model.safetensors")
 
 
-def name_of_decoding(job, row):
-    return decoding_fingerprint(decoding_settings(job.settings, row, job.folder))
+def name_of_decoding(job, row, settings=None):
+    return decoding_fingerprint(decoding_settings(settings or job.settings, row, job.folder))
 
 
 def test_run_of_another_process_is_waited_for_and_its_result_taken(place, monkeypatch):
@@ -387,6 +379,76 @@ def test_training_that_failed_is_not_tried_for_the_next_row(place, monkeypatch):
     *_, outcomes = run_all(place, both)
     assert tried == [both[0].training.folder]
     assert [(outcome.problem, outcome.failed) for outcome in outcomes] == [("out of memory", True)] * 2
+
+
+# the last updates have a value of their own
+TURNED_ON = SecondRun(config_overrides={"dropout": 0.5}, tiny={"max_steps": 2}, full={"max_steps": 3000})
+
+
+def test_second_run_starts_from_the_weights_of_the_first(place):
+    row = Row("longer", config_overrides=TRANSFORMER, second_run=TURNED_ON)
+    plain, longer = (system.training for system in plan(place, [DC, row], "xsum"))
+    assert longer.runs == [plain, longer]
+    assert longer.folder.parent == plain.folder.parent
+    changed = {"max_steps": 2, "config_overrides": {"dropout": 0.5}, "model_name_or_path": str(plain.folder)}
+    assert {name: longer.settings[name] for name in changed} == changed
+    # the checkpoint has these, and all else is as in the first run
+    remaining = plain.settings.keys() - longer.settings.keys()
+    assert remaining == {"model_type", "tokenizer_name"}
+    same = longer.settings.keys() - changed.keys()
+    assert {name: longer.settings[name] for name in same} == {name: plain.settings[name] for name in same}
+    # the user's flags are those of every run
+    users = planned(replaced(place, extra={"max_steps": 5, "seed": 3}), row).training
+    assert [(job.settings["max_steps"], job.settings["seed"]) for job in users.runs] == [(5, 3), (5, 3)]
+
+
+def test_second_run_has_a_folder_for_its_settings_and_its_start(place):
+    several = [
+        TURNED_ON,
+        SecondRun(config_overrides={"dropout": 0.4}, tiny={"max_steps": 2}),
+        SecondRun(config_overrides={"dropout": 0.5}, tiny={"max_steps": 3}),
+    ]
+    rows = [Row(str(number), config_overrides=TRANSFORMER, second_run=run) for number, run in enumerate(several)]
+    rows.append(Row("wide", config_overrides={**TRANSFORMER, "d_model": 48}, second_run=TURNED_ON))
+    assert len({system.training.folder for system in plan(place, rows, "xsum")}) == 4
+    # not for where the runs are
+    elsewhere = planned(workplace(place.folder / "elsewhere", place.table), rows[0])
+    assert elsewhere.training.folder.name == planned(place, rows[0]).training.folder.name
+
+
+def test_facts_of_two_runs_are_those_of_both(place):
+    row = Row("longer", config_overrides=TRANSFORMER, second_run=TURNED_ON)
+    system = planned(place, row)
+    first = system.training.first
+    leave_run(first, DC)
+    second = Job(system.training.folder, {**system.training.settings, "tokenizer_name": first.folder})
+    leave_run(second, row, settings=system.training.settings)
+    (outcome,) = [*run_all(place, [system])][-1]
+    found = {name: outcome.facts[name] for name in ("run", "updates", "epochs", "curve", "seconds", "parameters")}
+    assert found == {
+        "run": second.folder.name,
+        "updates": 12,
+        "epochs": 0.25,
+        "curve": [[3, 4.5], [6, 4.25], [9, 4.5], [12, 4.25]],
+        "seconds": 3.0,
+        "parameters": 17,
+    }
+    assert outcome.facts["tokens"] == 2 * round(0.123 * tokens_of(first, 20, 8))
+
+
+def test_first_run_that_failed_is_not_tried_for_a_row_that_needs_it(place, monkeypatch):
+    row = Row("longer", config_overrides=TRANSFORMER, second_run=TURNED_ON)
+    plain, longer = plan(place, [DC, row], "xsum")
+    tried = []
+
+    def fail(job):
+        tried.append(job.folder)
+        raise JobFailed("out of memory", job.folder)
+
+    monkeypatch.setattr(systems, "perform", fail)
+    *_, outcomes = run_all(place, [plain, longer])
+    assert tried == [plain.training.folder]
+    assert [outcome.problem for outcome in outcomes] == ["out of memory"] * 2
 
 
 def test_decoding_that_failed_is_no_reason_not_to_try_another(place, monkeypatch):

@@ -24,10 +24,22 @@ _INTERVAL = 0.2
 
 @dataclass(frozen=True)
 class Job:
-    """A training or decoding run: its settings and its output folder."""
+    """A training or decoding run.
+
+    Args:
+        folder: its output folder.
+        settings: its flags.
+        first: the training run whose model it trains further, or None.
+    """
 
     folder: Path
     settings: dict[str, Any]
+    first: "Job | None" = None
+
+    @property
+    def runs(self) -> list["Job"]:
+        """The runs that yield its model, in order."""
+        return [self] if self.first is None else [self.first, self]
 
     @property
     def is_finished(self) -> bool:

@@ -163,6 +163,31 @@ def training_fingerprint(settings: Mapping[str, Any]) -> str:
     return fingerprint(resolved_config(settings), flags, data, name_of_processor(settings))
 
 
+def second_run_settings(
+    settings: Mapping[str, Any], row: Row, scale_name: str, extra: Mapping[str, Any], start: Path
+) -> dict[str, Any]:
+    """The flags of a row's second training run.
+
+    Args:
+        settings: those of the first run.
+        extra: flags of the user for every training run.
+        start: the folder of the first run's model.
+    """
+    assert row.second_run is not None
+    users = {name: value for name, value in extra.items() if name not in ("config_overrides", "quick")}
+    changed = merged(settings, getattr(row.second_run, scale_name), short_run(settings, extra), users)
+    # the checkpoint has the other values of the configuration, and the processor
+    changed |= {"config_overrides": dict(row.second_run.config_overrides), "model_name_or_path": str(start)}
+    in_checkpoint = ("model_type", "tokenizer_name")
+    return {name: value for name, value in changed.items() if value is not None and name not in in_checkpoint}
+
+
+def second_run_fingerprint(settings: Mapping[str, Any], first: str) -> str:
+    """A hash of a second training run: its settings, and the hash of the first run in place of its folder."""
+    counted = flags_of("model", "training") - flags_of("reporting") - {"model_name_or_path"}
+    return fingerprint(first, _flags(settings, counted))
+
+
 def decoding_settings(settings: Mapping[str, Any], row: Row, model: Path, **own: Any) -> dict[str, Any]:
     """The flags of a trained row's decoding.
 

@@ -30,6 +30,8 @@ from hf_summ.experiments.settings import (
     fingerprint,
     name_of_processor,
     resolved_config,
+    second_run_fingerprint,
+    second_run_settings,
     training_fingerprint,
     with_data,
 )
@@ -143,7 +145,7 @@ def run_all(workplace: Workplace, systems: Sequence[System]) -> Iterator[list[Ou
             system = systems[index]
             workplace.announce(f"[{number}/{len(waiting)}] {system.name}: {training.folder}")
             try:
-                if training.folder not in failures:
+                if _failure(training, failures) is None:
                     outcomes[index] = _run(workplace, system, training)
             except FolderInUse as error:
                 busy.append((index, training))
@@ -153,8 +155,9 @@ def run_all(workplace: Workplace, systems: Sequence[System]) -> Iterator[list[Ou
                 failures[error.folder] = one_line(error)
                 outcomes[index] = Outcome(system.row, one_line(error), failed=True)
             # rows that share a failed training run fail together
-            if training.folder in failures:
-                outcomes[index] = Outcome(system.row, failures[training.folder], failed=True)
+            problem = _failure(training, failures)
+            if problem is not None:
+                outcomes[index] = Outcome(system.row, problem, failed=True)
             yield list(outcomes.values())
         if len(busy) == len(waiting):
             names = ", ".join(systems[index].name for index, _ in busy)
@@ -164,8 +167,21 @@ def run_all(workplace: Workplace, systems: Sequence[System]) -> Iterator[list[Ou
         waiting = busy
 
 
+def _failure(training: Job, failures: Mapping[Path, str]) -> str | None:
+    """Why one of the runs of a training failed, or None.
+
+    Args:
+        failures: folder of a failed run -> why.
+    """
+    for job in training.runs:
+        if job.folder in failures:
+            return failures[job.folder]
+    return None
+
+
 def _run(workplace: Workplace, system: System, training: Job) -> Outcome:
-    perform(training)
+    for job in training.runs:
+        perform(job)
     summarized = with_split(workplace, training.settings)
     settings = decoding_settings(summarized, system.row, training.folder, **system.decoding)
     decoding = Job(training.folder / "decodings" / decoding_fingerprint(settings), settings)
@@ -183,7 +199,7 @@ def _run(workplace: Workplace, system: System, training: Job) -> Outcome:
 
 
 def _facts(workplace: Workplace, row: Row, training: Job, decoding: Job) -> dict[str, Any]:
-    state = json.loads((training.folder / "trainer_state.json").read_text(encoding="utf-8"))
+    states = [json.loads((job.folder / "trainer_state.json").read_text(encoding="utf-8")) for job in training.runs]
     parameters = 0
     for file in training.folder.glob("*.safetensors"):
         with safe_open(file, framework="np") as tensors:
@@ -191,17 +207,41 @@ def _facts(workplace: Workplace, row: Row, training: Job, decoding: Job) -> dict
             for name in tensors.keys():  # noqa: SIM118 (safe_open is not a mapping)
                 parameters += int(np.prod(tensors.get_slice(name).get_shape()))
     results = json.loads((decoding.folder / "predict_results.json").read_text(encoding="utf-8"))
-    measured = {"tokens": _tokens(training, state["epoch"]), "seconds": _seconds(workplace, row, state)}
+    tokens = [_tokens(job, state["epoch"]) for job, state in zip(training.runs, states, strict=True)]
+    seconds = [_seconds(workplace, row, state) for state in states]
+    measured = {"tokens": _total(tokens), "seconds": _total(seconds)}
     return {
         "run": training.folder.name,
         "parameters": parameters,
-        "updates": state["global_step"],
-        "epochs": round(state["epoch"], 2),
+        "updates": sum(state["global_step"] for state in states),
+        "epochs": round(sum(state["epoch"] for state in states), 2),
         "seed": training.settings["seed"],
         "documents_per_second": results["predict_samples_per_second"],
-        "curve": [[entry["step"], entry["nll"]] for entry in state["log_history"] if "nll" in entry],
+        "curve": _curve(states),
         **{name: value for name, value in measured.items() if value},
     }
+
+
+def _curve(states: Sequence[Mapping[str, Any]]) -> list[list[float]]:
+    """The update and the NLL of each log entry; updates are counted over all runs.
+
+    Args:
+        states: the trainer's state after each run.
+    """
+    curve = []
+    before = 0
+    for state in states:
+        for entry in state["log_history"]:
+            if "nll" in entry:
+                curve.append([before + entry["step"], entry["nll"]])
+        before += state["global_step"]
+    return curve
+
+
+def _total(values: Sequence[float | None]) -> float | None:
+    """The sum, or None if a value is unknown."""
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
 
 
 def _tokens(training: Job, epochs: float) -> int | None:
@@ -339,8 +379,17 @@ def _jobs(workplace: Workplace, row: Row, dataset: str) -> tuple[Job, dict[str, 
         of_stage.setdefault("extract_idf", str(_frequencies(workplace, settings)))
     if extracts(settings):
         settings |= of_stage
-    name = training_fingerprint(settings)
-    return Job(workplace.folder / "runs" / name, settings | _TRAINING), of_stage if extracts(row.decoding) else {}
+    training = Job(workplace.folder / "runs" / training_fingerprint(settings), settings | _TRAINING)
+    if row.second_run is not None:
+        training = _second_job(workplace, row, training)
+    return training, of_stage if extracts(row.decoding) else {}
+
+
+def _second_job(workplace: Workplace, row: Row, first: Job) -> Job:
+    """The job that trains the model of a row's first job further."""
+    settings = second_run_settings(first.settings, row, workplace.scale, workplace.extra, first.folder)
+    name = second_run_fingerprint(settings, first.folder.name)
+    return Job(first.folder.with_name(name), settings, first)
 
 
 def _vocabulary(workplace: Workplace, settings: dict[str, Any], fitted: dict[str, Any], tags: str) -> Path:

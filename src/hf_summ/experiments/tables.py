@@ -47,6 +47,21 @@ def scores_of_systems() -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
+class SecondRun:
+    """A training run that starts from the weights of a row's first run.
+
+    Args:
+        config_overrides: values of the model's configuration in addition to those of the first run.
+        tiny, small, full: flags for one scale in addition to those of the first run.
+    """
+
+    config_overrides: Mapping[str, Any] = field(default_factory=dict)
+    tiny: Mapping[str, Any] = field(default_factory=dict)
+    small: Mapping[str, Any] = field(default_factory=dict)
+    full: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Row:
     """A row of a table.
 
@@ -56,6 +71,7 @@ class Row:
         config_overrides, flags: settings of its training in addition to that file; with another `model_type`, the
             file's `config_overrides` are dropped.
         tiny, small, full: further settings for one scale, including `config_overrides`: sizes, rate, number of updates.
+        second_run: a second training run, which gives the row's model.
         decoding, decoding_overrides: generation flags and config values of its decoding only; rows that differ only in
             these share one training run.
         extractive: a method of `hf_summ.extractive` instead of training, with its number of `sentences`, for all data
@@ -76,6 +92,7 @@ class Row:
     tiny: Mapping[str, Any] = field(default_factory=dict)
     small: Mapping[str, Any] = field(default_factory=dict)
     full: Mapping[str, Any] = field(default_factory=dict)
+    second_run: SecondRun | None = None
     decoding: Mapping[str, Any] = field(default_factory=dict)
     decoding_overrides: Mapping[str, Any] = field(default_factory=dict)
     extractive: str | None = None
@@ -252,6 +269,8 @@ def _row(entry: dict[str, Any], table: dict[str, Any]) -> Row:
             **{group: settings_of(entry.get(group, {})) for group in ("flags", *SCALES, "decoding")},
             "published": {dataset: tuple(figures) for dataset, figures in published.items()},
         }
+        if "second_run" in entry:
+            values["second_run"] = _second_run(entry["second_run"])
         row = Row(**values)
         for name, value in (("sentences", row.sentences), ("config", row.config)):
             if isinstance(value, dict) and value.keys() != datasets.keys():
@@ -262,15 +281,21 @@ def _row(entry: dict[str, Any], table: dict[str, Any]) -> Row:
     return row
 
 
+def _second_run(entry: dict[str, Any]) -> SecondRun:
+    from hf_summ.training.parsing import settings_of
+
+    groups = {group: settings_of(entry.get(group, {})) for group in SCALES}
+    return SecondRun(**{**entry, **groups})
+
+
 def _check_row(row: Row) -> None:
     from hf_summ.training.arguments import flags_of
 
     untrained = [name for name in _UNTRAINED if getattr(row, name)]
     if len(untrained) > 1:
         raise ValueError(f"`{'` and `'.join(untrained)}` exclude each other: set only one")
-    trained = [
-        name for name in ("config_overrides", "flags", *SCALES, "decoding", "decoding_overrides") if getattr(row, name)
-    ]
+    of_training = ("config_overrides", "flags", *SCALES, "second_run", "decoding", "decoding_overrides")
+    trained = [name for name in of_training if getattr(row, name)]
     if untrained and untrained[0] != "unavailable" and trained:
         raise ValueError(f"`{trained[0]}` needs training, but a row with `{untrained[0]}` has none")
     check_choice("`extractive`", row.extractive, [*METHODS, None])
