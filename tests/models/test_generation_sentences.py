@@ -37,9 +37,8 @@ CANDIDATES = {
         "Models of Dr. Ana Lopez agree with this.",
     ],
     # a list keeps its items
-    "We introduce two kinds of sand on beaches in the north and in the south: fine sand, which dries, and wet sand.": [
-        "We introduce two kinds of sand on beaches in the north and in the south: fine sand, which dries, and wet sand.",
-        "We introduce two kinds of sand on beaches in the north and in the south.",
+    "We find two kinds of sand on beaches of the north and the south: fine sand, which dries, and wet sand.": [
+        "We find two kinds of sand on beaches of the north and the south: fine sand, which dries, and wet sand."
     ],
     # a negation is not left alone
     "We show that sand cannot move without strong winds or the help of many people.": [
