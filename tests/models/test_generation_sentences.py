@@ -38,7 +38,8 @@ CANDIDATES = {
     ],
     # a list keeps its items
     "We find two kinds of sand on beaches of the north and the south: fine sand, which dries, and wet sand.": [
-        "We find two kinds of sand on beaches of the north and the south: fine sand, which dries, and wet sand."
+        "We find two kinds of sand on beaches of the north and the south: fine sand, which dries, and wet sand.",
+        "We find two kinds of sand on beaches of the north and the south.",
     ],
     # a negation is not left alone
     "We show that sand cannot move without strong winds or the help of many people.": [

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 # the words of a candidate
-_LEAST_WORDS, _MOST_WORDS = 6, 45
+_LEAST_WORDS, _MOST_WORDS = 6, 50
 # a candidate is shorter
 _MOST_CHARACTERS = 1000
 # the words that a form without its last clauses has at least: shorter ones say too little
@@ -84,7 +84,9 @@ _INSERTION = re.compile(
 )
 _CLAUSES_AFTER_COMMA = (
     r"which|where|whereas|while|allowing|leading|enabling|resulting|thus|thereby|making|achieving|outperforming|yielding"
-    r"|providing|showing|demonstrating|suggesting|improving|reducing|so that|such that|as well as|including|such as"
+    r"|providing|showing|demonstrating|suggesting|improving|reducing|extending|generali[sz]ing|strengthening|answering"
+    r"|confirming|giving|creating|offering|revealing|indicating|ensuring|highlighting|exploiting|leveraging|so that"
+    r"|such that|as well as|including|such as"
     r"|in which|in order to|namely|i\.e\.|e\.g\.|especially|particularly|even|but|with|by|using|based on|as"
     r"|and (?:we|it|they|is|are|has|have|can|then|also|shows?|demonstrates?|evaluate|provide|prove|find|present|propose"
     r"|achieve|outperforms?|that|hence|thus|therefore|the|this|our)"
