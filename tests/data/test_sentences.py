@@ -118,3 +118,28 @@ def test_lead_by_hand():
     # lead of no sentences is an error
     with pytest.raises(ValueError, match="`sentences` is 0, but must be at least 1"):
         lead(TEXT, 0)
+
+
+# sentencex's time grows with the cube of the number of the first marks, and with the square of that of the others
+@pytest.mark.parametrize("unit", ['"《', "'", "“", "‹", "`", "！…", "।•", "•!:"])
+def test_time_grows_with_the_length_of_a_line(unit):
+    began = time.process_time()
+    split_sentences(unit * 12_000)
+    assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize("sentence", ["He said so. ", "“It is late,” he said. ", "It ran (so they say). ", "Is 'it'? "])
+def test_a_long_line_has_the_sentences_of_short_ones(sentence):
+    # many windows, which begin within a sentence each
+    assert split_sentences(sentence * 3_000) == [sentence.strip()] * 3_000
+    # a sentence that is longer than a window is not cut
+    longest = "word, " * 10_000 + "end."
+    assert split_sentences(f"{sentence}{longest} {sentence}") == [sentence.strip(), longest, sentence.strip()]
+
+
+def test_a_window_ends_no_pair():
+    # the pair at the end of a window has its second mark in the next one
+    quotation = '"It is late. It is dark," he said.'
+    for words in range(1_640, 1_680):
+        begin = "early " * (words - 1) + "early."
+        assert split_sentences(f"{begin} {quotation} {begin} {quotation}") == [begin, quotation] * 2

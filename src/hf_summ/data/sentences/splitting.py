@@ -1,7 +1,8 @@
 """Sentences of a text."""
 
 import re
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
 from itertools import pairwise
 
@@ -11,7 +12,7 @@ from hf_summ.common.messages import one_line
 from hf_summ.data.languages import language_code
 from hf_summ.data.sentences.ends import is_end, unseen_starts
 from hf_summ.data.sentences.stops import NEAR
-from hf_summ.data.sentences.twins import twin_and_starts
+from hf_summ.data.sentences.twins import twin_and_starts, without_unpaired
 from hf_summ.models.checks import check_integer, check_text
 
 # marks of direction and others that are not shown, which at the edges of words hide abbreviations
@@ -31,6 +32,10 @@ _LONE_STOP = re.compile(
 _BEFORE_INVERTED_MARK = re.compile(r"[.!?…][»”\")]?\s+(?=[¡¿])")
 _LONE_STOPS = (" .", " !", " ?")
 _LONE_QUOTE = re.compile(r'(?<!\S)"(?!\S)')
+# sentencex takes time that grows with the cube of a line's number of quotation marks, and with the square of its length:
+# it reads a long line in windows of at most so many marks and characters
+_MARK = re.compile(r"""["'`«»‘’‚“”„‹›()\[\]（）「」『』《》]""")
+_WINDOW_MARKS, _WINDOW_CHARACTERS = 400, 10_000
 
 
 def split_sentences(text: str, language: str = "en") -> list[str]:
@@ -136,19 +141,51 @@ def _segment(line: str, code: str) -> list[str]:
         starts.update(match.end() for match in _BEFORE_INVERTED_MARK.finditer(line))
     # marks alone are no sentence
     has_words = False
-    position = scanned = 0
-    for segment in sentencex.segment(code, twin):
-        position = twin.index(segment, position)
+    scanned = 0
+    for position, end in _segments(twin, code):
         has_words = has_words or any(map(str.isalnum, line[scanned:position]))
         scanned = position
         before = readable[max(position - NEAR, 0) : position]
         after = readable[position : position + NEAR]
-        if has_words and segment.strip() and is_end(before, after, code):
+        if has_words and line[position:end].strip() and is_end(before, after, code):
             start = position
             # invisible marks belong to the following word
             while line[start - 1] in _INVISIBLE:
                 start -= 1
             starts.add(start)
             has_words = False
-        position += len(segment)
     return [line[start:end] for start, end in pairwise(sorted({0, *starts, len(line)}))]
+
+
+def _segments(line: str, code: str) -> Iterator[tuple[int, int]]:
+    """The [start, end) characters of sentencex's segments of a line; a segment longer than a window is cut at its end.
+
+    A window begins with the last segment that begins in the first three quarters of the window before, as the pairs of
+    marks in its last quarter may be incomplete.
+    """
+    marks = [match.start() for match in _MARK.finditer(line)]
+    begin = 0
+    is_within_segment = False
+    while begin < len(line):
+        end, following = begin + _WINDOW_CHARACTERS, begin + _WINDOW_CHARACTERS * 3 // 4
+        first_mark = bisect_left(marks, begin)
+        last_mark = first_mark + _WINDOW_MARKS
+        if last_mark < len(marks) and marks[last_mark] < end:
+            end, following = marks[last_mark], marks[first_mark + _WINDOW_MARKS * 3 // 4]
+        is_last = end >= len(line)
+        # an open pair changes how sentencex reads all others
+        window = without_unpaired(line[begin:end])
+        spans = []
+        for start, stop in sentence_places(window, sentencex.segment(code, window)):
+            if is_last or begin + start < following:
+                spans.append((begin + start, begin + stop))
+        is_continued = is_within_segment
+        is_within_segment = not is_last and len(spans) < 2
+        if is_last:
+            following = len(line)
+        elif not is_within_segment:
+            following, _ = spans.pop()
+        if is_continued:
+            spans = spans[1:]
+        yield from spans
+        begin = following

@@ -81,12 +81,17 @@ def twin_and_starts(line: str, code: str = "") -> tuple[str, set[int]]:
         twin = misread.sub(lambda match: "é" * len(match[0]), twin)
     if code in _NO_NUMBERS:
         twin = _BEFORE_AMOUNT.sub(r"\1X", twin)
+    return without_unpaired(twin), {start for start, _ in items}
+
+
+def without_unpaired(line: str) -> str:
+    """The line with other characters for brackets and quotation marks that have no partner."""
     marks = {}
-    for index in _unpaired(twin):
+    for index in _unpaired(line):
         # an opening mark begins a sentence, and a closing one ends it; after a slash, abbreviations are read as such
-        opens = not twin[index - 1 : index].strip() and twin[index + 1 : index + 2].strip()
+        opens = not line[index - 1 : index].strip() and line[index + 1 : index + 2].strip()
         marks[index] = "/" if opens else " "
-    return _replaced(twin, marks), {start for start, _ in items}
+    return _replaced(line, marks)
 
 
 @cache
