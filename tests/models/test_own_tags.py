@@ -1,6 +1,7 @@
 """Word tags of the user's own, or of any tagger, in GDLF: aligned with the documents, in each place that reads them."""
 
 import json
+import time
 
 import pytest
 import spacy
@@ -57,6 +58,17 @@ def test_entries_of_examples_with_several_documents():
     for value, error in ((3, TypeError), ("DT NN", ValueError), (["DT"], ValueError)):
         with pytest.raises(error, match=r"^`word_tags` must be pairs of a word and its tag, but is "):
             pairs_of_texts(value)
+
+
+def test_the_tagger_reads_long_stretches_without_spaces_in_linear_time():
+    text = f"{SENTENCES[0]} {'(' * 10_000}"
+    began = time.process_time()
+    (words,) = tag_words([text], "en_core_web_sm", "pos")
+    assert time.process_time() - began < 3
+    (expected,) = tag_words([SENTENCES[0]], "en_core_web_sm", "pos")
+    assert [text[start:end] for start, end, _ in words[: len(expected)]] == [
+        SENTENCES[0][start:end] for start, end, _ in expected
+    ]
 
 
 def test_given_tags_are_as_good_as_the_taggers(tiny_tokenizer, processor):

@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+import time
 from collections import Counter
 
 import pytest
@@ -283,3 +284,9 @@ def test_words_of_titles_are_the_authors():
         before += len(wanted & word_spans(decoded))
         after += len(wanted & word_spans(restored([decoded], [row["document"]])[0]))
     assert (round(before / total, 2), round(after / total, 2)) == (0.76, 0.95)
+
+
+def test_spaces_at_the_end_of_a_document_take_linear_time():
+    began = time.process_time()
+    assert restored(["the parser ."], [f"The Parser is here.{' ' * 50_000}"]) == ["The Parser."]
+    assert time.process_time() - began < 2

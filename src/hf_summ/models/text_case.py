@@ -66,10 +66,16 @@ def restored(
     Returns:
         The summaries, which differ only in case, accents and white space.
     """
-    rows = [_TOKEN.findall(summary) for summary in summaries]
+    rows = [_tokens(summary) for summary in summaries]
     forms = [[_form(token, strips_accents) for _, token in row] for row in rows]
     source = _Source(documents, {form for own in forms for form in own}, strips_accents)
     return [_written(row, own, source, is_split) for row, own in zip(rows, forms, strict=True)]
+
+
+def _tokens(text: str) -> _Tokens:
+    """The space before each token of a text, and the token."""
+    # a search that fails at the last spaces would begin again at each of them
+    return _TOKEN.findall(text.rstrip())
 
 
 class _Source:
@@ -89,7 +95,7 @@ class _Source:
         # a form, and the form joined before or after it, or neither -> its spellings
         self._spellings: dict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
         for document in documents:
-            tokens = _TOKEN.findall(document)
+            tokens = _tokens(document)
             forms = [_form(token, strips_accents) for _, token in tokens]
             for index, begins in enumerate(_sentence_starts(tokens)):
                 form, (space, token) = forms[index], tokens[index]

@@ -10,7 +10,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from .checks import check_text, check_texts, is_list
-from .text_documents import JoinedRow
+from .text_documents import IDEOGRAPHS, RUNNING, JoinedRow
 from .text_processing_base import TextProcessor
 
 # labels of spaCy's English pipelines: the Penn Treebank's parts of speech with a few additions by spaCy, and the entity
@@ -49,6 +49,9 @@ _TREEBANK = {
 
 # number of characters after the truncation that the tagger reads, as a word's tag depends on the words after it
 _CONTEXT = 200
+
+# longer than a word: spaCy takes time that grows with the square of the length of a stretch without spaces
+_STRETCH = re.compile(rf"[^\s{IDEOGRAPHS}{RUNNING}]{{200}}")
 
 # a word's [start, end) characters and tag
 TaggedWord = tuple[int, int, str]
@@ -152,7 +155,9 @@ def tag_words(texts: Iterable[str], tagger: Tagger, tags: str, batch_size: int =
     if not hasattr(pipeline, "pipe"):
         yield from (align_tags(text, pipeline(text)) for text in texts)
         return
-    for document in pipeline.pipe(texts, batch_size=batch_size):
+    # a space in place of the last character, as positions must not change
+    broken = (_STRETCH.sub(lambda stretch: f"{stretch[0][:-1]} ", text) for text in texts)
+    for document in pipeline.pipe(broken, batch_size=batch_size):
         # without the pipe `ner`, words have no entity class
         default = [NO_ENTITY] * len(document) if tags == "ner" else [word.tag_ or word.pos_ for word in document]
         yield [

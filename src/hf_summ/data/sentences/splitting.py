@@ -32,8 +32,8 @@ _LONE_STOP = re.compile(
 _BEFORE_INVERTED_MARK = re.compile(r"[.!?…][»”\")]?\s+(?=[¡¿])")
 _LONE_STOPS = (" .", " !", " ?")
 _LONE_QUOTE = re.compile(r'(?<!\S)"(?!\S)')
-# sentencex takes time that grows with the cube of a line's number of quotation marks, and with the square of its length:
-# it reads a long line in windows of at most so many marks and characters
+# sentencex takes time that grows with the cube of a line's number of quotation marks, and with the square of its
+# length: it reads a long line in windows of at most so many marks and characters
 _MARK = re.compile(r"""["'`«»‘’‚“”„‹›()\[\]（）「」『』《》]""")
 _WINDOW_MARKS, _WINDOW_CHARACTERS = 400, 10_000
 
