@@ -7,6 +7,7 @@ import pytest
 from rdflib import Graph
 from rdflib.namespace import DCTERMS
 
+from hf_summ.serving.rdf import as_turtle
 from tests.conftest import SENTENCES
 from tests.serving.conftest import DOCUMENT, served
 
@@ -48,6 +49,16 @@ def test_documents_in_turtle_keep_their_uris(client, summarizer):
         (b"\xe9", TEXT, 422, "the body cannot be read: 'utf-8' codec can't decode byte 0xe9 in position 0"),
         (b"{", TURTLE, 422, "the body cannot be read: not Turtle"),
         (NIF + b'<a b> nif:isString "x" .', TURTLE, 422, "the body cannot be read: not Turtle"),
+        (NIF + b'<http://a/\\u0020> nif:isString "x" .', TURTLE, 422, "the body cannot be read: not Turtle"),
+        (NIF + b'"a b" nif:isString "x" .', TURTLE, 422, "the body cannot be read: not Turtle (a text is the subject"),
+        (
+            NIF + b"<a:" + b"b" * 3000 + b'> nif:isString "x" .',
+            TURTLE,
+            422,
+            "the body cannot be read: not Turtle (a URI",
+        ),
+        (NIF + b"<a:a> nif:isString " + b"(" * 2000, TURTLE, 422, "the body cannot be read: not Turtle"),
+        (b'{"inputs": [1, 1, 1]}', {}, 422, "`inputs.str`: Input should be a valid string; `inputs.list[str].0`: "),
         (b"", TURTLE, 422, "the body cannot be read: it has no `nif:isString`"),
         # 10,001 characters, and more bytes than 10,000 characters may have
         (b"x" * 10_001, TEXT, 413, "the body has more than 10000 characters: shorten it"),
@@ -59,6 +70,27 @@ def test_documents_in_turtle_keep_their_uris(client, summarizer):
 def test_bad_bodies_are_refused(client, body, headers, status, message):
     response = client.post("/", content=body, headers=headers)
     assert (response.status_code, response.json()["error"][: len(message)]) == (status, message)
+
+
+def test_a_request_with_many_problems_gets_a_short_answer(client):
+    answer = client.post("/", content=b'{"inputs": [' + b"1," * 1000 + b"1]}")
+    assert answer.status_code == 422
+    assert answer.json()["error"].endswith("; and 997 more")
+
+
+def test_documents_in_turtle_may_have_relative_names_or_none(client):
+    turtle = NIF + f'<x#1> nif:isString "{DOCUMENT}" . [] nif:isString "A second one." .'.encode()
+    answer = client.post("/", content=turtle, headers={**TURTLE, "Accept": "text/turtle"})
+    sources = {str(source) for source in Graph().parse(data=answer.content).subjects(DCTERMS.abstract)}
+    blank_name = as_turtle(["A second one."], [{"summary_text": ""}])
+    (expected,) = Graph().parse(data=blank_name).subjects(DCTERMS.abstract)
+    assert sources == {f"{client.base_url}/x#1", str(expected)}
+
+
+def test_what_clients_send_is_not_logged(client, capfd, caplog):
+    contexts = b'<a:b> nif:isString "\\nforged"^^<http://www.w3.org/2001/XMLSchema#int>, "a" ; a <a:\\u000Aforged> .'
+    assert client.post("/", content=NIF + contexts, headers=TURTLE).status_code == 200
+    assert "forged" not in capfd.readouterr().err + caplog.text
 
 
 def test_characters_are_limited_and_not_bytes(client, summarizer):

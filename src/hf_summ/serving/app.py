@@ -175,9 +175,10 @@ def _key_check(key: bytes):
 
 async def _answer(service: Service, request: Request) -> Response | list[Summary]:
     """The summaries of a request's documents, in Turtle if the client accepts it."""
-    body = await read_body(request, service.limits.limit_characters)
+    limit, url = service.limits.limit_characters, str(request.url)
+    body = await read_body(request, limit)
     # in a thread, as a long body takes time to parse
-    parsed = await run_in_threadpool(parse_request, body, media_type_of(request), service.limits.limit_characters)
+    parsed = await run_in_threadpool(parse_request, body, media_type_of(request), limit, url)
     with_details = parsed.settings.pop("return_details", False)
     results = await _results(service, parsed.documents, parsed.settings, request)
     if TURTLE in ",".join(request.headers.getlist("accept")).lower():

@@ -57,7 +57,8 @@ class Batcher:
         self._decode = decode
         self._limits = limits
         self._on_change = on_change
-        self._waiting: list[_Job] = []
+        # in their order; a dictionary, as a request may have many documents and cancel them one by one
+        self._waiting: dict[_Job, None] = {}
         self._changed = Condition()
         self._is_closed = False
 
@@ -73,7 +74,7 @@ class Batcher:
                 raise Unavailable("the service is shutting down")
             if len(self._waiting) >= self._limits.limit_queue:
                 raise Unavailable(f"{len(self._waiting)} documents are waiting")
-            self._set_waiting(self._waiting + jobs)
+            self._set_waiting(self._waiting | dict.fromkeys(jobs))
             self._changed.notify()
         for job in jobs:
             job.future.add_done_callback(lambda future, job=job: self._forget(job))
@@ -88,8 +89,8 @@ class Batcher:
         """Take no further requests, and fail those that are waiting."""
         with self._changed:
             self._is_closed = True
-            jobs = self._waiting
-            self._set_waiting([])
+            jobs = list(self._waiting)
+            self._set_waiting({})
             self._changed.notify()
         for job in jobs:
             _settle(job, error=Unavailable("the service is shutting down"))
@@ -101,14 +102,16 @@ class Batcher:
                 if not self._waiting:
                     self._changed.wait()
                     continue
-                first = self._waiting[0]
+                first = next(iter(self._waiting))
                 alike = [job for job in self._waiting if job.is_like(first)]
                 jobs = sorted(alike, key=first.difference)[: self._limits.batch_size]
                 patience = first.arrived + self._limits.batch_wait / 1000 - time.monotonic()
                 if len(jobs) < self._limits.batch_size and patience > 0:
                     self._changed.wait(patience)
                     continue
-                self._set_waiting([job for job in self._waiting if job not in jobs])
+                for job in jobs:
+                    del self._waiting[job]
+                self._set_waiting(self._waiting)
                 return jobs
         return []
 
@@ -132,9 +135,10 @@ class Batcher:
         """Remove a job whose future was cancelled."""
         with self._changed:
             if job in self._waiting:
-                self._set_waiting([waiting for waiting in self._waiting if waiting is not job])
+                del self._waiting[job]
+                self._set_waiting(self._waiting)
 
-    def _set_waiting(self, jobs: list[_Job]) -> None:
+    def _set_waiting(self, jobs: dict[_Job, None]) -> None:
         self._waiting = jobs
         self._on_change(len(jobs))
 

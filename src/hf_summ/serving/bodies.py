@@ -15,6 +15,8 @@ from hf_summ.serving.schema import SummaryRequest
 TEXT = "text/plain"
 # for a client that has disconnected; only the metrics show it
 DISCONNECTED = 499, "the client has disconnected"
+# problems of a request that are described; a list of other values than texts has one for each
+_DESCRIBED = 5
 # bytes of the longest character in UTF-8
 _LONGEST_CHARACTER = 4
 
@@ -56,8 +58,11 @@ async def read_body(request: Request, limit_characters: int) -> bytes:
     return bytes(body)
 
 
-def parse_request(body: bytes, media_type: str, limit_characters: int) -> ParsedRequest:
+def parse_request(body: bytes, media_type: str, limit_characters: int, url: str) -> ParsedRequest:
     """Parse a body: a text or Turtle if that is its type, and otherwise JSON, which curl sends as the type of a form.
+
+    Args:
+        url: of the request, to which relative URIs in Turtle refer.
 
     Raises:
         HTTPException: 413 if it exceeds the limit, 422 if it is not UTF-8 or cannot be parsed.
@@ -69,7 +74,7 @@ def parse_request(body: bytes, media_type: str, limit_characters: int) -> Parsed
         if len(text) > limit_characters:
             raise _too_long(limit_characters)
         if media_type == TURTLE:
-            contexts = read_contexts(text)
+            contexts = read_contexts(text, url)
             uris = list(contexts)
             content = SummaryRequest(inputs=list(contexts.values()))
         elif media_type == TEXT:
@@ -77,8 +82,11 @@ def parse_request(body: bytes, media_type: str, limit_characters: int) -> Parsed
         else:
             content = SummaryRequest.model_validate_json(text)
     except ValidationError as error:
-        problems = [_describe(problem) for problem in error.errors(include_url=False, include_input=False)]
-        raise HTTPException(422, "; ".join(problems)) from None
+        problems = error.errors(include_url=False, include_input=False)
+        descriptions = [_describe(problem) for problem in problems[:_DESCRIBED]]
+        if len(problems) > _DESCRIBED:
+            descriptions.append(f"and {len(problems) - _DESCRIBED} more")
+        raise HTTPException(422, "; ".join(descriptions)) from None
     except ValueError as error:
         raise HTTPException(422, f"the body cannot be read: {one_line(error)}") from None
     return ParsedRequest(content.documents, content.settings(), uris)
