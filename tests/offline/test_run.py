@@ -1,10 +1,12 @@
 """Rows that are summarized from Python."""
 
+import csv
+
 import pyarrow.parquet as pq
 import pytest
 from transformers import pipeline
 
-from hf_summ.offline import summarize_rows
+from hf_summ.offline import run, summarize_rows
 from tests.conftest import first, save
 from tests.data.files import json_lines, write
 from tests.offline.conftest import ROWS
@@ -58,3 +60,30 @@ def test_bundled_model_is_named_as_on_the_command_line(shipped, tmp_path):
     summarize_rows(tmp_path / "news.jsonl", "arxiv-tldr", tmp_path / "out", **SETTINGS, source_prefix="in: ")
     records = pipeline("summarization", model=shipped)([f"in: {row['text']}" for row in ROWS[:3]], **SETTINGS)
     assert [row["summary"] for row in read(tmp_path / "out")] == [record["summary_text"] for record in records]
+
+
+def test_a_run_that_ends_while_another_one_begins_is_not_continued(checkpoint, tmp_path, monkeypatch):
+    write(tmp_path / "news.jsonl", json_lines(ROWS[:3]))
+    flags = {"files": tmp_path / "news.jsonl", "model": checkpoint, "output": tmp_path / "out", "device": "cpu"}
+    locked = run._locked
+
+    def late_lock(folder):
+        # another run has begun and ended meanwhile
+        monkeypatch.setattr(run, "_locked", locked)
+        summarize_rows(**flags, max_new_tokens=2, num_beams=1)
+        return locked(folder)
+
+    monkeypatch.setattr(run, "_locked", late_lock)
+    with pytest.raises(ValueError, match=r"has summaries of another run \(num_beams 1, now 2\)"):
+        summarize_rows(**flags, **SETTINGS)
+
+
+def test_cells_of_csv_are_no_formulas(checkpoint, tmp_path):
+    texts = ["=1+1", "@SUM(1)", "+1+cmd|' /C calc'!A0", "\t=1", "-2", "+1.5", "A - B"]
+    rows = [{"document": "A text.", "=name": text, "number": -3} for text in texts]
+    write(tmp_path / "news.jsonl", json_lines(rows))
+    summarize_rows(tmp_path / "news.jsonl", checkpoint, tmp_path / "rows.csv", device="cpu", **SETTINGS)
+    with open(tmp_path / "rows.csv", encoding="utf-8-sig", newline="") as file:
+        cells = list(csv.DictReader(file))
+    assert [row["'=name"] for row in cells] == [f"'{text}" for text in texts[:4]] + texts[4:]
+    assert {row["number"] for row in cells} == {"-3"}

@@ -12,10 +12,10 @@ from hf_summ.checkpoints.decoding import extracts
 from hf_summ.cli.summarizers import (
     ExtractionFlags,
     LengthFlags,
+    checkpoint_identity,
     decoding_settings,
     find_model,
     load_summarizer,
-    loading,
     read_phrases,
 )
 from hf_summ.common.flags import flag, flags_in, values_of
@@ -88,9 +88,8 @@ def run_rows(arguments: argparse.Namespace) -> None:
         if getattr(arguments, name):
             raise ValueError(f"--{name}: has no effect on rows: omit it")
     from hf_summ.offline.engines import Work
-    from hf_summ.offline.run import model_identity, run_plan
+    from hf_summ.offline.run import run_plan
     from hf_summ.runtimes.documents import SOURCES
-    from hf_summ.runtimes.folders import find
 
     phrases = read_phrases(arguments.phrase)
     decoding = {**decoding_settings(arguments), **values_of(arguments, LengthFlags)}
@@ -104,10 +103,8 @@ def run_rows(arguments: argparse.Namespace) -> None:
     arguments.interrupted = f"rerun the command to resume in {arguments.output}"
     end_on_sigterm()
     find_model(arguments)
-    with loading(arguments.model):
-        checkpoint = str(find(arguments.model)) if arguments.runtime == "onnx" else arguments.model
-        settings = {**model_identity(checkpoint, arguments.revision), "int8": arguments.int8, **decoding}
-        settings |= {"dtype": arguments.dtype, "seed": arguments.seed}
+    settings = {**checkpoint_identity(arguments), "int8": arguments.int8, **decoding}
+    settings |= {"dtype": arguments.dtype, "seed": arguments.seed}
     optional = {"phrases": phrases, "source_prefix": arguments.source_prefix, **values_of(arguments, ExtractionFlags)}
     settings |= {name: value for name, value in optional.items() if value is not None}
     if Path(arguments.model).is_dir():

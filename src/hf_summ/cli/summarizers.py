@@ -19,7 +19,7 @@ from hf_summ.common.processes import threads_for
 from hf_summ.data.columns import DOCUMENT_COLUMNS, PREDICTION_COLUMNS, SUMMARY_COLUMNS
 from hf_summ.models.checks import Range, check_own_settings
 from hf_summ.pretrained import DEFAULT_MODEL, bundled_model, graphs_of, is_bundled, model_folder, purpose
-from hf_summ.runtimes.folders import RUNTIME_FILE
+from hf_summ.runtimes.folders import RUNTIME_FILE, find, model_identity
 from hf_summ.runtimes.settings import UnsupportedSetting, lacking
 
 STANDARD_INPUT = "-"
@@ -288,6 +288,13 @@ def _load_pipeline(arguments: argparse.Namespace, settings: dict[str, Any]) -> A
     # building a model draws random numbers
     torch.manual_seed(values.get("seed") or 0)
     return summarizer
+
+
+def checkpoint_identity(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The identity of the checkpoint, or of its graphs, see `model_identity`."""
+    with loading(arguments.model):
+        checkpoint = str(find(arguments.model)) if arguments.runtime == "onnx" else arguments.model
+        return model_identity(checkpoint, arguments.revision)
 
 
 @contextmanager

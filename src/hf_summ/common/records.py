@@ -1,4 +1,4 @@
-"""Settings in JSON and YAML, and records: YAML files that describe the results in a folder.
+"""Settings in JSON and YAML, cells of CSV files, and records: YAML files that describe the results in a folder.
 
 A key that is given twice is an error, as one of its values would silently be ignored. A record prevents a run with
 other settings from continuing a folder's results.
@@ -16,6 +16,8 @@ from typing import Any
 from hf_summ.common.files import write_atomically
 from hf_summ.common.messages import one_line
 
+# spreadsheets read texts that begin with these as formulas; full-width ones in East Asian settings only
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 # most differences in a message; the record has all settings
 _NAMED = 4
 _MERGE_TAG = "tag:yaml.org,2002:merge"
@@ -121,6 +123,11 @@ def to_json(value: Any, **settings: Any) -> str:
         return json.dumps(value, allow_nan=False, **settings)
     except ValueError:
         return json.dumps(finite(value), **settings)
+
+
+def spreadsheet_text(text: str) -> str:
+    """A text as a cell of a CSV file, after an apostrophe if spreadsheets would run it as a formula."""
+    return f"'{text}" if text.startswith(_FORMULAS) else text
 
 
 def finite(value: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 from filelock import AcquireReturnProxy, FileLock, Timeout
 
-from hf_summ.common.files import content_hash, shared_name
+from hf_summ.common.files import content_hash
 from hf_summ.common.messages import check_choice, progress_bar
 from hf_summ.common.records import changed, read_record, shown, write_record
 from hf_summ.data.columns import choose_text_column
@@ -20,6 +20,7 @@ from hf_summ.models.checks import check_integer
 from hf_summ.offline.engines import Outcome, Progress, Work, in_processes, in_this_process
 from hf_summ.offline.shards import FORMATS, Plan, destination
 from hf_summ.pretrained import model_folder
+from hf_summ.runtimes.folders import model_identity
 
 logger = logging.getLogger(__name__)
 
@@ -135,11 +136,29 @@ def run_plan(
         replaced = ", ".join(plan.replaced_columns)
         announce(f"the rows are an earlier output: new columns replace {replaced}, unless `columns` chooses others")
     folder = plan.folder
+    # before the lock, which is a file
+    if folder.is_dir() and not (folder / RECORD).exists() and any(path.name != LOCK for path in folder.iterdir()):
+        raise ValueError(f"--output {folder}: has files, but no {RECORD}: name a new or empty folder")
+    with _locked(folder):
+        _start_or_continue(plan, settings)
+        outcome = _summarize(plan, engine, announce)
+        if plan.file is not None:
+            plan.join(plan.file)
+        return outcome
+
+
+def _start_or_continue(plan: Plan, settings: Mapping[str, Any]) -> None:
+    """Write the record of a new run, or check that the folder has summaries of the same run.
+
+    The folder must be locked: until then, another command may begin and end there.
+
+    Raises:
+        ValueError: it has summaries of another run.
+    """
+    folder = plan.folder
     record = read_record(
         folder / RECORD, lambda content: None if isinstance(content["summaries"], dict) else "no summaries"
     )
-    if record is None and folder.is_dir() and any(path.name != LOCK for path in folder.iterdir()):
-        raise ValueError(f"--output {folder}: has files, but no {RECORD}: name a new or empty folder")
     now = {
         **settings,
         **_identity_of_rows(plan),
@@ -155,13 +174,8 @@ def run_plan(
     # a run that ended before its first shard, for example because of a wrong setting, restricts no other run
     if differences and any(folder.glob("shard-*")):
         raise ValueError(f"--output {folder}: has summaries of another run ({shown(differences)}): name another folder")
-    with _locked(folder):
-        if not before or differences:
-            write_record(folder / RECORD, {"summaries": now, "versions": _versions()})
-        outcome = _summarize(plan, engine, announce)
-        if plan.file is not None:
-            plan.join(plan.file)
-        return outcome
+    if not before or differences:
+        write_record(folder / RECORD, {"summaries": now, "versions": _versions()})
 
 
 def _identity_of_rows(plan: Plan) -> dict[str, Any]:
@@ -200,17 +214,3 @@ def _summarize(plan: Plan, engine: Engine, announce: Callable[[str], None]) -> O
         for shard in engine(done, bar.update):
             outcome.add(shard)
     return outcome
-
-
-def model_identity(model: str, revision: str | None) -> dict[str, Any]:
-    """A checkpoint's identity for a record: its name, and its commit or, for a folder, hashes of its files."""
-    folder = Path(model)
-    if folder.is_dir():
-        endings = (".safetensors", ".json", ".txt", ".model", ".onnx", ".data", ".py", ".bin")
-        files = sorted(path for path in folder.iterdir() if path.suffix in endings and path.is_file())
-        # the folder's path is not part of it, as a folder may be moved
-        return {"model": shared_name(model), "content": {path.name: content_hash(path) for path in files}}
-    from transformers import PreTrainedConfig
-
-    config, _ = PreTrainedConfig.get_config_dict(model, revision=revision)
-    return {"model": model, "content": config.get("_commit_hash")}

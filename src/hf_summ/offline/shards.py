@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from hf_summ.common.files import check_is_local, moved_into_place
 from hf_summ.common.messages import one_line
-from hf_summ.common.records import to_json
+from hf_summ.common.records import spreadsheet_text, to_json
 from hf_summ.data.columns import has_text, is_list_column, written_texts
 from hf_summ.data.files import is_row_file
 from hf_summ.runtimes.documents import SOURCES
@@ -36,6 +36,8 @@ _FILES = {".parquet": "parquet", ".jsonl": "jsonl", ".jsonl.gz": "jsonl", ".csv"
 ADDED_COLUMNS = {"source_tokens": pa.int64(), "cut_tokens": pa.int64(), "error": pa.string(), "note": pa.string()}
 # with which Excel recognizes UTF-8
 _CSV_ENCODING = "utf-8-sig"
+# in a cell of a CSV file; columns of numbers stay what they are
+_NUMBER = re.compile(r"[+-]?[\d.,]+")
 _WRITE_AGAIN = "remove it, and rerun the command to write it again"
 
 
@@ -282,7 +284,7 @@ def _join_as_csv(shards: list[Path], path: Path, separator: str) -> None:
         writer = csv.writer(file, delimiter=separator)
         for index, row in enumerate(_read_lines(shards)):
             if index == 0:
-                writer.writerow(row)
+                writer.writerow(spreadsheet_text(name) for name in row)
             writer.writerow(_cell(value) for value in row.values())
 
 
@@ -303,9 +305,10 @@ def _join_lines(shards: list[Path], path: Path, is_compressed: bool) -> None:
 
 
 def _cell(value: Any) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    return to_json(value)
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else to_json(value)
+    return text if _NUMBER.fullmatch(text) else spreadsheet_text(text)
 
 
 def _rows_in(path: Path) -> int:

@@ -5,13 +5,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hf_summ.common.files import content_hash, moved_into_place, write_atomically
+from hf_summ.common.files import content_hash, moved_into_place, shared_name, write_atomically
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 # file in an exported folder that names the runtime and the layout
 RUNTIME_FILE = "runtime.json"
+# file of an adapter, which names the model that it adapts
+_ADAPTER_FILE = "adapter_config.json"
+# files of a checkpoint that determine its summaries
+_ENDINGS = (".safetensors", ".json", ".txt", ".model", ".onnx", ".data", ".py", ".bin")
 # name of the runtime, and of its folder inside a checkpoint
 ONNX = "onnx"
 _LAYOUT = 3
@@ -151,3 +155,26 @@ def check_libraries(*libraries: str) -> None:
     for library in libraries:
         if find_spec(library) is None:
             raise ImportError(f"`runtime=\"{ONNX}\"` needs {library}: pip install 'hf-summ[onnx]'")
+
+
+def model_identity(model: str, revision: str | None) -> dict[str, Any]:
+    """A checkpoint's identity: its name, and its commit or, for a folder, hashes of its files.
+
+    That of an adapter's folder has also the identity of its `base`.
+    """
+    folder = Path(model)
+    if not folder.is_dir():
+        from transformers import PreTrainedConfig
+
+        config, _ = PreTrainedConfig.get_config_dict(model, revision=revision)
+        return {"model": model, "content": config.get("_commit_hash")}
+    files = sorted(path for path in folder.iterdir() if path.suffix in _ENDINGS and path.is_file())
+    # the folder's path is not part of it, as a folder may be moved
+    identity: dict[str, Any] = {"model": shared_name(model)}
+    identity["content"] = {path.name: content_hash(path) for path in files}
+    if (folder / _ADAPTER_FILE).is_file() and not (folder / "config.json").is_file():
+        adapter = json.loads((folder / _ADAPTER_FILE).read_text(encoding="utf-8"))
+        base = adapter.get("base_model_name_or_path")
+        if base:
+            identity["base"] = model_identity(base, adapter.get("revision"))
+    return identity

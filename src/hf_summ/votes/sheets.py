@@ -19,6 +19,7 @@ import numpy as np
 
 from hf_summ.common.messages import check_choice, one_line, unknown_choice
 from hf_summ.common.pages import render_page
+from hf_summ.common.records import spreadsheet_text
 from hf_summ.evaluation.words import check_lengths, first_of
 from hf_summ.models.checks import check_integer, check_text
 from hf_summ.models.text_documents import readable
@@ -34,8 +35,6 @@ _OF_TURK = re.compile(r"^(?:Input|Answer)\.")
 _MOST_DIGITS = 9
 # the columns of a sheet besides its aspects
 COLUMNS = ("sheet", "item", "document", "reference", "summary A", "summary B")
-# spreadsheets read texts that begin with these as formulas; full-width ones in East Asian settings only
-_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
 @dataclass(frozen=True)
@@ -299,8 +298,7 @@ def as_csv(sheet: Sheet) -> str:
     for item in sheet.items:
         references = [item.reference or ""] if has_references else []
         texts = (item.document, *references, *item.summaries)
-        # an apostrophe marks text
-        texts = [f"'{text}" if text.startswith(_FORMULAS) else text for text in texts]
+        texts = [spreadsheet_text(text) for text in texts]
         writer.writerow([sheet.id, item.id, *texts, *[""] * len(sheet.aspects)])
     # the byte-order mark by which spreadsheets recognize UTF-8
     return "\ufeff" + readable(table.getvalue())
