@@ -7,6 +7,7 @@ import socket
 import statistics
 import sys
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import httpx
@@ -26,6 +27,14 @@ def ready(process) -> str:
         if line.startswith("hf-summ: ready: "):
             return line.removeprefix("hf-summ: ready: ").strip()
     raise AssertionError(process.wait())
+
+
+def lines_until(lines: Iterable[str], text: str) -> Iterator[str]:
+    """The lines up to the one that has a text."""
+    for line in lines:
+        yield line
+        if text in line:
+            return
 
 
 def children(pid: int) -> list[int]:
@@ -92,6 +101,33 @@ def test_a_worker_that_is_killed_is_replaced(workplace):
         assert httpx.post(address, json=BODY, timeout=60).status_code == 200
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.thorough
+def test_workers_never_have_two_models(workplace):
+    process = start("serve", "--model", "model", "--port", "0", "--workers", "2", cwd=workplace)
+    try:
+        address = ready(process)
+        ready(process)
+        model = workplace / "model"
+        model.rename(workplace / "aside")
+        first, second = children(process.pid)
+        os.kill(first, signal.SIGKILL)
+        lines = "".join(lines_until(process.stderr, "hf-summ: 1 of 2 workers answer"))
+        assert "hf-summ: error: --model model: cannot be loaded: " in lines
+        # the other one goes on
+        assert children(process.pid) == [second]
+        assert httpx.post(address, json=BODY, timeout=60).status_code == 200
+        # without any, new ones are started at once, which find another model
+        (workplace / "aside").rename(model)
+        (model / "generation_config.json").write_text("{}", encoding="utf-8")
+        os.kill(second, signal.SIGKILL)
+        _, errors = process.communicate(timeout=300)
+        assert "hf-summ: error: --model model: has changed since the service began" in errors
+        assert (process.returncode, "hf-summ: ready" in errors, "Traceback" in errors) == (2, False, False)
     finally:
         process.kill()
         process.wait()

@@ -2,8 +2,10 @@
 
 import argparse
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from hf_summ.cli.summarizers import (
     DecodingFlags,
@@ -11,6 +13,7 @@ from hf_summ.cli.summarizers import (
     ModelFlags,
     RuntimeFlags,
     check_flags,
+    checkpoint_identity,
     decoding_settings,
     find_model,
     load_summarizer,
@@ -59,4 +62,21 @@ def run(arguments: argparse.Namespace) -> None:
     print(f"hf-summ: listening on {url(listening)}; loading {arguments.model}", file=sys.stderr, flush=True)
     # workers need the flags, not the command
     del arguments.run
-    serve(partial(load_summarizer, arguments, **decoding_settings(arguments)), limits, listening, arguments.workers)
+    load = partial(load_summarizer, arguments, **decoding_settings(arguments))
+    if arguments.workers > 1:
+        load = partial(_load_unchanged, load, arguments, checkpoint_identity(arguments))
+    serve(load, limits, listening, arguments.workers)
+
+
+def _load_unchanged(load: Callable[[], Any], arguments: argparse.Namespace, identity: dict[str, Any]) -> Any:
+    """The pipeline of one of several workers, all of which have the same model.
+
+    Raises:
+        ValueError: the checkpoint is no longer that of this identity, so that a worker that replaces one would answer
+            by another model.
+    """
+    summarizer = load()
+    # after loading: what changes before is noticed
+    if checkpoint_identity(arguments) != identity:
+        raise ValueError(f"--model {arguments.model}: has changed since the service began: start the service again")
+    return summarizer

@@ -4,6 +4,7 @@ import logging
 import os
 import socket
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.config import STARTUP_FAILURE
-from uvicorn.supervisors import Multiprocess
+from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
 from hf_summ.common.messages import one_line
 from hf_summ.common.processes import threads_for
@@ -23,6 +24,8 @@ from hf_summ.serving.settings import Limits
 _KEEP_ALIVE = 75
 # seconds within which a worker must answer its supervisor; importing a library may take some of them
 _HEALTH_CHECK = 20
+# seconds after which a worker that could not start is started again
+_START_AGAIN = 60
 # as after other invalid input
 _INVALID = 2
 
@@ -48,7 +51,7 @@ def url(listening: socket.socket) -> str:
 
 
 def serve(load: Callable[[], Any], limits: Limits, listening: socket.socket, workers: int = 1) -> None:
-    """Serve until SIGTERM or Ctrl-C, then finish the accepted requests; uvicorn replaces a worker that dies.
+    """Serve until SIGTERM or Ctrl-C, then finish the accepted requests; a worker that dies is replaced.
 
     Args:
         load: returns the pipeline; picklable if there are several workers, each of which calls it.
@@ -63,10 +66,54 @@ def serve(load: Callable[[], Any], limits: Limits, listening: socket.socket, wor
         uvicorn.Server(server_config(app, limits)).run([listening])
         return
     config = server_config(partial(_create_worker_app, start), limits, factory=True, workers=workers)
-    supervisor = Multiprocess(config, [listening])
+    supervisor = _Supervisor(config, [listening])
     supervisor.run()
-    if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
+    if supervisor.has_failed:
         sys.exit(_INVALID)
+
+
+class _Supervisor(Multiprocess):
+    """uvicorn's supervisor, which keeps the other workers if one that replaces a dead one cannot start.
+
+    Attributes:
+        has_failed: whether a worker could not start while no other was ready.
+    """
+
+    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]):
+        super().__init__(config, sockets)
+        self.has_failed = False
+        self._next_start = 0.0
+
+    def keep_subprocess_alive(self) -> None:
+        """Replace dead workers; one that cannot start is tried again later, unless no other one is ready."""
+        for process in list(self.processes):
+            if self.should_exit.is_set():
+                return
+            if process.is_alive(self.config.timeout_worker_healthcheck):
+                continue
+            # one that does not answer is still running
+            process.kill()
+            process.join()
+            self.processes.remove(process)
+            if process.exitcode == STARTUP_FAILURE:
+                self._defer_or_end()
+        if self.should_exit.is_set() or (self.processes and time.monotonic() < self._next_start):
+            return
+        while len(self.processes) < self.processes_num:
+            process = Process(self.config, self.sockets)
+            process.start()
+            self.processes.append(process)
+
+    def _defer_or_end(self) -> None:
+        """After a worker that could not start: try again later, or end if there is none that answers."""
+        ready = sum(process.is_ready() for process in self.processes)
+        if not ready:
+            self.has_failed = True
+            self.should_exit.set()
+            return
+        self._next_start = time.monotonic() + _START_AGAIN
+        message = f"{ready} of {self.processes_num} workers answer; the next attempt is in {_START_AGAIN} seconds"
+        print(f"hf-summ: {message}", file=sys.stderr, flush=True)
 
 
 def server_config(app: Callable, limits: Limits, **settings: Any) -> uvicorn.Config:
@@ -90,7 +137,7 @@ def _create_worker_app(start: Callable[[], Service]) -> FastAPI:
         return create_app(start())
     except Exception as error:
         print(f"hf-summ: error: {one_line(error)}", file=sys.stderr)
-        # with this status, the supervisor ends instead of replacing the worker
+        # with this status, the supervisor does not replace the worker at once
         sys.exit(STARTUP_FAILURE)
 
 
