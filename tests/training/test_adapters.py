@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
-from transformers import AutoModelForSeq2SeqLM
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForSeq2SeqLM, pipeline
 
+from hf_summ.checkpoints.adapters import UnusableAdapterError
 from hf_summ.cli import main as hf_summ
 from hf_summ.training.__main__ import main as run_recipe
 from hf_summ.training.run import main
@@ -217,6 +218,29 @@ def test_adapters_that_cannot_be_used_are_refused(command, tmp_path, capsys, bas
     shutil.copy(good / "adapter_config.json", broken)
     tiny.cut(broken / WEIGHTS)
     assert "does not fit" in refused(start=broken)
+    # from which torch would run code; nothing, weights of other names, and half of the weights
+    (broken / WEIGHTS).unlink()
+    assert f"{broken}: it has no {WEIGHTS}" in refused(start=broken)
+    torch.save({"name": re.compile("a")}, broken / "adapter_model.bin")
+    assert f"{broken}: it cannot be read as weights only" in refused(start=broken)
+    weights = load_file(good / WEIGHTS)
+    half = dict(list(weights.items())[::2])
+    for content in ({}, {f"module.{name}": value for name, value in weights.items()}, half):
+        save_file(content, broken / WEIGHTS)
+        assert "does not fit" in refused(start=broken)
+        with pytest.raises(UnusableAdapterError, match="does not fit"):
+            pipeline("summarization", model=str(broken))
+
+
+@pytest.mark.thorough
+def test_a_pickle_with_more_than_weights_is_refused_in_a_line(command, tmp_path, capsys, bases):
+    folder = tmp_path / "pickled"
+    shutil.copytree(bases["gdlf"], folder)
+    (folder / "model.safetensors").unlink()
+    torch.save({"name": re.compile("a")}, folder / "pytorch_model.bin")
+    assert run_recipe(command(str(folder))) == 2
+    *_, line = capsys.readouterr().err.splitlines()
+    assert f"--model_name_or_path {folder}: it cannot be read as weights only: " in line
 
 
 @pytest.mark.thorough

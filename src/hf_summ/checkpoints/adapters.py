@@ -2,8 +2,10 @@
 
 import dataclasses
 import json
+import warnings
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from pickle import UnpicklingError
 from threading import RLock
 from typing import Any
 
@@ -17,7 +19,13 @@ from transformers.utils import (
     find_adapter_config_file,
 )
 
-from hf_summ.checkpoints.loading import ModelArguments, Processor, check_generation_config, load_processor
+from hf_summ.checkpoints.loading import (
+    ModelArguments,
+    Processor,
+    check_generation_config,
+    load_processor,
+    reading_weights,
+)
 from hf_summ.common.files import write_atomically
 from hf_summ.common.lazy import import_extra
 from hf_summ.common.messages import one_line
@@ -27,10 +35,18 @@ from hf_summ.runtimes.folders import load_exported
 
 # transformers replaces functions of torch while it loads: threads would leave weights that were never set
 _LOADING = RLock()
-WEIGHTS = "adapter_model.safetensors"
+WEIGHTS, _PICKLED_WEIGHTS = "adapter_model.safetensors", "adapter_model.bin"
 # file with the values of the adapted model's configuration that training sets
 SETTINGS_FILE = "adapted_config.json"
 _SETTINGS = ("prefix", "task_specific_params", "extraction")
+
+
+class UnusableAdapterError(Exception):
+    """An adapter cannot be loaded on its base.
+
+    It is no ValueError: after one, transformers' pipeline loads the adapter by its own class, which only warns of
+    missing weights.
+    """
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,13 +94,22 @@ class Adapter:
         """The base model with the adapter on it, whose training may continue.
 
         Raises:
-            ValueError: PEFT cannot load the adapter on this model.
+            ValueError: PEFT cannot load the adapter on this model, or the adapter lacks weights.
         """
         from peft import PeftModel
 
+        folder = Path(self.name)
+        if folder.is_dir() and not any((folder / name).exists() for name in (WEIGHTS, _PICKLED_WEIGHTS)):
+            # PEFT would look for a repository of this name
+            raise ValueError(f"{self.name}: it has no {WEIGHTS}")
         try:
-            return PeftModel.from_pretrained(model, self.name, is_trainable=is_trainable, **self.start.hub)
-        except (RuntimeError, ValueError, SafetensorError) as error:
+            with reading_weights(self.name), warnings.catch_warnings():
+                # those that PEFT only warns of would keep their random values
+                warnings.filterwarnings("error", message="Found missing adapter keys")
+                return PeftModel.from_pretrained(model, self.name, is_trainable=is_trainable, **self.start.hub)
+        except (RuntimeError, ValueError, KeyError, UserWarning, SafetensorError) as error:
+            if isinstance(error.__cause__, UnpicklingError):
+                raise
             # PEFT's message names neither of the checkpoints
             base = self.base.model_name_or_path
             raise ValueError(f"{self.name}: this adapter does not fit {base} ({one_line(error):.200})") from error
@@ -173,6 +198,9 @@ class AutoModelForSummarization(AutoModelForSeq2SeqLM):
         """The model. That of an adapter has `adapter_name`, and `adapter_processor` if the adapter has one.
 
         One of our architectures has `weights_problem`, which describes missing or unused weights, or is None.
+
+        Raises:
+            UnusableAdapterError: the adapter lacks weights, or does not fit its base.
         """
         if kwargs.get("revision") is not None:
             # a plain string: `pipeline` resolves the revision of an adapter to a commit of its base
@@ -205,7 +233,10 @@ class AutoModelForSummarization(AutoModelForSeq2SeqLM):
             if processor is not None:
                 adapter.add_tokens(model, processor)
             # transformers would lose weights, such as the magnitudes of DoRA
-            adapted = adapter.load(model, is_trainable=False)
+            try:
+                adapted = adapter.load(model, is_trainable=False)
+            except ValueError as error:
+                raise UnusableAdapterError(str(error)) from error
             if adapted.active_peft_config.is_prompt_learning:
                 model = adapted
             else:

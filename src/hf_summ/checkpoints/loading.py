@@ -6,6 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any, Literal
 
 import torch
@@ -29,6 +30,7 @@ from hf_summ.common.flags import flag
 from hf_summ.common.messages import nearest, one_line
 from hf_summ.models.checks import check_tokenizer
 
+REFUSED_PICKLE = "it cannot be read as weights only: it is damaged, or contains code, which is never run"
 logger = logging.getLogger(__name__)
 
 Processor = ProcessorMixin | PreTrainedTokenizerBase
@@ -190,6 +192,16 @@ def load_processor(arguments: ModelArguments, config: PreTrainedConfig) -> Proce
 
 def hub_settings(arguments: ModelArguments) -> dict:
     return {**arguments.hub, "trust_remote_code": arguments.trust_remote_code}
+
+
+@contextmanager
+def reading_weights(name: str) -> Generator[None]:
+    """Within, replace torch's error for a pickle with more than weights by a ValueError with the checkpoint's name."""
+    try:
+        yield
+    except UnpicklingError as error:
+        # torch's own message advises to run the code
+        raise ValueError(f"{name}: {REFUSED_PICKLE}") from error
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any, Literal
 
 from hf_summ.checkpoints.decoding import decoding_flags, extraction_flags
@@ -305,6 +306,9 @@ def loading(model: str) -> Generator[None]:
     except Exception as error:
         # for broken files, transformers and tokenizers raise errors of any type
         reason = str(error).strip() or type(error).__name__
+        if isinstance(error, UnpicklingError):
+            # torch's own message advises to run the code
+            reason = "it contains more than weights, or is damaged"
         # the last line of a traceback has the message
         if "Traceback" in reason:
             reason = reason.splitlines()[-1]

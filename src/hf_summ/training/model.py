@@ -24,6 +24,7 @@ from hf_summ.checkpoints.loading import (
     hub_settings,
     load_config,
     load_processor,
+    reading_weights,
 )
 from hf_summ.checkpoints.pretrained_parts import load_pretrained_parts, read_pretrained_parts
 from hf_summ.common.messages import nearest, one_line
@@ -235,13 +236,14 @@ def _load_model(config: PreTrainedConfig, start: ModelArguments, hub: dict[str, 
     check_generation_config(start)
     try:
         # transformers' error does not name the weights whose shapes differ
-        model, loaded = AutoModelForSeq2SeqLM.from_pretrained(
-            start.model_name_or_path,
-            config=config,
-            ignore_mismatched_sizes=True,
-            output_loading_info=True,
-            **hub_settings(start),
-        )
+        with reading_weights(f"--model_name_or_path {start.model_name_or_path}"):
+            model, loaded = AutoModelForSeq2SeqLM.from_pretrained(
+                start.model_name_or_path,
+                config=config,
+                ignore_mismatched_sizes=True,
+                output_loading_info=True,
+                **hub_settings(start),
+            )
     except SafetensorError as error:
         # which names no file
         raise ValueError(f"--model_name_or_path {start.model_name_or_path}: {error}") from error
