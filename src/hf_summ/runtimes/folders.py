@@ -1,6 +1,7 @@
 """Writing and loading folders that contain a model's graphs instead of its weights."""
 
 import json
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -164,17 +165,32 @@ def model_identity(model: str, revision: str | None) -> dict[str, Any]:
     """
     folder = Path(model)
     if not folder.is_dir():
-        from transformers import PreTrainedConfig
-
-        config, _ = PreTrainedConfig.get_config_dict(model, revision=revision)
-        return {"model": model, "content": config.get("_commit_hash")}
+        return _hub_identity(model, revision)
     files = sorted(path for path in folder.iterdir() if path.suffix in _ENDINGS and path.is_file())
     # the folder's path is not part of it, as a folder may be moved
     identity: dict[str, Any] = {"model": shared_name(model)}
     identity["content"] = {path.name: content_hash(path) for path in files}
     if (folder / _ADAPTER_FILE).is_file() and not (folder / "config.json").is_file():
-        adapter = json.loads((folder / _ADAPTER_FILE).read_text(encoding="utf-8"))
-        base = adapter.get("base_model_name_or_path")
-        if base:
-            identity["base"] = model_identity(base, adapter.get("revision"))
+        identity |= _base_identity(folder / _ADAPTER_FILE)
     return identity
+
+
+def _hub_identity(name: str, revision: str | None) -> dict[str, Any]:
+    """The identity of a checkpoint or an adapter on the Hub."""
+    from transformers.utils import cached_file
+    from transformers.utils.hub import extract_commit_hash
+
+    find_file = partial(cached_file, name, revision=revision)
+    config = find_file("config.json", _raise_exceptions_for_missing_entries=False)
+    file = config or find_file(_ADAPTER_FILE)
+    identity: dict[str, Any] = {"model": name, "content": extract_commit_hash(file, None)}
+    if config is None:
+        identity |= _base_identity(Path(file))
+    return identity
+
+
+def _base_identity(adapter_file: Path) -> dict[str, Any]:
+    """The identity of an adapter's base as `base`; nothing if the adapter names none."""
+    adapter = json.loads(adapter_file.read_text(encoding="utf-8"))
+    base = adapter.get("base_model_name_or_path")
+    return {"base": model_identity(base, adapter.get("revision"))} if base else {}
