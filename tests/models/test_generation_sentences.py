@@ -101,14 +101,16 @@ def test_generate_decodes_the_source_and_returns_ids(tiny_tokenizer):
 
 
 @pytest.mark.parametrize(
-    "settings", [{"do_sample": True}, {"output_scores": True, "return_dict_in_generate": True}], ids=str
+    "settings",
+    [{"do_sample": True}, {"output_scores": True, "return_dict_in_generate": True}, {"num_return_sequences": 2}],
+    ids=str,
 )
 def test_settings_of_a_search_are_refused_beside_it(settings, tiny_tokenizer):
     model, processor = build_with_processor(GDLF, tiny_tokenizer, tags="none")
     model.config.tags = "none"
     inputs = processor(SENTENCES[0], return_tensors="pt")
     with pytest.raises(ValueError, match="whole_sentences"):
-        model.generate(**inputs, tokenizer=processor, whole_sentences=True, **settings)
+        model.generate(**inputs, tokenizer=processor, whole_sentences=True, num_beams=2, **settings)
 
 
 def test_models_of_transformers_choose_too(tiny_tokenizer):

@@ -308,9 +308,14 @@ def check_own_settings(settings: Mapping[str, Any], model: Any) -> None:
 
 
 def check_settings(settings: Mapping[str, Any], table: Mapping[str, Setting]) -> None:
-    """Raise a ValueError for a value that violates the requirement of a table; None means unset."""
+    """Raise a ValueError for a value that violates the requirement of a table; None means unset.
+
+    Also for several summaries of a choice that gives one.
+    """
     for name, setting in table.items():
         value = settings.get(name)
         problem = None if value is None else setting.problem(value)
         if problem is not None:
             raise ValueError(f"`{name}` is {value!r:.80}, but must be {problem}")
+    if settings.get("whole_sentences") and (settings.get("num_return_sequences") or 1) > 1:
+        raise ValueError("`whole_sentences` chooses one summary: set `num_return_sequences` to 1")

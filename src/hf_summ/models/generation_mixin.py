@@ -390,8 +390,8 @@ class SummarizationGenerationMixin(GenerationMixin):
 
     def check_generation_keys(self, generation_config) -> None:
         """Raise a ValueError if one of our keys in `generation_config` is out of range or not supported."""
-        settings = {key: getattr(generation_config, key, None) for key in self.generation_keys}
-        check_settings(settings, ADDED_SETTINGS)
+        keys = (*self.generation_keys, "num_return_sequences")
+        check_settings({key: getattr(generation_config, key, None) for key in keys}, ADDED_SETTINGS)
         penalty = getattr(generation_config, "coverage_penalty", None)
         if penalty and not self.has_coverage:
             raise ValueError(f"`coverage_penalty` is {penalty}, which needs a model that copies: set it to 0")
