@@ -53,6 +53,20 @@ def test_generation_settings_of_a_checkpoint_are_kept_where_the_run_says_nothing
     assert (given.max_length, given.max_new_tokens) == (None, 12)
 
 
+def test_a_run_says_that_it_inherits_whole_sentences(tiny_tokenizer, caplog):
+    model = tiny.bart(tiny_tokenizer)
+    model.generation_config.whole_sentences = True
+    with caplog.at_level("WARNING", logger="hf_summ"):
+        kept = generation_config(model, GenerationArguments(), Lengths(64, 16, 12), length_is_given=True)
+        assert "--no-whole_sentences" in caplog.text
+        caplog.clear()
+        given = generation_config(
+            model, GenerationArguments(whole_sentences=False), Lengths(64, 16, 12), length_is_given=True
+        )
+    assert (kept.whole_sentences, given.whole_sentences) == (True, False)
+    assert not caplog.text
+
+
 @pytest.mark.parametrize("model_type", ["gdlf", "t5"])
 def test_source_prefix_goes_into_the_checkpoint(settings, tmp_path, tiny_tokenizer, caplog, model_type):
     sizes = {"d_model": 16, "num_layers": 1, "num_heads": 2, "d_kv": 8, "d_ff": 16} if model_type == "t5" else {}

@@ -185,6 +185,11 @@ def generation_config(
                 f"--{name} {settings[name]}: generate() of {model.config.model_type} does not support it; use "
                 "--no_repeat_ngram_size, --min_new_tokens or --length_penalty, which count tokens, for every model"
             )
+    if getattr(config, "whole_sentences", False) and "whole_sentences" not in settings:
+        logger.warning(
+            "the checkpoint's summaries are whole sentences of the documents, and so are those of this run; "
+            "--no-whole_sentences searches for summaries"
+        )
     if length_is_given or config.max_length is config.max_new_tokens is None:
         settings.setdefault("max_new_tokens", lengths.evaluation_target)
     # otherwise transformers rebuilds it from the model's config on loading, and drops unknown keys
