@@ -3,6 +3,7 @@
 import copy
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,9 +19,10 @@ from hf_summ.checkpoints.adapters import AutoModelForSummarization
 from hf_summ.cli import main
 from hf_summ.models.generation_rules import Beams
 from hf_summ.models.layers_transformer import SelfAttention
-from hf_summ.runtimes import folders, onnx_model
+from hf_summ.runtimes import folders, onnx_graphs, onnx_model
 from hf_summ.runtimes.folders import RUNTIME_FILE, export, find
 from hf_summ.runtimes.onnx_graphs import write_graphs
+from hf_summ.runtimes.onnx_quantization import quantize
 from hf_summ.runtimes.onnx_search import LAST, READ, SOURCE, WRITE, Graph, encode, search
 from tests.models.architectures import COPY_TRANSFORMER, DRGD, GDLF, TINY_BERT
 from tests.runtimes.conftest import BERT, DOCUMENTS, copied_in_8_bits
@@ -236,6 +238,17 @@ def test_encoders_like_bert(family, tmp_path):
         mask = source["attention_mask"][..., None]
         states = torch.from_numpy(encode(Graph(tmp_path / READ), source)[LAST])
         torch.testing.assert_close(states * mask, wanted * mask, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.thorough
+def test_a_bert_in_8_bits_is_computed_in_32(tmp_path, monkeypatch):
+    # tiny matrices too
+    monkeypatch.setattr(onnx_graphs, "quantize", partial(quantize, least_weights=0))
+    write_graphs(BERT.model(**WINDOWS).float(), tmp_path, int8=True)
+    for name, is_computed in ((READ, False), (WRITE, True)):
+        graph = onnx.load(tmp_path / name).graph
+        assert any(tensor.data_type == onnx.TensorProto.INT8 for tensor in graph.initializer)
+        assert ("MatMulIntegerToFloat" in {node.op_type for node in graph.node}) == is_computed
 
 
 def test_adapters_and_8_bits_are_refused(tmp_path):

@@ -45,8 +45,8 @@ def graph(folder, weight: torch.Tensor, bias: torch.Tensor | None, kind: str, le
     return quantized(folder, made_graph(nodes, inputs, outputs, tensors), least_weights)
 
 
-def quantized(folder, model: onnx.ModelProto, least_weights: int = 0) -> Graph:
-    quantize(model, least_weights)
+def quantized(folder, model: onnx.ModelProto, least_weights: int = 0, **settings) -> Graph:
+    quantize(model, least_weights, **settings)
     onnx.save(model, folder / "graph.onnx")
     return Graph(folder / "graph.onnx")
 
@@ -62,6 +62,23 @@ def test_products_are_those_of_the_layer(tmp_path, kind, bias):
     outputs = graph(tmp_path, layer.weight, layer.bias, kind)({"x": rows})["y"]
     wanted = Int8Linear(*quantize_weight(layer.weight), layer.bias)(rows)
     np.testing.assert_allclose(outputs, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_products_in_32_bits_are_those_of_the_matrix_in_8(tmp_path, has_bias):
+    layer, rows = nn.Linear(WIDTH, OUTPUTS, has_bias).requires_grad_(False), torch.randn(9, WIDTH)
+    constants = {"w": layer.weight}
+    if has_bias:
+        constants["b"] = layer.bias
+    node = helper.make_node("Gemm", ["x", *constants], ["y"], name="node", transB=1)
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["rows", None]) for name in ("x", "y")]
+    tensors = [numpy_helper.from_array(value.numpy(), name) for name, value in constants.items()]
+    run = quantized(tmp_path, made_graph([node], values[:1], values[1:], tensors), computes_in_8_bits=False)
+    stored = onnx.load(tmp_path / "graph.onnx").graph.initializer
+    assert TensorProto.INT8 in {tensor.data_type for tensor in stored if len(tensor.dims) == 2}
+    levels, scale = (part.data for part in quantize_weight(layer.weight))
+    wanted = nn.functional.linear(rows, levels * scale[:, None], layer.bias)
+    np.testing.assert_allclose(run({"x": rows})["y"], wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_embeddings_are_their_rows_times_their_scales(tmp_path):

@@ -218,10 +218,13 @@ def _write(
     )
     graph = exported.model_proto
     clear_traces(graph.graph)
-    if isinstance(windows := getattr(module, "windows", None), BertWindows):
+    windows = getattr(module, "windows", None)
+    has_bert = isinstance(windows, BertWindows)
+    if has_bert:
         add_window_sizes(graph.graph, windows.window_size, windows.stride)
     if int8:
-        quantize(graph)
+        # as with `Int8Config`, a BERT is computed in 32 bits: few of its values are so large that 8 bits lose the rest
+        quantize(graph, computes_in_8_bits=not has_bert)
     if candidates:
         add_candidates(graph, **candidates)
     save(graph, file)

@@ -14,7 +14,7 @@ _MICROSOFT = "com.microsoft"
 _MATRIX_INPUTS = {"MatMul": 1, "Gemm": 1, "Gather": 0, "Transpose": 0, "Slice": 0}
 
 
-def quantize(model: ModelProto, least_weights: int = 2**15) -> None:
+def quantize(model: ModelProto, least_weights: int = 2**15, computes_in_8_bits: bool = True) -> None:
     """Quantize a graph's constant matrices to 8 bits in place: those of products and embeddings.
 
     As in `Int8Linear`, each row of a product's input is quantized by its own largest magnitude, independently of other
@@ -22,9 +22,11 @@ def quantize(model: ModelProto, least_weights: int = 2**15) -> None:
 
     Args:
         least_weights: matrices with fewer weights keep 32 bits.
+        computes_in_8_bits: whether products are computed in 8 bits too, and not in 32.
     """
     graph = model.graph
-    quantizer = _Quantizer({tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}, least_weights)
+    initial = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    quantizer = _Quantizer(initial, least_weights, computes_in_8_bits)
     nodes = list(quantizer.nodes(graph.node))
     used = {name for node in nodes for name in _inputs(node)}
     unchanged = [tensor for tensor in graph.initializer if tensor.name in used]
@@ -47,8 +49,9 @@ def _inputs(node: NodeProto) -> Iterator[str]:
 class _Quantizer:
     """Creates replacement nodes, and collects their constants."""
 
-    def __init__(self, initial: Mapping[str, np.ndarray], least_weights: int):
+    def __init__(self, initial: Mapping[str, np.ndarray], least_weights: int, computes_in_8_bits: bool):
         self._initial = initial
+        self._computes_in_8_bits = computes_in_8_bits
         # those that nodes compute are added
         self._matrices = {
             name: value
@@ -104,17 +107,13 @@ class _Quantizer:
             levels, self.constants[scales] = _quantized(outputs)
             # as products read it, as transposing takes most of the time of loading
             self.constants[f"{name}.matrix"] = np.ascontiguousarray(levels.T)
-        # on loading, equal nodes for several products of the same rows are merged
-        yield helper.make_node("Abs", [rows], [f"{name}.sizes"])
-        yield helper.make_node("ReduceMax", [f"{name}.sizes", "int8.last"], [f"{name}.range"])
-        # a row of zeros has undefined levels, but its products are multiplied by 0
-        yield helper.make_node("Div", [rows, f"{name}.range"], [f"{name}.shares"])
-        yield helper.make_node("QuantizeLinear", [f"{name}.shares", "int8.step", "int8.zero"], [f"{name}.levels"])
-        factors = [f"{name}.levels", f"{name}.matrix", "int8.step", scales, "int8.zero"]
-        yield helper.make_node("MatMulIntegerToFloat", factors, [f"{name}.products"], domain=_MICROSOFT)
-        yield helper.make_node("Mul", [f"{name}.products", f"{name}.range"], [f"{name}.scaled" if bias else output])
+        product = f"{name}.scaled" if bias else output
+        if self._computes_in_8_bits:
+            yield from _product_in_8_bits(rows, name, scales, product)
+        else:
+            yield from _product_in_32_bits(rows, name, scales, product)
         if bias:
-            yield helper.make_node("Add", [f"{name}.scaled", *bias], [output])
+            yield helper.make_node("Add", [product, *bias], [output])
 
     def embedding(self, node: NodeProto, matrix: np.ndarray) -> Iterator[NodeProto]:
         """Replacement for a look-up of a matrix's rows."""
@@ -129,6 +128,26 @@ class _Quantizer:
         yield helper.make_node("Gather", [scales, ids], [f"{name}.scales"])
         yield helper.make_node("Unsqueeze", [f"{name}.scales", "int8.last"], [f"{name}.column"])
         yield helper.make_node("Mul", [f"{name}.floats", f"{name}.column"], [output])
+
+
+def _product_in_8_bits(rows: str, name: str, scales: str, output: str) -> Iterator[NodeProto]:
+    """The product of rows and the integers of a matrix, `NAME.matrix`, times the scales of its columns."""
+    # on loading, equal nodes for several products of the same rows are merged
+    yield helper.make_node("Abs", [rows], [f"{name}.sizes"])
+    yield helper.make_node("ReduceMax", [f"{name}.sizes", "int8.last"], [f"{name}.range"])
+    # a row of zeros has undefined levels, but its products are multiplied by 0
+    yield helper.make_node("Div", [rows, f"{name}.range"], [f"{name}.shares"])
+    yield helper.make_node("QuantizeLinear", [f"{name}.shares", "int8.step", "int8.zero"], [f"{name}.levels"])
+    factors = [f"{name}.levels", f"{name}.matrix", "int8.step", scales, "int8.zero"]
+    yield helper.make_node("MatMulIntegerToFloat", factors, [f"{name}.products"], domain=_MICROSOFT)
+    yield helper.make_node("Mul", [f"{name}.products", f"{name}.range"], [output])
+
+
+def _product_in_32_bits(rows: str, name: str, scales: str, output: str) -> Iterator[NodeProto]:
+    """The same in 32 bits: ONNX Runtime computes the first two nodes, of constants, when it loads the graph."""
+    yield helper.make_node("Cast", [f"{name}.matrix"], [f"{name}.floats"], to=TensorProto.FLOAT)
+    yield helper.make_node("Mul", [f"{name}.floats", scales], [f"{name}.weights"])
+    yield helper.make_node("MatMul", [rows, f"{name}.weights"], [output])
 
 
 def _quantized(matrix: np.ndarray) -> list[np.ndarray]:
