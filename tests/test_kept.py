@@ -287,6 +287,7 @@ SUMMARIZERS = {
     "arxiv-tldr": load_pipeline,
     "arxiv-tldr, graphs": load_graphs,
     "arxiv-title": load_pipeline,
+    "arxiv-title, graphs": load_graphs,
     "arxiv-title-small": load_pipeline,
 }
 
