@@ -30,7 +30,8 @@ def quantize(model: ModelProto, least_weights: int = 2**15, computes_in_8_bits: 
     nodes = list(quantizer.nodes(graph.node))
     used = {name for node in nodes for name in _inputs(node)}
     unchanged = [tensor for tensor in graph.initializer if tensor.name in used]
-    added = [numpy_helper.from_array(value, name) for name, value in quantizer.constants.items()]
+    # ONNX Runtime warns of unused ones
+    added = [numpy_helper.from_array(value, name) for name, value in quantizer.constants.items() if name in used]
     del graph.node[:], graph.initializer[:]
     graph.node.extend(nodes)
     graph.initializer.extend(unchanged + added)
