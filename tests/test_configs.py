@@ -54,15 +54,23 @@ def keys(node: Any) -> list[str]:
     return [name for key, value in node.items() for name in (key, *(keys(value) if isinstance(value, dict) else ()))]
 
 
+def config_of(file: Path) -> Any:
+    """The configuration of the model that a file trains: of a new one, a bundled one or another file's output."""
+    model = parse_arguments([str(file)]).model
+    start = model.model_name_or_path
+    if start is None:
+        config = AutoConfig.for_model(model.model_type)
+    elif start.startswith("out/"):
+        config = config_of(CONFIGS / f"{start.removeprefix('out/')}.yaml")
+    else:
+        config = AutoConfig.from_pretrained(model_folder(start))
+    return apply_overrides(config, model.config_overrides)
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(CONFIGS)))
 def test_yaml_parses_and_its_model_has_the_tabulated_size(file):
-    model = parse_arguments([str(file)]).model
-    start = model.model_name_or_path
-    config = (
-        AutoConfig.for_model(model.model_type) if start is None else AutoConfig.from_pretrained(model_folder(start))
-    )
-    config = apply_overrides(config, model.config_overrides)
+    config = config_of(file)
     sizes = {row[0]: row[2] for row in readme_rows("| file | paper |")}
     assert sizes[str(file.relative_to(CONFIGS))] == f"{millions(config):.1f}M"
 

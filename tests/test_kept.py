@@ -288,7 +288,6 @@ SUMMARIZERS = {
     "arxiv-tldr, graphs": load_graphs,
     "arxiv-title": load_pipeline,
     "arxiv-title, graphs": load_graphs,
-    "arxiv-title-small": load_pipeline,
 }
 
 

@@ -87,6 +87,17 @@ def units_of(file: Path) -> str:
     return "subwords" if command is None else command[1]
 
 
+def with_start(settings: dict[str, Any]) -> dict[str, Any]:
+    """A run that continues from another file's output, with a new model of that file."""
+    start = settings.get("model_name_or_path", "")
+    if not start.startswith("out/"):
+        return settings
+    first = read_settings(str(CONFIGS / f"{start.removeprefix('out/')}.yaml"))
+    overrides = {**first["config_overrides"], **settings["config_overrides"]}
+    kept = {name: value for name, value in settings.items() if name != "model_name_or_path"}
+    return {**kept, "model_type": first["model_type"], "config_overrides": overrides}
+
+
 def small_parts(settings: dict[str, Any], units: str, folder: Path, save_bert) -> dict[str, Any]:
     """A file's settings of the model with a small vocabulary and few layers."""
     if "model_name_or_path" in settings:
@@ -114,7 +125,7 @@ def small_parts(settings: dict[str, Any], units: str, folder: Path, save_bert) -
 
 def losses_of_updates(file: Path, folder: Path, save_bert) -> list[float]:
     """The loss before the first update of a file's run, and after each."""
-    settings = read_settings(str(file))
+    settings = with_start(read_settings(str(file)))
     rows = ROWS[: settings.get("per_device_train_batch_size", TOKEN_ROWS)]
     corpus = tiny.write_rows(folder / "rows.jsonl", [tagged(row) for row in rows])
     settings = with_data(settings, {"train_file": corpus, "validation_file": corpus})
