@@ -76,6 +76,12 @@ def test_the_wheel_has_the_exception_lists_and_their_license(tracked):
     assert project["license"].split(" AND ") == ["Apache-2.0", "LicenseRef-WordNet-2.0"]
 
 
+def test_the_package_has_at_most_75_megabytes(tracked):
+    # compressed, the wheel has less
+    sizes = [(ROOT / path).stat().st_size for path in tracked if path.startswith("src/hf_summ/")]
+    assert sum(sizes) <= 75e6
+
+
 @pytest.mark.parametrize(
     ("file", "form"),
     [

@@ -1,5 +1,6 @@
 """Bundled models: how they are found, loaded and refused."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -8,8 +9,9 @@ import torch
 from transformers import AutoModelForSeq2SeqLM, pipeline
 
 import hf_summ
-from hf_summ import Int8Config, pretrained
+from hf_summ import Int8Config, SummarizationPipeline, pretrained
 from hf_summ.pretrained import bundled_model, bundled_models, model_folder, purpose
+from hf_summ.runtimes import OnnxSummarizer
 from tests.conftest import SENTENCES, run_python
 
 ROOT = Path(__file__).parents[2]
@@ -70,3 +72,66 @@ def test_the_bundled_graphs_need_no_torch(name):
         "print(summarize('We show that cats sleep. They sleep at night.')[0]['summary_text'])"
     )
     assert 2 <= len(run_python("-c", code)[0].split()) <= 9
+
+
+ABSTRACT = "We show that cats sleep. They sleep at night."
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_of_graphs"),
+    [
+        ({}, True),
+        ({"device": "cpu", "num_beams": 2, "batch_size": 4, "long_documents": "extract", "dtype": None}, True),
+        ({"runtime": "onnx", "return_details": True}, True),
+        ({"runtime": "onnx", "stop_sequence": ".", "whole_sentences": False}, False),
+        ({"runtime": "pytorch"}, False),
+        ({"dtype": "float32"}, False),
+        ({"stop_sequence": ".", "whole_sentences": False}, False),
+        ({"tokenizer": str(pretrained.FOLDER / pretrained.DEFAULT_MODEL)}, False),
+    ],
+    ids=str,
+)
+def test_a_summarizer_takes_graphs_if_they_have_all_settings(settings, is_of_graphs):
+    summarizer = hf_summ.summarizer(**settings)
+    assert type(summarizer) is (OnnxSummarizer if is_of_graphs else SummarizationPipeline)
+    assert "cats" in summarizer(ABSTRACT)[0]["summary_text"]
+
+
+@pytest.mark.parametrize("name", ["arxiv-tldr", "arxiv-title"])
+def test_a_summarizer_of_graphs_imports_neither_torch_nor_transformers(name):
+    code = (
+        f"import sys, hf_summ; hf_summ.summarizer({name!r})([{ABSTRACT!r}] * 2)\n"
+        "print(sorted({'torch', 'transformers', 'datasets'} & sys.modules.keys()))"
+    )
+    output, errors = run_python("-c", code)
+    assert output == "[]\n"
+    assert "2/2" in errors
+
+
+def test_a_summarizer_takes_a_folder_of_graphs():
+    assert type(hf_summ.summarizer(pretrained.graphs_of("arxiv-tldr"))) is OnnxSummarizer
+    with pytest.raises(ValueError, match="`runtime` is 'tensorrt', but must be one of onnx, pytorch"):
+        hf_summ.summarizer(runtime="tensorrt")
+
+
+@pytest.mark.parametrize("runtime", ["onnx", "pytorch"])
+def test_a_summarizer_shows_progress_over_several_texts(runtime, capsys):
+    summarizer = hf_summ.summarizer(runtime=runtime)
+    capsys.readouterr()
+    for texts, settings in ((ABSTRACT, {}), ([ABSTRACT], {}), ([ABSTRACT] * 3, {"show_progress": False})):
+        summarizer(texts, **settings)
+    assert "summarizing" not in capsys.readouterr().err
+    summarizer([ABSTRACT] * 3)
+    assert "3/3" in capsys.readouterr().err
+
+
+def test_a_summarizer_leaves_busy_processors_out(shipped, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(os, "getloadavg", lambda: (1000.0, 1000.0, 1000.0))
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        hf_summ.summarizer(shipped)
+        assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(threads)

@@ -292,7 +292,8 @@ def test_models_and_processors_can_be_copied(tiny_tokenizer, architecture):
 # microsoft/onnxruntime#643, #7846: sessions cannot be pickled; the bundled graphs have no settings of their own
 def test_the_graphs_of_the_bundled_model_can_be_copied_and_loaded_as_a_pipeline():
     lean = OnnxSummarizer(hf_summ.bundled_model("arxiv-tldr"), num_beams=1, max_new_tokens=3)
-    pipe = hf_summ.summarizer("arxiv-tldr", runtime="onnx", num_beams=1, max_new_tokens=3)
+    folder = str(hf_summ.bundled_model("arxiv-tldr"))
+    pipe = pipeline("summarization", model=folder, runtime="onnx", num_beams=1, max_new_tokens=3)
     right = lean(SENTENCES[0])
     assert right == pipe(SENTENCES[0])
     for again in (copy.deepcopy(lean), pickle.loads(pickle.dumps(lean))):  # noqa: S301 (its own pickle)
@@ -310,7 +311,9 @@ def test_a_text_of_a_template_does_not_escape_the_prefix():
 
 
 # pytorch/examples#1104: PyTorch's loader takes no other integers than Python's
-@pytest.mark.parametrize("make", [OnnxSummarizer, lambda folder: hf_summ.summarizer(folder, runtime="onnx")])
+@pytest.mark.parametrize(
+    "make", [OnnxSummarizer, lambda folder: pipeline("summarization", str(folder), runtime="onnx")]
+)
 def test_settings_may_be_numbers_of_numpy(make):
     summarize, documents = make(hf_summ.bundled_model("arxiv-tldr")), SENTENCES[:3]
     settings = {"num_beams": 2, "max_new_tokens": 3, "batch_size": 2}

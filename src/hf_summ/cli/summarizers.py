@@ -6,7 +6,6 @@ import sys
 from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from pickle import UnpicklingError
@@ -16,12 +15,10 @@ from hf_summ.checkpoints.decoding import decoding_flags, extraction_flags
 from hf_summ.common import flags
 from hf_summ.common.flags import flag, flags_in, names, values_of
 from hf_summ.common.messages import one_line, print_note
-from hf_summ.common.processes import threads_for
 from hf_summ.data.columns import DOCUMENT_COLUMNS, PREDICTION_COLUMNS, SUMMARY_COLUMNS
 from hf_summ.models.checks import Range, check_own_settings
-from hf_summ.pretrained import DEFAULT_MODEL, bundled_model, graphs_of, is_bundled, model_folder, purpose
-from hf_summ.runtimes.folders import RUNTIME_FILE, find, model_identity
-from hf_summ.runtimes.settings import UnsupportedSetting, lacking
+from hf_summ.pretrained import DEFAULT_MODEL, PYTORCH, choose_runtime, load_graphs, load_pipeline, purpose
+from hf_summ.runtimes.folders import ONNX, find, model_identity
 
 STANDARD_INPUT = "-"
 # the helps of corpus files and `--prediction_column`
@@ -185,27 +182,22 @@ def check_flags(arguments: argparse.Namespace, *declared: Any) -> None:
 
 def find_model(arguments: argparse.Namespace) -> None:
     """Replace the name of a bundled model by its folder; without --model, use the default model and print a note."""
-    name = arguments.model or DEFAULT_MODEL
-    graphs = None
-    if (not arguments.model or is_bundled(name)) and _takes_graphs(arguments):
-        graphs = graphs_of(name)
-    if not arguments.model:
-        arguments.model = str(graphs or bundled_model())
+    name = arguments.model or None
+    # other commands run models by PyTorch
+    has_runtimes = hasattr(arguments, "runtime")
+    given = arguments.runtime if has_runtimes else PYTORCH
+    settings: dict[str, Any] = {}
+    if has_runtimes:
+        settings = decoding_settings(arguments)
+        settings |= {"device": arguments.device, "dtype": arguments.dtype, "int8": getattr(arguments, "int8", None)}
+    arguments.model, runtime = choose_runtime(name, given, settings)
+    if name is None:
         print_note(f"no --model: using {DEFAULT_MODEL}, which writes {purpose(DEFAULT_MODEL)}")
-    else:
-        arguments.model = str(graphs or model_folder(name))
-    if graphs is not None and arguments.runtime is None:
+    if has_runtimes:
+        arguments.runtime = runtime
+    # the folder of graphs was not the one that --model names
+    if given is None and runtime == ONNX and arguments.model != name:
         print_note("no --runtime: using onnx, in 8 bits; --runtime pytorch uses 32")
-    if getattr(arguments, "runtime", "") is None and (graphs or (Path(arguments.model) / RUNTIME_FILE).is_file()):
-        arguments.runtime = "onnx"
-
-
-def _takes_graphs(arguments: argparse.Namespace) -> bool:
-    """Whether a command's flags set the runtime of graphs, or leave the choice and graphs support all of them."""
-    runtime = getattr(arguments, "runtime", "")
-    if runtime is not None or getattr(arguments, "int8", False):
-        return runtime == "onnx"
-    return arguments.device in (None, "cpu") and not (arguments.dtype or lacking(decoding_settings(arguments)))
 
 
 def check_output_file(arguments: argparse.Namespace, *endings: str, flag: str = "output", beside: str = "") -> None:
@@ -241,7 +233,7 @@ def load_summarizer(arguments: argparse.Namespace, **settings):
     values = vars(arguments)
     given = {name: values.get(name) for name in names(ExtractionFlags)}
     settings |= {name: value for name, value in given.items() if value is not None}
-    load = _load_graphs if values.get("runtime") == "onnx" else _load_pipeline
+    load = _load_graphs if values.get("runtime") == ONNX else _load_pipeline
     summarizer = load(arguments, settings)
     check_own_settings(values, summarizer.model)
     inputs = getattr(summarizer.processor, "model_input_names", ())
@@ -252,40 +244,31 @@ def load_summarizer(arguments: argparse.Namespace, **settings):
 
 def _load_graphs(arguments: argparse.Namespace, settings: dict[str, Any]) -> Any:
     """The summarizer of exported graphs: without PyTorch, unless a setting needs it."""
-    from hf_summ.runtimes.onnx_summarizer import OnnxSummarizer
-
     own = {name: value for name, value in settings.items() if name != "device"} | decoding_settings(arguments)
     prefix, seed = arguments.source_prefix, arguments.seed or 0
     with loading(arguments.model):
-        try:
-            return OnnxSummarizer(arguments.model, source_prefix=prefix, seed=seed, **own)
-        except UnsupportedSetting:
-            if find_spec("torch") is None:
-                raise
-    return _load_pipeline(arguments, settings)
+        summarizer = load_graphs(arguments.model, source_prefix=prefix, seed=seed, **own)
+    return summarizer or _load_pipeline(arguments, settings)
 
 
 def _load_pipeline(arguments: argparse.Namespace, settings: dict[str, Any]) -> Any:
     """The pipeline of a checkpoint."""
     import torch
-    from transformers import pipeline
 
     from hf_summ.models.quantization_int8 import Int8Config
 
-    if threads := threads_for(1, only_idle=True):
-        torch.set_num_threads(threads)
     model, values = arguments.model, vars(arguments)
     options = {name: values[name] for name in ("revision", "device", "trust_remote_code")}
     # for the model alone: transformers could not save a tokenizer that was loaded with a dtype
     options["model_kwargs"] = {"dtype": arguments.dtype or "auto"}
     if values.get("source_prefix") is not None:
         settings["source_prefix"] = arguments.source_prefix
-    if values.get("runtime") == "onnx":
+    if values.get("runtime") == ONNX:
         settings |= {"device": "cpu", "runtime": arguments.runtime}
     if values.get("int8"):
         settings |= {"device": "cpu", "model_kwargs": {"quantization_config": Int8Config()}}
     with loading(model):
-        summarizer = pipeline("summarization", model=model, **{**options, **settings})
+        summarizer = load_pipeline(model, **{**options, **settings})
     # building a model draws random numbers
     torch.manual_seed(values.get("seed") or 0)
     return summarizer

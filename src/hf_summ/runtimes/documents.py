@@ -100,12 +100,14 @@ class DocumentSummarizer:
         processor: the architecture's, or None.
         tokenizer: the processor's, or the model's own.
         batch_size: default number of texts that are decoded together.
+        show_progress: whether calls with several texts show their progress by default.
     """
 
     model: Any
     processor: Any
     tokenizer: Any
     batch_size: Any
+    show_progress = False
 
     def _set_reading(self, long_documents: str, language: str, source_prefix: str | None, **extraction: Any) -> None:
         """Set the defaults of reading documents; `extraction` has the settings of the extractive stage."""
@@ -135,7 +137,7 @@ class DocumentSummarizer:
         self,
         documents,
         *args,
-        show_progress: bool = False,
+        show_progress: bool | None = None,
         phrases=None,
         word_tags=None,
         long_documents=None,
@@ -177,6 +179,8 @@ class DocumentSummarizer:
             # a generator, as the shortener needs the model of this process
             documents = generated(shorten(generated(documents)))
         results = self._run(documents, *args, **kwargs)
+        if show_progress is None:
+            show_progress = self.show_progress and length is not None and length > 1
         if show_progress:
             from huggingface_hub.utils import tqdm
 

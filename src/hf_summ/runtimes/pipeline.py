@@ -53,7 +53,7 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
     - `source_prefix`: prefix of each document, for models that were trained with several; by default the config's.
     - `return_details` (False): whether to add `details` to each record: the parts of the text read; see `details_of`.
     - `batch_size` (1): number of texts per call of `generate`.
-    - `show_progress` (False): whether to show a progress bar over many texts.
+    - `show_progress` (False, of `hf_summ.summarizer` over several texts True): whether to show a progress bar.
     - `return_tensors` (False): whether to return token ids, without texts unless `return_text` is set as well.
     - `stop_sequence`: a text that ends summaries.
     - `runtime`: "onnx" in the constructor runs the output of `hf-summ export` in ONNX Runtime.

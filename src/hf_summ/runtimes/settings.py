@@ -48,6 +48,18 @@ SETTINGS: Mapping[str, Setting] = {
 }
 
 
+# settings of a summarizer that graphs have too, besides those of their search
+_OF_SUMMARIZERS = frozenset(
+    {
+        *("batch_size", "long_documents", "language", "source_prefix", "truncation"),
+        *("extract_share", "extract_tokens", "extract_idf", "next_sentence_model"),
+        *("return_details", "return_tensors", "return_text", "clean_up_tokenization_spaces"),
+    }
+)
+# names of the processor, on which alone graphs decode
+_CPU = ("None", "cpu", "-1")
+
+
 class UnsupportedSetting(ValueError):
     """A setting that the search around graphs lacks."""
 
@@ -109,3 +121,12 @@ def lacking(settings: Mapping[str, Any]) -> str | None:
         if is_read and value is not None and value is not False and value != _NEUTRAL.get(name):
             return name
     return None
+
+
+def needs_pytorch(settings: Mapping[str, Any]) -> bool:
+    """Whether a setting of a pipeline or of `generate()` is one that a summarizer of graphs lacks."""
+    remaining = {name: value for name, value in settings.items() if name not in _OF_SUMMARIZERS}
+    # graphs have their own tokenizer
+    has_tokenizer = remaining.pop("tokenizer", None) is not None
+    is_on_cpu = str(remaining.pop("device", None)) in _CPU
+    return has_tokenizer or not is_on_cpu or lacking(remaining) is not None
