@@ -154,4 +154,6 @@ class Service:
     def _summarize(self, documents: Sequence[str], settings: dict[str, Any]) -> list[dict[str, Any]]:
         # a checkpoint may set several return sequences; the windows of one document are batched too
         required = {"num_return_sequences": 1, "batch_size": self.limits.batch_size, "return_details": True}
+        # `hf_summ.summarizer` would show it for each batch
+        required["show_progress"] = False
         return self._summarizer(list(documents), **settings, **required)
