@@ -310,7 +310,7 @@ def check_own_settings(settings: Mapping[str, Any], model: Any) -> None:
 def check_settings(settings: Mapping[str, Any], table: Mapping[str, Setting]) -> None:
     """Raise a ValueError for a value that violates the requirement of a table; None means unset.
 
-    Also for several summaries of a choice that gives one.
+    Also for samples and several summaries of a choice that gives one summary.
     """
     for name, setting in table.items():
         value = settings.get(name)
@@ -318,4 +318,6 @@ def check_settings(settings: Mapping[str, Any], table: Mapping[str, Setting]) ->
         if problem is not None:
             raise ValueError(f"`{name}` is {value!r:.80}, but must be {problem}")
     if settings.get("whole_sentences") and (settings.get("num_return_sequences") or 1) > 1:
-        raise ValueError("`whole_sentences` chooses one summary: set `num_return_sequences` to 1")
+        raise ValueError("`whole_sentences` chooses one summary: set it to False, or `num_return_sequences` to 1")
+    if settings.get("whole_sentences") and settings.get("do_sample"):
+        raise ValueError("`whole_sentences` chooses a summary and samples none: set it or `do_sample` to False")

@@ -390,7 +390,7 @@ class SummarizationGenerationMixin(GenerationMixin):
 
     def check_generation_keys(self, generation_config) -> None:
         """Raise a ValueError if one of our keys in `generation_config` is out of range or not supported."""
-        keys = (*self.generation_keys, "num_return_sequences")
+        keys = (*self.generation_keys, "num_return_sequences", "do_sample")
         check_settings({key: getattr(generation_config, key, None) for key in keys}, ADDED_SETTINGS)
         penalty = getattr(generation_config, "coverage_penalty", None)
         if penalty and not self.has_coverage:

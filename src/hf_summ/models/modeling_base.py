@@ -92,7 +92,7 @@ class SummarizationPreTrainedModel(PreTrainedModel):
             self.generation_config._from_model_config = False
 
     def known_ids(self, ids: torch.Tensor) -> torch.Tensor:
-        """Ids with that of unknown words in place of those behind the vocabulary, of words that it lacks."""
+        """`ids` with the id of unknown words in place of those behind the vocabulary, of words that it lacks."""
         config = self.config
         return ids.masked_fill(ids >= config.vocab_size, config.unk_token_id) if config.unknown_ids else ids
 

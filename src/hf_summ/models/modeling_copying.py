@@ -308,7 +308,7 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
         return self.config.unknown_ids if self.config.copy else 0
 
     def columns(self, ids: torch.Tensor, source_ids: torch.Tensor | None) -> torch.Tensor:
-        """The columns of the scores of ids (R, T), as of labels or of `generate()`, for the source (B, S).
+        """The columns of the scores of `ids` (R, T), as of labels or of `generate()`, for `source_ids` (B, S).
 
         A word that both the vocabulary and the source lack has the column of unknown words.
         """
