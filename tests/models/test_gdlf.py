@@ -84,8 +84,11 @@ class NaiveGdlf(NaiveModel):
             outputs = self.linear(f"{name}.nodes.{node}.outer", inner)
             return self.norm(f"{name}.nodes.{node}.layer_norm", outputs + torch.stack(inputs).sum(0))
 
-        h1, h2, h3 = layers
-        return aggregate(1, aggregate(0, h1, h2), h3)
+        if len(layers) == 3:
+            h1, h2, h3 = layers
+            return aggregate(1, aggregate(0, h1, h2), h3)
+        h1, h2, h3, h4, h5 = layers
+        return aggregate(2, aggregate(1, aggregate(0, h1, h2), h3, h4), h5)
 
     def decode(self, decoder_input_ids, source):
         h = math.sqrt(self.config.d_model) * self.weights["model.shared.weight"][decoder_input_ids]
@@ -115,6 +118,8 @@ class NaiveGdlf(NaiveModel):
 VARIANTS = (
     [{"gating": gating} for gating in GATINGS]
     + [{"layer_fusion": fusion} for fusion in ("none", "hierarchical")]
+    # three nodes, the last one of a single layer
+    + [{"layer_fusion": "hierarchical", "encoder_layers": 5, "encoder_kernel_sizes": [3] * 5}]
     + [{"norm": "pre"}, {"norm": "pre", "gating": "gcnn", "layer_fusion": "none"}]
     + [{"tags": "none"}, {"tags": "none", "gating": "glu", "layer_fusion": "none"}, {"label_smoothing": 0.0}]
     + [{"copy": True, "norm": norm, "tags": tags} for norm in ("pre", "post") for tags in ("pos", "none")]
