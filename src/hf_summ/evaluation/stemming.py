@@ -5,13 +5,14 @@ exception lists ("children", "went") are looked up first.
 """
 
 import re
+from collections.abc import Iterable
 from functools import cache, lru_cache
 from pathlib import Path
 
-# shorter words are never stemmed
+# Shorter words are never stemmed.
 _MIN_LETTERS = 4
 _EXCEPTIONS = Path(__file__).with_name("wordnet_exceptions.txt")
-# patterns of the stemmer; a measure is Porter's, the number of times that consonants follow vowels
+# Patterns of the stemmer. A measure is Porter's: the number of times that consonants follow vowels.
 _CONSONANT, _VOWEL = "[^aeiou]", "[aeiouy]"
 _CONSONANTS, _VOWELS = f"{_CONSONANT}[^aeiouy]*", f"{_VOWEL}[aeiou]*"
 _MEASURE_ABOVE_0 = re.compile(f"^({_CONSONANTS})?{_VOWELS}{_CONSONANTS}")
@@ -21,19 +22,41 @@ _HOLDS_VOWEL = re.compile(f"^({_CONSONANTS})?{_VOWEL}")
 _SHORT = re.compile(f"^{_CONSONANTS}{_VOWEL}[^aeiouwxy]$")
 _DOUBLE = re.compile(r"([^aeiouylsz])\1$")
 
-_STEP_2: dict[str, str] = dict(
-    zip(
-        (
-            "ational tional enci anci izer bli alli entli eli ousli ization ation ator alism iveness fulness ousness "
-            "aliti iviti biliti logi"
-        ).split(),
-        "ate tion ence ance ize ble al ent e ous ize ate ate al ive ful ous al ive ble log".split(),
-        strict=True,
-    )
-)
+# steps of the stemmer: suffix -> its replacement, and the suffixes that step 4 removes
+_STEP_2 = {
+    "ational": "ate",
+    "tional": "tion",
+    "enci": "ence",
+    "anci": "ance",
+    "izer": "ize",
+    "bli": "ble",
+    "alli": "al",
+    "entli": "ent",
+    "eli": "e",
+    "ousli": "ous",
+    "ization": "ize",
+    "ation": "ate",
+    "ator": "ate",
+    "alism": "al",
+    "iveness": "ive",
+    "fulness": "ful",
+    "ousness": "ous",
+    "aliti": "al",
+    "iviti": "ive",
+    "biliti": "ble",
+    "logi": "log",
+}
 _STEP_3 = {"icate": "ic", "ative": "", "alize": "al", "iciti": "ic", "ical": "ic", "ful": "", "ness": ""}
 _STEP_4 = "al ance ence er ic able ible ant ement ou ism ate iti ous ive ize".split()
-_SUFFIX_2, _SUFFIX_3, _SUFFIX_4 = (re.compile(f"({'|'.join(step)})$") for step in (_STEP_2, _STEP_3, _STEP_4))
+
+
+def _suffix_pattern(suffixes: Iterable[str]) -> re.Pattern[str]:
+    return re.compile(f"({'|'.join(suffixes)})$")
+
+
+_SUFFIX_2 = _suffix_pattern(_STEP_2)
+_SUFFIX_3 = _suffix_pattern(_STEP_3)
+_SUFFIX_4 = _suffix_pattern(_STEP_4)
 
 
 @cache
@@ -52,30 +75,36 @@ def stem(word: str) -> str:
     """The form under which ROUGE-1.5.5 with `-m` counts a lowercased word."""
     if len(word) < _MIN_LETTERS:
         return word
-    exception = wordnet_exceptions().get(word)
-    return porter_stem(word) if exception is None else exception
+    base_form = wordnet_exceptions().get(word)
+    if base_form is not None:
+        return base_form
+    return porter_stem(word)
 
 
 def porter_stem(word: str) -> str:
     """The stem of a lowercased word of at least 3 letters, as in the script's `stem`."""
-    # an initial y is a consonant; as a capital, every pattern treats it as one
-    word = _inflection("Y" + word[1:] if word[0] == "y" else word)
+    if word[0] == "y":
+        # an initial y is a consonant; as a capital, every pattern treats it as such
+        word = "Y" + word[1:]
+    word = _without_inflection(word)
     for pattern, replacements in ((_SUFFIX_2, _STEP_2), (_SUFFIX_3, _STEP_3)):
         match = pattern.search(word)
         if match and _MEASURE_ABOVE_0.match(word[: match.start()]):
             word = word[: match.start()] + replacements[match[1]]
-    word = _derivation(word)
+    word = _without_derivation(word)
     if word.endswith("e"):
         base = word[:-1]
         if _MEASURE_ABOVE_1.match(base) or (_MEASURE_1.match(base) and not _SHORT.match(base)):
             word = base
     if word.endswith("ll") and _MEASURE_ABOVE_1.match(word):
         word = word[:-1]
-    return "y" + word[1:] if word[:1] == "Y" else word
+    if word.startswith("Y"):
+        word = "y" + word[1:]
+    return word
 
 
-def _inflection(word: str) -> str:
-    """Step 1: plurals, -ed, -ing and a final y."""
+def _without_inflection(word: str) -> str:
+    """Step 1: remove the endings of plurals, -ed and -ing, and replace a final y by i."""
     if word.endswith(("sses", "ies")):
         word = word[:-2]
     elif word.endswith("s") and not word.endswith("ss") and len(word) > 1:
@@ -98,15 +127,13 @@ def _inflection(word: str) -> str:
     return word
 
 
-def _derivation(word: str) -> str:
-    """Step 4: remove the suffixes that a stem of two measures can lose, one group after the other."""
+def _without_derivation(word: str) -> str:
+    """Step 4: remove suffixes after which a measure above 1 remains, one group of suffixes after the other."""
     match = _SUFFIX_4.search(word)
     if match and _MEASURE_ABOVE_1.match(word[: match.start()]):
         word = word[: match.start()]
     if word.endswith("ment") and _MEASURE_ABOVE_1.match(word[:-4]):
         word = word[:-4]
-    if word.endswith("ent"):
-        return word[:-3] if _MEASURE_ABOVE_1.match(word[:-3]) else word
-    if word.endswith(("sion", "tion")) and _MEASURE_ABOVE_1.match(word[:-3]):
-        return word[:-3]
+    if word.endswith(("ent", "sion", "tion")) and _MEASURE_ABOVE_1.match(word[:-3]):
+        word = word[:-3]
     return word
