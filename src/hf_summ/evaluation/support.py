@@ -1,4 +1,4 @@
-"""Support of a summary by its source: content words that occur there, and together."""
+"""Support of a summary by its source: the share of its content words, and of their pairs, that occur there."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -13,16 +13,16 @@ from hf_summ.evaluation.stemming import porter_stem
 from hf_summ.evaluation.words import check_pairs, is_english, split_words, warn_of_wordless
 from hf_summ.models.text_processing_highlight_transformer import STOP_WORDS
 
-# missing in the list of stop words: forms of "do" and "have", and pieces of contractions
-_MORE = "aren couldn d did didn does doesn doing hadn hasn haven having isn ll m s shouldn t ve wasn weren wouldn"
-# content words that STOP_WORDS contains
-_MEANINGFUL = """
+# Forms of "do" and "have", and pieces of contractions, which the list of stop words lacks.
+_PIECES = "aren couldn d did didn does doesn doing hadn hasn haven having isn ll m s shouldn t ve wasn weren wouldn"
+# Content words that STOP_WORDS contains.
+_CONTENT_WORDS = """
     bill bottom call cry describe detail eight eleven empty fifteen fifty fill find fire first five forty found four
     full hundred interest mill mine move name nine serious show side sincere six sixty system ten thick thin third three
     top twelve twenty two
 """
-_FUNCTION_WORDS = STOP_WORDS.union(_MORE.split()).difference(_MEANINGFUL.split())
-# shorter words are their own stems, as in ROUGE-1.5.5
+_FUNCTION_WORDS = STOP_WORDS.union(_PIECES.split()).difference(_CONTENT_WORDS.split())
+# Shorter words are not stemmed, as in ROUGE-1.5.5.
 _MIN_LETTERS = 4
 
 
@@ -54,32 +54,59 @@ def support(predictions: Sequence[str], sources: Sequence[str], language: str = 
         UserWarning: some sources have no words.
     """
     check_pairs(predictions=predictions, sources=sources)
-    stem, functions = (_stem, _FUNCTION_WORDS) if is_english(language) else (str, frozenset())
     scores = np.full(len(predictions), np.nan)
-    wordless = []
+    wordless_rows = []
     pairs = zip(predictions, sources, strict=True)
     for row, (prediction, source) in enumerate(progress_bar(pairs, "support", len(sources))):
-        sentences = [frozenset(map(stem, split_words(text, language))) for text in split_sentences(source, language)]
-        if not any(sentences):
-            wordless.append(row)
-            continue
-        claims = [split_words(text, language) for text in split_sentences(prediction, language)]
-        content = [[stem(word) for word in claim if word not in functions] for claim in claims]
-        scores[row] = _support(content, sentences)
-    warn_of_wordless(wordless, "sources", len(sources), "are left out", language)
+        source_stems = [set(stems) for stems in _stems_of_sentences(source, language)]
+        if any(source_stems):
+            content_stems = _stems_of_sentences(prediction, language, only_content=True)
+            scores[row] = _support(content_stems, source_stems)
+        else:
+            wordless_rows.append(row)
+    warn_of_wordless(wordless_rows, "sources", len(sources), "are left out", language)
     return {"support": mean_over_rows(scores)}
 
 
-def _support(content: Sequence[Sequence[str]], sentences: Sequence[frozenset[str]]) -> float:
-    """The support of a summary, given the stems of each of its sentences and of those of the source."""
-    words = [{word} for claim in content for word in claim]
-    pairs = [{*pair} for claim in content for pair in pairwise(claim)]
-    shares = [
-        sum(any(map(unit.issubset, sentences)) for unit in units) / len(units) for units in (words, pairs) if units
-    ]
-    return 100 * sum(shares) / len(shares) if shares else np.nan
+def _stems_of_sentences(text: str, language: str, only_content: bool = False) -> list[list[str]]:
+    """The stems of each sentence's words: in English without function words, if only content counts."""
+    sentences = []
+    for sentence in split_sentences(text, language):
+        words = split_words(sentence, language)
+        if is_english(language):
+            if only_content:
+                words = [word for word in words if word not in _FUNCTION_WORDS]
+            words = [_stem(word) for word in words]
+        sentences.append(words)
+    return sentences
+
+
+def _support(content_stems: Sequence[Sequence[str]], source_stems: Sequence[set[str]]) -> float:
+    """The support of a summary, given the content stems of its sentences and the stems of the source's."""
+    words: list[set[str]] = []
+    neighbors: list[set[str]] = []
+    for stems in content_stems:
+        words.extend({stem} for stem in stems)
+        neighbors.extend(set(pair) for pair in pairwise(stems))
+    if not words:
+        return np.nan
+    share_of_words = _supported_share(words, source_stems)
+    if not neighbors:
+        return 100 * share_of_words
+    return 100 * (share_of_words + _supported_share(neighbors, source_stems)) / 2
+
+
+def _supported_share(units: Sequence[set[str]], source_stems: Sequence[set[str]]) -> float:
+    """The share of units, which are words or pairs of words, whose stems occur in one sentence of the source."""
+    supported = 0
+    for unit in units:
+        if any(unit <= stems for stems in source_stems):
+            supported += 1
+    return supported / len(units)
 
 
 @lru_cache(maxsize=1 << 18)
 def _stem(word: str) -> str:
-    return word if len(word) < _MIN_LETTERS else porter_stem(word)
+    if len(word) < _MIN_LETTERS:
+        return word
+    return porter_stem(word)
