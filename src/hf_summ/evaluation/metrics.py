@@ -1,8 +1,6 @@
 """The measures as metrics of the library `evaluate`, which only this module imports."""
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from dataclasses import fields, replace
 
 import evaluate
 from datasets import Features, Sequence, Value
@@ -14,7 +12,7 @@ from hf_summ.models.checks import check_list
 
 _TEXT = Value("string")
 _FEATURES = {
-    # rows may have different numbers of references, but `evaluate` takes the type of the first row for all
+    # Rows may have different numbers of references, but `evaluate` takes the type of the first row for all rows.
     "references": Features({"predictions": _TEXT, "references": Sequence(_TEXT)}),
     "sources": Features({"predictions": _TEXT, "sources": _TEXT}),
 }
@@ -22,29 +20,36 @@ _INPUTS = {"references": "one text per row, or a list of several", "sources": "o
 
 
 class Metric(evaluate.Metric):
-    """A measure as a metric of `evaluate`; `metric` makes one of each."""
+    """A measure as a metric of `evaluate`. `metric` makes one of each measure.
+
+    Args:
+        settings: those of the measure.
+        metric_settings: those of `evaluate.Metric`.
+    """
 
     measure: Measure
 
-    def __init__(self, options: Mapping[str, Any], **settings: Any):
-        self.settings = Settings(**options)
-        super().__init__(**settings)
+    def __init__(self, settings: Settings, **metric_settings):
+        self.settings = settings
+        super().__init__(**metric_settings)
 
-    def compute(self, *, predictions=None, references=None, **kwargs) -> Any:
+    def compute(self, *, predictions=None, references=None, **kwargs) -> dict[str, float] | None:
         """The scores of the texts given here or added before; None in all processes but the first."""
         if "sources" not in self._feature_names():
-            # meant for another metric of a combination
+            # Another metric of a combination takes the sources.
             kwargs.pop("sources", None)
         return evaluate.Metric.compute(self, predictions=predictions, references=references, **kwargs)
 
     def add_batch(self, *, predictions=None, references=None, **kwargs) -> None:
         """Add rows, as `compute` does with the texts given to it."""
-        for name, texts in {"predictions": predictions, "references": references, **kwargs}.items():
-            # `evaluate` would read a single text as a list of its characters
+        columns = {"predictions": predictions, "references": references} | kwargs
+        for name, texts in columns.items():
+            # `evaluate` would read a single text as a list of its characters.
             if texts is not None:
                 check_list(name, texts)
-        rows = None if references is None else list(map(_listed, references))
-        super().add_batch(predictions=predictions, references=rows, **kwargs)
+        if references is not None:
+            references = [_listed(reference) for reference in references]
+        super().add_batch(predictions=predictions, references=references, **kwargs)
 
     def add(self, *, prediction=None, reference=None, **kwargs) -> None:
         """Add a row."""
@@ -52,23 +57,33 @@ class Metric(evaluate.Metric):
 
     def _info(self) -> evaluate.MetricInfo:
         reads = self.measure.reads
+        addresses = []
+        if self.measure.source:
+            addresses.append(self.measure.source)
         return evaluate.MetricInfo(
             description=self.measure.note,
             citation=self.measure.source or "",
             features=_FEATURES[reads],
             inputs_description=f"\nArgs:\n    predictions: one text per row.\n    {reads}: {_INPUTS[reads]}.\n",
-            reference_urls=[self.measure.source] if self.measure.source else [],
+            reference_urls=addresses,
         )
 
-    def _compute(self, predictions, references=(), sources=(), **options: Any) -> dict[str, float]:
-        rows = references if self.measure.reads == "references" else sources
-        if rows is references and all(len(row) == 1 for row in rows):
-            rows = [row[0] for row in rows]
-        return rounded(self.measure.compute(predictions, rows, replace(self.settings, **options)))
+    def _compute(self, predictions, references=(), sources=(), **options) -> dict[str, float]:
+        if self.measure.reads == "sources":
+            compared_texts = sources
+        elif all(len(row) == 1 for row in references):
+            compared_texts = [row[0] for row in references]
+        else:
+            compared_texts = references
+        settings = replace(self.settings, **options)
+        return rounded(self.measure.compute(predictions, compared_texts, settings))
 
 
-def _listed(reference: Any) -> Any:
-    return [reference] if isinstance(reference, str | None) else reference
+def _listed(reference):
+    """A row's references as a list: None stays for `evaluate` to report."""
+    if reference is None or isinstance(reference, str):
+        return [reference]
+    return reference
 
 
 def _class_of(name: str) -> type[Metric]:
@@ -81,12 +96,12 @@ def _class_of(name: str) -> type[Metric]:
     return metric_class
 
 
-# a metric that was pickled in another process finds its class here
+# A metric that was pickled in another process finds its class here.
 for _name in MEASURES:
     _class_of(_name)
 
 
-def metric(name: str, model: str = "", rouge_mode: str = "rouge_score", **settings: Any) -> evaluate.Metric:
+def metric(name: str, model: str = "", rouge_mode: str = "rouge_score", **settings) -> evaluate.Metric:
     """A measure as a metric of `evaluate`: `metric("rouge").compute(predictions=…, references=…)`.
 
     `evaluate.combine([metric("rouge"), metric("support")])` computes several; those that need sources take `sources`.
@@ -103,5 +118,8 @@ def metric(name: str, model: str = "", rouge_mode: str = "rouge_score", **settin
         TypeError: neither has such a setting.
     """
     check_choice("`name`", name, MEASURES)
-    options = {key: settings.pop(key) for key in settings.keys() & Settings.__dataclass_fields__.keys()}
-    return _class_of(name)({"rouge_mode": rouge_mode, "metrics": {name: model}, **options}, **settings)
+    options = {"rouge_mode": rouge_mode, "metrics": {name: model}}
+    for field in fields(Settings):
+        if field.name in settings:
+            options[field.name] = settings.pop(field.name)
+    return _class_of(name)(Settings(**options), **settings)
