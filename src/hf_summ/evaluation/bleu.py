@@ -1,7 +1,8 @@
 """BLEU (Papineni et al. 2002) and chrF (Popović 2015) of a corpus, computed by sacrebleu (Post 2018)."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -16,7 +17,10 @@ logger = logging.getLogger(__name__)
 # score -> title
 TITLES = {
     "bleu": "BLEU",
-    **{f"bleu_precision{n}": f"BLEU precision {n}" for n in (1, 2, 3, 4)},
+    "bleu_precision1": "BLEU precision 1",
+    "bleu_precision2": "BLEU precision 2",
+    "bleu_precision3": "BLEU precision 3",
+    "bleu_precision4": "BLEU precision 4",
     "bleu_brevity_penalty": "BLEU brevity penalty",
 }
 # sacrebleu's default tokenizers
@@ -49,23 +53,37 @@ def bleu(
     tokenize = _TOKENIZERS.get(language_code(language), "13a")
     metric_class = import_extra("sacrebleu.metrics.bleu", "BLEU needs sacrebleu", "bleu").BLEU
     try:
-        # the scores of single examples are not used; `effective_order` avoids sacrebleu's warning about short ones
-        counter, metric = metric_class(tokenize=tokenize, effective_order=True), metric_class(tokenize=tokenize)
+        metric = metric_class(tokenize=tokenize)
+        # The counts of examples are used, and not their scores: `effective_order` avoids a warning about short texts.
+        counter = metric_class(tokenize=tokenize, effective_order=True)
     except (RuntimeError, ImportError) as error:
         raise ImportError(f"sacrebleu's tokenizer '{tokenize}' cannot be used: {one_line(error)}") from error
     statistics = np.empty((len(rows), 10), dtype=np.int64)
     pairs = zip(predictions, rows, strict=True)
     for number, (prediction, row) in enumerate(progress_bar(pairs, "BLEU", len(rows))):
-        counted = counter.sentence_score(prediction, row)
-        statistics[number] = (*counted.counts, *counted.totals, counted.sys_len, counted.ref_len)
-    numbers = {len(row) for row in rows}
-    # the signature reads this attribute; -1 stands for rows with different numbers of references
-    metric.num_refs = numbers.pop() if len(numbers) == 1 else -1
+        score = counter.sentence_score(prediction, row)
+        statistics[number, :4] = score.counts
+        statistics[number, 4:8] = score.totals
+        statistics[number, 8:] = score.sys_len, score.ref_len
+    # The signature reads this attribute; -1 stands for rows with different numbers of references.
+    metric.num_refs = -1
+    numbers_of_references = {len(row) for row in rows}
+    if len(numbers_of_references) == 1:
+        metric.num_refs = numbers_of_references.pop()
     logger.info(f"bleu_signature: {metric.get_signature()}")
-    return {name: Scored(statistics, lambda sums, n=n: _bleu_of_sums(sums)[n]) for n, name in enumerate(TITLES)}
+    return {name: Scored(statistics, _measure_of_sums(name)) for name in TITLES}
 
 
-def _bleu_of_sums(sums: np.ndarray) -> tuple[np.ndarray, ...]:
+def _measure_of_sums(name: str) -> Callable[[np.ndarray], np.ndarray]:
+    """The function that maps sums to one of the scores in `TITLES`."""
+
+    def measure(sums: np.ndarray) -> np.ndarray:
+        return _scores_of_sums(sums)[name]
+
+    return measure
+
+
+def _scores_of_sums(sums: np.ndarray) -> dict[str, np.ndarray]:
     """The scores in `TITLES`, (…) each, smoothed: the k-th order without a match counts as 2^-k matches.
 
     Args:
@@ -73,14 +91,21 @@ def _bleu_of_sums(sums: np.ndarray) -> tuple[np.ndarray, ...]:
             the reference of closest length.
     """
     sums = np.asarray(sums, dtype=np.float64)
-    correct, total, lengths = sums[..., :4], sums[..., 4:8], sums[..., 8:]
-    missed = correct == 0
-    matches = np.where(missed, 0.5 ** np.cumsum(missed, axis=-1), correct)
-    # 0 for all orders if none has a match
-    precisions = np.where(missed.all(-1)[..., None], 0.0, 100 * matches / np.where(total > 0, total, np.inf))
+    matches, totals = sums[..., :4], sums[..., 4:8]
+    prediction_length, reference_length = sums[..., 8], sums[..., 9]
+    is_missed = matches == 0
+    smoothed = np.where(is_missed, 0.5 ** np.cumsum(is_missed, axis=-1), matches)
+    precisions = 100 * smoothed / np.where(totals > 0, totals, np.inf)
+    # Without any match, smoothing would leave scores above 0.
+    precisions = np.where(is_missed.all(-1)[..., None], 0.0, precisions)
     with np.errstate(divide="ignore", invalid="ignore"):
-        penalty = np.where(lengths[..., 0] > 0, np.exp(np.minimum(0, 1 - lengths[..., 1] / lengths[..., 0])), 0.0)
-        return penalty * np.exp(np.log(precisions).mean(-1)), *np.moveaxis(precisions, -1, 0), penalty
+        penalty = np.exp(np.minimum(0, 1 - reference_length / prediction_length))
+        penalty = np.where(prediction_length > 0, penalty, 0.0)
+        scores = {"bleu": penalty * np.exp(np.log(precisions).mean(-1))}
+    for order in (1, 2, 3, 4):
+        scores[f"bleu_precision{order}"] = precisions[..., order - 1]
+    scores["bleu_brevity_penalty"] = penalty
+    return scores
 
 
 def chrf(predictions: Sequence[str], references: Sequence[str | Sequence[str]]) -> dict[str, Scored]:
@@ -96,9 +121,12 @@ def chrf(predictions: Sequence[str], references: Sequence[str | Sequence[str]]) 
     """
     rows = check_reference_rows(predictions, references)
     metric = import_extra("sacrebleu.metrics.chrf", "chrF needs sacrebleu", "bleu").CHRF(char_order=_ORDERS)
-    pairs = progress_bar(zip(predictions, rows, strict=True), "chrF", len(rows))
-    # what its `sentence_score` divides; no public method gives the counts
-    counts = [metric._compute_segment_statistics(text, metric._extract_reference_info(row)) for text, row in pairs]
+    counts = []
+    pairs = zip(predictions, rows, strict=True)
+    for prediction, row in progress_bar(pairs, "chrF", len(rows)):
+        # These counts are what its `sentence_score` divides. No public method gives them.
+        reference_info = metric._extract_reference_info(row)
+        counts.append(metric._compute_segment_statistics(prediction, reference_info))
     return {"chrf": Scored(np.array(counts, dtype=np.int64), _chrf_of_sums)}
 
 
@@ -109,8 +137,10 @@ def _chrf_of_sums(sums: np.ndarray) -> np.ndarray:
         sums: for each order, n-grams of the prediction, of the reference, and matching ones.
     """
     sums = np.asarray(sums, dtype=np.float64)
-    in_predictions, in_references, matches = np.moveaxis(sums.reshape(*sums.shape[:-1], _ORDERS, 3), -1, 0)
-    orders = np.maximum(((in_predictions > 0) & (in_references > 0)).sum(-1), 1)
+    by_order = sums.reshape(*sums.shape[:-1], _ORDERS, 3)
+    in_predictions, in_references, matches = by_order[..., 0], by_order[..., 1], by_order[..., 2]
+    is_in_both = (in_predictions > 0) & (in_references > 0)
+    orders = np.maximum(is_in_both.sum(-1), 1)
     precision = (matches / np.maximum(in_predictions, 1)).sum(-1) / orders
     recall = (matches / np.maximum(in_references, 1)).sum(-1) / orders
     total = 4 * precision + recall
@@ -120,6 +150,6 @@ def _chrf_of_sums(sums: np.ndarray) -> np.ndarray:
 def check_reference_rows(predictions: Sequence[str], references: Sequence[str | Sequence[str]]) -> list[list[str]]:
     """Each row's references as a list; errors are those of `bleu`."""
     rows = check_rows(predictions, references)
-    if not any(text.strip() for row in rows for text in row):
+    if not any(text.strip() for text in chain.from_iterable(rows)):
         raise ValueError("nothing to score: all references are blank")
     return rows
