@@ -12,22 +12,22 @@ from hf_summ.models.text_documents import IDEOGRAPHS, RUNNING, marks, washed
 
 _ENGLISH_WORD = re.compile("[a-z0-9]+")
 _LETTERS = rf"[^\W_{IDEOGRAPHS}]"
-# each ideograph counts as a word
+# Each ideograph counts as a word.
 _WORD = re.compile(rf"{_LETTERS}++(?:[{marks()}]+{_LETTERS}*+)*+|[{IDEOGRAPHS}]")
 _RUN = re.compile(f"[{RUNNING}]+")
-# scripts without spaces: words have some five characters, and stretches between spaces often thirty
+# Characters between spaces in scripts without spaces between words: words have about five, sentences often thirty.
 _LONG_RUN = 12
-# units of languages other than English; DRGD's program has its own characters for LCSTS
+# Units of languages other than English. DRGD's program compares other characters, for LCSTS.
 UNITS = ("words", "lcsts")
 _CHARACTER = re.compile(rf"\S[{marks()}]*")
-# characters within words: soft hyphens, marks of stress and of questions in Armenian, and those of Hebrew acronyms
+# Characters within words: soft hyphens, Armenian marks of stress and of questions, and marks of Hebrew acronyms.
 _WITHIN = re.compile('[\xad՛-՞]|["״](?<=[א-ת].)(?=[א-ת])')
-# languages with a letter ı, whose capital is I
+# Languages with a letter ı, whose capital is I.
 _DOTLESS = ("tr", "az")
-# neither in a word of any script nor space; combining marks such as accents belong to words
+# A punctuation mark, which is neither space nor in a word of any script. Accents and the like belong to words.
 _MARK = re.compile(rf"([^\w\s{marks()}])")
 _FOREIGN_LETTER = re.compile(r"[^\W\d_a-zA-Z]")
-# names and loan words keep English news below this share of the characters; German and French texts exceed it
+# English news has a lower share of such letters, in names and loan words. German and French texts exceed it.
 _FOREIGN_SHARE = 0.005
 
 
@@ -69,9 +69,12 @@ def check_units(units: str, language: str) -> None:
 def split_words_and_marks(text: str, language: str = "en") -> list[str]:
     """The words of `text`, with each punctuation mark as a word."""
     check_text("text", text)
-    words: list[str] = []
+    words = []
     for piece in _MARK.split(text):
-        words += [piece] if _MARK.fullmatch(piece) else split_words(piece, language)
+        if _MARK.fullmatch(piece):
+            words.append(piece)
+        else:
+            words.extend(split_words(piece, language))
     return words
 
 
@@ -84,35 +87,45 @@ def check_lengths(**lists: Sequence) -> None:
     """Raise a ValueError unless two named lists have equal lengths of at least 1; TypeError: not lists."""
     for name, values in lists.items():
         check_list(name, values)
-    (first, ours), (second, theirs) = lists.items()
-    if len(ours) != len(theirs):
-        raise ValueError(f"{len(ours)} {first} but {len(theirs)} {second}: each needs its counterpart")
-    if not len(ours):
-        raise ValueError(f"nothing to score: there are no {first} and no {second}")
+    first_name, second_name = lists
+    first_length, second_length = len(lists[first_name]), len(lists[second_name])
+    if first_length != second_length:
+        raise ValueError(f"{first_length} {first_name} but {second_length} {second_name}: each needs its counterpart")
+    if first_length == 0:
+        raise ValueError(f"nothing to score: there are no {first_name} and no {second_name}")
 
 
 def check_pairs(**texts: Sequence[str]) -> None:
     """Raise an error as `check_lengths`, and a TypeError for values that are not texts."""
     check_lengths(**texts)
-    for name, column in texts.items():
-        check_texts(name, column)
+    for name, values in texts.items():
+        check_texts(name, values)
 
 
 def check_rows(predictions: Sequence[str], references: Sequence[str | Sequence[str]]) -> list[list[str]]:
     """Each row's references as a list."""
     check_lengths(predictions=predictions, references=references)
-    # most rows are strings, for which `is_list` is slow
-    rows: list[list] = [[row] if isinstance(row, str) or not is_list(row) else list(row) for row in references]
-    for position, (prediction, row) in enumerate(zip(predictions, rows, strict=True)):
-        if not row:
+    rows = []
+    for position, (prediction, row) in enumerate(zip(predictions, references, strict=True)):
+        texts = [row]
+        # Most rows are strings, for which `is_list` is slow.
+        if not isinstance(row, str) and is_list(row):
+            texts = list(row)
+        if not texts:
             raise ValueError(f"row {position} has no reference: give at least one text, which may be empty")
-        for text in (prediction, *row):
-            if not isinstance(text, str):
-                raise ValueError(
-                    f"texts must be strings, but row {position} holds {type(text).__name__}: {text!r:.80}; give '' for "
-                    "an empty text"
-                )
+        _check_string(prediction, position)
+        for text in texts:
+            _check_string(text, position)
+        rows.append(texts)
     return rows
+
+
+def _check_string(text: object, position: int) -> None:
+    if not isinstance(text, str):
+        raise ValueError(
+            f"texts must be strings, but row {position} holds {type(text).__name__}: {text!r:.80}; give '' for an "
+            "empty text"
+        )
 
 
 def warn_of_wordless(
@@ -130,20 +143,25 @@ def warn_of_wordless(
     if required and len(rows) == number:
         raise ValueError(no_words(f"none of the {number} {texts} has any words", language))
     if rows:
-        finding = f"{len(rows)} of {number} {texts} have no words and {result}: rows {first_of(rows)}, counted from 0"
+        listed = first_of(rows)
+        finding = f"{len(rows)} of {number} {texts} have no words and {result}: rows {listed}, counted from 0"
         warnings.warn(no_words(finding, language), stacklevel=stacklevel)
 
 
 def first_of(rows: Sequence[object]) -> str:
-    """The first five rows, and the number of the others."""
-    more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
-    return ", ".join(map(str, rows[:5])) + more
+    """The first five rows, and how many more there are."""
+    listed = ", ".join([str(row) for row in rows[:5]])
+    if len(rows) > 5:
+        return f"{listed} and {len(rows) - 5} more"
+    return listed
 
 
 def no_words(finding: str, language: str) -> str:
     """The message of a `finding` such as `source 3 has no words`, with a possible reason."""
-    hint = "; English is read as a-z and 0-9, so name the language of other scripts" if is_english(language) else ""
-    return f"{finding} (language '{language}'){hint}"
+    message = f"{finding} (language '{language}')"
+    if is_english(language):
+        message += "; English is read as a-z and 0-9, so name the language of other scripts"
+    return message
 
 
 def warn_of_script(references: Iterable[str], language: str) -> None:
@@ -152,22 +170,38 @@ def warn_of_script(references: Iterable[str], language: str) -> None:
     Either the language is English but the texts have more letters outside a to z than English does, or their script has
     no spaces between words and is not read by characters.
     """
-    if not is_english(language):
-        runs = [len(run) for text in references if not text.isascii() for run in _RUN.findall(text)]
-        if runs and sum(runs) > _LONG_RUN * len(runs):
-            warnings.warn(
-                f"the references have no spaces between words, but runs of {sum(runs) / len(runs):.0f} characters, "
-                f"each of which counts as one word (language '{language}'): put spaces between the words of all texts",
-                stacklevel=3,
-            )
-        return
-    foreign = total = 0
+    if is_english(language):
+        _warn_of_foreign_letters(references)
+    else:
+        _warn_of_long_runs(references, language)
+
+
+def _warn_of_foreign_letters(references: Iterable[str]) -> None:
+    characters = 0
+    foreign_letters = 0
     for text in references:
-        total += len(text)
-        foreign += 0 if text.isascii() else len(_FOREIGN_LETTER.findall(text))
-    if foreign > _FOREIGN_SHARE * total:
+        characters += len(text)
+        if not text.isascii():
+            foreign_letters += len(_FOREIGN_LETTER.findall(text))
+    if foreign_letters > _FOREIGN_SHARE * characters:
         warnings.warn(
-            f"the references have {foreign} letters outside a to z, at which ROUGE splits words: unless they are "
-            "English, set `language`",
-            stacklevel=3,
+            f"the references have {foreign_letters} letters outside a to z, at which ROUGE splits words: unless they "
+            "are English, set `language`",
+            stacklevel=4,
+        )
+
+
+def _warn_of_long_runs(references: Iterable[str], language: str) -> None:
+    lengths = []
+    for text in references:
+        if not text.isascii():
+            lengths.extend(len(run) for run in _RUN.findall(text))
+    if not lengths:
+        return
+    mean_length = sum(lengths) / len(lengths)
+    if mean_length > _LONG_RUN:
+        warnings.warn(
+            f"the references have no spaces between words, but runs of {mean_length:.0f} characters, each of which "
+            f"counts as one word (language '{language}'): put spaces between the words of all texts",
+            stacklevel=4,
         )
