@@ -14,8 +14,8 @@ from hf_summ.common.flags import flag
 from hf_summ.common.messages import check_choice
 from hf_summ.evaluation.bleu import TITLES as BLEU_TITLES
 from hf_summ.evaluation.bleu import bleu, chrf
-from hf_summ.evaluation.novelty import NGRAMS, Average, Count, novelty
 from hf_summ.evaluation.novelty import TITLES as NOVELTY_TITLES
+from hf_summ.evaluation.novelty import Average, Count, novelty
 from hf_summ.evaluation.rouge import ALL_TYPES, ROUGE155_TYPES, ROUGE_TYPES, RougeSettings, rouge
 from hf_summ.evaluation.significance import Scored, mean_over_rows
 from hf_summ.evaluation.support import support
@@ -75,26 +75,49 @@ class Measure:
 
     def scores(self, rouge_mode: str) -> tuple[str, ...]:
         """The names of its scores, of which ROUGE has others in each mode."""
-        if self.name == "rouge":
-            return ROUGE155_TYPES if rouge_mode == "rouge155" else ROUGE_TYPES
-        return tuple(self.titles)
+        if self.name != "rouge":
+            return tuple(self.titles)
+        if rouge_mode == "rouge155":
+            return ROUGE155_TYPES
+        return ROUGE_TYPES
 
 
 def _rouge(predictions, references, settings: Settings) -> dict[str, Scored]:
-    scores = rouge(predictions, references, settings)
-    return {name: mean_over_rows(getattr(columns, settings.rouge_part)) for name, columns in scores.items()}
+    scores = {}
+    for rouge_type, rows in rouge(predictions, references, settings).items():
+        scores[rouge_type] = mean_over_rows(getattr(rows, settings.rouge_part))
+    return scores
+
+
+def _bleu(predictions, references, settings: Settings) -> dict[str, Scored]:
+    return bleu(predictions, references, settings.language)
+
+
+def _chrf(predictions, references, settings: Settings) -> dict[str, Scored]:
+    return chrf(predictions, references)
 
 
 def _bertscore(predictions, references, settings: Settings) -> dict[str, Scored]:
-    # imported here: no other measure needs torch
+    # No other measure needs torch, which takes seconds to import.
     from hf_summ.evaluation.pair_models import bertscore_scores
 
-    return {"bertscore": mean_over_rows(bertscore_scores(settings.metrics["bertscore"], predictions, references))}
+    scores = bertscore_scores(settings.metrics["bertscore"], predictions, references)
+    return {"bertscore": mean_over_rows(scores)}
 
 
 def _novelty(predictions, sources, settings: Settings) -> dict[str, Scored]:
-    options = settings.language, settings.average, settings.count, settings.count_punctuation
-    return novelty(predictions, sources, *options)
+    return novelty(
+        predictions,
+        sources,
+        language=settings.language,
+        average=settings.average,
+        count=settings.count,
+        count_punctuation=settings.count_punctuation,
+    )
+
+
+def _support(predictions, sources, settings: Settings) -> dict[str, Scored]:
+    return support(predictions, sources, settings.language)
 
 
 _TABLE = (
@@ -108,7 +131,7 @@ _TABLE = (
     Measure(
         "bleu",
         BLEU_TITLES,
-        lambda predictions, references, settings: bleu(predictions, references, settings.language),
+        _bleu,
         "BLEU is that of the corpus, computed by sacrebleu.",
         columns=("bleu",),
         source="https://aclanthology.org/P02-1040",
@@ -116,7 +139,7 @@ _TABLE = (
     Measure(
         "chrf",
         {"chrf": "chrF"},
-        lambda predictions, references, _: chrf(predictions, references),
+        _chrf,
         "chrF is F2 of the corpus's character n-grams, computed by sacrebleu.",
         source="https://aclanthology.org/W15-3049",
     ),
@@ -134,14 +157,14 @@ _TABLE = (
         _novelty,
         "Novel n-grams are those that the document does not have, and copied words those in fragments of the document.",
         reads="sources",
-        columns=(*(f"novel{n}" for n in NGRAMS), "copy_rate", "length"),
-        falling=tuple(f"repeated{n}" for n in NGRAMS),
+        columns=("novel1", "novel2", "novel3", "novel4", "copy_rate", "length"),
+        falling=("repeated1", "repeated2", "repeated3", "repeated4"),
         source="https://aclanthology.org/N18-1065",
     ),
     Measure(
         "support",
         {"support": "Support, %"},
-        lambda predictions, sources, settings: support(predictions, sources, settings.language),
+        _support,
         "Support is the mean of two shares: of a summary's content words that occur in the document, and of its "
         "adjacent pairs that occur together in one sentence of the document. It is no fact check.",
         reads="sources",
@@ -161,7 +184,13 @@ def falling_scores() -> tuple[str, ...]:
 
 def names_of_metrics() -> str:
     """The names that `--metrics` takes, for its help."""
-    return ", ".join(f"{measure.name}=MODEL" if measure.needs else measure.name for measure in MEASURES.values())
+    names = []
+    for measure in MEASURES.values():
+        if measure.needs:
+            names.append(f"{measure.name}=MODEL")
+        else:
+            names.append(measure.name)
+    return ", ".join(names)
 
 
 def title_of(score: str) -> str:
@@ -176,7 +205,10 @@ def title_of(score: str) -> str:
 
 def measure_of(score: str) -> Measure | None:
     """The measure with a score."""
-    return next((measure for measure in MEASURES.values() if score in measure.titles), None)
+    for measure in MEASURES.values():
+        if score in measure.titles:
+            return measure
+    return None
 
 
 def check_metrics(metrics: Iterable[str]) -> dict[str, str]:
@@ -185,9 +217,10 @@ def check_metrics(metrics: Iterable[str]) -> dict[str, str]:
     for text in metrics:
         name, _, model = text.partition("=")
         check_choice("--metrics", name, MEASURES)
-        needs = MEASURES[name].needs
-        if bool(needs) != bool(model):
-            hint = f"a model: name its {needs}, as in {name}=MODEL" if needs else f"no model: give {name} alone"
-            raise ValueError(f"--metrics {text}: needs {hint}")
+        needed = MEASURES[name].needs
+        if needed and not model:
+            raise ValueError(f"--metrics {text}: needs a model: name its {needed}, as in {name}=MODEL")
+        if model and not needed:
+            raise ValueError(f"--metrics {text}: needs no model: give {name} alone")
         models[name] = model
     return models
