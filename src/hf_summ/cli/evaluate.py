@@ -4,12 +4,15 @@ import argparse
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from hf_summ.cli.summarizers import PREDICTION_COLUMN, ColumnFlags, check_names, check_output_file
 from hf_summ.common.flags import add_flags, check_flags, flag, flags_in, values_of
 from hf_summ.common.messages import print_note
 from hf_summ.common.records import to_json
+
+if TYPE_CHECKING:
+    from hf_summ.evaluation.report_types import Report
 
 
 @dataclass
@@ -128,8 +131,8 @@ def run(arguments: argparse.Namespace) -> None:
     )
     paths = values_of(arguments, TextFlags)
     del paths["names"]
-    report = {"files": paths, **evaluation.report()}
-    report["notes"] = [*notes, *report["notes"]]
+    report: Report = {"files": paths, **evaluation.report()}
+    report["notes"] = notes + report["notes"]
     if arguments.scores is not None:
         lines = (to_json(row) + "\n" for row in evaluation.rows())
         write_atomically(arguments.scores, "".join(lines))
@@ -163,11 +166,11 @@ def _read(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
     return files, notes + tag_notes
 
 
-def _as_json(report: dict[str, Any]) -> str:
+def _as_json(report: "Report") -> str:
     return to_json(report, indent=2) + "\n"
 
 
-def _as_markdown(report: dict[str, Any]) -> str:
+def _as_markdown(report: "Report") -> str:
     from hf_summ.evaluation.report import as_text
 
     inputs = {name: [file] if isinstance(file, str) else file for name, file in report["files"].items() if file}

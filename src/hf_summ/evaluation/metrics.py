@@ -1,6 +1,7 @@
 """The measures as metrics of the library `evaluate`, which only this module imports."""
 
 from dataclasses import fields, replace
+from typing import Any
 
 import evaluate
 from datasets import Features, Sequence, Value
@@ -118,7 +119,7 @@ def metric(name: str, model: str = "", rouge_mode: str = "rouge_score", **settin
         TypeError: neither has such a setting.
     """
     check_choice("`name`", name, MEASURES)
-    options = {"rouge_mode": rouge_mode, "metrics": {name: model}}
+    options: dict[str, Any] = {"rouge_mode": rouge_mode, "metrics": {name: model}}
     for field in fields(Settings):
         if field.name in settings:
             options[field.name] = settings.pop(field.name)

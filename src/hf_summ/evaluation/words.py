@@ -105,7 +105,7 @@ def check_pairs(**texts: Sequence[str]) -> None:
 def check_rows(predictions: Sequence[str], references: Sequence[str | Sequence[str]]) -> list[list[str]]:
     """Each row's references as a list."""
     check_lengths(predictions=predictions, references=references)
-    rows = []
+    rows: list[list] = []
     for position, (prediction, row) in enumerate(zip(predictions, references, strict=True)):
         texts = [row]
         # Most rows are strings, for which `is_list` is slow.

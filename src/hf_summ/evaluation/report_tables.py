@@ -1,0 +1,215 @@
+"""The report of an evaluation as tables in Markdown and LaTeX."""
+
+import math
+from dataclasses import dataclass
+
+from hf_summ.common.pages import latex_figure, latex_table, latex_text, markdown_table
+from hf_summ.data.sentences import splitter_version
+from hf_summ.evaluation.measures import title_of
+from hf_summ.evaluation.report_types import Report, RougePart
+
+# The largest adjusted p of a difference that is called significant.
+LEVEL = 0.05
+# The parts of ROUGE's scores in the order of the table, with their letters in titles.
+_LETTERS: dict[RougePart, str] = {"fmeasure": "F", "precision": "P", "recall": "R"}
+# Units of ROUGE other than the language's words.
+_UNITS = {"words": "", "lcsts": ", characters kept by DRGD's program for LCSTS"}
+
+
+@dataclass
+class _Table:
+    """A table whose first columns, `text_columns` of them, hold texts, and the others figures."""
+
+    columns: list[str]
+    rows: list[list[str]]
+    text_columns: int
+
+    def markdown(self) -> str:
+        return markdown_table(self.columns, self.rows, self.text_columns)
+
+
+def as_text(report: Report) -> str:
+    """The report in Markdown, aligned so that it is readable in a terminal too."""
+    sections = [_scores_table(report).markdown()]
+    if report["differences"]:
+        sections.append(_differences_table(report).markdown())
+        sections.append(_rule_line(report))
+    sections.append(_texts_table(report).markdown())
+    sections.append(_settings_line(report))
+    return "\n\n".join(sections) + "\n"
+
+
+def as_latex(report: Report) -> str:
+    """The scores as a paper's table, with a row for each system and a column for each measure, and how to read it."""
+    part = report["tested"]
+    columns = []
+    figures_of_systems: dict[str, list[str]] = {}
+    for metric, systems in report["rouge"].items():
+        columns.append(title_of(metric))
+        for name, means in systems.items():
+            figure = latex_figure(means[part], means["intervals"][part], _is_significant(report, name, metric))
+            figures_of_systems.setdefault(name, []).append(figure)
+    for score, systems in report["measures"].items():
+        columns.append(title_of(score))
+        for name, figures in systems.items():
+            figure = latex_figure(figures["mean"], figures["interval"], _is_significant(report, name, score))
+            figures_of_systems.setdefault(name, []).append(figure)
+    rows = {_system_title(report, name): figures for name, figures in figures_of_systems.items()}
+    legend = rf"{_LETTERS[part]} of ROUGE, $\pm$ half the width of the 95\% bootstrap interval."
+    if report["differences"]:
+        legend += rf" $\dagger$ differs significantly from {latex_text(report['name'])}."
+        legend += f" {latex_text(_rule_line(report))}"
+    return "\n\n".join([latex_table(columns, rows), legend, latex_text(_settings_line(report))]) + "\n"
+
+
+def _is_significant(report: Report, name: str, score: str) -> bool:
+    """Whether a system's score differs significantly from that of the predictions."""
+    differences = report["differences"].get(name, {})
+    return score in differences and differences[score]["significant"]
+
+
+def _scores_table(report: Report) -> _Table:
+    """ROUGE and the other measures of each system, with a column of names only if there are several systems."""
+    has_names = len(report["differences"]) > 0
+    columns = ["Metric"]
+    if has_names:
+        columns.append("System")
+    columns.append("F or mean" if report["measures"] else "F")
+    columns.extend(["95% interval", "P", "95% interval", "R", "95% interval"])
+    rows = []
+    for metric, systems in report["rouge"].items():
+        for name, means in systems.items():
+            row = [title_of(metric)]
+            if has_names:
+                row.append(_system_title(report, name))
+            for part in _LETTERS:
+                row.append(f"{means[part]:.2f}")
+                row.append(shown_interval(means["intervals"][part], ".2f"))
+            rows.append(row)
+    for score, systems in report["measures"].items():
+        for name, figures in systems.items():
+            row = [title_of(score)]
+            if has_names:
+                row.append(_system_title(report, name))
+            row.append(_shown_mean(report, name, score, figures["mean"]))
+            row.append(shown_interval(figures["interval"], ".2f"))
+            # Only ROUGE has precision and recall, and their intervals.
+            row.extend(["-", "-", "-", "-"])
+            rows.append(row)
+    return _Table(columns, rows, text_columns=2 if has_names else 1)
+
+
+def _differences_table(report: Report) -> _Table:
+    columns = [f"{report['name']} minus", "Metric", "Difference", "95% interval", "p", "p, Holm", "Significant"]
+    rows = []
+    for name, differences in report["differences"].items():
+        for score, difference in differences.items():
+            title = title_of(score)
+            if score in report["rouge"]:
+                title += f" {_LETTERS[report['tested']]}"
+            rows.append(
+                [
+                    name,
+                    title,
+                    f"{difference['mean']:+.2f}",
+                    shown_interval(difference["interval"], "+.2f"),
+                    shown_p_value(difference["p_value"]),
+                    shown_p_value(difference["p_holm"]),
+                    "yes" if difference["significant"] else "no",
+                ]
+            )
+    return _Table(columns, rows, text_columns=2)
+
+
+def _rule_line(report: Report) -> str:
+    """When a difference is called significant, and how p and the intervals are computed."""
+    tests = sum(len(differences) for differences in report["differences"].values())
+    return (
+        f"A difference is significant if p is at most {LEVEL} after Holm's adjustment for {tests} tests. p is "
+        "computed by approximate randomization; the intervals are those of the paired bootstrap, without adjustment."
+    )
+
+
+def _texts_table(report: Report) -> _Table:
+    """The measures of all texts, and of the references among them: a row for each score."""
+    texts = report["texts"]
+    columns = ["Texts"]
+    for name in texts:
+        columns.append(_system_title(report, name))
+    rows = []
+    for score in texts["predictions"]:
+        row = [title_of(score)]
+        for name, means in texts.items():
+            row.append(_shown_mean(report, name, score, means[score]))
+        rows.append(row)
+    return _Table(columns, rows, text_columns=1)
+
+
+def _system_title(report: Report, name: str) -> str:
+    if name == "predictions":
+        return report["name"]
+    if name == "references":
+        return "References"
+    return name
+
+
+def shown_interval(bounds: list[float] | None, form: str) -> str:
+    """`[low, high]`, each in the format."""
+    if bounds is None:
+        return "none"
+    low, high = bounds
+    return f"[{low:{form}}, {high:{form}}]"
+
+
+def shown_p_value(p_value: float | None) -> str:
+    """p with three digits, or with its first digit that is not 0."""
+    if p_value is None:
+        return "none"
+    if p_value >= 0.001:
+        return f"{p_value:.3f}"
+    # With many resamples, values can be below the third digit.
+    return f"{p_value:.1g}"
+
+
+def _shown_mean(report: Report, name: str, score: str, mean: float | None) -> str:
+    """A text's mean and, if it is not over all rows, the number of rows that have a value."""
+    return shown_value(mean, report["rows"][name].get(score), report["pairs"])
+
+
+def shown_value(value: float | None, rows: float | None, pairs: int) -> str:
+    """A value with two digits and, where given, the number of the pairs' rows over which it is a mean."""
+    if value is None or not math.isfinite(value):
+        return "-"
+    if rows is None:
+        return f"{value:.2f}"
+    return f"{value:.2f} ({rows} of {pairs})"
+
+
+def _settings_line(report: Report) -> str:
+    """The settings on which the figures depend, in one line to cite with them."""
+    settings = report["settings"]
+    facts = [
+        f"{settings['rouge_mode']}: macro means in points over {report['pairs']} pairs",
+        f"stemming: {settings['stemming']}",
+    ]
+    if settings["rouge_tokenizer"]:
+        facts.append(f"language {settings['language']}, subwords of {settings['rouge_tokenizer']}")
+    else:
+        facts.append(f"language {settings['language']}{_UNITS[settings['units']]}")
+    if settings["sentences"] == "split":
+        facts.append(f"sentences by {splitter_version()}")
+    else:
+        facts.append("one sentence per line")
+    if settings["byte_limit"] is not None:
+        facts.append(f"truncated after {settings['byte_limit']} bytes")
+    if settings["word_limit"] is not None:
+        facts.append(f"truncated after {settings['word_limit']} words")
+    facts.append(f"{settings['resamples']} resamples, seed {settings['seed']}")
+    # Without sources, the length is the only score of texts.
+    if len(report["texts"]["predictions"]) > 1:
+        marks = " with punctuation marks" if settings["count_punctuation"] else ""
+        facts.append(f"novelty: {settings['average']} over {settings['count']}{marks}")
+    for name, model in settings["metrics"].items():
+        if model:
+            facts.append(f"{name} by {model}")
+    return f"{'; '.join(facts)}; hf_summ {settings['hf_summ']}"
