@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from hf_summ.data.columns import (
     DOCUMENT_COLUMNS,
@@ -25,14 +25,20 @@ from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 if TYPE_CHECKING:
     from datasets import Dataset
 
-# from PreSumm, Pegasus, the pointer-generator network, bottom-up summarization, ProphetNet, UniLM and arXiv, and NeuSum
+# The tags between sentences that PreSumm, Pegasus, the pointer-generator network, bottom-up summarization, ProphetNet,
+# UniLM, arXiv and NeuSum write.
 SENTENCE_TAGS = ("<q>", "<n>", "<s>", "</s>", "<t>", "</t>", "[X_SEP]", "<S_SEP>", "<S>", "</S>", "##SENT##")
-# the separator that keeps tags as words
+# The separator that keeps tags as words.
 NO_SEPARATOR = "none"
-# kind of texts -> the setting that names their column
-_SETTINGS = {"predictions": "prediction_column", "references": "summary_column", "documents": "text_column"}
+Kind = Literal["predictions", "references", "documents"]
+# The setting that names the column of each kind of texts.
+_SETTINGS: dict[Kind, str] = {
+    "predictions": "prediction_column",
+    "references": "summary_column",
+    "documents": "text_column",
+}
 _ID_COLUMN = "id"
-# the capital letter between stops that tells references of the same text apart
+# In a file's name, a capital letter between stops tells references of the same text apart.
 _LETTER = re.compile(r"(?:^|(?<=\.))[A-Z](?:\.|$)")
 
 
@@ -63,10 +69,10 @@ class TextFile:
     Args:
         name: its path as it was given.
         column: column of the texts; None for lines, and for a folder of texts.
-        rows: (N,) lists of texts: one text, or several references or documents.
-        ids: (N,) values of the column `id`; in a folder, the numbers in the files' names, or the names if they share
+        rows: (N,), the texts of each row: a single one, or several references or documents.
+        ids: (N,), values of the column `id`; in a folder, the numbers in the files' names, or the names if they share
             numbers. None if a row has no id.
-        notes: what was chosen.
+        notes: what was chosen, such as a column, for readers of the scores.
     """
 
     name: str
@@ -113,15 +119,17 @@ def read_references(
 
     See `read_predictions` for the other arguments and the errors.
     """
-    files = [files] if isinstance(files, str) else files
+    if isinstance(files, str):
+        files = [files]
     first = _read(files[0], "references", reading, taken)
     rows = [list(row) for row in first.rows]
     notes = list(first.notes)
     for name in files[1:]:
-        further = aligned(_read(name, "references", reading, taken), first)
-        for row, texts in zip(rows, further.rows, strict=True):
+        further_references = aligned(_read(name, "references", reading, taken), first)
+        for row, texts in zip(rows, further_references.rows, strict=True):
             row.extend(texts)
-        notes.extend(further.notes)
+        notes.extend(further_references.notes)
+    # A row whose texts are all blank keeps a blank one.
     rows = [written_texts(row) or [""] for row in rows]
     return replace(first, name=", ".join(files), rows=rows, notes=tuple(notes))
 
@@ -134,7 +142,8 @@ def read_documents(file: str, reading: RowReading = _USUAL_READING, taken: str |
 def read_sources(file: str, reading: RowReading = _USUAL_READING) -> TextFile:
     """Read one text per row as `read_documents` does; blank lines join several documents."""
     texts = read_documents(file, reading)
-    return replace(texts, rows=[[DOCUMENT_SEPARATOR.join(row)] for row in texts.rows])
+    rows = [[DOCUMENT_SEPARATOR.join(documents)] for documents in texts.rows]
+    return replace(texts, rows=rows)
 
 
 def read_systems(
@@ -208,8 +217,8 @@ def _in_order_of_ids(file: TextFile, first: TextFile) -> TextFile:
                 f"the id {id!r:.80} occurs {first_counts[id]} times in {first.name} and {counts[id]} times in "
                 f"{file.name}: both files must have the same ids, each once"
             )
-    row_of_id = {id: row for row, id in enumerate(file.ids)}
-    rows = [file.rows[row_of_id[id]] for id in first.ids]
+    row_of_id = dict(zip(file.ids, file.rows, strict=True))
+    rows = [row_of_id[id] for id in first.ids]
     note = f"{file.name}: rows are matched with those of {first.name} by '{_ID_COLUMN}'"
     return replace(file, rows=rows, ids=first.ids, notes=(*file.notes, note))
 
@@ -221,7 +230,7 @@ def tag_pattern(separator: str | None = None) -> re.Pattern[str]:
         separator: the mark between sentences, such as `|||`; by default any of `SENTENCE_TAGS`.
     """
     if separator is None:
-        return re.compile("|".join(map(re.escape, SENTENCE_TAGS)))
+        return re.compile("|".join([re.escape(tag) for tag in SENTENCE_TAGS]))
     if not separator.strip():
         raise ValueError(f"`separator` is {separator!r:.80}, but must be a tag or a mark between sentences")
     return re.compile(re.escape(separator.strip()))
@@ -232,8 +241,7 @@ def without_tags(text: str, tag: re.Pattern[str]) -> str:
     sentences = tag.split(text)
     if len(sentences) == 1:
         return text
-    stripped = [sentence.strip() for sentence in sentences]
-    return "\n".join(filter(None, stripped))
+    return "\n".join([sentence.strip() for sentence in sentences if sentence.strip()])
 
 
 def part_sentences(file: TextFile, separator: str | None = None) -> tuple[TextFile, list[str]]:
@@ -244,22 +252,26 @@ def part_sentences(file: TextFile, separator: str | None = None) -> tuple[TextFi
     """
     if separator == NO_SEPARATOR:
         return file, []
-    tag = tag_pattern(separator)
+    pattern = tag_pattern(separator)
+    # tag -> the number of rows that contain it
     counts: Counter[str] = Counter()
+    rows = []
     for texts in file.rows:
-        tags = {name for text in texts for name in tag.findall(text)}
+        tags = set()
+        for text in texts:
+            tags.update(pattern.findall(text))
         counts.update(tags)
+        rows.append([without_tags(text, pattern) for text in texts])
     if not counts:
         return file, []
-    rows = [[without_tags(text, tag) for text in texts] for texts in file.rows]
     notes = []
-    for name, number in sorted(counts.items()):
-        notes.append(f"{file.name}: {number} of {len(rows)} rows contain {name}, read as the end of a sentence")
+    for tag, number in sorted(counts.items()):
+        notes.append(f"{file.name}: {number} of {len(rows)} rows contain {tag}, read as the end of a sentence")
     return replace(file, rows=rows), notes
 
 
-def _read(file: str, kind: str, reading: RowReading, taken: str | None) -> TextFile:
-    """Read a file of a kind of texts: predictions, references or documents."""
+def _read(file: str, kind: Kind, reading: RowReading, taken: str | None) -> TextFile:
+    """Read a file of a kind of texts; no column that is taken for other texts is chosen."""
     is_folder = _is_folder_of_texts(file)
     if is_folder or extension_of(file) == ".txt":
         if getattr(reading, _SETTINGS[kind]) is not None:
@@ -268,43 +280,44 @@ def _read(file: str, kind: str, reading: RowReading, taken: str | None) -> TextF
             return _read_folder(file, kind, reading.encoding)
         return TextFile(file, None, [[line] for line in read_lines(file, reading.encoding)])
     rows = read_files(file, csv_separator=reading.csv_separator, encoding=reading.encoding)
-    column = _choose(rows, kind, reading, file, taken)
+    column = _choose_column(rows, kind, reading, file, taken)
     try:
-        return _of_rows(rows, column, kind, file)
+        return _texts_of_column(rows, column, kind, file)
     except UnicodeDecodeError as error:
-        # the reader of JSON does not decode values, and this error does not name the file
+        # The reader of JSON does not decode values, and this error does not name the file.
         raise ValueError(f"{file}: column '{column}' cannot be read: {error}") from error
 
 
-def _of_rows(rows: "Dataset", column: str, kind: str, file: str) -> TextFile:
+def _texts_of_column(rows: "Dataset", column: str, kind: Kind, file: str) -> TextFile:
     if not is_list_column(rows, column, file):
         texts = [[text or ""] for text in rows[column]]
     elif kind == "predictions":
         raise ValueError(f"{file}: column '{column}' has lists of texts, but must have one prediction in each row")
     else:
-        texts = [written_texts(members) or [""] for members in rows[column]]
+        texts = [written_texts(listed) or [""] for listed in rows[column]]
     ids = None
     if _ID_COLUMN in rows.column_names and None not in rows[_ID_COLUMN]:
-        # JSON and CSV files may have the same numbers as integers and as texts
+        # JSON and CSV files may have the same numbers as integers and as texts.
         ids = [str(id) for id in rows[_ID_COLUMN]]
     return TextFile(file, column, texts, ids, (f"{file}: {kind} from '{column}'",))
 
 
-def _choose(rows: "Dataset", kind: str, reading: RowReading, where: str, taken: str | None) -> str:
-    """The column of a kind of texts, which is not the taken one."""
+def _choose_column(rows: "Dataset", kind: Kind, reading: RowReading, file: str, taken: str | None) -> str:
+    """The column of a kind of texts, without the one that is taken for other texts."""
     columns = [column for column in rows.column_names if column != taken]
     if kind == "predictions":
-        return choose_column(columns, reading.prediction_column, PREDICTION_COLUMNS, where, "prediction_column")
+        return choose_column(columns, reading.prediction_column, PREDICTION_COLUMNS, file, "prediction_column")
     if kind == "documents":
-        return choose_column(columns, reading.text_column, DOCUMENT_COLUMNS, where, "text_column")
+        return choose_column(columns, reading.text_column, DOCUMENT_COLUMNS, file, "text_column")
     if reading.summary_column is not None:
-        return choose_column(columns, reading.summary_column, (), where, "summary_column")
+        return choose_column(columns, reading.summary_column, (), file, "summary_column")
     if REFERENCES_COLUMN in columns and has_references(rows.features):
         return REFERENCES_COLUMN
-    # as in training, a column of documents such as `abstract` has no summaries; references may be without documents
+    # As in training, a column of documents such as `abstract` has no summaries. A file of references may have none.
     with suppress(ValueError):
-        columns.remove(choose_column(columns, reading.text_column, DOCUMENT_COLUMNS, where, "text_column"))
-    return choose_column(columns, None, SUMMARY_COLUMNS, where, "summary_column")
+        document_column = choose_column(columns, reading.text_column, DOCUMENT_COLUMNS, file, "text_column")
+        columns.remove(document_column)
+    return choose_column(columns, None, SUMMARY_COLUMNS, file, "summary_column")
 
 
 def _is_folder_of_texts(name: str) -> bool:
@@ -314,12 +327,28 @@ def _is_folder_of_texts(name: str) -> bool:
     return not any(is_row_file(os.path.join(name, file)) for file in os.listdir(name))
 
 
-def _read_folder(folder: str, kind: str, encoding: str | None) -> TextFile:
+def _read_folder(folder: str, kind: Kind, encoding: str | None) -> TextFile:
     """The texts of a folder's files, in the order of the numbers in their names, by which ROUGE's script pairs files.
 
-    References whose names differ in a capital letter between stops, such as D30002.M.100.T.C and D30002.M.100.T.E, are
-    of one text.
+    References whose names differ in a capital letter between stops, such as D30002.M.100.T.C and D30002.M.100.T.E,
+    belong to the same text.
     """
+    files_of_names = _files_of_names(folder, kind)
+    if not files_of_names:
+        raise ValueError(f"{folder} is a folder without files")
+    names = sorted(files_of_names, key=_numbers)
+    ids = [_id_of_name(name) for name in names]
+    if len(set(ids)) < len(ids):
+        # The shared numbers of names may be those of a day with several texts.
+        ids = names
+    rows = []
+    for name in names:
+        rows.append([_whole_text(file, encoding).strip() for file in files_of_names[name]])
+    return TextFile(folder, None, rows, ids)
+
+
+def _files_of_names(folder: str, kind: Kind) -> dict[str, list[Path]]:
+    """Name of a text -> its files: references of the same text share a name, without the letter that differs."""
     files_of_names: dict[str, list[Path]] = {}
     for file in sorted(Path(folder).iterdir()):
         if not file.is_file() or file.name.startswith("."):
@@ -330,17 +359,15 @@ def _read_folder(folder: str, kind: str, encoding: str | None) -> TextFile:
             if _numbers(shared_name):
                 name = shared_name
         files_of_names.setdefault(name, []).append(file)
-    if not files_of_names:
-        raise ValueError(f"{folder} is a folder without files")
-    names = sorted(files_of_names, key=_numbers)
-    ids = [" ".join(map(str, _numbers(name))) or Path(name).stem for name in names]
-    if len(set(ids)) < len(ids):
-        # names that share numbers may belong to texts of the same day
-        ids = names
-    rows = []
-    for name in names:
-        rows.append([_whole_text(file, encoding).strip() for file in files_of_names[name]])
-    return TextFile(folder, None, rows, ids)
+    return files_of_names
+
+
+def _id_of_name(name: str) -> str:
+    """The numbers in a file's name without leading zeros, or the name without its extension."""
+    numbers = _numbers(name)
+    if numbers:
+        return " ".join([str(number) for number in numbers])
+    return Path(name).stem
 
 
 def _numbers(name: str) -> list[int]:
@@ -352,5 +379,5 @@ def _whole_text(file: Path, encoding: str | None = None) -> str:
     try:
         return file.read_text(encoding or "utf-8-sig")
     except (UnicodeDecodeError, LookupError) as error:
-        # neither error names the file
+        # Neither error names the file.
         raise ValueError(f"{file}: cannot be read: {error}") from error
