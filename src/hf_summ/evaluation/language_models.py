@@ -1,15 +1,15 @@
 """Pre-trained language models compared as judges of text (Aksenov 2020, section 4.2.2, Tables 4.1 to 4.3).
 
 A token is accepted if its probability, given the tokens before it, is above the p-th percentile of the
-language model's distribution there. A good judge accepts a written text and rejects its words in random order, and
-random words: *recall* is the share of tokens accepted in the text, *detection* the share rejected in its shuffle or in
-random words, *accuracy* the mean of the two.
+language model's distribution there. A good judge accepts a written text. It rejects the text's words in random order,
+and random words. *Recall* is the share of tokens accepted in the text, *detection* the share rejected in its shuffle
+or in random words, and *accuracy* the mean of the two.
 """
 
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
 import torch
 from transformers import (
@@ -18,6 +18,8 @@ from transformers import (
     AutoModelForCausalLM,
     AutoModelForMaskedLM,
     PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
 )
 
 from hf_summ.common.messages import one_line, progress_bar
@@ -27,9 +29,12 @@ from hf_summ.models.layers_language_model import above_percentile, draft_predict
 from hf_summ.models.text_documents import readable
 
 MASKED, CAUSAL, PERMUTATION = "masked", "causal", "permutation"
-# the longest context for a token, which bounds memory where a model's positions do not
+# The longest context of a token, which bounds memory where a model's positions do not.
 _LONGEST_CONTEXT = 1024
-_RANDOM = "random words"
+# The name of the random words among the texts.
+_RANDOM_WORDS = "random words"
+# Whether each token that is judged is accepted.
+Decisions = list[bool]
 
 
 @dataclass
@@ -44,16 +49,16 @@ class LanguageModel:
 
     name: str
     objective: str
-    model: Any
-    tokenizer: Any
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
     start: int | None
     context: int
 
     @property
     def judges_first_token(self) -> bool:
-        """Whether a text's first token is judged, which has the start alone before it.
+        """Whether a text's first token is judged, before which only the start token stands.
 
-        A masked model's is not: the percentages of Table 4.2 are of one token less than BERT has.
+        A masked model's first token is not judged: the percentages of Table 4.2 are of one token less than BERT has.
         """
         return self.start is not None and self.objective != MASKED
 
@@ -68,6 +73,35 @@ class LanguageModel:
         return tokens
 
 
+@dataclass(frozen=True)
+class _Sample:
+    """A text to judge, and its words in random order."""
+
+    name: str
+    text: str
+    shuffle: str
+
+
+@dataclass(frozen=True)
+class _JudgedSample:
+    """The decisions on a sample's text and on its shuffle: one list for each percentile."""
+
+    name: str
+    text_decisions: list[Decisions]
+    shuffle_decisions: list[Decisions]
+
+
+class JudgedText(TypedDict):
+    """A row of the tables: how a language model judges a text at a percentile; see `compare_language_models`."""
+
+    percentile: float
+    text: str
+    tokens: int
+    recall: float | None
+    detection: float
+    accuracy: float | None
+
+
 def load_language_model(name: str) -> LanguageModel:
     """Load a masked, causal or permutation language model from a folder or the Hub, onto the GPU if there is one.
 
@@ -76,10 +110,13 @@ def load_language_model(name: str) -> LanguageModel:
     last.
     """
 
-    def auto_class_of(config: PreTrainedConfig) -> type:
-        return AutoModelForMaskedLM if _objective(name, config) == MASKED else AutoModelForCausalLM
+    def choose_class(config: PreTrainedConfig) -> type:
+        if _objective(name, config) == MASKED:
+            return AutoModelForMaskedLM
+        return AutoModelForCausalLM
 
-    tokenizer, model, missing = load_checkpoint(name, "language", auto_class_of)
+    checkpoint = load_checkpoint(name, "language", choose_class)
+    model, tokenizer, missing = checkpoint.model, checkpoint.tokenizer, checkpoint.missing_weights
     objective = _objective(name, model.config)
     if missing:
         raise ValueError(
@@ -88,17 +125,21 @@ def load_language_model(name: str) -> LanguageModel:
         )
     if objective == MASKED and tokenizer.mask_token_id is None:
         raise ValueError(f"{name}: its tokenizer has no mask token, which a masked language model needs")
-    starts = {MASKED: (tokenizer.cls_token_id, tokenizer.bos_token_id), CAUSAL: (tokenizer.bos_token_id,)}
-    start = next((token for token in starts.get(objective, ()) if token is not None), None)
+    start = None
+    if objective == MASKED:
+        start = tokenizer.cls_token_id
+    if start is None and objective != PERMUTATION:
+        start = tokenizer.bos_token_id
     context = min(longest_input(model) or _LONGEST_CONTEXT, _LONGEST_CONTEXT)
     return LanguageModel(name, objective, model, tokenizer, start, context)
 
 
 def _objective(name: str, config: PreTrainedConfig) -> str:
+    """How a model of this architecture predicts tokens, or an error if it predicts none."""
     if config.model_type == "xlnet":
         return PERMUTATION
     if not config.is_encoder_decoder:
-        # BERT is in both mappings, and is causal if it was trained as a decoder
+        # BERT is in both mappings, and is causal if it was trained as a decoder.
         if type(config) in MODEL_FOR_MASKED_LM_MAPPING and not getattr(config, "is_decoder", False):
             return MASKED
         if type(config) in MODEL_FOR_CAUSAL_LM_MAPPING:
@@ -110,8 +151,11 @@ def _objective(name: str, config: PreTrainedConfig) -> str:
 
 
 def acceptance(
-    language_model: LanguageModel, text: str, percentiles: Sequence[float], progress: Callable[[int], Any] | None = None
-) -> list[list[bool]]:
+    language_model: LanguageModel,
+    text: str,
+    percentiles: Sequence[float],
+    progress: Callable[[int], object] | None = None,
+) -> list[Decisions]:
     """Whether the language model accepts each token of a text, at each percentile.
 
     A text longer than the model's context is judged with a sliding left context. A masked LM reads the last tokens that
@@ -124,33 +168,41 @@ def acceptance(
         One list per percentile with one value per token, without the first unless the model judges it.
     """
     tokens = language_model.tokens(text)
+    # Every token of the sequence is predicted but its first. If that is the start token, a text's first token is
+    # predicted, too.
+    omitted_predictions = 0
     if language_model.start is not None:
         tokens = [language_model.start, *tokens]
-    # predictions that are not judged
-    first = int(language_model.start is not None and not language_model.judges_first_token)
-    if len(tokens) < 2 + first:
+        if not language_model.judges_first_token:
+            omitted_predictions = 1
+    if len(tokens) < 2 + omitted_predictions:
         raise ValueError(f"{language_model.name}: a text of {len(tokens)} tokens has none to judge: give a longer one")
     sequence = torch.tensor(tokens, device=language_model.model.device)
-    accepted: list[list[bool]] = [[] for _ in percentiles]
     predict = {MASKED: _masked, CAUSAL: _causal, PERMUTATION: _permuted}[language_model.objective]
-    judged = 1
+    accepted: list[Decisions] = [[] for _ in percentiles]
+    position = 1
     for scores in predict(language_model, sequence):
-        following = sequence[judged : judged + len(scores), None]
+        predicted_tokens = sequence[position : position + len(scores), None]
         for decisions, percentile in zip(accepted, percentiles, strict=True):
-            decisions += above_percentile(scores, following, percentile)[:, 0].tolist()
-        judged += len(scores)
+            is_accepted = above_percentile(scores, predicted_tokens, percentile)[:, 0]
+            decisions.extend(is_accepted.tolist())
+        position += len(scores)
         if progress is not None:
             progress(len(scores))
-    return [decisions[first:] for decisions in accepted]
+    return [decisions[omitted_predictions:] for decisions in accepted]
 
 
 def _masked(language_model: LanguageModel, sequence: torch.Tensor) -> Iterator[torch.Tensor]:
-    """Scores (n, V) of the tokens from the second on, in batches; each is predicted at [MASK] after its draft."""
-    tokenizer, context = language_model.tokenizer, min(language_model.context, len(sequence))
-    # without a padding token, [MASK] serves as well: padding is not attended to
-    padding = tokenizer.mask_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
+    """Scores (n, V) of the tokens from the second on, in batches. Each is predicted at [MASK] after those before it."""
+    tokenizer = language_model.tokenizer
+    context = min(language_model.context, len(sequence))
+    padding = tokenizer.pad_token_id
+    if padding is None:
+        # Any token serves, as padding is not attended to.
+        padding = tokenizer.mask_token_id
     shifts = torch.arange(context - 1, device=sequence.device)
-    for ends in torch.arange(1, len(sequence), device=sequence.device).split(rows_at_once(context)):
+    positions = torch.arange(1, len(sequence), device=sequence.device)
+    for ends in positions.split(rows_at_once(context)):
         starts = (ends - context + 1).clamp(min=0)
         drafts = sequence[(starts[:, None] + shifts).clamp(max=len(sequence) - 1)]
         yield draft_predictions(language_model.model, drafts, ends - starts, tokenizer.mask_token_id, padding)
@@ -158,30 +210,46 @@ def _masked(language_model: LanguageModel, sequence: torch.Tensor) -> Iterator[t
 
 @torch.no_grad()
 def _causal(language_model: LanguageModel, sequence: torch.Tensor) -> Iterator[torch.Tensor]:
-    for start, end, first in _windows(len(sequence), language_model.context):
-        yield language_model.model(input_ids=sequence[None, start:end]).logits[0, first - start - 1 : -1]
+    """Scores (n, V) of the tokens from the second on, in windows. Each is predicted at the token before it."""
+    for window in _windows(len(sequence), language_model.context):
+        logits = language_model.model(input_ids=sequence[None, window.start : window.end]).logits[0]
+        yield logits[window.first_judged - window.start - 1 : -1]
 
 
 @torch.no_grad()
 def _permuted(language_model: LanguageModel, sequence: torch.Tensor) -> Iterator[torch.Tensor]:
-    for start, end, first in _windows(len(sequence), language_model.context):
-        length = end - start
-        # predictions follow the text's order: each position sees those before it, not itself
-        hidden = torch.ones(length, length, device=sequence.device).triu()
-        targets = torch.eye(length, device=sequence.device)[first - start :]
-        yield language_model.model(
-            input_ids=sequence[None, start:end], perm_mask=hidden[None], target_mapping=targets[None]
-        ).logits[0]
+    """Scores (n, V) of the tokens from the second on, in windows. The permutation is the text's order."""
+    for window in _windows(len(sequence), language_model.context):
+        length = window.end - window.start
+        # A position sees those before it, and not itself.
+        is_hidden = torch.ones(length, length, device=sequence.device).triu()
+        targets = torch.eye(length, device=sequence.device)[window.first_judged - window.start :]
+        outputs = language_model.model(
+            input_ids=sequence[None, window.start : window.end], perm_mask=is_hidden[None], target_mapping=targets[None]
+        )
+        yield outputs.logits[0]
 
 
-def _windows(length: int, size: int) -> Iterator[tuple[int, int, int]]:
-    """Start, end and first judged position of each window; all positions but the first are judged exactly once."""
-    first = end = 1
-    while end < length:
-        start = max(0, first - size // 2) if first > 1 else 0
+@dataclass(frozen=True)
+class _Window:
+    """Positions of a sequence that a model reads at once, from `start` to before `end`."""
+
+    start: int
+    end: int
+    first_judged: int
+
+
+def _windows(length: int, size: int) -> Iterator[_Window]:
+    """The windows of a sequence, in which all positions but the first are judged exactly once."""
+    first_judged = 1
+    while first_judged < length:
+        start = 0
+        if first_judged > 1:
+            # Half a window precedes the positions that it judges.
+            start = max(0, first_judged - size // 2)
         end = min(start + size, length)
-        yield start, end, first
-        first = end
+        yield _Window(start, end, first_judged)
+        first_judged = end
 
 
 def shuffled(text: str, seed: int) -> str:
@@ -193,22 +261,31 @@ def shuffled(text: str, seed: int) -> str:
 
 def random_words(language_model: LanguageModel, count: int, seed: int) -> str:
     """`count` words drawn uniformly from the whole words of two letters or more in the model's vocabulary."""
-    tokenizer = language_model.tokenizer
-    ids = sorted(set(tokenizer.get_vocab().values()))
-    candidates = [
-        (token, word.strip())
-        for token, word in zip(ids, tokenizer.batch_decode([[token] for token in ids]), strict=True)
-    ]
-    candidates = [(token, word) for token, word in candidates if len(word) > 1 and word.isalpha()]
-    words = []
-    if candidates:
-        # after a space, the tokenizer maps the letters of a subword to another token
-        written = tokenizer([f"a {word}" for _, word in candidates], add_special_tokens=False)["input_ids"]
-        prefix = tokenizer("a", add_special_tokens=False)["input_ids"]
-        words = [word for (token, word), ids in zip(candidates, written, strict=True) if ids == [*prefix, token]]
+    words = _whole_words(language_model.tokenizer)
     if not words:
         raise ValueError(f"{language_model.name} has no whole words in its vocabulary: give the random text as a file")
     return " ".join(random.Random(seed).choices(words, k=count))
+
+
+def _whole_words(tokenizer: PreTrainedTokenizerBase) -> list[str]:
+    """The tokens of two letters or more that the tokenizer gives for the same letters after a space."""
+    tokens = sorted(set(tokenizer.get_vocab().values()))
+    texts = tokenizer.batch_decode([[token] for token in tokens])
+    candidates = []
+    for token, text in zip(tokens, texts, strict=True):
+        word = text.strip()
+        if len(word) > 1 and word.isalpha():
+            candidates.append((token, word))
+    if not candidates:
+        return []
+    # The letters of a subword become other tokens after a space.
+    tokens_after_space = tokenizer([f"a {word}" for _, word in candidates], add_special_tokens=False)["input_ids"]
+    tokens_before = tokenizer("a", add_special_tokens=False)["input_ids"]
+    words = []
+    for (token, word), written in zip(candidates, tokens_after_space, strict=True):
+        if written == [*tokens_before, token]:
+            words.append(word)
+    return words
 
 
 def compare_language_models(
@@ -239,48 +316,77 @@ def compare_language_models(
     if random_text is None:
         count = sum(len(text.split()) for _, text in texts)
         random_text = random_words(language_models[0], count, seed)
-    samples = [(name, one_line(text), shuffled(text, seed)) for name, text in texts]
+    samples = [_Sample(name, one_line(text), shuffled(text, seed)) for name, text in texts]
     random_text = one_line(random_text)
-    return {
-        "seed": seed,
-        "random_text": random_text,
-        "models": [
+    models = []
+    for language_model in language_models:
+        models.append(
             {
                 "model": language_model.name,
                 "kind": language_model.objective,
                 "judges_first_token": language_model.judges_first_token,
                 "context": language_model.context,
-                "rows": _rows(language_model, samples, random_text, percentiles),
+                "rows": _judge(language_model, samples, random_text, percentiles),
             }
-            for language_model in language_models
-        ],
-    }
+        )
+    return {"seed": seed, "random_text": random_text, "models": models}
 
 
-def _rows(language_model: LanguageModel, samples, random_text: str, percentiles: Sequence[float]) -> list[dict]:
-    all_texts = [random_text, *(text for _, *pair in samples for text in pair)]
-    total = sum(len(language_model.tokens(text)) - (language_model.start is None) for text in all_texts)
-    with progress_bar(None, language_model.name, total, unit="token") as bar:
-        judged = [
-            (
-                name,
-                acceptance(language_model, text, percentiles, bar.update),
-                acceptance(language_model, shuffle, percentiles, bar.update),
-            )
-            for name, text, shuffle in samples
-        ]
-        on_random = acceptance(language_model, random_text, percentiles, bar.update)
+def _judge(
+    language_model: LanguageModel, samples: Sequence[_Sample], random_text: str, percentiles: Sequence[float]
+) -> list[JudgedText]:
+    """The rows of a language model: at each percentile the samples, and then the random words."""
+    predictions = _number_of_predictions(language_model, random_text)
+    for sample in samples:
+        predictions += _number_of_predictions(language_model, sample.text)
+        predictions += _number_of_predictions(language_model, sample.shuffle)
+    judged_samples = []
+    with progress_bar(None, language_model.name, predictions, unit="token") as bar:
+        for sample in samples:
+            text_decisions = acceptance(language_model, sample.text, percentiles, bar.update)
+            shuffle_decisions = acceptance(language_model, sample.shuffle, percentiles, bar.update)
+            judged_samples.append(_JudgedSample(sample.name, text_decisions, shuffle_decisions))
+        random_decisions = acceptance(language_model, random_text, percentiles, bar.update)
     rows = []
     for index, percentile in enumerate(percentiles):
-        for name, on_text, on_shuffle in judged:
-            recall, detection = _share(on_text[index], True), _share(on_shuffle[index], False)
-            row = {"percentile": percentile, "text": name, "tokens": len(on_text[index])}
-            rows.append(row | {"recall": recall, "detection": detection, "accuracy": (recall + detection) / 2})
-        detection = _share(on_random[index], False)
-        row = {"percentile": percentile, "text": _RANDOM, "tokens": len(on_random[index])}
-        rows.append(row | {"recall": None, "detection": detection, "accuracy": None})
+        for judged in judged_samples:
+            rows.append(_row_of_sample(judged, index, percentile))
+        rows.append(_row_of_random_words(random_decisions[index], percentile))
     return rows
 
 
-def _share(decisions: list[bool], decision: bool) -> float:
+def _number_of_predictions(language_model: LanguageModel, text: str) -> int:
+    """How many tokens of a text are predicted: without a start token, the first is not."""
+    tokens = len(language_model.tokens(text))
+    if language_model.start is None:
+        return tokens - 1
+    return tokens
+
+
+def _row_of_sample(judged: _JudgedSample, index: int, percentile: float) -> JudgedText:
+    decisions = judged.text_decisions[index]
+    recall = _share(decisions, True)
+    detection = _share(judged.shuffle_decisions[index], False)
+    return {
+        "percentile": percentile,
+        "text": judged.name,
+        "tokens": len(decisions),
+        "recall": recall,
+        "detection": detection,
+        "accuracy": (recall + detection) / 2,
+    }
+
+
+def _row_of_random_words(decisions: Decisions, percentile: float) -> JudgedText:
+    return {
+        "percentile": percentile,
+        "text": _RANDOM_WORDS,
+        "tokens": len(decisions),
+        "recall": None,
+        "detection": _share(decisions, False),
+        "accuracy": None,
+    }
+
+
+def _share(decisions: Decisions, decision: bool) -> float:
     return 100.0 * decisions.count(decision) / len(decisions)
