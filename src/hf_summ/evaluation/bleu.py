@@ -1,7 +1,7 @@
 """BLEU (Papineni et al. 2002) and chrF (Popović 2015) of a corpus, computed by sacrebleu (Post 2018)."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from hf_summ.common.lazy import import_extra
 from hf_summ.common.messages import one_line, progress_bar
 from hf_summ.data.languages import language_code
-from hf_summ.evaluation.significance import Scored
+from hf_summ.evaluation.significance import MeasureOfSums, Scored
 from hf_summ.evaluation.words import check_rows
 
 logger = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ def bleu(
     return {name: Scored(statistics, _measure_of_sums(name)) for name in TITLES}
 
 
-def _measure_of_sums(name: str) -> Callable[[np.ndarray], np.ndarray]:
+def _measure_of_sums(name: str) -> MeasureOfSums:
     """The function that maps sums to one of the scores in `TITLES`."""
 
     def measure(sums: np.ndarray) -> np.ndarray:

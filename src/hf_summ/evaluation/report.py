@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -14,6 +14,7 @@ from hf_summ.evaluation.report_types import Bounds, Difference, Report, RougeFig
 from hf_summ.evaluation.rouge import rouge
 from hf_summ.evaluation.rouge_counts import Scores
 from hf_summ.evaluation.significance import (
+    MeasureOfSums,
     Scored,
     holm,
     is_paired,
@@ -244,10 +245,7 @@ class Evaluation:
         return differences
 
     def _difference(
-        self,
-        prediction_scores: np.ndarray,
-        system_scores: np.ndarray,
-        measure: Callable[[np.ndarray], np.ndarray] | None = None,
+        self, prediction_scores: np.ndarray, system_scores: np.ndarray, measure: MeasureOfSums | None = None
     ) -> Difference:
         """The difference of two systems; scores and measure are those of `paired_bootstrap`."""
         resamples, seed = self.settings.resamples, self.settings.seed

@@ -1,6 +1,6 @@
 """Bootstrap intervals of mean scores and of differences of two systems, tests, and sample sizes of comparisons.
 
-Scores that are not means over examples, such as BLEU and perplexity, are measures of sums: each example has a row of K
+Scores that are not means over examples, such as BLEU and perplexity, are measures of sums. Each example has a row of K
 statistics, and the measure maps their sums over a corpus, (…, K), to values, (…). A micro-average is the measure
 `s[..., 0] / s[..., 1]` of rows (numerator, denominator), and a mean is that of rows (score, 1).
 """
@@ -11,18 +11,21 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 
 from hf_summ.models.checks import check_integer
 
-OfSums = Callable[[np.ndarray], np.ndarray]
+MeasureOfSums = Callable[[np.ndarray], np.ndarray]
+# The scores of examples, (N,), or their statistics, (N, K).
+Rows = Sequence[float] | np.ndarray
 
-# number of examples drawn at once: the counts of a chunk fit into the processor's cache
+# Examples drawn at once: the counts of a chunk fit into the processor's cache.
 _CHUNK = 1 << 16
-# of `is_paired`: the number of texts that are read, the least one, and the level of significance
-PAIRED, _LEAST_PAIRED, _LEVEL = 100, 20, 0.05
+# `is_paired` reads so many texts at most, needs so many at least, and tests at this level of significance.
+_MOST_READ = 100
+_FEWEST_READ = 20
+_LEVEL = 0.05
 
 
 @dataclass(frozen=True)
@@ -61,11 +64,7 @@ class Comparison(Interval):
 
 
 def bootstrap_interval(
-    scores: Sequence[float] | np.ndarray,
-    resamples: int = 1000,
-    confidence: float = 95.0,
-    seed: int = 0,
-    measure: OfSums | None = None,
+    scores: Rows, resamples: int = 1000, confidence: float = 95.0, seed: int = 0, measure: MeasureOfSums | None = None
 ) -> Interval:
     """The mean of per-example scores, or a measure of sums, with its percentile interval by bootstrap over examples.
 
@@ -80,47 +79,50 @@ def bootstrap_interval(
         ValueError: no scores, scores that are not finite or not of that shape, `resamples` below 1, or a measure
             without a finite value for the corpus or a resample of it.
     """
-    rows, measure = _statistics("scores", scores, measure)
-    value = _values(measure, rows.sum(0))
-    (values,) = _resampled([rows], measure, resamples, seed)
-    return Interval(float(value), *_bounds(values, confidence), len(rows), confidence)
+    statistics = _statistics("scores", scores, measure)
+    if measure is None:
+        measure = _mean_of(len(statistics))
+    mean = float(_values(measure, statistics.sum(0)))
+    (values,) = _resampled([statistics], measure, resamples, seed)
+    low, high = _bounds(values, confidence)
+    return Interval(mean, low, high, len(statistics), confidence)
 
 
 def paired_bootstrap(
-    scores_a: Sequence[float] | np.ndarray,
-    scores_b: Sequence[float] | np.ndarray,
+    scores_a: Rows,
+    scores_b: Rows,
     resamples: int = 1000,
     confidence: float = 95.0,
     seed: int = 0,
-    measure: OfSums | None = None,
+    measure: MeasureOfSums | None = None,
 ) -> Comparison:
     """The mean or measure of a minus that of b, with its interval and p-value, from the same resamples for both.
 
     Source: Koehn (2004), "Statistical significance tests for machine translation evaluation".
 
     Args:
-        scores_a: (N,) or, with a measure, (N, K): one system's.
-        scores_b: another's on the same examples, in the same order.
+        scores_a: (N,) or, with a measure, (N, K): those of system a.
+        scores_b: those of system b on the same examples, in the same order.
         resamples, confidence, seed, measure: as for `bootstrap_interval`.
 
     Raises:
         ValueError: as `bootstrap_interval`, or different shapes of both scores.
     """
-    a, b, measure = _paired_statistics(scores_a, scores_b, measure)
-    difference = float(_values(measure, a.sum(0)) - _values(measure, b.sum(0)))
-    values_a, values_b = _resampled([a, b], measure, resamples, seed)
+    paired = _paired_statistics(scores_a, scores_b, measure)
+    difference = float(paired.difference())
+    values_a, values_b = _resampled([paired.a, paired.b], paired.measure, resamples, seed)
     differences = values_a - values_b
-    opposite = int(min((differences <= 0).sum(), (differences >= 0).sum()))
-    p_value = min(1.0, 2 * _share(opposite, resamples)) if len(a) > 1 else 1.0
-    return Comparison(difference, *_bounds(differences, confidence), len(a), confidence, p_value)
+    low, high = _bounds(differences, confidence)
+    p_value = 1.0
+    if paired.examples > 1:
+        not_above = int((differences <= 0).sum())
+        not_below = int((differences >= 0).sum())
+        p_value = min(1.0, 2 * _share(min(not_above, not_below), resamples))
+    return Comparison(difference, low, high, paired.examples, confidence, p_value)
 
 
 def paired_randomization(
-    scores_a: Sequence[float] | np.ndarray,
-    scores_b: Sequence[float] | np.ndarray,
-    trials: int = 1000,
-    seed: int = 0,
-    measure: OfSums | None = None,
+    scores_a: Rows, scores_b: Rows, trials: int = 1000, seed: int = 0, measure: MeasureOfSums | None = None
 ) -> float:
     """The two-sided p-value of the mean or measure of a minus that of b by approximate randomization: 0 to 1, never 0.
 
@@ -137,43 +139,51 @@ def paired_randomization(
     Raises:
         ValueError: as `paired_bootstrap`, or `trials` below 1.
     """
-    a, b, measure = _paired_statistics(scores_a, scores_b, measure)
+    paired = _paired_statistics(scores_a, scores_b, measure)
     check_integer("trials", trials, 1)
     generator = np.random.default_rng(seed)
-    total_a, total_b = a.sum(0), b.sum(0)
-    # rounding makes sums of the same numbers depend on their order
-    slack = 1e-9 * sum(np.abs(_values(measure, np.abs(table).sum(0))) for table in (a, b))
-    far = abs(_values(measure, total_a) - _values(measure, total_b)) - slack
-    size = len(a)
-    rows = max(1, _CHUNK // size)
+    total_a, total_b = paired.a.sum(0), paired.b.sum(0)
+    # Rounding makes sums of the same numbers depend on their order.
+    size_a = np.abs(_values(paired.measure, np.abs(paired.a).sum(0)))
+    size_b = np.abs(_values(paired.measure, np.abs(paired.b).sum(0)))
+    least = abs(paired.difference()) - 1e-9 * (size_a + size_b)
+    trials_at_once = max(1, _CHUNK // paired.examples)
     as_far = 0
-    for start in range(0, trials, rows):
-        bits = generator.bytes((min(rows, trials - start) * size + 7) // 8)
-        exchanged = np.unpackbits(np.frombuffer(bits, np.uint8))[: min(rows, trials - start) * size].reshape(-1, size)
-        moved = exchanged @ (a - b)
-        differences = _values(measure, total_a - moved) - _values(measure, total_b + moved)
-        as_far += int((np.abs(differences) >= far).sum())
+    for start in range(0, trials, trials_at_once):
+        number = min(trials_at_once, trials - start)
+        is_exchanged = _random_bits(generator, number * paired.examples).reshape(number, paired.examples)
+        exchanged = is_exchanged @ (paired.a - paired.b)
+        values_a = _values(paired.measure, total_a - exchanged)
+        values_b = _values(paired.measure, total_b + exchanged)
+        as_far += int((np.abs(values_a - values_b) >= least).sum())
     return _share(as_far, trials)
 
 
-def is_paired(texts: Sequence[str], others: Sequence[Any], score: Callable[..., np.ndarray]) -> bool:
-    """Whether the first texts have higher scores with the others of their own rows than with those of other rows.
+def _random_bits(generator: np.random.Generator, number: int) -> np.ndarray:
+    random_bytes = np.frombuffer(generator.bytes((number + 7) // 8), np.uint8)
+    return np.unpackbits(random_bytes)[:number]
+
+
+def is_paired(texts: Sequence[str], counterparts: Sequence, score: Callable[..., np.ndarray]) -> bool:
+    """Whether the first texts have higher scores with their counterparts than with those of other rows.
 
     Too few texts, or texts that cannot be scored, are taken to be paired.
 
     Args:
         texts: (N,).
-        others: (N,), what each text belongs to.
-        score: of N texts and N others, (N,); higher is closer.
+        counterparts: (N,), what each text belongs to, such as its references.
+        score: maps N texts and N counterparts to scores, (N,); higher is closer.
     """
-    texts, others = texts[:PAIRED], others[:PAIRED]
-    half = len(texts) // 2
-    if len(texts) < _LEAST_PAIRED:
+    texts, counterparts = texts[:_MOST_READ], counterparts[:_MOST_READ]
+    if len(texts) < _FEWEST_READ:
         return True
+    half = len(texts) // 2
+    moved_counterparts = list(counterparts[half:]) + list(counterparts[:half])
     with warnings.catch_warnings(), suppress(ValueError):
         warnings.simplefilter("ignore", UserWarning)
-        own, moved = score(texts, others), score(texts, [*others[half:], *others[:half]])
-        return own.mean() > moved.mean() and paired_randomization(own, moved) <= _LEVEL
+        scores = score(texts, counterparts)
+        moved_scores = score(texts, moved_counterparts)
+        return scores.mean() > moved_scores.mean() and paired_randomization(scores, moved_scores) <= _LEVEL
     return True
 
 
@@ -201,6 +211,7 @@ def sign_test(wins: int, losses: int) -> float:
         wins, losses: their numbers; ties favor neither and do not count.
     """
     tosses = wins + losses
+    # Outcomes that are at least as one-sided: the rarer side has no more tosses than here.
     as_few = sum(math.comb(tosses, number) for number in range(min(wins, losses) + 1))
     return min(1.0, 2 * as_few / 2**tosses)
 
@@ -210,72 +221,104 @@ def _share(number: int, resamples: int) -> float:
     return (number + 1) / (resamples + 1)
 
 
-def _statistics(name: str, scores: Any, measure: OfSums | None = None) -> tuple[np.ndarray, OfSums]:
-    """The scores as statistics, (N, K), and the measure of their sums: without one, the mean of N numbers."""
+def _mean_of(examples: int) -> MeasureOfSums:
+    """The measure that maps the sum of so many scores, (…, 1), to their mean."""
+
+    def mean(sums: np.ndarray) -> np.ndarray:
+        return sums[..., 0] / examples
+
+    return mean
+
+
+def _statistics(name: str, scores: Rows, measure: MeasureOfSums | None) -> np.ndarray:
+    """The scores as statistics, (N, K): without a measure, each is a row of a single number."""
     values = np.asarray(scores, dtype=np.float64)
-    if values.ndim != (1 if measure is None else 2) or not values.size:
-        shape = "one number" if measure is None else "a row of numbers"
+    if measure is None:
+        dimensions, shape = 1, "one number"
+    else:
+        dimensions, shape = 2, "a row of numbers"
+    if values.ndim != dimensions or not values.size:
         raise ValueError(f"`{name}` has shape {values.shape}, but must have {shape} for each of at least one example")
     if not np.isfinite(values).all():
         position = tuple(np.argwhere(~np.isfinite(values))[0])
         raise ValueError(f"`{name}` contains {values[position]} in row {position[0]}: omit examples without a score")
-    return (values[:, None], lambda sums: sums[..., 0] / len(values)) if measure is None else (values, measure)
+    if measure is None:
+        return values[:, None]
+    return values
 
 
-def _paired_statistics(
-    scores_a: Any, scores_b: Any, measure: OfSums | None = None
-) -> tuple[np.ndarray, np.ndarray, OfSums]:
-    (a, of_sums), (b, _) = _statistics("scores_a", scores_a, measure), _statistics("scores_b", scores_b, measure)
+@dataclass(frozen=True)
+class _Paired:
+    """The statistics of two systems, (N, K) each, on the same examples, and the measure of their sums."""
+
+    a: np.ndarray
+    b: np.ndarray
+    measure: MeasureOfSums
+
+    @property
+    def examples(self) -> int:
+        return len(self.a)
+
+    def difference(self) -> np.ndarray:
+        """The value of a minus that of b over all examples."""
+        return _values(self.measure, self.a.sum(0)) - _values(self.measure, self.b.sum(0))
+
+
+def _paired_statistics(scores_a: Rows, scores_b: Rows, measure: MeasureOfSums | None) -> _Paired:
+    a = _statistics("scores_a", scores_a, measure)
+    b = _statistics("scores_b", scores_b, measure)
     if np.shape(scores_a) != np.shape(scores_b):
         raise ValueError(
             f"`scores_a` has shape {np.shape(scores_a)} but `scores_b` has {np.shape(scores_b)}: paired scores must be "
             "the same ones, of the same examples"
         )
     if measure is None:
-        # the differences of examples: their sum is 0 where both systems are equally good, without rounding
-        a, b = a - b, np.zeros_like(b)
-    return a, b, of_sums
+        # The sum of the examples' differences is 0 where both systems are equally good, without rounding.
+        return _Paired(a - b, np.zeros_like(b), _mean_of(len(a)))
+    return _Paired(a, b, measure)
 
 
-def _resampled(tables: Sequence[np.ndarray], measure: OfSums, resamples: int, seed: int) -> list[np.ndarray]:
-    """(R,) for each (N, K): the measure over N examples drawn at random, the same ones for all tables."""
+def _resampled(tables: Sequence[np.ndarray], measure: MeasureOfSums, resamples: int, seed: int) -> list[np.ndarray]:
+    """The values of resamples, (R,) for each table of statistics, (N, K); all tables have the same resamples."""
     check_integer("resamples", resamples, 1, why="; 1000 are usual")
     generator = np.random.default_rng(seed)
-    size = len(tables[0])
-    rows = max(1, _CHUNK // size)
-    sums = [np.empty((resamples, table.shape[1])) for table in tables]
-    for start in range(0, resamples, rows):
-        number = min(rows, resamples - start)
-        drawn = generator.integers(size, size=(number, size), dtype=np.int32) + size * np.arange(number)[:, None]
-        # how often each example was drawn, times its statistics: no drawn row is copied
+    examples = len(tables[0])
+    resamples_at_once = max(1, _CHUNK // examples)
+    sums_of_tables = [np.empty((resamples, table.shape[1])) for table in tables]
+    for start in range(0, resamples, resamples_at_once):
+        number = min(resamples_at_once, resamples - start)
+        drawn = generator.integers(examples, size=(number, examples), dtype=np.int32)
+        # Numbers that tell the resamples apart, so that all are counted at once.
+        drawn = drawn + examples * np.arange(number)[:, None]
         counts = np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape).astype(np.float64)
-        # the same steps for each table, so that equal systems have equal sums to the last digit
-        for table, of_table in zip(tables, sums, strict=True):
-            of_table[start : start + number] = counts @ table
-    return [_values(measure, of_table) for of_table in sums]
+        # Counts times statistics copy no drawn row. Each table has the same steps, so that equal systems have equal
+        # sums to the last digit.
+        for table, sums in zip(tables, sums_of_tables, strict=True):
+            sums[start : start + number] = counts @ table
+    return [_values(measure, sums) for sums in sums_of_tables]
 
 
-def _values(measure: OfSums, sums: np.ndarray) -> np.ndarray:
+def _values(measure: MeasureOfSums, sums: np.ndarray) -> np.ndarray:
+    """The measure's values, which must be finite: (…, K) -> (…)."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         values = np.asarray(measure(sums), dtype=np.float64)
     if values.shape != sums.shape[:-1]:
         raise ValueError(
             f"`measure` maps sums of shape {sums.shape} to {values.shape}, but must map them to {sums.shape[:-1]}"
         )
-    if not np.isfinite(values).all():
-        value = values[~np.isfinite(values)][0]
-        what = "the corpus" if sums.ndim == 1 else f"{int((~np.isfinite(values)).sum())} of {len(sums)} resamples"
-        raise ValueError(f"`measure` is {value} for {what}: too few rows count toward it")
+    undefined = values[~np.isfinite(values)]
+    if undefined.size:
+        samples = "the corpus" if sums.ndim == 1 else f"{undefined.size} of {len(sums)} resamples"
+        raise ValueError(f"`measure` is {undefined[0]} for {samples}: too few rows count toward it")
     return values
 
 
 def _bounds(values: np.ndarray, confidence: float) -> list[float]:
+    """The lowest and the highest value, without the rarest at both ends."""
     return np.percentile(values, [50 - confidence / 2, 50 + confidence / 2]).tolist()
 
 
-def examples_to_decide(
-    differences: Sequence[float] | np.ndarray, power: float = 0.8, confidence: float = 95.0
-) -> float:
+def examples_to_decide(differences: Rows, power: float = 0.8, confidence: float = 95.0) -> float:
     """Total number of examples that a comparison of two systems probably needs; infinity if the mean is 0.
 
     This assumes that further examples have the mean and deviation of the given ones, and that means are normally
@@ -283,19 +326,21 @@ def examples_to_decide(
     estimate; if it is large by chance, n is too small.
 
     Args:
-        differences: (N,), one system's score minus the other's on each example, in any unit.
+        differences: (N,), the score of system a minus that of system b on each example, in any unit.
         power: the probability of a significant result with that many examples.
         confidence: percentage, 100 minus the test's level of significance.
 
     Raises:
-        ValueError: fewer than two differences, or ones that are not finite.
+        ValueError: fewer than two differences, or some that are not finite.
     """
     values = np.asarray(differences, dtype=np.float64)
-    # sums that cancel out may leave a rounding error
+    # Sums that cancel out may leave a rounding error.
     if abs(values.mean()) <= 1e-12 * np.abs(values).mean():
         return math.inf
-    quantiles = NormalDist().inv_cdf(1 - (1 - confidence / 100) / 2) + NormalDist().inv_cdf(power)
-    return math.ceil((quantiles * float(values.std(ddof=1) / values.mean())) ** 2)
+    z_confidence = NormalDist().inv_cdf(1 - (1 - confidence / 100) / 2)
+    z_power = NormalDist().inv_cdf(power)
+    relative_deviation = float(values.std(ddof=1) / values.mean())
+    return math.ceil(((z_confidence + z_power) * relative_deviation) ** 2)
 
 
 def perplexity(sums: np.ndarray) -> np.ndarray:
@@ -324,7 +369,7 @@ class Scored:
     """
 
     statistics: np.ndarray
-    measure: OfSums
+    measure: MeasureOfSums
     seeds: tuple[float, ...] = ()
 
     def rows(self) -> np.ndarray:
@@ -340,13 +385,17 @@ class Scored:
         """The corpus's value, or None if it is undefined."""
         with np.errstate(all="ignore"):
             value = float(self.measure(self.statistics.sum(0)))
-        return value if np.isfinite(value) else None
+        if not np.isfinite(value):
+            return None
+        return value
 
     def interval(self, resamples: int = 1000, seed: int = 0) -> Interval | None:
         """The bootstrap interval over the rows that have a value; None for fewer than two, or an undefined value."""
-        rows = self.statistics[np.isfinite(self.rows())]
+        statistics = self.statistics[np.isfinite(self.rows())]
+        if len(statistics) < 2:
+            return None
         try:
-            return bootstrap_interval(rows, resamples, seed=seed, measure=self.measure) if len(rows) > 1 else None
+            return bootstrap_interval(statistics, resamples, seed=seed, measure=self.measure)
         except ValueError:
             return None
 
@@ -365,5 +414,8 @@ def mean_over_rows(values: Sequence[float] | np.ndarray) -> Scored:
 
 def rounded(scores: Mapping[str, Scored]) -> dict[str, float]:
     """The value of each score, to 4 digits; NaN where it is undefined."""
-    values = {name: scored.value() for name, scored in scores.items()}
-    return {name: math.nan if value is None else round(value, 4) for name, value in values.items()}
+    values = {}
+    for name, scored in scores.items():
+        value = scored.value()
+        values[name] = math.nan if value is None else round(value, 4)
+    return values
