@@ -1,8 +1,7 @@
 """How abstractive a summary is: novelty, copying, compression, repetition, length; and the statistics of a corpus."""
 
-from collections.abc import Sequence
-from functools import partial
-from itertools import compress
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -13,12 +12,18 @@ from hf_summ.evaluation.significance import Scored, mean_over_rows, ratio
 from hf_summ.evaluation.words import check_pairs, no_words, split_words, split_words_and_marks, warn_of_wordless
 
 NGRAMS = (1, 2, 3, 4)
-# measures that are not shares, so not in points
-_PLAIN = ("copy_density", "compression", "length")
-# score -> title
+# Scores that are not shares, and so not in points.
+_NO_SHARES = ("copy_density", "compression", "length")
+# The scores with their titles in tables.
 TITLES = {
-    **{f"novel{n}": f"Novel {n}-grams, %" for n in NGRAMS},
-    **{f"repeated{n}": f"Repeated {n}-grams, %" for n in NGRAMS},
+    "novel1": "Novel 1-grams, %",
+    "novel2": "Novel 2-grams, %",
+    "novel3": "Novel 3-grams, %",
+    "novel4": "Novel 4-grams, %",
+    "repeated1": "Repeated 1-grams, %",
+    "repeated2": "Repeated 2-grams, %",
+    "repeated3": "Repeated 3-grams, %",
+    "repeated4": "Repeated 4-grams, %",
     "copy_rate": "Copied words, %",
     "copy_position": "Position of copied words, %",
     "copy_density": "Copy density, words",
@@ -28,6 +33,8 @@ TITLES = {
 
 Average = Literal["macro", "micro"]
 Count = Literal["types", "tokens"]
+# numerator and denominator of a score
+Fraction = tuple[float, float]
 
 
 class Fragment(NamedTuple):
@@ -74,30 +81,51 @@ def copied_fragments(
 
 def align(prediction: str, source: str, language: str, count_punctuation: bool = False) -> Alignment:
     """Match the words of `prediction` with those of `source`."""
-    split = partial(split_words_and_marks if count_punctuation else split_words, language=language)
-    words = split(prediction)
+    split = split_words_and_marks if count_punctuation else split_words
+    words = split(prediction, language)
     source_words: list[str] = []
-    sentence_of: list[int] = []
+    sentence_of_word: list[int] = []
+    sentences = 0
     for sentence in split_sentences(source, language):
-        in_sentence = split(sentence)
-        sentence_of += [sentence_of[-1] + 1 if sentence_of else 0] * len(in_sentence)
-        source_words += in_sentence
-    numbers = {word: number for number, word in enumerate(dict.fromkeys(source_words), 1)}
-    ids, source_ids = (np.array([numbers.get(word, 0) for word in text]) for text in (words, source_words))
-    lengths = match_lengths(ids, source_ids)
-    fragments: list[Fragment] = []
-    # the sentences of a fragment that occurs many times in both texts are stored once
-    sentences: dict[tuple[int, ...], tuple[int, ...]] = {}
-    free = 0
-    for start, length in enumerate(lengths):
-        if length and start >= free:
-            free = start + length
-            key = tuple(ids[start:free].tolist())
-            if key not in sentences:
-                positions = occurrences(ids[start:free], source_ids)
-                sentences[key] = tuple(sentence_of[position] for position in positions)
-            fragments.append(Fragment(start, length, sentences[key]))
-    return Alignment(words, lengths, fragments, len(source_words), sentence_of[-1] + 1 if sentence_of else 0)
+        sentence_words = split(sentence, language)
+        if sentence_words:
+            source_words.extend(sentence_words)
+            sentence_of_word.extend([sentences] * len(sentence_words))
+            sentences += 1
+    word_ids: dict[str, int] = {}
+    for word in source_words:
+        word_ids.setdefault(word, len(word_ids) + 1)
+    ids = np.array([word_ids.get(word, 0) for word in words])
+    source_ids = np.array([word_ids[word] for word in source_words])
+    matches = match_lengths(ids, source_ids)
+    fragments = _fragments(ids, source_ids, matches, sentence_of_word)
+    return Alignment(words, matches, fragments, len(source_words), sentences)
+
+
+def _fragments(
+    ids: np.ndarray, source_ids: np.ndarray, matches: Sequence[int], sentence_of_word: Sequence[int]
+) -> list[Fragment]:
+    """The fragments of a summary, from the left, given the numbers of its words and the source's.
+
+    Args:
+        ids, source_ids: as for `match_lengths`, which gives the `matches`.
+        sentence_of_word: the sentence of each word of the source.
+    """
+    fragments = []
+    # A fragment may occur many times in both texts. Its sentences are searched and stored once.
+    sentences_of_run: dict[tuple[int, ...], tuple[int, ...]] = {}
+    # the position after the last fragment
+    end = 0
+    for start, length in enumerate(matches):
+        if length == 0 or start < end:
+            continue
+        end = start + length
+        run = tuple(ids[start:end].tolist())
+        if run not in sentences_of_run:
+            positions = occurrences(ids[start:end], source_ids)
+            sentences_of_run[run] = tuple([sentence_of_word[position] for position in positions])
+        fragments.append(Fragment(start, length, sentences_of_run[run]))
+    return fragments
 
 
 def match_lengths(words: np.ndarray, source: np.ndarray) -> list[int]:
@@ -106,13 +134,13 @@ def match_lengths(words: np.ndarray, source: np.ndarray) -> list[int]:
     Args:
         words, source: (W,) and (S,), the number of each word; 0 is a word that the source does not have.
     """
-    places = {word: np.flatnonzero(source == word) for word in set(words.tolist())}
+    positions = {word: np.flatnonzero(source == word) for word in set(words.tolist())}
     lengths = []
-    # of the runs from the following word on, the length at each position of the source
+    # For the following word, the length of the run that begins at each position of the source.
     following = np.zeros(len(source) + 1, dtype=np.int64)
     for word in words[::-1].tolist():
         runs = np.zeros_like(following)
-        runs[places[word]] = following[places[word] + 1] + 1
+        runs[positions[word]] = following[positions[word] + 1] + 1
         lengths.append(int(runs.max()))
         following = runs
     return lengths[::-1]
@@ -170,52 +198,73 @@ def novelty(
     """
     check_choice("`average`", average, get_args(Average))
     check_choice("`count`", count, get_args(Count))
-    rows = []
+    fractions_of_scores: dict[str, list[Fraction]] = {name: [] for name in TITLES}
     for alignment in _alignments(predictions, sources, language, count_punctuation):
-        rows.append(_fractions(alignment, count))
+        for name, fraction in _fractions(alignment, count).items():
+            fractions_of_scores[name].append(fraction)
     scores = {}
-    for name, fractions in zip(TITLES, np.array(rows, dtype=np.float64).transpose(1, 0, 2), strict=True):
-        scale = 1.0 if name in _PLAIN else 100.0
-        # an empty summary has no compression, so the micro-average omits its source too
-        scored = Scored(np.where(fractions[:, 1:] > 0, fractions * [scale, 1.0], 0.0), ratio)
-        scores[name] = scored if average == "micro" else mean_over_rows(scored.rows())
+    for name, fractions in fractions_of_scores.items():
+        statistics = np.array(fractions, dtype=np.float64)
+        if name not in _NO_SHARES:
+            statistics *= [100.0, 1.0]
+        # An empty summary has no compression, so the micro-average omits its source too.
+        statistics = np.where(statistics[:, 1:] > 0, statistics, 0.0)
+        scored = Scored(statistics, ratio)
+        if average == "macro":
+            scored = mean_over_rows(scored.rows())
+        scores[name] = scored
     return scores
 
 
-def _alignments(predictions: Sequence[str], sources: Sequence[str], language: str, count_punctuation: bool):
+def _alignments(
+    predictions: Sequence[str], sources: Sequence[str], language: str, count_punctuation: bool
+) -> Iterator[Alignment]:
     check_pairs(predictions=predictions, sources=sources)
     pairs = zip(predictions, sources, strict=True)
-    wordless = []
-    for number, (prediction, source) in enumerate(progress_bar(pairs, "novelty", len(sources))):
-        row = align(prediction, source, language, count_punctuation)
-        if not row.source_words:
-            wordless.append(number)
-        yield row
-    warn_of_wordless(wordless, "sources", len(sources), "are left out", language, stacklevel=4)
+    wordless_rows = []
+    for row, (prediction, source) in enumerate(progress_bar(pairs, "novelty", len(sources))):
+        alignment = align(prediction, source, language, count_punctuation)
+        if not alignment.source_words:
+            wordless_rows.append(row)
+        yield alignment
+    warn_of_wordless(wordless_rows, "sources", len(sources), "are left out", language, stacklevel=4)
 
 
-def _fractions(row: Alignment, count: Count) -> list[tuple[float, float]]:
-    """Numerator and denominator of each of `TITLES` for one summary; denominators are 0 without a source."""
-    if not row.source_words:
-        return [(0, 0)] * len(TITLES)
-    words = row.words
-    length = len(words)
-    novel, repeated = [], []
+def _fractions(alignment: Alignment, count: Count) -> dict[str, Fraction]:
+    """The fraction of each score of a summary; without words in the source, all denominators are 0."""
+    if not alignment.source_words:
+        return dict.fromkeys(TITLES, (0, 0))
+    length = len(alignment.words)
+    fractions: dict[str, Fraction] = {}
     for n in NGRAMS:
-        ngrams = list(zip(*(words[shift:] for shift in range(n)), strict=False))
-        new = [match < n for match in row.matches[: len(ngrams)]]
-        types = len(set(ngrams))
+        ngrams = []
+        novel_ngrams = []
+        for start in range(length - n + 1):
+            ngram = tuple(alignment.words[start : start + n])
+            ngrams.append(ngram)
+            if alignment.matches[start] < n:
+                novel_ngrams.append(ngram)
+        distinct = len(set(ngrams))
         if count == "types":
-            novel.append((len(set(compress(ngrams, new))), types))
+            fractions[f"novel{n}"] = len(set(novel_ngrams)), distinct
         else:
-            novel.append((sum(new), len(ngrams)))
-        repeated.append((len(ngrams) - types, len(ngrams)))
-    copied = sum(fragment.length for fragment in row.fragments)
-    squares = sum(fragment.length**2 for fragment in row.fragments)
-    # mean of i + 1/2 over a fragment's occurrences
-    middles = sum(one.length * (sum(one.sentences) / len(one.sentences) + 0.5) for one in row.fragments)
-    copying = (copied, length), (middles / row.source_sentences, copied), (squares, length)
-    return [*novel, *repeated, *copying, (row.source_words, length), (length, 1)]
+            fractions[f"novel{n}"] = len(novel_ngrams), len(ngrams)
+        fractions[f"repeated{n}"] = len(ngrams) - distinct, len(ngrams)
+    copied_words = 0
+    summed_squares = 0
+    summed_positions = 0.0
+    for fragment in alignment.fragments:
+        copied_words += fragment.length
+        summed_squares += fragment.length**2
+        # The middle of sentence i is at i + 1/2. A fragment counts at the mean of its occurrences.
+        middle = sum(fragment.sentences) / len(fragment.sentences) + 0.5
+        summed_positions += fragment.length * middle
+    fractions["copy_rate"] = copied_words, length
+    fractions["copy_position"] = summed_positions / alignment.source_sentences, copied_words
+    fractions["copy_density"] = summed_squares, length
+    fractions["compression"] = alignment.source_words, length
+    fractions["length"] = length, 1
+    return fractions
 
 
 def corpus_statistics(
@@ -243,30 +292,47 @@ def corpus_statistics(
         ValueError: different numbers of documents and summaries, none at all, or no words in either.
     """
     check_pairs(documents=documents, summaries=summaries)
-    statistics: dict[str, float] = {"pairs": len(documents)}
-    words: dict[str, int] = {}
-    vocabularies: dict[str, set[str]] = {}
-    for side, plural, texts in (("document", "documents", documents), ("summary", "summaries", summaries)):
-        words[side], sentences, vocabularies[side] = _count(texts, plural, language, unit)
-        if not words[side]:
-            raise ValueError(no_words(f"nothing to count: none of the {plural} has any words", language))
-        statistics[f"{side}_words"] = round(words[side] / len(texts), 4)
-        statistics[f"{side}_sentences"] = round(sentences / len(texts), 4)
-    for side, vocabulary in vocabularies.items():
-        statistics[f"{side}_vocabulary"] = len(vocabulary)
-    statistics["vocabulary"] = len(set().union(*vocabularies.values()))
-    statistics["source_target_ratio"] = round(words["document"] / words["summary"], 4)
-    return statistics
+    pairs = len(documents)
+    document = _count(documents, "documents", language, unit)
+    summary = _count(summaries, "summaries", language, unit)
+    return {
+        "pairs": pairs,
+        "document_words": round(document.words / pairs, 4),
+        "document_sentences": round(document.sentences / pairs, 4),
+        "summary_words": round(summary.words / pairs, 4),
+        "summary_sentences": round(summary.sentences / pairs, 4),
+        "document_vocabulary": len(document.vocabulary),
+        "summary_vocabulary": len(summary.vocabulary),
+        "vocabulary": len(document.vocabulary | summary.vocabulary),
+        "source_target_ratio": round(document.words / summary.words, 4),
+    }
 
 
-def _count(texts: Sequence[str], name: str, language: str, unit: str) -> tuple[int, int, set[str]]:
-    """Number of words and sentences of all texts, and their distinct words."""
-    words = sentences = 0
-    vocabulary: set[str] = set()
+@dataclass
+class _Counts:
+    """Numbers of words and sentences in texts, and their distinct words."""
+
+    words: int
+    sentences: int
+    vocabulary: set[str]
+
+
+def _words_of_unit(sentence: str, language: str, unit: str) -> list[str]:
+    if unit == "spaced":
+        return sentence.lower().split()
+    return split_words(sentence, language)
+
+
+def _count(texts: Sequence[str], name: str, language: str, unit: str) -> _Counts:
+    """The counts of all texts, whose name is for the progress bar and the message of an error."""
+    counts = _Counts(words=0, sentences=0, vocabulary=set())
     for text in progress_bar(texts, name):
         for sentence in split_sentences(text, language):
-            in_sentence = sentence.lower().split() if unit == "spaced" else split_words(sentence, language)
-            words += len(in_sentence)
-            sentences += bool(in_sentence)
-            vocabulary.update(in_sentence)
-    return words, sentences, vocabulary
+            sentence_words = _words_of_unit(sentence, language, unit)
+            if sentence_words:
+                counts.words += len(sentence_words)
+                counts.sentences += 1
+                counts.vocabulary.update(sentence_words)
+    if counts.words == 0:
+        raise ValueError(no_words(f"nothing to count: none of the {name} has any words", language))
+    return counts
