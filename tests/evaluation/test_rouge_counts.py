@@ -7,8 +7,10 @@ from itertools import chain, combinations, product
 import numpy as np
 import pytest
 
-from hf_summ.evaluation import rouge_counts
-from hf_summ.evaluation.rouge_counts import Batch, Reader, lcs_positions, read_words, skip_bigrams
+from hf_summ.evaluation import rouge_counts, rouge_lcs, rouge_words
+from hf_summ.evaluation.rouge_counts import skip_bigrams
+from hf_summ.evaluation.rouge_lcs import lcs_positions
+from hf_summ.evaluation.rouge_words import Batch, Reader, read_words
 from tests.evaluation.scores import rouge_rows
 
 
@@ -65,8 +67,8 @@ def places(texts: list[list[int]]) -> list[set[int]]:
 # most in arrays of many pairs, in arrays of few, and pair by pair
 @pytest.mark.parametrize(("few", "cells"), [(8, 1 << 17), (0, 64), (1 << 30, 64)])
 def test_places_on_the_lcs_are_those_of_the_full_table(monkeypatch, texts, places, few, cells):
-    monkeypatch.setattr(rouge_counts, "_MAX_LOOPED", few)
-    monkeypatch.setattr(rouge_counts, "_CELLS", cells)
+    monkeypatch.setattr(rouge_lcs, "_MAX_LOOPED", few)
+    monkeypatch.setattr(rouge_lcs, "_CELLS", cells)
     sizes = np.array(list(map(len, texts)))
     spans = np.stack([np.cumsum(sizes) - sizes, sizes])
     ids = np.array(list(chain.from_iterable(texts)))
@@ -121,8 +123,14 @@ def test_scores_do_not_depend_on_what_is_computed_at_once(monkeypatch, several):
         return found
 
     expected = scores()
-    for name, value in (("_BATCH_SIZE", 1), ("_BATCH_SIZE", 1000), ("_SENTENCE_PAIRS", 1), ("_VOCABULARY", 1)):
-        monkeypatch.setattr(rouge_counts, name, value)
+    sizes = [
+        (rouge_counts, "_BATCH_SIZE", 1),
+        (rouge_counts, "_BATCH_SIZE", 1000),
+        (rouge_lcs, "_SENTENCE_PAIRS", 1),
+        (rouge_words, "_VOCABULARY", 1),
+    ]
+    for module, name, value in sizes:
+        monkeypatch.setattr(module, name, value)
         assert scores() == expected
 
 

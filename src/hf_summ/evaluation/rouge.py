@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from itertools import chain
 from typing import Literal, get_args
 
@@ -14,31 +14,27 @@ from hf_summ.common.messages import check_choice, one_line
 from hf_summ.data.sentences import split_sentences
 from hf_summ.evaluation.rouge_counts import (
     Measure,
-    Reader,
     Scores,
     combined_scores,
     count_matches,
     ngrams,
-    other_reader,
-    read_words,
-    sentence_splitter,
-    sequence_lcs,
     skip_bigrams,
     skip_bigrams_4,
-    summary_lcs,
 )
+from hf_summ.evaluation.rouge_lcs import sequence_lcs, summary_lcs
+from hf_summ.evaluation.rouge_words import Reader, Splitter, foreign_reader, read_words, sentence_splitter
 from hf_summ.evaluation.stemming import stem
 from hf_summ.evaluation.words import check_rows, check_units, is_english, warn_of_script
 from hf_summ.models.checks import check_integer
 from hf_summ.models.text_documents import readable
 
-_MEASURES: dict[str, Measure] = {
+_ROUGE_SCORE_MEASURES: dict[str, Measure] = {
     "rouge1": ngrams(1),
     "rouge2": ngrams(2),
     "rougeL": sequence_lcs,
     "rougeLsum": summary_lcs,
 }
-_MEASURES_155: dict[str, Measure] = {
+_ROUGE155_MEASURES: dict[str, Measure] = {
     "rouge1": ngrams(1),
     "rouge2": ngrams(2),
     "rouge3": ngrams(3),
@@ -46,11 +42,15 @@ _MEASURES_155: dict[str, Measure] = {
     "rougeSU4": skip_bigrams_4,
     "rougeSU*": skip_bigrams,
 }
-_MEASURES_OF: Mapping[str, dict[str, Measure]] = {"rouge_score": _MEASURES, "rouge155": _MEASURES_155}
-ROUGE_MODES = tuple(_MEASURES_OF)
-ROUGE_TYPES = tuple(_MEASURES)
-ROUGE155_TYPES = tuple(_MEASURES_155)
-ALL_TYPES = tuple(dict.fromkeys((*_MEASURES_155, *_MEASURES)))
+_MEASURES_OF_MODES: Mapping[str, dict[str, Measure]] = {
+    "rouge_score": _ROUGE_SCORE_MEASURES,
+    "rouge155": _ROUGE155_MEASURES,
+}
+ROUGE_MODES = tuple(_MEASURES_OF_MODES)
+ROUGE_TYPES = tuple(_ROUGE_SCORE_MEASURES)
+ROUGE155_TYPES = tuple(_ROUGE155_MEASURES)
+# The types of both modes, each once.
+ALL_TYPES = tuple(_ROUGE155_MEASURES | _ROUGE_SCORE_MEASURES)
 RougeMode = Literal["rouge155", "rouge_score"]
 Several = Literal["best", "pooled"]
 _SPACE = re.compile(rb"\s+")
@@ -127,7 +127,7 @@ class RougeSettings:
         for rouge_type in self.rouge_types or ():
             if rouge_type == "rougeLsum" and self.rouge_mode == "rouge155":
                 raise ValueError("ROUGE type rougeLsum of rouge-score is rougeL here, which compares sentences: use it")
-            check_choice("ROUGE type", rouge_type, _MEASURES_OF[self.rouge_mode])
+            check_choice("ROUGE type", rouge_type, _MEASURES_OF_MODES[self.rouge_mode])
         check_choice("`sentences`", self.sentences, ("split", "lines"))
         check_choice("`several`", self.of_several, get_args(Several))
         check_units(self.units, self.language)
@@ -151,14 +151,18 @@ class RougeSettings:
     @property
     def of_several(self) -> str:
         """How several references are combined."""
-        return self.several or ("pooled" if self.rouge_mode == "rouge155" else "best")
+        if self.several is not None:
+            return self.several
+        return "pooled" if self.rouge_mode == "rouge155" else "best"
 
     @property
     def stemming(self) -> str:
         """How the forms of a word are reduced to one."""
         if not self.use_stemmer or not is_english(self.language):
             return "none"
-        return "Porter (NLTK's)" if self.rouge_mode == "rouge_score" else "Porter and WordNet's exceptions"
+        if self.rouge_mode == "rouge_score":
+            return "Porter (NLTK's)"
+        return "Porter and WordNet's exceptions"
 
 
 def rouge(
@@ -183,49 +187,55 @@ def rouge(
     rows = check_rows(predictions, references)
     if settings.rouge_tokenizer is not None:
         pieces = _pieces(settings.rouge_tokenizer)
-        predictions, rows = in_pieces(predictions, pieces, settings), in_pieces(rows, pieces, settings)
+        predictions = in_pieces(predictions, pieces, settings)
+        rows = in_pieces(rows, pieces, settings)
         settings = replace(settings, sentences="lines")
     warn_of_script(chain.from_iterable(rows), settings.language)
-    measures = _MEASURES_OF[settings.rouge_mode]
+    measures = _MEASURES_OF_MODES[settings.rouge_mode]
     if settings.rouge_types is not None:
         measures = {rouge_type: measures[rouge_type] for rouge_type in settings.rouge_types}
-    counts = count_matches(predictions, rows, _reader(settings), measures, settings.language)
+    counts_of_types = count_matches(predictions, rows, _reader(settings), measures, settings.language)
     sizes = np.array([len(row) for row in rows])
-    return {rouge_type: combined_scores(counts[rouge_type], sizes, settings.of_several) for rouge_type in measures}
+    scores = {}
+    for rouge_type, counts in counts_of_types.items():
+        scores[rouge_type] = combined_scores(counts, sizes, settings.of_several)
+    return scores
 
 
 def in_pieces(
     texts: Sequence[str | Sequence[str]], pieces: Callable[[str], list[str]], settings: RougeSettings
 ) -> list:
-    """Texts, or lists of them, as subwords between spaces, one sentence per line, as subwords hide its end.
+    """Texts, or lists of them, as subwords between spaces, with a sentence in each line, as subwords hide its end.
 
     Args:
-        pieces: the subwords of a text.
+        pieces: maps a text to its subwords.
     """
+    texts_in_pieces: list[str | list] = []
+    for text in texts:
+        if isinstance(text, str):
+            lines = [" ".join(pieces(sentence)) for sentence in _sentences(text, settings)]
+            texts_in_pieces.append("\n".join(lines))
+        else:
+            texts_in_pieces.append(in_pieces(text, pieces, settings))
+    return texts_in_pieces
 
-    def sentences(text: str) -> list[str]:
-        if settings.sentences == "lines":
-            return text.split("\n")
-        return split_sentences(text, settings.language)
 
-    return [
-        "\n".join(" ".join(pieces(sentence)) for sentence in sentences(text))
-        if isinstance(text, str)
-        else in_pieces(text, pieces, settings)
-        for text in texts
-    ]
+def _sentences(text: str, settings: RougeSettings) -> list[str]:
+    if settings.sentences == "lines":
+        return text.split("\n")
+    return split_sentences(text, settings.language)
 
 
 @lru_cache(maxsize=1)
 def _pieces(name: str) -> Callable[[str], list[str]]:
     """The function that splits a text into a tokenizer's subwords."""
-    # imported late, as it is slow
+    # Its import is slow, and few need it.
     from transformers import AutoTokenizer
 
     try:
         return AutoTokenizer.from_pretrained(name).tokenize
     except OSError as error:
-        # it does not name the tokenizer if the Hub is out of reach
+        # This error does not name the tokenizer if the Hub is out of reach.
         raise ValueError(f"`rouge_tokenizer` is {name!r:.80}, but cannot be loaded: {one_line(error):.300}") from error
 
 
@@ -233,65 +243,84 @@ def _reader(settings: RougeSettings) -> Reader:
     """The reader of texts in the settings' language and mode."""
     split = sentence_splitter(settings.language, settings.sentences)
     if not is_english(settings.language):
-        return other_reader(settings.language, settings.units, split)
+        return foreign_reader(settings.language, settings.units, split)
     if settings.rouge_mode == "rouge_score":
-        # as in rouge-score's tokenizer; lowercased first, as a few letters outside ASCII become ASCII letters
-        return Reader(lambda text: read_words(text.lower()), _stemmer() if settings.use_stemmer else None, split)
-    # other letters and surrogates become blanks, but count as bytes
+        return Reader(_read_lowercased, _nltk_stemmer() if settings.use_stemmer else None, split)
     stemmer = stem if settings.use_stemmer else None
-    cuts = _cuts(settings)
-    if not cuts:
-        return Reader(read_words, stemmer, split)
-
-    def cut_lines(cut: Callable[[list[bytes]], list[bytes]], text: str) -> list[str]:
-        lines = [readable(line).encode() for line in split(text) if line]
-        return [line.decode("ascii", "replace") for line in cut(lines)]
-
-    return Reader(read_words, stemmer, *[partial(cut_lines, cut) for cut in cuts])
-
-
-def _cuts(settings: RougeSettings) -> list[Callable[[list[bytes]], list[bytes]]]:
-    """The functions that truncate the lines of a text; the second one of two does so for rougeL."""
-    if settings.byte_limit is not None:
-        return [
-            partial(_first_bytes, limit=settings.byte_limit, running=True),
-            partial(_first_bytes, limit=settings.byte_limit, running=False),
-        ]
     if settings.word_limit is not None:
-        return [partial(_first_words, limit=settings.word_limit)]
-    return []
+        return Reader(read_words, stemmer, _word_cutter(split, settings.word_limit))
+    if settings.byte_limit is not None:
+        cut_text = _byte_cutter(split, settings.byte_limit, is_limit_of_text=True)
+        cut_sentences = _byte_cutter(split, settings.byte_limit, is_limit_of_text=False)
+        return Reader(read_words, stemmer, cut_text, split_for_lcs=cut_sentences)
+    return Reader(read_words, stemmer, split)
+
+
+def _read_lowercased(text: str) -> list[bytes]:
+    """The words of an English text as in rouge-score's tokenizer."""
+    # A few letters outside ASCII become ASCII letters in lower case.
+    return read_words(text.lower())
 
 
 @cache
-def _stemmer() -> Callable[[str], str]:
-    # imported here: NLTK imports SciPy and scikit-learn
+def _nltk_stemmer() -> Callable[[str], str]:
+    # It is imported late, as NLTK imports SciPy and scikit-learn.
     from rouge_score.tokenizers import DefaultTokenizer
 
     tokenizer = DefaultTokenizer(use_stemmer=True)
-    return lru_cache(maxsize=1 << 18)(lambda word: "".join(tokenizer.tokenize(word)))
+
+    @lru_cache(maxsize=1 << 18)
+    def stem_word(word: str) -> str:
+        return "".join(tokenizer.tokenize(word))
+
+    return stem_word
 
 
-def _first_bytes(lines: list[bytes], limit: int, running: bool) -> list[bytes]:
-    """The lines up to the byte that reaches the limit, counted from the first line (`running`) or within a line."""
-    kept = []
-    used = 0
-    for line in lines:
-        if used + len(line) >= limit:
-            return [*kept, line[: limit - used]]
-        kept.append(line)
-        if running:
-            used += len(line)
-    return kept
+def _byte_cutter(split: Splitter, limit: int, is_limit_of_text: bool) -> Splitter:
+    """A splitter that keeps the text up to the byte that reaches the limit.
+
+    Args:
+        is_limit_of_text: whether bytes are counted from the start of the text, or from that of each sentence. In the
+            second case too, the text ends with the first sentence that reaches the limit, as in the script.
+    """
+
+    def first_bytes(text: str) -> list[str]:
+        kept: list[str] = []
+        used = 0
+        for line in _lines_in_bytes(text, split):
+            if used + len(line) >= limit:
+                kept.append(_decoded(line[: limit - used]))
+                break
+            kept.append(_decoded(line))
+            if is_limit_of_text:
+                used += len(line)
+        return kept
+
+    return first_bytes
 
 
-def _first_words(lines: list[bytes], limit: int) -> list[bytes]:
-    """The lines up to the word that reaches the limit; an indent counts as a word, as in the script."""
-    kept = []
-    used = 0
-    for line in lines:
-        words = _SPACE.split(line.rstrip()) if line.strip() else []
-        if used + len(words) >= limit:
-            return [*kept, b" ".join(words[: limit - used])]
-        kept.append(line)
-        used += len(words)
-    return kept
+def _word_cutter(split: Splitter, limit: int) -> Splitter:
+    """A splitter that keeps the text up to the word that reaches the limit; an indent is a word, as in the script."""
+
+    def first_words(text: str) -> list[str]:
+        kept: list[str] = []
+        used = 0
+        for line in _lines_in_bytes(text, split):
+            words = _SPACE.split(line.rstrip()) if line.strip() else []
+            if used + len(words) >= limit:
+                kept.append(_decoded(b" ".join(words[: limit - used])))
+                break
+            kept.append(_decoded(line))
+            used += len(words)
+        return kept
+
+    return first_words
+
+
+def _lines_in_bytes(text: str, split: Splitter) -> list[bytes]:
+    return [readable(line).encode() for line in split(text) if line]
+
+
+def _decoded(line: bytes) -> str:
+    """The line as ASCII, in which other letters, which count as bytes, separate words."""
+    return line.decode("ascii", "replace")

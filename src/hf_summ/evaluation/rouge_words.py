@@ -1,0 +1,167 @@
+"""The words of predictions and references as numbers, as every variant of ROUGE reads them.
+
+Words are equal if they have the same number, and lines are the sentences that ROUGE-L compares.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
+
+import numpy as np
+
+from hf_summ.data.sentences import split_sentences
+from hf_summ.evaluation.words import split_words
+from hf_summ.models.text_documents import readable
+
+# Splits a text into sentences.
+Splitter = Callable[[str], list[str]]
+# Above this size the vocabulary is reset, so that two words, a pair and a side fit into 63 bits.
+_VOCABULARY = 1 << 20
+# Separates the lines of a text that was split into words.
+END = b"|"
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words of texts, one text after the other.
+
+    Args:
+        ids: number of each word, from 1, (W,).
+        texts: number of the text that has the word, (W,).
+        lines: number of the sentence that has the word, counted through all texts, (W,).
+    """
+
+    ids: np.ndarray
+    texts: np.ndarray
+    lines: np.ndarray
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The words of P pairs of texts: text 2i is the prediction of pair i, and text 2i + 1 its reference.
+
+    Args:
+        words: the words of the texts.
+        sentence_words: the words that ROUGE-L compares, which differ under a byte limit.
+        sizes: how many words each text has, (2P,).
+    """
+
+    words: Words
+    sentence_words: Words
+    sizes: np.ndarray
+
+    @property
+    def pairs(self) -> int:
+        """The number of pairs."""
+        return len(self.sizes) // 2
+
+
+class Reader(dict[bytes | str, int]):
+    """Word -> number from 1, the same for words with the same stem; filled as the words of texts are looked up.
+
+    Args:
+        tokens: the words of a text, with `END` for each line end.
+        stem: maps a word to its stem; None leaves words unchanged.
+        split: splits a text into sentences.
+        split_for_lcs: does so for ROUGE-L, if in another way.
+    """
+
+    def __init__(
+        self,
+        tokens: Callable[[str], list],
+        stem: Callable[[str], str] | None,
+        split: Splitter,
+        split_for_lcs: Splitter | None = None,
+    ):
+        super().__init__()
+        self._tokens = tokens
+        self._stem = stem
+        # Each prediction is read once per reference.
+        self._split = lru_cache(maxsize=2)(split)
+        self._split_for_lcs = None
+        if split_for_lcs is not None:
+            self._split_for_lcs = lru_cache(maxsize=2)(split_for_lcs)
+        self._numbers_of_stems: dict[bytes | str, int] = {}
+
+    def __missing__(self, word: bytes) -> int:
+        if word == END:
+            number = 0
+        else:
+            stem = word if self._stem is None else self._stem(word.decode())
+            number = self._numbers_of_stems.setdefault(stem, len(self._numbers_of_stems) + 1)
+        self[word] = number
+        return number
+
+    def read(self, texts: list[str]) -> Batch:
+        """The words of these texts, which are predictions and references in turn."""
+        if len(self) > _VOCABULARY:
+            self.clear()
+            self._numbers_of_stems.clear()
+        words = self._read(texts, self._split)
+        sentence_words = words
+        if self._split_for_lcs is not None:
+            sentence_words = self._read(texts, self._split_for_lcs)
+        sizes = np.bincount(words.texts, minlength=len(texts))
+        return Batch(words, sentence_words, sizes)
+
+    def _read(self, texts: list[str], split: Splitter) -> Words:
+        lines_of_texts = [split(text) for text in texts]
+        tokens = self._tokens("\n".join(chain.from_iterable(lines_of_texts)))
+        # `map` is faster than a loop, and this line reads every word.
+        numbers = np.fromiter(map(self.__getitem__, tokens), np.int64, len(tokens))
+        is_word = numbers > 0
+        lines = np.cumsum(~is_word)[is_word]
+        lengths = [len(lines_of_text) for lines_of_text in lines_of_texts]
+        text_of_line = np.repeat(np.arange(len(texts), dtype=np.int64), lengths)
+        return Words(numbers[is_word], text_of_line[lines], lines)
+
+
+def _reading_table() -> bytes:
+    """The table for `bytes.translate`: lowercases A to Z, blanks all but ASCII letters, digits and line ends."""
+    table = bytearray(b" " * 256)
+    for code in range(128):
+        if chr(code).isalnum():
+            table[code] = ord(chr(code).lower())
+    line_end = ord("\n")
+    table[line_end] = line_end
+    return bytes(table)
+
+
+_READING_TABLE = _reading_table()
+
+
+def read_words(text: str) -> list[bytes]:
+    """The words of an English text, lowercased, without hyphens and punctuation, with `END` for each line end."""
+    letters = readable(text).encode().translate(_READING_TABLE)
+    return letters.replace(b"\n", b" %b " % END).split()
+
+
+def sentence_splitter(language: str, sentences: str) -> Splitter:
+    """The splitter into sentences that ROUGE-L compares.
+
+    Args:
+        sentences: "split" splits lines into sentences, "lines" treats each line as one.
+    """
+
+    def split_lines(text: str) -> list[str]:
+        return text.split("\n")
+
+    def split_into_sentences(text: str) -> list[str]:
+        # A reader takes a line end for the end of a sentence.
+        return [sentence.replace("\n", " ") for sentence in split_sentences(text, language)]
+
+    return split_lines if sentences == "lines" else split_into_sentences
+
+
+def foreign_reader(language: str, units: str, split: Splitter) -> Reader:
+    """The reader of texts in languages other than English, see `split_words`."""
+
+    def tokens(text: str) -> list[str | bytes]:
+        words: list[str | bytes] = []
+        for line in text.split("\n"):
+            words.extend(split_words(line, language, units))
+            words.append(END)
+        return words
+
+    return Reader(tokens, None, split)
