@@ -306,7 +306,9 @@ def _word_cutter(split: Splitter, limit: int) -> Splitter:
         kept: list[str] = []
         used = 0
         for line in _lines_in_bytes(text, split):
-            words = _SPACE.split(line.rstrip()) if line.strip() else []
+            words = []
+            if line.strip():
+                words = _SPACE.split(line.rstrip())
             if used + len(words) >= limit:
                 kept.append(_decoded(b" ".join(words[: limit - used])))
                 break

@@ -57,18 +57,21 @@ def count_matches(
     Raises:
         ValueError: no reference has any words.
     """
-    counts_of_batches: dict[str, list[Counts]] = {name: [] for name in measures}
+    counts_of_batches: dict[str, list[Counts]] = {}
     has_words = False
     with progress_bar(None, "ROUGE", sum(len(row) for row in rows)) as bar:
         for texts in _batches(predictions, rows):
             batch = reader.read(texts)
             has_words = has_words or bool(batch.sizes[1::2].any())
             for name, measure in measures.items():
-                counts_of_batches[name].append(measure(batch))
+                counts_of_batches.setdefault(name, []).append(measure(batch))
             bar.update(batch.pairs)
     if not has_words:
         raise ValueError(no_words("nothing to score: no reference has any words", language))
-    return {name: np.concatenate(counts, axis=1) for name, counts in counts_of_batches.items()}
+    counts_of_measures = {}
+    for name, counts in counts_of_batches.items():
+        counts_of_measures[name] = np.concatenate(counts, axis=1)
+    return counts_of_measures
 
 
 def _batches(predictions: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[list[str]]:
@@ -197,8 +200,9 @@ def _common_pairs(prediction: list[int], reference: list[int]) -> int:
     A text has quadratically many pairs, so they are counted by their words: each word adds the counts of the words
     before it.
     """
-    common_words = set(prediction) & set(reference)
-    numbers = {word: number for number, word in enumerate(common_words)}
+    numbers: dict[int, int] = {}
+    for word in set(prediction) & set(reference):
+        numbers[word] = len(numbers)
     prediction_numbers = [numbers[word] for word in prediction if word in numbers]
     reference_numbers = [numbers[word] for word in reference if word in numbers]
     # Few enough earlier words are counted at once that the counts of a long text need little memory.

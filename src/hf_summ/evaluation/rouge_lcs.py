@@ -107,36 +107,51 @@ def _words_of_span(ids: np.ndarray, span: np.ndarray) -> list[int]:
 
 
 def _matched(ids: np.ndarray, references: np.ndarray, predictions: np.ndarray, width: int, traced: bool) -> np.ndarray:
-    """The flags of pairs, the longest prediction first, in integers of `width` bits."""
+    """The flags of many pairs, (n, width), see `lcs_positions`.
+
+    Args:
+        references, predictions: the spans of the pairs, of which the longest prediction is the first.
+        width: bits of an integer, at least as many as each reference has words.
+    """
     reference_starts, reference_lengths = references
     prediction_starts, prediction_lengths = predictions
     words = np.lib.stride_tricks.sliding_window_view(ids, width)[reference_starts]
-    # Bits of the reference's positions, and of those that do not extend the LCS.
-    everything = _bits(np.arange(width) < reference_lengths[:, None])
-    flat = everything.copy()
+    # Bits of the reference's positions, and of those that do not extend the LCS with the words so far.
+    positions = _bits(np.arange(width) < reference_lengths[:, None])
+    flat = positions.copy()
     columns = []
-    # How many predictions have a word in each column.
+    # Column i belongs to word i of the predictions, which so many pairs have.
     running = np.searchsorted(-prediction_lengths, -np.arange(prediction_lengths.max()))
     for column, pairs in enumerate(running.tolist()):
         equal = _bits(words[:pairs] == ids[prediction_starts[:pairs] + column, None])
         common = flat[:pairs] & equal
-        flat[:pairs] = (flat[:pairs] + common | flat[:pairs] - common) & everything[:pairs]
+        flat[:pairs] = (flat[:pairs] + common | flat[:pairs] - common) & positions[:pairs]
         if traced:
-            columns.append((equal, everything[:pairs] ^ flat[:pairs]))
-    if not traced:
-        return _flags(everything ^ flat, width)
-    matched = np.zeros_like(flat)
-    below = everything
+            columns.append((equal, positions[:pairs] ^ flat[:pairs]))
+    if traced:
+        return _flags(_traced(columns, positions, width), width)
+    return _flags(positions ^ flat, width)
+
+
+def _traced(columns: list[tuple[np.ndarray, np.ndarray]], positions: np.ndarray, width: int) -> np.ndarray:
+    """The bits of the positions on the LCSs that are traced back through the columns of many pairs.
+
+    Args:
+        columns: for each word of the predictions, the positions of equal words, and those that extend the LCS.
+        positions: the bits of all positions, which are changed.
+    """
+    matched = np.zeros_like(positions)
+    below = positions
     for equal, extends in reversed(columns):
         pairs = len(equal)
+        # The highest bit is the next position that is visited. After these shifts, all bits up to it are set.
         visited = (equal | extends) & below[:pairs]
-        # After these shifts, all bits up to the highest one are set.
         for power in range(width.bit_length() - 1):
             visited |= visited >> (1 << power)
         match = (visited ^ visited >> 1) & equal
         matched[:pairs] |= match
         below[:pairs] = visited ^ match
-    return _flags(matched, width)
+    return matched
 
 
 def _bits(flags: np.ndarray) -> np.ndarray:
@@ -154,9 +169,9 @@ def _matched_single(reference: list[int], prediction: list[int], traced: bool) -
     positions: dict[int, int] = {}
     for position, word in enumerate(reference):
         positions[word] = positions.get(word, 0) | 1 << position
-    everything = (1 << len(reference)) - 1
-    # Bits of the positions that do not extend the LCS, and of those that do.
-    flat = everything
+    all_positions = (1 << len(reference)) - 1
+    # Bits of the positions that do not extend the LCS with the words so far, and of those that do.
+    flat = all_positions
     extends = 0
     columns = []
     for word in prediction:
@@ -164,26 +179,28 @@ def _matched_single(reference: list[int], prediction: list[int], traced: bool) -
         # Without an equal word, the column is that of the word before.
         if equal:
             common = flat & equal
-            flat = (flat + common | flat - common) & everything
-            extends = everything ^ flat
+            flat = (flat + common | flat - common) & all_positions
+            extends = all_positions ^ flat
         if traced:
             columns.append((equal, extends))
-    matched = _traced(columns, everything) if traced else extends
+    matched = _traced_single(columns, all_positions) if traced else extends
     number_of_bytes = -(-len(reference) // 8)
     raw = np.frombuffer(matched.to_bytes(number_of_bytes, "little"), np.uint8)
     return np.unpackbits(raw, bitorder="little")[None]
 
 
-def _traced(columns: list[tuple[int, int]], everything: int) -> int:
-    """The bits of the positions on the LCS that is traced back through a pair's columns."""
+def _traced_single(columns: list[tuple[int, int]], all_positions: int) -> int:
+    """The bits of the positions on the LCS that is traced back through a single pair's columns."""
     matched = 0
-    below = everything
+    below = all_positions
     for equal, extends in reversed(columns):
-        visited = ((equal | extends) & below).bit_length()
-        if visited == 0:
+        candidates = (equal | extends) & below
+        if candidates == 0:
             break
-        below = (1 << visited) - 1
-        if equal >> visited - 1 & 1:
-            matched |= 1 << visited - 1
-            below >>= 1
+        visited = candidates.bit_length() - 1
+        # The bits up to the visited one, or below it if it is matched.
+        below = (1 << visited + 1) - 1
+        if equal >> visited & 1:
+            matched |= 1 << visited
+            below = (1 << visited) - 1
     return matched

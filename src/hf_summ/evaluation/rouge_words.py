@@ -6,7 +6,6 @@ Words are equal if they have the same number, and lines are the sentences that R
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
 
 import numpy as np
 
@@ -106,14 +105,19 @@ class Reader(dict[bytes | str, int]):
         return Batch(words, sentence_words, sizes)
 
     def _read(self, texts: list[str], split: Splitter) -> Words:
-        lines_of_texts = [split(text) for text in texts]
-        tokens = self._tokens("\n".join(chain.from_iterable(lines_of_texts)))
+        all_lines = []
+        lines_per_text = []
+        for text in texts:
+            lines_of_text = split(text)
+            all_lines.extend(lines_of_text)
+            lines_per_text.append(len(lines_of_text))
+        tokens = self._tokens("\n".join(all_lines))
         # `map` is faster than a loop, and this line reads every word.
         numbers = np.fromiter(map(self.__getitem__, tokens), np.int64, len(tokens))
+        # The number 0 is that of `END`, which stands between lines.
         is_word = numbers > 0
         lines = np.cumsum(~is_word)[is_word]
-        lengths = [len(lines_of_text) for lines_of_text in lines_of_texts]
-        text_of_line = np.repeat(np.arange(len(texts), dtype=np.int64), lengths)
+        text_of_line = np.repeat(np.arange(len(texts), dtype=np.int64), lines_per_text)
         return Words(numbers[is_word], text_of_line[lines], lines)
 
 
