@@ -314,7 +314,9 @@ def compare_language_models(
         if not 0 <= percentile <= 100:
             raise ValueError(f"`percentiles` contains {percentile}, but must be from 0 to 100")
     if random_text is None:
-        count = sum(len(text.split()) for _, text in texts)
+        count = 0
+        for _, text in texts:
+            count += len(text.split())
         random_text = random_words(language_models[0], count, seed)
     samples = [_Sample(name, one_line(text), shuffled(text, seed)) for name, text in texts]
     random_text = one_line(random_text)

@@ -152,7 +152,9 @@ class NextSentenceModel:
             size = max(_TOKENS_AT_ONCE // longest, 1)
             rows = longest_first[:size]
             longest_first = longest_first[size:]
-            batch = {name: [values[row] for row in rows] for name, values in encoded.items()}
+            batch = {}
+            for name, values in encoded.items():
+                batch[name] = [values[row] for row in rows]
             for row, probability in zip(rows, self._classify(batch), strict=True):
                 probabilities[row] = probability
             bar.update(len(rows))

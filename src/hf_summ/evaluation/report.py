@@ -84,7 +84,9 @@ class Evaluation:
         """System -> type -> ROUGE, and the texts of warnings, once each though all systems share the references."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
-            scores = {name: rouge(texts, self.references, self.settings) for name, texts in self.systems.items()}
+            scores = {}
+            for name, texts in self.systems.items():
+                scores[name] = rouge(texts, self.references, self.settings)
         messages = []
         for warning in caught:
             message = str(warning.message)
@@ -283,7 +285,7 @@ class Evaluation:
         for name, texts in self.systems.items():
             notes.extend(self._notes_on_system(name, texts))
         pairs = len(self.references)
-        blank_rows = sum(not any(text.strip() for text in row) for row in self.references)
+        blank_rows = sum(not "".join(row).strip() for row in self.references)
         if blank_rows:
             notes.append(f"{blank_rows} of {pairs} references are blank: their pairs score 0")
         if pairs == 1:

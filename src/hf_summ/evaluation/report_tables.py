@@ -123,7 +123,9 @@ def _differences_table(report: Report) -> _Table:
 
 def _rule_line(report: Report) -> str:
     """When a difference is called significant, and how p and the intervals are computed."""
-    tests = sum(len(differences) for differences in report["differences"].values())
+    tests = 0
+    for differences in report["differences"].values():
+        tests += len(differences)
     return (
         f"A difference is significant if p is at most {LEVEL} after Holm's adjustment for {tests} tests. p is "
         "computed by approximate randomization; the intervals are those of the paired bootstrap, without adjustment."

@@ -265,6 +265,7 @@ class _Paired:
 
 
 def _paired_statistics(scores_a: Rows, scores_b: Rows, measure: MeasureOfSums | None) -> _Paired:
+    """The statistics of both systems. Without a measure, those of a are differences, and those of b zeros."""
     a = _statistics("scores_a", scores_a, measure)
     b = _statistics("scores_b", scores_b, measure)
     if np.shape(scores_a) != np.shape(scores_b):

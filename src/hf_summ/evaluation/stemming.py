@@ -66,8 +66,12 @@ def wordnet_exceptions() -> dict[str, str]:
     If several lists have a form, the last one counts, in the order of the script's database: nouns, verbs, adjectives,
     adverbs. So "best" and "better" are forms of "well".
     """
-    lines = _EXCEPTIONS.read_text("ascii").splitlines()
-    return dict(line.split() for line in lines if not line.startswith("#"))
+    base_forms = {}
+    for line in _EXCEPTIONS.read_text("ascii").splitlines():
+        if not line.startswith("#"):
+            irregular_form, base_form = line.split()
+            base_forms[irregular_form] = base_form
+    return base_forms
 
 
 @lru_cache(maxsize=1 << 18)

@@ -70,15 +70,23 @@ def support(predictions: Sequence[str], sources: Sequence[str], language: str = 
 
 def _stems_of_sentences(text: str, language: str, only_content: bool = False) -> list[list[str]]:
     """The stems of each sentence's words: in English without function words, if only content counts."""
-    sentences = []
+    stems_of_sentences = []
     for sentence in split_sentences(text, language):
         words = split_words(sentence, language)
         if is_english(language):
-            if only_content:
-                words = [word for word in words if word not in _FUNCTION_WORDS]
-            words = [_stem(word) for word in words]
-        sentences.append(words)
-    return sentences
+            stems_of_sentences.append(_stems_of_words(words, only_content))
+        else:
+            stems_of_sentences.append(words)
+    return stems_of_sentences
+
+
+def _stems_of_words(words: Sequence[str], only_content: bool) -> list[str]:
+    stems = []
+    for word in words:
+        is_omitted = only_content and word in _FUNCTION_WORDS
+        if not is_omitted:
+            stems.append(_stem(word))
+    return stems
 
 
 def _support(content_stems: Sequence[Sequence[str]], source_stems: Sequence[set[str]]) -> float:
@@ -86,8 +94,10 @@ def _support(content_stems: Sequence[Sequence[str]], source_stems: Sequence[set[
     words: list[set[str]] = []
     neighbors: list[set[str]] = []
     for stems in content_stems:
-        words.extend({stem} for stem in stems)
-        neighbors.extend(set(pair) for pair in pairwise(stems))
+        for stem in stems:
+            words.append({stem})
+        for first, second in pairwise(stems):
+            neighbors.append({first, second})
     if not words:
         return np.nan
     share_of_words = _supported_share(words, source_stems)

@@ -238,10 +238,13 @@ def tag_pattern(separator: str | None = None) -> re.Pattern[str]:
 
 def without_tags(text: str, tag: re.Pattern[str]) -> str:
     """The text with line ends in place of tags."""
-    sentences = tag.split(text)
-    if len(sentences) == 1:
+    if tag.search(text) is None:
         return text
-    return "\n".join([sentence.strip() for sentence in sentences if sentence.strip()])
+    sentences = []
+    for part in tag.split(text):
+        if part.strip():
+            sentences.append(part.strip())
+    return "\n".join(sentences)
 
 
 def part_sentences(file: TextFile, separator: str | None = None) -> tuple[TextFile, list[str]]:
@@ -289,12 +292,15 @@ def _read(file: str, kind: Kind, reading: RowReading, taken: str | None) -> Text
 
 
 def _texts_of_column(rows: "Dataset", column: str, kind: Kind, file: str) -> TextFile:
-    if not is_list_column(rows, column, file):
-        texts = [[text or ""] for text in rows[column]]
-    elif kind == "predictions":
+    has_lists = is_list_column(rows, column, file)
+    if has_lists and kind == "predictions":
         raise ValueError(f"{file}: column '{column}' has lists of texts, but must have one prediction in each row")
-    else:
-        texts = [written_texts(listed) or [""] for listed in rows[column]]
+    texts = []
+    for value in rows[column]:
+        if has_lists:
+            texts.append(written_texts(value) or [""])
+        else:
+            texts.append([value or ""])
     ids = None
     if _ID_COLUMN in rows.column_names and None not in rows[_ID_COLUMN]:
         # JSON and CSV files may have the same numbers as integers and as texts.
@@ -303,7 +309,11 @@ def _texts_of_column(rows: "Dataset", column: str, kind: Kind, file: str) -> Tex
 
 
 def _choose_column(rows: "Dataset", kind: Kind, reading: RowReading, file: str, taken: str | None) -> str:
-    """The column of a kind of texts, without the one that is taken for other texts."""
+    """The column that has texts of a kind.
+
+    Args:
+        taken: a column that has texts of another kind, and so is not chosen.
+    """
     columns = [column for column in rows.column_names if column != taken]
     if kind == "predictions":
         return choose_column(columns, reading.prediction_column, PREDICTION_COLUMNS, file, "prediction_column")
@@ -313,7 +323,8 @@ def _choose_column(rows: "Dataset", kind: Kind, reading: RowReading, file: str, 
         return choose_column(columns, reading.summary_column, (), file, "summary_column")
     if REFERENCES_COLUMN in columns and has_references(rows.features):
         return REFERENCES_COLUMN
-    # As in training, a column of documents such as `abstract` has no summaries. A file of references may have none.
+    # As in training, a column of documents such as `abstract` is not taken for one of summaries. A file of references
+    # may have no documents, which is an error of `choose_column`.
     with suppress(ValueError):
         document_column = choose_column(columns, reading.text_column, DOCUMENT_COLUMNS, file, "text_column")
         columns.remove(document_column)
@@ -337,13 +348,14 @@ def _read_folder(folder: str, kind: Kind, encoding: str | None) -> TextFile:
     if not files_of_names:
         raise ValueError(f"{folder} is a folder without files")
     names = sorted(files_of_names, key=_numbers)
-    ids = [_id_of_name(name) for name in names]
+    ids = []
+    rows = []
+    for name in names:
+        ids.append(_id_of_name(name))
+        rows.append([_whole_text(file, encoding).strip() for file in files_of_names[name]])
     if len(set(ids)) < len(ids):
         # The shared numbers of names may be those of a day with several texts.
         ids = names
-    rows = []
-    for name in names:
-        rows.append([_whole_text(file, encoding).strip() for file in files_of_names[name]])
     return TextFile(folder, None, rows, ids)
 
 

@@ -103,21 +103,27 @@ def check_pairs(**texts: Sequence[str]) -> None:
 
 
 def check_rows(predictions: Sequence[str], references: Sequence[str | Sequence[str]]) -> list[list[str]]:
-    """Each row's references as a list."""
+    """Each row's references as a list, which a row with a single reference need not be.
+
+    Raises:
+        ValueError: different numbers of predictions and references, none at all, a row without a reference, or a value
+            that is no string.
+        TypeError: predictions or references are not a list.
+    """
     check_lengths(predictions=predictions, references=references)
-    rows: list[list] = []
+    lists: list[list] = []
     for position, (prediction, row) in enumerate(zip(predictions, references, strict=True)):
-        texts = [row]
+        row_references = [row]
         # Most rows are strings, for which `is_list` is slow.
         if not isinstance(row, str) and is_list(row):
-            texts = list(row)
-        if not texts:
+            row_references = list(row)
+        if not row_references:
             raise ValueError(f"row {position} has no reference: give at least one text, which may be empty")
         _check_string(prediction, position)
-        for text in texts:
-            _check_string(text, position)
-        rows.append(texts)
-    return rows
+        for reference in row_references:
+            _check_string(reference, position)
+        lists.append(row_references)
+    return lists
 
 
 def _check_string(text: object, position: int) -> None:
@@ -195,7 +201,8 @@ def _warn_of_long_runs(references: Iterable[str], language: str) -> None:
     lengths = []
     for text in references:
         if not text.isascii():
-            lengths.extend(len(run) for run in _RUN.findall(text))
+            for run in _RUN.findall(text):
+                lengths.append(len(run))
     if not lengths:
         return
     mean_length = sum(lengths) / len(lengths)
