@@ -14,7 +14,7 @@ from hf_summ.evaluation.words import check_rows
 
 logger = logging.getLogger(__name__)
 
-# score -> title
+# The scores with their titles in tables.
 TITLES = {
     "bleu": "BLEU",
     "bleu_precision1": "BLEU precision 1",
@@ -23,10 +23,10 @@ TITLES = {
     "bleu_precision4": "BLEU precision 4",
     "bleu_brevity_penalty": "BLEU brevity penalty",
 }
-# sacrebleu's default tokenizers
+# sacrebleu's default tokenizers, where that is not 13a.
 _TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
-# chrF: n-grams of 1 to 6 characters, without spaces
-_ORDERS = 6
+# chrF counts n-grams of 1 to 6 characters, without spaces.
+_CHRF_ORDERS = 6
 
 
 def bleu(
@@ -120,7 +120,7 @@ def chrf(predictions: Sequence[str], references: Sequence[str | Sequence[str]]) 
         ValueError: as `bleu`.
     """
     rows = check_reference_rows(predictions, references)
-    metric = import_extra("sacrebleu.metrics.chrf", "chrF needs sacrebleu", "bleu").CHRF(char_order=_ORDERS)
+    metric = import_extra("sacrebleu.metrics.chrf", "chrF needs sacrebleu", "bleu").CHRF(char_order=_CHRF_ORDERS)
     counts = []
     pairs = zip(predictions, rows, strict=True)
     for prediction, row in progress_bar(pairs, "chrF", len(rows)):
@@ -137,7 +137,7 @@ def _chrf_of_sums(sums: np.ndarray) -> np.ndarray:
         sums: for each order, n-grams of the prediction, of the reference, and matching ones.
     """
     sums = np.asarray(sums, dtype=np.float64)
-    by_order = sums.reshape(*sums.shape[:-1], _ORDERS, 3)
+    by_order = sums.reshape(*sums.shape[:-1], _CHRF_ORDERS, 3)
     in_predictions, in_references, matches = by_order[..., 0], by_order[..., 1], by_order[..., 2]
     is_in_both = (in_predictions > 0) & (in_references > 0)
     orders = np.maximum(is_in_both.sum(-1), 1)

@@ -70,6 +70,7 @@ class Metric(evaluate.Metric):
         )
 
     def _compute(self, predictions, references=(), sources=(), **options) -> dict[str, float]:
+        """The scores of all rows; `evaluate` holds a list of references for each."""
         if self.measure.reads == "sources":
             compared_texts = sources
         elif all(len(row) == 1 for row in references):

@@ -33,7 +33,7 @@ TITLES = {
 
 Average = Literal["macro", "micro"]
 Count = Literal["types", "tokens"]
-# numerator and denominator of a score
+# The numerator and denominator of a score.
 Fraction = tuple[float, float]
 
 
@@ -114,7 +114,7 @@ def _fragments(
     fragments = []
     # A fragment may occur many times in both texts. Its sentences are searched and stored once.
     sentences_of_run: dict[tuple[int, ...], tuple[int, ...]] = {}
-    # the position after the last fragment
+    # Where the last fragment ends.
     end = 0
     for start, length in enumerate(matches):
         if length == 0 or start < end:
@@ -234,22 +234,35 @@ def _fractions(alignment: Alignment, count: Count) -> dict[str, Fraction]:
     """The fraction of each score of a summary; without words in the source, all denominators are 0."""
     if not alignment.source_words:
         return dict.fromkeys(TITLES, (0, 0))
-    length = len(alignment.words)
     fractions: dict[str, Fraction] = {}
     for n in NGRAMS:
-        ngrams = []
-        novel_ngrams = []
-        for start in range(length - n + 1):
-            ngram = tuple(alignment.words[start : start + n])
-            ngrams.append(ngram)
-            if alignment.matches[start] < n:
-                novel_ngrams.append(ngram)
-        distinct = len(set(ngrams))
-        if count == "types":
-            fractions[f"novel{n}"] = len(set(novel_ngrams)), distinct
-        else:
-            fractions[f"novel{n}"] = len(novel_ngrams), len(ngrams)
-        fractions[f"repeated{n}"] = len(ngrams) - distinct, len(ngrams)
+        fractions.update(_fractions_of_ngrams(alignment, n, count))
+    fractions.update(_fractions_of_copying(alignment))
+    length = len(alignment.words)
+    fractions["compression"] = alignment.source_words, length
+    fractions["length"] = length, 1
+    return fractions
+
+
+def _fractions_of_ngrams(alignment: Alignment, n: int, count: Count) -> dict[str, Fraction]:
+    """The shares of novel and of repeated n-grams."""
+    ngrams = []
+    novel_ngrams = []
+    for start in range(len(alignment.words) - n + 1):
+        ngram = tuple(alignment.words[start : start + n])
+        ngrams.append(ngram)
+        if alignment.matches[start] < n:
+            novel_ngrams.append(ngram)
+    distinct = len(set(ngrams))
+    repeated = len(ngrams) - distinct
+    if count == "types":
+        return {f"novel{n}": (len(set(novel_ngrams)), distinct), f"repeated{n}": (repeated, len(ngrams))}
+    return {f"novel{n}": (len(novel_ngrams), len(ngrams)), f"repeated{n}": (repeated, len(ngrams))}
+
+
+def _fractions_of_copying(alignment: Alignment) -> dict[str, Fraction]:
+    """How many words are copied, from where in the source, and in how long fragments."""
+    length = len(alignment.words)
     copied_words = 0
     summed_squares = 0
     summed_positions = 0.0
@@ -259,12 +272,11 @@ def _fractions(alignment: Alignment, count: Count) -> dict[str, Fraction]:
         # The middle of sentence i is at i + 1/2. A fragment counts at the mean of its occurrences.
         middle = sum(fragment.sentences) / len(fragment.sentences) + 0.5
         summed_positions += fragment.length * middle
-    fractions["copy_rate"] = copied_words, length
-    fractions["copy_position"] = summed_positions / alignment.source_sentences, copied_words
-    fractions["copy_density"] = summed_squares, length
-    fractions["compression"] = alignment.source_words, length
-    fractions["length"] = length, 1
-    return fractions
+    return {
+        "copy_rate": (copied_words, length),
+        "copy_position": (summed_positions / alignment.source_sentences, copied_words),
+        "copy_density": (summed_squares, length),
+    }
 
 
 def corpus_statistics(

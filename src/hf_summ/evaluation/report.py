@@ -217,12 +217,14 @@ class Evaluation:
         return {"mean": _number_or_none(mean), "interval": self._bounds(scored)}
 
     def _bounds(self, scored: Scored) -> Bounds:
+        """The bounds of the bootstrap interval, or None where there is none."""
         interval = scored.interval(self.settings.resamples, self.settings.seed)
         if interval is None:
             return None
         return [interval.low, interval.high]
 
     def _differences(self) -> dict[str, dict[str, Difference]]:
+        """Other system -> score -> the difference, with p adjusted for the tests of all scores and systems."""
         differences = {}
         tests: list[Difference] = []
         for name in self.systems:
@@ -281,6 +283,7 @@ class Evaluation:
         return numbers
 
     def _notes(self) -> list[str]:
+        """What a reader of the scores needs to know about the texts, the intervals and the tests."""
         notes = []
         for name, texts in self.systems.items():
             notes.extend(self._notes_on_system(name, texts))

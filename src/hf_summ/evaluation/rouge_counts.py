@@ -18,7 +18,7 @@ _PAIRS = 1 << 21
 # Characters of a batch, in which each pair counts as at least a headline.
 _BATCH_SIZE = 1 << 19
 _PAIR_SIZE = 64
-# Skip-bigrams of ROUGE-SU4 have at most 4 words between theirs.
+# In ROUGE-SU4, at most 4 words lie between the words of a skip-bigram.
 _SU4_DISTANCES = (1, 2, 3, 4, 5)
 
 
@@ -131,7 +131,7 @@ def matches(units: np.ndarray, owners: np.ndarray, pairs: int, sides: int = 2) -
     """
     vocabulary = units.max(initial=0) + 1
     pair, side = np.divmod(owners, sides)
-    # A key stands for a unit on a side of a pair. Ascending keys have the sides of a unit in a row.
+    # A key stands for a unit, its pair and a side. The sorted keys of a unit follow each other, one for each side.
     keys, occurrences = np.unique((pair * vocabulary + units) * sides + side, return_counts=True)
     unit_of_key = keys // sides
     first_keys = np.flatnonzero(unit_of_key[sides - 1 :] == unit_of_key[: 1 - sides])

@@ -55,9 +55,10 @@ def _sentence_pairs(batch: Batch) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     sentences_of_text = np.bincount(text_of_sentence, minlength=len(batch.sizes))
     references = np.flatnonzero(text_of_sentence % 2)
     predictions = text_of_sentence[references] - 1
-    # Pairs are numbered in the order of their references' sentences, each of which ends before one of these numbers.
+    # Pairs are numbered in the order of the references' sentences. For each of these, this is the number after its last
+    # pair.
     ends = np.cumsum(sentences_of_text[predictions])
-    # Added to the number of a pair, this gives its prediction's sentence.
+    # The number of a pair plus this offset is the number of its prediction's sentence.
     offsets = np.cumsum(sentences_of_text)[predictions] - ends
     for start in range(0, int(ends.max(initial=0)), _SENTENCE_PAIRS):
         pairs = np.arange(start, min(start + _SENTENCE_PAIRS, ends[-1]))

@@ -22,7 +22,7 @@ _HOLDS_VOWEL = re.compile(f"^({_CONSONANTS})?{_VOWEL}")
 _SHORT = re.compile(f"^{_CONSONANTS}{_VOWEL}[^aeiouwxy]$")
 _DOUBLE = re.compile(r"([^aeiouylsz])\1$")
 
-# steps of the stemmer: suffix -> its replacement, and the suffixes that step 4 removes
+# Steps 2 and 3 replace a suffix by another, and step 4 removes suffixes.
 _STEP_2 = {
     "ational": "ate",
     "tional": "tion",
@@ -88,7 +88,7 @@ def stem(word: str) -> str:
 def porter_stem(word: str) -> str:
     """The stem of a lowercased word of at least 3 letters, as in the script's `stem`."""
     if word[0] == "y":
-        # an initial y is a consonant; as a capital, every pattern treats it as such
+        # An initial y is a consonant. As a capital, every pattern treats it as such.
         word = "Y" + word[1:]
     word = _without_inflection(word)
     for pattern, replacements in ((_SUFFIX_2, _STEP_2), (_SUFFIX_3, _STEP_3)):

@@ -152,7 +152,11 @@ def read_systems(
     sources: str | None = None,
     reading: RowReading = _USUAL_READING,
 ) -> tuple[list[TextFile], TextFile, TextFile | None]:
-    """Read a file of predictions for each system, their references, by default beside the first ones, and sources.
+    """Read the predictions of each system, their references, and their sources, if there are any.
+
+    Args:
+        predictions: a file for each system.
+        references: one or several files; by default another column of the first predictions.
 
     Raises:
         ValueError: there are no references, or as `read_predictions` and `aligned`.
@@ -256,7 +260,7 @@ def part_sentences(file: TextFile, separator: str | None = None) -> tuple[TextFi
     if separator == NO_SEPARATOR:
         return file, []
     pattern = tag_pattern(separator)
-    # tag -> the number of rows that contain it
+    # For each tag, the number of rows that contain it.
     counts: Counter[str] = Counter()
     rows = []
     for texts in file.rows:

@@ -15,7 +15,7 @@ _LETTERS = rf"[^\W_{IDEOGRAPHS}]"
 # Each ideograph counts as a word.
 _WORD = re.compile(rf"{_LETTERS}++(?:[{marks()}]+{_LETTERS}*+)*+|[{IDEOGRAPHS}]")
 _RUN = re.compile(f"[{RUNNING}]+")
-# Characters between spaces in scripts without spaces between words: words have about five, sentences often thirty.
+# Longer runs of characters are no words: words have about five, and text without spaces has runs of about thirty.
 _LONG_RUN = 12
 # Units of languages other than English. DRGD's program compares other characters, for LCSTS.
 UNITS = ("words", "lcsts")
