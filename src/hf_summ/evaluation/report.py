@@ -68,14 +68,14 @@ class Evaluation:
             if system in _RESERVED_NAMES:
                 raise ValueError(f"`against` has a system named '{system}': give it another name")
             self.systems[system] = texts
-        # Of several references, the first is compared with sources.
-        self._first_texts = self.systems | {"references": [row[0] for row in references]}
         self._measures = _measures_without_rouge(self.settings, has_sources=sources is not None)
         for measure in self._measures:
             if measure.needs:
                 # A missing model is reported before long computations.
                 measure.compute(["a"], ["a"], self.settings)
         self.rouge, self._warnings = self._rouge_of_systems()
+        # Of several references, the first is compared with sources.
+        self._first_texts = self.systems | {"references": [row[0] for row in references]}
         self._scored = self._scores_of_texts(sources)
         if sources is not None:
             self._warn_of_wordless(sources)
@@ -111,9 +111,9 @@ class Evaluation:
 
     def _warn_of_wordless(self, sources: Sequence[str]) -> None:
         wordless_labels = []
-        for label, source in zip(self.labels, sources, strict=True):
+        for row, source in enumerate(sources):
             if not split_words(source, self.settings.language):
-                wordless_labels.append(label)
+                wordless_labels.append(self.labels[row])
         if wordless_labels:
             self._warnings.append(
                 f"{len(wordless_labels)} of {len(self.references)} sources have no words and are left out of novelty "

@@ -19,8 +19,8 @@ _MAX_LOOPED = 8
 
 def sequence_lcs(batch: Batch) -> Counts:
     """ROUGE-L of texts as single sequences: the length of their LCS."""
-    texts = np.stack([np.cumsum(batch.sizes) - batch.sizes, batch.sizes])
-    references, predictions = texts[:, 1::2], texts[:, ::2]
+    spans = np.stack([np.cumsum(batch.sizes) - batch.sizes, batch.sizes])
+    references, predictions = spans[:, 1::2], spans[:, ::2]
     hits = np.zeros(batch.pairs)
     for pairs, flags in lcs_positions(batch.words.ids, references, predictions, traced=False):
         hits[pairs] = flags.sum(axis=1)
@@ -55,8 +55,7 @@ def _sentence_pairs(batch: Batch) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     sentences_of_text = np.bincount(text_of_sentence, minlength=len(batch.sizes))
     references = np.flatnonzero(text_of_sentence % 2)
     predictions = text_of_sentence[references] - 1
-    # Pairs are numbered in the order of the references' sentences. For each of these, this is the number after its last
-    # pair.
+    # Pairs are numbered in the order of the references' sentences. The pairs of sentence i end before number ends[i].
     ends = np.cumsum(sentences_of_text[predictions])
     # The number of a pair plus this offset is the number of its prediction's sentence.
     offsets = np.cumsum(sentences_of_text)[predictions] - ends
@@ -103,6 +102,7 @@ def lcs_positions(
 
 
 def _words_of_span(ids: np.ndarray, span: np.ndarray) -> list[int]:
+    """The words of a sequence, given its start and its number of words."""
     start, length = span
     return ids[start : start + length].tolist()
 
@@ -111,7 +111,7 @@ def _matched(ids: np.ndarray, references: np.ndarray, predictions: np.ndarray, w
     """The flags of many pairs, (n, width), see `lcs_positions`.
 
     Args:
-        references, predictions: the spans of the pairs, of which the longest prediction is the first.
+        references, predictions: starts and numbers of words, (2, n), of which the longest prediction is the first.
         width: bits of an integer, at least as many as each reference has words.
     """
     reference_starts, reference_lengths = references
