@@ -7,7 +7,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call, grad, vmap
 from torch.nn.utils import prune
-from transformers import AutoModelForSeq2SeqLM
+from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM
 from transformers.modeling_outputs import BaseModelOutput
 
 from hf_summ.models.quantization_int8 import Int8Linear
@@ -22,6 +22,7 @@ from tests.models.architectures import (
     HIGHLIGHT_TRANSFORMER,
     POINTER_GENERATOR,
     SAGCOPY,
+    TINY_BERT,
     Architecture,
     generate,
 )
@@ -114,6 +115,23 @@ def test_attention_is_also_that_of_a_nested_bert(tmp_path):
         model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, attn_implementation=attention)
         assert model.config._attn_implementation == attention
         assert model.model.encoder.bert.bert.config._attn_implementation == attention
+
+
+@pytest.mark.parametrize("settings", [{"encoder_type": "bert"}, {"decoder_embedding": "bert_module"}], ids=str)
+def test_attention_reaches_only_nested_models_that_have_it(settings, tmp_path):
+    # MPNet has no "sdpa"
+    nested = {**TINY_BERT, "model_type": "mpnet", "max_position_embeddings": 66}
+    windows = {"bert_window_size": 8, "bert_window_stride": 4}
+    model = COPY_TRANSFORMER.model(**settings, **windows, bert_config=nested, convolutional_attention="none")
+    model.save_pretrained(tmp_path)
+    model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, attn_implementation="sdpa")
+    assert model.config._attn_implementation == "sdpa"
+    assert model.config.bert_config._attn_implementation != "sdpa"
+    assert model(**COPY_TRANSFORMER.inputs(), labels=COPY_TRANSFORMER.labels()).loss.isfinite()
+    fresh = AutoModelForSeq2SeqLM.from_config(AutoConfig.from_pretrained(tmp_path), attn_implementation="sdpa")
+    # the named BERT is read with its configuration
+    AutoModel.from_config(fresh.config.bert_config)
+    fresh.set_attn_implementation("sdpa")
 
 
 def test_tags_of_another_length_are_named():

@@ -109,7 +109,6 @@ class CopyTransformerConfig(SummarizationConfig):
         "lm_top_tokens": 50,
     }
 
-    # `attn_implementation` is passed on to them
     sub_configs: ClassVar[Mapping[str, type]] = {"bert_config": AutoConfig, "masked_lm_config": AutoConfig}
 
     vocab_size: int = 30522
@@ -171,6 +170,13 @@ class CopyTransformerConfig(SummarizationConfig):
         """The base's `from_dict`; older models have a single percentile for training and decoding."""
         percentile = config_dict.get("lm_percentile", cls.values_before["lm_percentile"])
         return super().from_dict({"lm_training_percentile": percentile, **config_dict}, **kwargs)
+
+    @PreTrainedConfig._attn_implementation.setter
+    def _attn_implementation(self, value):
+        if value == "sdpa":
+            # nested models have it by default, unless they lack it, as MPNet
+            value = {"": value, "bert_config": None, "masked_lm_config": None}
+        PreTrainedConfig._attn_implementation.fset(self, value)
 
     @property
     def uses_bert(self) -> bool:
