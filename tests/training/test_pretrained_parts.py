@@ -14,6 +14,7 @@ from transformers import (
 
 from hf_summ import CopyTransformerProcessor
 from hf_summ.training.run import main
+from tests.conftest import save
 from tests.training import tiny
 
 BERT = {"encoder_type": "bert_transformer", "decoder_embedding": "bert"}
@@ -54,6 +55,25 @@ def test_run_on_bert_trains_saves_and_goes_on_from_its_own_folder(settings, bert
     main([again, "--tokenizer_name", str(out), "--max_steps", "1"])
     loaded = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "again")
     assert loaded.config.encoder_type == "bert_transformer"
+
+
+def test_a_checkpoint_has_its_tokenizer_and_its_bert(settings, bert_folder, tmp_path, caplog):
+    model, processor, _ = tiny.build([settings({**BERT, **WINDOWS, "bert_name": bert_folder})])
+    start = save(tmp_path / "start", model, processor)
+    # as in copy_transformer/arxiv_title, whose folders are those of another BERT
+    file = settings({**BERT, **WINDOWS, "bert_name": "processors/minilm"}, tokenizer_name="processors/minilm")
+    with pytest.raises(ValueError, match="--tokenizer_name processors/minilm"):
+        tiny.build([file])
+    flags = ["--model_name_or_path", start, "--config_overrides", "train_bert=true"]
+    again, its_processor, _ = tiny.build([file, *flags])
+    assert its_processor.tokenizer.get_vocab() == processor.tokenizer.get_vocab()
+    assert again.config.bert_name == bert_folder
+    assert "bert_name=processors/minilm: not read, as the checkpoint has the weights" in caplog.text
+    for name, weight in model.state_dict().items():
+        torch.testing.assert_close(again.state_dict()[name], weight, rtol=0, atol=0)
+    # a tokenizer on the command line is one that the user chose
+    with pytest.raises(ValueError, match="--tokenizer_name processors/minilm"):
+        tiny.build([file, *flags, "--tokenizer_name", "processors/minilm"])
 
 
 @pytest.mark.thorough

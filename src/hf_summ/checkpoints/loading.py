@@ -36,6 +36,8 @@ logger = logging.getLogger(__name__)
 Processor = ProcessorMixin | PreTrainedTokenizerBase
 # keys that set sizes in a configuration file; in a checkpoint, the processor and the pre-trained parts determine them
 _SETTLED = ("vocab_size", "bert_config", "masked_lm_config")
+# the name of a pre-trained part -> its configuration, which a checkpoint has if it has the part's weights
+_PARTS = {"bert_name": "bert_config", "masked_lm_name": "masked_lm_config"}
 
 
 @dataclass
@@ -121,11 +123,15 @@ def load_config(arguments: ModelArguments) -> PreTrainedConfig:
 def _overrides_of_a_checkpoint(config: PreTrainedConfig, arguments: ModelArguments) -> dict[str, Any]:
     """The overrides that change a checkpoint's configuration, which are logged, except keys that it determines."""
     before = {name: value_of(config, name) for name in arguments.config_overrides}
-    changed = {
-        name: value
-        for name, value in arguments.config_overrides.items()
-        if value != before[name] and (name not in _SETTLED or before[name] is None)
-    }
+    changed = {}
+    for name, value in arguments.config_overrides.items():
+        if value == before[name]:
+            continue
+        if not _is_settled(config, name):
+            changed[name] = value
+        elif name in _PARTS:
+            item = override_item(name, value)
+            logger.warning(f"--config_overrides {item}: not read, as the checkpoint has the weights of such a model")
     shapes = _shapes(config, arguments) if changed else {}
     for number, (name, value) in enumerate(changed.items(), 1):
         old = before[name]
@@ -140,6 +146,12 @@ def _overrides_of_a_checkpoint(config: PreTrainedConfig, arguments: ModelArgumen
             raise ValueError(f"--config_overrides {item}: the checkpoint's weights are for {own}")
         logger.warning(f"--config_overrides: {name} is {old!r:.80} in the checkpoint and becomes {value!r:.80}")
     return changed
+
+
+def _is_settled(config: PreTrainedConfig, name: str) -> bool:
+    """Whether a checkpoint determines a key of its configuration."""
+    key = _PARTS.get(name, name)
+    return key in _SETTLED and getattr(config, key, None) is not None
 
 
 def _shapes(config: PreTrainedConfig, arguments: ModelArguments) -> dict[str, torch.Size]:

@@ -41,7 +41,8 @@ def parse_arguments(argv: Sequence[str]) -> RunArguments:
     """Parse `CONFIG.yaml [--flag value ...]`, `CONFIG.json [...]` or only flags; flags take precedence over the file.
 
     Instead of a file, a name of `bundled_configs` may be given. Flags that name corpus files replace the file's data
-    set, with its columns and format, and vice versa.
+    set, with its columns and format, and vice versa. A checkpoint on the command line has its own tokenizer, which
+    replaces the file's.
     """
     if not argv or argv[0].startswith("-"):
         changes = parse_flags(argv)
@@ -52,6 +53,8 @@ def parse_arguments(argv: Sequence[str]) -> RunArguments:
         replaced = set(names(Corpus))
     elif "dataset_name" in settings and changes.keys() & set(map(file_flag, SPLITS)):
         replaced = set(names(Corpus)) - set(map(file_flag, SPLITS))
+    if changes.get("model_name_or_path") is not None:
+        replaced.add("tokenizer_name")
     settings = {name: value for name, value in settings.items() if name not in replaced}
     return make_arguments(merged(settings, short_run(settings, changes), changes))
 
