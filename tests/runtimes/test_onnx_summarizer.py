@@ -1,16 +1,19 @@
 """Summaries without PyTorch: those of the pipeline."""
 
 import shutil
+from dataclasses import replace
 from functools import partial
 
 import pytest
 from transformers import pipeline
 
+from hf_summ.cli import main
 from hf_summ.models.text_documents import FIRST_POINTER
 from hf_summ.runtimes import OnnxSummarizer
-from tests.conftest import run_python
+from tests.conftest import run_python, save
 from tests.data.files import change_json
-from tests.runtimes.conftest import DOCUMENTS
+from tests.models.architectures import TINY_BERT, build_with_processor
+from tests.runtimes.conftest import DOCUMENTS, PLAIN
 
 SETTINGS = [
     {},
@@ -55,6 +58,24 @@ def test_summaries_and_details_are_those_of_the_pipeline(checkpoint, caplog):
             warnings.append([record.message for record in caplog.records if "documents" in record.message])
         assert plain(results[0]) == plain(results[1]), settings
         assert warnings[0] == warnings[1]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("family", ["mpnet", "roberta"])
+def test_positions_are_counted_from_the_first_usable_one(family, tiny_tokenizer, tmp_path):
+    # the first two rows of the table are of no token
+    nested = {**TINY_BERT, "model_type": family, "pad_token_id": 1, "max_position_embeddings": 20}
+    architecture = replace(PLAIN, settings={**PLAIN.settings, "bert_config": nested})
+    folder = save(tmp_path / "model", *build_with_processor(architecture, tiny_tokenizer))
+    assert main(["export", folder, "--to", "onnx", "--output", f"{folder}/onnx"]) == 0
+    wanted = pipeline("summarization", model=folder)
+    lean, graphs = OnnxSummarizer(folder), pipeline("summarization", model=folder, runtime="onnx")
+    longest = {"min_new_tokens": 18, "max_new_tokens": 18}
+    texts = wanted(DOCUMENTS, **longest)
+    for summarizer in (wanted, lean, graphs):
+        assert summarizer(DOCUMENTS, **longest) == texts
+        with pytest.raises(ValueError, match="`max_new_tokens` is 19, but the decoder has 18 positions: lower it"):
+            summarizer(DOCUMENTS, max_new_tokens=19)
 
 
 def test_removed_settings_of_earlier_checkpoints_are_ignored(checkpoint, tmp_path):

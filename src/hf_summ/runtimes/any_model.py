@@ -33,6 +33,9 @@ def target_positions(model: Any) -> int | None:
 
 
 def _positions(model: Any, side: str) -> int | None:
+    recorded = getattr(model, "recorded_positions", None)
+    if recorded is not None:
+        return recorded[side]
     # an encoder and a decoder of other models have configurations of their own
     config = getattr(model.config, side, model.config)
     config = getattr(config, "text_config", config)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hf_summ.common.files import content_hash, moved_into_place, shared_name, write_atomically
+from hf_summ.runtimes.any_model import source_positions, target_positions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -51,6 +52,8 @@ def export(model: "PreTrainedModel", processor: Any, output: Path, int8: bool) -
 
     folder = Path(cached_file(model.name_or_path, "config.json", **getattr(model, "hub_settings", {}))).parent
     record = {"runtime": ONNX, "layout": _LAYOUT, "int8": int8, "weights": _weights(folder)}
+    # the configuration tells the size of a table, of which RoBERTa's positions do not use the first rows
+    record["positions"] = {"encoder": source_positions(model), "decoder": target_positions(model)}
     from hf_summ.runtimes.onnx_graphs import write_graphs
 
     with moved_into_place(output) as temporary:
@@ -115,6 +118,16 @@ def find(name: str) -> Path:
     if _weights(folder) not in ("", record["weights"]):
         raise ValueError(f"{exported} was exported from other weights than those of {name}: export it again")
     return exported
+
+
+def recorded_positions(exported: Path) -> dict[str, int | None] | None:
+    """The numbers of positions of encoder and decoder; None for graphs that were exported before these were recorded.
+
+    Args:
+        exported: a folder that `find` returns.
+    """
+    record = json.loads((exported / RUNTIME_FILE).read_text(encoding="utf-8"))
+    return record.get("positions")
 
 
 def _downloaded(name: str) -> Path:

@@ -15,6 +15,7 @@ from transformers.utils import ModelOutput
 from hf_summ.models.generation_mixin import SummarizationGenerationMixin, output_of, rule_of, start_of
 from hf_summ.models.layers_transformer import cache_argument
 from hf_summ.models.modeling_copying import CopySummarizationOutput
+from hf_summ.runtimes.folders import recorded_positions
 from hf_summ.runtimes.onnx_search import (
     BEST_TOKENS,
     BEST_TOTALS,
@@ -130,6 +131,7 @@ class OnnxGeneration(PreTrainedModel):
         # skip the architecture's constructor, which creates weights
         PreTrainedModel.__init__(self, config)
         self._folder = folder
+        self.recorded_positions = recorded_positions(folder)
         # activations of few positions fit in a processor's cache
         positions = sys.maxsize if config.model_type in RECURRENT else POSITIONS
         self._reader = _Reader(folder / READ, positions)

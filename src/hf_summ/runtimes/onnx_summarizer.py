@@ -32,7 +32,7 @@ from hf_summ.models.text_processing_recurrent import replace_unknown
 from hf_summ.runtimes.any_model import target_positions
 from hf_summ.runtimes.documents import EXTRACTION, DocumentSummarizer, Example, clear_aliases, ends_of, generated
 from hf_summ.runtimes.folder_tokenizer import FolderTokenizer
-from hf_summ.runtimes.folders import find
+from hf_summ.runtimes.folders import find, recorded_positions
 from hf_summ.runtimes.long_documents import in_chunks
 from hf_summ.runtimes.onnx_search import (
     POSITIONS,
@@ -117,6 +117,7 @@ class OnnxSummarizer(DocumentSummarizer):
             generation_config=_read_json(settings_folder / "generation_config.json"),
             generation_keys=own_settings(model_type) if model_type in _PROCESSORS else (),
             name_or_path=str(folder),
+            recorded_positions=recorded_positions(path),
         )
         self.tokenizer = FolderTokenizer(settings_folder)
         self.processor = _processor(settings_folder, self.tokenizer)
