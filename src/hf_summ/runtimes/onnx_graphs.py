@@ -223,7 +223,7 @@ def _write(
     if has_bert:
         add_window_sizes(graph.graph, windows.window_size, windows.stride)
     if int8:
-        # as with `Int8Config`, a BERT is computed in 32 bits: few of its values are so large that 8 bits lose the rest
+        # a BERT is computed in 32 bits: few of its values are so large that 8 bits lose the rest
         quantize(graph, computes_in_8_bits=not has_bert)
     if candidates:
         add_candidates(graph, **candidates)
