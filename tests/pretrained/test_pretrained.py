@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForSeq2SeqLM, pipeline
+from transformers import AutoModelForSeq2SeqLM, AutoProcessor, pipeline
 
 import hf_summ
 from hf_summ import Int8Config, SummarizationPipeline, pretrained
+from hf_summ.models.quantization_int8 import Int8Linear
 from hf_summ.pretrained import bundled_model, bundled_models, model_folder, purpose
 from hf_summ.runtimes import OnnxSummarizer
 from tests.conftest import SENTENCES, run_python
@@ -60,6 +61,22 @@ def test_the_model_of_the_package(tmp_path):
     int8.save_pretrained(tmp_path)
     # a quarter of float32, its scales and biases
     assert (tmp_path / "model.safetensors").stat().st_size <= 0.26 * 4 * summarizer.model.num_parameters()
+
+
+@pytest.mark.thorough
+def test_a_bert_in_8_bits_keeps_its_states(tmp_path):
+    # a copy in 32 bits, as the bundled file loads in no other
+    model = AutoModelForSeq2SeqLM.from_pretrained(bundled_model("arxiv-title"))
+    model.save_pretrained(tmp_path)
+    int8 = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, quantization_config=Int8Config())
+    processor = AutoProcessor.from_pretrained(bundled_model("arxiv-title"))
+    inputs = processor([(ROOT / "examples" / "abstract.txt").read_text(encoding="utf-8")], return_tensors="pt")
+    bert, bert_in_8_bits = model.model.encoder.bert, int8.model.encoder.bert
+    assert any(isinstance(layer, Int8Linear) for layer in bert_in_8_bits.modules())
+    states = bert(**inputs)
+    error = (bert_in_8_bits(**inputs) - states).norm() / states.norm()
+    # with twice as much, ROUGE-1 of 600 titles was not lower
+    assert 0 < error < 0.05
 
 
 @pytest.mark.parametrize("name", ["arxiv-tldr", "arxiv-title"])
