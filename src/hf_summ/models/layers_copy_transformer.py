@@ -15,8 +15,7 @@ from .layers_transformer import MultiHeadAttention, is_symbolic, needs_plain_ope
 _WINDOWS = 8
 # minimum number of queries per product with the span of keys around them. more queries waste scores outside the
 # windows, and fewer copy more gradients. a chunk has at least window - 1 queries: a span must end in the next chunk.
-# for windows of 11 and 13, the resulting chunks of 10 and 12 are as fast as 16 in one dimension and faster in two; 24
-# or more are slower
+# chunks of 10 and 12, for windows of 11 and 13, are as fast as 16
 CHUNK = 8
 
 

@@ -183,7 +183,7 @@ class CopyTransformerModel(CopyTransformerPreTrainedModel, CopyingModel):
                 embed_tokens = BertWordEmbedding(words, None, config.train_bert)
         self.decoder = CopyTransformerDecoder(config, embed_tokens)
         if config.decoder_embedding == "bert_module":
-            # without layers, as only the embeddings are used
+            # only the embeddings are used
             shallow: Any = copy.copy(config.bert_config)
             shallow.num_hidden_layers = 0
             bert = AutoModel.from_config(shallow)
@@ -312,8 +312,7 @@ class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, Co
 
     def _get_logits_processor(self, generation_config, *args, **kwargs):
         processors = super()._get_logits_processor(generation_config, *args, **kwargs)
-        # before transformers' own, as this one normalizes: probability of tokens that the others forbid must not move
-        # to the remaining tokens
+        # before transformers' own, as this one normalizes: probability of forbidden tokens must not move to others
         return LogitsProcessorList([*self._language_model_processors(generation_config), *processors])
 
     def _language_model_processors(self, generation_config) -> list[LogitsProcessor]:
