@@ -23,7 +23,7 @@ TITLES = {
     "bleu_precision4": "BLEU precision 4",
     "bleu_brevity_penalty": "BLEU brevity penalty",
 }
-# sacrebleu's default tokenizers, where that is not 13a.
+# sacrebleu's default tokenizer by language; 13a for all others.
 _TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 # chrF counts n-grams of 1 to 6 characters, without spaces.
 _CHRF_ORDERS = 6
@@ -54,7 +54,8 @@ def bleu(
     metric_class = import_extra("sacrebleu.metrics.bleu", "BLEU needs sacrebleu", "bleu").BLEU
     try:
         metric = metric_class(tokenize=tokenize)
-        # The counts of examples are used, and not their scores: `effective_order` avoids a warning about short texts.
+        # Only the counts of examples are used. `effective_order` does not change them: it silences a warning about
+        # short texts.
         counter = metric_class(tokenize=tokenize, effective_order=True)
     except (RuntimeError, ImportError) as error:
         raise ImportError(f"sacrebleu's tokenizer '{tokenize}' cannot be used: {one_line(error)}") from error
@@ -113,7 +114,7 @@ def chrf(predictions: Sequence[str], references: Sequence[str | Sequence[str]]) 
 
     Args:
         predictions: one text per row.
-        references: one or several texts per row, of which the one with the highest chrF counts.
+        references: one or several texts per row; only the reference with the highest chrF is used.
 
     Raises:
         ImportError: sacrebleu is not installed.
@@ -124,7 +125,7 @@ def chrf(predictions: Sequence[str], references: Sequence[str | Sequence[str]]) 
     counts = []
     pairs = zip(predictions, rows, strict=True)
     for prediction, row in progress_bar(pairs, "chrF", len(rows)):
-        # These counts are what its `sentence_score` divides. No public method gives them.
+        # `CHRF.sentence_score` computes its score from these counts. No public method gives them.
         reference_info = metric._extract_reference_info(row)
         counts.append(metric._compute_segment_statistics(prediction, reference_info))
     return {"chrf": Scored(np.array(counts, dtype=np.int64), _chrf_of_sums)}

@@ -29,7 +29,7 @@ from hf_summ.models.layers_language_model import above_percentile, draft_predict
 from hf_summ.models.text_documents import readable
 
 MASKED, CAUSAL, PERMUTATION = "masked", "causal", "permutation"
-# The longest context of a token, which bounds memory where a model's positions do not.
+# The longest context of a token, which bounds memory for models without a maximum length.
 _LONGEST_CONTEXT = 1024
 # The name of the random words among the texts.
 _RANDOM_WORDS = "random words"
@@ -58,7 +58,8 @@ class LanguageModel:
     def judges_first_token(self) -> bool:
         """Whether a text's first token is judged, before which only the start token stands.
 
-        A masked model's first token is not judged: the percentages of Table 4.2 are of one token less than BERT has.
+        A masked model's first token is not judged: the percentages of Table 4.2 imply one token fewer than BERT's
+        tokenizer gives.
         """
         return self.start is not None and self.objective != MASKED
 
@@ -135,7 +136,7 @@ def load_language_model(name: str) -> LanguageModel:
 
 
 def _objective(name: str, config: PreTrainedConfig) -> str:
-    """How a model of this architecture predicts tokens, or an error if it predicts none."""
+    """How a model of this architecture predicts tokens, or raise `Unfit` if it predicts none."""
     if config.model_type == "xlnet":
         return PERMUTATION
     if not config.is_encoder_decoder:
@@ -168,7 +169,7 @@ def acceptance(
         One list per percentile with one value per token, without the first unless the model judges it.
     """
     tokens = language_model.tokens(text)
-    # Every token of the sequence is predicted but its first. If that is the start token, a text's first token is
+    # Every token but the first is predicted. If that is the start token, a text's first token is
     # predicted, too.
     omitted_predictions = 0
     if language_model.start is not None:

@@ -164,10 +164,10 @@ def novelty(
 ) -> dict[str, Scored]:
     """How abstractive the summaries are: score -> its average over the rows that have a value.
 
-    A row whose source has no words has none, with a warning.
+    A row whose source has no words has no value; a warning lists such rows.
 
     - `novel1` to `novel4`: share of the summary's n-grams that are not in the source, in points, 0 to 100. A summary
-      shorter than n has no value. N-grams cross sentence boundaries on both sides.
+      shorter than n has no value. N-grams may cross sentence boundaries, in the summary and in the source.
     - `repeated1` to `repeated4`: share of the summary's n-grams that occur earlier in it, in points.
     - `copy_rate`: share of the summary's words inside a fragment of the source, in points; the coverage of
       Grusky et al. 2018. `copy_density` is their density: the mean length, in words, of the fragment that a word
@@ -282,7 +282,7 @@ def _fractions_of_copying(alignment: Alignment) -> dict[str, Fraction]:
 def corpus_statistics(
     documents: Sequence[str], summaries: Sequence[str], language: str = "en", unit: str = "words"
 ) -> dict[str, float]:
-    """Size, lengths and vocabularies of a corpus, rounded to 4 digits.
+    """Size, lengths and vocabularies of a corpus, rounded to 4 decimal places.
 
     - `pairs`: number of documents with their summaries.
     - `document_words`, `document_sentences`, `summary_words`, `summary_sentences`: means (Table 1 of the GDLF paper).
@@ -301,7 +301,8 @@ def corpus_statistics(
         unit: what a word is: "words", or "spaced" for anything between white space.
 
     Raises:
-        ValueError: different numbers of documents and summaries, none at all, or no words in either.
+        ValueError: different numbers of documents and summaries, none at all, no words in the documents, or
+            none in the summaries.
     """
     check_pairs(documents=documents, summaries=summaries)
     pairs = len(documents)

@@ -130,8 +130,8 @@ class Evaluation:
           `copy_rate`, and those of `settings.metrics`.
         - `differences`: other system -> score against the references -> predictions minus it: `mean`, the paired
           bootstrap's `interval`, `p_value` of approximate randomization, `p_holm`, adjusted for all of these tests, and
-          `significant`, whether `p_holm` is at most 0.05. ROUGE's is that in `tested`, which is F, or recall if
-          summaries are truncated.
+          `significant`, whether `p_holm` is at most 0.05. For ROUGE, `tested` names what is compared:
+          fmeasure, or recall if summaries are truncated.
         - `texts`: predictions, other systems by name, references -> mean `length` in words and, with sources, all
           scores against them. The first of several references is used; a score without any value is null.
         - `rows`: the same texts -> score -> the number of rows over which it is a mean, where that is not all of them.

@@ -79,7 +79,7 @@ class RougeSettings:
         word_limit: number of words, separated by spaces, to which they are truncated (`-l`).
         several: how several references are combined. "best": the one with the highest F, for each type separately, as
             in rouge-score; "pooled": the matches with all, summed before dividing, as in the script (`-f A`).
-        use_stemmer: whether the forms of an English word are equal: by NLTK's variant of Porter's stemmer in mode
+        use_stemmer: whether inflected forms of an English word match: by NLTK's variant of Porter's stemmer in mode
             "rouge_score", by WordNet's exception lists and Porter's stemmer (`-m`) in "rouge155".
 
     Raises:
@@ -177,7 +177,7 @@ def rouge(
 
     Raises:
         ValueError: different numbers of predictions and references, none at all, a row without a reference, or
-            references without words.
+            references of which none has a word.
 
     Warns:
         UserWarning: the language is English, but the references are written in another alphabet; or they have no
@@ -229,7 +229,7 @@ def _sentences(text: str, settings: RougeSettings) -> list[str]:
 @lru_cache(maxsize=1)
 def _pieces(name: str) -> Callable[[str], list[str]]:
     """The function that splits a text into a tokenizer's subwords."""
-    # Its import is slow, and few need it.
+    # It is imported here, as that is slow and rarely needed.
     from transformers import AutoTokenizer
 
     try:

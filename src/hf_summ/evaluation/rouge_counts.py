@@ -104,7 +104,7 @@ def combined_scores(counts: np.ndarray, sizes: np.ndarray, several: str) -> Scor
         hits, in_predictions, in_references = np.add.reduceat(counts, starts, axis=1)
     else:
         row_of_pair = np.repeat(np.arange(len(sizes)), sizes)
-        # The highest F of each row comes first in it, and of equal ones the first.
+        # Within each row, pairs are sorted by falling F; ties keep their order.
         order = np.lexsort((-_fmeasure(counts), row_of_pair))
         hits, in_predictions, in_references = counts[:, order[starts]]
     precision = 100 * (hits / np.maximum(in_predictions, 1))
@@ -123,7 +123,8 @@ def _fmeasure(counts: np.ndarray) -> np.ndarray:
 
 
 def matches(units: np.ndarray, owners: np.ndarray, pairs: int, sides: int = 2) -> np.ndarray:
-    """Number of units common to all sides of each pair, each as often as its rarest side has it, (pairs,).
+    """Number of units common to all sides of each pair, each counted the minimum number of times that it occurs on any
+    side, (pairs,).
 
     Args:
         units: number of each unit, (N,).
@@ -205,7 +206,7 @@ def _common_pairs(prediction: list[int], reference: list[int]) -> int:
         numbers[word] = len(numbers)
     prediction_numbers = [numbers[word] for word in prediction if word in numbers]
     reference_numbers = [numbers[word] for word in reference if word in numbers]
-    # Few enough earlier words are counted at once that the counts of a long text need little memory.
+    # Earlier words are counted in blocks, which bounds memory for long texts.
     step = _PAIRS // max(len(numbers), 1) + 1
     common = 0
     for start in range(0, len(numbers), step):

@@ -25,7 +25,7 @@ from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 if TYPE_CHECKING:
     from datasets import Dataset
 
-# The tags between sentences that PreSumm, Pegasus, the pointer-generator network, bottom-up summarization, ProphetNet,
+# Tags between sentences, as PreSumm, Pegasus, the pointer-generator network, bottom-up summarization, ProphetNet,
 # UniLM, arXiv and NeuSum write.
 SENTENCE_TAGS = ("<q>", "<n>", "<s>", "</s>", "<t>", "</t>", "[X_SEP]", "<S_SEP>", "<S>", "</S>", "##SENT##")
 # The separator that keeps tags as words.
@@ -48,7 +48,7 @@ class RowReading:
 
     Args:
         prediction_column, summary_column, text_column: columns of predictions, references and documents; by default the
-            first usual one that rows have.
+            first of the usual names that the rows have.
         csv_separator, encoding: as for `hf_summ.data.corpora.Reading`.
     """
 
@@ -108,14 +108,14 @@ def read_predictions(file: str, reading: RowReading = _USUAL_READING, taken: str
 def read_references(
     files: str | Sequence[str], reading: RowReading = _USUAL_READING, taken: str | None = None
 ) -> TextFile:
-    """Read one or several texts per row, of which blank ones beside others are left out.
+    """Read one or several texts per row, without the blank ones, unless all of the row's texts are blank.
 
-    A list is one of references. Without a named column, a column `references` of lists is preferred to a column of
-    summaries, as in the scores of training.
+    Each item of a list is a reference. Without a named column, a column `references` of lists is preferred to a column
+    of summaries, as in the scores of training.
 
     Args:
         files: a file as for `read_predictions`, or several, which have a reference each. In a folder, files whose names
-            differ in a capital letter between stops have references of the same text.
+            differ in one capital letter between dots have references of the same text.
 
     See `read_predictions` for the other arguments and the errors.
     """
@@ -140,7 +140,7 @@ def read_documents(file: str, reading: RowReading = _USUAL_READING, taken: str |
 
 
 def read_sources(file: str, reading: RowReading = _USUAL_READING) -> TextFile:
-    """Read one text per row as `read_documents` does; blank lines join several documents."""
+    """Read one text per row as `read_documents` does; several documents are joined by blank lines."""
     texts = read_documents(file, reading)
     rows = [[DOCUMENT_SEPARATOR.join(documents)] for documents in texts.rows]
     return replace(texts, rows=rows)

@@ -36,8 +36,8 @@ def split_words(text: str, language: str = "en", units: str = "words") -> list[s
 
     Args:
         language: ISO 639 code. English words consist of a-z and 0-9. Other languages are split into words of any
-            script, whose accents may be composed or not (NFC), and Chinese and Japanese into characters. Other written
-            forms of a letter differ, as in sacreBLEU: ß from ss, full from half width, and a word with tatweel.
+            script, whose accents may be composed or not (NFC), and Chinese and Japanese into characters. Other
+            spellings stay different, as in sacreBLEU: ß and ss, full and half width, words with and without tatweel.
         units: for languages other than English. "words" are as above; "lcsts" are the characters that DRGD's program
             compares, without space, most digits and punctuation.
 
@@ -103,7 +103,7 @@ def check_pairs(**texts: Sequence[str]) -> None:
 
 
 def check_rows(predictions: Sequence[str], references: Sequence[str | Sequence[str]]) -> list[list[str]]:
-    """Each row's references as a list, which a row with a single reference need not be.
+    """Each row's references as a list; a single reference may be given as a plain string.
 
     Raises:
         ValueError: different numbers of predictions and references, none at all, a row without a reference, or a value
