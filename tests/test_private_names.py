@@ -43,8 +43,8 @@ USED = {
     "_no_split_modules _skip_keys_device_placement _supports_sdpa _tied_weights_keys",
     GenerationConfig: "_from_model_config",
     GenerationMixin: "_beam_search _eos_token_tensor _expand_inputs_for_generation _get_logits_processor "
-    "_pad_token_tensor _prefill _prepare_generation_config _sample _supports_default_dynamic_cache "
-    "_update_model_kwargs_for_generation",
+    "_pad_token_tensor _prefill _prepare_decoder_input_ids_for_generation _prepare_generation_config _sample "
+    "_supports_default_dynamic_cache _update_model_kwargs_for_generation",
     Pipeline: "_batch_size _default_generation_config _forward _generation_defaults _get_set_generation_params "
     "_load_feature_extractor _load_image_processor _load_processor _load_tokenizer _load_video_processor "
     "_pipeline_calls_generate _prepare_generate_kwargs _sanitize_parameters",
