@@ -2,15 +2,15 @@
 
 import html
 import re
-from collections.abc import Callable, Mapping
-from itertools import chain, pairwise
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from hf_summ.common.pages import shared_style
 from hf_summ.evaluation.novelty import copied_fragments
 from hf_summ.evaluation.words import split_words
 from hf_summ.models.text_documents import IDEOGRAPHS
 
-# what is shaded as a whole: a Chinese character, or what stands between spaces
+# A piece of text is shaded as a whole: a Chinese character, or the characters between two spaces.
 _PIECE = re.compile(rf"[{IDEOGRAPHS}]|[^\s{IDEOGRAPHS}]+")
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -23,30 +23,41 @@ _PAGE = """<!doctype html>
 </main>
 </html>
 """
-# besides the style of all pages, with its light and dark colors
+# The style of all pages, with its light and dark colors, stands before this.
 _STYLE = """main { max-width: 60em; }
 th { text-align: start; vertical-align: top; padding-right: 1em; white-space: nowrap; }
 td { white-space: pre-line; padding-bottom: .5em; }
 mark { background: rgb(255 170 0 / .35); color: inherit; }
 """
 
+Markup = Literal["markdown", "html"]
 
-def shared_spans(text: str, other: str, language: str = "en") -> list[tuple[int, int]]:
-    """The character spans of `text` that its fragments shared with `other` cover, see `copied_fragments`.
+
+def shared_spans(text: str, compared_text: str, language: str = "en") -> list[tuple[int, int]]:
+    """The character spans of `text` that its fragments shared with `compared_text` cover; see `copied_fragments`.
+
+    Fragments with only white space between them are a single span.
 
     Args:
         language: as for `RougeSettings`.
     """
     pieces = list(_PIECE.finditer(text))
-    # the piece of each word
-    owners = [number for number, piece in enumerate(pieces) for _ in split_words(piece[0], language)]
+    # A piece such as "well-known" has several words.
+    piece_of_word = []
+    for piece in pieces:
+        words = split_words(piece[0], language)
+        piece_of_word.extend([piece] * len(words))
     spans: list[tuple[int, int]] = []
-    for fragment in copied_fragments(text, other, language):
-        first, last = owners[fragment.start], owners[fragment.start + fragment.length - 1]
-        start, end = pieces[first].start(), pieces[last].end()
-        if spans and not text[spans[-1][1] : start].strip():
-            start = spans.pop()[0]
-        spans.append((start, end))
+    for fragment in copied_fragments(text, compared_text, language):
+        first_piece = piece_of_word[fragment.start]
+        last_piece = piece_of_word[fragment.start + fragment.length - 1]
+        start = first_piece.start()
+        if spans:
+            previous_start, previous_end = spans[-1]
+            if not text[previous_end:start].strip():
+                start = previous_start
+                spans.pop()
+        spans.append((start, last_piece.end()))
     return spans
 
 
@@ -60,33 +71,58 @@ def as_markdown(examples: Mapping[str, Mapping[str, str]], shade: str | None, la
     """
     sections = []
     for title, texts in examples.items():
-        marked = _marked(texts, shade, language, str, "**{}**")
-        sections.append("\n\n".join([f"## {title}", *(f"**{name}**\n\n{text}" for name, text in marked.items())]))
+        sections.append(f"## {title}")
+        for name, text in _marked(texts, shade, language, "markdown").items():
+            sections.append(f"**{name}**")
+            sections.append(text)
     return "\n\n".join(sections) + "\n"
 
 
 def as_html(examples: Mapping[str, Mapping[str, str]], shade: str | None, language: str = "en") -> str:
     """Examples as a page of HTML in one file, with shared words shaded; see `as_markdown`."""
-    sections = []
+    lines = []
     for title, texts in examples.items():
-        marked = _marked(texts, shade, language, html.escape, "<mark>{}</mark>").items()
-        rows = [f'<tr><th scope="row">{html.escape(name)}<td dir="auto">{text}' for name, text in marked]
-        sections.append("\n".join([f"<h2>{html.escape(title)}</h2>", "<table>", *rows, "</table>"]))
-    return _PAGE.format(style=shared_style() + _STYLE, examples="\n".join(sections))
+        lines.append(f"<h2>{html.escape(title)}</h2>")
+        lines.append("<table>")
+        for name, text in _marked(texts, shade, language, "html").items():
+            lines.append(f'<tr><th scope="row">{html.escape(name)}<td dir="auto">{text}')
+        lines.append("</table>")
+    return _PAGE.format(style=shared_style() + _STYLE, examples="\n".join(lines))
 
 
-def _marked(
-    texts: Mapping[str, str], shade: str | None, language: str, quote: Callable[[str], str], mark: str
-) -> dict[str, str]:
-    """Each text in a markup; what those behind the text named `shade` share with it stands in the form `mark`."""
-    names = list(texts)
-    compared = names[names.index(shade) + 1 :] if shade is not None else []
+def _marked(texts: Mapping[str, str], shade: str | None, language: str, markup: Markup) -> dict[str, str]:
+    """Each text in the markup. Texts behind the one named `shade` have the words marked that they share with it."""
     marked = {}
+    # The text named `shade`, from the following text on.
+    compared_text = None
     for name, text in texts.items():
-        spans = shared_spans(text, texts[str(shade)], language) if name in compared else []
-        bounds = [0, *chain.from_iterable(spans), len(text)]
-        segments = [quote(text[start:end]) for start, end in pairwise(bounds)]
-        # what is shared stands between what is not
-        segments[1::2] = map(mark.format, segments[1::2])
-        marked[name] = "".join(segments)
+        spans = []
+        if compared_text is not None:
+            spans = shared_spans(text, compared_text, language)
+        marked[name] = _with_marks(text, spans, markup)
+        if name == shade:
+            compared_text = text
     return marked
+
+
+def _with_marks(text: str, spans: Sequence[tuple[int, int]], markup: Markup) -> str:
+    """A text in the markup, with the characters of the spans marked."""
+    parts = []
+    end_of_last = 0
+    for start, end in spans:
+        parts.append(_escaped(text[end_of_last:start], markup))
+        shared = _escaped(text[start:end], markup)
+        if markup == "html":
+            parts.append(f"<mark>{shared}</mark>")
+        else:
+            parts.append(f"**{shared}**")
+        end_of_last = end
+    parts.append(_escaped(text[end_of_last:], markup))
+    return "".join(parts)
+
+
+def _escaped(text: str, markup: Markup) -> str:
+    """A text as HTML escapes it. Texts in Markdown stay as they are."""
+    if markup == "html":
+        return html.escape(text)
+    return text
