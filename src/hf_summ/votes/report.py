@@ -1,8 +1,9 @@
 """Votes as figures and tables: wins, intervals and p-values, agreement of voters, preference for a side."""
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypedDict
 
 import numpy as np
 
@@ -18,16 +19,76 @@ from hf_summ.evaluation.significance import (
 )
 from hf_summ.votes.sheets import Votes, missing_votes
 
-# significance level
+# The significance level.
 _LEVEL = 0.05
-# with fewer documents nothing is decided, whatever p: a single vote changes it, and their deviation is uncertain
+# Fewer documents decide nothing, whatever p: a single vote changes p, and their deviation is uncertain.
 _MIN_DOCUMENTS = 10
-# beyond this, voting on more documents is unrealistic
+# Votes on more documents than these are unrealistic.
 _MAX_DOCUMENTS = 10_000
 Level = Literal["nominal", "ordinal", "interval"]
 
 
-def vote_report(votes: Votes, resamples: int = 1000, seed: int = 0) -> dict[str, Any]:
+class Preference(TypedDict):
+    """Wins minus losses per vote, in points, over documents; see `vote_report`."""
+
+    mean: float
+    documents: int
+    interval: list[float] | None
+    p_value: float | None
+
+
+class SideWins(TypedDict):
+    """The wins of each side, with the p-value of a sign test."""
+
+    A: int
+    B: int
+    p_value: float
+
+
+class AspectFigures(TypedDict):
+    """The figures of a pair's first system in an aspect; see `vote_report`."""
+
+    wins: int
+    losses: int
+    ties: int
+    preference: Preference | None
+    more_documents: int | None
+    kappa: float | None
+    alpha: float | None
+    ordinal_alpha: float | None
+    kappa_documents: int | None
+    sides: SideWins
+
+
+class PairFigures(TypedDict):
+    """The figures of a pair of systems."""
+
+    first: str
+    second: str
+    aspects: dict[str, AspectFigures]
+
+
+class ReportSettings(TypedDict):
+    """The settings of a report, and the version of hf_summ that made it."""
+
+    resamples: int
+    seed: int
+    hf_summ: str
+
+
+class VoteReport(TypedDict):
+    """All figures on votes, ready for JSON; see `vote_report`."""
+
+    settings: ReportSettings
+    documents: int
+    voters: int
+    unit: str
+    digits: int
+    pairs: list[PairFigures]
+    notes: list[str]
+
+
+def vote_report(votes: Votes, resamples: int = 1000, seed: int = 0) -> VoteReport:
     """All figures, ready for JSON.
 
     - `pairs`: for each pair of systems its `first`, `second`, and `aspects`: name -> figures of the first:
@@ -49,137 +110,227 @@ def vote_report(votes: Votes, resamples: int = 1000, seed: int = 0) -> dict[str,
         ValueError: `resamples` below 1.
     """
     protocol = votes.key.protocol
-    voted = {votes.key.items[item].document for _, item in votes.choices}
-    pairs = [
-        {
-            "first": pair[0],
-            "second": pair[1],
-            "aspects": {aspect: _figures(votes, pair, aspect, resamples, seed) for aspect in protocol.aspects},
-        }
-        for pair in votes.key.pairs()
-    ]
+    pairs: list[PairFigures] = []
+    for pair in votes.key.pairs():
+        aspects = {}
+        for aspect in protocol.aspects:
+            aspects[aspect] = _figures(votes, pair, aspect, resamples, seed)
+        pairs.append({"first": pair[0], "second": pair[1], "aspects": aspects})
+    notes = missing_votes(votes)
+    fewest = _fewest_documents_of_kappa(pairs)
+    if fewest is not None and fewest < protocol.documents:
+        notes.append(
+            f"kappa counts only documents on which all voted, at least {fewest} of {protocol.documents}; alpha counts "
+            "all"
+        )
+    voted_documents = {votes.key.items[item].document for _, item in votes.choices}
     return {
         "settings": {"resamples": resamples, "seed": seed, "hf_summ": __version__},
-        "documents": len(voted),
+        "documents": len(voted_documents),
         "voters": len(votes.sheets()),
         "unit": protocol.unit,
         "digits": protocol.digits,
         "pairs": pairs,
-        "notes": [*missing_votes(votes), *_left_out(pairs, protocol.documents)],
+        "notes": notes,
     }
 
 
-def _left_out(pairs: list[dict[str, Any]], documents: int) -> Iterator[str]:
-    """A note if Fleiss' kappa counts fewer documents than were drawn."""
-    numbers = [figures["kappa_documents"] for pair in pairs for figures in pair["aspects"].values()]
-    fewest = min((number for number in numbers if number is not None), default=documents)
-    if fewest < documents:
-        yield f"kappa counts only documents on which all voted, at least {fewest} of {documents}; alpha counts all"
+def _fewest_documents_of_kappa(pairs: Sequence[PairFigures]) -> int | None:
+    """The fewest documents that any kappa counts; None if there is no kappa."""
+    numbers = []
+    for pair in pairs:
+        for figures in pair["aspects"].values():
+            if figures["kappa_documents"] is not None:
+                numbers.append(figures["kappa_documents"])
+    return min(numbers, default=None)
 
 
-def _figures(votes: Votes, pair: tuple[str, str], aspect: str, resamples: int, seed: int) -> dict[str, Any]:
-    outcomes, sides = votes.outcomes(pair, aspect), votes.sides(pair, aspect)
-    wins, losses, ties = (int((outcomes == value).sum()) for value in (1, -1, 0))
-    on_a, on_b = (int((sides == value).sum()) for value in (1, -1))
+def _figures(votes: Votes, pair: tuple[str, str], aspect: str, resamples: int, seed: int) -> AspectFigures:
+    outcomes = votes.outcomes(pair, aspect)
+    preference = None
+    more_documents = None
+    leads = _leads(outcomes)
+    if len(leads.votes):
+        preference = _preference(leads, resamples, seed)
+        more_documents = _more_documents(leads, preference["p_value"])
+    agreement = _agreement(outcomes)
+    sides = votes.sides(pair, aspect)
+    wins_of_a = _count(sides, 1)
+    wins_of_b = _count(sides, -1)
     return {
-        "wins": wins,
-        "losses": losses,
-        "ties": ties,
-        **_preference(outcomes, resamples, seed),
-        **_agreement(outcomes),
-        "sides": {"A": on_a, "B": on_b, "p_value": sign_test(on_a, on_b)},
+        "wins": _count(outcomes, 1),
+        "losses": _count(outcomes, -1),
+        "ties": _count(outcomes, 0),
+        "preference": preference,
+        "more_documents": more_documents,
+        "kappa": agreement.kappa,
+        "alpha": agreement.alpha,
+        "ordinal_alpha": agreement.ordinal_alpha,
+        "kappa_documents": agreement.kappa_documents,
+        "sides": {"A": wins_of_a, "B": wins_of_b, "p_value": sign_test(wins_of_a, wins_of_b)},
     }
 
 
-def _preference(outcomes: np.ndarray, resamples: int, seed: int) -> dict[str, Any]:
-    """Figures over documents, as the votes on one document are not independent."""
-    numbers = (~np.isnan(outcomes)).sum(0)
-    outcomes, numbers = outcomes[:, numbers > 0], numbers[numbers > 0]
-    documents = len(numbers)
-    if not documents:
-        return {"preference": None, "more_documents": None}
-    leads = np.nansum(outcomes, 0)
-    mean = 100 * float(leads.sum() / numbers.sum())
-    preference: dict[str, Any] = {"mean": mean, "documents": documents, "interval": None, "p_value": None}
-    if documents == 1:
-        return {"preference": preference, "more_documents": None}
-    rows = np.column_stack((100 * leads, numbers))
-    interval = bootstrap_interval(rows, resamples, seed=seed, measure=ratio)
-    preference["interval"] = [interval.low, interval.high]
-    preference["p_value"] = paired_randomization(leads, np.zeros(documents), resamples, seed)
-    return {"preference": preference, "more_documents": _more(leads / numbers, preference["p_value"])}
+def _count(outcomes: np.ndarray, value: int) -> int:
+    """How many votes have the value."""
+    return int((outcomes == value).sum())
 
 
-def _more(leads: np.ndarray, p_value: float) -> int | None:
-    if len(leads) < _MIN_DOCUMENTS:
+@dataclass(frozen=True)
+class _Leads:
+    """For each document with votes, (D,): the first system's wins minus its losses, and the number of votes."""
+
+    sums: np.ndarray
+    votes: np.ndarray
+
+
+def _leads(outcomes: np.ndarray) -> _Leads:
+    """The leads on documents, given the outcomes of all votes, (V, N)."""
+    votes = (~np.isnan(outcomes)).sum(0)
+    has_votes = votes > 0
+    sums = np.nansum(outcomes[:, has_votes], 0)
+    return _Leads(sums, votes[has_votes])
+
+
+def _preference(leads: _Leads, resamples: int, seed: int) -> Preference:
+    """The mean lead with its interval and p-value, which need two documents.
+
+    The sample is that of documents, as the votes on the same document are not independent.
+    """
+    documents = len(leads.votes)
+    mean = 100 * float(leads.sums.sum() / leads.votes.sum())
+    preference: Preference = {"mean": mean, "documents": documents, "interval": None, "p_value": None}
+    if documents > 1:
+        rows = np.column_stack((100 * leads.sums, leads.votes))
+        interval = bootstrap_interval(rows, resamples, seed=seed, measure=ratio)
+        preference["interval"] = [interval.low, interval.high]
+        preference["p_value"] = paired_randomization(leads.sums, np.zeros(documents), resamples, seed)
+    return preference
+
+
+def _more_documents(leads: _Leads, p_value: float | None) -> int | None:
+    """How many documents more would decide: 0 if these do, None if the number is unknown or unrealistic."""
+    documents = len(leads.votes)
+    if documents < _MIN_DOCUMENTS or p_value is None:
         return None
     if p_value <= _LEVEL:
         return 0
-    more = max(1, examples_to_decide(leads) - len(leads))
-    return int(more) if more <= _MAX_DOCUMENTS else None
+    more = max(1, examples_to_decide(leads.sums / leads.votes) - documents)
+    if more > _MAX_DOCUMENTS:
+        return None
+    return int(more)
 
 
-def _agreement(outcomes: np.ndarray) -> dict[str, float | None]:
+@dataclass(frozen=True)
+class _Agreement:
+    """The agreement of voters; None where it cannot be computed."""
+
+    kappa: float | None = None
+    alpha: float | None = None
+    ordinal_alpha: float | None = None
+    kappa_documents: int | None = None
+
+
+def _agreement(outcomes: np.ndarray) -> _Agreement:
     if len(outcomes) < 2:
-        return dict.fromkeys(("kappa", "kappa_documents", "alpha", "ordinal_alpha"))
-    complete = outcomes[:, ~np.isnan(outcomes).any(0)]
-    documents = complete.shape[1]
-    values = {
-        "kappa": fleiss_kappa(complete) if documents else math.nan,
-        "alpha": krippendorff_alpha(outcomes),
-        "ordinal_alpha": krippendorff_alpha(outcomes, "ordinal"),
-    }
-    numbers = {name: None if math.isnan(value) else value for name, value in values.items()}
-    return {**numbers, "kappa_documents": documents}
+        return _Agreement()
+    all_voted = ~np.isnan(outcomes).any(0)
+    documents = int(all_voted.sum())
+    kappa = math.nan
+    if documents:
+        kappa = fleiss_kappa(outcomes[:, all_voted])
+    return _Agreement(
+        kappa=_none_for_nan(kappa),
+        alpha=_none_for_nan(krippendorff_alpha(outcomes)),
+        ordinal_alpha=_none_for_nan(krippendorff_alpha(outcomes, "ordinal")),
+        kappa_documents=documents,
+    )
 
 
-def as_text(report: dict[str, Any]) -> str:
+def _none_for_nan(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def as_text(report: VoteReport) -> str:
     """The report in Markdown, aligned so that it is readable in a terminal too."""
-    tables = []
+    parts = []
     for pair in report["pairs"]:
-        tables.append(f"{pair['first']} against {pair['second']}")
-        tables += [_votes_table(report, pair), _preference_table(pair), _sides_table(pair)]
-    return "\n\n".join((*tables, _settings_line(report))) + "\n"
+        parts.append(f"{pair['first']} against {pair['second']}")
+        parts.append(_votes_table(report, pair))
+        parts.append(_preference_table(pair))
+        parts.append(_sides_table(pair))
+    parts.append(_settings_line(report))
+    return "\n\n".join(parts) + "\n"
 
 
-def _votes_table(report: dict[str, Any], pair: dict[str, Any]) -> str:
+def _votes_table(report: VoteReport, pair: PairFigures) -> str:
     """The table of papers, with two more measures of agreement."""
-    unit = "documents" if report["unit"] == "documents" else "%"
+    is_in_documents = report["unit"] == "documents"
+    unit = "documents" if is_in_documents else "%"
     columns = [f"Votes, {unit}", "Win", "Lose", "Tie", "Kappa", "Alpha", "Ordinal alpha"]
     rows = []
     for aspect, figures in pair["aspects"].items():
-        numbers = [figures[name] for name in ("wins", "losses", "ties")]
-        # documents per voter on average, or a share of all votes
-        total = report["voters"] if report["unit"] == "documents" else sum(numbers) / 100
-        shares = [f"{number / total:.{report['digits']}f}" if total else "-" for number in numbers]
-        agreement = (figures[name] for name in ("kappa", "alpha", "ordinal_alpha"))
-        rows.append([_title(aspect), *shares, *("-" if value is None else f"{value:.3f}" for value in agreement)])
+        numbers = [figures["wins"], figures["losses"], figures["ties"]]
+        divisor = sum(numbers) / 100
+        if is_in_documents:
+            # The mean number of documents per voter.
+            divisor = report["voters"]
+        row = [_title(aspect)]
+        for number in numbers:
+            row.append(_quotient_cell(number, divisor, report["digits"]))
+        for agreement in (figures["kappa"], figures["alpha"], figures["ordinal_alpha"]):
+            row.append(_agreement_cell(agreement))
+        rows.append(row)
     return markdown_table(columns, rows)
 
 
-def _preference_table(pair: dict[str, Any]) -> str:
+def _quotient_cell(number: float, divisor: float, digits: int) -> str:
+    if not divisor:
+        return "-"
+    return f"{number / divisor:.{digits}f}"
+
+
+def _agreement_cell(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _preference_table(pair: PairFigures) -> str:
     columns = ["Win - lose, points", "Mean", "95% interval", "p", "Documents to decide"]
     rows = []
     for aspect, figures in pair["aspects"].items():
-        preference, more = figures["preference"], figures["more_documents"]
+        preference = figures["preference"]
         if preference is None:
-            rows.append([_title(aspect), *["-"] * 4])
+            rows.append([_title(aspect), "-", "-", "-", "-"])
             continue
-        if preference["documents"] < _MIN_DOCUMENTS:
-            needed = f"at least {_MIN_DOCUMENTS}"
-        else:
-            needed = "not at this effect" if more is None else f"about {more} more" if more else "decided"
-        row = [_title(aspect), f"{preference['mean']:+.1f}", shown_interval(preference["interval"], "+.1f")]
-        rows.append([*row, shown_p_value(preference["p_value"]), needed])
+        row = [
+            _title(aspect),
+            f"{preference['mean']:+.1f}",
+            shown_interval(preference["interval"], "+.1f"),
+            shown_p_value(preference["p_value"]),
+            _documents_to_decide(preference["documents"], figures["more_documents"]),
+        ]
+        rows.append(row)
     return markdown_table(columns, rows)
 
 
-def _sides_table(pair: dict[str, Any]) -> str:
+def _documents_to_decide(documents: int, more_documents: int | None) -> str:
+    """The cell of a number of documents with votes, and of those that are still needed."""
+    if documents < _MIN_DOCUMENTS:
+        return f"at least {_MIN_DOCUMENTS}"
+    if more_documents is None:
+        return "not at this effect"
+    if more_documents == 0:
+        return "decided"
+    return f"about {more_documents} more"
+
+
+def _sides_table(pair: PairFigures) -> str:
     rows = []
     for aspect, figures in pair["aspects"].items():
-        a, b = figures["sides"]["A"], figures["sides"]["B"]
-        share = f"{100 * a / (a + b):.1f}" if a + b else "-"
-        rows.append([_title(aspect), str(a), str(b), share, shown_p_value(figures["sides"]["p_value"])])
+        sides = figures["sides"]
+        share_of_a = _quotient_cell(100 * sides["A"], sides["A"] + sides["B"], 1)
+        p_value = shown_p_value(sides["p_value"])
+        rows.append([_title(aspect), str(sides["A"]), str(sides["B"]), share_of_a, p_value])
     return markdown_table(["Wins by side", "A", "B", "A, %", "p"], rows)
 
 
@@ -187,7 +338,7 @@ def _title(aspect: str) -> str:
     return aspect[:1].upper() + aspect[1:]
 
 
-def _settings_line(report: dict[str, Any]) -> str:
+def _settings_line(report: VoteReport) -> str:
     settings = report["settings"]
     return (
         f"documents: {report['documents']}; voters: {report['voters']}; {settings['resamples']} resamples, seed "
@@ -215,9 +366,14 @@ def fleiss_kappa(judgments: Sequence[Sequence[float]] | np.ndarray) -> float:
         )
     judges = len(values)
     counts = _counts(values)
-    agreement = ((counts**2).sum(1) - judges) / (judges * (judges - 1))
-    chance = float(((counts.sum(0) / values.size) ** 2).sum())
-    return (float(agreement.mean()) - chance) / (1 - chance) if counts.shape[1] > 1 else math.nan
+    categories = counts.shape[1]
+    if categories == 1:
+        return math.nan
+    agreement_of_units = ((counts**2).sum(1) - judges) / (judges * (judges - 1))
+    agreement = float(agreement_of_units.mean())
+    category_shares = counts.sum(0) / values.size
+    chance = float((category_shares**2).sum())
+    return (agreement - chance) / (1 - chance)
 
 
 def krippendorff_alpha(judgments: Sequence[Sequence[float]] | np.ndarray, level: Level = "nominal") -> float:
@@ -237,16 +393,18 @@ def krippendorff_alpha(judgments: Sequence[Sequence[float]] | np.ndarray, level:
     values = _check(judgments)
     counts = _counts(values)
     counts = counts[counts.sum(1) > 1]
-    # each judgment is paired with the others of its unit
+    # Each judgment is paired with the other judgments of its unit.
     shares = counts / (counts.sum(1, keepdims=True) - 1)
     coincidences = shares.T @ counts - np.diag(shares.sum(0))
     totals = coincidences.sum(0)
     if (totals > 0).sum() < 2:
         return math.nan
-    distances = _DISTANCES[level](np.unique(values[~np.isnan(values)]), totals)
-    # how often two would coincide by chance; pairs of equal values have no distance and do not matter
+    squared_distances = _SQUARED_DISTANCES[level](_distinct(values), totals)
+    # The coincidences by chance are wrong for pairs of equal values, which do not matter: their distance is 0.
     expected = np.outer(totals, totals) / (totals.sum() - 1)
-    return 1 - float((coincidences * distances).sum() / (expected * distances).sum())
+    observed_disagreement = (coincidences * squared_distances).sum()
+    expected_disagreement = (expected * squared_distances).sum()
+    return 1 - float(observed_disagreement / expected_disagreement)
 
 
 def _check(judgments: Sequence[Sequence[float]] | np.ndarray) -> np.ndarray:
@@ -259,20 +417,32 @@ def _check(judgments: Sequence[Sequence[float]] | np.ndarray) -> np.ndarray:
     return values
 
 
+def _distinct(values: np.ndarray) -> np.ndarray:
+    """(K,): the different values in ascending order, without NaN."""
+    return np.unique(values[~np.isnan(values)])
+
+
 def _counts(values: np.ndarray) -> np.ndarray:
     """(N, K): how many judges gave each unit each of the K values, in their order."""
-    return (values[:, :, None] == np.unique(values[~np.isnan(values)])).sum(0).astype(np.float64)
+    is_value = values[:, :, None] == _distinct(values)
+    return is_value.sum(0).astype(np.float64)
+
+
+def _nominal(values: np.ndarray, totals: np.ndarray) -> np.ndarray:
+    """1 between different values."""
+    return 1 - np.eye(len(values))
 
 
 def _ordinal(values: np.ndarray, totals: np.ndarray) -> np.ndarray:
-    """The squared number of judgments from one value to the other; both ends count half."""
+    """The squared number of judgments from one value to another; half of the judgments at both ends count."""
     middles = np.cumsum(totals) - totals / 2
     return (middles[:, None] - middles) ** 2
 
 
-# squared distances of all values, (K, K), from the values and how often they occur
-_DISTANCES = {
-    "nominal": lambda values, totals: 1 - np.eye(len(values)),
-    "ordinal": _ordinal,
-    "interval": lambda values, totals: (values[:, None] - values) ** 2,
-}
+def _interval(values: np.ndarray, totals: np.ndarray) -> np.ndarray:
+    """The squared difference of two values."""
+    return (values[:, None] - values) ** 2
+
+
+# The squared distances of all values, (K, K), given the values and their numbers of judgments.
+_SQUARED_DISTANCES = {"nominal": _nominal, "ordinal": _ordinal, "interval": _interval}
