@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from hf_summ.votes import Key, Protocol, Sheet, make_sheets
-from hf_summ.votes.sheets import Votes
+from hf_summ.votes.collecting import Votes
 
 PROTOCOL = Protocol(4, 3, {"relevance": "Which is more relevant?", "fluency": "Which reads better?"})
 DOCUMENTS = [f"Document {number}." for number in range(6)]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hf_summ.votes import as_csv, read_votes
-from hf_summ.votes.sheets import missing_votes
+from hf_summ.votes.collecting import missing_votes
 from tests.votes.made_up import made_sheets, rows_of, write
 
 

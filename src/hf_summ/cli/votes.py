@@ -154,8 +154,8 @@ def collect(arguments: argparse.Namespace) -> None:
     from hf_summ.common.files import write_atomically
     from hf_summ.models.text_documents import readable
     from hf_summ.votes import read_key, read_votes, vote_report
+    from hf_summ.votes.collecting import missing_votes
     from hf_summ.votes.report import as_text
-    from hf_summ.votes.sheets import missing_votes
 
     votes = read_votes(arguments.files, read_key(arguments.key))
     if arguments.complete and (missing := missing_votes(votes)):

@@ -17,7 +17,7 @@ from hf_summ.evaluation.significance import (
     ratio,
     sign_test,
 )
-from hf_summ.votes.sheets import Votes, missing_votes
+from hf_summ.votes.collecting import Votes, missing_votes
 
 # The significance level.
 _LEVEL = 0.05
