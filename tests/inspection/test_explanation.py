@@ -8,7 +8,7 @@ import torch
 from hf_summ import DrgdConfig, DrgdForConditionalGeneration, DrgdProcessor, SummarizationPipeline
 from hf_summ.data.vocabulary import fit_processor
 from hf_summ.inspection import explain
-from hf_summ.inspection.explanation import grouped, words_of_source, words_of_summary
+from hf_summ.inspection.words import grouped, words_of_source, words_of_summary
 from hf_summ.models.text_documents import word_table
 from tests.conftest import SENTENCES, word_piece_tokenizer
 from tests.models.architectures import (

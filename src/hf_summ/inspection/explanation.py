@@ -1,98 +1,24 @@
 """The origin of each summary word in a model that copies, and the attention to the source."""
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 from hf_summ.common.files import shared_name
-from hf_summ.common.pages import render_page
+from hf_summ.inspection.words import Word, grouped, words_of_source, words_of_summary
 from hf_summ.models.layers_copying import source_columns
-from hf_summ.models.text_documents import FIRST_POINTER, WordTable, word_table
+from hf_summ.models.text_documents import FIRST_POINTER, word_table
 from hf_summ.models.text_processing_recurrent import replace_unknown
 from hf_summ.runtimes.any_model import prefix_of, with_prefix
 
-# most source words listed for a word of the summary and of the source, and their least probability or weight
-_ORIGINS, _LINKS, _LEAST = 8, 4, 0.005
-# measures by which source words can be shaded: name, label, description on the page
-_SHADES = (
-    ("copied", "copied", "the probability that the summary copied the word at least once"),
-    ("centrality", "centrality", "the word's centrality in the model, a share of 1"),
-    ("phrase_value", "key phrases", "the value of the key phrase that the word is in"),
-    (
-        "attention_of_summary",
-        "attention of the summary",
-        "the share of attention that the word received while the summary was written, in the last layer",
-    ),
-    (
-        "attention_of_source",
-        "attention of the source",
-        "the share of attention that the word received from the source itself, in the last layer",
-    ),
-)
-# number of truncated characters that are shown
-_UNREAD = 2000
-
-
-class Word(NamedTuple):
-    """A word: the positions of its first character and after its last, and the indices of its subwords."""
-
-    start: int
-    end: int
-    subwords: list[int]
-
-
-def grouped(ids: Sequence[int], table: WordTable) -> list[list[int]]:
-    """The indices of the ids of each word; words are those that the decoding limits count.
-
-    A token of space alone belongs to the next word.
-    """
-    if not ids:
-        return []
-    opened = table.words_opened(ids)
-    is_space = [not starts and not table.texts[token] for token, starts in zip(ids, opened, strict=True)]
-    # the first of several spaces opens the next word
-    is_first = [opened[index] or is_space[index] for index in range(len(ids))]
-    starts = [index for index in range(len(ids)) if not index or (is_first[index] and not is_space[index - 1])]
-    return [list(range(*span)) for span in pairwise([*starts, len(ids)])]
-
-
-def words_of_source(text: str, ids: Sequence[int], offsets: Sequence[tuple[int, int]], table: WordTable) -> list[Word]:
-    """The words of a tokenized text, in order, without overlap.
-
-    Args:
-        offsets: for each id, the positions of its first character and after its last.
-    """
-    words, end = [], 0
-    for subwords in grouped(ids, table):
-        # tokens that share a character of several bytes overlap, and some include the space before them
-        start = max(min(offsets[index][0] for index in subwords), end)
-        last = max(offsets[index][1] for index in subwords)
-        word = text[start:last].strip()
-        if word:
-            start = text.index(word, start)
-            end = start + len(word)
-            words.append(Word(start, end, subwords))
-    return words
-
-
-def words_of_summary(text: str, pieces: Sequence[str]) -> list[tuple[int, int]]:
-    """The spans of the pieces in a text with the same characters in the same order, but with other spaces."""
-    spans, end = [], 0
-    for piece in pieces:
-        start = None
-        for character in "".join(piece.split()):
-            while text[end : end + 1].isspace():
-                end += 1
-            if text[end : end + 1] != character:
-                raise ValueError(f"{piece!r} is not next in {text[end:]!r}")
-            start = end if start is None else start
-            end += 1
-        spans.append((end if start is None else start, end))
-    return spans
+# The most source words that are listed for a word of the summary, and for a word of the source.
+_MOST_ORIGINS = 8
+_MOST_LINKS = 4
+# The least probability or weight of a source word that is listed.
+_LEAST_SHARE = 0.005
 
 
 @dataclass(frozen=True)
@@ -197,28 +123,37 @@ def explain(
         ValueError: the model does not copy, or a text is blank.
     """
     _check(model, document, summary)
-    given = {"phrases": phrases, "word_tags": word_tags}
-    source = {name: [value] for name, value in given.items() if value is not None}
+    # The processor's arguments of the source: one value for the only example.
+    source_arguments = {}
+    if phrases is not None:
+        source_arguments["phrases"] = [phrases]
+    if word_tags is not None:
+        source_arguments["word_tags"] = [word_tags]
     prefix = prefix_of(model.config) if source_prefix is None else source_prefix
-    document = with_prefix(document if isinstance(document, str) else list(document), prefix)
-    examples = document if isinstance(document, str) else [document]
-    inputs = processor(examples, return_tensors="pt", **source).to(model.device)
+    if isinstance(document, str):
+        document = with_prefix(document, prefix)
+        examples = document
+    else:
+        document = with_prefix(list(document), prefix)
+        examples = [document]
+    inputs = processor(examples, return_tensors="pt", **source_arguments).to(model.device)
+    replaces_unknown = False
+    if summary is None:
+        replace_unk = generation.pop("replace_unk", getattr(model.generation_config, "replace_unk", None))
+        if replace_unk is not None:
+            replaces_unknown = bool(replace_unk)
+            # The model keeps unknown words, which are replaced after their origins are computed.
+            generation["replace_unk"] = False
     with torch.inference_mode(), _eager(model):
         if summary is None:
-            replaces = generation.pop("replace_unk", getattr(model.generation_config, "replace_unk", None))
-            # a checkpoint's settings may request several summaries, or more outputs than tokens
-            settings = {"tokenizer": processor.tokenizer, **generation, "num_return_sequences": 1}
-            if replaces is not None:
-                settings["replace_unk"] = False
-            ids = model.generate(**inputs, **{**settings, "return_dict_in_generate": False})
+            ids = _generate(model, processor, inputs, generation)
         else:
-            replaces = False
             labels = processor(text_target=summary)["labels"]
             ids = torch.tensor([[model.config.decoder_start_token_id, *labels]], device=model.device)
         columns = model.columns(ids, inputs["input_ids"])
         outputs = model(**inputs, decoder_input_ids=columns[:, :-1], output_attentions=True, use_cache=False)
     trace = _Trace(model, processor, document, inputs, outputs, columns)
-    return trace.explanation(bool(replaces))
+    return trace.explanation(replaces_unknown)
 
 
 def _check(model, document: str | Sequence[str], summary: str | None) -> None:
@@ -235,213 +170,238 @@ def _check(model, document: str | Sequence[str], summary: str | None) -> None:
         raise ValueError("the summary is blank: there is nothing to explain")
 
 
+def _generate(model, processor, inputs: Mapping[str, torch.Tensor], generation: Mapping[str, Any]) -> torch.Tensor:
+    """(1, 1 + T), the ids of the model's best summary."""
+    settings = {"tokenizer": processor.tokenizer}
+    settings.update(generation)
+    # A checkpoint's settings may request several summaries, or more outputs than tokens.
+    settings["num_return_sequences"] = 1
+    settings["return_dict_in_generate"] = False
+    return model.generate(**inputs, **settings)
+
+
 @contextmanager
 def _eager(model) -> Generator[None]:
     """A context in which the model returns attention weights, which fused attention does not compute."""
-    before, was_training = model.config._attn_implementation, model.training
+    implementation = model.config._attn_implementation
+    was_training = model.training
     model.set_attn_implementation("eager")
     model.eval()
     try:
         yield
     finally:
-        model.set_attn_implementation(before)
+        model.set_attn_implementation(implementation)
         model.train(was_training)
+
+
+@dataclass(frozen=True)
+class _ReadSource:
+    """The words of all documents, and source position -> number of its word."""
+
+    words: list[SourceWord]
+    word_of_position: dict[int, int]
 
 
 class _Trace:
     """The numbers of one example for each subword, on the CPU in float64.
 
     Args:
+        document: a text, or the documents of the example.
+        inputs, outputs: the model's, of the finished summary.
         columns: (1, 1 + T), the columns of the scores of the start token and of the summary's subwords.
     """
 
     def __init__(self, model, processor, document, inputs, outputs, columns: torch.Tensor):
-        self.model, self.processor = model, processor
-        size, source_ids = model.config.vocab_size, inputs["input_ids"].cpu()
-        self.table = word_table(processor.tokenizer, size, source_ids.shape[1] if model.unknown_ids else 0)
+        self.model = model
+        self.processor = processor
+        vocab_size = model.config.vocab_size
+        source_ids = inputs["input_ids"].cpu()
         columns = columns.cpu()
-        # of pointers and words
-        self.ids = torch.where(columns < size, columns, FIRST_POINTER + columns - size)
-        self.written = columns[0, 1:].tolist()
+        pointers = source_ids.shape[1] if model.unknown_ids else 0
+        self.table = word_table(processor.tokenizer, vocab_size, pointers)
+        # The columns after those of the vocabulary are of pointers.
+        self.ids = torch.where(columns < vocab_size, columns, FIRST_POINTER + columns - vocab_size)
+        self.summary_columns = columns[0, 1:].tolist()
         self.source_ids = model.known_ids(source_ids)
-        self.texts, self.row, self.encoded = processor.read_source(document, processor.max_source_length)
+        self.documents, self.row, self.encoded = processor.read_source(document, processor.max_source_length)
         targets = columns[:, 1:, None]
         self.log_probs = outputs.logits.cpu().double().gather(-1, targets)[0, :, 0]
         self.gates = outputs.copy_gates[0].cpu().double()
         self.copy_attention = outputs.copy_attentions[0].cpu().double()
         # p(copied from i | word) = c a_i [x_i = w] / p(w)
-        copied_columns, _ = source_columns(source_ids, size, model.unknown_ids)
+        copied_columns, _ = source_columns(source_ids, vocab_size, model.unknown_ids)
         is_word = copied_columns[0][None] == targets[0]
-        shares = self.gates[:, None] * self.copy_attention * is_word
-        self.origins = shares / self.log_probs.exp().clamp(min=torch.finfo(torch.float64).tiny)[:, None]
-        # the self-attention of the encoder's last layer
-        graphs = outputs.encoder_attentions
-        self.graph = graphs[-1][0].cpu().double().mean(0) if graphs else None
-        self.values = self._values(inputs, outputs)
+        copy_probs = self.gates[:, None] * self.copy_attention * is_word
+        word_probs = self.log_probs.exp().clamp(min=torch.finfo(torch.float64).tiny)
+        self.origins = copy_probs / word_probs[:, None]
+        # The graph of self-attention of the encoder's last layer, if it has one.
+        self.graph = None
+        if outputs.encoder_attentions:
+            self.graph = outputs.encoder_attentions[-1][0].cpu().double().mean(0)
+        self.measures = self._measures(inputs, outputs)
 
-    def _values(self, inputs, outputs) -> dict[str, torch.Tensor]:
+    def _measures(self, inputs, outputs) -> dict[str, torch.Tensor]:
         """The measures of each source position, (S,), by name."""
-        is_text = torch.tensor([token not in self.processor.tokenizer.all_special_ids for token in self.written])
-        copied = 1.0 - (1.0 - self.origins[is_text].clamp(max=1.0)).prod(0)
-        values = {"copied": copied}
+        special_ids = self.processor.tokenizer.all_special_ids
+        is_text = torch.tensor([column not in special_ids for column in self.summary_columns])
+        never_copied = (1.0 - self.origins[is_text].clamp(max=1.0)).prod(0)
+        measures = {"copied": 1.0 - never_copied}
         if getattr(outputs, "centrality", None) is not None:
-            values["centrality"] = outputs.centrality[0].cpu().double()
+            measures["centrality"] = outputs.centrality[0].cpu().double()
         if "phrase_values" in inputs:
-            values["phrase_value"] = _phrase_values(inputs, len(copied))
-        attention = outputs.cross_attentions[-1][0].cpu().double().mean(0)
-        values["attention_of_summary"] = attention[is_text].mean(0) if is_text.any() else 0.0 * copied
+            measures["phrase_value"] = _phrase_values(inputs, len(never_copied))
+        measures["attention_of_summary"] = torch.zeros_like(never_copied)
+        if is_text.any():
+            attention = outputs.cross_attentions[-1][0].cpu().double().mean(0)
+            measures["attention_of_summary"] = attention[is_text].mean(0)
         if self.graph is not None:
-            values["attention_of_source"] = self.graph.mean(0)
-        return values
+            measures["attention_of_source"] = self.graph.mean(0)
+        return measures
 
     def explanation(self, replaces_unknown: bool) -> Explanation:
-        source_words, of_position = self._source_words()
-        vocabulary = {self._normalized(word.text) for word in source_words}
+        """The explanation, with unknown words of the summary replaced on request."""
+        source = self._read_source()
+        vocabulary = {self._normalized(word.text) for word in source.words}
         summary, words = self._summary(replaces_unknown)
+        summary_words = []
+        for word in words:
+            text = summary[word.start : word.end]
+            is_novel = self._normalized(text) not in vocabulary
+            summary_words.append(self._summary_word(word, text, is_novel, source.word_of_position))
         return Explanation(
             model=shared_name(self.model.name_or_path),
             model_type=self.model.config.model_type,
-            documents=self.texts,
+            documents=self.documents,
             summary=summary,
-            source_words=source_words,
-            summary_words=[self._summary_word(summary, word, of_position, vocabulary) for word in words],
+            source_words=source.words,
+            summary_words=summary_words,
         )
 
-    def _source_words(self) -> tuple[list[SourceWord], dict[int, int]]:
-        """The words of all documents, and source position -> number of its word."""
-        words, of_position, spans = [], {}, []
-        known_ids = [self.model.known_ids(torch.tensor(ids)).tolist() for ids in self.encoded["input_ids"]]
-        documents = zip(self.texts, known_ids, self.encoded["offset_mapping"], self.row.spans, strict=True)
-        for document, (text, ids, offsets, (first, length)) in enumerate(documents):
+    def _read_source(self) -> _ReadSource:
+        words = []
+        positions_of_words = []
+        word_of_position = {}
+        for document, text in enumerate(self.documents):
+            ids = self.model.known_ids(torch.tensor(self.encoded["input_ids"][document])).tolist()
+            offsets = self.encoded["offset_mapping"][document]
+            first, length = self.row.spans[document]
             for start, end, subwords in words_of_source(text, ids, offsets, self.table):
+                # Subwords from `length` on are truncated.
                 positions = [first + index for index in subwords if index < length]
-                of_position |= dict.fromkeys(positions, len(words))
-                values = {name: _of_word(name, of[positions]) for name, of in self.values.items()} if positions else {}
+                for position in positions:
+                    word_of_position[position] = len(words)
+                values = self._values(positions)
                 words.append(SourceWord(document, start, end, text[start:end], bool(positions), values))
-                spans.append(positions)
+                positions_of_words.append(positions)
         if self.graph is not None:
-            words = [
-                replace(word, links=self._likely(self.graph[positions].mean(0), of_position, _LINKS))
-                if positions
-                else word
-                for word, positions in zip(words, spans, strict=True)
-            ]
-        return words, of_position
+            # Words link to later words too, so the links come after all words.
+            for number, positions in enumerate(positions_of_words):
+                if positions:
+                    weights = self.graph[positions].mean(0)
+                    links = _likely_words(weights, word_of_position, _MOST_LINKS)
+                    words[number] = replace(words[number], links=links)
+        return _ReadSource(words, word_of_position)
 
-    @staticmethod
-    def _likely(shares: torch.Tensor, of_position: Mapping[int, int], most: int) -> list[tuple[int, float]]:
-        """The words with the largest shares, from those of positions (S,), as pairs of number and share."""
-        words: dict[int, float] = {}
-        for position in shares.nonzero()[:, 0].tolist():
-            if position in of_position:
-                number = of_position[position]
-                words[number] = words.get(number, 0.0) + float(shares[position])
-        likely = sorted(words.items(), key=lambda item: (-item[1], item[0]))[:most]
-        return [item for item in likely if item[1] >= _LEAST]
+    def _values(self, positions: Sequence[int]) -> dict[str, float]:
+        """The measures of the word at these source positions; none for a truncated word."""
+        values: dict[str, float] = {}
+        if not positions:
+            return values
+        for name, measure in self.measures.items():
+            subword_values = measure[positions]
+            if name in ("copied", "phrase_value"):
+                strongest = subword_values.abs().argmax()
+                values[name] = float(subword_values[strongest])
+            else:
+                # The other measures are shares.
+                values[name] = float(subword_values.sum())
+        return values
 
     def _summary(self, replaces_unknown: bool) -> tuple[str, list[Word]]:
         """The summary's text and its words, with unknown ones replaced on request."""
-        tokenizer, unknown = self.processor.tokenizer, self.processor.tokenizer.unk_token_id
-        special = set(tokenizer.all_special_ids) - {unknown}
+        tokenizer = self.processor.tokenizer
+        special_ids = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
         ids = self.ids[0, 1:].tolist()
         if replaces_unknown:
-            read = (tensor.numpy(force=True) for tensor in (self.ids, self.copy_attention[None], self.source_ids))
-            ids = replace_unknown(*read, unknown, sorted(special))[0, 1:].tolist()
-        groups = [
-            [index for index in group if self.written[index] not in special]
-            for group in grouped(self.written, self.table)
-        ]
-        groups = [group for group in groups if group]
-        rows = [[ids[index] for index in group] for group in groups]
-        rows.append([token for row in rows for token in row])
-        *pieces, text = self.processor.batch_decode(rows, documents=[self.texts])
+            ids = self._replaced_ids(sorted(special_ids))
+        groups = []
+        rows = []
+        text_ids = []
+        for group in grouped(self.summary_columns, self.table):
+            subwords = [index for index in group if self.summary_columns[index] not in special_ids]
+            if subwords:
+                word_ids = [ids[index] for index in subwords]
+                groups.append(subwords)
+                rows.append(word_ids)
+                text_ids.extend(word_ids)
+        rows.append(text_ids)
+        *pieces, text = self.processor.batch_decode(rows, documents=[self.documents])
         try:
             spans = words_of_summary(text, pieces)
         except ValueError:
-            # this tokenizer's decoder joins words differently
+            # This tokenizer's decoder joins words differently.
             text = " ".join(pieces)
             spans = words_of_summary(text, pieces)
-        words = [Word(*span, group) for span, group in zip(spans, groups, strict=True)]
-        return text, [word for word in words if word.start < word.end]
+        words = []
+        for (start, end), subwords in zip(spans, groups, strict=True):
+            if start < end:
+                words.append(Word(start, end, subwords))
+        return text, words
 
-    def _summary_word(
-        self, summary: str, word: Word, of_position: Mapping[int, int], vocabulary: set[str]
-    ) -> SummaryWord:
-        text = summary[word.start : word.end]
-        from_positions = self.origins[word.subwords].mean(0)
+    def _replaced_ids(self, special_ids: Sequence[int]) -> list[int]:
+        """The summary's ids, in which the source words with the most attention replace unknown words."""
+        ids = self.ids.numpy(force=True)
+        attentions = self.copy_attention[None].numpy(force=True)
+        source_ids = self.source_ids.numpy(force=True)
+        unknown = self.processor.tokenizer.unk_token_id
+        replaced = replace_unknown(ids, attentions, source_ids, unknown, special_ids)
+        return replaced[0, 1:].tolist()
+
+    def _summary_word(self, word: Word, text: str, is_novel: bool, word_of_position: Mapping[int, int]) -> SummaryWord:
+        """A word of the summary with its numbers, given its text and whether the source lacks it."""
+        origins = self.origins[word.subwords].mean(0)
+        log_prob = self.log_probs[word.subwords].sum()
+        gate = self.gates[word.subwords].mean()
         return SummaryWord(
             start=word.start,
             end=word.end,
             text=text,
-            probability=float(self.log_probs[word.subwords].sum().exp()),
-            gate=float(self.gates[word.subwords].mean()),
-            copied=min(float(from_positions.sum()), 1.0),
-            origins=self._likely(from_positions, of_position, _ORIGINS),
-            is_novel=self._normalized(text) not in vocabulary,
+            probability=float(log_prob.exp()),
+            gate=float(gate),
+            copied=min(float(origins.sum()), 1.0),
+            origins=_likely_words(origins, word_of_position, _MOST_ORIGINS),
+            is_novel=is_novel,
         )
 
     def _normalized(self, word: str) -> str:
         """A word after the tokenizer's normalization, which may drop accents, and without case."""
         normalizer = self.processor.tokenizer.backend_tokenizer.normalizer
-        return (word if normalizer is None else normalizer.normalize_str(word)).strip().casefold()
+        if normalizer is not None:
+            word = normalizer.normalize_str(word)
+        return word.strip().casefold()
 
 
-def _of_word(name: str, of_subwords: torch.Tensor) -> float:
-    """A word's value from those of its subwords: the sum of shares, and otherwise the strongest value."""
-    if name in ("copied", "phrase_value"):
-        return float(of_subwords[of_subwords.abs().argmax()])
-    return float(of_subwords.sum())
+def _likely_words(shares: torch.Tensor, word_of_position: Mapping[int, int], most: int) -> list[tuple[int, float]]:
+    """The words with the largest shares, as pairs of number and share, given the shares of positions, (S,)."""
+    word_shares: dict[int, float] = {}
+    for position in shares.nonzero()[:, 0].tolist():
+        # Special tokens belong to no word.
+        if position in word_of_position:
+            number = word_of_position[position]
+            word_shares[number] = word_shares.get(number, 0.0) + float(shares[position])
+    # Words with equal shares stay in the order of the source.
+    ranked = sorted(word_shares.items(), key=lambda pair: (-pair[1], pair[0]))
+    return [(number, share) for number, share in ranked[:most] if share >= _LEAST_SHARE]
 
 
 def _phrase_values(inputs: Mapping[str, torch.Tensor], length: int) -> torch.Tensor:
     """The value of each position's key phrase, the strongest of overlapping ones; 0 outside of phrases."""
     values = torch.zeros(length, dtype=torch.float64)
-    fields = (inputs[name][0].tolist() for name in ("phrase_starts", "phrase_ends", "phrase_values"))
-    for start, end, value in sorted(zip(*fields, strict=True), key=lambda phrase: abs(phrase[2])):
+    starts = inputs["phrase_starts"][0].tolist()
+    ends = inputs["phrase_ends"][0].tolist()
+    phrase_values = inputs["phrase_values"][0].tolist()
+    phrases = zip(starts, ends, phrase_values, strict=True)
+    # Stronger phrases overwrite weaker phrases.
+    for start, end, value in sorted(phrases, key=lambda phrase: abs(phrase[2])):
         values[start:end] = value
     return values
-
-
-_AnyWord = SourceWord | SummaryWord
-
-
-def as_page(explanation: Explanation) -> str:
-    """The explanation as a page of HTML, in which all texts are escaped."""
-    read = {number: word for number, word in enumerate(explanation.source_words) if word.is_read}
-    measures = {name for word in read.values() for name in word.values}
-    return render_page(
-        "hf_summ.inspection",
-        explanation=explanation,
-        read=list(read.values()),
-        shades=[shade for shade in _SHADES if shade[0] in measures],
-        has_links=any(word.links for word in read.values()),
-        summary=_in_text(explanation.summary, explanation.summary_words),
-        documents=list(_documents(explanation)),
-        index_read={number: index for index, number in enumerate(read)},
-        number=_number,
-    )
-
-
-def _in_text(text: str, words: Sequence[_AnyWord]) -> list[tuple[str, _AnyWord | None]]:
-    """A text as pairs of a word and the text before it; the last pair is the remaining text and None."""
-    pairs: list[tuple[str, _AnyWord | None]] = []
-    end = 0
-    for word in words:
-        pairs.append((text[end : word.start], word))
-        end = word.end
-    return [*pairs, (text[end:], None)]
-
-
-def _documents(explanation: Explanation) -> Iterator[tuple[list, str, int]]:
-    """For each document: the text that was read, as `_in_text`; the truncated text, shortened; its number of words."""
-    for number, text in enumerate(explanation.documents):
-        words = [word for word in explanation.source_words if word.document == number]
-        read = [word for word in words if word.is_read]
-        unread = len(words) - len(read)
-        end = (read[-1].end if read else 0) if unread else len(text)
-        truncated = text[end:] if len(text) - end <= _UNREAD else f"{text[end : end + _UNREAD]} …"
-        yield _in_text(text[:end], read), truncated, unread
-
-
-def _number(value: float, digits: int = 4) -> str:
-    return f"{round(value, digits):g}"
