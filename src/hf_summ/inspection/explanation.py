@@ -286,10 +286,12 @@ class _Trace:
             offsets = self.encoded["offset_mapping"][document]
             first, length = self.row.spans[document]
             for start, end, subwords in words_of_source(text, ids, offsets, self.table):
-                # Subwords from `length` on are truncated.
-                positions = [first + index for index in subwords if index < length]
-                for position in positions:
-                    word_of_position[position] = len(words)
+                positions = []
+                for index in subwords:
+                    # The subwords from `length` on are truncated.
+                    if index < length:
+                        positions.append(first + index)
+                        word_of_position[first + index] = len(words)
                 values = self._values(positions)
                 words.append(SourceWord(document, start, end, text[start:end], bool(positions), values))
                 positions_of_words.append(positions)

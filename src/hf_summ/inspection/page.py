@@ -56,11 +56,15 @@ def as_page(explanation: Explanation) -> str:
     # The number of a source word -> its number among the words that were read.
     index_read = {}
     measures = set()
+    has_links = False
     for number, word in enumerate(explanation.source_words):
         if word.is_read:
             index_read[number] = len(read_words)
             read_words.append(word)
             measures.update(word.values)
+            if word.links:
+                has_links = True
+    shades = [shade for shade in _SHADES if shade.measure in measures]
     documents = []
     for number, text in enumerate(explanation.documents):
         words = [word for word in explanation.source_words if word.document == number]
@@ -69,8 +73,8 @@ def as_page(explanation: Explanation) -> str:
         "hf_summ.inspection",
         explanation=explanation,
         read=read_words,
-        shades=[shade for shade in _SHADES if shade.measure in measures],
-        has_links=any(word.links for word in read_words),
+        shades=shades,
+        has_links=has_links,
         summary=_parts(explanation.summary, explanation.summary_words),
         documents=documents,
         index_read=index_read,

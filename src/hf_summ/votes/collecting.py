@@ -76,7 +76,10 @@ class Votes:
         signs = []
         for sheet in self.sheets():
             on_a = self.key.sheets[sheet].on_a
-            signs.append([1.0 if on_a[item] == pair[0] else -1.0 for item in items])
+            row = []
+            for item in items:
+                row.append(1.0 if on_a[item] == pair[0] else -1.0)
+            signs.append(row)
         return self.sides(pair, aspect) * np.array(signs)
 
     def _items(self, pair: tuple[str, str]) -> list[str]:

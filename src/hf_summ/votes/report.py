@@ -155,12 +155,12 @@ def _figures(votes: Votes, pair: tuple[str, str], aspect: str, resamples: int, s
         more_documents = _more_documents(leads, preference["p_value"])
     agreement = _agreement(outcomes)
     sides = votes.sides(pair, aspect)
-    wins_of_a = _count(sides, 1)
-    wins_of_b = _count(sides, -1)
+    wins_of_a = _votes_with(sides, 1)
+    wins_of_b = _votes_with(sides, -1)
     return {
-        "wins": _count(outcomes, 1),
-        "losses": _count(outcomes, -1),
-        "ties": _count(outcomes, 0),
+        "wins": _votes_with(outcomes, 1),
+        "losses": _votes_with(outcomes, -1),
+        "ties": _votes_with(outcomes, 0),
         "preference": preference,
         "more_documents": more_documents,
         "kappa": agreement.kappa,
@@ -171,7 +171,7 @@ def _figures(votes: Votes, pair: tuple[str, str], aspect: str, resamples: int, s
     }
 
 
-def _count(outcomes: np.ndarray, value: int) -> int:
+def _votes_with(outcomes: np.ndarray, value: int) -> int:
     """How many votes have the value."""
     return int((outcomes == value).sum())
 
@@ -357,7 +357,7 @@ def fleiss_kappa(judgments: Sequence[Sequence[float]] | np.ndarray) -> float:
     Raises:
         ValueError: fewer than two judges, no units, or missing judgments.
     """
-    values = _check(judgments)
+    values = _checked(judgments)
     if np.isnan(values).any():
         judge, unit = np.argwhere(np.isnan(values))[0]
         raise ValueError(
@@ -365,7 +365,7 @@ def fleiss_kappa(judgments: Sequence[Sequence[float]] | np.ndarray) -> float:
             "or use `krippendorff_alpha`"
         )
     judges = len(values)
-    counts = _counts(values)
+    counts = _value_counts(values)
     categories = counts.shape[1]
     if categories == 1:
         return math.nan
@@ -390,8 +390,8 @@ def krippendorff_alpha(judgments: Sequence[Sequence[float]] | np.ndarray, level:
     Raises:
         ValueError: fewer than two judges, or no units.
     """
-    values = _check(judgments)
-    counts = _counts(values)
+    values = _checked(judgments)
+    counts = _value_counts(values)
     counts = counts[counts.sum(1) > 1]
     # Each judgment is paired with the other judgments of its unit.
     shares = counts / (counts.sum(1, keepdims=True) - 1)
@@ -407,7 +407,8 @@ def krippendorff_alpha(judgments: Sequence[Sequence[float]] | np.ndarray, level:
     return 1 - float(observed_disagreement / expected_disagreement)
 
 
-def _check(judgments: Sequence[Sequence[float]] | np.ndarray) -> np.ndarray:
+def _checked(judgments: Sequence[Sequence[float]] | np.ndarray) -> np.ndarray:
+    """(V, N): the judgments as an array; a ValueError for fewer than two judges, or no units."""
     values = np.asarray(judgments, dtype=np.float64)
     if values.ndim != 2 or len(values) < 2 or not values.shape[1]:
         raise ValueError(
@@ -422,27 +423,27 @@ def _distinct(values: np.ndarray) -> np.ndarray:
     return np.unique(values[~np.isnan(values)])
 
 
-def _counts(values: np.ndarray) -> np.ndarray:
+def _value_counts(values: np.ndarray) -> np.ndarray:
     """(N, K): how many judges gave each unit each of the K values, in their order."""
     is_value = values[:, :, None] == _distinct(values)
     return is_value.sum(0).astype(np.float64)
 
 
-def _nominal(values: np.ndarray, totals: np.ndarray) -> np.ndarray:
+def _nominal_distances(values: np.ndarray, totals: np.ndarray) -> np.ndarray:
     """1 between different values."""
     return 1 - np.eye(len(values))
 
 
-def _ordinal(values: np.ndarray, totals: np.ndarray) -> np.ndarray:
+def _ordinal_distances(values: np.ndarray, totals: np.ndarray) -> np.ndarray:
     """The squared number of judgments from one value to another; half of the judgments at both ends count."""
     middles = np.cumsum(totals) - totals / 2
     return (middles[:, None] - middles) ** 2
 
 
-def _interval(values: np.ndarray, totals: np.ndarray) -> np.ndarray:
+def _interval_distances(values: np.ndarray, totals: np.ndarray) -> np.ndarray:
     """The squared difference of two values."""
     return (values[:, None] - values) ** 2
 
 
 # The squared distances of all values, (K, K), given the values and their numbers of judgments.
-_SQUARED_DISTANCES = {"nominal": _nominal, "ordinal": _ordinal, "interval": _interval}
+_SQUARED_DISTANCES = {"nominal": _nominal_distances, "ordinal": _ordinal_distances, "interval": _interval_distances}

@@ -268,12 +268,15 @@ def make_sheets(
         check_lengths(**{"documents": documents, name: texts})
     check_lengths(documents=documents, references=references)
     drawn_items = []
-    for row in _draw(documents, protocol.documents, seed):
+    compared = {}
+    for row in _draw_rows(documents, protocol.documents, seed):
         reference = references[row] if references[row].strip() else None
         for first, second in itertools.combinations(summaries, 2):
+            id = _hashed_name("i", seed, row, (first, second))
+            compared[id] = Compared(row_labels[row], first, second)
             item = _DrawnItem(
-                id=_hashed_name("i", seed, row, (first, second)),
-                compared=Compared(row_labels[row], first, second),
+                id=id,
+                compared=compared[id],
                 document=documents[row],
                 reference=reference,
                 summaries={first: summaries[first][row], second: summaries[second][row]},
@@ -285,7 +288,6 @@ def make_sheets(
         sheet, sides = _draw_sheet(f"voter-{number}", drawn_items, protocol.aspects, seed)
         sheets.append(sheet)
         sides_of_sheets[sheet.id] = sides
-    compared = {item.id: item.compared for item in drawn_items}
     return sheets, Key(protocol, seed, compared, sides_of_sheets)
 
 
@@ -347,7 +349,7 @@ def as_csv(sheet: Sheet) -> str:
     return "\ufeff" + readable(table.getvalue())
 
 
-def _draw(documents: Sequence[str], number: int, seed: int) -> list[int]:
+def _draw_rows(documents: Sequence[str], number: int, seed: int) -> list[int]:
     """The rows of `number` documents that are not blank."""
     rows = [row for row, text in enumerate(documents) if text.strip()]
     if len(rows) < number:
