@@ -19,7 +19,6 @@ CANDIDATES = {
         "Rivers carry sand to the sea.",
         "Dams in the hills hold it back for many years.",
         "We measure the sand behind 40 dams (Fig. 2), which were built before 1960, and show that beaches shrink.",
-        "We measure the sand behind 40 dams (Fig. 2), which were built before 1960.",
         "We measure the sand behind 40 dams, which were built before 1960, and show that beaches shrink.",
         "Based on maps from the air, we estimate the loss of each beach by counting its grains.",
         "We estimate the loss of each beach by counting its grains.",
@@ -40,6 +39,25 @@ CANDIDATES = {
     "We find two kinds of sand on beaches of the north and the south: fine sand, which dries, and wet sand.": [
         "We find two kinds of sand on beaches of the north and the south: fine sand, which dries, and wet sand.",
         "We find two kinds of sand on beaches of the north and the south.",
+    ],
+    # a list keeps its end, a contrast its second half, and a verb its subject
+    "We collect a large corpus of two million abstracts from the web, annotate a small sample, and propose a model.": [
+        "We collect a large corpus of two million abstracts from the web, annotate a small sample, and propose a model."
+    ],
+    "Our method not only improves the accuracy of a parser on all of twelve languages, but also halves its cost.": [
+        "Our method not only improves the accuracy of a parser on all of twelve languages, but also halves its cost."
+    ],
+    "We show that a small classifier trained on states of frozen language models, which needs no labels, finds lies.": [
+        "We show that a classifier trained on states of frozen language models, which needs no labels, finds lies."
+    ],
+    # a condition stays, also in brackets, and so do items and nouns that are cited
+    "To address this issue we propose a rank, which learns an order. In the noiseless case, we recover all of it.": [
+        "To address this issue we propose a rank, which learns an order.",
+        "In the noiseless case, we recover all of it.",
+    ],
+    "Our bound is tight (up to factors). We (i) fit it on $[0,1]$ as in the work of [1] and (ii) release all.": [
+        "Our bound is tight (up to factors).",
+        "We (i) fit it on $[0,1]$ as in the work of [1] and (ii) release all.",
     ],
     # a negation is not left alone
     "We show that sand cannot move without strong winds or the help of many people.": [

@@ -381,7 +381,7 @@ class SummarizationGenerationMixin(GenerationMixin):
         if candidates is None:
             tokenizer = self._word_tokenizer()
             texts = tokenizer.batch_decode(running.source_ids, skip_special_tokens=True)
-            candidates = [module.candidates_of(text, tokenizer, end, most, marks=False) for text in texts]
+            candidates = [module.candidates_of(text, tokenizer, end, most, special_tokens=False) for text in texts]
         inputs = {name: value for name, value in model_kwargs.items() if name not in _OF_CACHE}
         return GenerateEncoderDecoderOutput(sequences=module.likeliest_sentences(self, candidates, config, inputs))
 

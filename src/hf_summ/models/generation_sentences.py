@@ -1,10 +1,11 @@
 """Summaries that are whole sentences of their documents, chosen by a model: the setting `whole_sentences`.
 
 The candidates of an English text are its sentences and shorter forms of them: without an introduction, a bracket, an
-inserted clause, or the last clauses. Each form is a sentence itself. Texts in other languages give whole sentences
-alone, as their words match no pattern here. The summary is the candidate that the model finds likeliest.
+inserted clause, or the last clauses. Each form is meant to be a sentence itself. Texts in other languages mostly give
+whole sentences alone, as few of their words match a pattern here. The summary is the candidate that the model finds
+likeliest.
 
-The runtime of exported graphs uses this module too, which imports neither torch nor transformers.
+The runtime without PyTorch uses this module too, so that torch is imported within a function.
 """
 
 import re
@@ -15,22 +16,25 @@ from typing import Any
 import numpy as np
 
 # the words of a candidate
-_LEAST_WORDS, _MOST_WORDS = 6, 50
-# a candidate is shorter
-_MOST_CHARACTERS = 1000
+_MIN_WORDS, _MAX_WORDS = 6, 50
+# no clause is cut beyond this character
+_MAX_CHARACTERS = 1000
 # the words that a form without its last clauses has at least: shorter ones say too little
-_LEAST_WORDS_LEFT = 14
-# what each doubt takes from the log-probability of every token, chosen on SciTLDR's validation part: a blind reading
-# named these faults, and ROUGE stays as it is
+_MIN_WORDS_LEFT = 14
+# what each doubt takes from the log-probability of every token, chosen on SciTLDR's validation part: blind readers
+# reported these faults, and ROUGE is unchanged
 _DOUBT = 0.2
-# more candidates are not scored, and no more of a text is read: longer ones are no abstracts
-_MOST_CANDIDATES, _MOST_READ = 64, 20_000
+# how many candidates are scored, and how many characters are read: nothing longer is an abstract
+_MAX_CANDIDATES, _MAX_READ = 64, 20_000
 
 _PAPER = r"(?:paper|work|article|study|letter|note|thesis|report|survey|manuscript)"
 # "implemen- tation", from a line that ended in the word; but "pre- and post-war"
 _HYPHENATED = re.compile(r"(?<=[a-z])- (?!(?:and|or|to)\b)(?=[a-z])")
 _CITATION = re.compile(
-    r"\s*\([^()]{0,200}(?:\bet al\b|\b(?:19|20)\d\d\b)[^()]{0,200}\)|\s*\[\d[\d,; –-]*\]|\s*~?\\cite\w*\{[^{}]{0,200}\}"
+    r"\s+\([^()]{0,200}(?:\bet al\b|[A-Z][^()]{0,200}\b(?:19|20)\d\d[a-z]?(?=[);]))[^()]{0,200}\)"
+    # not in "the results of [1]", and not the interval [0, 1]
+    r"|(?<!\bof)(?<!\bin)(?<!\bby)(?<!\bto)(?<!\bfrom)(?<!\band)(?<!\bwith)\s+\[[1-9]\d*(?:\s?[,;–-]\s?\d+)*\]"
+    r"|(?<!\bof)(?<!\bin)(?<!\bby)(?<!\bto)(?<!\bfrom)(?<!\band)(?<!\bwith)[\s~]+\\cite\w*\{[^{}]{0,200}\}"
 )
 # \emph{word} and {\em word}
 _EMPHASIS = re.compile(r"\\(?:emph|textit|textbf|textsc|text)\{([^{}]*)\}|\{\\(?:em|it|bf|sc)\s+([^{}]*)\}")
@@ -38,14 +42,17 @@ _LABELS = (
     r"Abstract|Background|Objectives?|Aims?|Purpose|Motivation|Introduction|Methods?|Methodology|Results?|Findings"
 )
 # the label of a part of a structured abstract, such as "BACKGROUND:" or "Methods."
-_LABEL = re.compile(rf"^(?:{_LABELS}|Conclusions?|Discussion|Summary|Significance|Contributions?)\s*[:.—–-]\s*", re.I)
+_LABEL = re.compile(
+    rf"^(?:{_LABELS}|Conclusions?|Discussion|Summary|Significance|Contributions?)(?:\s*[:.—–]\s*|\s+-\s+)", re.I
+)
 
 _PARAGRAPHS = re.compile(r"\n\s*\n")
 # the ends of sentences
 _MARKS = (".", "!", "?", "。", "！", "？", '."', ".”", ".'", ".)")
 _ENDS = re.compile(r"(?<=[\w)\]$}'\"”’%*][.!?])\s+(?=[A-Z\\$\"“(])|(?<=[。！？])")
 _ABBREVIATION = re.compile(
-    r"(?:\b(?:e\.g|i\.e|al|cf|vs|[Ff]igs?|[Ee]qs?|[Rr]efs?|[Ss]ecs?|resp|approx|No|Dr|St)|\b[A-Z])\.$"
+    r"(?:\b(?:e\.g|i\.e|i\.i\.d|w\.r\.t|a\.k\.a|al|cf|vs|[Ff]igs?|[Ee]qs?|[Rr]efs?|[Ss]ecs?|resp|approx|No|Dr|St)"
+    r"|\b[A-Z])\.$"
 )
 
 _ADVERBS = (
@@ -57,37 +64,44 @@ _ADVERBS = (
 _PURPOSES = (
     r"T(?:o|owards) th(?:is|at|ese) (?:end|aim|goal)s?|To do (?:so|this)|For this purpose|With this in mind"
     r"|(?:To|In order to) (?:\w+ly )?(?:address|alleviate|overcome|solve|tackle|mitigate|remedy|resolve|fill|bridge"
-    r"|close|achieve|combat|handle|answer) (?:this|these|such|it|that|the above)[^,]{0,80}"
-    r"|(?:Motivated|Inspired) by (?:this|these)[^,]{0,80}"
+    r"|close|achieve|combat|handle|answer) (?:this|these|such|it|that|the above)(?:(?! (?:we|I)\b)[^,]){0,80}"
+    r"|(?:Motivated|Inspired) by (?:this|these)(?:(?! (?:we|I)\b)[^,]){0,80}"
     rf"|In (?:this|the present|the current|our) (?:{_PAPER}|contribution)"
     r"|Based on (?:this|these|the|our) (?:observation|insight|finding|analysis|idea|result)s?"
 )
-# what leads to a sentence from the one before, or names the paper
+# words that connect a sentence with the one before, or name the paper
 _OPENING = re.compile(
     rf"^(?:(?:{_ADVERBS}|{_PURPOSES}),\s+"
     rf"|(?:In this {_PAPER}|Here|Thus|Hence|Therefore|Then|Finally) (?=we\b|I\b|it\b))+",
     re.I,
 )
 # the main clause after an introduction, such as "Based on kernels, we ..."; but not after a condition
-_MAIN_CLAUSE = re.compile(rf",\s+(?=(?:we|I|this {_PAPER}|our (?:method|model|approach|work))\b)")
-_CONDITION = re.compile(r"(?:If|When|Whenever|Given|Assuming|Unless|Under|For|Let|Until|Only)\b")
-_WE = re.compile(rf"(?:We|I|This {_PAPER}|Our)\b")
+_MAIN_CLAUSE = re.compile(rf",\s+(?=(?:we(?! \w+,)|I|this {_PAPER}|our (?:method|model|approach|work))\b)")
+_CONDITION = re.compile(
+    r"(?:^|,\s+|\bthat )(?:if|when|whenever|given|assuming|unless|under|for|let|until|only|even|with|without|once"
+    r"|provided|at|in (?:the|an?))\b",
+    re.I,
+)
+_SUBJECT = re.compile(rf"(?:We|I|This {_PAPER}|Our)\b")
 
-# a bracket with words, after a space and not after a word that needs one
+# a bracket with words, after a space; not after a word that would be left alone, and neither an item nor a condition
 _BRACKET = re.compile(
-    r"(?<!\bof)(?<!\bin)(?<!\bby)(?<!\bto)(?<!\bor)(?<!\band)(?<!\bthe)(?<!\bis)\s+\((?=[^()]*[a-zA-Z])[^()]*\)"
+    r"(?<!\bof)(?<!\bin)(?<!\bby)(?<!\bto)(?<!\bor)(?<!\band)(?<!\bthe)(?<!\bis)\s+"
+    r"\((?!(?:[ivx]+|[a-h])\)|(?:up to|if|when|unless|under|assuming|except|but|not|without)\b)"
+    r"(?=[^()]*[a-zA-Z])[^()]*\)(?![\w-])"
 )
 # a clause between commas, before the sentence's verb
 _INSERTION = re.compile(
-    r",\s+(?:which|where|who|called|termed|named|i\.e\.|e\.g\.|such as|including|namely|based on|inspired by)\b"
+    r",\s+(?:which|where|who|called|termed|named|such as|including|namely|based on|inspired by)\b"
     r"[^,;()]{3,120},\s+(?=(?:is|are|was|were|has|have|can|could|may|might|will|does|do|we)\b)"
 )
 _CLAUSES_AFTER_COMMA = (
-    r"which|where|whereas|while|allowing|leading|enabling|resulting|thus|thereby|making|achieving|outperforming|yielding"
-    r"|providing|showing|demonstrating|suggesting|improving|reducing|extending|generali[sz]ing|strengthening|answering"
+    r"which|where|whereas|while|allowing|leading|enabling|resulting|thus|thereby|making|achieving|outperforming"
+    r"|yielding|showing|demonstrating|suggesting|improving|reducing|extending|generali[sz]ing|strengthening|answering"
     r"|confirming|giving|creating|offering|revealing|indicating|ensuring|highlighting|exploiting|leveraging|so that"
     r"|such that|as well as|including|such as"
-    r"|in which|in order to|namely|i\.e\.|e\.g\.|especially|particularly|even|but|with|by|using|based on|as"
+    r"|in which|in order to|namely|especially|particularly|even|but(?! (?:only|not)\b)|with(?! the exception\b)|by"
+    r"|using|based on|as(?! (?:long|soon|far) as\b| \$)"
     r"|and (?:we|it|they|is|are|has|have|can|then|also|shows?|demonstrates?|evaluate|provide|prove|find|present|propose"
     r"|achieve|outperforms?|that|hence|thus|therefore|the|this|our)"
 )
@@ -96,19 +110,25 @@ _CLAUSES = (
     r"|while [a-z]+ing|thereby|because|even when|even if"
 )
 # where the last clauses begin
-_LAST_CLAUSES = re.compile(
+_CUT = re.compile(
     rf",\s+(?=(?:{_CLAUSES_AFTER_COMMA})\b)|\s*;\s|\s+(?:[–—]|-{{1,3}})\s+|:\s+(?=[a-zA-Z(])|\s+(?=(?:{_CLAUSES})\b)"
 )
-# a number before a colon promises a list, whose last items must not go
-_PROMISE = re.compile(r"\b(?:two|three|four|five|six|several|both|following|follows|as|\d+)\b[^:]*:.")
+# a number before a colon announces a list, and "not only" a contrast, whose ends must not go
+_ANNOUNCED_LIST = re.compile(
+    r"\b(?:two|three|four|five|six|several|both|following|follows|as|\d+)\b[^:]*:."
+    r"|\bnot (?:only|just|merely)\b(?!.*\bbut\b)"
+)
 # what a sentence must not end with
-_OPEN_END = re.compile(r"\b(?:a|an|the|of|in|by|to|for|and|or|with|that|which|following|follows|two|three|four|five)$")
+_OPEN_END = re.compile(
+    r"\b(?:a|an|the|of|in|by|to|for|and|or|with|that|which|following|follows|followed|two|three|four|five|is|are|be|not"
+    r"|only|just|simply|merely|mainly|partly|both|either)$"
+)
 _VERB = re.compile(
     r"\b(?:is|are|was|were|has|have|had|can|could|may|might|will|would|must|should|does|do|did|(?:[Ww]e|I) \w+"
     r"|(?:propos|introduc|provid|describ|analy[sz]|explor|improv|achiev|outperform|requir|demonstrat|evaluat|investigat"
     r"|generaliz|combin|enabl|reduc|increas|decreas|suggest|reveal|prov|show|present|develop|stud[iy]|allow|yield|lead"
-    r"|aim|us|mak|give|tak|giv|follow|remain|depend|extend|consist|establish|exhibit|appl[iy]|report|find|obtain)"
-    r"(?:e?s|ed|es)?)\b"
+    r"|aim|mak|give|tak|giv|follow|remain|depend|extend|consist|establish|exhibit|appl[iy]|report|find|obtain)"
+    r"(?:e|e?s)?|uses?)\b"
 )
 _SUBORDINATE = re.compile(
     r"(?:While|Whilst|Although|Though|If|When|Since|Because|As|Given|Despite|Unlike|Whereas|By|Using|For|With|To|In|On"
@@ -128,7 +148,7 @@ _TOPIC = re.compile(
     rf"(?:We|I|This {_PAPER}|The (?:paper|authors)) (?:\w+ly )?(?:stud(?:y|ies)|considers?|address(?:es)?|reviews?"
     r"|tackles?|examines?|discuss(?:es)?|focus(?:es)?|revisits?|are interested)\b"
 )
-# words for something in the sentences before
+# words for something in the sentences before, and notices of code
 _REFERENCE = re.compile(
     rf"\b(?:this|these|those|such) (?!{_PAPER}|as\b|that\b|of\b|who\b|an?\b)[a-z]"
     r"|\bthe (?:former|latter|above|aforementioned)\b"
@@ -145,7 +165,7 @@ class Candidate:
     Args:
         text: the sentence.
         ids: its tokens, with the end token.
-        doubts: as of `doubts_of`.
+        doubts: see `doubts_of`.
     """
 
     text: str
@@ -153,31 +173,31 @@ class Candidate:
     doubts: int = 0
 
 
-def candidates_of(text: str, tokenizer: Any, end_id: int, most_tokens: int, marks: bool) -> list[Candidate]:
+def candidates_of(text: str, tokenizer: Any, end_id: int, most_tokens: int, special_tokens: bool) -> list[Candidate]:
     """The candidates of a text that have at most this number of tokens, or the first one, shortened to it.
 
     Args:
-        tokenizer: as of transformers.
+        tokenizer: a tokenizer of transformers.
         end_id: the token that ends summaries.
-        marks: whether the tokenizer's special tokens belong to summaries, as in BART.
+        special_tokens: whether those of the tokenizer belong to summaries, as in BART.
     """
     texts = sentence_candidates(text)
-    rows = tokenizer(texts, add_special_tokens=marks)["input_ids"]
+    rows = tokenizer(texts, add_special_tokens=special_tokens)["input_ids"]
     candidates = []
     for sentence, ids in zip(texts, rows, strict=True):
-        has_end = marks and ids[-1] == end_id
+        has_end = special_tokens and ids[-1] == end_id
         candidates.append(Candidate(sentence, ids if has_end else [*ids, end_id], doubts_of(sentence)))
     short = [candidate for candidate in candidates if len(candidate.ids) <= most_tokens]
     return short or [Candidate(texts[0], candidates[0].ids[:most_tokens])]
 
 
 def doubts_of(sentence: str) -> int:
-    """How many reasons speak against a sentence: it names a topic alone, or something of other sentences."""
+    """How many reasons speak against a sentence: it only names a topic, or refers to something outside itself."""
     return (_TOPIC.match(sentence) is not None) + (_REFERENCE.search(sentence) is not None)
 
 
 def likeliest(candidates: Sequence[Candidate], log_probs: np.ndarray, length_penalty: float) -> Candidate:
-    """The candidate with the highest log-probability per token.
+    """The candidate with the highest log-probability, normalized by its length and lowered by its doubts.
 
     Args:
         log_probs: (N, T), of the candidates' tokens; those behind a candidate's end do not count.
@@ -233,7 +253,7 @@ def sentence_candidates(text: str) -> list[str]:
     """The sentences of a text and their shorter forms, in the order of the text.
 
     Each begins with a capital, ends with its mark, and has no line break. Sentences that lean on the one before, such
-    as "It ...", are left out if there are others. A text without a sentence of six words gives its first one.
+    as "It ...", are left out if there are others. A text without a sentence of six words gives all its sentences.
     """
     sentences = _sentences(text)
     candidates: dict[str, None] = {}
@@ -241,25 +261,26 @@ def sentence_candidates(text: str) -> list[str]:
         for form in _forms(sentence):
             candidate = _finished(form)
             words = len(candidate.split())
-            if _LEAST_WORDS <= words <= _MOST_WORDS and _is_closed(candidate):
+            if _MIN_WORDS <= words <= _MAX_WORDS and _is_closed(candidate):
                 candidates[candidate] = None
-    standing = [candidate for candidate in candidates if not _LEANING.match(candidate)]
-    return (standing or list(candidates) or sentences)[:_MOST_CANDIDATES]
+    self_contained = [candidate for candidate in candidates if not _LEANING.match(candidate)]
+    return (self_contained or list(candidates) or sentences)[:_MAX_CANDIDATES]
 
 
 def _sentences(text: str) -> list[str]:
-    """The sentences of a text, without marks of a paper's form: hyphens of line ends, labels, citations, emphasis.
+    """The sentences of a text, without traces of typesetting: hyphens of line ends, labels, citations, emphasis.
 
     A paragraph without a mark at its end is a heading, but for the last one.
     """
-    *paragraphs, last = _PARAGRAPHS.split(text.strip()[:_MOST_READ])
+    *paragraphs, last = _PARAGRAPHS.split(text.strip()[:_MAX_READ])
     texts = [paragraph for paragraph in paragraphs if paragraph.rstrip().endswith(_MARKS)]
     sentences = []
     for paragraph in [*texts, last]:
         for part in _split(_HYPHENATED.sub("", " ".join(paragraph.split()))):
             plain = _EMPHASIS.sub(r"\1\2", _CITATION.sub("", part))
             plain = _LABEL.sub("", plain)
-            sentences.append(_finished(plain))
+            if plain.strip(" .,;:-–—"):
+                sentences.append(_finished(plain))
     return sentences
 
 
@@ -289,20 +310,23 @@ def _with_main_clause(sentence: str) -> Iterator[str]:
     """A sentence, and its main clause alone if an introduction precedes it."""
     yield sentence
     comma = _MAIN_CLAUSE.search(sentence)
-    if comma is not None and not _WE.match(sentence) and not _CONDITION.match(sentence):
+    if comma is None or _SUBJECT.match(sentence):
+        return
+    if not _CONDITION.search(sentence, 0, comma.start()):
         yield _capitalized(sentence[comma.end() :])
 
 
 def _without_last_clauses(sentence: str) -> Iterator[str]:
     """The beginnings of a sentence that are sentences."""
-    # before this place, nothing but a subordinate clause has ended
+    # where the main clause begins: what precedes it cannot stand alone
     start = sentence.find(",") + 1 if _SUBORDINATE.match(sentence) else 0
-    for clause in _LAST_CLAUSES.finditer(sentence, start, _MOST_CHARACTERS):
+    for clause in _CUT.finditer(sentence, start, _MAX_CHARACTERS):
         form = sentence[: clause.start()]
         words = len(form[start:].split())
-        if words < _LEAST_WORDS_LEFT or _OPEN_END.search(form) or _PROMISE.search(form):
+        is_list = sentence.startswith("and ", clause.end()) and "," in form[start:]
+        if is_list or words < _MIN_WORDS_LEFT or _OPEN_END.search(form) or _ANNOUNCED_LIST.search(form):
             continue
-        if _VERB.search(form, start):
+        if _VERB.search(form, max(start, form.rfind(" that ") + 1)):
             yield form
 
 

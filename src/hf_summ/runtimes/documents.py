@@ -318,7 +318,7 @@ class DocumentSummarizer:
         end, is_own = self.tokenizer.eos_token_id, hasattr(self.processor, "source_features")
         for note in notes:
             if not note["blank"]:
-                note["candidates"] = candidates_of(note["text"], self.tokenizer, end, most, marks=not is_own)
+                note["candidates"] = candidates_of(note["text"], self.tokenizer, end, most, special_tokens=not is_own)
 
     def _check_ids(self, token_ids: Sequence[int]) -> None:
         number, largest = self._number_of_tokens(), max(token_ids, default=0)
