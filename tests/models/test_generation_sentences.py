@@ -47,7 +47,7 @@ CANDIDATES = {
     "Our method not only improves the accuracy of a parser on all of twelve languages, but also halves its cost.": [
         "Our method not only improves the accuracy of a parser on all of twelve languages, but also halves its cost."
     ],
-    "We show that a small classifier trained on states of frozen language models, which needs no labels, finds lies.": [
+    "We show that a classifier trained on states of frozen language models, which needs no labels, finds lies.": [
         "We show that a classifier trained on states of frozen language models, which needs no labels, finds lies."
     ],
     # a condition stays, also in brackets, and so do items and nouns that are cited
