@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from hf_summ.data.languages import language_code
 from hf_summ.evaluation.words import split_words
 from hf_summ.models.text_processing_highlight_transformer import frequencies_from_two
 
-# smaller differences, as a share of the highest score, are rounding errors
+# Scores that differ by less than this share of the highest score are equal. The difference is a rounding error.
 _PRECISION = 1e-9
 
 
@@ -47,10 +46,11 @@ class DocumentFrequencies:
         Raises:
             ValueError: there is no document.
         """
-        frequencies, number = frequencies_from_two(split_words(document, language) for document in documents)
-        if not number:
+        words_of_documents = (split_words(document, language) for document in documents)
+        frequencies, document_count = frequencies_from_two(words_of_documents)
+        if document_count == 0:
             raise ValueError("no documents to count words in: the corpus is empty")
-        return cls(frequencies, number, language)
+        return cls(frequencies, document_count, language)
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the frequencies to the JSON file `path`, atomically; `load` reads it."""
@@ -67,12 +67,20 @@ class DocumentFrequencies:
         try:
             content = json.loads(Path(path).read_text(encoding="utf-8"))
             table = cls(content["document_frequencies"], content["documents"], content["language"])
-            language_code(table.language)
-            if table.documents < 1 or not all(0 < n <= table.documents for n in table.frequencies.values()):
-                raise ValueError("a frequency is not from 1 to the number of documents")
+            table._check()
             return table
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{path} is not a file written by `hf-summ idf` ({one_line(error)}): name one") from error
+
+    def _check(self) -> None:
+        """Raise a ValueError for an unknown language, or a frequency that no collection can have."""
+        language_code(self.language)
+        problem = "a frequency is not from 1 to the number of documents"
+        if self.documents < 1:
+            raise ValueError(problem)
+        for frequency in self.frequencies.values():
+            if not 0 < frequency <= self.documents:
+                raise ValueError(problem)
 
     def check_language(self, language: str) -> None:
         """Raise a ValueError unless the frequencies are of words in `language`."""
@@ -93,40 +101,62 @@ def tfidf_scores(sentences: Sequence[Sequence[str]], idf: DocumentFrequencies | 
         idf: frequencies in a corpus; if not given, the document's own sentences are the collection.
     """
     if idf is None:
-        idf = DocumentFrequencies(Counter(word for words in sentences for word in set(words)), len(sentences))
+        idf = _frequencies_in_sentences(sentences)
     counts = Counter(chain.from_iterable(sentences))
     total = counts.total()
     weights = {word: count / total * idf.idf(word) for word, count in counts.items()}
-    # the exact sum does not depend on the order of the words
-    return np.array([math.fsum(map(weights.__getitem__, words)) / max(len(words), 1) for words in sentences])
+    weights_in_order = [weights[word] for word in chain.from_iterable(sentences)]
+    scores = []
+    start = 0
+    for words in sentences:
+        end = start + len(words)
+        # The exact sum does not depend on the order of the words.
+        summed_weights = math.fsum(weights_in_order[start:end])
+        scores.append(summed_weights / max(len(words), 1))
+        start = end
+    return np.array(scores)
+
+
+def _frequencies_in_sentences(sentences: Sequence[Sequence[str]]) -> DocumentFrequencies:
+    """In how many of a document's sentences each word occurs."""
+    distinct_words = (set(words) for words in sentences)
+    frequencies = Counter(chain.from_iterable(distinct_words))
+    return DocumentFrequencies(frequencies, len(sentences))
 
 
 def distinct(order: Iterable[int], words: Sequence[Sequence[str]]) -> list[int]:
     """The indices of sentences in this order, without those that have the words of an earlier one."""
-    firsts: dict[Any, int] = {}
+    first_indices: dict[tuple[str, ...] | int, int] = {}
     for index in order:
-        # sentences without words, as of another script, are not equal
-        firsts.setdefault(tuple(words[index]) or index, index)
-    return list(firsts.values())
+        sentence_words = tuple(words[index])
+        # Sentences without words, as in another script, are not equal to each other.
+        key = sentence_words or index
+        first_indices.setdefault(key, index)
+    return list(first_indices.values())
 
 
 def fitting(order: Iterable[int], costs: Sequence[int], budget: int) -> list[int]:
     """The ascending indices of the sentences that are taken in this order while they fit into a budget.
 
-    One that does not fit is passed over; the first is taken alone if it does not fit.
+    A sentence that does not fit is passed over. The first is taken alone if it does not fit.
     """
     chosen: list[int] = []
+    remaining_budget = budget
     for index in order:
-        if not chosen or costs[index] <= budget:
+        is_first = not chosen
+        if is_first or costs[index] <= remaining_budget:
             chosen.append(index)
-            budget -= costs[index]
+            remaining_budget -= costs[index]
     return sorted(chosen)
 
 
 def best_first(scores: np.ndarray) -> list[int]:
     """The indices of scores from the highest to the lowest; the earlier of equal ones comes first."""
-    if not len(scores):
+    if len(scores) == 0:
         return []
-    # rounded, so that floating-point errors do not break ties; "stable" keeps the order of ties
-    steps = _PRECISION * (np.abs(scores).max() or 1)
-    return np.argsort(-np.rint(scores / steps), kind="stable").tolist()
+    highest = np.abs(scores).max()
+    if highest == 0:
+        highest = 1
+    # Scores are rounded, so that floating-point errors do not break ties. A stable sort keeps the order of ties.
+    rounded_scores = np.rint(scores / (_PRECISION * highest))
+    return np.argsort(-rounded_scores, kind="stable").tolist()
