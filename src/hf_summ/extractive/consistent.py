@@ -2,10 +2,10 @@
 
 import math
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from hf_summ.common.messages import one_line, progress_bar
 from hf_summ.data.sentences import pick_sentences, split_sentences
@@ -14,11 +14,12 @@ from hf_summ.extractive.frequencies import DocumentFrequencies, best_first, dist
 from hf_summ.extractive.settings import ExtractiveSettings, Judge, Pair
 from hf_summ.models.checks import check_texts, is_list, is_number
 
+# The judge accepts two neighbors if their probability is above this.
 _ACCEPTED = 0.5
-# this many first sentences are kept, whatever their scores
+# This many first sentences are kept, whatever their scores.
 _ALWAYS = 3
 UNCHECKED = "no `next_sentence_model` is given, so the coherence of neighboring sentences is not checked"
-# documents whose pairs of sentences are judged together
+# The pairs of sentences of this many documents are judged together.
 _DOCUMENTS_AT_ONCE = 256
 
 
@@ -67,14 +68,16 @@ def consistent_extract(documents: Sequence[str], settings: ExtractiveSettings) -
         raise ValueError("the consistent extractive stage needs either `share` or `tokens`, what to keep")
     if settings.next_sentence_model is None:
         warnings.warn(UNCHECKED, stacklevel=2)
+    stage = ConsistentStage.load(settings)
     summaries = []
-    wordless = []
-    for row, selection in enumerate(ConsistentStage.load(settings).choose(documents)):
+    wordless_rows = []
+    for row, selection in enumerate(stage.choose(documents)):
         summaries.append(selection.summary())
-        if selection.sentences and not selection.has_words:
-            wordless.append(row)
+        is_blank = not selection.sentences
+        if not is_blank and not selection.has_words:
+            wordless_rows.append(row)
     effect = "keep their first sentences"
-    warn_of_wordless(wordless, "documents", len(documents), effect, settings.language, required=False)
+    warn_of_wordless(wordless_rows, "documents", len(documents), effect, settings.language, required=False)
     return summaries
 
 
@@ -95,15 +98,16 @@ class ConsistentStage:
         """Read the files that the settings name.
 
         Args:
-            hub_settings: of the next-sentence model's download, such as `cache_dir`.
+            hub_settings: settings of the next-sentence model's download, such as `cache_dir`.
         """
-        idf, judge = settings.idf, settings.next_sentence_model
+        idf = settings.idf
         if idf is not None and not isinstance(idf, DocumentFrequencies):
             idf = DocumentFrequencies.load(idf)
         if idf is not None:
             idf.check_language(settings.language)
+        judge = settings.next_sentence_model
         if isinstance(judge, str):
-            # imports torch and transformers, which the stage does not need otherwise
+            # This imports torch and transformers, which the stage does not need otherwise.
             from hf_summ.evaluation.pair_models import NextSentenceModel
 
             judge = NextSentenceModel(judge, **hub_settings)
@@ -115,13 +119,12 @@ class ConsistentStage:
             for start in range(0, len(documents), _DOCUMENTS_AT_ONCE):
                 selections = []
                 for document in documents[start : start + _DOCUMENTS_AT_ONCE]:
-                    selections.append(self._ranked(document))
+                    selections.append(self._unrepaired(document))
                     bar.update()
-                if self.judge is not None:
-                    sentences = [kept.sentences for kept in selections]
-                    indices = close_gaps(sentences, [kept.indices for kept in selections], self.judge)
-                    selections = [replace(kept, indices=row) for kept, row in zip(selections, indices, strict=True)]
-                yield from selections
+                if self.judge is None:
+                    yield from selections
+                else:
+                    yield from _repaired(selections, self.judge)
 
     def keep(self, words: Sequence[Sequence[str]], costs: Sequence[int], budget: int | None) -> list[int]:
         """The indices of the sentences kept before the repair pass: the share, or as many as fit into a budget."""
@@ -130,13 +133,51 @@ class ConsistentStage:
         assert budget is not None
         return keep_sentences(words, costs, budget, self.idf)
 
-    def _ranked(self, document: str) -> Selection:
+    def _unrepaired(self, document: str) -> Selection:
         """What is kept of a document before the repair pass."""
         settings = self.settings
         sentences = split_sentences(document, settings.language)
         words = [split_words(sentence, settings.language) for sentence in sentences]
-        costs = [len(row) for row in words] if settings.counter is None else settings.counter(sentences)
-        return Selection(document, sentences, self.keep(words, costs, settings.tokens), any(words))
+        if settings.counter is None:
+            costs = [len(sentence_words) for sentence_words in words]
+        else:
+            costs = settings.counter(sentences)
+        indices = self.keep(words, costs, settings.tokens)
+        return Selection(document, sentences, indices, any(words))
+
+
+def _repaired(selections: Sequence[Selection], judge: Judge) -> Iterator[Selection]:
+    """The selections with the sentences that the repair pass restores."""
+    sentences = []
+    chosen = []
+    for selection in selections:
+        sentences.append(selection.sentences)
+        chosen.append(selection.indices)
+    closed = close_gaps(sentences, chosen, judge)
+    for selection, indices in zip(selections, closed, strict=True):
+        yield replace(selection, indices=indices)
+
+
+class _Gap(NamedTuple):
+    """A place between two chosen sentences of a document, where others are left out.
+
+    `document` is the number of the document; `first` and `second` are the indices of the two sentences.
+    """
+
+    document: int
+    first: int
+    second: int
+
+
+class _Candidate(NamedTuple):
+    """A sentence that may be restored in a gap.
+
+    `index` is its index in the document; `probability` is that with which it follows the gap's first sentence.
+    """
+
+    gap: _Gap
+    index: int
+    probability: float
 
 
 def close_gaps(sentences: Sequence[Sequence[str]], chosen: Sequence[Sequence[int]], judge: Judge) -> list[list[int]]:
@@ -151,46 +192,93 @@ def close_gaps(sentences: Sequence[Sequence[str]], chosen: Sequence[Sequence[int
         chosen: the ascending indices of each document's chosen sentences.
         judge: called at most three times, with distinct pairs of all documents at once.
     """
-
-    def pair(document: int, first: int, second: int) -> Pair:
-        return sentences[document][first], sentences[document][second]
-
-    # adjacent sentences have nothing between them
-    gaps = [(document, *gap) for document, own in enumerate(chosen) for gap in pairwise(own) if gap[1] > gap[0] + 1]
-    judged = _judged((pair(*gap) for gap in gaps), judge)
-    rejected = [gap for gap in gaps if judged[pair(*gap)] <= _ACCEPTED]
-    trials = [(document, start, middle, end) for document, start, end in rejected for middle in range(start + 1, end)]
-    before = _judged((pair(document, start, middle) for document, start, middle, _ in trials), judge)
-    trials = [trial for trial in trials if before[pair(*trial[:3])] > _ACCEPTED]
-    after = _judged((pair(document, middle, end) for document, _, middle, end in trials), judge)
-    best: dict[tuple[int, int], tuple[float, int]] = {}
-    for document, start, middle, end in trials:
-        follows = after[pair(document, middle, end)]
-        score = before[pair(document, start, middle)] * follows
-        if follows > _ACCEPTED and score > best.get((document, start), (0.0, 0))[0]:
-            best[document, start] = score, middle
-    closed = [list(own) for own in chosen]
-    for (document, _), (_, middle) in best.items():
-        closed[document].append(middle)
-    return list(map(sorted, closed))
+    gaps = _rejected_gaps(sentences, chosen, judge)
+    candidates = _accepted_candidates(sentences, gaps, judge)
+    closed = [list(indices) for indices in chosen]
+    for gap, index in _best_candidates(sentences, candidates, judge).items():
+        closed[gap.document].append(index)
+    for indices in closed:
+        indices.sort()
+    return closed
 
 
-def _judged(pairs: Iterable[Pair], judge: Judge) -> Mapping[Pair, float]:
-    """The probability of each distinct pair: equal pairs have exactly the same one, regardless of their batch."""
-    distinct = list(dict.fromkeys(pairs))
-    return dict(zip(distinct, _probabilities(judge(distinct), len(distinct)) if distinct else (), strict=True))
+def _rejected_gaps(sentences: Sequence[Sequence[str]], chosen: Sequence[Sequence[int]], judge: Judge) -> list[_Gap]:
+    """The gaps whose two sentences the judge rejects as neighbors."""
+    gaps = []
+    pairs = []
+    for document, indices in enumerate(chosen):
+        for first, second in pairwise(indices):
+            # Adjacent sentences have nothing between them.
+            if second > first + 1:
+                gaps.append(_Gap(document, first, second))
+                pairs.append((sentences[document][first], sentences[document][second]))
+    rejected_gaps = []
+    for gap, probability in zip(gaps, _probabilities(pairs, judge), strict=True):
+        if probability <= _ACCEPTED:
+            rejected_gaps.append(gap)
+    return rejected_gaps
 
 
-def _probabilities(output: Any, number: int) -> list[float]:
+def _accepted_candidates(sentences: Sequence[Sequence[str]], gaps: Sequence[_Gap], judge: Judge) -> list[_Candidate]:
+    """The sentences in these gaps that the judge accepts after the first sentence of their gap."""
+    positions = []
+    pairs = []
+    for gap in gaps:
+        document_sentences = sentences[gap.document]
+        for index in range(gap.first + 1, gap.second):
+            positions.append((gap, index))
+            pairs.append((document_sentences[gap.first], document_sentences[index]))
+    candidates = []
+    for (gap, index), probability in zip(positions, _probabilities(pairs, judge), strict=True):
+        if probability > _ACCEPTED:
+            candidates.append(_Candidate(gap, index, probability))
+    return candidates
+
+
+def _best_candidates(
+    sentences: Sequence[Sequence[str]], candidates: Sequence[_Candidate], judge: Judge
+) -> dict[_Gap, int]:
+    """For each gap, the index of the best candidate, if the judge accepts any before the gap's second sentence."""
+    pairs = []
+    for candidate in candidates:
+        document_sentences = sentences[candidate.gap.document]
+        pairs.append((document_sentences[candidate.index], document_sentences[candidate.gap.second]))
+    best_indices: dict[_Gap, int] = {}
+    best_scores: dict[_Gap, float] = {}
+    for candidate, probability in zip(candidates, _probabilities(pairs, judge), strict=True):
+        score = candidate.probability * probability
+        # The earlier of equal candidates stays.
+        if probability > _ACCEPTED and score > best_scores.get(candidate.gap, 0.0):
+            best_scores[candidate.gap] = score
+            best_indices[candidate.gap] = candidate.index
+    return best_indices
+
+
+def _probabilities(pairs: Sequence[Pair], judge: Judge) -> list[float]:
+    """The probability of each pair.
+
+    Equal pairs are judged once, as a model's probabilities may differ slightly between batches.
+    """
+    distinct_pairs = list(dict.fromkeys(pairs))
+    if not distinct_pairs:
+        return []
+    output = judge(distinct_pairs)
+    probabilities = _checked_probabilities(output, len(distinct_pairs))
+    probability_by_pair = dict(zip(distinct_pairs, probabilities, strict=True))
+    return [probability_by_pair[pair] for pair in pairs]
+
+
+def _checked_probabilities(output: Any, number: int) -> list[float]:
     """The output of a judge for `number` pairs, checked to be probabilities: NaN would silently reject every pair."""
-    # arrays and tensors
+    # The output may also be an array or a tensor.
     values = output.tolist() if hasattr(output, "tolist") else output
-    if not is_list(values) or len(values) != number or not all(is_number(one) and 0 <= one <= 1 for one in values):
+    has_one_per_pair = is_list(values) and len(values) == number
+    if not has_one_per_pair or not all(is_number(value) and 0 <= value <= 1 for value in values):
         raise ValueError(
             f"the next-sentence model must give {number} probabilities, one per pair, but gives "
             f"{type(output).__name__}: {one_line(repr(output)):.80}"
         )
-    return list(map(float, values))
+    return [float(value) for value in values]
 
 
 def keep_share(words: Sequence[Sequence[str]], share: float, idf: DocumentFrequencies | None = None) -> list[int]:
@@ -200,10 +288,11 @@ def keep_share(words: Sequence[Sequence[str]], share: float, idf: DocumentFreque
         words, idf: as for `keep_sentences`.
         share: above 0 and at most 1; the number of sentences is rounded up.
     """
-    # .07 of 100 is 7, although the product in floating point is above it
+    # 0.07 of 100 sentences are 7, although the product in floating point is above it.
     number = math.ceil(round(share * len(words), 6))
     ranked = distinct(best_first(tfidf_scores(words, idf)), words)
-    return sorted(distinct([*range(min(_ALWAYS, len(words))), *ranked[:number]], words))
+    order = _first_indices(words) + ranked[:number]
+    return sorted(distinct(order, words))
 
 
 def keep_sentences(
@@ -220,5 +309,10 @@ def keep_sentences(
         budget: the largest sum of the costs of the kept sentences.
         idf: document frequencies of a corpus; if not given, the document's sentences are the collection.
     """
-    order = [*range(min(_ALWAYS, len(words))), *best_first(tfidf_scores(words, idf))]
+    order = _first_indices(words) + best_first(tfidf_scores(words, idf))
     return fitting(distinct(order, words), costs, budget)
+
+
+def _first_indices(words: Sequence[Sequence[str]]) -> list[int]:
+    """The indices of the first sentences, which are kept whatever their scores."""
+    return list(range(min(_ALWAYS, len(words))))

@@ -105,6 +105,7 @@ def tfidf_scores(sentences: Sequence[Sequence[str]], idf: DocumentFrequencies | 
     counts = Counter(chain.from_iterable(sentences))
     total = counts.total()
     weights = {word: count / total * idf.idf(word) for word, count in counts.items()}
+    # One pass over all words is faster than one for each sentence.
     weights_in_order = [weights[word] for word in chain.from_iterable(sentences)]
     scores = []
     start = 0
