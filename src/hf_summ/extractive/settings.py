@@ -12,9 +12,9 @@ from hf_summ.models.checks import check_integer, is_number
 
 METHODS = ("lead", "tail", "oracle", "tfidf", "lexrank", "textrank", "consistent")
 Pair = tuple[str, str]
-# the probability that the second text of each pair continues the first
+# A judge gives for each pair the probability that its second text continues the first.
 Judge = Callable[[Sequence[Pair]], Sequence[float]]
-# flag of the recipe and the pipeline -> setting of the stage before their model
+# Flags of the recipe and the pipeline, and the settings that they become of the stage before the model.
 _STAGE_FLAGS = {
     "extract_share": "share",
     "extract_tokens": "tokens",
@@ -90,11 +90,15 @@ class ExtractiveSettings:
     def __post_init__(self):
         if self.method is not None:
             check_choice("`method`", self.method, METHODS)
-        numbers = self.sentences if isinstance(self.sentences, Sequence) else [self.sentences]
-        for number in numbers:
-            check_integer("sentences", number, 1)
-        if self.share is not None and not (is_number(self.share) and 0 < self.share <= 1):
-            raise ValueError(f"`share` is {self.share!r:.80}, but must be above 0 and at most 1")
+        if isinstance(self.sentences, Sequence):
+            for number in self.sentences:
+                check_integer("sentences", number, 1)
+        else:
+            check_integer("sentences", self.sentences, 1)
+        if self.share is not None:
+            is_share = is_number(self.share) and 0 < self.share <= 1
+            if not is_share:
+                raise ValueError(f"`share` is {self.share!r:.80}, but must be above 0 and at most 1")
         if self.tokens is not None:
             check_integer("tokens", self.tokens, 1)
         if self.share is not None and self.tokens is not None:
@@ -105,10 +109,11 @@ class ExtractiveSettings:
 
     @classmethod
     def of_flags(cls, flags: Mapping[str, Any], **settings: Any) -> "ExtractiveSettings":
-        """The settings of the stage before a model, from the flags of the recipe or the pipeline, and others.
+        """The settings of the stage before a model, from the flags of the recipe or the pipeline.
 
         Args:
             flags: those of `extract_share`, `extract_tokens`, `extract_idf` and `next_sentence_model` that are given.
+            settings: further settings of the class, such as `language`.
         """
         for flag_name, name in _STAGE_FLAGS.items():
             settings[name] = flags.get(flag_name)
