@@ -20,13 +20,13 @@ from hf_summ.extractive.settings import ExtractiveSettings
 from hf_summ.models.checks import check_list, check_texts, is_list
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 
-# the oracle's measure is the sum of ROUGE-n F over these n
+# The oracle's measure is the sum of ROUGE-n F over these n.
 _ORACLE_NGRAMS = (1, 2)
-# LexRank's threshold: sentences with a lower cosine are not linked (the best value in Erkan and Radev 2004)
+# LexRank does not link sentences with a lower cosine. This is the best value in Erkan and Radev 2004.
 _THRESHOLD = 0.1
-# share of the random walk that follows links: TextRank's d, one minus LexRank's
+# The random walk follows links with this probability. It is TextRank's d, and LexRank's is 1 minus this.
 _DAMPING = 0.85
-# PageRank ends when a step changes the ranks of all sentences by this much on average
+# PageRank ends when a step changes the ranks of all sentences by this much on average.
 _TOLERANCE = 1e-9
 
 
@@ -41,38 +41,48 @@ def greedy_oracle(sentences: Sequence[Sequence[str]], reference: Sequence[str], 
         sentences: words of each sentence.
         reference: words of the reference.
     """
-    counts = {n: Counter(_ngrams(reference, n)) for n in _ORACLE_NGRAMS}
+    reference_counts = {n: Counter(_ngrams(reference, n)) for n in _ORACLE_NGRAMS}
     candidates = distinct(range(len(sentences)), sentences)
     chosen: list[int] = []
-    best = 0.0
+    best_score = 0.0
     while len(chosen) < number:
         best_trial = None
         for index in candidates:
             if index in chosen:
                 continue
             trial = sorted([*chosen, index])
-            words = list(chain.from_iterable(sentences[member] for member in trial))
-            score = _score(words, counts)
-            if score > best:
-                best, best_trial = score, trial
+            words: list[str] = []
+            for member in trial:
+                words.extend(sentences[member])
+            score = _summed_f(words, reference_counts)
+            if score > best_score:
+                best_score = score
+                best_trial = trial
         if best_trial is None:
             break
         chosen = best_trial
     return chosen
 
 
-def _score(words: Sequence[str], references: dict[int, Counter]) -> float:
-    """Sum of ROUGE-n F, each from 0 to 1, of `words` against the n-gram counts of a reference."""
+def _summed_f(words: Sequence[str], reference_counts: dict[int, Counter]) -> float:
+    """The sum of ROUGE-n F, each from 0 to 1, of `words` against a reference.
+
+    Args:
+        reference_counts: n -> how often the reference has each n-gram.
+    """
     total = 0.0
-    for n, counts in references.items():
+    for n, counts in reference_counts.items():
         common = (Counter(_ngrams(words, n)) & counts).total()
-        # 2PR / (P + R) = 2 common / (n-grams of both)
-        total += 2 * common / max(max(len(words) - n + 1, 0) + counts.total(), 1)
+        ngrams = max(len(words) - n + 1, 0)
+        reference_ngrams = counts.total()
+        # F is 2PR / (P + R), which is 2 common / (n-grams of both texts).
+        total += 2 * common / max(ngrams + reference_ngrams, 1)
     return total
 
 
-def _ngrams(words: Sequence[str], n: int):
-    return zip(*(words[shift:] for shift in range(n)), strict=False)
+def _ngrams(words: Sequence[str], n: int) -> Iterator[tuple[str, ...]]:
+    shifted_words = [words[shift:] for shift in range(n)]
+    return zip(*shifted_words, strict=False)
 
 
 def lexrank_scores(sentences: Sequence[Sequence[str]]) -> np.ndarray:
@@ -80,7 +90,8 @@ def lexrank_scores(sentences: Sequence[Sequence[str]]) -> np.ndarray:
 
     Erkan and Radev 2004, without their reranking. As there, a sentence is linked to itself.
     """
-    return _pagerank((lexrank_similarities(sentences) > _THRESHOLD).astype(float))
+    links = lexrank_similarities(sentences) > _THRESHOLD
+    return _pagerank(links.astype(float))
 
 
 def textrank_scores(sentences: Sequence[Sequence[str]]) -> np.ndarray:
@@ -97,8 +108,9 @@ def lexrank_similarities(sentences: Sequence[Sequence[str]]) -> np.ndarray:
     0 for a sentence without words, or whose words all occur in every sentence.
     """
     counts = _counts(sentences)
-    # log(N / n) of each word, which occurs in n of the N sentences
-    idf = np.log(counts.shape[0] / (counts > 0).sum(axis=0))
+    # The idf of a word that occurs in n of the N sentences is log(N / n).
+    sentences_of_words = (counts > 0).sum(axis=0)
+    idf = np.log(counts.shape[0] / sentences_of_words)
     vectors = counts.multiply(idf).tocsr()
     norms = np.sqrt(vectors.multiply(vectors).sum(axis=1))
     scales = np.divide(1, norms, out=np.zeros_like(norms), where=norms > 0)
@@ -116,7 +128,7 @@ def textrank_similarities(sentences: Sequence[Sequence[str]]) -> np.ndarray:
     similarities = (present @ present.T).toarray()
     logs = np.log([max(len(words), 1) for words in sentences])
     scales = logs[:, None] + logs[None, :]
-    # the quotient needs a logarithm above 0
+    # Two sentences of one word each have logarithms of 0, by which nothing can be divided.
     similarities[scales == 0] = 0
     np.divide(similarities, scales, out=similarities, where=scales > 0)
     np.fill_diagonal(similarities, 0)
@@ -126,26 +138,29 @@ def textrank_similarities(sentences: Sequence[Sequence[str]]) -> np.ndarray:
 def _counts(sentences: Sequence[Sequence[str]]):
     """How often each word is in each sentence: a sparse array (sentences, words)."""
     text = import_extra("sklearn.feature_extraction.text", "lexrank and textrank need scikit-learn", "extractive")
-    # scikit-learn needs SciPy
+    # SciPy is there if scikit-learn is, which needs it.
     from scipy import sparse
 
-    # the sentences are already split into words
-    return sparse.csr_array(text.CountVectorizer(analyzer=lambda words: words, dtype=float).fit_transform(sentences))
+    # The sentences are already split into words, so the analyzer leaves them as they are.
+    vectorizer = text.CountVectorizer(analyzer=lambda words: words, dtype=float)
+    return sparse.csr_array(vectorizer.fit_transform(sentences))
 
 
 def _pagerank(weights: np.ndarray) -> np.ndarray:
     """The stationary distribution of the random walk along weighted links: (sentences,), with sum 1."""
     number = len(weights)
     sums = weights.sum(axis=1)
+    has_links = sums > 0
     ranks = np.full(number, 1 / number)
     change = np.inf
-    # each step shrinks the change to at most 0.85 of it, so this always ends
+    # Each step shrinks the change to at most 0.85 of it, so this always ends.
     while change > number * _TOLERANCE:
-        # from a sentence without links, the walk continues at any
-        shares = np.divide(ranks, sums, out=np.zeros(number), where=sums > 0)
-        following = _DAMPING * (shares @ weights + ranks[sums == 0].sum() / number) + (1 - _DAMPING) / number
-        change = np.abs(following - ranks).sum()
-        ranks = following
+        shares = np.divide(ranks, sums, out=np.zeros(number), where=has_links)
+        # From a sentence without links, the walk continues at any sentence.
+        jumping_share = ranks[sums == 0].sum() / number
+        next_ranks = _DAMPING * (shares @ weights + jumping_share) + (1 - _DAMPING) / number
+        change = np.abs(next_ranks - ranks).sum()
+        ranks = next_ranks
     return ranks
 
 
@@ -187,18 +202,25 @@ def extract(
     """
     settings = settings or ExtractiveSettings()
     check_list("documents", documents)
-    sets: list[list[Any]] = [[row] if isinstance(row, str) or not is_list(row) else [*row] for row in documents]
-    check_texts("documents", [text for texts in sets for text in texts])
+    # Until they are checked, the texts may be of any type.
+    sets: list[list[Any]] = []
+    for document in documents:
+        if is_list(document):
+            sets.append(list(document))
+        else:
+            sets.append([document])
+    check_texts("documents", list(chain.from_iterable(sets)))
     if settings.is_stage:
-        return consistent_extract([DOCUMENT_SEPARATOR.join(texts) for texts in sets], settings)
+        joined_documents = [DOCUMENT_SEPARATOR.join(texts) for texts in sets]
+        return consistent_extract(joined_documents, settings)
     summaries = []
-    wordless = []
+    wordless_rows = []
     for row, selection in enumerate(choose(sets, settings, references)):
         summaries.append(selection.summary())
         if not selection.has_words:
-            wordless.append(row)
+            wordless_rows.append(row)
     if summaries:
-        warn_of_wordless(wordless, "documents", len(summaries), "get no summary", settings.language)
+        warn_of_wordless(wordless_rows, "documents", len(summaries), "get no summary", settings.language)
     return summaries
 
 
@@ -206,12 +228,9 @@ def choose(
     sets: Sequence[Sequence[str]], settings: ExtractiveSettings, references: Sequence[str] | None
 ) -> Iterator[Selection]:
     """The sentences that are chosen of each set of documents, counted through all of them, with a progress bar."""
-    method, language = settings.method or "lead", settings.language
-    numbers = settings.sentences if isinstance(settings.sentences, Sequence) else [settings.sentences] * len(sets)
-    if len(numbers) != len(sets):
-        raise ValueError(
-            f"{len(numbers)} numbers of `sentences` but {len(sets)} documents: give one each, or one for all"
-        )
+    method = settings.method or "lead"
+    language = settings.language
+    numbers = _numbers_of_sentences(settings, len(sets))
     if method == "oracle":
         if references is None:
             raise ValueError("`method` oracle needs `references`, one per document")
@@ -219,30 +238,59 @@ def choose(
         check_texts("references", references)
         references = list(references)
     for row, texts in enumerate(progress_bar(sets, method)):
-        sentences_of_texts = [split_sentences(text, language) for text in texts]
-        sentences = list(chain.from_iterable(sentences_of_texts))
+        sentences: list[str] = []
+        lengths = []
+        for text in texts:
+            text_sentences = split_sentences(text, language)
+            sentences.extend(text_sentences)
+            lengths.append(len(text_sentences))
         words = [split_words(sentence, language) for sentence in sentences]
+        has_words = any(words)
         number = numbers[row]
-        if not any(words):
+        if not has_words:
             indices = []
         elif method == "oracle" and references is not None:
-            indices = greedy_oracle(words, split_words(references[row], language), number)
+            reference_words = split_words(references[row], language)
+            indices = greedy_oracle(words, reference_words, number)
         elif method in _CENTRALITIES:
-            ranked = distinct(best_first(_CENTRALITIES[method](words)), words)
+            scores = _CENTRALITIES[method](words)
+            ranked = distinct(best_first(scores), words)
             indices = sorted(ranked[:number])
         elif method == "consistent":
-            indices = keep_sentences(words, [1] * len(words), number)
+            # Each sentence costs 1, so that the budget is their number.
+            costs = [1] * len(words)
+            indices = keep_sentences(words, costs, number)
         else:
-            indices = _at_an_end(method, sentences_of_texts, number)
-        yield Selection(DOCUMENT_SEPARATOR.join(texts), sentences, indices, any(words))
+            indices = _first_or_last(method, lengths, number)
+        yield Selection(DOCUMENT_SEPARATOR.join(texts), sentences, indices, has_words)
 
 
-def _at_an_end(method: str, sentences_of_texts: Sequence[Sequence[str]], number: int) -> list[int]:
-    """The ascending indices of the first ("lead") or last sentences of each text, counted through all texts."""
+def _numbers_of_sentences(settings: ExtractiveSettings, documents: int) -> Sequence[int]:
+    """The number of sentences for each of the documents."""
+    numbers = settings.sentences
+    if not isinstance(numbers, Sequence):
+        return [numbers] * documents
+    if len(numbers) != documents:
+        raise ValueError(
+            f"{len(numbers)} numbers of `sentences` but {documents} documents: give one each, or one for all"
+        )
+    return numbers
+
+
+def _first_or_last(method: str, lengths: Sequence[int], number: int) -> list[int]:
+    """The ascending indices of the first ("lead") or last sentences of each text, counted through all texts.
+
+    Args:
+        lengths: the number of sentences of each text.
+    """
     chosen: list[int] = []
     start = 0
-    for sentences in sentences_of_texts:
-        indices = range(start, start + len(sentences))
-        chosen.extend(indices[:number] if method == "lead" else indices[-number:])
-        start += len(sentences)
+    for length in lengths:
+        end = start + length
+        indices = range(start, end)
+        if method == "lead":
+            chosen.extend(indices[:number])
+        else:
+            chosen.extend(indices[-number:])
+        start = end
     return chosen
