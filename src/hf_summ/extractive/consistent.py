@@ -94,7 +94,7 @@ class ConsistentStage:
     judge: Judge | None
 
     @classmethod
-    def load(cls, settings: ExtractiveSettings, **hub_settings: Any) -> "ConsistentStage":
+    def load(cls, settings: ExtractiveSettings, **hub_settings: str | bool | None) -> "ConsistentStage":
         """Read the files that the settings name.
 
         Args:
@@ -212,9 +212,10 @@ def _rejected_gaps(sentences: Sequence[Sequence[str]], chosen: Sequence[Sequence
             if second > first + 1:
                 gaps.append(_Gap(document, first, second))
                 pairs.append((sentences[document][first], sentences[document][second]))
+    probabilities = _probabilities(pairs, judge)
     rejected_gaps = []
-    for gap, probability in zip(gaps, _probabilities(pairs, judge), strict=True):
-        if probability <= _ACCEPTED:
+    for gap, pair in zip(gaps, pairs, strict=True):
+        if probabilities[pair] <= _ACCEPTED:
             rejected_gaps.append(gap)
     return rejected_gaps
 
@@ -228,10 +229,11 @@ def _accepted_candidates(sentences: Sequence[Sequence[str]], gaps: Sequence[_Gap
         for index in range(gap.first + 1, gap.second):
             positions.append((gap, index))
             pairs.append((document_sentences[gap.first], document_sentences[index]))
+    probabilities = _probabilities(pairs, judge)
     candidates = []
-    for (gap, index), probability in zip(positions, _probabilities(pairs, judge), strict=True):
-        if probability > _ACCEPTED:
-            candidates.append(_Candidate(gap, index, probability))
+    for (gap, index), pair in zip(positions, pairs, strict=True):
+        if probabilities[pair] > _ACCEPTED:
+            candidates.append(_Candidate(gap, index, probabilities[pair]))
     return candidates
 
 
@@ -243,42 +245,45 @@ def _best_candidates(
     for candidate in candidates:
         document_sentences = sentences[candidate.gap.document]
         pairs.append((document_sentences[candidate.index], document_sentences[candidate.gap.second]))
+    probabilities = _probabilities(pairs, judge)
     best_indices: dict[_Gap, int] = {}
     best_scores: dict[_Gap, float] = {}
-    for candidate, probability in zip(candidates, _probabilities(pairs, judge), strict=True):
-        score = candidate.probability * probability
+    for candidate, pair in zip(candidates, pairs, strict=True):
+        score = candidate.probability * probabilities[pair]
         # The earlier of equal candidates stays.
-        if probability > _ACCEPTED and score > best_scores.get(candidate.gap, 0.0):
+        if probabilities[pair] > _ACCEPTED and score > best_scores.get(candidate.gap, 0.0):
             best_scores[candidate.gap] = score
             best_indices[candidate.gap] = candidate.index
     return best_indices
 
 
-def _probabilities(pairs: Sequence[Pair], judge: Judge) -> list[float]:
+def _probabilities(pairs: Sequence[Pair], judge: Judge) -> dict[Pair, float]:
     """The probability of each pair.
 
     Equal pairs are judged once, as a model's probabilities may differ slightly between batches.
     """
     distinct_pairs = list(dict.fromkeys(pairs))
     if not distinct_pairs:
-        return []
-    output = judge(distinct_pairs)
-    probabilities = _checked_probabilities(output, len(distinct_pairs))
-    probability_by_pair = dict(zip(distinct_pairs, probabilities, strict=True))
-    return [probability_by_pair[pair] for pair in pairs]
-
-
-def _checked_probabilities(output: Any, number: int) -> list[float]:
-    """The output of a judge for `number` pairs, checked to be probabilities: NaN would silently reject every pair."""
+        return {}
+    output: Any = judge(distinct_pairs)
     # The output may also be an array or a tensor.
     values = output.tolist() if hasattr(output, "tolist") else output
-    has_one_per_pair = is_list(values) and len(values) == number
-    if not has_one_per_pair or not all(is_number(value) and 0 <= value <= 1 for value in values):
+    if not _are_probabilities(values, len(distinct_pairs)):
         raise ValueError(
-            f"the next-sentence model must give {number} probabilities, one per pair, but gives "
+            f"the next-sentence model must give {len(distinct_pairs)} probabilities, one per pair, but gives "
             f"{type(output).__name__}: {one_line(repr(output)):.80}"
         )
-    return [float(value) for value in values]
+    probabilities = {}
+    for pair, value in zip(distinct_pairs, values, strict=True):
+        probabilities[pair] = float(value)
+    return probabilities
+
+
+def _are_probabilities(values: Sequence[float], number: int) -> bool:
+    """Whether a judge's values are so many probabilities. NaN is not, as it would silently reject every pair."""
+    if not is_list(values) or len(values) != number:
+        return False
+    return all(is_number(value) and 0 <= value <= 1 for value in values)
 
 
 def keep_share(words: Sequence[Sequence[str]], share: float, idf: DocumentFrequencies | None = None) -> list[int]:

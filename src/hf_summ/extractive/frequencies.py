@@ -104,7 +104,9 @@ def tfidf_scores(sentences: Sequence[Sequence[str]], idf: DocumentFrequencies | 
         idf = _frequencies_in_sentences(sentences)
     counts = Counter(chain.from_iterable(sentences))
     total = counts.total()
-    weights = {word: count / total * idf.idf(word) for word, count in counts.items()}
+    weights = {}
+    for word, count in counts.items():
+        weights[word] = count / total * idf.idf(word)
     # One pass over all words is faster than one for each sentence.
     weights_in_order = [weights[word] for word in chain.from_iterable(sentences)]
     scores = []
