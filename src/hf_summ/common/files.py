@@ -9,23 +9,30 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-# `os.fspath` of a Path has one slash
+# One slash is enough, as `os.fspath` of a Path has no double slashes.
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
 def bundled_folder(name: str) -> Path:
     """A bundled folder: beside the code if installed, otherwise at the root of the repository."""
     package = Path(__file__).parents[1]
-    installed = package / name
-    return installed if installed.is_dir() else package.parents[1] / name
+    installed_folder = package / name
+    if installed_folder.is_dir():
+        return installed_folder
+    return package.parents[1] / name
 
 
 def shared_name(model: str) -> str:
-    """A model's name for other people: a folder's own, as its path is private, or that of the model of graphs."""
+    """A model's name for other people.
+
+    The path of a folder is private, so only its last part is shown. A folder of ONNX graphs is shown as its model's.
+    """
     if not model or not Path(model).exists():
         return model
     folder = Path(model).resolve()
-    return folder.parent.name if folder.name == "onnx" else folder.name
+    if folder.name == "onnx":
+        folder = folder.parent
+    return folder.name
 
 
 def write_atomically(path: str | os.PathLike, text: str) -> None:
@@ -35,8 +42,9 @@ def write_atomically(path: str | os.PathLike, text: str) -> None:
     """
     content = text.encode("utf-8")
     is_standard_stream = str(path).startswith(("/dev/std", "/dev/fd/"))
-    if is_standard_stream or (os.path.exists(path) and not os.path.isfile(path)):
-        # append, as /dev/stdout may be a file with content
+    is_special_file = os.path.exists(path) and not os.path.isfile(path)
+    if is_standard_stream or is_special_file:
+        # The text is appended, as /dev/stdout may be a file with content.
         with open(path, "ab") as stream:
             stream.write(content)
         return
@@ -48,12 +56,12 @@ def write_atomically(path: str | os.PathLike, text: str) -> None:
 def moved_into_place(path: str | os.PathLike) -> Generator[Path]:
     """A path in a temporary folder beside `path`, at which to create a file or a folder; makes the folders above it.
 
-    On leaving the context, it replaces `path`, or its link target, in a single step and with the old permissions; after
-    an error it is removed, and `path` is unchanged.
+    On leaving the context, the new file or folder replaces `path`, or its link target, in a single step and with the
+    old permissions. After an error it is removed, and `path` is unchanged.
     """
     path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
-    # the name of the file may already have the maximum length
+    # The name of the file may already have the maximum length, so only its beginning is repeated.
     prefix = f".{path.name[:40]}-"
     try:
         with TemporaryDirectory(prefix=prefix, suffix=".part", dir=path.parent) as folder:
@@ -69,7 +77,7 @@ def moved_into_place(path: str | os.PathLike) -> Generator[Path]:
             os.replace(draft, path)
             _flush_to_disk(path.parent)
     except OSError as error:
-        # the system's error for a full disk names no file
+        # The system's error for a full disk names no file.
         if error.errno is not None and error.filename is None:
             error.filename = str(path)
         raise
@@ -84,20 +92,24 @@ def check_is_local(flag: str, output: str | os.PathLike) -> None:
 def check_new_folder(folder: str | os.PathLike) -> None:
     """Raise a ValueError unless the folder of `--output` is new or empty: its files may belong to a trained model."""
     folder = Path(folder)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if not folder.exists():
+        return
+    is_empty = folder.is_dir() and not any(folder.iterdir())
+    if not is_empty:
         raise ValueError(f"--output {folder}: must be a new or empty folder")
 
 
 def share(file: Path) -> None:
     """Make a file readable for those who can read its folder, such as a service: safetensors sets owner access only."""
-    # some file systems have no permissions
+    # Some file systems have no permissions.
     with suppress(OSError):
-        file.chmod(file.stat().st_mode | file.parent.stat().st_mode & 0o444)
+        readable_by = file.parent.stat().st_mode & 0o444
+        file.chmod(file.stat().st_mode | readable_by)
 
 
 def _flush_to_disk(path: Path) -> None:
     """Flush content to the disk, as after a power failure a name must not lead to content that was never written."""
-    # some file systems cannot flush, and Windows cannot open folders
+    # Some file systems cannot flush, and Windows cannot open folders.
     with suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -112,15 +124,18 @@ def content_hash(path: str | os.PathLike) -> str:
     An unchanged file is read only once.
     """
     if os.path.isdir(path):
-        hashes = (f"{file.name} {content_hash(file)}" for file in sorted(Path(path).iterdir()))
-        return _sha256("\n".join(hashes).encode())[:16]
+        lines = []
+        for file in sorted(Path(path).iterdir()):
+            lines.append(f"{file.name} {content_hash(file)}")
+        return _sha256("\n".join(lines).encode())[:16]
     state = os.stat(path)
-    # archives and copies keep the time of the last change, but only the system sets that of the inode
+    # Archives and copies keep the time of the last change, but only the system sets that of the inode.
     return _hash_of_file(os.fspath(path), state.st_size, state.st_mtime_ns, state.st_ctime_ns)
 
 
 @functools.cache
-def _hash_of_file(path: str, *state: int) -> str:
+def _hash_of_file(path: str, size: int, modified: int, inode_changed: int) -> str:
+    """The hash of a file, computed again only if its size or one of the times in nanoseconds is another."""
     import hashlib
 
     with open(path, "rb") as file:
@@ -129,11 +144,12 @@ def _hash_of_file(path: str, *state: int) -> str:
 
 def hash_of_code(files: Iterable[str]) -> str:
     """A hash of the code that converts texts; results cached by other code are not used."""
-    return _sha256(b"".join(Path(file).read_bytes() for file in sorted(files)))
+    contents = [Path(file).read_bytes() for file in sorted(files)]
+    return _sha256(b"".join(contents))
 
 
 def _sha256(content: bytes) -> str:
-    # its import, which loads OpenSSL, takes time
+    # The import of hashlib takes time, as it loads OpenSSL.
     import hashlib
 
     return hashlib.sha256(content).hexdigest()
