@@ -6,10 +6,13 @@ import dataclasses
 import re
 import types
 import typing
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
-# what a flag affects, often several of these
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+# What flags affect. A flag often has several of these effects.
 EFFECTS: Mapping[str, str] = {
     "data": "which texts are read, and how",
     "model": "how the model is built",
@@ -20,8 +23,15 @@ EFFECTS: Mapping[str, str] = {
     "single": "something specific to a single run, which other runs cannot share",
     "secret": "the user's identity, which must not be stored",
 }
-# the values of flags that are switched off
+# The values of flags that are switched off.
 _OFF = (None, False, "no", "none", -1)
+
+
+class NumberRange(Protocol):
+    """The numbers that a flag allows, such as a `Range` of `hf_summ.models.checks`."""
+
+    def problem(self, number: Any) -> str | None:
+        """The bound that a number violates; None for numbers in the range."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,27 +42,27 @@ class Flag:
 
     Args:
         effects: one or more of `EFFECTS`, separated by spaces.
-        range: the allowed numbers besides the default, such as a `Range` of `hf_summ.models.checks`.
+        range: the allowed numbers besides the default.
         needs: conditions, one of which must hold for the flag to have an effect.
         unless: conditions under each of which the flag has no effect.
     """
 
     effects: str = "training"
-    range: Any = None
+    range: NumberRange | None = None
     needs: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
-    default: Any = None
+    default: object = None
 
 
 def flag(
     effects: str,
     help: str,
-    default: Any = None,
+    default: object = None,
     unset: str | None = None,
-    range: Any = None,
+    range: NumberRange | None = None,
     needs: tuple[str, ...] = (),
     unless: tuple[str, ...] = (),
-    **settings: Any,
+    **settings: object,
 ) -> Any:
     """A dataclass field that is a command line flag.
 
@@ -63,21 +73,29 @@ def flag(
         help: the flag's help, without its default.
         default: the default value; a list or a mapping is copied for each object.
         unset: the default in words, if the value is None or not self-explanatory.
-        settings: other settings for `ArgumentParser.add_argument`.
+        settings: further settings for `ArgumentParser.add_argument`.
     """
-    help = help if settings.get("required") else with_default(help, unset or default)
+    if not settings.get("required"):
+        help = with_default(help, unset or default)
     metadata = {"flag": Flag(effects, range, needs, unless, default), "help": help, **settings}
     if isinstance(default, list | dict):
         return dataclasses.field(default_factory=lambda: copy.copy(default), metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def with_default(help: str, default: Any) -> str:
+def with_default(help: str, default: object) -> str:
     """A flag's help followed by its default."""
-    return f"{help} (default: {' '.join(map(str, default)) if isinstance(default, list | tuple) else default})"
+    if isinstance(default, list | tuple):
+        default = _spaced(default)
+    return f"{help} (default: {default})"
 
 
-def add_flags(parser: Any, declared: Any) -> None:
+def _spaced(values: Sequence[object]) -> str:
+    """Several values of a flag as on a command line."""
+    return " ".join([str(value) for value in values])
+
+
+def add_flags(parser: argparse._ActionsContainer, declared: "type[DataclassInstance]") -> None:
     """Add the flags of a dataclass to a parser: strings, numbers, booleans, choices and, with `nargs`, lists.
 
     In the help of a parser, but not of a group, they are a group, whose title is the purpose of the dataclass.
@@ -89,12 +107,14 @@ def add_flags(parser: Any, declared: Any) -> None:
     for field in dataclasses.fields(declared):
         if "flag" not in field.metadata:
             continue
-        settings = {"default": field.metadata["flag"].default, **field.metadata}
-        del settings["flag"]
+        settings = dict(field.metadata)
+        declaration = settings.pop("flag")
+        settings.setdefault("default", declaration.default)
         value_type = without_none(hints[field.name])
         if typing.get_origin(value_type) is typing.Literal:
             settings["choices"] = typing.get_args(value_type)
         elif value_type is bool:
+            # A boolean without a default can also be switched off, by `--no-NAME`.
             settings["action"] = argparse.BooleanOptionalAction if field.default is None else "store_true"
         elif typing.get_origin(value_type) is None:
             settings["type"] = value_type
@@ -103,78 +123,111 @@ def add_flags(parser: Any, declared: Any) -> None:
 
 def without_none(hint: Any) -> Any:
     """The type of a value that may also be None."""
-    members = typing.get_args(hint) if typing.get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
-    return next(member for member in members if member is not types.NoneType)
+    if typing.get_origin(hint) not in (types.UnionType, typing.Union):
+        return hint
+    members = [member for member in typing.get_args(hint) if member is not types.NoneType]
+    return members[0]
 
 
-def flags_in(*declared: Any) -> dict[str, Flag]:
+def flags_in(*declared: "type[DataclassInstance]") -> dict[str, Flag]:
     """The flags of dataclasses by name."""
-    fields = (field for group in declared for field in dataclasses.fields(group))
-    return {field.name: field.metadata["flag"] for field in fields if "flag" in field.metadata}
+    flags = {}
+    for group in declared:
+        for field in dataclasses.fields(group):
+            if "flag" in field.metadata:
+                flags[field.name] = field.metadata["flag"]
+    return flags
 
 
-def names(declared: Any) -> tuple[str, ...]:
+def names(declared: "type[DataclassInstance]") -> tuple[str, ...]:
     """The names of a dataclass's flags."""
     return tuple(flags_in(declared))
 
 
-def values_of(arguments: argparse.Namespace, declared: Any) -> dict[str, Any]:
+def values_of(arguments: argparse.Namespace, declared: "type[DataclassInstance]") -> dict[str, Any]:
     """The values that a command line has for a dataclass's flags."""
     return {name: getattr(arguments, name) for name in names(declared)}
 
 
 def check_flags(arguments: argparse.Namespace, flags: Mapping[str, Flag]) -> None:
     """Check a command's flags, of which it may lack some."""
-    values = {name: getattr(arguments, name, flag.default) for name, flag in flags.items()}
-    settings = {name: value for name, value in values.items() if value != flags[name].default}
+    settings = {}
+    for name, declaration in flags.items():
+        value = getattr(arguments, name, declaration.default)
+        if value != declaration.default:
+            settings[name] = value
     check_ranges(settings, flags)
-    for problem in without_effect(settings, flags).values():
-        raise ValueError(problem)
+    problems = list(without_effect(settings, flags).values())
+    if problems:
+        raise ValueError(problems[0])
 
 
-def check_ranges(settings: Mapping[str, Any], flags: Mapping[str, Flag]) -> None:
+def check_ranges(settings: Mapping[str, object], flags: Mapping[str, Flag]) -> None:
     """Raise a ValueError for a number that is neither the default of its flag nor in its range."""
     for name, value in settings.items():
-        flag = flags[name]
-        if flag.range is not None and value != flag.default and (problem := flag.range.problem(value)):
+        declaration = flags[name]
+        if declaration.range is None or value == declaration.default:
+            continue
+        problem = declaration.range.problem(value)
+        if problem:
             raise ValueError(f"{_shown(name, value)}: must be {problem}")
 
 
 def without_effect(
-    settings: Mapping[str, Any], flags: Mapping[str, Flag], hint: str = "omit one of them"
+    settings: Mapping[str, object], flags: Mapping[str, Flag], hint: str = "omit one of them"
 ) -> dict[str, str]:
     """The flags that have no effect beside the others, each with a message.
 
     Args:
+        settings: the values of the flags that are set.
         hint: what to do about a flag that another replaces; `{unset}` is the other at its default.
     """
-    values = {**{name: flag.default for name, flag in flags.items()}, **settings}
+    values = {name: declaration.default for name, declaration in flags.items()}
+    values.update(settings)
     problems = {}
     for name, value in settings.items():
-        needs, unless = flags[name].needs, flags[name].unless
-        other = next((condition.split("=")[0] for condition in unless if _holds(condition, settings)), None)
+        # A flag that is switched off needs no other.
         if value in _OFF:
-            # it needs no other
             continue
+        needs = flags[name].needs
+        replacing = _replacing_flag(flags[name], settings)
         if needs and not any(_holds(condition, values) for condition in needs):
-            needed = " or ".join(f"--{condition}".replace("=", " ") for condition in needs)
+            needed = " or ".join([f"--{condition}".replace("=", " ") for condition in needs])
             problems[name] = f"{_shown(name, value)}: needs {needed}"
-        elif other is not None:
-            unset = True if settings[other] is False else flags[other].default
-            remedy = hint.format(unset=_shown(other, "null" if unset is None else unset))
-            problems[name] = f"{_shown(name, value)}: has no effect beside {_shown(other, settings[other])}: {remedy}"
+        elif replacing is not None:
+            replacing_value = settings[replacing]
+            unset = True if replacing_value is False else flags[replacing].default
+            if unset is None:
+                unset = "null"
+            remedy = hint.format(unset=_shown(replacing, unset))
+            problems[name] = (
+                f"{_shown(name, value)}: has no effect beside {_shown(replacing, replacing_value)}: {remedy}"
+            )
     return problems
 
 
-def _holds(condition: str, values: Mapping[str, Any]) -> bool:
+def _replacing_flag(declaration: Flag, settings: Mapping[str, object]) -> str | None:
+    """The first flag beside which this one has no effect, or None."""
+    for condition in declaration.unless:
+        if _holds(condition, settings):
+            return condition.partition("=")[0]
+    return None
+
+
+def _holds(condition: str, values: Mapping[str, object]) -> bool:
+    """Whether a condition holds, for a list of values whether it holds for any of them."""
     name, _, expected = condition.partition("=")
     value = values.get(name)
     items = value if isinstance(value, list) else [value]
-    return any(str(item) == expected if expected else item not in _OFF for item in items)
+    if expected:
+        return any(str(item) == expected for item in items)
+    return any(item not in _OFF for item in items)
 
 
-def _shown(name: str, value: Any) -> str:
+def _shown(name: str, value: object) -> str:
     """A flag as on a command line."""
     if value is True:
         return f"--{name}"
-    return f"--{name} {' '.join(map(str, value)) if isinstance(value, list) else value}"
+    if isinstance(value, list):
+        value = _spaced(value)
+    return f"--{name} {value}"
