@@ -22,7 +22,8 @@ def lazily(package: str, modules: Mapping[str, str]) -> tuple[Callable, Callable
         return value
 
     def __dir__() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *modules})
+        present_names = set(vars(sys.modules[package]))
+        return sorted(present_names.union(modules))
 
     return __getattr__, __dir__
 
@@ -44,7 +45,7 @@ def after_import(callbacks: Mapping[str, Callable[[ModuleType], None]]) -> None:
     """Call each module's function with the module: at once if it is already imported, otherwise after its import."""
     sys.meta_path.insert(0, _Finder(callbacks))
     for name in callbacks.keys() & sys.modules.keys():
-        # waits if another thread is importing it
+        # If another thread is importing the module, this waits for it.
         callbacks[name](import_module(name))
 
 
@@ -55,13 +56,16 @@ class _Finder:
         self._callbacks = callbacks
 
     def find_spec(self, name: str, path=None, target=None) -> ModuleSpec | None:
-        spec = PathFinder.find_spec(name, path, target) if name in self._callbacks else None
+        if name not in self._callbacks:
+            return None
+        spec = PathFinder.find_spec(name, path, target)
         if spec is None or spec.loader is None:
             return None
-        loader, run = spec.loader, spec.loader.exec_module
+        loader = spec.loader
+        run = loader.exec_module
 
         def run_and_call(module: ModuleType) -> None:
-            # unwrap the module's loader, as other code may inspect it later
+            # This unwraps the module's loader, as other code may inspect it later.
             del loader.exec_module
             run(module)
             self._callbacks[name](module)
