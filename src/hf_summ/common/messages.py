@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from huggingface_hub.utils import tqdm
 
-# seconds before a bar is shown, so that quick steps show none
+# A bar is shown after so many seconds. Quick steps show none.
 _PATIENCE = 3.0
-# settings of transformers' pipeline -> ours
+# Settings of transformers' pipeline, and the flags that replace them.
 _REPLACED = {"max_length": "max_new_tokens", "min_length": "min_new_tokens"}
 
 
@@ -34,8 +34,10 @@ def unknown_choice(setting: str, value: object, choices: Iterable[object]) -> st
     Args:
         setting: its name in messages, such as "`method`" in backticks or `--metrics`.
     """
-    start = f"{setting} {value}:" if setting.startswith("--") else f"{setting} is '{value}', but"
-    return f"{start} must be one of {', '.join(map(str, choices))}"
+    listed_choices = ", ".join([str(choice) for choice in choices])
+    if setting.startswith("--"):
+        return f"{setting} {value}: must be one of {listed_choices}"
+    return f"{setting} is '{value}', but must be one of {listed_choices}"
 
 
 def check_choice(setting: str, value: object, choices: Iterable[object]) -> None:
@@ -51,8 +53,10 @@ def unknown_flag(unknown: Sequence[str], flags: Iterable[str]) -> str:
     if not unknown_flags:
         return f"{' '.join(unknown)}: does not belong to a flag"
     flag = unknown_flags[0].partition("=")[0]
-    name = flag[2:].replace("-", "_")
-    return f"unknown flag {flag}{nearest(_REPLACED.get(name, name), flags, prefix='--')}"
+    name = flag.removeprefix("--").replace("-", "_")
+    name = _REPLACED.get(name, name)
+    suggestion = nearest(name, flags, prefix="--")
+    return f"unknown flag {flag}{suggestion}"
 
 
 def nearest(name: str, names: Iterable[object], prefix: str = "", cutoff: float = 0.5) -> str:
@@ -62,9 +66,14 @@ def nearest(name: str, names: Iterable[object], prefix: str = "", cutoff: float 
         prefix: text before the name, such as `--` before a flag.
         cutoff: how similar a name must be, from 0 to 1; see `difflib.get_close_matches`.
     """
-    spelled = {other.lower(): other for other in map(str, names)}
-    matches = difflib.get_close_matches(name.lower(), spelled, n=1, cutoff=cutoff)
-    return f"; did you mean {prefix}{spelled[matches[0]]}?" if matches else ""
+    spellings = {}
+    for candidate in names:
+        spelling = str(candidate)
+        spellings[spelling.lower()] = spelling
+    matches = difflib.get_close_matches(name.lower(), spellings, n=1, cutoff=cutoff)
+    if not matches:
+        return ""
+    return f"; did you mean {prefix}{spellings[matches[0]]}?"
 
 
 def progress_bar(steps: Iterable | None, title: str, total: int | None = None, **settings: Any) -> "tqdm":
@@ -76,7 +85,7 @@ def progress_bar(steps: Iterable | None, title: str, total: int | None = None, *
         total: number of steps, if `steps` has no length.
         settings: settings of tqdm, such as `unit` and `disable`.
     """
-    # imported here: commands need messages when they start, but not bars
+    # Commands need messages when they start, but not bars, whose import takes time.
     from huggingface_hub.utils import tqdm
 
     return tqdm(steps, desc=title, total=total, delay=_PATIENCE, leave=False, **settings)
@@ -96,6 +105,6 @@ def logged_from(name: str, least_level: int) -> Generator[None]:
 
 def no_warnings(summarizer: Any) -> AbstractContextManager[None]:
     """Within, silence the pipeline's warnings about documents, which its caller reports."""
-    # the logger of all modules beside the one that reads documents
-    name = type(summarizer).read.__module__.rpartition(".")[0]
-    return logged_from(name, logging.ERROR)
+    # The logger of the package silences all modules beside the one that reads documents.
+    package = type(summarizer).read.__module__.rpartition(".")[0]
+    return logged_from(package, logging.ERROR)
