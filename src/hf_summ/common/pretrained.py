@@ -8,20 +8,22 @@ from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, PreTrainedConf
 def read_config(key: str, name: str, **hub_settings) -> PreTrainedConfig:
     """Read the configuration of the checkpoint `name`, the value of the config's `key`; if unreadable, a ValueError."""
     try:
-        # only the user may allow remote code, never a name in a configuration
+        # Only the user may allow remote code, never a name in a configuration.
         config = AutoConfig.from_pretrained(name, trust_remote_code=False, **hub_settings)
     except (OSError, ValueError) as error:
         raise _unreadable(key, name, error) from error
-    # the precision and the name are those of the containing model, and the name may be a local path
-    config.dtype, config.name_or_path = None, ""
+    # The precision and the name are those of the containing model, and the name may be a local path.
+    config.dtype = None
+    config.name_or_path = ""
     return config
 
 
 def check_encoder(key: str, name: str, config: PreTrainedConfig) -> None:
     """Raise a ValueError unless the checkpoint `name`, the value of `key`, is a bidirectional encoder."""
-    # transformers maps all of these, and BART, to masked language models
+    # transformers maps all bidirectional encoders to masked language models, and also BART, which has a decoder.
     is_masked = type(config) in MODEL_FOR_MASKED_LM_MAPPING
-    if config.is_encoder_decoder or getattr(config, "is_decoder", False) or not is_masked:
+    has_decoder = config.is_encoder_decoder or getattr(config, "is_decoder", False)
+    if has_decoder or not is_masked:
         raise ValueError(f"`{key}` is {name!r:.80}, a {config.model_type}, but must be an encoder such as BERT")
 
 
