@@ -6,17 +6,21 @@ import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 
-# the exit statuses with which a shell reports that Ctrl-C or SIGTERM ended a command: 128 plus the signal's number
-INTERRUPTED, TERMINATED = 130, 143
-# a container's CPU quota in cgroup v2: CPU microseconds per period, and the period
+# A shell reports with these exit statuses that Ctrl-C or SIGTERM ended a command: 128 plus the signal's number.
+INTERRUPTED = 130
+TERMINATED = 143
+# A container's CPU quota in cgroup v2. The file has the CPU microseconds per period, and the period.
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 
 def omp_threads() -> int | None:
     """The number in OMP_NUM_THREADS, the first one of a list for nested loops; None if it has none."""
     number = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
-    return int(number) or None if number.isdecimal() else None
+    if not number.isdecimal() or int(number) == 0:
+        return None
+    return int(number)
 
 
 def threads_for(processes: int, only_idle: bool = False) -> int | None:
@@ -27,17 +31,32 @@ def threads_for(processes: int, only_idle: bool = False) -> int | None:
     """
     if omp_threads() is not None:
         return None
-    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    # without a quota, the file is missing or has "max" instead of a number
-    with suppress(OSError, ValueError):
-        quota, period = map(int, _QUOTA.read_text().split())
-        processors = min(processors, quota // period)
+    processors = _available_processors()
     if only_idle and hasattr(os, "getloadavg"):
-        processors = min(processors, (os.cpu_count() or 1) - int(os.getloadavg()[0]))
+        busy_processors = int(os.getloadavg()[0])
+        idle_processors = (os.cpu_count() or 1) - busy_processors
+        processors = min(processors, idle_processors)
     return max(1, processors // processes)
+
+
+def _available_processors() -> int:
+    """The number of processors that this process may use, at most the quota of its container."""
+    processors = os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        processors = len(os.sched_getaffinity(0))
+    # Without a quota, the file is missing or has "max" instead of a number.
+    with suppress(OSError, ValueError):
+        quota, period = _QUOTA.read_text().split()
+        processors = min(processors, int(quota) // int(period))
+    return processors
 
 
 def end_on_sigterm() -> None:
     """From now on, SIGTERM raises SystemExit, and the command ends as after Ctrl-C."""
+
+    def end(signal_number: int, frame: FrameType | None) -> None:
+        sys.exit(TERMINATED)
+
+    # Python lets only the main thread set what a signal does.
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
+        signal.signal(signal.SIGTERM, end)
