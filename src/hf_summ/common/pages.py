@@ -6,16 +6,27 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import Any
 
-# characters with a meaning of their own in LaTeX, in texts or at the start of a row, and those that OT1 fonts lack
-_LATEX = str.maketrans(
-    {character: rf"\{character}" for character in "&%$#_{}"}
-    | {character: f"{{{character}}}" for character in "*["}
-    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    | {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
-)
-# with the backslashes before it, which would escape its escape
+# Characters that LaTeX reads as commands, in texts or at the start of a row, and those that OT1 fonts lack.
+_LATEX_ESCAPES = {
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "*": "{*}",
+    "[": "{[}",
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+}
+_LATEX = str.maketrans(_LATEX_ESCAPES)
+# A pipe with the backslashes before it, which would escape its escape and are doubled.
 _PIPE = re.compile(r"(\\*)\|")
 
 
@@ -24,21 +35,48 @@ def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: 
 
     Args:
         columns: titles, at least one.
-        rows: one cell per column in each; `|` is escaped, and line ends are spaces.
+        rows: one cell per column in each; `|` is escaped, and line ends become spaces.
         left: number of leading columns that are aligned left, for words; the others are aligned right, for figures.
     """
-    lines = [[_PIPE.sub(r"\1\1\|", " ".join(cell.split())) for cell in line] for line in (columns, *rows)]
-    widths = [max(3, *map(len, cells)) for cells in zip(*lines, strict=True)]
+    lines = [_markdown_cells(columns)]
+    for row in rows:
+        lines.append(_markdown_cells(row))
+    widths = []
+    for cells in zip(*lines, strict=True):
+        widest = max(len(cell) for cell in cells)
+        widths.append(max(3, widest))
+    rule = []
+    for column, width in enumerate(widths):
+        if column < left:
+            rule.append("-" * width)
+        else:
+            # A colon aligns the column right.
+            rule.append("-" * (width - 1) + ":")
+    lines.insert(1, rule)
+    table_lines = []
+    for cells in lines:
+        table_lines.append(_markdown_line(cells, widths, left))
+    return "\n".join(table_lines)
 
-    def aligned(cells: Sequence[str]) -> str:
-        padded = (
-            cell.ljust(width) if column < left else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
-        )
-        return f"| {' | '.join(padded)} |"
 
-    rule = ["-" * width if column < left else "-" * (width - 1) + ":" for column, width in enumerate(widths)]
-    return "\n".join(aligned(line) for line in (lines[0], rule, *lines[1:]))
+def _markdown_cells(texts: Sequence[str]) -> list[str]:
+    """Texts as cells of a table, on one line and with `|` escaped."""
+    cells = []
+    for text in texts:
+        line = " ".join(text.split())
+        cells.append(_PIPE.sub(r"\1\1\|", line))
+    return cells
+
+
+def _markdown_line(cells: Sequence[str], widths: Sequence[int], left: int) -> str:
+    """A line of a table: its first `left` cells are aligned left, the others right."""
+    padded_cells = []
+    for column, (cell, width) in enumerate(zip(cells, widths, strict=True)):
+        if column < left:
+            padded_cells.append(cell.ljust(width))
+        else:
+            padded_cells.append(cell.rjust(width))
+    return f"| {' | '.join(padded_cells)} |"
 
 
 def latex_table(columns: Sequence[str], rows: Mapping[str, Sequence[str]]) -> str:
@@ -48,19 +86,32 @@ def latex_table(columns: Sequence[str], rows: Mapping[str, Sequence[str]]) -> st
         columns: titles of the figures.
         rows: name of a system -> its figures, from `latex_figure`.
     """
-    lines = {latex_text(name): figures for name, figures in {"": [*map(latex_text, columns)], **rows}.items()}
-    head, *body = (rf"{' & '.join((name, *figures))} \\" for name, figures in lines.items())
-    start = rf"\begin{{tabular}}{{l{'r' * len(columns)}}}"
-    return "\n".join((start, r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}"))
+    titles = [latex_text(title) for title in columns]
+    alignment = "l" + "r" * len(columns)
+    lines = [rf"\begin{{tabular}}{{{alignment}}}", r"\toprule", _latex_row("", titles), r"\midrule"]
+    for name, figures in rows.items():
+        lines.append(_latex_row(latex_text(name), figures))
+    lines.append(r"\bottomrule")
+    lines.append(r"\end{tabular}")
+    return "\n".join(lines)
+
+
+def _latex_row(name: str, cells: Sequence[str]) -> str:
+    row = " & ".join([name, *cells])
+    return rf"{row} \\"
 
 
 def latex_figure(value: float | None, interval: Sequence[float] | None = None, is_marked: bool = False) -> str:
     r"""A figure, ± half the width of its interval, with a dagger if it is marked; `--` for none."""
     if value is None or math.isnan(value):
         return "--"
-    width = "" if interval is None else rf" \pm {(interval[1] - interval[0]) / 2:.2f}"
-    mark = r"^{\dagger}" if is_marked else ""
-    return f"${value:.2f}{width}{mark}$"
+    figure = f"{value:.2f}"
+    if interval is not None:
+        low, high = interval
+        figure += rf" \pm {(high - low) / 2:.2f}"
+    if is_marked:
+        figure += r"^{\dagger}"
+    return f"${figure}$"
 
 
 def latex_text(text: str) -> str:
@@ -68,23 +119,25 @@ def latex_text(text: str) -> str:
     return text.translate(_LATEX)
 
 
-def render_page(package: str, **values: Any) -> str:
+def render_page(package: str, **values: object) -> str:
     """The page of a package's `page.html`, a Jinja template in which all texts are escaped.
 
-    The template can also use `style` (`pages.css` of this package and `page.css` of the other), `script` (`page.js`),
-    and their hashes `style_hash` and `script_hash`, by which a browser recognizes them.
+    The template can also use `style`, which is `pages.css` of this package followed by `page.css` of the other, and
+    `script`, which is `page.js`. A browser recognizes them by their hashes, `style_hash` and `script_hash`.
 
     Args:
         package: name such as `hf_summ.inspection`, whose folder has the three files.
         values: further variables of the template.
     """
-    # imported here, as tables do not need it
+    # Tables do not need Jinja, whose import takes time.
     from jinja2 import Environment
 
     assets = files(package)
-    html, own_style, script = ((assets / name).read_text("utf-8") for name in ("page.html", "page.css", "page.js"))
-    style = shared_style() + own_style
-    template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(html)
+    html = (assets / "page.html").read_text("utf-8")
+    style = shared_style() + (assets / "page.css").read_text("utf-8")
+    script = (assets / "page.js").read_text("utf-8")
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    template = environment.from_string(html)
     return template.render(style=style, script=script, style_hash=_hash(style), script_hash=_hash(script), **values)
 
 
@@ -94,4 +147,6 @@ def shared_style() -> str:
 
 
 def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    """A hash in the form in which a page names its styles and scripts to a browser."""
+    digest = hashlib.sha256(text.encode()).digest()
+    return "sha256-" + base64.b64encode(digest).decode()
