@@ -7,7 +7,6 @@ other settings from continuing a folder's results.
 import json
 import math
 import textwrap
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -16,9 +15,9 @@ from typing import Any
 from hf_summ.common.files import write_atomically
 from hf_summ.common.messages import one_line
 
-# spreadsheets read texts that begin with these as formulas; full-width ones in East Asian settings only
+# Spreadsheets read texts that begin with these as formulas, the full-width ones in East Asian settings only.
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-# most differences in a message; the record has all settings
+# A message names at most so many differences. The record has all settings.
 _NAMED = 4
 _MERGE_TAG = "tag:yaml.org,2002:merge"
 
@@ -28,22 +27,24 @@ def parse_json(text: str) -> Any:
     return _DECODER.decode(text)
 
 
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """The values of a JSON object by key; raises a ValueError if it has a key twice."""
     values = dict(pairs)
     if len(values) < len(pairs):
-        numbers = Counter(key for key, _ in pairs)
-        repeated = [key for key, number in numbers.items() if number > 1]
-        raise ValueError(f"the key '{repeated[0]}' occurs twice in one object")
+        keys = [key for key, _ in pairs]
+        for key in values:
+            if keys.count(key) > 1:
+                raise ValueError(f"the key '{key}' occurs twice in one object")
     return values
 
 
-# made once, as `json.loads` would make one for each row of a corpus
+# The decoder is made once, as `json.loads` would make one for each row of a corpus.
 _DECODER = json.JSONDecoder(object_pairs_hook=_without_repeats)
 
 
 def parse_yaml(text: str) -> Any:
     """The value of a YAML text; raises a YAMLError if a mapping has a key twice."""
-    # imported in functions: a summary on the command line reads no YAML
+    # Functions import PyYAML when they need it, as a summary on the command line reads no YAML.
     import yaml
 
     return yaml.load(text, _loader())
@@ -59,7 +60,7 @@ def _loader() -> type:
         def construct_mapping(self, node, deep=False):
             keys = set()
             for key, _ in node.value:
-                # `<<` merges another mapping, and may occur several times
+                # The key `<<` merges another mapping, and may occur several times.
                 if not isinstance(key, yaml.ScalarNode) or key.tag == _MERGE_TAG:
                     continue
                 if key.value in keys:
@@ -91,49 +92,66 @@ def read_record(path: Path, problem_of: Callable[[Any], str | None]) -> Any:
     raise ValueError(f"{path}: cannot be read ({problem}): remove it if the folder's results may be lost")
 
 
-def write_record(path: Path, content: Mapping[str, Any]) -> None:
+def write_record(path: Path, content: Mapping[str, object]) -> None:
     """Write a record and, if necessary, its folder."""
     import yaml
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, yaml.safe_dump(dict(content), sort_keys=False, allow_unicode=True, width=1000))
+    text = yaml.safe_dump(dict(content), sort_keys=False, allow_unicode=True, width=1000)
+    write_atomically(path, text)
 
 
-def changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def changed(before: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
     """The settings of `now` that differ from `before`, as `name BEFORE, now NOW`."""
-    return [
-        f"{name} {_short(before.get(name))}, now {_short(now[name])}" for name in now if before.get(name) != now[name]
-    ]
+    differences = []
+    for name, value in now.items():
+        earlier_value = before.get(name)
+        if earlier_value != value:
+            differences.append(f"{name} {_short(earlier_value)}, now {_short(value)}")
+    return differences
 
 
 def shown(differences: Sequence[str]) -> str:
     """Differences in the form of messages: the first ones, and the number of others."""
-    more = f"; and {len(differences) - _NAMED} more" if len(differences) > _NAMED else ""
-    return "; ".join(differences[:_NAMED]) + more
+    text = "; ".join(differences[:_NAMED])
+    unnamed = len(differences) - _NAMED
+    if unnamed > 0:
+        text += f"; and {unnamed} more"
+    return text
 
 
-def _short(value: Any) -> str:
-    return "not set" if value is None else textwrap.shorten(str(value), 60, placeholder=" ...")
+def _short(value: object) -> str:
+    """A setting's value in a message."""
+    if value is None:
+        return "not set"
+    return textwrap.shorten(str(value), 60, placeholder=" ...")
 
 
-def to_json(value: Any, **settings: Any) -> str:
-    """A value as JSON, with null for numbers that JSON lacks, such as NaN, and strings for values of other types."""
-    settings = {"ensure_ascii": False, "default": str, **settings}
+def to_json(value: object, indent: int | None = None, sort_keys: bool = False) -> str:
+    """A value as JSON, with null for numbers that JSON lacks, such as NaN, and strings for values of other types.
+
+    Args:
+        indent, sort_keys: as for `json.dumps`.
+    """
     try:
-        return json.dumps(value, allow_nan=False, **settings)
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent, sort_keys=sort_keys, default=str)
     except ValueError:
-        return json.dumps(finite(value), **settings)
+        return json.dumps(finite(value), ensure_ascii=False, indent=indent, sort_keys=sort_keys, default=str)
 
 
 def spreadsheet_text(text: str) -> str:
     """A text as a cell of a CSV file, after an apostrophe if spreadsheets would run it as a formula."""
-    return f"'{text}" if text.startswith(_FORMULAS) else text
+    if text.startswith(_FORMULAS):
+        return f"'{text}"
+    return text
 
 
-def finite(value: Any) -> Any:
+def finite(value: object) -> object:
     """A value with None for the numbers in it that JSON lacks."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):
         return {name: finite(member) for name, member in value.items()}
-    return [finite(member) for member in value] if isinstance(value, list | tuple) else value
+    if isinstance(value, list | tuple):
+        return [finite(member) for member in value]
+    return value
