@@ -121,12 +121,13 @@ def add_flags(parser: argparse._ActionsContainer, declared: "type[DataclassInsta
         parser.add_argument(f"--{field.name}", **settings)
 
 
-def without_none(hint: Any) -> Any:
+def without_none(hint: object) -> object:
     """The type of a value that may also be None."""
-    if typing.get_origin(hint) not in (types.UnionType, typing.Union):
-        return hint
-    members = [member for member in typing.get_args(hint) if member is not types.NoneType]
-    return members[0]
+    if typing.get_origin(hint) in (types.UnionType, typing.Union):
+        for member in typing.get_args(hint):
+            if member is not types.NoneType:
+                return member
+    return hint
 
 
 def flags_in(*declared: "type[DataclassInstance]") -> dict[str, Flag]:
@@ -182,19 +183,21 @@ def without_effect(
         settings: the values of the flags that are set.
         hint: what to do about a flag that another replaces; `{unset}` is the other at its default.
     """
-    values = {name: declaration.default for name, declaration in flags.items()}
-    values.update(settings)
+    values = {}
+    for name, declaration in flags.items():
+        values[name] = settings.get(name, declaration.default)
     problems = {}
     for name, value in settings.items():
         # A flag that is switched off needs no other.
         if value in _OFF:
             continue
         needs = flags[name].needs
-        replacing = _replacing_flag(flags[name], settings)
-        if needs and not any(_holds(condition, values) for condition in needs):
+        replacing_condition = _first_holding(flags[name].unless, settings)
+        if needs and _first_holding(needs, values) is None:
             needed = " or ".join([f"--{condition}".replace("=", " ") for condition in needs])
             problems[name] = f"{_shown(name, value)}: needs {needed}"
-        elif replacing is not None:
+        elif replacing_condition is not None:
+            replacing = replacing_condition.partition("=")[0]
             replacing_value = settings[replacing]
             unset = True if replacing_value is False else flags[replacing].default
             if unset is None:
@@ -206,11 +209,11 @@ def without_effect(
     return problems
 
 
-def _replacing_flag(declaration: Flag, settings: Mapping[str, object]) -> str | None:
-    """The first flag beside which this one has no effect, or None."""
-    for condition in declaration.unless:
-        if _holds(condition, settings):
-            return condition.partition("=")[0]
+def _first_holding(conditions: Sequence[str], values: Mapping[str, object]) -> str | None:
+    """The first of the conditions that holds, or None."""
+    for condition in conditions:
+        if _holds(condition, values):
+            return condition
     return None
 
 
