@@ -7,7 +7,7 @@ import datasets
 import pytest
 
 from tests.conftest import SENTENCES
-from tests.data.files import json_lines, write
+from tests.data.files import change_json, json_lines, write
 
 NOTE = "hf-summ: no --model: using arxiv-tldr, which writes titles of news\n"
 
@@ -57,3 +57,11 @@ def test_a_folder_of_the_same_name_goes_first(run):
 def test_a_missing_model_is_named(refusal, shipped, command):
     more = {"summarize": ("a.txt",), "serve": ("--port", "0"), "explain": ("a.txt", "--output", "page.html")}[command]
     assert refusal(command, *more, "--model", "arxiv-tlrd").startswith("--model arxiv-tlrd: cannot be loaded: ")
+
+
+def test_a_flag_of_the_search_without_effect_is_named(run, shipped):
+    change_json(shipped / "generation_config.json", whole_sentences=True)
+    _, errors = run("summarize", "a.txt", "--num_beams", "3", "--max_new_tokens", "60")
+    assert "--num_beams: has no effect, as the model chooses whole sentences; --no-whole_sentences searches" in errors
+    _, errors = run("summarize", "a.txt", "--num_beams", "3", "--no-whole_sentences", "--max_new_tokens", "5")
+    assert "no effect" not in errors

@@ -144,6 +144,19 @@ def test_models_of_transformers_choose_too(tiny_tokenizer):
         assert record["summary_text"] in sentence_candidates(text)
 
 
+def test_a_setting_of_the_search_has_no_effect_and_a_warning_says_so(tiny_tokenizer, caplog):
+    model, processor = build_with_processor(GDLF, tiny_tokenizer)
+    model.generation_config.whole_sentences = True
+    summarizer = pipeline("summarization", model=model, processor=processor)
+    summarizer(SENTENCES[0], max_new_tokens=60, length_penalty=1.2)
+    assert "no effect" not in caplog.text
+    summarizer(SENTENCES[0], max_new_tokens=60, num_beams=3)
+    assert "`num_beams` has no effect" in caplog.text
+    caplog.clear()
+    summarizer(SENTENCES[0], max_new_tokens=6, num_beams=3, whole_sentences=False)
+    assert "no effect" not in caplog.text
+
+
 @pytest.mark.thorough
 def test_a_checkpoint_brings_the_code(tiny_tokenizer, tmp_path):
     model, processor = build_with_processor(GDLF, tiny_tokenizer)

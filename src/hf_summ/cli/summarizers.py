@@ -236,6 +236,9 @@ def load_summarizer(arguments: argparse.Namespace, **settings):
     load = _load_graphs if values.get("runtime") == ONNX else _load_pipeline
     summarizer = load(arguments, settings)
     check_own_settings(values, summarizer.model)
+    ignored = summarizer.setting_without_search({name: values.get(name) for name in names(_Settings)})
+    if ignored is not None:
+        print_note(f"--{ignored}: has no effect, as the model chooses whole sentences; --no-whole_sentences searches")
     inputs = getattr(summarizer.processor, "model_input_names", ())
     if values.get("phrase") is not None and "phrase_starts" not in inputs:
         raise ValueError(f"--phrase: {arguments.model} does not read key phrases, but a highlight_transformer does")

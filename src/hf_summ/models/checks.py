@@ -174,8 +174,8 @@ class Setting:
         request_limit: limit for requests to the service, on the absolute value. If it is 0, requests cannot set it.
         needs_beams: whether greedy search ignores it.
         needs: other settings, one of which must be set for it to have an effect.
-        architecture: the architecture that adds it to transformers' settings, or "all" of ours; or "any" if the
-            pipeline supports it for every model.
+        architecture: the architecture that adds it to transformers' settings, "all" of ours, or "any" model in the
+            pipeline.
     """
 
     type: Any
@@ -310,7 +310,7 @@ def check_own_settings(settings: Mapping[str, Any], model: Any) -> None:
 def check_settings(settings: Mapping[str, Any], table: Mapping[str, Setting]) -> None:
     """Raise a ValueError for a value that violates the requirement of a table; None means unset.
 
-    Also for samples and several summaries of a choice that gives one summary.
+    Also for samples, or several summaries, of a choice of one.
     """
     for name, setting in table.items():
         value = settings.get(name)

@@ -295,8 +295,8 @@ class SummarizationGenerationMixin(GenerationMixin):
         Args:
             tokenizer: a tokenizer or processor, for the keys that count or replace words; by default the one in the
                 model's checkpoint.
-            candidates: a list of `generation_sentences.Candidate` for each document, among which `whole_sentences`
-                chooses; by default those of the decoded document.
+            candidates: each document's `generation_sentences.Candidate`s, for `whole_sentences`; by default those of
+                the decoded document.
         """
         tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
         if tokenizer is not None:

@@ -22,6 +22,7 @@ from hf_summ.runtimes.long_documents import (
     in_chunks,
     with_warnings,
 )
+from hf_summ.runtimes.settings import CHOICE_SETTINGS, SETTINGS
 
 logger = logging.getLogger(__name__)
 
@@ -148,6 +149,7 @@ class DocumentSummarizer:
         if kwargs.get("batch_size") is not None:
             check_integer("batch_size", kwargs["batch_size"], 1)
             kwargs["batch_size"] = int(kwargs["batch_size"])
+        self._warn_of_search_settings(kwargs)
         columns = getattr(documents, "column_names", getattr(documents, "columns", None))
         if columns is not None:
             raise TypeError(f"`documents` has the columns {', '.join(map(str, columns))}: give one of them")
@@ -191,6 +193,26 @@ class DocumentSummarizer:
             return summaries if length is None else _SizedIterator(summaries, length)
         summaries = list(summaries)
         return [records[0] for records in summaries] if all(len(records) == 1 for records in summaries) else summaries
+
+    def _warn_of_search_settings(self, settings: Mapping[str, Any]) -> None:
+        """Warn of a call's first setting that a choice among whole sentences does not read."""
+        name = self.setting_without_search(settings)
+        if name is not None:
+            logger.warning(
+                f"`{name}` has no effect, as the summary is a whole sentence of the document: set `whole_sentences` to "
+                "False for a search"
+            )
+
+    def setting_without_search(self, settings: Mapping[str, Any]) -> str | None:
+        """The first of these settings that steers a search, if a choice among whole sentences replaces it."""
+        for name, value in settings.items():
+            if value is None or name not in SETTINGS or name in CHOICE_SETTINGS:
+                continue
+            chooses = settings.get("whole_sentences")
+            if chooses is None:
+                chooses = self.search_settings().get("whole_sentences")
+            return name if chooses else None
+        return None
 
     def _split_settings(
         self,

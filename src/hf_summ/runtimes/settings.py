@@ -60,6 +60,15 @@ _OF_SUMMARIZERS = frozenset(
 _CPU = ("None", "cpu", "-1")
 
 
+# settings that a choice among whole sentences reads or refuses
+CHOICE_SETTINGS = frozenset(
+    {
+        *("whole_sentences", "length_penalty", "max_new_tokens", "max_length", "max_time"),
+        *("do_sample", "num_return_sequences"),
+    }
+)
+
+
 class UnsupportedSetting(ValueError):
     """A setting that the search around graphs lacks."""
 
