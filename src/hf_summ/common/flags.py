@@ -95,8 +95,10 @@ def _spaced(values: Sequence[object]) -> str:
     return " ".join([str(value) for value in values])
 
 
-def add_flags(parser: argparse._ActionsContainer, declared: "type[DataclassInstance]") -> None:
+def add_flags(parser: Any, declared: "type[DataclassInstance]") -> None:
     """Add the flags of a dataclass to a parser: strings, numbers, booleans, choices and, with `nargs`, lists.
+
+    The parser may be a group of one: argparse has no public type for both.
 
     In the help of a parser, but not of a group, they are a group, whose title is the purpose of the dataclass.
     """

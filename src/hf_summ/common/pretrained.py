@@ -1,11 +1,8 @@
 """Reading of the pre-trained models that settings name, with errors that name the setting."""
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, PreTrainedConfig, PreTrainedModel
-
-if TYPE_CHECKING:
-    from transformers.models.auto.auto_factory import _BaseAutoModelClass
 
 
 def read_config(key: str, name: str, **hub_settings) -> PreTrainedConfig:
@@ -31,12 +28,7 @@ def check_encoder(key: str, name: str, config: PreTrainedConfig) -> None:
 
 
 def read_model(
-    auto_class: "type[_BaseAutoModelClass]",
-    key: str,
-    name: str,
-    config: PreTrainedConfig,
-    unused: tuple[str, ...] = (),
-    **hub_settings,
+    auto_class: Any, key: str, name: str, config: PreTrainedConfig, unused: tuple[str, ...] = (), **hub_settings
 ) -> PreTrainedModel:
     """Load the checkpoint `name`, the value of the config's `key`, with all its weights.
 
