@@ -88,6 +88,13 @@ def test_a_topic_alone_and_a_reference_to_other_sentences_are_doubts():
     assert not any(map(doubts_of, ("This paper shows that sand moves.", "We use dams such as those of 1960.")))
 
 
+def test_a_higher_length_penalty_favors_longer_sentences():
+    candidates = [Candidate("short", [1] * 2), Candidate("long", [1] * 6)]
+    log_probs = np.array([[-1.0, -1.0, 0.0, 0.0, 0.0, 0.0], [-0.9] * 6])
+    assert likeliest(candidates, log_probs, length_penalty=1.0).text == "long"
+    assert likeliest(candidates, log_probs, length_penalty=0.0).text == "short"
+
+
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda architecture: architecture.name)
 def test_the_likeliest_candidate_is_chosen(architecture, tiny_tokenizer, tmp_path):
     model, processor = build_with_processor(architecture, tiny_tokenizer)
