@@ -88,6 +88,15 @@ def test_a_topic_alone_and_a_reference_to_other_sentences_are_doubts():
     assert not any(map(doubts_of, ("This paper shows that sand moves.", "We use dams such as those of 1960.")))
 
 
+def test_a_limit_below_every_sentence_cuts_the_first_one(tiny_tokenizer):
+    model, processor = build_with_processor(GDLF, tiny_tokenizer)
+    summarizer = pipeline("summarization", model=model, processor=processor)
+    (record,) = summarizer(SENTENCES[0], whole_sentences=True, max_new_tokens=4, return_details=True)
+    expected = tiny_tokenizer.decode(tiny_tokenizer(SENTENCES[0], add_special_tokens=False)["input_ids"][:4])
+    assert record["summary_text"] == expected.strip()
+    assert record["details"]["finish_reason"] == "length"
+
+
 def test_a_higher_length_penalty_favors_longer_sentences():
     candidates = [Candidate("short", [1] * 2), Candidate("long", [1] * 6)]
     log_probs = np.array([[-1.0, -1.0, 0.0, 0.0, 0.0, 0.0], [-0.9] * 6])

@@ -174,7 +174,7 @@ class Candidate:
 
 
 def candidates_of(text: str, tokenizer: Any, end_id: int, most_tokens: int, special_tokens: bool) -> list[Candidate]:
-    """The candidates of a text that have at most this number of tokens, or the first one, shortened to it.
+    """The candidates of a text that have at most this number of tokens; if none has, the beginning of the first one.
 
     Args:
         tokenizer: a tokenizer of transformers.
@@ -188,7 +188,11 @@ def candidates_of(text: str, tokenizer: Any, end_id: int, most_tokens: int, spec
         has_end = special_tokens and ids[-1] == end_id
         candidates.append(Candidate(sentence, ids if has_end else [*ids, end_id], doubts_of(sentence)))
     short = [candidate for candidate in candidates if len(candidate.ids) <= most_tokens]
-    return short or [Candidate(texts[0], candidates[0].ids[:most_tokens])]
+    if short:
+        return short
+    ids = candidates[0].ids[:most_tokens]
+    (beginning,) = tokenizer.batch_decode([ids], skip_special_tokens=True)
+    return [Candidate(beginning.strip(), ids)]
 
 
 def doubts_of(sentence: str) -> int:
