@@ -95,7 +95,7 @@ def test_code_of_a_checkpoint_is_small(architecture, tiny_tokenizer, tmp_path):
     save(tmp_path, *build_with_processor(architecture, tiny_tokenizer))
     files = {path.name: path.stat().st_size for path in tmp_path.glob("*.py")}
     assert len(files) <= 18
-    assert sum(files.values()) <= 256_000
+    assert sum(files.values()) <= 300_000
     # what only some checkpoints need
     some = {"quantization_int8.py", "text_case.py", "generation_sentences.py", "layers_language_model.py"}
     assert not files.keys() & some
