@@ -23,8 +23,7 @@ extensions = [
     "notebooks",
     "public_names",
 ]
-# results are included by other pages
-exclude_patterns = ["extensions", "results"]
+exclude_patterns = ["extensions"]
 html_theme = "furo"
 html_title = "hf_summ"
 html_static_path = ["static"]

@@ -126,7 +126,7 @@ def test_what_computes_equations_exists():
 @pytest.mark.thorough
 def test_pages_build(tmp_path):
     run([sys.executable, "-m", "sphinx", "--fail-on-warning", "--quiet", str(DOCS), str(tmp_path / "pages")], ROOT)
-    assert "--train_tokens_per_batch" in (tmp_path / "pages" / "training.html").read_text(encoding="utf-8")
+    assert "--train_tokens_per_batch" in (tmp_path / "pages" / "flags.html").read_text(encoding="utf-8")
 
 
 class Documented:
