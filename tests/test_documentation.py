@@ -171,6 +171,15 @@ def test_drawings():
     assert "*" not in svg
 
 
+def test_bars_of_the_speed_table():
+    bars = extension("speed_bars")
+    rows = bars.rows_of("| work | with | times |\n\n| `a` | b | 0.92, 7.8 (0.2) | 2026 | `c.py` |\n")
+    assert [(row.work, row.ratios) for row in rows] == [("a vs. b", (0.92, 7.8))]
+    # the picture on the page is of its table
+    drawn = bars.draw(bars.rows_of(TEXTS[DOCS / "speed.md"]))
+    assert drawn == (DOCS / "images" / "speed.svg").read_text(encoding="utf-8")
+
+
 def test_notebooks(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(
