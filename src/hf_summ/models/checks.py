@@ -1,4 +1,6 @@
-"""Checks of users' values, whose errors name the value and its requirement, and our settings of `generate()`.
+"""Checks of users' values, and the settings that our architectures add to transformers' `generate()`.
+
+An error of a check names the value and says what is required of it.
 
 For a fast command line, this module imports neither torch nor transformers.
 """
@@ -9,22 +11,28 @@ import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sized
 from dataclasses import dataclass
-from functools import partial
 from numbers import Integral, Real
 from pathlib import Path
+from types import FunctionType
 from typing import Any, Literal, get_args
 
-# upper bound of a range that excludes infinity
+# the upper bound of a `Range` that excludes infinity
 FINITE = sys.float_info.max
-# label of positions without a target
+# the label of positions without a target, which the loss ignores
 IGNORED_LABEL = -100
-# embeddings of padded checkpoints have a few more rows than the tokenizer has tokens
+# padded checkpoints have embeddings with more rows than the tokenizer has tokens, by at most this number
 PADDING_ROWS = 127
 
 
 @dataclass(frozen=True)
 class Range:
-    """The numbers from `least` to `most`; `above` and `below` exclude the bounds. No range contains NaN."""
+    """The numbers from `least` to `most`.
+
+    Args:
+        least, most: the bounds, which are in the range.
+        above: whether `least` itself is excluded.
+        below: whether `most` itself is excluded.
+    """
 
     least: float
     most: float = math.inf
@@ -32,62 +40,94 @@ class Range:
     below: bool = False
 
     def __contains__(self, number: float) -> bool:
-        is_large = self.least < number if self.above else self.least <= number
-        return is_large and (number < self.most if self.below else number <= self.most)
+        """Whether a number is in the range; NaN never is."""
+        # comparisons with NaN are false, so each condition says what holds within the range
+        if self.above:
+            is_large_enough = self.least < number
+        else:
+            is_large_enough = self.least <= number
+        if not is_large_enough:
+            return False
+        if self.below:
+            return number < self.most
+        return number <= self.most
 
     def __str__(self) -> str:
-        """The requirement: `at least 1`, `at least 0 and finite`, `from 0 to below 100`, ..."""
+        """The requirement in words: `at least 1`, `at least 0 and finite`, `from 0 to below 100`."""
         if self.least == -FINITE:
             return "finite"
-        if self.most >= FINITE:
-            return f"{self._lower()}{' and finite' if self.most == FINITE else ''}"
+        if self.most == FINITE:
+            return f"{self._lower_bound()} and finite"
+        if self.most > FINITE:
+            return self._lower_bound()
         if self.above:
-            return f"{self._lower()} and {self._upper()}"
-        return f"from {_written(self.least)} to {'below ' if self.below else ''}{_written(self.most)}"
+            return f"{self._lower_bound()} and {self._upper_bound()}"
+        least, most = _written(self.least), _written(self.most)
+        if self.below:
+            return f"from {least} to below {most}"
+        return f"from {least} to {most}"
 
     def problem(self, number: float) -> str | None:
-        """The bound that a number violates; None for numbers in the range."""
+        """The bound that a number violates, such as `at least 1`, or `finite`; None for a number in the range."""
         if number in self:
             return None
-        if not abs(number) <= FINITE:
+        # this comparison is false for NaN as well as for infinity
+        is_finite = abs(number) <= FINITE
+        if not is_finite:
             return "finite"
-        return self._upper() if number > self.least else self._lower()
+        if number > self.least:
+            return self._upper_bound()
+        return self._lower_bound()
 
-    def _lower(self) -> str:
-        return f"{'above' if self.above else 'at least'} {_written(self.least)}"
+    def _lower_bound(self) -> str:
+        word = "above" if self.above else "at least"
+        return f"{word} {_written(self.least)}"
 
-    def _upper(self) -> str:
-        return f"{'below' if self.below else 'at most'} {_written(self.most)}"
+    def _upper_bound(self) -> str:
+        word = "below" if self.below else "at most"
+        return f"{word} {_written(self.most)}"
 
 
 def _written(number: float) -> str:
-    return str(number) if isinstance(number, int) else f"{number:g}"
+    """A number as text: an integer with all digits, another number with up to six."""
+    if isinstance(number, int):
+        return str(number)
+    return f"{number:g}"
 
 
-def check_text(name: str, text: Any) -> None:
+def check_text(name: str, text: object) -> None:
     """Raise a TypeError unless `text` is a string."""
     if not isinstance(text, str):
         raise TypeError(f"`{name}` must be a string, but is {type(text).__name__}: {text!r:.80}")
 
 
-def check_list(name: str, values: Any) -> None:
-    """Raise a TypeError unless `values` is a list, array, column or the like, not a string."""
+def check_list(name: str, values: object) -> None:
+    """Raise a TypeError unless `is_list(values)`.
+
+    Args:
+        name: the name of the argument, for the message; so also in the other checks.
+    """
     if not is_list(values):
         raise TypeError(f"`{name}` must be a list, but is {type(values).__name__}: {values!r:.80}")
 
 
-def is_list(value: Any) -> bool:
-    """Whether a value is a list, array, column or the like: iterable, with a length, and not a string or mapping."""
-    return isinstance(value, Sized) and isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
+def is_list(value: object) -> bool:
+    """Whether a value is a list, an array, a column of a table or the like.
+
+    Such a value has a length and can be iterated over, and it is neither a string nor a mapping.
+    """
+    if isinstance(value, (str, bytes, Mapping)):
+        return False
+    return isinstance(value, Sized) and isinstance(value, Iterable)
 
 
 def truncates(truncation: bool | str | None) -> bool:
-    """Whether to truncate, from a `truncation` value of transformers' tokenizers."""
+    """Whether the argument `truncation` of transformers' tokenizers, with this value, asks for truncation."""
     return truncation not in (False, None, "do_not_truncate")
 
 
 def check_texts(name: str, texts: Any) -> None:
-    """Raise a TypeError unless `texts` is a list, array, column or the like of strings."""
+    """Raise a TypeError unless `is_list(texts)` and each text is a string."""
     check_list(name, texts)
     for row, text in enumerate(texts):
         if not isinstance(text, str):
@@ -95,37 +135,53 @@ def check_texts(name: str, texts: Any) -> None:
 
 
 def check_source_ids(input_ids: Any) -> None:
-    """Raise a ValueError if `input_ids` is a tensor of another shape than (documents, subwords)."""
+    """Raise a ValueError if `input_ids` is a tensor of another shape than (documents, subwords).
+
+    Values that are no tensors, such as None, pass.
+    """
     if getattr(input_ids, "ndim", 2) != 2:
-        shape = (*input_ids.shape,)
+        shape = tuple(input_ids.shape)
         raise ValueError(f"`input_ids` has shape {shape}, but must have a row for each document: add a dimension")
 
 
 def check_tokenizer(tokenizer: Any) -> None:
     """Raise a ValueError if a tokenizer has only special tokens."""
-    # for many families, transformers makes such a tokenizer, in which T5's also has the mark of a space
+    # if the tokenizer's files are missing, transformers creates such a tokenizer for many families; T5's has one
+    # more token, the mark of a space
     if len(tokenizer) <= len(tokenizer.all_special_ids) + 1:
         raise ValueError("the tokenizer has only special tokens, as its files are missing: save it beside the model")
 
 
-def class_to_save(own_class: type) -> type:
-    """The class whose code transformers can save beside an object.
+def class_to_save(object_class: type) -> type:
+    """The class whose code transformers can save beside an object of `object_class`: this class, or its nearest base.
 
-    FSDP2 derives a class from the model's, and the code of a notebook is in no file.
+    FSDP2 derives a class of its module `torch.…` from the model's class. The code of a class that a notebook or script
+    defines, in the module `__main__`, is in no file that can be copied.
     """
-    return next(base for base in own_class.__mro__ if not base.__module__.startswith(("torch.", "__main__")))
+    classes = [base for base in object_class.__mro__ if not base.__module__.startswith(("torch.", "__main__"))]
+    return classes[0]
 
 
-def save_further_code(folder: str | Path, saved_class: type, needed: Any) -> None:
-    """Save the file of a class or function that only some checkpoints need, and import it in the code of a saved class.
+def save_further_code(folder: str | Path, saved_class: type, needed: type | FunctionType) -> None:
+    """Add the file of a class or function that only some checkpoints need to a saved checkpoint.
 
-    transformers copies a class's file and the files that it imports, and none of ours imports that of `needed`.
+    transformers copies the file of the saved class, and the files that it imports. No file of ours imports that of
+    `needed`. It is therefore copied here, and the copy of the saved class's file gets a line that imports it.
+
+    Args:
+        folder: the folder of the checkpoint, to which transformers has copied the saved class's file.
+        saved_class: the class of the model, processor or configuration that was saved.
+        needed: the class or function.
     """
-    module, needed_module = sys.modules[saved_class.__module__], sys.modules[needed.__module__]
-    if module.__name__.rpartition(".")[0] != needed_module.__name__.rpartition(".")[0]:
-        # the code of a user's class imports the installed package
+    saved_module = sys.modules[saved_class.__module__]
+    needed_module = sys.modules[needed.__module__]
+    saved_package = saved_module.__name__.rpartition(".")[0]
+    needed_package = needed_module.__name__.rpartition(".")[0]
+    if saved_package != needed_package:
+        # a user's class is saved, whose code imports the installed package
         return
-    saved_file, needed_file = Path(folder, Path(inspect.getfile(module)).name), Path(inspect.getfile(needed_module))
+    saved_file = Path(folder, Path(inspect.getfile(saved_module)).name)
+    needed_file = Path(inspect.getfile(needed_module))
     shutil.copyfile(needed_file, Path(folder, needed_file.name))
     code = saved_file.read_text(encoding="utf-8")
     line = f"from .{needed_file.stem} import {needed.__name__}  # noqa: E402, F401 this checkpoint needs it\n"
@@ -134,9 +190,10 @@ def save_further_code(folder: str | Path, saved_class: type, needed: Any) -> Non
 
 
 def check_integer(name: str, value: Any, least: int, most: int | None = None, why: str = "") -> None:
-    """Raise a TypeError unless `value` is an integer, or a ValueError unless it is in this range.
+    """Raise a TypeError unless `value` is an integer, and a ValueError unless it is from `least` to `most`.
 
     Args:
+        most: the upper bound; None if there is none.
         why: text after the range in the message, such as `, for the end token`.
     """
     if not is_integer(value):
@@ -144,23 +201,25 @@ def check_integer(name: str, value: Any, least: int, most: int | None = None, wh
     if value < least:
         raise ValueError(f"`{name}` is {value}, but must be at least {least}{why}")
     if most is not None and value > most:
-        # imported late, as it takes time; a float holds no integer of 400 digits
+        # the import takes time, and only this message needs it, as a float cannot hold an integer of 400 digits
         from decimal import Decimal
 
         raise ValueError(f"`{name}` is {Decimal(int(value)):.4g}, but must be at most {most}{why}")
 
 
-def is_integer(value: Any) -> bool:
-    """Whether a value is an integer, excluding True and False."""
+def is_integer(value: object) -> bool:
+    """Whether a value is an integer; True and False are not."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def is_number(value: Any) -> bool:
-    """Whether a value is a finite number, excluding True and False."""
+def is_number(value: object) -> bool:
+    """Whether a value is a finite real number that torch supports; True and False are not."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return False
-    # torch supports no larger integers
-    return -(2**63) < int(value) < 2**63 if isinstance(value, Integral) else math.isfinite(value)
+    if isinstance(value, Integral):
+        # larger integers do not fit into torch's 64 bits
+        return -(2**63) < int(value) < 2**63
+    return math.isfinite(value)
 
 
 @dataclass(frozen=True)
@@ -171,11 +230,12 @@ class Setting:
         type: int, float, bool or str, or a Literal of several texts.
         range: allowed values, for a number.
         help: its help; a setting with help is a flag of the training recipe and of the commands that summarize.
-        request_limit: limit for requests to the service, on the absolute value. If it is 0, requests cannot set it.
-        needs_beams: whether greedy search ignores it.
-        needs: other settings, one of which must be set for it to have an effect.
-        architecture: the architecture that adds it to transformers' settings, "all" of ours, or "any" model in the
-            pipeline.
+        request_limit: the largest absolute value that a request to the service may set. With 0, requests cannot set it
+            at all; True, for a setting that is not a number, permits each of its values.
+        needs_beams: whether it has an effect only in beam search, so that greedy search ignores it.
+        needs: names of other settings, one of which must be set for this one to have an effect.
+        architecture: the architecture that adds it to transformers' settings; "all" for each of ours, "any" for every
+            model in the pipeline.
     """
 
     type: Any
@@ -188,17 +248,23 @@ class Setting:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The allowed texts, if it is a text."""
+        """The allowed texts of a Literal; no texts for another type."""
         return get_args(self.type)
 
-    def problem(self, value: Any) -> str | None:
-        """The requirement that a value violates, or None."""
+    def problem(self, value: object) -> str | None:
+        """What is required of the value, such as `a text`, if the value violates it; otherwise None."""
         if self.choices:
-            return None if isinstance(value, str) and value in self.choices else f"one of {', '.join(self.choices)}"
+            if isinstance(value, str) and value in self.choices:
+                return None
+            return f"one of {', '.join(self.choices)}"
         if self.type is str:
             return None if isinstance(value, str) else "a text"
         if self.type is bool:
             return None if isinstance(value, bool) else "True or False"
+        return self._number_problem(value)
+
+    def _number_problem(self, value: Any) -> str | None:
+        """As `problem`, for a setting of the type int or float."""
         if self.type is int:
             if not is_integer(value) or value < self.range.least:
                 return f"an integer of at least {self.range.least}"
@@ -207,117 +273,161 @@ class Setting:
             return None
         if self.range.least == -FINITE:
             return "a finite number"
-        return str(self.range) if self.range.most == FINITE else f"a number {self.range}"
+        if self.range.most == FINITE:
+            return str(self.range)
+        return f"a number {self.range}"
 
 
-# more than the tokens of any text
+# no text has more tokens
 _TOKENS = 10**6
-_COUNT, _NOT_NEGATIVE = Range(0, _TOKENS), Range(0, FINITE)
-_of_all = partial(Setting, architecture="all")
-_of_beams = partial(_of_all, needs_beams=True)
-_of_language_model = partial(Setting, architecture="copy_transformer")
-_of_drgd = partial(Setting, architecture="drgd")
+_COUNT = Range(0, _TOKENS)
+_NOT_NEGATIVE = Range(0, FINITE)
 
-# settings that our architectures add to those of `generate()` in transformers
+# the settings that our architectures add to those of transformers' `generate()`
 ADDED_SETTINGS: Mapping[str, Setting] = {
-    "beam_stopping": _of_beams(
+    "beam_stopping": Setting(
         Literal["opennmt", "drgd"],
         help="Stopping rule of a published program: stop when the best beam ends (opennmt), or search with one beam "
         "fewer after each that ends (drgd)",
         request_limit=True,
+        needs_beams=True,
+        architecture="all",
     ),
-    "no_repeat_word_ngram_size": _of_all(int, _COUNT, "Size in words of n-grams that must not repeat", 100),
-    "ignore_when_blocking": _of_all(
+    "no_repeat_word_ngram_size": Setting(
+        int, range=_COUNT, help="Size in words of n-grams that must not repeat", request_limit=100, architecture="all"
+    ),
+    "ignore_when_blocking": Setting(
         str,
         help="Words, separated by spaces, whose n-grams may repeat, such as '. ,', as in OpenNMT",
         needs=("no_repeat_word_ngram_size",),
+        architecture="all",
     ),
-    "ngram_blocking": _of_beams(
+    "ngram_blocking": Setting(
         Literal["token", "beam"],
         help="Rule for repeated n-grams: forbid the last token (token), or end the beam after it as in OpenNMT (beam)",
         request_limit=True,
+        needs_beams=True,
         needs=("no_repeat_ngram_size", "no_repeat_word_ngram_size"),
+        architecture="all",
     ),
-    "min_new_words": _of_all(int, _COUNT, "Minimum number of words of a summary", _TOKENS),
-    "gnmt_length_penalty": _of_beams(
+    "min_new_words": Setting(
+        int, range=_COUNT, help="Minimum number of words of a summary", request_limit=_TOKENS, architecture="all"
+    ),
+    "gnmt_length_penalty": Setting(
         float,
-        _NOT_NEGATIVE,
-        "Exponent of the GNMT length penalty (5 + n) / 6 for n tokens, which divides scores instead of the length",
+        range=_NOT_NEGATIVE,
+        help="Exponent of the GNMT length penalty (5 + n) / 6 for n tokens, which divides scores instead of the length",
         request_limit=100,
+        needs_beams=True,
+        architecture="all",
     ),
-    "gnmt_length_offset": _of_beams(
+    "gnmt_length_offset": Setting(
         float,
-        _NOT_NEGATIVE,
-        "Offset k of the GNMT length penalty (k + n) / (k + 1), instead of 5",
+        range=_NOT_NEGATIVE,
+        help="Offset k of the GNMT length penalty (k + n) / (k + 1), instead of 5",
         request_limit=1000,
+        needs_beams=True,
         needs=("gnmt_length_penalty",),
+        architecture="all",
     ),
-    "coverage_penalty": _of_beams(
+    "coverage_penalty": Setting(
         float,
-        Range(0, 1e4),
-        "Factor of the penalty on a beam's score for repeated copying from the same source positions",
+        range=Range(0, 1e4),
+        help="Factor of the penalty on a beam's score for repeated copying from the same source positions",
         request_limit=1000,
+        needs_beams=True,
+        architecture="all",
     ),
     "whole_sentences": Setting(
         bool,
-        architecture="any",
         help="Instead of searching, choose the likeliest whole sentence of the document, or a shorter form of it",
         request_limit=True,
+        architecture="any",
     ),
-    "replace_unk": _of_drgd(
+    "replace_unk": Setting(
         bool,
         help="Replace each unknown word of a summary by the source word with the most attention",
         request_limit=True,
+        architecture="drgd",
     ),
-    "lm_rejected_factor": _of_language_model(
+    "lm_rejected_factor": Setting(
         float,
-        Range(0, 1, above=True),
-        "Factor for the probabilities of tokens that the masked language model rejects, above 0 and at most 1",
+        range=Range(0, 1, above=True),
+        help="Factor for the probabilities of tokens that the masked language model rejects, above 0 and at most 1",
+        architecture="copy_transformer",
     ),
-    "lm_accepted_factor": _of_language_model(
+    "lm_accepted_factor": Setting(
         float,
-        Range(1, FINITE),
-        "Factor for the probabilities of tokens that the masked language model accepts, at least 1",
+        range=Range(1, FINITE),
+        help="Factor for the probabilities of tokens that the masked language model accepts, at least 1",
+        architecture="copy_transformer",
     ),
-    "lm_percentile": _of_language_model(
-        float, Range(0, 100, below=True), "Percentile above which the masked language model accepts a token"
+    "lm_percentile": Setting(
+        float,
+        range=Range(0, 100, below=True),
+        help="Percentile above which the masked language model accepts a token",
+        architecture="copy_transformer",
     ),
-    "lm_top_tokens": _of_language_model(
-        int, Range(1), "Number of most likely tokens that the masked language model judges"
+    "lm_top_tokens": Setting(
+        int,
+        range=Range(1),
+        help="Number of most likely tokens that the masked language model judges",
+        architecture="copy_transformer",
     ),
-    "sample_latent": _of_drgd(bool, help="Sample DRGD's latent variables instead of using their means"),
-    "latent_seed": _of_drgd(
-        int, Range(0, 2**63 - 1), "Seed of the noise of sampled latent variables", needs=("sample_latent",)
+    "sample_latent": Setting(
+        bool, help="Sample DRGD's latent variables instead of using their means", architecture="drgd"
+    ),
+    "latent_seed": Setting(
+        int,
+        range=Range(0, 2**63 - 1),
+        help="Seed of the noise of sampled latent variables",
+        needs=("sample_latent",),
+        architecture="drgd",
     ),
 }
 
 
 def own_settings(architecture: str) -> tuple[str, ...]:
-    """The names of the settings that an architecture adds to transformers'."""
-    architectures = ("any", "all", architecture)
-    return tuple(name for name, setting in ADDED_SETTINGS.items() if setting.architecture in architectures)
+    """The names of the settings that a model of this architecture has in addition to transformers'."""
+    names = []
+    for name, setting in ADDED_SETTINGS.items():
+        if setting.architecture in ("any", "all", architecture):
+            names.append(name)
+    return tuple(names)
 
 
 def check_own_settings(settings: Mapping[str, Any], model: Any) -> None:
-    """Raise a ValueError if a setting that is not None belongs to other architectures than the model's."""
+    """Raise a ValueError if a setting that is not None belongs to other architectures than the model's.
+
+    Args:
+        settings: names and values.
+        model: a model of ours, whose `generation_keys` names the settings that it supports, or another model.
+    """
     supported = getattr(model, "generation_keys", ())
     for name, value in settings.items():
-        is_added = name in ADDED_SETTINGS and ADDED_SETTINGS[name].architecture != "any"
-        if value is not None and is_added and name not in supported:
+        if value is None or name not in ADDED_SETTINGS or ADDED_SETTINGS[name].architecture == "any":
+            continue
+        if name not in supported:
             raise ValueError(f"`{name}`: the model is a {model.config.model_type}, which does not support it")
 
 
 def check_settings(settings: Mapping[str, Any], table: Mapping[str, Setting]) -> None:
-    """Raise a ValueError for a value that violates the requirement of a table; None means unset.
+    """Raise a ValueError for a value that violates the requirement of its setting in a table.
 
-    Also for samples, or several summaries, of a choice of one.
+    `whole_sentences` chooses a single summary, so a ValueError is also raised if it stands beside sampling or several
+    summaries. A value of None means that the setting is not set.
     """
     for name, setting in table.items():
         value = settings.get(name)
-        problem = None if value is None else setting.problem(value)
+        if value is None:
+            continue
+        problem = setting.problem(value)
         if problem is not None:
             raise ValueError(f"`{name}` is {value!r:.80}, but must be {problem}")
-    if settings.get("whole_sentences") and (settings.get("num_return_sequences") or 1) > 1:
+    if not settings.get("whole_sentences"):
+        return
+    summaries = settings.get("num_return_sequences") or 1
+    if summaries > 1:
         raise ValueError("`whole_sentences` chooses one summary: set it to False, or `num_return_sequences` to 1")
-    if settings.get("whole_sentences") and settings.get("do_sample"):
+    if settings.get("do_sample"):
         raise ValueError("`whole_sentences` chooses a summary and samples none: set it or `do_sample` to False")
