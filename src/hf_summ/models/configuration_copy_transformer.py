@@ -35,7 +35,7 @@ class CopyTransformerConfig(SummarizationConfig):
         convolutional_attention: `none`, or the scope of self-attention in the lowest encoder layers: `1d`, a window of
             positions (equations 4.4 to 4.6); `2d`, neighboring heads as well (4.7 to 4.9); `2d_circular`, the same with
             the first and last heads as neighbors.
-        convolutional_layers: number of those layers.
+        convolutional_layers: number of lowest encoder layers with convolutional self-attention.
         window_size, head_window_size: number of positions and heads in the window, centered on the query; odd.
         encoder_type: `transformer`; `bert`, BERT alone; `bert_transformer`, Transformer layers on top of BERT (section
             4.2.3).
@@ -55,15 +55,15 @@ class CopyTransformerConfig(SummarizationConfig):
         train_bert: whether BERT is trained; otherwise it is frozen.
         bert_window_size, bert_window_stride: number of tokens in BERT's window, and from the start of one window to
             the next (section 4.2.4).
-        masked_lm_name, masked_lm_config: the same for the masked language model of generator conditioning (section
-            4.2.7), which requires `copy=False`.
+        masked_lm_name, masked_lm_config: checkpoint and configuration of the masked language model that corrects the
+            output, called generator conditioning (section 4.2.7), which requires `copy=False`; given as those of BERT.
         lm_space: quantity that the factors of generator conditioning multiply. `log`: the distance of a
             log-probability from the mean, without normalization, as in the author's commented-out code. `probability`:
             the probability, which is then normalized, as the text suggests.
         lm_training_factor: factor applied in training to the tokens that the language model accepts; 1 disables it.
         lm_training_percentile: percentile of the language model's distribution above which a token is accepted in
             training.
-        lm_percentile: the same while decoding.
+        lm_percentile: percentile above which a token is accepted while decoding.
         lm_top_tokens: number of the generator's most likely tokens that are judged while decoding and, in the space
             `probability`, in training.
         mask_token_id: id of the masked language model's mask token.
@@ -78,9 +78,11 @@ class CopyTransformerConfig(SummarizationConfig):
         label_smoothing: ε of the loss, at least 0 and below 1; the author's program uses 0 with copying, and 0.1
             without.
         use_cache, is_encoder_decoder, tie_word_embeddings: as in every transformers configuration.
-        pad_token_id, bos_token_id, eos_token_id, decoder_start_token_id: likewise; set by the processor's `align`.
-        unk_token_id, unknown_ids: the id of unknown words, and the number of ids from `vocab_size` on that tell words
-            apart that the vocabulary lacks, for copying; 0 for subwords. Likewise set by `align`.
+        pad_token_id, bos_token_id, eos_token_id, decoder_start_token_id: ids of special tokens, as in every
+            transformers configuration; the processor's `align` sets them.
+        unk_token_id: id of unknown words; `align` sets it too.
+        unknown_ids: number of ids from `vocab_size` on, which tell apart the words of a document that the vocabulary
+            lacks, so that they can be copied; 0 for a vocabulary of subwords. `align` sets it too.
     """
 
     model_type = "copy_transformer"
@@ -89,13 +91,15 @@ class CopyTransformerConfig(SummarizationConfig):
         **SummarizationConfig.rules,
         "convolutional_attention": ("none", "1d", "2d", "2d_circular"),
         "encoder_type": ("transformer", "bert", "bert_transformer"),
-        **dict.fromkeys(("bert_reduction", "decoder_reduction"), ("linear", "relu")),
+        "bert_reduction": ("linear", "relu"),
+        "decoder_reduction": ("linear", "relu"),
         "decoder_embedding": ("trained", "bert", "bert_module"),
         "output_embedding": ("own", "bert"),
         "bert_layers": SIZE,
         "lm_space": ("log", "probability"),
         "lm_training_factor": Range(1),
-        **dict.fromkeys(("lm_training_percentile", "lm_percentile"), ADDED_SETTINGS["lm_percentile"].range),
+        "lm_training_percentile": ADDED_SETTINGS["lm_percentile"].range,
+        "lm_percentile": ADDED_SETTINGS["lm_percentile"].range,
         "lm_top_tokens": ADDED_SETTINGS["lm_top_tokens"].range,
     }
     values_before = {
@@ -167,14 +171,16 @@ class CopyTransformerConfig(SummarizationConfig):
 
     @classmethod
     def from_dict(cls, config_dict, **kwargs):
-        """The base's `from_dict`; older models have a single percentile for training and decoding."""
+        """Create a configuration as the base does; older models have a single percentile for training and decoding."""
+        settings = dict(config_dict)
         percentile = config_dict.get("lm_percentile", cls.values_before["lm_percentile"])
-        return super().from_dict({"lm_training_percentile": percentile, **config_dict}, **kwargs)
+        settings.setdefault("lm_training_percentile", percentile)
+        return super().from_dict(settings, **kwargs)
 
     @PreTrainedConfig._attn_implementation.setter
     def _attn_implementation(self, value):
         if value == "sdpa":
-            # nested models have it by default, unless they lack it, as MPNet
+            # a nested model keeps its default, which is `sdpa` unless its architecture lacks it, as MPNet does
             value = {"": value, "bert_config": None, "masked_lm_config": None}
         PreTrainedConfig._attn_implementation.fset(self, value)
 
@@ -185,9 +191,10 @@ class CopyTransformerConfig(SummarizationConfig):
 
     @property
     def max_decoder_position_embeddings(self) -> int | None:
-        """The number of the decoder's positions, under transformers' name; None if there is no limit."""
-        has_limit = self.decoder_embedding == "bert_module"
-        return getattr(self.bert_config, "max_position_embeddings", None) if has_limit else None
+        """The largest number of the decoder's positions, under transformers' name; None if there is no limit."""
+        if self.decoder_embedding == "bert_module":
+            return getattr(self.bert_config, "max_position_embeddings", None)
+        return None
 
     @property
     def trains_embedding(self) -> bool:
@@ -200,29 +207,34 @@ class CopyTransformerConfig(SummarizationConfig):
         return self.encoder_type == "transformer" or self.side_layers > 0
 
     def validate_convolution(self):
-        """Require odd windows that fit the heads, and layers to use them in."""
+        """Require odd windows of at most all heads, and Transformer layers of the encoder to use them in."""
         if self.convolutional_attention == "none":
             return
         for key in ("window_size", "head_window_size"):
-            if getattr(self, key) < 1 or getattr(self, key) % 2 == 0:
-                raise ValueError(f"`{key}` is {getattr(self, key)}, but must be odd and positive")
-        window, heads, layers = self.head_window_size, self.num_heads, self.convolutional_layers
-        if self.convolutional_attention != "1d" and window > heads:
-            raise ValueError(f"`head_window_size` is {window}, but must be at most `num_heads` ({heads})")
+            size = getattr(self, key)
+            if size < 1 or size % 2 == 0:
+                raise ValueError(f"`{key}` is {size}, but must be odd and positive")
+        if self.convolutional_attention != "1d" and self.head_window_size > self.num_heads:
+            raise ValueError(
+                f"`head_window_size` is {self.head_window_size}, but must be at most `num_heads` ({self.num_heads})"
+            )
         if self.encoder_type == "bert":
             raise ValueError('`convolutional_attention` needs a Transformer: set `encoder_type="bert_transformer"`')
-        if not 1 <= layers <= self.encoder_layers:
+        if not 1 <= self.convolutional_layers <= self.encoder_layers:
             raise ValueError(
-                f"`convolutional_layers` is {layers}, but must be from 1 to `encoder_layers` ({self.encoder_layers})"
+                f"`convolutional_layers` is {self.convolutional_layers}, "
+                f"but must be from 1 to `encoder_layers` ({self.encoder_layers})"
             )
 
     def validate_bert(self):
-        """Require a BERT where one is needed, and windows, layers and a vocabulary that fit it."""
-        side_layers, total = self.side_layers, self.encoder_layers
-        if side_layers and self.encoder_type != "bert_transformer":
-            raise ValueError(f'`side_layers` is {side_layers}, which needs `encoder_type="bert_transformer"`')
-        if not 0 <= side_layers < total:
-            raise ValueError(f"`side_layers` is {side_layers}, but must be from 0 to below `encoder_layers` ({total})")
+        """Require a BERT where encoder, decoder or output need it, and windows, layers and a vocabulary that fit it."""
+        if self.side_layers and self.encoder_type != "bert_transformer":
+            raise ValueError(f'`side_layers` is {self.side_layers}, which needs `encoder_type="bert_transformer"`')
+        if not 0 <= self.side_layers < self.encoder_layers:
+            raise ValueError(
+                f"`side_layers` is {self.side_layers}, "
+                f"but must be from 0 to below `encoder_layers` ({self.encoder_layers})"
+            )
         if not self.uses_bert:
             if self.output_embedding == "bert":
                 raise ValueError(
@@ -236,12 +248,15 @@ class CopyTransformerConfig(SummarizationConfig):
                     f'`encoder_type="{self.encoder_type}"` with `decoder_embedding="{self.decoder_embedding}"` needs '
                     "BERT: set `bert_name` to a checkpoint, or `bert_config` to a configuration"
                 )
+            # the configuration of the checkpoint `bert_name` is read when the model is created
             return
-        size, stride, layers = self.bert_window_size, self.bert_window_stride, self.bert_config.num_hidden_layers
-        if self.encoder_type != "transformer" and not 1 <= stride <= size:
-            raise ValueError(f"`bert_window_stride` is {stride}, but must be from 1 to `bert_window_size` ({size})")
-        if self.encoder_type != "transformer" and layers < self.bert_layers:
-            raise ValueError(f"`bert_layers` is {self.bert_layers}, but must be at most BERT's {layers} layers")
+        if self.encoder_type != "transformer":
+            size, stride = self.bert_window_size, self.bert_window_stride
+            if not 1 <= stride <= size:
+                raise ValueError(f"`bert_window_stride` is {stride}, but must be from 1 to `bert_window_size` ({size})")
+            layers = self.bert_config.num_hidden_layers
+            if layers < self.bert_layers:
+                raise ValueError(f"`bert_layers` is {self.bert_layers}, but must be at most BERT's {layers} layers")
         self._check_vocabulary("BERT", self.bert_config)
         if self.output_embedding == "bert" and self.bert_config.vocab_size != self.vocab_size:
             raise ValueError(
@@ -260,23 +275,27 @@ class CopyTransformerConfig(SummarizationConfig):
         if self.masked_lm_config is not None:
             self._check_vocabulary("the masked language model", self.masked_lm_config)
 
-    def _check_vocabulary(self, whose: str, nested: PreTrainedConfig) -> None:
+    def _check_vocabulary(self, model: str, nested: PreTrainedConfig) -> None:
+        """Raise a ValueError unless a nested model, called `model` in the message, has this vocabulary."""
         if not 0 <= nested.vocab_size - self.vocab_size <= PADDING_ROWS:
             raise ValueError(
-                f"`vocab_size` is {self.vocab_size}, but {whose} has {nested.vocab_size} tokens: use its tokenizer"
+                f"`vocab_size` is {self.vocab_size}, but {model} has {nested.vocab_size} tokens: use its tokenizer"
             )
 
 
 def _nested_config(key: str, nested: dict | PreTrainedConfig) -> PreTrainedConfig:
-    """A separate configuration object, of an architecture in transformers."""
+    """The configuration of the nested model under `key`, as an object that nothing else shares.
+
+    A ValueError is raised if transformers does not have the model type; without one, the model is a BERT.
+    """
     if isinstance(nested, dict):
-        settings = {"model_type": "bert", **nested}
+        settings = {"model_type": "bert"} | nested
         if settings["model_type"] not in CONFIG_MAPPING:
             raise ValueError(f"`{key}` has the model type {settings['model_type']!r:.80}, which transformers lacks")
         config = AutoConfig.for_model(**settings)
     else:
         config = copy.copy(nested)
-    # the precision is that of the whole model, not of the nested checkpoint
+    # the nested model has the precision of the whole model, not that of its checkpoint
     config.dtype = None
     return config
 

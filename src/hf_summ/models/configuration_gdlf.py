@@ -6,7 +6,7 @@ from huggingface_hub.dataclasses import strict
 
 from .configuration_base import PROBABILITY, SIZE, SummarizationConfig
 
-# the seven rows of GDLF's Table 6: output gate and memory cell
+# the seven rows of GDLF's Table 6: the value of `gating` -> the variants of `OutputGate` and, if any, of `MemoryCell`
 GATINGS: dict[str, tuple[str, str | None]] = {
     "none": ("none", None),
     "relu": ("relu", None),
@@ -35,11 +35,12 @@ class GdlfConfig(SummarizationConfig):
         layer_fusion: `fusion` (the paper's), `hierarchical` (Dou et al. 2018), or `none`, where the decoder attends to
             the last encoder layer.
         fusion_dim: inner width of the fusion.
-        fusion_init: new weights of the fusion. With `xavier`, they are those of all new linear layers, as in fairseq.
-            With `looks_linear` (Balduzzi et al. 2017) and an even `fusion_dim` of at least twice `d_model`, the fusion
-            starts as the LayerNorm of the layers' sum; with a smaller one, as that of the sum's projection on
-            `fusion_dim / 2` directions.
-        tags: tags that the encoder gets for each word: `pos`, `ner`, `pos+ner` or `none`.
+        fusion_init: initialization of the fusion's weights. `xavier` initializes them as all linear layers, as in
+            fairseq. `looks_linear` (Balduzzi et al. 2017) makes a new fusion the LayerNorm of the layers' sum, if
+            `fusion_dim` is even and at least twice `d_model`. With a smaller `fusion_dim`, the sum is first projected
+            on `fusion_dim / 2` directions.
+        tags: tags that the encoder reads for each word: parts of speech (`pos`), named entities (`ner`), both
+            (`pos+ner`) or `none`.
         tag_vocab_size: number of tags, including the padding tag.
         copy: whether words are also copied from the source, by a separate attention on top of the decoder. The paper's
             models do not copy.
@@ -54,17 +55,21 @@ class GdlfConfig(SummarizationConfig):
             training on a CPU if torch.compile works there, otherwise chunked. The compiled convolution trains faster,
             but needs a C++ compiler or Triton, and compiles once per kernel size.
         use_cache, is_encoder_decoder, tie_word_embeddings: as in every transformers configuration.
-        pad_token_id, bos_token_id, eos_token_id, decoder_start_token_id: likewise; set by the processor's `align`.
-        unk_token_id, unknown_ids: the id of unknown words, and the number of ids from `vocab_size` on that tell words
-            apart that the vocabulary lacks, for copying; 0 for subwords. Likewise set by `align`.
+        pad_token_id, bos_token_id, eos_token_id, decoder_start_token_id: ids of special tokens, as in every
+            transformers configuration; the processor's `align` sets them.
+        unk_token_id: id of unknown words; `align` sets it too.
+        unknown_ids: number of ids from `vocab_size` on, which tell apart the words of a document that the vocabulary
+            lacks, so that they can be copied; 0 for a vocabulary of subwords. `align` sets it too.
     """
 
     model_type = "gdlf"
 
     rules = {
         **SummarizationConfig.rules,
-        **dict.fromkeys(("fusion_dim", "tag_vocab_size"), SIZE),
-        **dict.fromkeys(("input_dropout", "kernel_dropout"), PROBABILITY),
+        "fusion_dim": SIZE,
+        "tag_vocab_size": SIZE,
+        "input_dropout": PROBABILITY,
+        "kernel_dropout": PROBABILITY,
         "gating": tuple(GATINGS),
         "layer_fusion": ("none", "fusion", "hierarchical"),
         "fusion_init": ("looks_linear", "xavier"),
@@ -97,9 +102,10 @@ class GdlfConfig(SummarizationConfig):
     decoder_start_token_id: int | None = 1
 
     def validate_kernel_sizes(self):
-        """Require one odd kernel size per layer."""
+        """Require an odd and positive kernel size for each layer of encoder and decoder."""
         for side in ("encoder", "decoder"):
-            sizes, layers = getattr(self, f"{side}_kernel_sizes"), getattr(self, f"{side}_layers")
+            sizes = getattr(self, f"{side}_kernel_sizes")
+            layers = getattr(self, f"{side}_layers")
             if len(sizes) != layers:
                 raise ValueError(
                     f"`{side}_kernel_sizes` has {len(sizes)} kernel sizes ({sizes}), but `{side}_layers` is {layers}: "

@@ -16,13 +16,14 @@ class HighlightTransformerConfig(SummarizationConfig):
         encoder_layers, decoder_layers: numbers of layers.
         num_heads: number of heads of every attention.
         ffn_dim: inner width of the feed-forward networks.
-        highlighting: how the encoder's lit heads use the key phrases: `weighted` adds their brightness to the scores
-            (equation 2), `additive` adds separate attention weights (equation 4), `replacement` has only these
-            (Table 4, without self-attention); `none` is CopyTransformer.
-        lit_heads, lit_layers: indices of the encoder's heads and layers that highlight; by default the first quarter
-            of the heads and the lower half of the layers.
-        brightness: α in the first epoch.
-        brightness_decay: factor of α at the end of each epoch, above 0 and at most 1.
+        highlighting: how the encoder uses the key phrases. `weighted` adds α times the importance of the phrases to the
+            attention scores within a phrase (equation 2). `additive` averages self-attention and separate attention
+            weights within phrases (equation 4). `replacement` has only these separate weights (Table 4, without
+            self-attention). `none` is CopyTransformer.
+        lit_heads, lit_layers: indices of the heads and of the encoder's layers that use the key phrases; by default
+            the first quarter of the heads and the lower half of the layers.
+        brightness: the factor α of the phrases' importance in the first epoch.
+        brightness_decay: factor by which α shrinks at the end of each epoch, above 0 and at most 1.
         epochs_trained: number of epochs trained so far, for the decay of α.
         token_shift: whether the encoder adds a linear map of each word's embedding to the next position, with which
             copying is learned sooner; ours, no paper's.
@@ -36,9 +37,11 @@ class HighlightTransformerConfig(SummarizationConfig):
         attention_dropout, activation_dropout: dropout of attention weights, and inside the feed-forward networks.
         label_smoothing: ε of the loss, at least 0 and below 1.
         use_cache, is_encoder_decoder, tie_word_embeddings: as in every transformers configuration.
-        pad_token_id, bos_token_id, eos_token_id, decoder_start_token_id: likewise; set by the processor's `align`.
-        unk_token_id, unknown_ids: the id of unknown words, and the number of ids from `vocab_size` on that tell words
-            apart that the vocabulary lacks, for copying; 0 for subwords. Likewise set by `align`.
+        pad_token_id, bos_token_id, eos_token_id, decoder_start_token_id: ids of special tokens, as in every
+            transformers configuration; the processor's `align` sets them.
+        unk_token_id: id of unknown words; `align` sets it too.
+        unknown_ids: number of ids from `vocab_size` on, which tell apart the words of a document that the vocabulary
+            lacks, so that they can be copied; 0 for a vocabulary of subwords. `align` sets it too.
     """
 
     model_type = "highlight_transformer"
@@ -83,25 +86,35 @@ class HighlightTransformerConfig(SummarizationConfig):
 
     @property
     def heads_that_highlight(self) -> list[int]:
-        """Indices of the lit heads, given or default."""
-        return list(range(max(self.num_heads // 4, 1))) if self.lit_heads is None else self.lit_heads
+        """Indices of the heads that use key phrases: `lit_heads`, or by default the first quarter of the heads."""
+        if self.lit_heads is not None:
+            return self.lit_heads
+        number = max(self.num_heads // 4, 1)
+        return list(range(number))
 
     @property
     def layers_that_highlight(self) -> list[int]:
-        """Indices of the lit layers, given or default; none without highlighting."""
+        """Indices of the encoder's layers that use key phrases: `lit_layers`, or by default the lower half.
+
+        Without highlighting there are none.
+        """
         if self.highlighting == "none":
             return []
-        return list(range(max(self.encoder_layers // 2, 1))) if self.lit_layers is None else self.lit_layers
+        if self.lit_layers is not None:
+            return self.lit_layers
+        number = max(self.encoder_layers // 2, 1)
+        return list(range(number))
 
     def validate_highlighting(self):
-        """Require lit heads and layers to exist, and to be listed only once."""
+        """Require that `lit_heads` and `lit_layers` list heads and layers that exist, each only once."""
         for key, total in (("lit_heads", self.num_heads), ("lit_layers", self.encoder_layers)):
             numbers = getattr(self, key)
             if numbers is None:
                 continue
             if not numbers:
                 raise ValueError(f'`{key}` is empty: to switch highlighting off, set `highlighting="none"`')
-            if len(set(numbers) & set(range(total))) < len(numbers):
+            existing = set(numbers) & set(range(total))
+            if len(existing) < len(numbers):
                 raise ValueError(f"`{key}` is {numbers}, but must be different numbers from 0 to {total - 1}")
 
 

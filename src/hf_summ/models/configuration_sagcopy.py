@@ -39,13 +39,15 @@ class SagCopyConfig(SummarizationConfig):
         attention_dropout, activation_dropout: dropout of attention weights, and inside the feed-forward networks.
         label_smoothing: ε of the loss, at least 0 and below 1.
         use_cache, is_encoder_decoder, tie_word_embeddings: as in every transformers configuration.
-        pad_token_id, bos_token_id, eos_token_id, decoder_start_token_id: likewise; set by the processor's `align`.
-        unk_token_id, unknown_ids: the id of unknown words, and the number of ids from `vocab_size` on that tell words
-            apart that the vocabulary lacks, for copying; 0 for subwords. Likewise set by `align`.
+        pad_token_id, bos_token_id, eos_token_id, decoder_start_token_id: ids of special tokens, as in every
+            transformers configuration; the processor's `align` sets them.
+        unk_token_id: id of unknown words; `align` sets it too.
+        unknown_ids: number of ids from `vocab_size` on, which tell apart the words of a document that the vocabulary
+            lacks, so that they can be copied; 0 for a vocabulary of subwords. `align` sets it too.
     """
 
     model_type = "sagcopy"
-    keys_to_ignore_at_inference = [*SummarizationConfig.keys_to_ignore_at_inference, "centrality"]
+    keys_to_ignore_at_inference = SummarizationConfig.keys_to_ignore_at_inference + ["centrality"]
 
     rules = {
         **SummarizationConfig.rules,
@@ -87,7 +89,7 @@ class SagCopyConfig(SummarizationConfig):
 
     @property
     def copy_attention(self) -> str:
-        """The source of the copy distribution: the mean over heads of the last cross-attention (section 4.1)."""
+        """The attention to copy from: the mean over the heads of the last layer's cross-attention (section 4.1)."""
         return "mean"
 
     @property
@@ -97,19 +99,21 @@ class SagCopyConfig(SummarizationConfig):
 
     @property
     def max_position_embeddings(self) -> int | None:
-        """The number of positions, under transformers' name; None if there is no limit."""
-        return self.max_positions if self.positions == "learned" else None
+        """The largest number of positions of a text, under transformers' name; None if there is no limit."""
+        if self.positions == "learned":
+            return self.max_positions
+        return None
 
     def validate_activation(self):
-        """Require an activation of transformers."""
-        # this import takes longer than all others here together
+        """Require the name of an activation function of transformers."""
+        # this import takes longer than all other imports of this file together
         from transformers.activations import ACT2FN
 
         if self.activation not in ACT2FN:
             raise ValueError(f"`activation` is {self.activation!r}, but must be one of {', '.join(ACT2FN)}")
 
     def validate_guidance(self):
-        """Require copying if it is guided."""
+        """Require a model that copies if centrality guides copying."""
         if self.is_guided and not self.copy:
             raise ValueError(f'`centrality="{self.centrality}"` needs `copy`: for the plain MASS, set it to "none"')
 
