@@ -1,9 +1,13 @@
 """The layers of GDLF: dynamic convolution, its gates, and fusion of encoder layers (Kwon et al. 2021).
 
-In a dynamic convolution, each position has its own kernel, shared by a head's channels (Wu et al. 2018, equation 5).
-It has three implementations: chunks of band matrices, loops fused by torch.compile, and a single decoding step.
+In a dynamic convolution, each position has its own kernel for each head, which all channels of the head share (Wu et
+al. 2018, equation 5). The K weights of a kernel are called its taps. There are three implementations: products of
+chunks of the input with band matrices, loops over the taps that torch.compile fuses, and a single decoding step.
+
+Shapes: B documents, S input positions, T output positions, C channels, H heads of D channels, kernels of K taps.
 """
 
+from collections.abc import Callable
 from functools import cache
 
 import torch
@@ -15,32 +19,40 @@ from .layers_transformer import needs_plain_operations
 
 logger = logging.get_logger(__name__)
 
-# name of the convolution's state in the cache
+# the name of the convolution's state, its last K - 1 inputs, in the decoder's cache
 WINDOW = "convolution_window"
-# queries per band product: enough to keep matrix products busy, few enough for the band to stay in the CPU's cache
+# output positions per band matrix: enough to keep matrix products busy, and so few that a CPU caches the matrix
 CHUNK = 32
-# limit of compiled variants: one per kernel size and precision, and for single-row batches
+# the largest number of variants that torch.compile makes of a function, for kernel sizes, precisions and single rows
 _VARIANTS = 64
-# positions, over all documents, that are fused at once: with gradients, and without, when they need most of the memory
-_TRAINED_POSITIONS, _POSITIONS = 512, 128
+# positions, over all documents, that the fusion computes at once with gradients
+_TRAINED_POSITIONS = 512
+# the same without gradients: fewer, as these positions then need most of the memory
+_POSITIONS = 128
 
 
 def dynamic_convolution(inputs: torch.Tensor, taps: torch.Tensor, padding: int) -> torch.Tensor:
     """Convolve each position with its own kernel, as products of short band matrices with chunks of the input.
 
-    Output position t reads input positions t - padding to t - padding + K - 1; positions outside the input are zero.
+    Output position t is the sum of input positions t - padding to t - padding + K - 1, weighted by the taps of t.
+    Positions outside the input are zero.
 
     Args:
         inputs: (B, S, C), C divisible by the number of heads H.
-        taps: (B, T, H, K), already normalized; head h serves channels h·C/H to (h+1)·C/H - 1. The output is (B, T, C).
-        padding: number of input positions before the output's own: (K - 1) // 2 when centered, K - 1 when causal.
+        taps: (B, T, H, K), already normalized; head h serves channels h·C/H to (h+1)·C/H - 1.
+        padding: number of earlier positions that an output position reads: (K - 1) // 2 if the kernel is centered, and
+            K - 1 if it is causal.
+
+    Returns:
+        (B, T, C).
     """
     batch, length, heads, kernel = taps.shape
     chunk = max(CHUNK, kernel - 1)
-    # rounded up; ONNX rounds quotients of negative numbers towards zero
+    # rounded up without a negative dividend, whose quotient ONNX rounds towards zero
     chunks = (length + chunk - 1) // chunk
-    # one chunk more than the queries have: each query chunk also reads the first K - 1 positions of the next
-    padded = nn.functional.pad(inputs, (0, 0, padding, (chunks + 1) * chunk - inputs.shape[1] - padding))
+    # the outputs of a chunk also read the first K - 1 inputs of the next chunk, so the input has one chunk more
+    input_length = (chunks + 1) * chunk
+    padded = nn.functional.pad(inputs, (0, 0, padding, input_length - inputs.shape[1] - padding))
     padded = padded.view(batch, chunks + 1, chunk, heads, -1)
     spans = torch.cat((padded[:, :-1], padded[:, 1:, : kernel - 1]), dim=2).transpose(2, 3)
     taps = nn.functional.pad(taps, (0, 0, 0, 0, 0, chunks * chunk - length))
@@ -50,7 +62,12 @@ def dynamic_convolution(inputs: torch.Tensor, taps: torch.Tensor, padding: int) 
 
 
 def dynamic_convolution_step(window: torch.Tensor, taps: torch.Tensor) -> torch.Tensor:
-    """One position (B, 1, C) of a dynamic convolution, from its K inputs (B, K, C) and normalized taps (B, 1, H, K)."""
+    """The output of a dynamic convolution at one position, (B, 1, C).
+
+    Args:
+        window: (B, K, C), the K input positions that the output position reads.
+        taps: (B, 1, H, K), already normalized.
+    """
     batch, kernel, channels = window.shape
     heads = taps.shape[2]
     windows = window.view(batch, kernel, heads, channels // heads).transpose(1, 2)
@@ -58,28 +75,34 @@ def dynamic_convolution_step(window: torch.Tensor, taps: torch.Tensor) -> torch.
 
 
 def _band(taps: torch.Tensor) -> torch.Tensor:
-    """(…, Q, K) -> (…, Q, Q + K - 1): row i holds its taps shifted right by i."""
-    queries, kernel = taps.shape[-2:]
-    width = queries + kernel - 1
-    # after Q zeros per row, rows of Q + K - 1 of the flat matrix are shifted right by one each
-    return nn.functional.pad(taps, (0, queries)).flatten(-2)[..., : queries * width].unflatten(-1, (queries, width))
+    """Band matrices (…, Q, Q + K - 1) of the taps (…, Q, K) of Q positions: row i has its taps from column i on."""
+    positions, kernel = taps.shape[-2:]
+    width = positions + kernel - 1
+    # each padded row has Q + K numbers, one more than a row of the result, so each next row begins one column later
+    flat = nn.functional.pad(taps, (0, positions)).flatten(-2)
+    return flat[..., : positions * width].unflatten(-1, (positions, width))
 
 
 def compiled_dynamic_convolution(inputs: torch.Tensor, taps: torch.Tensor, padding: int) -> torch.Tensor:
-    """`dynamic_convolution` with the same arguments, compiled at the first call for each kernel size."""
+    """As `dynamic_convolution`, but compiled by torch.compile at the first call for each kernel size."""
     return _CompiledConvolution.apply(inputs, taps, padding)
 
 
 class _CompiledConvolution(torch.autograd.Function):
-    # autograd through the sum over shifts would store K copies of the input; both gradients are sums of the same form.
-    # pad outside the compiled functions: inside, padding becomes a condition at every read and halves the speed
+    """A dynamic convolution as a sum over the K taps, whose gradients are sums of the same form.
+
+    Autograd would store K copies of the input. The padding is outside the compiled functions, as inside it would become
+    a condition at each read, and would halve the speed.
+    """
 
     @staticmethod
     def forward(context, inputs, taps, padding):
         length, heads, kernel = taps.shape[1:]
-        padded = _pad(inputs, padding, length + kernel - 1 - padding - inputs.shape[1]).unflatten(-1, (heads, -1))
+        behind = length + kernel - 1 - padding - inputs.shape[1]
+        padded = _pad(inputs, padding, behind).unflatten(-1, (heads, -1))
         context.save_for_backward(padded, taps)
-        context.padding, context.length = padding, inputs.shape[1]
+        context.padding = padding
+        context.input_length = inputs.shape[1]
         return _compiled(_shifted_sum)(padded, taps).flatten(-2)
 
     @staticmethod
@@ -88,24 +111,31 @@ class _CompiledConvolution(torch.autograd.Function):
         length, heads, kernel = taps.shape[1:]
         gradient = gradient.unflatten(-1, (heads, -1))
         taps_gradient = _compiled(_taps_gradient)(gradient, padded)
-        # output position s + padding - shift reads input position s with its tap `shift`
-        margins = (kernel - 1 - context.padding, context.length + context.padding - length)
-        input_gradient = _compiled(_input_gradient)(_pad(gradient, *margins), _pad(taps, *margins))
+        # input position s is read with tap k by output position s + padding - k, which may be outside the output
+        before = kernel - 1 - context.padding
+        behind = context.input_length + context.padding - length
+        input_gradient = _compiled(_input_gradient)(_pad(gradient, before, behind), _pad(taps, before, behind))
         return input_gradient.flatten(-2), taps_gradient, None
 
 
-def _pad(states: torch.Tensor, before: int, after: int) -> torch.Tensor:
-    """Pad the second dimension, the positions, with zeros."""
-    return nn.functional.pad(states, (0, 0) * (states.dim() - 2) + (before, after))
+def _pad(states: torch.Tensor, before: int, behind: int) -> torch.Tensor:
+    """Add so many positions of zeros before and behind the positions of states (B, positions, …).
+
+    A negative number removes positions.
+    """
+    # `pad` reads the dimensions from the last one on
+    inner_dimensions = states.dim() - 2
+    return nn.functional.pad(states, (0, 0) * inner_dimensions + (before, behind))
 
 
 @cache
-def _compiled(function):
-    # lengths vary between batches, and must not trigger recompilation
+def _compiled(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """A function of tensors, compiled by torch.compile; compiled only once, as the result is kept."""
+    # lengths differ between batches, and a new length must not compile the function again
     compiled = torch.compile(function, dynamic=True)
 
     def call(*tensors: torch.Tensor) -> torch.Tensor:
-        # kernel sizes times precisions exceed torch.compile's default limit of variants per function
+        # a model has more kernel sizes and precisions than torch.compile makes variants by default
         with torch._dynamo.config.patch(recompile_limit=_VARIANTS):
             return compiled(*tensors)
 
@@ -114,18 +144,20 @@ def _compiled(function):
 
 @cache
 def compiler_works() -> bool:
-    """Whether torch.compile works on this machine, which needs a compiler; if not, log a warning."""
+    """Whether torch.compile works on this machine, which needs a compiler; if not, a warning says why."""
     try:
         torch.compile(torch.neg)(torch.zeros(2))
     except (RuntimeError, ImportError, OSError) as error:
-        reason = next((line for line in str(error).splitlines() if line), type(error).__name__)
-        logger.warning(f"torch.compile does not work here, so GDLF is slower: {reason}")
+        reasons = [line for line in str(error).splitlines() if line]
+        if not reasons:
+            reasons = [type(error).__name__]
+        logger.warning(f"torch.compile does not work here, so GDLF is slower: {reasons[0]}")
         return False
     return True
 
 
 def _shifted_sum(padded: torch.Tensor, taps: torch.Tensor) -> torch.Tensor:
-    """(B, T + K - 1, H, D) and (B, T, H, K) -> (B, T, H, D)"""
+    """The convolution of padded inputs (B, T + K - 1, H, D) with taps (B, T, H, K): (B, T, H, D)."""
     length, kernel = taps.shape[1], taps.shape[3]
     outputs = taps[..., 0, None] * padded[:, :length]
     for shift in range(1, kernel):
@@ -134,8 +166,11 @@ def _shifted_sum(padded: torch.Tensor, taps: torch.Tensor) -> torch.Tensor:
 
 
 def _input_gradient(gradient: torch.Tensor, taps: torch.Tensor) -> torch.Tensor:
-    """(B, S + K - 1, H, D) and (B, S + K - 1, H, K) -> (B, S, H, D)"""
-    # a convolution with the reversed kernels
+    """The gradient of the inputs (B, S, H, D): a convolution with the reversed kernels.
+
+    The gradient of the output (B, S + K - 1, H, D) and the taps (B, S + K - 1, H, K) come with the padding that
+    `_CompiledConvolution.backward` adds.
+    """
     kernel = taps.shape[3]
     length = taps.shape[1] - kernel + 1
     outputs = taps[:, :length, :, kernel - 1, None] * gradient[:, :length]
@@ -146,9 +181,11 @@ def _input_gradient(gradient: torch.Tensor, taps: torch.Tensor) -> torch.Tensor:
 
 
 def _taps_gradient(gradient: torch.Tensor, padded: torch.Tensor) -> torch.Tensor:
-    """(B, T, H, D) and (B, T + K - 1, H, D) -> (B, T, H, K)"""
+    """The gradient of the taps (B, T, H, K), from that of the output (B, T, H, D) and inputs (B, T + K - 1, H, D)."""
     kernel = padded.shape[1] - gradient.shape[1] + 1
-    return (gradient[..., None, :] * padded.unfold(1, kernel, 1).movedim(-1, -2)).sum(-1)
+    # the K inputs that each output position reads, (B, T, H, K, D)
+    windows = padded.unfold(1, kernel, 1).movedim(-1, -2)
+    return (gradient[..., None, :] * windows).sum(-1)
 
 
 class DynamicConvolution(nn.Module):
@@ -156,9 +193,10 @@ class DynamicConvolution(nn.Module):
 
     Args:
         width, kernel_size, num_heads: C, K (odd) and H.
-        causal: whether a position reads only itself and earlier ones; otherwise its kernel is centered on it.
-        kernel_dropout: share of the normalized kernels' entries that are dropped in training.
-        implementation: `chunked`; `compiled`; or `auto`, compiled in training on a CPU if torch.compile works.
+        causal: whether a position reads only itself and earlier positions; otherwise its kernel is centered on it.
+        kernel_dropout: share of the taps that training drops after their normalization.
+        implementation: `chunked` for `dynamic_convolution`, `compiled` for `compiled_dynamic_convolution`, or `auto`,
+            which is compiled in training on a CPU if torch.compile works, and otherwise chunked.
     """
 
     def __init__(
@@ -174,6 +212,7 @@ class DynamicConvolution(nn.Module):
         self.kernel_size = kernel_size
         self.num_heads = num_heads
         self.causal = causal
+        # the number of earlier positions that a position reads
         self.padding = kernel_size - 1 if causal else (kernel_size - 1) // 2
         self.kernel_dropout = kernel_dropout
         self.implementation = implementation
@@ -181,19 +220,25 @@ class DynamicConvolution(nn.Module):
         self.output_projection = nn.Linear(width, width)
 
     def forward(self, inputs: torch.Tensor, cache_layer=None) -> torch.Tensor:
-        """(B, T, C), zero at padding -> (B, T, C). `cache_layer` is a `DecoderStateLayer`, for a causal convolution."""
-        taps = self.kernel_projection(inputs).unflatten(-1, (self.num_heads, self.kernel_size)).softmax(-1)
-        # the kernel is normalized over all its taps, even those beyond the text
+        """Inputs (B, T, C), zero at padding -> outputs (B, T, C).
+
+        Args:
+            cache_layer: a `DecoderStateLayer`, for decoding with a causal convolution. It has the last K - 1 inputs of
+                earlier calls, which this call reads and replaces.
+        """
+        taps = self.kernel_projection(inputs).unflatten(-1, (self.num_heads, self.kernel_size))
+        # a kernel is normalized over all its taps, also over those that read beyond the text
+        taps = taps.softmax(-1)
         taps = nn.functional.dropout(taps, self.kernel_dropout, self.training)
         if cache_layer is None:
             return self.output_projection(self._convolve(inputs, taps, self.padding))
-        # a layer is the argument, not its states: accelerate copies dicts among arguments, and the window would be lost
+        # the argument is the layer and not its dict of states, as accelerate copies dicts, which would lose the window
         states = cache_layer.states
         past = states.get(WINDOW)
         if past is None:
             past = inputs.new_zeros(inputs.shape[0], self.kernel_size - 1, inputs.shape[2])
         window = torch.cat((past, inputs), dim=1)
-        # strides as after a reordering: a compiled step would be compiled again for others
+        # a copy has the strides of a window that beam search has reordered: others would compile a step again
         last = window[:, window.shape[1] - (self.kernel_size - 1) :]
         states[WINDOW] = last.clone(memory_format=torch.contiguous_format)
         if inputs.shape[1] == 1:
@@ -204,12 +249,19 @@ class DynamicConvolution(nn.Module):
         is_compiled = self.implementation == "compiled"
         if self.implementation == "auto":
             is_compiled = self.training and inputs.device.type == "cpu" and compiler_works()
-        is_compiled = is_compiled and not needs_plain_operations(inputs)
-        return (compiled_dynamic_convolution if is_compiled else dynamic_convolution)(inputs, taps, padding)
+        if is_compiled and not needs_plain_operations(inputs):
+            return compiled_dynamic_convolution(inputs, taps, padding)
+        return dynamic_convolution(inputs, taps, padding)
 
 
 class OutputGate(nn.Module):
-    """The convolution's input: o = (h W1 + b1) ⊙ σ(h W2 + b2) and its variants (GDLF, equations 5, 12 to 14)."""
+    """The gate whose output o is the input of a layer's convolution, from the layer's input h.
+
+    - `glu`: o = (h W1 + b1) ⊙ σ(h W2 + b2) (GDLF, equations 5 and 13)
+    - `gtu`: o = tanh(h W1 + b1) ⊙ σ(h W2 + b2) (equation 14)
+    - `relu`: o = max(h, 0) (equation 12)
+    - `none`: o = h
+    """
 
     def __init__(self, width: int, variant: str):
         super().__init__()
@@ -218,7 +270,7 @@ class OutputGate(nn.Module):
             self.projection = nn.Linear(width, 2 * width)
 
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
-        """(B, T, C) -> (B, T, C)."""
+        """h (B, T, C) -> o (B, T, C)."""
         if self.variant == "none":
             return hidden_states
         if self.variant == "relu":
@@ -231,33 +283,46 @@ class OutputGate(nn.Module):
 
 
 class MemoryCell(nn.Module):
-    """A memory for each position, carried from layer to layer: m' = f ⊙ m + u (GDLF, equations 8 to 10, 16 to 18).
+    """A memory m for each position that each layer updates to f ⊙ m + u (GDLF, equations 8 to 10 and 16 to 18).
+
+    The forget gate f and the update u are computed from the layer's input h or from the output o of its `OutputGate`:
 
     - `gate`: f = σ(o W_f + b), u = tanh(o W_u1 + b) ⊙ σ(o W_u2 + b)
-    - `gate_without_update`: f as above, u = (1 - f) ⊙ o
-    - `gcnn`: f = σ(h W_f + b), u = (1 - f) ⊙ h, with the layer's input h in place of the gated o
+    - `gate_without_update`: f = σ(o W_f + b), u = (1 - f) ⊙ o
+    - `gcnn`: f = σ(h W_f + b), u = (1 - f) ⊙ h
     """
 
     def __init__(self, width: int, variant: str):
         super().__init__()
         self.variant = variant
-        self.projection = nn.Linear(width, 3 * width if variant == "gate" else width)
+        projected_width = 3 * width if variant == "gate" else width
+        self.projection = nn.Linear(width, projected_width)
 
     def forward(self, layer_input: torch.Tensor, gated: torch.Tensor, memory: torch.Tensor | None) -> torch.Tensor:
-        """Layer input h, gated input o and the memory of the layer below (None for zeros) -> memory, each (B, T, C)."""
+        """The memory after this layer, (B, T, C).
+
+        Args:
+            layer_input, gated: (B, T, C), h and o.
+            memory: (B, T, C), the memory after the layer below; None in the lowest layer, where it is zero.
+        """
         if self.variant == "gate":
-            forget, candidate, update = self.projection(gated).chunk(3, dim=-1)
+            forget, candidate, update_gate = self.projection(gated).chunk(3, dim=-1)
             forget = forget.sigmoid()
-            written = candidate.tanh() * update.sigmoid()
+            update = candidate.tanh() * update_gate.sigmoid()
         else:
-            read = layer_input if self.variant == "gcnn" else gated
-            forget = self.projection(read).sigmoid()
-            written = (1.0 - forget) * read
-        return written if memory is None else forget * memory + written
+            states = layer_input if self.variant == "gcnn" else gated
+            forget = self.projection(states).sigmoid()
+            update = (1.0 - forget) * states
+        if memory is None:
+            return update
+        return forget * memory + update
 
 
 class DeepLayerFusion(nn.Module):
-    """LN(W2 GELU(W1 Σ_l h_l)), without a residual connection (GDLF, equation 4)."""
+    """LN(W2 GELU(W1 Σ_l h_l)) of the outputs h_l of all encoder layers, without a residual connection.
+
+    This is GDLF's equation 4. The inner width, of W1's output, is thirty times the model's in the paper.
+    """
 
     def __init__(self, width: int, inner_width: int):
         super().__init__()
@@ -268,54 +333,70 @@ class DeepLayerFusion(nn.Module):
     def forward(self, layers: list[torch.Tensor]) -> torch.Tensor:
         """The encoder layers' outputs, each (B, S, C) -> (B, S, C)."""
         total = sum(layers[1:], start=layers[0])
-        # a graph without backward must work for any number of positions, and torch.func cannot transform checkpoints
-        if needs_plain_operations(total) or (torch.compiler.is_compiling() and not torch.is_grad_enabled()):
-            return self.layer_norm(self._reduce(self.inner(total)))
+        # a graph for inference must work for any number of positions, so it cannot split them
+        is_inference_graph = torch.compiler.is_compiling() and not torch.is_grad_enabled()
+        # torch.func cannot transform `checkpoint`
+        if is_inference_graph or needs_plain_operations(total):
+            return self.layer_norm(self._outer_states(self.inner(total)))
         positions = _TRAINED_POSITIONS if torch.is_grad_enabled() else _POSITIONS
-        fused = [self._fuse(chunk) for chunk in total.flatten(0, 1).split(positions)]
+        fused = [self._fuse(states) for states in total.flatten(0, 1).split(positions)]
         return self.layer_norm(torch.cat(fused).view_as(total))
 
-    def _fuse(self, total: torch.Tensor) -> torch.Tensor:
-        # the inner width is thirty times the model's: store it once for backward, and recompute its GELU
-        inner = self.inner(total)
-        return checkpoint(self._reduce, inner, use_reentrant=False, preserve_rng_state=False)
+    def _fuse(self, states: torch.Tensor) -> torch.Tensor:
+        """W2 GELU(W1 x) (N, C) of a sum of layers x (N, C); the wide GELU is not stored, but computed again."""
+        inner = self.inner(states)
+        return checkpoint(self._outer_states, inner, use_reentrant=False, preserve_rng_state=False)
 
-    def _reduce(self, inner: torch.Tensor) -> torch.Tensor:
+    def _outer_states(self, inner: torch.Tensor) -> torch.Tensor:
+        """W2 GELU(u) (…, C) of the inner states u (…, inner width)."""
         return self.outer(nn.functional.gelu(inner))
 
 
 class Aggregation(nn.Module):
-    """One node of hierarchical aggregation: LN(W2 σ(W1 [a; b; …]) + a + b + …) (GDLF, equations 2 and 3)."""
+    """A node of hierarchical aggregation: LN(W2 σ(W1 [a; b; …]) + a + b + …) of inputs a, b, … (equations 2 and 3).
+
+    Args:
+        width: width of each input and of the output.
+        inputs: number of inputs.
+    """
 
     def __init__(self, width: int, inputs: int):
         super().__init__()
-        # four times the concatenated width gives the paper's parameter counts
-        self.inner = nn.Linear(inputs * width, 4 * inputs * width)
-        self.outer = nn.Linear(4 * inputs * width, width)
+        # the paper's parameter counts follow from an inner width of four times that of the concatenated inputs
+        inner_width = 4 * inputs * width
+        self.inner = nn.Linear(inputs * width, inner_width)
+        self.outer = nn.Linear(inner_width, width)
         self.layer_norm = nn.LayerNorm(width)
 
     def forward(self, inputs: list[torch.Tensor]) -> torch.Tensor:
-        """Inputs, each (B, S, C) -> (B, S, C)."""
+        """The inputs, each (B, S, C) -> (B, S, C)."""
         aggregated = self.outer(self.inner(torch.cat(inputs, dim=-1)).sigmoid())
         return self.layer_norm(aggregated + sum(inputs))
 
 
 class HierarchicalAggregation(nn.Module):
-    """Hierarchical layer aggregation (Dou et al. 2018), GDLF's equation 1: a chain of nodes, two layers per node.
+    """Hierarchical layer aggregation (Dou et al. 2018; GDLF, equation 1): a chain of nodes.
 
-    Each node also reads the previous node's output; with an odd number of layers, the last node reads a single one.
+    Each node reads the outputs of two encoder layers, and that of the node before it. If the number of layers is odd,
+    the last node reads a single layer.
     """
 
     def __init__(self, width: int, num_layers: int):
         super().__init__()
-        sizes = [min(2, num_layers - first) for first in range(0, num_layers, 2)]
-        self.nodes = nn.ModuleList(
-            Aggregation(width, size if position == 0 else size + 1) for position, size in enumerate(sizes)
-        )
+        self.nodes = nn.ModuleList()
+        for first_layer in range(0, num_layers, 2):
+            inputs = min(2, num_layers - first_layer)
+            if first_layer > 0:
+                # the output of the node before
+                inputs += 1
+            self.nodes.append(Aggregation(width, inputs))
 
     def forward(self, layers: list[torch.Tensor]) -> torch.Tensor:
         """The encoder layers' outputs, each (B, S, C) -> (B, S, C)."""
-        aggregated: list[torch.Tensor] = []
+        output = layers[0]
         for position, node in enumerate(self.nodes):
-            aggregated = [node(aggregated + layers[2 * position : 2 * position + 2])]
-        return aggregated[0]
+            inputs = layers[2 * position : 2 * position + 2]
+            if position > 0:
+                inputs = [output] + inputs
+            output = node(inputs)
+        return output

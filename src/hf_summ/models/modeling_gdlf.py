@@ -1,6 +1,7 @@
 """GDLF and its baseline DynamicConv (Kwon et al. 2021; docs/equations.md, section 1)."""
 
 import math
+from collections.abc import Callable
 from functools import cache
 
 import torch
@@ -57,10 +58,18 @@ class GdlfConvolution(nn.Module):
             kernel_dropout=config.kernel_dropout,
             implementation=config.conv_implementation,
         )
-        self.memory_cell = MemoryCell(config.d_model, memory_cell) if memory_cell else None
+        self.memory_cell = None
+        if memory_cell is not None:
+            self.memory_cell = MemoryCell(config.d_model, memory_cell)
 
     def forward(self, hidden_states, memory=None, padding_mask=None, cache_layer=None):
-        """Hidden states and memory, both (B, T, C) -> the sub-layer's output, and the updated memory or None."""
+        """Hidden states and memory, both (B, T, C) -> the sub-layer's output, and the updated memory or None.
+
+        Args:
+            memory: None in the lowest layer, and in a model without memory cells.
+            padding_mask: (B, T, 1), 1 at tokens and 0 at padding, in the dtype of the hidden states.
+            cache_layer: the `DecoderStateLayer` of a decoder's layer while decoding.
+        """
         gated = self.gate(self.input_dropout(hidden_states))
         if padding_mask is not None:
             gated = gated * padding_mask
@@ -82,9 +91,9 @@ class GdlfEncoderLayer(ResidualLayer):
         self.feed_forward_norm = nn.LayerNorm(config.d_model)
 
     def forward(self, hidden_states, memory=None, padding_mask=None):
-        """Hidden states and memory, both (B, S, C) -> the same after this layer."""
-        read = self._read(hidden_states, self.convolution_norm)
-        outputs, memory = self.convolution(read, memory, padding_mask)
+        """Hidden states and memory, both (B, S, C) -> hidden states and memory after this layer."""
+        inputs = self._read(hidden_states, self.convolution_norm)
+        outputs, memory = self.convolution(inputs, memory, padding_mask)
         hidden_states = self._add(hidden_states, outputs, self.convolution_norm)
         outputs = self.feed_forward(self._read(hidden_states, self.feed_forward_norm))
         return self._add(hidden_states, outputs, self.feed_forward_norm), memory
@@ -106,13 +115,20 @@ class GdlfDecoderLayer(ResidualLayer):
         self.feed_forward_norm = nn.LayerNorm(config.d_model)
 
     def forward(self, hidden_states, memory, source, source_mask=None, padding_mask=None, cache=None, **kwargs):
-        """Hidden states and memory, both (R, T, C), R = B · beams; source (B, S, C) -> the first two, updated."""
+        """Hidden states and memory, both (R, T, C) -> hidden states and memory after this layer.
+
+        Args:
+            source: (B, S, C), the encoder's output; R = B · beams.
+            source_mask: (B, 1, 1, S), true at tokens; None if there is no padding.
+            padding_mask: (R, T, 1), 1 at tokens and 0 at padding.
+            cache: while decoding, the cache with the states of all layers.
+        """
         cache_layer = None if cache is None else cache.self_attention_cache.layers[self.layer_index]
-        read = self._read(hidden_states, self.convolution_norm)
-        outputs, memory = self.convolution(read, memory, padding_mask, cache_layer)
+        inputs = self._read(hidden_states, self.convolution_norm)
+        outputs, memory = self.convolution(inputs, memory, padding_mask, cache_layer)
         hidden_states = self._add(hidden_states, outputs, self.convolution_norm)
-        read = self._read(hidden_states, self.cross_attention_norm)
-        outputs, _ = self.cross_attention(read, source, attention_mask=source_mask, cache=cache, **kwargs)
+        inputs = self._read(hidden_states, self.cross_attention_norm)
+        outputs, _ = self.cross_attention(inputs, source, attention_mask=source_mask, cache=cache, **kwargs)
         hidden_states = self._add(hidden_states, outputs, self.cross_attention_norm)
         outputs = self.feed_forward(self._read(hidden_states, self.feed_forward_norm))
         return self._add(hidden_states, outputs, self.feed_forward_norm), memory
@@ -128,20 +144,21 @@ class GdlfPreTrainedModel(SummarizationPreTrainedModel):
     def _init_weights(self, module):
         super()._init_weights(module)
         fusion = getattr(self, "fusion", None)
-        # transformers calls this with modules that have weights of their own, the inner one before the outer
-        is_fusion = isinstance(fusion, DeepLayerFusion) and module is fusion.outer
-        if is_fusion and self.config.fusion_init == "looks_linear":
-            # gelu(x) - gelu(-x) = x: the fusion starts as the LayerNorm of the sum if its inner width is even and at
-            # least twice the outer one; a smaller one keeps half as many directions of the sum as it has units
-            width, inner_width = self.config.d_model, self.config.fusion_dim
-            half = init.orthogonal_(torch.empty((inner_width + 1) // 2, width))
+        if not isinstance(fusion, DeepLayerFusion) or self.config.fusion_init != "looks_linear":
+            return
+        # transformers calls this method for modules that have weights themselves: first `inner`, then `outer`
+        if module is fusion.outer:
+            # as gelu(x) - gelu(-x) = x, the fusion starts as the LayerNorm of the sum if its inner width is even and at
+            # least twice that of the model; a smaller fusion keeps half as many directions of the sum as it has units
+            inner_width = self.config.fusion_dim
+            half = init.orthogonal_(torch.empty((inner_width + 1) // 2, self.config.d_model))
             mirrored = torch.cat((half, -half))[:inner_width]
             init.copy_(fusion.inner.weight, mirrored)
             init.copy_(fusion.outer.weight, mirrored.T)
 
 
 class GdlfEncoder(GdlfPreTrainedModel):
-    """Encodes words and their tags; the output is fused from all layers."""
+    """Encodes words and their tags; its output fuses the outputs of all layers, if the config says so."""
 
     _can_record_outputs = {"hidden_states": GdlfEncoderLayer}
 
@@ -172,16 +189,26 @@ class GdlfEncoder(GdlfPreTrainedModel):
         """`input_ids`, `attention_mask` and `tag_ids` (B, S) -> last_hidden_state (B, S, C), fused, and source_ids."""
         inputs_embeds = self.embed(input_ids, inputs_embeds)
         hidden_states = self.dropout(self._embed(inputs_embeds, tag_ids))
-        padding_mask = None if attention_mask is None else attention_mask[..., None].to(hidden_states.dtype)
-        memory, layers = None, []
+        padding_mask = None
+        if attention_mask is not None:
+            padding_mask = attention_mask[..., None].to(hidden_states.dtype)
+        memory = None
+        layer_outputs = []
         for layer in self.layers:
             hidden_states, memory = layer(hidden_states, memory, padding_mask)
-            layers.append(hidden_states)
-        # both fusions end in a LayerNorm
-        fused = self.layer_norm(hidden_states) if self.fusion is None else self.fusion(layers)
-        return CopyEncoderOutput(last_hidden_state=fused, source_ids=input_ids)
+            layer_outputs.append(hidden_states)
+        # a fusion ends in a LayerNorm already
+        if self.fusion is None:
+            output = self.layer_norm(hidden_states)
+        else:
+            output = self.fusion(layer_outputs)
+        return CopyEncoderOutput(last_hidden_state=output, source_ids=input_ids)
 
     def _embed(self, words: torch.Tensor, tag_ids: torch.Tensor | None) -> torch.Tensor:
+        """The input (B, S, C) of the first layer, from word embeddings (B, S, C), tags (B, S) and positions.
+
+        A ValueError is raised if the model reads tags, and there is no tag for each subword.
+        """
         positions = self.positions(words)
         if self.config.tags == "none":
             return math.sqrt(self.config.d_model) * words + positions
@@ -211,7 +238,10 @@ class GdlfDecoder(GdlfPreTrainedModel):
         self.dropout = nn.Dropout(config.dropout)
         self.layers = nn.ModuleList(GdlfDecoderLayer(config, index) for index in range(config.decoder_layers))
         self.layer_norm = stack_norm(config)
-        self.copy_attention = CopyAttention(config.d_model, layer_index=config.decoder_layers) if config.copy else None
+        self.copy_attention = None
+        if config.copy:
+            # in the cache, its keys come after those of all layers
+            self.copy_attention = CopyAttention(config.d_model, layer_index=config.decoder_layers)
         self.gradient_checkpointing = False
         self.post_init()
 
@@ -231,8 +261,12 @@ class GdlfDecoder(GdlfPreTrainedModel):
     ):
         """`input_ids` (R, T), R = B · beams; `encoder_hidden_states` (B, S, C) -> last_hidden_state (R, T, C).
 
-        If the model copies, also copy_attentions (R, T, S) and coverage (R, S), their sum since the first position.
-        With `compile_step`, the layers are compiled for every decoding step but the first, if torch.compile works.
+        If the model copies, the output also has copy_attentions (R, T, S), and coverage (R, S), their sum since the
+        first position.
+
+        Args:
+            compile_step: whether to run the layers as a compiled graph in a decoding step; not in the first one, and
+                only if torch.compile works.
         """
         inputs_embeds = self.embed(input_ids, inputs_embeds)
         if use_cache and cache is None:
@@ -241,14 +275,16 @@ class GdlfDecoder(GdlfPreTrainedModel):
         length = inputs_embeds.shape[1]
         hidden_states = math.sqrt(self.config.d_model) * inputs_embeds + self.positions(inputs_embeds, seen)
         hidden_states = self.dropout(hidden_states)
-        padding_mask = None if attention_mask is None else attention_mask[:, -length:, None].to(hidden_states.dtype)
+        padding_mask = None
+        if attention_mask is not None:
+            padding_mask = attention_mask[:, -length:, None].to(hidden_states.dtype)
         source_mask = source_padding_mask(encoder_attention_mask)
-        run = GdlfDecoder._run_layers
-        if compile_step and seen and length == 1 and compiler_works():
-            run = _compiled_layers()
+        run_layers = GdlfDecoder._run_layers
+        if compile_step and seen > 0 and length == 1 and compiler_works():
+            run_layers = _compiled_layers()
             documents, rows = encoder_hidden_states.shape[0], hidden_states.shape[0]
             _announce_graph(documents > 1, rows > documents, source_mask is not None)
-        hidden_states = run(
+        hidden_states = run_layers(
             self,
             hidden_states,
             encoder_hidden_states,
@@ -271,7 +307,10 @@ class GdlfDecoder(GdlfPreTrainedModel):
         )
 
     def _run_layers(self, hidden_states, source, **kwargs):
-        """(R, T, C) and (B, S, C) -> (R, T, C); a decoding step compiles to one graph, as its state does not grow."""
+        """The output (R, T, C) of all layers, from their input (R, T, C) and the encoder's output (B, S, C).
+
+        A decoding step compiles to one graph, as its convolutions' states do not grow with the summary.
+        """
         memory = None
         for layer in self.layers:
             hidden_states, memory = layer(hidden_states, memory, source, **kwargs)
@@ -279,17 +318,18 @@ class GdlfDecoder(GdlfPreTrainedModel):
 
 
 @cache
-def _compiled_layers():
-    # a function, as a decoder with a compiled attribute could not be copied
+def _compiled_layers() -> Callable[..., torch.Tensor]:
+    """`GdlfDecoder._run_layers`, compiled; no attribute of a decoder, which then could not be copied."""
     return torch.compile(GdlfDecoder._run_layers, dynamic=True)
 
 
 @cache
 def _announce_graph(has_documents: bool, has_beams: bool, has_padding: bool) -> None:
-    """Log, before the first of such steps, that their graph is compiled; other steps cannot use it."""
-    inputs = ("several documents" if has_documents else "one document", "beams" if has_beams else "greedy search")
-    padded = " and padding" if has_padding else ""
-    logger.warning(f"compiling decoding steps for {' with '.join(inputs)}{padded}, which takes up to a minute once")
+    """Log that decoding steps are compiled; only once for each kind of steps, as each kind has its own graph."""
+    documents = "several documents" if has_documents else "one document"
+    search = "beams" if has_beams else "greedy search"
+    padding = " and padding" if has_padding else ""
+    logger.warning(f"compiling decoding steps for {documents} with {search}{padding}, which takes up to a minute once")
 
 
 class GdlfModel(GdlfPreTrainedModel, CopyingModel):
@@ -300,7 +340,7 @@ class GdlfModel(GdlfPreTrainedModel, CopyingModel):
 
 
 class GdlfForConditionalGeneration(GdlfPreTrainedModel, CopyingForConditionalGeneration):
-    """GDLF with its output, which shares the embedding matrix: a softmax, mixed with copying if `copy` is set."""
+    """GDLF with its output layer, which shares the embedding matrix; the softmax is mixed with copying if it copies."""
 
     _tied_weights_keys = {"lm_head.weight": "model.shared.weight"}
     compiles_steps = True
@@ -319,7 +359,7 @@ class GdlfForConditionalGeneration(GdlfPreTrainedModel, CopyingForConditionalGen
         return self.config.copy
 
     def _can_skip_logits(self) -> bool:
-        # without copying, evaluation reads each row's NLL from the logits
+        # a model that does not copy keeps its logits, from which evaluation computes the NLL of each row
         return self.config.copy and super()._can_skip_logits()
 
     @with_inputs_of(CopyingForConditionalGeneration.forward)
