@@ -1,16 +1,35 @@
-"""Backpropagation through time of two GRUs with an attention between them, in little memory."""
+"""Backpropagation through time of two GRUs with an attention between them, in little memory.
 
+Shapes: T positions, R rows of the decoder, B documents with R / B consecutive rows each, S source positions of C
+channels, A channels of the attention's tanh layer, states of width k. The 3k numbers of a GRU's projections are those
+of the reset gate, the update gate and the candidate, in this order.
+"""
+
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
 from torch.autograd.function import once_differentiable
 
-# elements of the attention's tanh layer in memory at once: few enough for a CPU's cache
+# elements of the attention's tanh layer in memory at once: so few that a CPU caches them
 _CHUNK_ELEMENTS = 2**19
 
 
 class Inputs(NamedTuple):
-    """The tensors that two attentive GRUs read, in the order of `AttentiveGrusFunction`'s arguments and gradients."""
+    """The tensors that two attentive GRUs read, in the order of `AttentiveGrusFunction`'s arguments and gradients.
+
+    Attributes:
+        first_words: (T, R, 3k), the projections of the words for the first GRU.
+        second_words: (T, R, 3k), the projections of the words for the second GRU; None if it reads contexts alone.
+        source: (B, S, C).
+        keys: (B, S, A), the projections of the source for the attention.
+        first, second: (R, k), the states before the first position.
+        first_recurrent, first_recurrent_bias: (3k, k) and (3k), of the projection of the first GRU's state.
+        context_weight, context_bias: (3k, C) and (3k), of the projection of a context for the second GRU.
+        second_recurrent, second_recurrent_bias: (3k, k) and (3k), of the projection of the second GRU's state.
+        query_weight: (A, k), of the projection of the first state for the attention.
+        score_weight: (1, A), which maps the attention's tanh layer to a score.
+    """
 
     first_words: torch.Tensor
     second_words: torch.Tensor | None
@@ -29,199 +48,257 @@ class Inputs(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """The last argument, which gets no gradient."""
+    """The last argument of `AttentiveGrusFunction`, which gets no gradient.
+
+    Attributes:
+        source_mask: (B, S), true at tokens; None if there is no padding.
+        shares_state, reset_after: see `AttentiveGrus`.
+        grad_enabled: whether gradients are enabled outside the function; inside they are always disabled.
+    """
 
     source_mask: torch.Tensor | None
     shares_state: bool
     reset_after: bool
-    # recorded outside, as gradients are always disabled inside an autograd function
     grad_enabled: bool
 
 
 class AttentiveGrusFunction(torch.autograd.Function):
-    """`AttentiveGrus` with positions as the first dimension, and its own backpropagation through time.
+    """`AttentiveGrus` with positions as the first dimension, and with its own backpropagation through time.
 
-    Autograd would store the attention's tanh layer of every position, by far the largest tensor, and the result of each
-    small operation. Here that layer is computed for a few documents at a time, and recomputed in backward. The
-    gradients of weights are one product over all positions.
+    Autograd would store the results of each small operation, and the attention's tanh layer (R, S, A) of each position,
+    by far the largest tensor. Here that layer is computed for a few documents at a time, and computed again in the
+    backward pass. The gradients of weights are one product over all positions.
     """
 
     @staticmethod
     def forward(context, *arguments):
-        *tensors, settings = arguments
-        inputs = Inputs(*tensors)
-        keeps = settings.grad_enabled and any(context.needs_input_grad)
-        length, rows, width = *inputs.first_words.shape[:2], inputs.first.shape[1]
-        # states have one more position, the initial state
-        first, second = (start.new_empty(length + 1, rows, width) for start in (inputs.first, inputs.second))
-        first[0], second[0] = inputs.first, inputs.second
-        contexts = inputs.source.new_empty(length, rows, inputs.source.shape[2])
-        attention = inputs.source.new_empty(
-            length, rows, inputs.source.shape[1], dtype=torch.promote_types(inputs.source.dtype, torch.float32)
-        )
-        first_gates, second_gates = (first.new_empty(length if keeps else 1, rows, 4 * width) for _ in range(2))
-        first_weights = inputs.first_recurrent, inputs.first_recurrent_bias
-        second_weights = inputs.second_recurrent, inputs.second_recurrent_bias
-        attend = _Attention(inputs.source, inputs.keys, inputs.query_weight, inputs.score_weight, settings.source_mask)
+        """Compute the states of both GRUs (T, R, k), the contexts (T, R, C) and the attention (T, R, S).
+
+        Args:
+            context: autograd's, for the backward pass.
+            arguments: the tensors of `Inputs`, then the `Settings`.
+        """
+        inputs, settings = Inputs(*arguments[:-1]), arguments[-1]
+        needs_gradients = settings.grad_enabled and any(context.needs_input_grad)
+        length, rows = inputs.first_words.shape[:2]
+        width = inputs.first.shape[1]
+        source, dtype = inputs.source, torch.promote_types(inputs.source.dtype, torch.float32)
+        # the states at index 0 are those before the first position
+        first = inputs.first.new_empty(length + 1, rows, width)
+        second = inputs.second.new_empty(length + 1, rows, width)
+        first[0] = inputs.first
+        second[0] = inputs.second
+        first_before, second_before = _states_before(first, second, settings.shares_state)
+        contexts = source.new_empty(length, rows, source.shape[2])
+        attention = source.new_empty(length, rows, source.shape[1], dtype=dtype)
+        # without gradients, each position overwrites the gates of the previous one
+        kept_positions = length if needs_gradients else 1
+        first_gates = first.new_empty(kept_positions, rows, 4 * width)
+        second_gates = first.new_empty(kept_positions, rows, 4 * width)
+        first_gru, second_gru = _grus(inputs, settings)
+        attend = _Attention(inputs, settings.source_mask)
         for position in range(length):
-            slot = position if keeps else 0
-            before = second[position] if settings.shares_state else first[position]
-            words, gates = inputs.first_words[position], first_gates[slot]
-            _step(words, before, *first_weights, settings.reset_after, gates, first[position + 1])
+            slot = position if needs_gradients else 0
+            words = inputs.first_words[position]
+            first_gru.step(words, first_before[position], first_gates[slot], first[position + 1])
             attend.forward(first[position + 1], attention[position], contexts[position])
-            words = torch.addmm(inputs.context_bias, contexts[position], inputs.context_weight.T)
+            projected = torch.addmm(inputs.context_bias, contexts[position], inputs.context_weight.T)
             if inputs.second_words is not None:
-                words += inputs.second_words[position]
-            before = first[position + 1] if settings.shares_state else second[position]
-            _step(words, before, *second_weights, settings.reset_after, second_gates[slot], second[position + 1])
+                projected += inputs.second_words[position]
+            second_gru.step(projected, second_before[position], second_gates[slot], second[position + 1])
         context.settings = settings
-        if keeps:
-            context.save_for_backward(*tensors, first, second, contexts, attention, first_gates, second_gates)
+        if needs_gradients:
+            context.save_for_backward(*inputs, first, second, contexts, attention, first_gates, second_gates)
         return first[1:], second[1:], contexts, attention
 
     @staticmethod
     @once_differentiable
     def backward(context, first_gradients, second_gradients, context_gradients, attention_gradients):
+        """The gradients of `Inputs`, and None for `Settings`, from the gradients of `forward`'s results."""
         settings = context.settings
-        *tensors, first, second, contexts, attention, first_gates, second_gates = context.saved_tensors
-        inputs = Inputs(*tensors)
-        attend = _Attention(inputs.source, inputs.keys, inputs.query_weight, inputs.score_weight, settings.source_mask)
-        length, rows, width = first_gradients.shape
-        # gradients of the gates' inputs: the projections of input and state
-        first_inputs, second_inputs = (first.new_empty(length, rows, 3 * width) for _ in range(2))
-        first_recurrent, second_recurrent = first_inputs, second_inputs
-        if settings.reset_after:
-            first_recurrent, second_recurrent = torch.empty_like(first_inputs), torch.empty_like(second_inputs)
+        saved = context.saved_tensors
+        inputs = Inputs(*saved[:-6])
+        first, second, contexts, attention, first_gates, second_gates = saved[-6:]
+        first_before, second_before = _states_before(first, second, settings.shares_state)
+        first_gru, second_gru = _grus(inputs, settings)
+        first_steps = _GruGradients(first_gru, first_before, first_gates)
+        second_steps = _GruGradients(second_gru, second_before, second_gates)
+        attend = _AttentionGradients(inputs, settings.source_mask)
+        # gradients of the contexts and of the states after the current position, through all that reads them
         to_contexts = context_gradients.clone()
-        to_first, to_second = first.new_zeros(rows, width), first.new_zeros(rows, width)
-        for position in reversed(range(length)):
+        to_first = torch.zeros_like(first[0])
+        to_second = torch.zeros_like(first[0])
+        for position in reversed(range(len(first_gradients))):
             to_second = to_second + second_gradients[position]
-            before = first[position + 1] if settings.shares_state else second[position]
-            to_before = _step_backward(
-                to_second,
-                before,
-                second_gates[position],
-                inputs.second_recurrent,
-                settings.reset_after,
-                second_inputs[position],
-                second_recurrent[position],
-            )
-            to_contexts[position].addmm_(second_inputs[position], inputs.context_weight)
+            to_second_before = second_steps.step(position, to_second)
+            to_contexts[position].addmm_(second_steps.to_inputs[position], inputs.context_weight)
             to_first = to_first + first_gradients[position]
             to_first += attend.backward(
                 first[position + 1], attention[position], to_contexts[position], attention_gradients[position]
             )
             if settings.shares_state:
-                to_first += to_before
+                # the second GRU starts from the first state of this position
+                to_first += to_second_before
+                # and the first GRU from the second state of the previous position
+                to_second = first_steps.step(position, to_first)
+                to_first = torch.zeros_like(to_first)
             else:
-                to_second = to_before
-            before = second[position] if settings.shares_state else first[position]
-            to_before = _step_backward(
-                to_first,
-                before,
-                first_gates[position],
-                inputs.first_recurrent,
-                settings.reset_after,
-                first_inputs[position],
-                first_recurrent[position],
-            )
-            if settings.shares_state:
-                to_first, to_second = torch.zeros_like(to_first), to_before
-            else:
-                to_first = to_before
-        past_first, past_second = (second, first[1:]) if settings.shares_state else (first, second)
-        flat_first, flat_second, flat_inputs = (
-            gradients.flatten(0, 1) for gradients in (first_recurrent, second_recurrent, second_inputs)
-        )
+                to_first = first_steps.step(position, to_first)
+                to_second = to_second_before
         source_gradient = attend.source_gradient(attention, to_contexts)
-        queries, keys, score = attend.gradients(first[1:])
-        return (
-            first_inputs,
-            None if inputs.second_words is None else second_inputs,
-            source_gradient,
-            keys,
-            to_first,
-            to_second,
-            _weight_gradient(flat_first, past_first[:length], first_gates, settings.reset_after),
-            flat_first.sum(0),
-            flat_inputs.T @ contexts.flatten(0, 1),
-            flat_inputs.sum(0),
-            _weight_gradient(flat_second, past_second[:length], second_gates, settings.reset_after),
-            flat_second.sum(0),
-            queries,
-            score,
-            None,
+        query_weight_gradient, key_gradient, score_weight_gradient = attend.gradients(first[1:])
+        context_inputs = second_steps.to_inputs.flatten(0, 1)
+        gradients = Inputs(
+            first_words=first_steps.to_inputs,
+            second_words=None if inputs.second_words is None else second_steps.to_inputs,
+            source=source_gradient,
+            keys=key_gradient,
+            first=to_first,
+            second=to_second,
+            first_recurrent=first_steps.weight_gradient(),
+            first_recurrent_bias=first_steps.bias_gradient(),
+            context_weight=context_inputs.T @ contexts.flatten(0, 1),
+            context_bias=context_inputs.sum(0),
+            second_recurrent=second_steps.weight_gradient(),
+            second_recurrent_bias=second_steps.bias_gradient(),
+            query_weight=query_weight_gradient,
+            score_weight=score_weight_gradient,
         )
+        return *gradients, None
 
 
-def _step(words, state, weight, bias, reset_after: bool, gates, result) -> None:
-    """A step of a GRU from its input's projection (R, 3k) and its state (R, k); writes intermediate values to `gates`.
+def _states_before(first: torch.Tensor, second: torch.Tensor, shares_state: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """The states (T, R, k) before each step of the first GRU, and before each step of the second GRU, as views.
 
-    These are the reset and update gates, the candidate, and a fourth value: with `reset_after` the candidate's
-    projection of the state, otherwise the state times the reset gate.
+    `first` and `second` (T + 1, R, k) are the states of both GRUs, from those before the first position on.
     """
-    width = state.shape[1]
-    both, last = slice(2 * width), slice(2 * width, None)
-    reset, update, candidate, recalled = gates.chunk(4, dim=-1)
-    if reset_after:
-        recurrent = torch.addmm(bias, state, weight.T)
-        torch.add(words[:, both], recurrent[:, both], out=gates[:, both]).sigmoid_()
-        recalled.copy_(recurrent[:, last])
-        torch.addcmul(words[:, last], reset, recalled, out=candidate).tanh_()
-    else:
-        torch.addmm(bias[both], state, weight[both].T, out=gates[:, both]).add_(words[:, both]).sigmoid_()
-        torch.mul(reset, state, out=recalled)
-        torch.addmm(bias[last], recalled, weight[last].T, out=candidate).add_(words[:, last]).tanh_()
-    torch.lerp(candidate, state, update, out=result)
+    if shares_state:
+        return second[:-1], first[1:]
+    return first[:-1], second[:-1]
 
 
-def _step_backward(gradient, state, gates, weight, reset_after: bool, inputs, recurrent) -> torch.Tensor:
-    """Write the gradients of both projections (R, 3k), and return that of the state (R, k).
+class _Gru(NamedTuple):
+    """A GRU whose inputs are projected already.
 
-    Without `reset_after`, the two projections are summed, so `recurrent` is `inputs`.
+    Attributes:
+        weight, bias: (3k, k) and (3k), of the projection of the state.
+        reset_after: whether the reset gate is applied after the product of state and weights.
     """
-    width = state.shape[1]
-    reset, update, candidate, recalled = gates.chunk(4, dim=-1)
-    to_candidate = torch.ops.aten.tanh_backward(gradient * (1 - update), candidate)
-    inputs[:, width : 2 * width] = torch.ops.aten.sigmoid_backward(gradient * (state - candidate), update)
-    inputs[:, 2 * width :] = to_candidate
-    if reset_after:
-        inputs[:, :width] = torch.ops.aten.sigmoid_backward(to_candidate * recalled, reset)
-        recurrent[:, : 2 * width] = inputs[:, : 2 * width]
-        torch.mul(to_candidate, reset, out=recurrent[:, 2 * width :])
-        return (gradient * update).addmm_(recurrent, weight)
-    to_recalled = to_candidate @ weight[2 * width :]
-    inputs[:, :width] = torch.ops.aten.sigmoid_backward(to_recalled * state, reset)
-    to_state = torch.addcmul(gradient * update, reset, to_recalled)
-    return to_state.addmm_(inputs[:, : 2 * width], weight[: 2 * width])
+
+    weight: torch.Tensor
+    bias: torch.Tensor
+    reset_after: bool
+
+    def step(self, projected: torch.Tensor, state: torch.Tensor, gates: torch.Tensor, result: torch.Tensor) -> None:
+        """Write the next state (R, k) to `result`, from a projected input (R, 3k) and the state (R, k).
+
+        The gradient needs four intermediate values, which are written to `gates` (R, 4k): the reset gate, the update
+        gate, the candidate, and the recalled state. With `reset_after`, the last one is the state's projection for the
+        candidate before the reset gate, and otherwise the product of state and reset gate.
+        """
+        width = state.shape[1]
+        both_gates, last = slice(2 * width), slice(2 * width, None)
+        weight, bias = self.weight, self.bias
+        reset, update, candidate, recalled = gates.chunk(4, dim=-1)
+        if self.reset_after:
+            recurrent = torch.addmm(bias, state, weight.T)
+            torch.add(projected[:, both_gates], recurrent[:, both_gates], out=gates[:, both_gates]).sigmoid_()
+            recalled.copy_(recurrent[:, last])
+            torch.addcmul(projected[:, last], reset, recalled, out=candidate).tanh_()
+        else:
+            recurrent = torch.addmm(bias[both_gates], state, weight[both_gates].T, out=gates[:, both_gates])
+            recurrent.add_(projected[:, both_gates]).sigmoid_()
+            torch.mul(reset, state, out=recalled)
+            torch.addmm(bias[last], recalled, weight[last].T, out=candidate).add_(projected[:, last]).tanh_()
+        torch.lerp(candidate, state, update, out=result)
 
 
-def _weight_gradient(gradients, states, gates, reset_after: bool) -> torch.Tensor:
-    """The recurrent weight's gradient (3k, k), from its products' gradients (T · R, 3k) and the states (T, R, k)."""
-    states, width = states.flatten(0, 1), states.shape[-1]
-    if reset_after:
-        return gradients.T @ states
-    recalled = gates[..., 3 * width :].flatten(0, 1)
-    return torch.cat((gradients[:, : 2 * width].T @ states, gradients[:, 2 * width :].T @ recalled))
+def _grus(inputs: Inputs, settings: Settings) -> tuple[_Gru, _Gru]:
+    """The first and the second GRU."""
+    first = _Gru(inputs.first_recurrent, inputs.first_recurrent_bias, settings.reset_after)
+    second = _Gru(inputs.second_recurrent, inputs.second_recurrent_bias, settings.reset_after)
+    return first, second
+
+
+class _GruGradients:
+    """Backpropagation through the steps of a GRU, from the last position to the first.
+
+    Args:
+        gru: the GRU.
+        states_before: (T, R, k), the state before each step.
+        gates: (T, R, 4k), the intermediate values that `_Gru.step` has written.
+
+    Attributes:
+        to_inputs: (T, R, 3k), the gradients of the projected inputs.
+        to_recurrent: (T, R, 3k), the gradients of the projected states. Without `reset_after`, this is the same tensor,
+            as both projections are summed.
+    """
+
+    def __init__(self, gru: _Gru, states_before: torch.Tensor, gates: torch.Tensor):
+        self.gru = gru
+        self.states_before = states_before
+        self.gates = gates
+        length, rows, width = states_before.shape
+        self.to_inputs = states_before.new_empty(length, rows, 3 * width)
+        self.to_recurrent = torch.empty_like(self.to_inputs) if gru.reset_after else self.to_inputs
+
+    def step(self, position: int, gradient: torch.Tensor) -> torch.Tensor:
+        """The gradient (R, k) of the state before a step, from the gradient (R, k) of the state after it.
+
+        The gradients of both projections are written to `to_inputs` and `to_recurrent`.
+        """
+        state, weight = self.states_before[position], self.gru.weight
+        to_inputs, to_recurrent = self.to_inputs[position], self.to_recurrent[position]
+        width = state.shape[1]
+        both_gates, last = slice(2 * width), slice(2 * width, None)
+        reset, update, candidate, recalled = self.gates[position].chunk(4, dim=-1)
+        to_candidate = torch.ops.aten.tanh_backward(gradient * (1 - update), candidate)
+        to_inputs[:, width : 2 * width] = torch.ops.aten.sigmoid_backward(gradient * (state - candidate), update)
+        to_inputs[:, last] = to_candidate
+        if self.gru.reset_after:
+            to_inputs[:, :width] = torch.ops.aten.sigmoid_backward(to_candidate * recalled, reset)
+            to_recurrent[:, both_gates] = to_inputs[:, both_gates]
+            torch.mul(to_candidate, reset, out=to_recurrent[:, last])
+            return (gradient * update).addmm_(to_recurrent, weight)
+        to_recalled = to_candidate @ weight[last]
+        to_inputs[:, :width] = torch.ops.aten.sigmoid_backward(to_recalled * state, reset)
+        to_state = torch.addcmul(gradient * update, reset, to_recalled)
+        return to_state.addmm_(to_inputs[:, both_gates], weight[both_gates])
+
+    def weight_gradient(self) -> torch.Tensor:
+        """The gradient (3k, k) of the weight of the state's projection, after all steps."""
+        gradients = self.to_recurrent.flatten(0, 1)
+        states = self.states_before.flatten(0, 1)
+        if self.gru.reset_after:
+            return gradients.T @ states
+        # the candidate's weights are multiplied with the recalled state
+        width = states.shape[1]
+        recalled = self.gates[..., 3 * width :].flatten(0, 1)
+        return torch.cat((gradients[:, : 2 * width].T @ states, gradients[:, 2 * width :].T @ recalled))
+
+    def bias_gradient(self) -> torch.Tensor:
+        """The gradient (3k) of the bias of the state's projection, after all steps."""
+        return self.to_recurrent.flatten(0, 1).sum(0)
 
 
 class _Attention:
-    """Additive attention, position by position and a few documents at a time, and its accumulated gradients.
+    """Additive attention, position by position and a few documents at a time.
 
     Its tanh layer is computed as a sigmoid, which takes a seventh of the time on a CPU. As tanh x = 2 σ(2x) - 1, all
     scores of a document change by a constant, which affects neither the attention nor its gradients.
     """
 
-    def __init__(self, source, keys, query_weight, score_weight, source_mask):
-        self.source, self.keys, self.query_weight = source, keys, query_weight
-        self.score_weight = score_weight[0]
+    def __init__(self, inputs: Inputs, source_mask: torch.Tensor | None):
+        self.source = inputs.source
+        self.keys = inputs.keys
+        self.query_weight = inputs.query_weight
+        self.score_weight = inputs.score_weight[0]
         self.padding = None if source_mask is None else ~source_mask[:, None]
-        self.documents = source.shape[0]
-        self.query_gradients: list[torch.Tensor] = []
+        self.documents = inputs.source.shape[0]
 
-    def forward(self, states, attention, contexts) -> None:
-        """Write the attention (R, S) and contexts (R, C) of the states (R, k)."""
-        queries = self._queries(states)
+    def forward(self, states: torch.Tensor, attention: torch.Tensor, contexts: torch.Tensor) -> None:
+        """Write the attention (R, S) and the contexts (R, C) of the states (R, k) to these tensors."""
+        queries = self._doubled_queries(states)
         scores = attention.new_empty(*queries.shape[:2], self.keys.shape[1], dtype=queries.dtype)
         score_weight = 2 * self.score_weight
         for documents, layer in self._layers(queries):
@@ -232,60 +309,89 @@ class _Attention:
         attention.copy_(weights.flatten(0, 1))
         contexts.copy_((weights.to(self.source.dtype) @ self.source).flatten(0, 1))
 
-    def backward(self, states, attention, context_gradients, attention_gradients) -> torch.Tensor:
-        """The gradient (R, k) of the states, from the gradients of `forward`'s results."""
-        if not self.query_gradients:
-            # gradients of the layer's inputs, without the factors of each element
-            self.slopes = torch.zeros_like(self.keys)
-            self.score_gradient = torch.zeros_like(self.score_weight)
+    def _doubled_queries(self, states: torch.Tensor) -> torch.Tensor:
+        """Twice the queries (B, R / B, A) of the states (R, k)."""
+        return (2 * states @ self.query_weight.T).view(self.documents, -1, self.query_weight.shape[0])
+
+    def _layers(self, doubled_queries: torch.Tensor) -> Iterator[tuple[slice, torch.Tensor]]:
+        """Yield slices of documents and their layers σ(2 (keys + queries)), (…, R / B, S, A).
+
+        All layers are in one buffer, so that each overwrites the layer before it.
+        """
+        elements = doubled_queries.shape[1] * self.keys.shape[1] * self.keys.shape[2]
+        documents_at_once = max(1, _CHUNK_ELEMENTS // max(elements, 1))
+        size = min(documents_at_once, self.documents)
+        buffer = self.keys.new_empty(size, doubled_queries.shape[1], *self.keys.shape[1:])
+        for start in range(0, self.documents, size):
+            documents = slice(start, min(start + size, self.documents))
+            layer = buffer[: documents.stop - start]
+            torch.add(doubled_queries[documents, :, None], self.keys[documents, None], alpha=2, out=layer)
+            yield documents, layer.sigmoid_()
+
+
+class _AttentionGradients(_Attention):
+    """Backpropagation through `_Attention`, from the last position to the first."""
+
+    def __init__(self, inputs: Inputs, source_mask: torch.Tensor | None):
+        super().__init__(inputs, source_mask)
+        # sums over positions of the gradients of keys and score weight, still without factors that all terms share
+        self.key_sums = torch.zeros_like(self.keys)
+        self.score_sums = torch.zeros_like(self.score_weight)
+        # the gradients of the queries (R, A), from the last position on
+        self.query_gradients: list[torch.Tensor] = []
+
+    def backward(
+        self,
+        states: torch.Tensor,
+        attention: torch.Tensor,
+        context_gradients: torch.Tensor,
+        attention_gradients: torch.Tensor,
+    ) -> torch.Tensor:
+        """The gradient (R, k) of the states of a position.
+
+        Args:
+            states, attention: (R, k) and (R, S), an argument and a result of `forward`.
+            context_gradients, attention_gradients: (R, C) and (R, S), the gradients of the results.
+        """
         shape = (self.documents, -1, attention.shape[-1])
         to_contexts = context_gradients.view(self.documents, -1, context_gradients.shape[-1])
         attention = attention.view(shape)
-        gradients = to_contexts @ self.source.transpose(1, 2) + attention_gradients.view(shape)
-        to_scores = torch.ops.aten._softmax_backward_data(
-            gradients.to(attention.dtype), attention, -1, attention.dtype
-        ).to(self.keys.dtype)
-        queries = self._queries(states)
+        to_attention = to_contexts @ self.source.transpose(1, 2) + attention_gradients.view(shape)
+        to_attention = to_attention.to(attention.dtype)
+        to_scores = torch.ops.aten._softmax_backward_data(to_attention, attention, -1, attention.dtype)
+        to_scores = to_scores.to(self.keys.dtype)
+        queries = self._doubled_queries(states)
         to_queries = torch.empty_like(queries)
         for documents, layer in self._layers(queries):
-            own = to_scores[documents]
-            self.score_gradient += own.reshape(-1) @ layer.flatten(0, 2)
-            # σ' is σ - σ²
-            layer.addcmul_(layer, layer, value=-1)
-            torch.matmul(own[:, :, None], layer, out=to_queries[documents][:, :, None])
-            if own.shape[1] == 1:
-                self.slopes[documents].addcmul_(layer[:, 0], own[:, 0, :, None])
+            score_gradients = to_scores[documents]
+            self.score_sums += score_gradients.reshape(-1) @ layer.flatten(0, 2)
+            # the derivative of the sigmoid σ is σ - σ²
+            slopes = layer.addcmul_(layer, layer, value=-1)
+            torch.matmul(score_gradients[:, :, None], slopes, out=to_queries[documents][:, :, None])
+            if score_gradients.shape[1] == 1:
+                # with one row for each document, the sum needs no temporary tensor
+                self.key_sums[documents].addcmul_(slopes[:, 0], score_gradients[:, 0, :, None])
             else:
-                self.slopes[documents] += (layer * own[..., None]).sum(1)
+                self.key_sums[documents] += (slopes * score_gradients[..., None]).sum(1)
         to_queries = to_queries.mul_(4 * self.score_weight).flatten(0, 1)
         self.query_gradients.append(to_queries)
         return to_queries @ self.query_weight
 
-    def gradients(self, states) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def gradients(self, states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """The gradients of query weight, keys and score weight, after `backward` of all states (T, R, k)."""
         to_queries = torch.stack(self.query_gradients[::-1]).flatten(0, 1)
-        keys = self.slopes.mul_(4 * self.score_weight)
-        return to_queries.T @ states.flatten(0, 1), keys, 2 * self.score_gradient[None]
+        query_weight_gradient = to_queries.T @ states.flatten(0, 1)
+        key_gradient = self.key_sums.mul_(4 * self.score_weight)
+        return query_weight_gradient, key_gradient, 2 * self.score_sums[None]
 
-    def source_gradient(self, attention, context_gradients) -> torch.Tensor:
-        """The gradient of the source (B, S, C), through the contexts only, from all positions (T, R, …)."""
-        attention, context_gradients = (
-            tensor.unflatten(1, (self.documents, -1)).transpose(0, 1).flatten(1, 2)
-            for tensor in (attention, context_gradients)
-        )
-        return attention.to(self.source.dtype).transpose(1, 2) @ context_gradients
+    def source_gradient(self, attention: torch.Tensor, context_gradients: torch.Tensor) -> torch.Tensor:
+        """The gradient (B, S, C) of the source as far as the contexts of all positions read it.
 
-    def _queries(self, states) -> torch.Tensor:
-        """(R, k) -> twice the queries, (B, R / B, A)."""
-        return (2 * states @ self.query_weight.T).view(self.documents, -1, self.query_weight.shape[0])
+        `attention` (T, R, S) and `context_gradients` (T, R, C) are those of all positions.
+        """
+        attention = self._by_document(attention).to(self.source.dtype)
+        return attention.transpose(1, 2) @ self._by_document(context_gradients)
 
-    def _layers(self, queries):
-        """Yield σ(2 (keys + queries)), (…, R / B, S, A), for successive slices of documents, in one buffer."""
-        elements = queries.shape[1] * self.keys.shape[1] * self.keys.shape[2]
-        size = min(max(1, _CHUNK_ELEMENTS // max(elements, 1)), self.documents)
-        buffer = self.keys.new_empty(size, queries.shape[1], *self.keys.shape[1:])
-        for start in range(0, self.documents, size):
-            documents = slice(start, min(start + size, self.documents))
-            layer = buffer[: documents.stop - start]
-            torch.add(queries[documents, :, None], self.keys[documents, None], alpha=2, out=layer)
-            yield documents, layer.sigmoid_()
+    def _by_document(self, values: torch.Tensor) -> torch.Tensor:
+        """Values (T, R, D) of positions and rows as values (B, T · R / B, D) of documents."""
+        return values.unflatten(1, (self.documents, -1)).transpose(0, 1).flatten(1, 2)
