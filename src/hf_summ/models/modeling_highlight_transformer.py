@@ -1,8 +1,15 @@
-"""Highlight-Transformer: its encoder attends more to key phrases (Liu et al. 2021; docs/equations.md, section 3)."""
+"""Highlight-Transformer: its encoder attends more to key phrases (Liu et al. 2021; docs/equations.md, section 3).
+
+Each key phrase has an importance. Some heads of some of the encoder's layers, called lit, attend more within the
+phrases. A token is called lit if it is in a phrase.
+
+Shapes: B documents, S source positions, P phrases, R rows of lit tokens, H heads of D channels.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -21,14 +28,15 @@ logger = logging.get_logger(__name__)
 
 @dataclass
 class LitRows:
-    """The nonzero rows of the highlighting matrix H; only these rows differ from plain attention.
+    """The rows of lit tokens in the highlighting matrix H (S, S); the other rows of H are zero.
 
-    A token is lit if it is in a phrase. Documents with fewer lit tokens than others are filled with unlit rows.
+    H has the importance of the phrases that two positions share. A document with fewer lit tokens than another one also
+    has rows of tokens that are not lit, so that all have R rows.
 
     Attributes:
-        rows: (B, R), the rows' positions, without repetitions.
+        rows: (B, R), the positions of the rows' tokens, without repetitions.
         bias: (B, R, S), α H.
-        shares: (B, R, S), whether two positions share a phrase.
+        shares: (B, R, S), whether the row's token and a position share a phrase.
         is_lit: (B, R), whether the row's token is lit.
     """
 
@@ -47,125 +55,168 @@ def lit_rows(
     attention_mask: torch.Tensor | None,
     dtype: torch.dtype,
 ) -> LitRows | None:
-    """The rows of lit tokens, or None if there are none.
+    """The rows of lit tokens, or None if no token is lit.
 
-    H is block diagonal: each phrase adds its value to the block of its positions, and overlapping blocks add up.
+    Each phrase adds its importance to the block of H whose rows and columns are its positions. Where phrases overlap,
+    their importance adds up.
 
     Args:
         starts, ends: (B, P), the phrases' positions, with exclusive ends; an empty phrase is padding.
-        values: (B, P).
-        alpha: the brightness factor.
+        values: (B, P), the phrases' importance.
+        alpha: the brightness factor α.
         length: S.
         attention_mask: (B, S), 1 at tokens; padding is never lit.
-        dtype: of the bias.
+        dtype: the dtype of the bias.
+
+    Raises:
+        ValueError: the tensors of phrases differ in shape, or a phrase ends behind the source.
     """
     if not starts.shape == ends.shape == values.shape:
-        shapes = ", ".join(str(tuple(tensor.shape)) for tensor in (starts, ends, values))
+        shapes = f"{tuple(starts.shape)}, {tuple(ends.shape)}, {tuple(values.shape)}"
         raise ValueError(f"`phrase_starts`, `phrase_ends` and `phrase_values` must have one shape, but have {shapes}")
     positions = torch.arange(length, device=starts.device)
-    inside = (positions >= starts[..., None]) & (positions < ends[..., None])
+    # (B, P, S), whether a position is in a phrase
+    is_inside = (positions >= starts[..., None]) & (positions < ends[..., None])
     if attention_mask is not None:
-        inside = inside & attention_mask[:, None].bool()
-    lit = inside.any(1)
-    if is_symbolic(lit):
-        # the number of lit tokens is unknown: compute all rows
-        rows = positions.expand_as(lit)
+        is_inside = is_inside & attention_mask[:, None].bool()
+    is_lit = is_inside.any(1)
+    if is_symbolic(is_lit):
+        # the number of lit tokens is unknown, so all positions are rows
+        rows = positions.expand_as(is_lit)
     else:
         if bool((ends > length).any()):
             raise ValueError(f"a phrase ends at {int(ends.max())}, but the source has only {length} tokens")
-        number = int(lit.sum(1).max())
-        if not number:
+        lit_tokens = int(is_lit.sum(1).max())
+        if lit_tokens == 0:
             return None
-        rows = lit.byte().argsort(dim=1, descending=True, stable=True)[:, :number]
-    inside = inside.to(torch.promote_types(dtype, torch.float32))
-    own = inside.gather(2, rows[:, None].expand(-1, inside.shape[1], -1)).transpose(1, 2)
-    bias = (own * (alpha * values.to(inside.dtype))[:, None]) @ inside
-    return LitRows(rows, bias.to(dtype), own @ inside > 0, lit.gather(1, rows))
+        rows = is_lit.byte().argsort(dim=1, descending=True, stable=True)[:, :lit_tokens]
+    columns = is_inside.to(torch.promote_types(dtype, torch.float32))
+    # (B, R, P), whether a row's token is in a phrase
+    row_phrases = columns.gather(2, rows[:, None].expand(-1, columns.shape[1], -1)).transpose(1, 2)
+    brightness = alpha * values.to(columns.dtype)
+    bias = (row_phrases * brightness[:, None]) @ columns
+    shares = row_phrases @ columns > 0
+    return LitRows(rows, bias.to(dtype), shares, is_lit.gather(1, rows))
+
+
+class HeadRun(NamedTuple):
+    """Consecutive heads that are all lit or all not lit."""
+
+    is_lit: bool
+    heads: int
 
 
 class HighlightSelfAttention(SelfAttention):
-    """Self-attention whose lit heads attend more within key phrases; without phrases, it is plain.
+    """Self-attention whose lit heads attend more within key phrases.
 
     Args:
-        highlighting: `weighted`, softmax(QKᵀ/√d + α H) (equation 2); `additive`, half plain attention and half the
-            softmax of α H over the positions that share a phrase (equation 4); `replacement`, only that softmax, and
-            uniform attention for tokens outside phrases.
+        highlighting: the attention of the lit heads. `weighted` is softmax(QKᵀ/√d + α H) (equation 2). `additive` is
+            the mean of plain self-attention and of the softmax of α H over the positions that share a phrase with the
+            query (equation 4). `replacement` is only that softmax, and uniform attention for tokens outside phrases.
         lit_heads: indices of the lit heads.
     """
 
     def __init__(self, *args, highlighting: str, lit_heads: Sequence[int], **kwargs):
         super().__init__(*args, **kwargs)
         self.highlighting = highlighting
-        # runs of lit or unlit heads (whether they are lit, their number), computed together: splits are views, but
-        # indexing single heads would copy all heads and their gradients
-        self.runs = [
-            (is_lit, len(list(run))) for is_lit, run in groupby(head in lit_heads for head in range(self.num_heads))
-        ]
+        # the heads of a run are computed together: they are views of all heads, while indexing would copy heads and
+        # gradients
+        self.runs = []
+        are_lit = [head in lit_heads for head in range(self.num_heads)]
+        for is_lit, run in groupby(are_lit):
+            self.runs.append(HeadRun(is_lit, heads=len(list(run))))
 
     def forward(self, hidden_states, attention_mask=None, lit: LitRows | None = None, **kwargs):
-        """As `SelfAttention`, with the rows of lit tokens."""
+        """As `SelfAttention`, with the rows of lit tokens, or None if no token is lit."""
         queries, keys, values = self._project(hidden_states)
         context, weights = self.attend(queries, keys, values, attention_mask, lit, **kwargs)
         return self.out_proj(context.flatten(2)), weights
 
     def attend(self, queries, keys, values, attention_mask=None, lit: LitRows | None = None, **kwargs):
-        """Queries, keys and values (B, H, S, D) -> (B, S, H, D) and weights (B, H, S, S) or None."""
+        """Attend by the heads' highlighting.
+
+        Args:
+            queries, keys, values: (B, H, S, D).
+            attention_mask: (B, 1, 1, S), true at tokens; None if there is no padding.
+            lit: the rows of lit tokens, or None if no token is lit.
+
+        Returns:
+            The context (B, S, H, D), and the weights (B, H, S, S) or None.
+        """
         if lit is None and self.highlighting != "replacement":
             return self._attend(queries, keys, values, attention_mask, **kwargs)
-        sizes = [size for _, size in self.runs]
-        runs = zip(*(heads.split(sizes, dim=1) for heads in (queries, keys, values)), strict=True)
-        contexts, weights = zip(
-            *(
-                self._highlight(*run, attention_mask, lit, **kwargs)
-                if is_lit
-                else self._attend(*run, attention_mask, **kwargs)
-                for run, (is_lit, _) in zip(runs, self.runs, strict=True)
-            ),
-            strict=True,
-        )
-        return torch.cat(contexts, dim=2), None if weights[0] is None else torch.cat(weights, dim=1)
+        sizes = [run.heads for run in self.runs]
+        run_queries = queries.split(sizes, dim=1)
+        run_keys = keys.split(sizes, dim=1)
+        run_values = values.split(sizes, dim=1)
+        contexts, weights = [], []
+        for index, run in enumerate(self.runs):
+            heads = run_queries[index], run_keys[index], run_values[index]
+            if run.is_lit:
+                run_context, run_weights = self._highlight(*heads, attention_mask, lit, **kwargs)
+            else:
+                run_context, run_weights = self._attend(*heads, attention_mask, **kwargs)
+            contexts.append(run_context)
+            weights.append(run_weights)
+        context = torch.cat(contexts, dim=2)
+        if weights[0] is None:
+            return context, None
+        return context, torch.cat(weights, dim=1)
 
     def _highlight(self, queries, keys, values, attention_mask, lit: LitRows | None, **kwargs):
-        """As `_attend`, for lit heads."""
+        """As `attend`, for h heads that are all lit: their attention with the rows of lit tokens replaced."""
         context, weights = self._attend(queries, keys, values, attention_mask, **kwargs)
         if self.highlighting == "replacement":
-            context, weights = self._average(weights, values, attention_mask)
+            context, weights = self._uniform_attention(weights, values, attention_mask)
         if lit is None:
             return context, weights
-        # (B, R, h, D) and (B, h, R, S): row indices of the lit tokens
-        positions = lit.rows[:, :, None, None].expand(-1, -1, *values.shape[1::2])
-        squares = lit.rows[:, None, :, None].expand(-1, values.shape[1], -1, keys.shape[2])
+        heads, width, length = values.shape[1], values.shape[3], keys.shape[2]
+        # the positions of the rows, as indices of contexts (B, R, h, D) and of weights (B, h, R, S)
+        context_index = lit.rows[:, :, None, None].expand(-1, -1, heads, width)
+        weight_index = lit.rows[:, None, :, None].expand(-1, heads, -1, length)
         if self.highlighting == "weighted":
-            own = queries.gather(2, positions.transpose(1, 2))
+            lit_queries = queries.gather(2, context_index.transpose(1, 2))
             mask = lit.bias[:, None]
             if attention_mask is not None:
                 mask = mask.masked_fill(~attention_mask, torch.finfo(mask.dtype).min)
-            lit_context, lit_weights = self._attend(own, keys, values, mask, **kwargs)
+            lit_context, lit_weights = self._attend(lit_queries, keys, values, mask, **kwargs)
         else:
             scores = lit.bias.masked_fill(~lit.shares, torch.finfo(lit.bias.dtype).min)
-            lit_weights = scores.softmax(-1)[:, None].expand_as(squares)
+            lit_weights = scores.softmax(-1)[:, None].expand_as(weight_index)
             dropped = nn.functional.dropout(lit_weights, self.dropout, self.training)
             lit_context = (dropped @ values).transpose(1, 2)
-            plain = context.gather(1, positions)
-            lit_context = torch.where(lit.is_lit[:, :, None, None], self._mixed(plain, lit_context), plain)
+            # rows of tokens that are not lit keep their attention
+            plain_context = context.gather(1, context_index)
+            mixed_context = self._mixed(plain_context, lit_context)
+            lit_context = torch.where(lit.is_lit[:, :, None, None], mixed_context, plain_context)
             if weights is not None:
-                plain = weights.gather(2, squares)
-                lit_weights = torch.where(lit.is_lit[:, None, :, None], self._mixed(plain, lit_weights), plain)
+                plain_weights = weights.gather(2, weight_index)
+                mixed_weights = self._mixed(plain_weights, lit_weights)
+                lit_weights = torch.where(lit.is_lit[:, None, :, None], mixed_weights, plain_weights)
         if weights is not None:
-            weights = weights.scatter(2, squares, lit_weights)
-        return context.scatter(1, positions, lit_context), weights
+            weights = weights.scatter(2, weight_index, lit_weights)
+        return context.scatter(1, context_index, lit_context), weights
 
-    def _mixed(self, plain: torch.Tensor, phrases: torch.Tensor) -> torch.Tensor:
-        """Combine plain attention and attention within phrases, either contexts or weights."""
-        return (plain + phrases) / 2 if self.highlighting == "additive" else phrases
+    def _mixed(self, plain: torch.Tensor, within_phrases: torch.Tensor) -> torch.Tensor:
+        """The contexts or weights of `additive` or `replacement`, from those of plain attention and within phrases."""
+        if self.highlighting == "additive":
+            return (plain + within_phrases) / 2
+        return within_phrases
 
-    def _average(self, weights, values, attention_mask):
-        """Uniform attention to all tokens, in the form of `_attend`, for tokens outside phrases."""
+    def _uniform_attention(self, weights, values, attention_mask):
+        """Contexts (B, S, h, D) and weights (B, h, S, S) of equal attention to all tokens, for tokens outside phrases.
+
+        `weights` are those of plain attention; if they are None, None is returned in their place.
+        """
         length = values.shape[2]
-        is_token = torch.ones_like(values[:, :1, None, :, 0]) if attention_mask is None else attention_mask
-        alike = is_token.to(values.dtype) / is_token.sum(-1, keepdim=True).to(values.dtype)
-        mean = (alike @ values).transpose(1, 2).expand(-1, length, -1, -1)
-        return mean, None if weights is None else alike.expand_as(weights)
+        is_token = attention_mask
+        if is_token is None:
+            is_token = torch.ones_like(values[:, :1, None, :, 0])
+        uniform = is_token.to(values.dtype) / is_token.sum(-1, keepdim=True).to(values.dtype)
+        context = (uniform @ values).transpose(1, 2).expand(-1, length, -1, -1)
+        if weights is None:
+            return context, None
+        return context, uniform.expand_as(weights)
 
 
 class HighlightTransformerPreTrainedModel(SummarizationPreTrainedModel):
@@ -180,12 +231,16 @@ class HighlightTransformerEncoder(HighlightTransformerPreTrainedModel, CopyingEn
 
     @staticmethod
     def self_attention(config: HighlightTransformerConfig, layer_index: int) -> SelfAttention:
-        """The layer's self-attention, with highlighting if the config lists the layer."""
+        """A layer's self-attention, with highlighting if the layer is one of the config's lit layers."""
         if layer_index not in config.layers_that_highlight:
             return CopyingEncoder.self_attention(config, layer_index)
-        settings = (config, config.d_model, config.num_heads, config.attention_dropout)
         return HighlightSelfAttention(
-            *settings, highlighting=config.highlighting, lit_heads=config.heads_that_highlight
+            config,
+            config.d_model,
+            config.num_heads,
+            config.attention_dropout,
+            highlighting=config.highlighting,
+            lit_heads=config.heads_that_highlight,
         )
 
     @merge_with_config_defaults
@@ -205,13 +260,15 @@ class HighlightTransformerEncoder(HighlightTransformerPreTrainedModel, CopyingEn
         phrases = [tensor for tensor in (phrase_starts, phrase_ends, phrase_values) if tensor is not None]
         if len(phrases) not in (0, 3):
             raise ValueError("`phrase_starts`, `phrase_ends` and `phrase_values` belong together: give all, or none")
-        if not phrases and self.config.layers_that_highlight and not torch.compiler.is_compiling():
-            # as in scripts that have the tokenizer alone, or that pass `input_ids` and `attention_mask` by name
-            logger.warning_once("nothing is highlighted, as no `phrase_starts` are given: use the model's processor")
+        lit_layers = self.config.layers_that_highlight
         lit = None
-        if phrases and self.config.layers_that_highlight:
-            lit = lit_rows(*phrases, self.config.alpha, words.shape[1], attention_mask, words.dtype)
-        layer_arguments = {index: {"lit": lit} for index in self.config.layers_that_highlight}
+        if lit_layers and phrases:
+            starts, ends, values = phrases
+            lit = lit_rows(starts, ends, values, self.config.alpha, words.shape[1], attention_mask, words.dtype)
+        elif lit_layers and not torch.compiler.is_compiling():
+            # scripts may have the tokenizer alone, or may pass on `input_ids` and `attention_mask` alone
+            logger.warning_once("nothing is highlighted, as no `phrase_starts` are given: use the model's processor")
+        layer_arguments = {index: {"lit": lit} for index in lit_layers}
         hidden_states, _ = self.encode(words, attention_mask, layer_arguments, **kwargs)
         return CopyEncoderOutput(last_hidden_state=hidden_states, source_ids=input_ids)
 

@@ -1,4 +1,8 @@
-"""The pointer-generator network (See et al. 2017; docs/equations.md, section 7)."""
+"""The pointer-generator network (See et al. 2017; docs/equations.md, section 7).
+
+Shapes: B documents, R rows of the decoder (the beams of a document are consecutive rows), S source positions, T
+positions of the summary, states of width k.
+"""
 
 from dataclasses import dataclass
 from typing import Any, cast
@@ -21,12 +25,17 @@ from .modeling_copying import (
     check_prompts,
 )
 
-# saturates a gate in every precision
+# an input of this size opens or closes a gate completely in every precision
 _SATURATED = 1e4
 
 
 class BidirectionalLstm(nn.LSTM):
-    """An LSTM in each direction over the tokens; `width` is that of either."""
+    """An LSTM over the tokens in each direction.
+
+    Args:
+        input_width: width of the inputs.
+        width: k, the width of each direction's states.
+    """
 
     def __init__(self, input_width: int, width: int):
         super().__init__(input_width, width, batch_first=True, bidirectional=True)
@@ -34,46 +43,69 @@ class BidirectionalLstm(nn.LSTM):
     def forward(  # ty: ignore[lost-keyword-for-regular-parameter]
         self, inputs: torch.Tensor, padding_mask: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """(B, S, input_width) and (B, S), true at tokens -> (B, S, 2 width), zero at padding, and the last states.
+        """Inputs (B, S, input_width) -> hidden states (B, S, 2 k), last hidden states and last cells (B, 2 k).
 
-        The last hidden states and cells are those of either direction's last token, (B, 2 width) each.
+        The hidden states are zero at padding. Each direction's last states are those after its last token: for the
+        second direction, that is the document's first token.
+
+        Args:
+            padding_mask: (B, S), true at tokens; None if there is no padding.
         """
-        # here and below `shape[0]`, not `len`, which would fix the number of rows in a graph
+        # `shape[0]`, here and below, keeps the number of rows variable in a graph, unlike `len`
         start = inputs.new_zeros(2, inputs.shape[0], self.hidden_size)
-        # not torch's own list of them, which accelerate does not update, nor the parameters, which pruning replaces
-        directions = self.all_weights
+        # `all_weights` looks the weights up; torch's own list of them lacks weights that accelerate or pruning replaced
+        weights = []
+        for direction_weights in self.all_weights:
+            weights.extend(direction_weights)
         if padding_mask is not None:
-            # at padding, the input gate is closed and the forget gate is open, so that the cell stays
+            # a further input, one at padding, closes the input gate and opens the forget gate: padding changes no cell
             gates = inputs.new_tensor([-_SATURATED, _SATURATED, 0.0, 0.0]).repeat_interleave(self.hidden_size)
-            directions = [(torch.cat((weight, gates[:, None]), dim=1), *others) for weight, *others in directions]
+            # the input weights are the first of each direction's four tensors
+            for index in (0, 4):
+                weights[index] = torch.cat((weights[index], gates[:, None]), dim=1)
             inputs = torch.cat((inputs, (~padding_mask).to(inputs.dtype)[..., None]), dim=-1)
-        # as `nn.LSTM`, which takes no other weights than its own
+        # `nn.LSTM` itself takes no other weights than its own
         lstm: Any = torch.lstm
-        # many CPUs lack the primitive in half precision that autocast asks for
+        # for half precision, which autocast asks for, many CPUs lack the operation
         with torch.autocast("cpu", enabled=False):
-            # cuDNN keeps what gradients need only if it is told to train
-            is_trained = torch.is_grad_enabled()
-            weights = [weight for direction in directions for weight in direction]
-            outputs, _, cells = lstm(inputs, (start, start), weights, True, 1, 0.0, is_trained, True, True)
+            outputs, _, cells = lstm(
+                inputs,
+                (start, start),
+                weights,
+                has_biases=True,
+                num_layers=1,
+                dropout=0.0,
+                # in training, cuDNN keeps what gradients need
+                train=torch.is_grad_enabled(),
+                bidirectional=True,
+                batch_first=True,
+            )
+        rows = torch.arange(outputs.shape[0], device=outputs.device)
         if padding_mask is None:
-            ends = outputs[:, -1]
+            last_outputs = outputs[:, -1]
+            first_outputs = outputs[rows, 0]
         else:
             outputs = outputs * padding_mask[..., None]
-            last = (padding_mask * torch.arange(1, outputs.shape[1] + 1, device=outputs.device)).argmax(-1)
-            ends = outputs[torch.arange(outputs.shape[0], device=outputs.device), last]
-        first = 0 if padding_mask is None else padding_mask.to(torch.uint8).argmax(-1)
-        begins = outputs[torch.arange(outputs.shape[0], device=outputs.device), first]
-        forward, backward = ends.chunk(2, -1)[0], begins.chunk(2, -1)[1]
+            numbers = torch.arange(1, outputs.shape[1] + 1, device=outputs.device)
+            last_token = (padding_mask * numbers).argmax(-1)
+            last_outputs = outputs[rows, last_token]
+            first_token = padding_mask.to(torch.uint8).argmax(-1)
+            first_outputs = outputs[rows, first_token]
+        forward = last_outputs.chunk(2, -1)[0]
+        backward = first_outputs.chunk(2, -1)[1]
         return outputs, torch.cat((forward, backward), dim=-1), torch.cat(tuple(cells), dim=-1)
 
 
 class CoverageAttention(nn.Module):
-    """Additive attention, `e_i = v · tanh(W_h h_i + W_s s + w_c c_i + b)`, c the sum of earlier attentions.
+    """Additive attention to the source, the softmax over i of v · tanh(W_h h_i + W_s s + w_c c_i + b).
+
+    Here h are the encoder's states, s is the decoder's state, and c is the coverage: the sum of the attention of
+    earlier steps (equations 1, 2 and 11).
 
     Args:
         source_width: width of h, and of the tanh layer.
         state_width: width of s.
-        reads_coverage: whether there is a w_c.
+        reads_coverage: whether the scores depend on the coverage; otherwise they lack the term w_c c_i.
     """
 
     def __init__(self, source_width: int, state_width: int, reads_coverage: bool):
@@ -86,24 +118,33 @@ class CoverageAttention(nn.Module):
     def forward(
         self, state: torch.Tensor, keys: torch.Tensor, coverage: torch.Tensor, source_mask: torch.Tensor | None
     ) -> torch.Tensor:
-        """State (R, s), keys (B, S, h), coverage (R, S) and mask (B, S), R a multiple of B -> weights (R, S)."""
-        layer = keys[:, None] + self.query_projection(state).unflatten(0, (keys.shape[0], -1))[:, :, None]
+        """The attention weights (R, S) of one step, at least float32.
+
+        Args:
+            state: (R, state_width), s; R is a multiple of B.
+            keys: (B, S, source_width), the `key_projection` of h.
+            coverage: (R, S), c.
+            source_mask: (B, S), true at tokens; None if there is no padding.
+        """
+        rows_of_documents = (keys.shape[0], -1)
+        queries = self.query_projection(state).unflatten(0, rows_of_documents)
+        layer = keys[:, None] + queries[:, :, None]
         if self.coverage_projection is not None:
-            layer = layer + self.coverage_projection(
-                coverage.to(layer.dtype).unflatten(0, (keys.shape[0], -1))[..., None]
-            )
+            document_coverage = coverage.to(layer.dtype).unflatten(0, rows_of_documents)
+            layer = layer + self.coverage_projection(document_coverage[..., None])
         scores = self.score(layer.tanh())[..., 0]
         if source_mask is not None:
             scores = scores.masked_fill(~source_mask[:, None], torch.finfo(scores.dtype).min)
-        return scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32)).flatten(0, 1)
+        weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
+        return weights.flatten(0, 1)
 
 
 @dataclass
 class PointerGeneratorEncoderOutput(CopyEncoderOutput):
-    """`CopyEncoderOutput` with the last states of both directions.
+    """`CopyEncoderOutput` with the last states of both directions of the LSTM.
 
     Attributes:
-        last_states: (B, 4 k), the hidden states and the cells.
+        last_states: (B, 4 k), the hidden states of both directions, then their cells.
     """
 
     last_states: torch.Tensor | None = None
@@ -114,7 +155,8 @@ class PointerGeneratorDecoderOutput(CopyDecoderOutput):
     """`CopyDecoderOutput` with the coverage loss.
 
     Attributes:
-        repetition: (R, T), `Σ_i min(a_i, c_i)` of each position, if the config has `coverage`.
+        repetition: (R, T), the coverage loss Σ_i min(a_i, c_i) of each position, from its attention a and the coverage
+            c before it (equation 12); None unless the config has `coverage`.
     """
 
     repetition: torch.Tensor | None = None
@@ -172,15 +214,19 @@ class PointerGeneratorDecoder(PointerGeneratorPreTrainedModel):
 
     def __init__(self, config: PointerGeneratorConfig, embed_tokens: nn.Embedding):
         super().__init__(config)
-        words, width = config.embedding_size, config.hidden_size
+        word_width = config.embedding_size
+        width = config.hidden_size
         self.embed_tokens = embed_tokens
         self.dropout = nn.Dropout(config.dropout)
-        self.hidden_start, self.cell_start = (nn.Linear(2 * width, width) for _ in range(2))
-        self.input_projection = nn.Linear(words + 2 * width, words)
-        self.cell = nn.LSTMCell(words, width)
+        self.hidden_start = nn.Linear(2 * width, width)
+        self.cell_start = nn.Linear(2 * width, width)
+        self.input_projection = nn.Linear(word_width + 2 * width, word_width)
+        self.cell = nn.LSTMCell(word_width, width)
         self.attention = CoverageAttention(2 * width, 2 * width, config.coverage)
         self.output = nn.Linear(3 * width, width)
-        self.copy_gate = nn.Linear(4 * width + words, 1) if config.copy else None
+        self.copy_gate = None
+        if config.copy:
+            self.copy_gate = nn.Linear(4 * width + word_width, 1)
         self.post_init()
 
     @merge_with_config_defaults
@@ -204,44 +250,59 @@ class PointerGeneratorDecoder(PointerGeneratorPreTrainedModel):
             last_states: (B, 4 k), of the encoder.
         """
         check_prompts(attention_mask)
-        words = self.embed(input_ids, inputs_embeds)
-        words = self.dropout(words)
-        source, rows = cast(torch.Tensor, encoder_hidden_states), words.shape[0]
-        mask = None if encoder_attention_mask is None else encoder_attention_mask.bool()
+        words = self.dropout(self.embed(input_ids, inputs_embeds))
+        rows, length = words.shape[:2]
+        source = cast(torch.Tensor, encoder_hidden_states)
+        source_mask = None if encoder_attention_mask is None else encoder_attention_mask.bool()
         if use_cache and cache is None:
             cache = make_decoder_cache([DecoderStateLayer()])
         layer = None if cache is None else cache.self_attention_cache.layers[0]
-        states = layer.states if layer is not None and layer.states else self.start_states(source, last_states, rows)
-        hidden, cell, context, coverage = (states[name] for name in ("hidden", "cell", "context", "coverage"))
+        if layer is not None and layer.states:
+            start = layer.states
+        else:
+            start = self.start_states(source, last_states, rows)
+        hidden, cell = start["hidden"], start["cell"]
+        context, coverage = start["context"], start["coverage"]
         keys = keys_once(self.attention.key_projection, source, cache, layer_index=0)
-        steps = []
+        step_hidden, step_cells, step_contexts, step_inputs = [], [], [], []
+        step_weights, step_repetition = [], []
         for word in words.unbind(1):
             inputs = self.input_projection(torch.cat((word, context), dim=-1))
             hidden, cell = self.cell(inputs, (hidden, cell))
-            weights = self.attention(torch.cat((cell, hidden), dim=-1), keys, coverage, mask)
-            of_document = weights.to(source.dtype).unflatten(0, (source.shape[0], -1))
-            context = product_of_rows(of_document, source).flatten(0, 1)
-            repetition = torch.minimum(weights, coverage).sum(-1)
+            weights = self.attention(torch.cat((cell, hidden), dim=-1), keys, coverage, source_mask)
+            document_weights = weights.to(source.dtype).unflatten(0, (source.shape[0], -1))
+            context = product_of_rows(document_weights, source).flatten(0, 1)
+            step_hidden.append(hidden)
+            step_cells.append(cell)
+            step_contexts.append(context)
+            step_inputs.append(inputs)
+            step_weights.append(weights)
+            step_repetition.append(torch.minimum(weights, coverage).sum(-1))
             coverage = coverage + weights
-            steps.append((hidden, cell, context, inputs, weights, repetition))
-        hiddens, cells, contexts, inputs, attention, repetition = (
-            torch.stack(step, 1) for step in zip(*steps, strict=True)
-        )
-        # gradients reach what is recorded
-        recorded = attention[:, None]
-        attention = recorded[:, 0]
+        all_hidden = torch.stack(step_hidden, 1)
+        all_cells = torch.stack(step_cells, 1)
+        all_contexts = torch.stack(step_contexts, 1)
+        all_inputs = torch.stack(step_inputs, 1)
+        # (R, 1, T, S), as if the attention had heads; copying reads this very tensor, whose gradient callers may read
+        returned_attention = torch.stack(step_weights, 1)[:, None]
+        attention = returned_attention[:, 0]
+        repetition = torch.stack(step_repetition, 1)
         coverage = summed_coverage(attention, attention_mask)
         if layer is not None:
             coverage = layer.accumulate("coverage", coverage)
-            layer.states |= {"hidden": hidden, "cell": cell, "context": context}
-            layer.advance(words.shape[1])
+            layer.states["hidden"] = hidden
+            layer.states["cell"] = cell
+            layer.states["context"] = context
+            layer.advance(length)
         gate_logits = None
         if self.copy_gate is not None:
-            gate_logits = self.copy_gate(torch.cat((contexts, cells, hiddens, inputs), dim=-1))[..., 0]
+            gate_inputs = torch.cat((all_contexts, all_cells, all_hidden, all_inputs), dim=-1)
+            gate_logits = self.copy_gate(gate_inputs)[..., 0]
+        features = self.output(torch.cat((all_hidden, all_contexts), dim=-1))
         return PointerGeneratorDecoderOutput(
-            last_hidden_state=self.dropout(self.output(torch.cat((hiddens, contexts), dim=-1))),
+            last_hidden_state=self.dropout(features),
             **cache_argument(cache),
-            cross_attentions=(recorded,) if output_attentions else None,
+            cross_attentions=(returned_attention,) if output_attentions else None,
             copy_attentions=attention,
             coverage=coverage,
             copy_gate_logits=gate_logits,
@@ -249,13 +310,23 @@ class PointerGeneratorDecoder(PointerGeneratorPreTrainedModel):
         )
 
     def start_states(self, source: torch.Tensor, last_states, rows: int) -> dict[str, torch.Tensor]:
-        """The states before the first position, of each row's document; the context and the coverage are zero."""
-        hidden, cell = last_states.repeat_interleave(rows // source.shape[0], dim=0).chunk(2, -1)
+        """The states before the first position, by name; each row has those of its document.
+
+        `hidden` and `cell` (R, k) are computed from the encoder's last states; `context` (R, 2 k) and `coverage` (R, S)
+        are zero.
+
+        Args:
+            source: (B, S, 2 k), the encoder's hidden states.
+            last_states: (B, 4 k), the encoder's last hidden states and cells.
+            rows: R, a multiple of B.
+        """
+        last_hidden, last_cells = last_states.repeat_interleave(rows // source.shape[0], dim=0).chunk(2, -1)
+        coverage_dtype = torch.promote_types(source.dtype, torch.float32)
         return {
-            "hidden": self.hidden_start(hidden).relu(),
-            "cell": self.cell_start(cell).relu(),
+            "hidden": self.hidden_start(last_hidden).relu(),
+            "cell": self.cell_start(last_cells).relu(),
             "context": source.new_zeros(rows, source.shape[2]),
-            "coverage": source.new_zeros(rows, source.shape[1], dtype=torch.promote_types(source.dtype, torch.float32)),
+            "coverage": source.new_zeros(rows, source.shape[1], dtype=coverage_dtype),
         }
 
 
@@ -267,7 +338,8 @@ class PointerGeneratorModel(PointerGeneratorPreTrainedModel, CopyingModel):
     output_class = PointerGeneratorModelOutput
 
     def _decoder_inputs(self, encoder_outputs, attention_mask) -> dict[str, Any]:
-        if (last_states := getattr(encoder_outputs, "last_states", None)) is None:
+        last_states = getattr(encoder_outputs, "last_states", None)
+        if last_states is None:
             raise ValueError("`encoder_outputs` have no `last_states`: give the output of this model's encoder")
         return {"last_states": last_states}
 
@@ -275,7 +347,7 @@ class PointerGeneratorModel(PointerGeneratorPreTrainedModel, CopyingModel):
 class PointerGeneratorForConditionalGeneration(PointerGeneratorPreTrainedModel, CopyingForConditionalGeneration):
     """The pointer-generator with its output layer.
 
-    The loss is the NLL plus, with `coverage`, λ Σ_i min(a_i, c_i); both are in `loss_parts`.
+    With `coverage`, the loss is the NLL plus λ Σ_i min(a_i, c_i) (equation 13), and `loss_parts` has both without λ.
     """
 
     def __init__(self, config: PointerGeneratorConfig):
@@ -290,7 +362,8 @@ class PointerGeneratorForConditionalGeneration(PointerGeneratorPreTrainedModel, 
             return scored
         repetition = mean_over_targets(outputs.repetition, labels, num_items_in_batch)
         loss = scored["loss"] + self.config.coverage_weight * repetition
-        return {**scored, "loss": loss, "loss_parts": {**scored["loss_parts"], "coverage": repetition.detach()}}
+        loss_parts = scored["loss_parts"] | {"coverage": repetition.detach()}
+        return scored | {"loss": loss, "loss_parts": loss_parts}
 
 
 __all__ = ["PointerGeneratorForConditionalGeneration", "PointerGeneratorModel", "PointerGeneratorPreTrainedModel"]

@@ -1,11 +1,15 @@
 """SAGCopy: copying follows the centrality of source words (Xu et al. 2020; docs/equations.md, section 5).
 
-Centrality is that in the graph of self-attention. Each row of attention A has the weights of a query; the paper's D is
-its transpose.
+The graph of a document has its tokens as nodes. Its edges are the weights of the encoder's last self-attention,
+averaged over heads, from which `centrality` computes how central each token is. Each row of this attention A has the
+weights of a query; the paper's D is the transpose of A.
+
+Shapes: B documents, S source positions, T positions of the summary, H heads of D channels, Q queries in a chunk.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -27,47 +31,93 @@ from .modeling_copying import (
 )
 from .modeling_transformer import CopyingDecoder, CopyingEncoder
 
-# size of a chunk: number of queries, and number of weights, which limits the documents
-_CHUNK_QUERIES, _CHUNK_WEIGHTS = 200, 2**20
+# the largest number of queries in a chunk of attention
+_CHUNK_QUERIES = 200
+# the largest number of weights in a chunk, which limits its documents; a single document may have more
+_CHUNK_WEIGHTS = 2**20
 
 
 def centrality(weights: torch.Tensor, is_token: torch.Tensor, measure: str, damping: float = 1.0) -> torch.Tensor:
-    """The centrality of source tokens: a distribution over each document's tokens, (B, S, S) -> (B, S).
+    """The centrality of source tokens, (B, S): a distribution over each document's tokens.
 
-    The outdegree (equation 16) is the attention that a token receives, Aᵀ1. The indegree after n rounds (equations 13
-    to 15) is the distribution of a random walk with a uniform start. Each round moves from a token to one that attends
-    to it: s ← A (s / Aᵀ1). A document without tokens has zeros.
+    The outdegree (equation 16) is the attention that a token receives, Aᵀ1. The indegree (equations 13 to 15) is the
+    distribution of a random walk after n rounds from a uniform start. In each round, the walk moves from a token to one
+    that attends to it: s ← A (s / Aᵀ1). A document without tokens has zeros.
 
     Args:
-        weights: attention; each token's row sums to one over tokens.
-        is_token: (B, S), false at padding, which neither sends nor receives.
+        weights: (B, S, S), the attention A; each token's row sums to one over tokens.
+        is_token: (B, S), false at padding, whose attention does not count.
         measure: `outdegree`, or `indegree-n` with n rounds.
-        damping: weight of the new scores in each round after the first; the old ones have the remaining weight.
+        damping: weight of the new scores in each round after the first; the old scores have the remaining weight.
     """
-    # excluding the queries of padding from sums takes less memory than masking the weights
-    present = is_token.to(weights.dtype)
-    number = present.sum(1, keepdim=True).clamp(min=1)
-    received = (present[:, None] @ weights)[:, 0]
+    # a product with zeros for padding takes less memory than masking the weights
+    is_present = is_token.to(weights.dtype)
+    tokens = is_present.sum(1, keepdim=True).clamp(min=1)
+    received = (is_present[:, None] @ weights)[:, 0]
     if measure == "outdegree":
-        return received / number
-    scores = present / number
+        return received / tokens
+    scores = is_present / tokens
     received = received.clamp(min=torch.finfo(received.dtype).tiny)
-    for turn in range(int(measure.removeprefix("indegree-"))):
-        arrived = (weights @ (scores / received)[..., None])[..., 0] * present
-        scores = arrived if turn == 0 else damping * arrived + (1.0 - damping) * scores
+    rounds = int(measure.removeprefix("indegree-"))
+    for index in range(rounds):
+        shares = (scores / received)[..., None]
+        new_scores = (weights @ shares)[..., 0] * is_present
+        if index == 0:
+            scores = new_scores
+        else:
+            scores = damping * new_scores + (1.0 - damping) * scores
     return scores
 
 
 def guidance_divergence(
     copy_attentions: torch.Tensor, labels: torch.Tensor, centralities: torch.Tensor
 ) -> torch.Tensor:
-    """KL(mean_t a_t ‖ p) (B,) of copying a (B, T, S) from centralities p (B, S), at labels (B, T) (equation 18)."""
+    """The divergence KL(mean_t a_t ‖ p) of a document's mean copy distribution from the centrality (equation 18), (B,).
+
+    Args:
+        copy_attentions: (B, T, S), a; positions of the summary without a label do not count.
+        labels: (B, T).
+        centralities: (B, S), p.
+    """
     dtype = torch.promote_types(copy_attentions.dtype, torch.float32)
     counts = (labels != IGNORED_LABEL).to(dtype)[..., None]
     mean = (copy_attentions.to(dtype) * counts).sum(1) / counts.sum(1).clamp(min=1)
-    # at zero the gradients of the logarithms would be infinite
+    # at zero, the gradient of a logarithm would be infinite
     tiny = torch.finfo(dtype).tiny
-    return (mean * (mean.clamp(min=tiny).log() - centralities.to(dtype).clamp(min=tiny).log())).sum(-1)
+    log_mean = mean.clamp(min=tiny).log()
+    log_centralities = centralities.to(dtype).clamp(min=tiny).log()
+    return (mean * (log_mean - log_centralities)).sum(-1)
+
+
+class _ChunkSettings(NamedTuple):
+    """How to compute attention in chunks.
+
+    Attributes:
+        attention_mask: (B, 1, 1, S), true at tokens; None if there is no padding.
+        scaling: factor of the scores.
+        dropout: share of the weights that are dropped.
+        seed: seed of the random numbers of dropout; None without dropout.
+    """
+
+    attention_mask: torch.Tensor | None
+    scaling: float
+    dropout: float
+    seed: int | None
+
+
+class _Chunk(NamedTuple):
+    """The weights of some queries of some documents.
+
+    Attributes:
+        weights: (b, H, Q, S), before dropout.
+        dropout_factors: (b, H, Q, S), zero for dropped weights; None without dropout.
+        documents, queries: the slice of the B documents, and that of their S queries.
+    """
+
+    weights: torch.Tensor
+    dropout_factors: torch.Tensor | None
+    documents: slice
+    queries: slice
 
 
 def attention_with_mean(
@@ -80,13 +130,22 @@ def attention_with_mean(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Softmax attention and the mean of its weights over heads, without storing the weights of all heads.
 
-    Weights are computed for one chunk of queries at a time, and recomputed in the backward pass. Queries, keys and
-    values (B, H, S, D), and a mask (B, 1, 1, S), true at tokens, yield the context (B, S, H, D) and the mean weights
-    (B, S, S), at least float32. `dropout` acts after the mean.
+    The weights of one chunk of queries at a time are computed, and computed again in the backward pass.
+
+    Args:
+        queries, keys, values: (B, H, S, D).
+        attention_mask: (B, 1, 1, S), true at tokens; None if there is no padding.
+        scaling: factor of the products of queries and keys.
+        dropout: share of the weights that are dropped; the mean is that before dropout.
+
+    Returns:
+        The context (B, S, H, D), and the mean weights (B, S, S), at least float32.
     """
-    # gradient checkpointing restores this generator: both passes drop the same weights
-    seed = int(torch.randint(2**62, ())) if dropout else None
-    settings = attention_mask, scaling, dropout, seed
+    seed = None
+    if dropout:
+        # gradient checkpointing restores the state of this generator, so both of its passes drop the same weights
+        seed = int(torch.randint(2**62, ()))
+    settings = _ChunkSettings(attention_mask, scaling, dropout, seed)
     with torch.autocast(queries.device.type, enabled=False):
         if torch.is_grad_enabled():
             context, mean = _AttentionWithMean.apply(queries, keys, values, settings)
@@ -95,44 +154,54 @@ def attention_with_mean(
     return context.transpose(1, 2), mean
 
 
-def _attend_in_chunks(queries, keys, values, settings) -> tuple[torch.Tensor, torch.Tensor]:
+def _attend_in_chunks(
+    queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, settings: _ChunkSettings
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The context (B, H, S, D) and the mean weights (B, S, S) of queries, keys and values (B, H, S, D)."""
     context = torch.empty_like(queries)
     mean = queries.new_empty(len(queries), queries.shape[2], keys.shape[2], dtype=_precise(queries.dtype))
-    for weights, keep, documents, rows in _chunks(queries, keys, settings):
+    for weights, dropout_factors, documents, rows in _chunks(queries, keys, settings):
         mean[documents, rows] = weights.mean(1)
-        dropped = weights if keep is None else weights.mul_(keep)
-        context[documents, :, rows] = dropped.to(values.dtype) @ values[documents]
+        if dropout_factors is not None:
+            weights.mul_(dropout_factors)
+        context[documents, :, rows] = weights.to(values.dtype) @ values[documents]
     return context, mean
 
 
-def _chunks(queries, keys, settings):
-    """Yield weights (b, H, q, S), dropout factors or None, and the slices of documents and queries."""
-    attention_mask, scaling, dropout, seed = settings
-    (number, heads, length, _), dtype = queries.shape, _precise(queries.dtype)
-    generator = None if seed is None else torch.Generator(queries.device).manual_seed(seed)
-    step = max(_CHUNK_WEIGHTS // (heads * min(length, _CHUNK_QUERIES) * keys.shape[2]), 1)
-    for first in range(0, number, step):
-        documents = slice(first, first + step)
+def _chunks(queries: torch.Tensor, keys: torch.Tensor, settings: _ChunkSettings) -> Iterator[_Chunk]:
+    """Yield the chunks of the attention of queries to keys, (B, H, S, D) each."""
+    batch, heads, length, _ = queries.shape
+    dtype = _precise(queries.dtype)
+    generator = None
+    if settings.seed is not None:
+        generator = torch.Generator(queries.device).manual_seed(settings.seed)
+    weights_of_document = heads * min(length, _CHUNK_QUERIES) * keys.shape[2]
+    documents_at_once = max(_CHUNK_WEIGHTS // weights_of_document, 1)
+    for first in range(0, batch, documents_at_once):
+        documents = slice(first, first + documents_at_once)
         for start in range(0, length, _CHUNK_QUERIES):
             rows = slice(start, start + _CHUNK_QUERIES)
-            scores = (queries[documents, :, rows] * scaling) @ keys[documents].transpose(2, 3)
-            if attention_mask is not None:
-                scores.masked_fill_(~attention_mask[documents], torch.finfo(scores.dtype).min)
+            scores = (queries[documents, :, rows] * settings.scaling) @ keys[documents].transpose(2, 3)
+            if settings.attention_mask is not None:
+                scores.masked_fill_(~settings.attention_mask[documents], torch.finfo(scores.dtype).min)
             scores = scores.to(dtype)
-            # weights overwrite scores
+            # the weights overwrite the scores
             weights = torch.softmax(scores, -1, out=scores)
-            keep = None
+            dropout_factors = None
             if generator is not None:
                 drawn = torch.rand(weights.shape, dtype=dtype, device=weights.device, generator=generator)
-                keep = (drawn >= dropout).to(dtype).div_(1.0 - dropout)
-            yield weights, keep, documents, rows
+                dropout_factors = (drawn >= settings.dropout).to(dtype).div_(1.0 - settings.dropout)
+            yield _Chunk(weights, dropout_factors, documents, rows)
 
 
 def _precise(dtype: torch.dtype) -> torch.dtype:
+    """The dtype itself, or float32 if it is less precise."""
     return torch.promote_types(dtype, torch.float32)
 
 
 class _AttentionWithMean(torch.autograd.Function):
+    """`_attend_in_chunks` with its gradients, for which it stores queries, keys and values only."""
+
     @staticmethod
     def forward(context, queries, keys, values, settings):
         context.save_for_backward(queries, keys, values)
@@ -143,16 +212,20 @@ class _AttentionWithMean(torch.autograd.Function):
     @once_differentiable
     def backward(context, gradient, mean_gradient):
         queries, keys, values = context.saved_tensors
-        scaling = context.settings[1]
-        gradients = [tensor.new_zeros(tensor.shape) for tensor in (queries, keys, values)]
-        query_gradient, key_gradient, value_gradient = gradients
-        for weights, keep, documents, rows in _chunks(queries, keys, context.settings):
-            outer = gradient[documents, :, rows]
-            dropped = weights if keep is None else weights * keep
-            _add_product(value_gradient[documents], dropped.to(outer.dtype).transpose(2, 3), outer)
-            weight_gradient = (outer @ values[documents].transpose(2, 3)).to(weights.dtype)
-            if keep is not None:
-                weight_gradient *= keep
+        scaling = context.settings.scaling
+        query_gradient = queries.new_zeros(queries.shape)
+        key_gradient = keys.new_zeros(keys.shape)
+        value_gradient = values.new_zeros(values.shape)
+        for weights, dropout_factors, documents, rows in _chunks(queries, keys, context.settings):
+            context_gradient = gradient[documents, :, rows]
+            dropped = weights
+            if dropout_factors is not None:
+                dropped = weights * dropout_factors
+            dropped = dropped.to(context_gradient.dtype)
+            _add_product(value_gradient[documents], dropped.transpose(2, 3), context_gradient)
+            weight_gradient = (context_gradient @ values[documents].transpose(2, 3)).to(weights.dtype)
+            if dropout_factors is not None:
+                weight_gradient *= dropout_factors
             weight_gradient += mean_gradient[documents, None, rows] / weights.shape[1]
             score_gradient = _softmax_gradient(weight_gradient, weights).to(queries.dtype)
             query_gradient[documents, :, rows] = (score_gradient @ keys[documents]).mul_(scaling)
@@ -161,32 +234,32 @@ class _AttentionWithMean(torch.autograd.Function):
 
 
 def _softmax_gradient(weight_gradient: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """The gradient of a softmax's scores, over the last dimension; it overwrites the weights' gradient."""
+    """The gradient of the scores of a softmax over the last dimension; it overwrites the gradient of the weights."""
     backward = torch.ops.aten._softmax_backward_data.out
     return backward(weight_gradient, weights, -1, weights.dtype, grad_input=weight_gradient)
 
 
 def _add_product(total: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -> None:
-    """total += first @ second without a temporary tensor, (b, H, …, …) each."""
+    """Add the product `first @ second` to `total` without a temporary tensor; each has the dimensions (b, H, …, …)."""
     total.flatten(0, 1).baddbmm_(first.flatten(0, 1), second.flatten(0, 1))
 
 
 class GraphSelfAttention(SelfAttention):
-    """Self-attention that also returns the mean of its weights over heads, the graph for centrality."""
+    """Self-attention that also returns the mean of its weights over heads, from which centrality is computed."""
 
     def forward(self, hidden_states, attention_mask=None, **kwargs):
-        """(B, S, C) -> (B, S, C), weights (B, H, S, S) or None, and their mean over heads (B, S, S)."""
+        """(B, S, C) -> (B, S, C), the weights (B, H, S, S) or None, and their mean over heads (B, S, S)."""
         queries, keys, values = self._project(hidden_states)
         dropout = self.dropout if self.training else 0.0
-        weights = None
-        # the second is that of exported graphs
+        # `onnx_runtime` is the implementation for exported graphs
         is_eager = self.config._attn_implementation in ("eager", "onnx_runtime")
         if is_eager or needs_plain_operations(hidden_states):
             context, weights = eager_attention_forward(
                 self, queries, keys, values, attention_mask, self.scaling, dropout
             )
-            mean = weights.to(torch.promote_types(weights.dtype, torch.float32)).mean(1)
+            mean = weights.to(_precise(weights.dtype)).mean(1)
         else:
+            weights = None
             context, mean = attention_with_mean(queries, keys, values, attention_mask, self.scaling, dropout)
         return self.out_proj(context.flatten(2)), weights, mean
 
@@ -194,8 +267,8 @@ class GraphSelfAttention(SelfAttention):
 class GuidedCrossAttention(CrossAttention):
     """Cross-attention guided by the centrality of source words (equation 17).
 
-    The scores are (W_s s)ᵀ (W_h h_i + w_p score_i) / √d: the centrality shifts the keys, which are computed once per
-    document. w_p is initially zero: a warm start begins with its original attention.
+    The scores are (W_s s)ᵀ (W_h h_i + w_p centrality_i) / √d: the centrality shifts the keys, which are computed once
+    per document. At first w_p is zero, so that a model that starts from a pre-trained one attends as it did.
     """
 
     def __init__(self, config, width: int, *args, **kwargs):
@@ -203,7 +276,7 @@ class GuidedCrossAttention(CrossAttention):
         self.centrality_weight = nn.Parameter(torch.zeros(width))
 
     def forward(self, hidden_states, source, scores=None, **kwargs):
-        """As `CrossAttention`; `scores` (B, S) are the centralities, with a mean of one over a document's tokens."""
+        """As `CrossAttention`, with the centralities `scores` (B, S), whose mean over a document's tokens is one."""
         if scores is None:
             raise ValueError("guided copying needs `encoder_outputs` as the model's encoder returns them")
         return super().forward(hidden_states, source, scores=scores, **kwargs)
@@ -256,7 +329,7 @@ class SagCopyEncoder(SagCopyPreTrainedModel, CopyingEncoder):
 
     @staticmethod
     def self_attention(config: SagCopyConfig, layer_index: int) -> SelfAttention:
-        """The layer's self-attention; that of the last layer is the graph for the words' centrality."""
+        """A layer's self-attention; from that of the last layer, the words' centrality is computed."""
         if not config.is_guided or layer_index < config.encoder_layers - 1:
             return CopyingEncoder.self_attention(config, layer_index)
         return GraphSelfAttention(config, config.d_model, config.num_heads, config.attention_dropout)
@@ -266,12 +339,16 @@ class SagCopyEncoder(SagCopyPreTrainedModel, CopyingEncoder):
     def forward(self, input_ids=None, attention_mask=None, inputs_embeds=None, **kwargs):
         """`input_ids` and `attention_mask` (B, S) -> last_hidden_state (B, S, C), source_ids and centrality (B, S)."""
         words = self.embed(input_ids, inputs_embeds)
-        hidden_states, (_, *graph) = self.encode(words, attention_mask, **kwargs)
-        scores = None
-        if graph:
-            is_token = torch.ones_like(graph[0][:, 0]) if attention_mask is None else attention_mask
-            scores = centrality(graph[0], is_token, self.config.centrality, self.config.centrality_damping)
-        return SagCopyEncoderOutput(last_hidden_state=hidden_states, source_ids=input_ids, centrality=scores)
+        hidden_states, attention_outputs = self.encode(words, attention_mask, **kwargs)
+        centralities = None
+        if self.config.is_guided:
+            # the outputs of `GraphSelfAttention` behind the hidden states
+            _, mean_weights = attention_outputs
+            is_token = attention_mask
+            if is_token is None:
+                is_token = torch.ones_like(mean_weights[:, 0])
+            centralities = centrality(mean_weights, is_token, self.config.centrality, self.config.centrality_damping)
+        return SagCopyEncoderOutput(last_hidden_state=hidden_states, source_ids=input_ids, centrality=centralities)
 
 
 class SagCopyDecoder(SagCopyPreTrainedModel, CopyingDecoder):
@@ -283,11 +360,14 @@ class SagCopyDecoder(SagCopyPreTrainedModel, CopyingDecoder):
 
     @staticmethod
     def attention_class(config: SagCopyConfig, layer_index: int) -> type[CrossAttention]:
-        """The class of a layer's cross-attention."""
-        guides = config.is_guided and layer_index == config.decoder_layers - 1
-        return GuidedCrossAttention if guides else CrossAttention
+        """The class of a layer's cross-attention; with guidance, that of the last layer is guided."""
+        is_last = layer_index == config.decoder_layers - 1
+        if config.is_guided and is_last:
+            return GuidedCrossAttention
+        return CrossAttention
 
     def _copy_gate_logits(self, words, hidden_states, context):
+        """The logits (R, T) of copying (equation 8), from (R, T, C) each; None if the model does not copy."""
         if self.copy_gate is None:
             return None
         return self.copy_gate(torch.cat((context, hidden_states, words), dim=-1))[..., 0]
@@ -301,19 +381,22 @@ class SagCopyModel(SagCopyPreTrainedModel, CopyingModel):
     output_class = SagCopyModelOutput
 
     def _decoder_inputs(self, encoder_outputs, attention_mask) -> dict[str, Any]:
-        scores = getattr(encoder_outputs, "centrality", None)
-        if not self.config.is_guided or scores is None:
+        centralities = getattr(encoder_outputs, "centrality", None)
+        if not self.config.is_guided or centralities is None:
             return {}
-        number = scores.shape[1] if attention_mask is None else attention_mask.sum(-1, keepdim=True)
-        # scaled to a mean of one, the scores do not depend on the document's length
-        return {"source_scores": scores * number}
+        if attention_mask is None:
+            tokens = centralities.shape[1]
+        else:
+            tokens = attention_mask.sum(-1, keepdim=True)
+        # scaled to a mean of one, centralities do not depend on the document's length
+        return {"source_scores": centralities * tokens}
 
 
 class SagCopyForConditionalGeneration(SagCopyPreTrainedModel, CopyingForConditionalGeneration):
     """SAGCopy with its output: a softmax over the vocabulary, tied to the embedding and mixed with copying.
 
-    The loss is the NLL plus, with guidance, the weighted divergence of the mean copy distribution from the centrality
-    (equation 18); both are in `loss_parts`.
+    If centrality guides copying, the loss is the NLL plus λ times the divergence of the mean copy distribution from the
+    centrality (equation 18), and `loss_parts` has both without λ.
     """
 
     output_class = SagCopyOutput
@@ -333,11 +416,13 @@ class SagCopyForConditionalGeneration(SagCopyPreTrainedModel, CopyingForConditio
         divergence = guidance_divergence(outputs.copy_attentions, labels, outputs.centrality)
         if self.config.guidance_sum == "tokens":
             divergence = divergence * tokens
-        items = tokens.sum().clamp(min=1) if num_items_in_batch is None else num_items_in_batch
-        # documents may have divisors of their own, (B, 1)
-        guidance = (divergence[:, None] / items).sum()
+        if num_items_in_batch is None:
+            num_items_in_batch = tokens.sum().clamp(min=1)
+        # divided before the sum, as each document may have its own number, (B, 1)
+        guidance = (divergence[:, None] / num_items_in_batch).sum()
         loss = scored["loss"] + self.config.guidance_weight * guidance
-        return {**scored, "loss": loss, "loss_parts": {**scored["loss_parts"], "guidance": guidance.detach()}}
+        loss_parts = scored["loss_parts"] | {"guidance": guidance.detach()}
+        return scored | {"loss": loss, "loss_parts": loss_parts}
 
 
 __all__ = ["SagCopyForConditionalGeneration", "SagCopyModel", "SagCopyPreTrainedModel"]
