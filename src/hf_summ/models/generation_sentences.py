@@ -9,34 +9,40 @@ The runtime without PyTorch uses this module too, so that torch is imported with
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-# the words of a candidate
+if TYPE_CHECKING:
+    import torch
+    from transformers import GenerationConfig, PreTrainedModel
+
+# the least and the largest number of words of a candidate
 _MIN_WORDS, _MAX_WORDS = 6, 50
-# no clause is cut beyond this character
+# clauses are cut only where they begin before this character
 _MAX_CHARACTERS = 1000
-# the words that a form without its last clauses has at least: shorter ones say too little
+# the least number of words of a form without its last clauses, as shorter ones say too little
 _MIN_WORDS_LEFT = 14
-# what each doubt takes from the log-probability of every token, chosen on SciTLDR's validation part: blind readers
-# reported these faults, and ROUGE is unchanged
+# each doubt about a candidate, see `doubts_of`, lowers the log-probability of every token by this number; it was chosen
+# on SciTLDR's validation part, where blind readers reported these faults, and leaves ROUGE unchanged
 _DOUBT = 0.2
-# how many candidates are scored, and how many characters are read: nothing longer is an abstract
-_MAX_CANDIDATES, _MAX_READ = 64, 20_000
+# the largest number of candidates that a model scores
+_MAX_CANDIDATES = 64
+# the largest number of characters that are read, as no abstract is longer
+_MAX_READ = 20_000
 
 _PAPER = r"(?:paper|work|article|study|letter|note|thesis|report|survey|manuscript)"
-# "implemen- tation", from a line that ended in the word; but "pre- and post-war"
+# the hyphen of a word that was split at the end of a line, as in "implemen- tation", but not in "pre- and post-war"
 _HYPHENATED = re.compile(r"(?<=[a-z])- (?!(?:and|or|to)\b)(?=[a-z])")
 _CITATION = re.compile(
     r"\s+\([^()]{0,200}(?:\bet al\b|[A-Z][^()]{0,200}\b(?:19|20)\d\d[a-z]?(?=[);]))[^()]{0,200}\)"
-    # not in "the results of [1]", and not the interval [0, 1]
+    # a number in brackets, but not in "the results of [1]", and not the interval [0, 1]
     r"|(?<!\bof)(?<!\bin)(?<!\bby)(?<!\bto)(?<!\bfrom)(?<!\band)(?<!\bwith)\s+\[[1-9]\d*(?:\s?[,;–-]\s?\d+)*\]"
     r"|(?<!\bof)(?<!\bin)(?<!\bby)(?<!\bto)(?<!\bfrom)(?<!\band)(?<!\bwith)[\s~]+\\cite\w*\{[^{}]{0,200}\}"
 )
-# \emph{word} and {\em word}
+# emphasis in LaTeX: \emph{word} and {\em word}
 _EMPHASIS = re.compile(r"\\(?:emph|textit|textbf|textsc|text)\{([^{}]*)\}|\{\\(?:em|it|bf|sc)\s+([^{}]*)\}")
 _LABELS = (
     r"Abstract|Background|Objectives?|Aims?|Purpose|Motivation|Introduction|Methods?|Methodology|Results?|Findings"
@@ -47,20 +53,24 @@ _LABEL = re.compile(
 )
 
 _PARAGRAPHS = re.compile(r"\n\s*\n")
-# the ends of sentences
+# how a sentence ends
 _MARKS = (".", "!", "?", "。", "！", "？", '."', ".”", ".'", ".)")
+# the space between two sentences, or the place after a Chinese or Japanese mark
 _ENDS = re.compile(r"(?<=[\w)\]$}'\"”’%*][.!?])\s+(?=[A-Z\\$\"“(])|(?<=[。！？])")
+# a text that ends with an abbreviation or an initial
 _ABBREVIATION = re.compile(
     r"(?:\b(?:e\.g|i\.e|i\.i\.d|w\.r\.t|a\.k\.a|al|cf|vs|[Ff]igs?|[Ee]qs?|[Rr]efs?|[Ss]ecs?|resp|approx|No|Dr|St)"
     r"|\b[A-Z])\.$"
 )
 
+# adverbs that connect a sentence with the sentence before
 _ADVERBS = (
     r"However|Here|Hence|Thus|Therefore|Specifically|(?:More )?(?:precisely|specifically|importantly|generally)"
     r"|In particular|Finally|Lastly|Moreover|Furthermore|Additionally|In addition|Next|Then|First(?:ly)?|Second(?:ly)?"
     r"|Third(?:ly)?|Consequently|Accordingly|Instead|Interestingly|Importantly|Notably|Overall|In summary|In short"
     r"|In essence|In fact|As such|As a result|In conclusion|To conclude|Also|Besides|In contrast|Concretely"
 )
+# phrases of purpose or reason that refer to the sentence before
 _PURPOSES = (
     r"T(?:o|owards) th(?:is|at|ese) (?:end|aim|goal)s?|To do (?:so|this)|For this purpose|With this in mind"
     r"|(?:To|In order to) (?:\w+ly )?(?:address|alleviate|overcome|solve|tackle|mitigate|remedy|resolve|fill|bridge"
@@ -69,32 +79,36 @@ _PURPOSES = (
     rf"|In (?:this|the present|the current|our) (?:{_PAPER}|contribution)"
     r"|Based on (?:this|these|the|our) (?:observation|insight|finding|analysis|idea|result)s?"
 )
-# words that connect a sentence with the one before, or name the paper
+# words at the beginning that connect a sentence with the sentence before, or name the paper
 _OPENING = re.compile(
     rf"^(?:(?:{_ADVERBS}|{_PURPOSES}),\s+"
     rf"|(?:In this {_PAPER}|Here|Thus|Hence|Therefore|Then|Finally) (?=we\b|I\b|it\b))+",
     re.I,
 )
-# the main clause after an introduction, such as "Based on kernels, we ..."; but not after a condition
+# the comma between an introduction and the main clause, as in "Based on kernels, we ..."
 _MAIN_CLAUSE = re.compile(rf",\s+(?=(?:we(?! \w+,)|I|this {_PAPER}|our (?:method|model|approach|work))\b)")
+# an introduction that is a condition, without which the main clause would be false
 _CONDITION = re.compile(
     r"(?:^|,\s+|\bthat )(?:if|when|whenever|given|assuming|unless|under|for|let|until|only|even|with|without|once"
     r"|provided|at|in (?:the|an?))\b",
     re.I,
 )
+# a sentence that begins with its subject has no introduction
 _SUBJECT = re.compile(rf"(?:We|I|This {_PAPER}|Our)\b")
 
-# a bracket with words, after a space; not after a word that would be left alone, and neither an item nor a condition
+# a bracket with words, after a space; it is needed if a preposition or article precedes it, or if it is the label of an
+# item or a condition
 _BRACKET = re.compile(
     r"(?<!\bof)(?<!\bin)(?<!\bby)(?<!\bto)(?<!\bor)(?<!\band)(?<!\bthe)(?<!\bis)\s+"
     r"\((?!(?:[ivx]+|[a-h])\)|(?:up to|if|when|unless|under|assuming|except|but|not|without)\b)"
     r"(?=[^()]*[a-zA-Z])[^()]*\)(?![\w-])"
 )
-# a clause between commas, before the sentence's verb
+# a clause between commas that stands before the sentence's verb
 _INSERTION = re.compile(
     r",\s+(?:which|where|who|called|termed|named|such as|including|namely|based on|inspired by)\b"
     r"[^,;()]{3,120},\s+(?=(?:is|are|was|were|has|have|can|could|may|might|will|does|do|we)\b)"
 )
+# words with which a last clause begins after a comma
 _CLAUSES_AFTER_COMMA = (
     r"which|where|whereas|while|allowing|leading|enabling|resulting|thus|thereby|making|achieving|outperforming"
     r"|yielding|showing|demonstrating|suggesting|improving|reducing|extending|generali[sz]ing|strengthening|answering"
@@ -105,11 +119,12 @@ _CLAUSES_AFTER_COMMA = (
     r"|and (?:we|it|they|is|are|has|have|can|then|also|shows?|demonstrates?|evaluate|provide|prove|find|present|propose"
     r"|achieve|outperforms?|that|hence|thus|therefore|the|this|our)"
 )
+# words with which a last clause begins without a comma
 _CLAUSES = (
     r"and (?:show|demonstrate|prove|find|evaluate|validate|verify) that|in order to|so that|by [a-z]+ing"
     r"|while [a-z]+ing|thereby|because|even when|even if"
 )
-# where the last clauses begin
+# the place before a last clause
 _CUT = re.compile(
     rf",\s+(?=(?:{_CLAUSES_AFTER_COMMA})\b)|\s*;\s|\s+(?:[–—]|-{{1,3}})\s+|:\s+(?=[a-zA-Z(])|\s+(?=(?:{_CLAUSES})\b)"
 )
@@ -118,11 +133,12 @@ _ANNOUNCED_LIST = re.compile(
     r"\b(?:two|three|four|five|six|several|both|following|follows|as|\d+)\b[^:]*:."
     r"|\bnot (?:only|just|merely)\b(?!.*\bbut\b)"
 )
-# what a sentence must not end with
+# words with which a sentence must not end
 _OPEN_END = re.compile(
     r"\b(?:a|an|the|of|in|by|to|for|and|or|with|that|which|following|follows|followed|two|three|four|five|is|are|be|not"
     r"|only|just|simply|merely|mainly|partly|both|either)$"
 )
+# a verb, or a beginning that is common to the forms of a verb
 _VERB = re.compile(
     r"\b(?:is|are|was|were|has|have|had|can|could|may|might|will|would|must|should|does|do|did|(?:[Ww]e|I) \w+"
     r"|(?:propos|introduc|provid|describ|analy[sz]|explor|improv|achiev|outperform|requir|demonstrat|evaluat|investigat"
@@ -130,11 +146,12 @@ _VERB = re.compile(
     r"|aim|mak|give|tak|giv|follow|remain|depend|extend|consist|establish|exhibit|appl[iy]|report|find|obtain)"
     r"(?:e|e?s)?|uses?)\b"
 )
+# words with which a subordinate clause or an introduction begins
 _SUBORDINATE = re.compile(
     r"(?:While|Whilst|Although|Though|If|When|Since|Because|As|Given|Despite|Unlike|Whereas|By|Using|For|With|To|In|On"
     r"|At|From|Under|Through|Based|After|Before|During|Compared|Contrary|Assuming|\w+ing|\w+ed)\b"
 )
-# what a sentence that leans on the one before begins with
+# beginnings of sentences that cannot be understood without the sentence before
 _LEANING = re.compile(
     r"(?:It|Its|They|Their|These|Those|That|Both|He|She|Such|But|And|Yet|So|Or|For example|On the other hand|Otherwise"
     r"|Similarly|Conversely|Unfortunately|Nevertheless|Nonetheless|Indeed|Rather)\b"
@@ -143,12 +160,12 @@ _LEANING = re.compile(
     r"|We (?:call|term|name|denote|refer to) (?:it|this|them)\b"
 )
 
-# a sentence that names a topic, and does not say what is found
+# beginnings of sentences that name a topic, and do not say what was found
 _TOPIC = re.compile(
     rf"(?:We|I|This {_PAPER}|The (?:paper|authors)) (?:\w+ly )?(?:stud(?:y|ies)|considers?|address(?:es)?|reviews?"
     r"|tackles?|examines?|discuss(?:es)?|focus(?:es)?|revisits?|are interested)\b"
 )
-# words for something in the sentences before, and notices of code
+# words that refer to the sentences before, and notices of published code
 _REFERENCE = re.compile(
     rf"\b(?:this|these|those|such) (?!{_PAPER}|as\b|that\b|of\b|who\b|an?\b)[a-z]"
     r"|\bthe (?:former|latter|above|aforementioned)\b"
@@ -165,7 +182,7 @@ class Candidate:
     Args:
         text: the sentence.
         ids: its tokens, with the end token.
-        doubts: see `doubts_of`.
+        doubts: how many reasons speak against it, see `doubts_of`.
     """
 
     text: str
@@ -177,111 +194,136 @@ def candidates_of(text: str, tokenizer: Any, end_id: int, most_tokens: int, spec
     """The candidates of a text that have at most this number of tokens; if none has, the beginning of the first one.
 
     Args:
-        tokenizer: a tokenizer of transformers.
+        text: the document.
+        tokenizer: a tokenizer of transformers, or another with its methods.
         end_id: the token that ends summaries.
-        special_tokens: whether those of the tokenizer belong to summaries, as in BART.
+        most_tokens: the largest number of tokens, including the end token.
+        special_tokens: whether summaries have the special tokens that the tokenizer adds, as in BART.
     """
-    texts = sentence_candidates(text)
-    rows = tokenizer(texts, add_special_tokens=special_tokens)["input_ids"]
+    sentences = sentence_candidates(text)
+    rows = tokenizer(sentences, add_special_tokens=special_tokens)["input_ids"]
     candidates = []
-    for sentence, ids in zip(texts, rows, strict=True):
+    for sentence, ids in zip(sentences, rows, strict=True):
         has_end = special_tokens and ids[-1] == end_id
-        candidates.append(Candidate(sentence, ids if has_end else [*ids, end_id], doubts_of(sentence)))
-    short = [candidate for candidate in candidates if len(candidate.ids) <= most_tokens]
-    if short:
-        return short
+        if not has_end:
+            ids = [*ids, end_id]
+        candidates.append(Candidate(sentence, ids, doubts_of(sentence)))
+    short_candidates = [candidate for candidate in candidates if len(candidate.ids) <= most_tokens]
+    if short_candidates:
+        return short_candidates
     ids = candidates[0].ids[:most_tokens]
     (beginning,) = tokenizer.batch_decode([ids], skip_special_tokens=True)
     return [Candidate(beginning.strip(), ids)]
 
 
 def doubts_of(sentence: str) -> int:
-    """How many reasons speak against a sentence: it only names a topic, or refers to something outside itself."""
-    return (_TOPIC.match(sentence) is not None) + (_REFERENCE.search(sentence) is not None)
+    """How many reasons speak against a sentence as the summary: 0, 1 or 2.
+
+    The reasons are that it only names a topic, and that it refers to something outside itself.
+    """
+    only_names_topic = _TOPIC.match(sentence) is not None
+    refers_outside = _REFERENCE.search(sentence) is not None
+    return only_names_topic + refers_outside
 
 
 def likeliest(candidates: Sequence[Candidate], log_probs: np.ndarray, length_penalty: float) -> Candidate:
-    """The candidate with the highest log-probability, normalized by its length and lowered by its doubts.
+    """The candidate with the highest log-probability, which its doubts lower, and which its length normalizes.
 
     Args:
-        log_probs: (N, T), of the candidates' tokens; those behind a candidate's end do not count.
-        length_penalty: exponent of the number of tokens, which divides the sum.
+        candidates: the N candidates of a document.
+        log_probs: (N, T), the log-probabilities of their tokens; those after the end of a candidate do not count.
+        length_penalty: the sum over the tokens is divided by their number to the power of this exponent.
     """
     scores = []
-    for candidate, row in zip(candidates, log_probs, strict=True):
+    for candidate, token_log_probs in zip(candidates, log_probs, strict=True):
         length = len(candidate.ids)
-        log_prob = row[:length].sum() - _DOUBT * candidate.doubts * length
+        log_prob = token_log_probs[:length].sum() - _DOUBT * candidate.doubts * length
         scores.append(log_prob / length**length_penalty)
     return candidates[int(np.argmax(scores))]
 
 
 def padded(rows: Sequence[Sequence[int]], value: int) -> np.ndarray:
-    """Rows of ids as an array (N, T), filled up with a value."""
-    array = np.full((len(rows), max(len(row) for row in rows)), value)
-    for row, ids in zip(array, rows, strict=True):
-        row[: len(ids)] = ids
+    """Put rows of ids into one array (N, T), where `value` fills up short rows on the right."""
+    longest = max(len(row) for row in rows)
+    array = np.full((len(rows), longest), value)
+    for array_row, ids in zip(array, rows, strict=True):
+        array_row[: len(ids)] = ids
     return array
 
 
-def likeliest_sentences(model: Any, candidates: Sequence[Sequence[Candidate]], config: Any, inputs: dict) -> Any:
-    """The likeliest candidate of each document, a tensor (B, L), in one pass of the decoder for each.
+def likeliest_sentences(
+    model: "PreTrainedModel",
+    candidates: Sequence[Sequence[Candidate]],
+    config: "GenerationConfig",
+    inputs: Mapping[str, Any],
+) -> "torch.Tensor":
+    """The likeliest candidate of each document, by one pass of the decoder over all candidates of a document.
 
     Args:
         model: any sequence-to-sequence model of PyTorch.
-        candidates: those of each document.
-        config: as in a search of `generate()`.
-        inputs: of the decoder, a row for each document.
+        candidates: the candidates of each document.
+        config: the generation config of a running `generate()`.
+        inputs: the inputs of the decoder, such as `encoder_outputs`, with a row for each document.
+
+    Returns:
+        (B, L), ids with the start token, padded.
     """
-    # imported here: the runtime without PyTorch reads this module
+    # imported here, as the runtime without PyTorch reads this module
     import torch
 
     from .layers_transformer import rows_of
 
     chosen = []
     for document, sentences in enumerate(candidates):
-        # our models store a document once for all rows
+        # our models store a document once for all rows of the decoder; others need a copy for each row
         number = 1 if hasattr(model, "generation_keys") else len(sentences)
         document_inputs = rows_of(inputs, torch.full((number,), document, device=model.device))
         array = padded([sentence.ids for sentence in sentences], config.pad_token_id)
         ids = torch.tensor(array, device=model.device)
-        first = ids.new_full((len(ids), 1), config.decoder_start_token_id)
-        previous = torch.cat((first, ids[:, :-1]), dim=1)
-        logits = model(**document_inputs, decoder_input_ids=previous, use_cache=False, return_dict=True).logits
-        log_probs = logits.float().log_softmax(-1).gather(-1, ids[..., None])[..., 0]
-        best = likeliest(sentences, log_probs.numpy(force=True), config.length_penalty)
+        start = ids.new_full((len(ids), 1), config.decoder_start_token_id)
+        decoder_input_ids = torch.cat((start, ids[:, :-1]), dim=1)
+        outputs = model(**document_inputs, decoder_input_ids=decoder_input_ids, use_cache=False, return_dict=True)
+        log_probs = outputs.logits.float().log_softmax(-1)
+        token_log_probs = log_probs.gather(-1, ids[..., None])[..., 0]
+        best = likeliest(sentences, token_log_probs.numpy(force=True), config.length_penalty)
         chosen.append([config.decoder_start_token_id, *best.ids])
     return torch.tensor(padded(chosen, config.pad_token_id), device=model.device)
 
 
 def sentence_candidates(text: str) -> list[str]:
-    """The sentences of a text and their shorter forms, in the order of the text.
+    """The sentences of a text and their shorter forms, in the order of the text, and each once.
 
-    Each begins with a capital, ends with its mark, and has no line break. Sentences that lean on the one before, such
-    as "It ...", are left out if there are others. A text without a sentence of six words gives all its sentences.
+    Each begins with a capital, ends with its mark, and has no line break. Sentences that need the sentence before,
+    such as "It ...", are left out if there are others. A text without a sentence of six words gives all its sentences.
     """
     sentences = _sentences(text)
-    candidates: dict[str, None] = {}
+    candidates: list[str] = []
     for sentence in sentences:
         for form in _forms(sentence):
             candidate = _finished(form)
             words = len(candidate.split())
             if _MIN_WORDS <= words <= _MAX_WORDS and _is_closed(candidate):
-                candidates[candidate] = None
+                candidates.append(candidate)
+    # a dictionary keeps the first of equal ones, in their order
+    candidates = list(dict.fromkeys(candidates))
     self_contained = [candidate for candidate in candidates if not _LEANING.match(candidate)]
-    return (self_contained or list(candidates) or sentences)[:_MAX_CANDIDATES]
+    return (self_contained or candidates or sentences)[:_MAX_CANDIDATES]
 
 
 def _sentences(text: str) -> list[str]:
     """The sentences of a text, without traces of typesetting: hyphens of line ends, labels, citations, emphasis.
 
-    A paragraph without a mark at its end is a heading, but for the last one.
+    A paragraph without a mark at its end is taken for a heading and left out, unless it is the last paragraph.
     """
-    *paragraphs, last = _PARAGRAPHS.split(text.strip()[:_MAX_READ])
-    texts = [paragraph for paragraph in paragraphs if paragraph.rstrip().endswith(_MARKS)]
+    paragraphs = _PARAGRAPHS.split(text.strip()[:_MAX_READ])
+    texts = [paragraph for paragraph in paragraphs[:-1] if paragraph.rstrip().endswith(_MARKS)]
+    texts.append(paragraphs[-1])
     sentences = []
-    for paragraph in [*texts, last]:
-        for part in _split(_HYPHENATED.sub("", " ".join(paragraph.split()))):
-            plain = _EMPHASIS.sub(r"\1\2", _CITATION.sub("", part))
+    for paragraph in texts:
+        line = _HYPHENATED.sub("", " ".join(paragraph.split()))
+        for sentence in _split(line):
+            plain = _CITATION.sub("", sentence)
+            plain = _EMPHASIS.sub(r"\1\2", plain)
             plain = _LABEL.sub("", plain)
             if plain.strip(" .,;:-–—"):
                 sentences.append(_finished(plain))
@@ -289,19 +331,22 @@ def _sentences(text: str) -> list[str]:
 
 
 def _split(paragraph: str) -> list[str]:
-    """The sentences of a paragraph; the period of an abbreviation ends none."""
+    """Split a paragraph into its sentences. The period of an abbreviation does not end a sentence."""
     sentences: list[str] = []
+    # the parts of a sentence that has not ended
     parts: list[str] = []
     for part in _ENDS.split(paragraph):
         parts.append(part)
         if not _ABBREVIATION.search(part[-10:]):
             sentences.append(" ".join(parts))
             parts = []
-    return [*sentences, " ".join(parts)] if parts else sentences
+    if parts:
+        sentences.append(" ".join(parts))
+    return sentences
 
 
 def _forms(sentence: str) -> Iterator[str]:
-    """A sentence without its opening, and its shorter forms."""
+    """A sentence without its opening, and its shorter forms; some may be equal."""
     sentence = _capitalized(_OPENING.sub("", sentence))
     for start in _with_main_clause(sentence):
         for form in (start, _BRACKET.sub("", start)):
@@ -321,21 +366,25 @@ def _with_main_clause(sentence: str) -> Iterator[str]:
 
 
 def _without_last_clauses(sentence: str) -> Iterator[str]:
-    """The beginnings of a sentence that are sentences."""
-    # where the main clause begins: what precedes it cannot stand alone
+    """The beginnings of a sentence that are sentences themselves."""
+    # the words before the main clause cannot stand alone
     start = sentence.find(",") + 1 if _SUBORDINATE.match(sentence) else 0
     for clause in _CUT.finditer(sentence, start, _MAX_CHARACTERS):
         form = sentence[: clause.start()]
-        words = len(form[start:].split())
-        is_list = sentence.startswith("and ", clause.end()) and "," in form[start:]
-        if is_list or words < _MIN_WORDS_LEFT or _OPEN_END.search(form) or _ANNOUNCED_LIST.search(form):
+        if len(form[start:].split()) < _MIN_WORDS_LEFT:
             continue
-        if _VERB.search(form, max(start, form.rfind(" that ") + 1)):
+        # "a, b, and c" is not cut before its last item
+        is_list = sentence.startswith("and ", clause.end()) and "," in form[start:]
+        if is_list or _OPEN_END.search(form) or _ANNOUNCED_LIST.search(form):
+            continue
+        # the verb of a clause with "that" is not the sentence's, so that one must follow
+        verb_start = max(start, form.rfind(" that ") + 1)
+        if _VERB.search(form, verb_start):
             yield form
 
 
 def _finished(text: str) -> str:
-    """A text with a capital and a mark at its end."""
+    """A text that begins with a capital and ends with a mark, by adding them where they lack."""
     text = _capitalized(text.rstrip(" ,;:-–—"))
     if text.endswith(_MARKS):
         return text
@@ -343,12 +392,15 @@ def _finished(text: str) -> str:
 
 
 def _capitalized(text: str) -> str:
-    # "iPhone" keeps its form
-    return text if text[1:2].isupper() else text[:1].upper() + text[1:]
+    """A text whose first letter is a capital, unless the second one is, as in "iPhone"."""
+    if text[1:2].isupper():
+        return text
+    return text[:1].upper() + text[1:]
 
 
 def _is_closed(text: str) -> bool:
     """Whether all brackets, quotation marks and formulas of a text are closed."""
-    pairs = ("()", "[]", "{}", "“”")
-    is_even = text.count("$") % 2 == 0 and text.count('"') % 2 == 0
-    return is_even and all(text.count(opening) == text.count(closing) for opening, closing in pairs)
+    for opening, closing in (("(", ")"), ("[", "]"), ("{", "}"), ("“", "”")):
+        if text.count(opening) != text.count(closing):
+            return False
+    return text.count("$") % 2 == 0 and text.count('"') % 2 == 0
