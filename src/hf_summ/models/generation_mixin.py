@@ -1,11 +1,11 @@
-"""The architectures' additions to transformers' `generate()`, and a search with its results or by published rules.
+"""transformers' `generate()` with the further settings of our architectures, and a search of their own.
 
 A step of the search copies nothing that does not change: processors write into the scores, the cache is reordered only
 if the beams are, and rows of finished documents leave the batch. Scores equal those of transformers to the last digit.
 """
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import LogitsProcessor, LogitsProcessorList, PreTrainedTokenizerFast
+from transformers import LogitsProcessor, LogitsProcessorList, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from transformers.generation import (
     EosTokenCriteria,
     GenerateBeamEncoderDecoderOutput,
@@ -43,16 +43,14 @@ from .text_documents import WordTable, word_table
 
 logger = logging.get_logger(__name__)
 
-# special tokens that a search needs
-_TOKENS = ("decoder_start_token_id", "eos_token_id", "pad_token_id")
+Process = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+SearchOutput = GenerateBeamEncoderDecoderOutput | GenerateEncoderDecoderOutput
 # outputs that transformers collects through hooks, which a compiled graph cannot contain
 _CAPTURED = ("output_attentions", "output_hidden_states")
-# travels with checkpoints that have the setting
+# imported by name, as only checkpoints with the setting `whole_sentences` are saved with this module
 SENTENCES_MODULE = ".generation_sentences"
 NAN = "the model computes NaN, and its texts are arbitrary: try `dtype=torch.float32`"
-# inputs that only steps need
-_OF_CACHE = (CACHE, "use_cache", "cache_position")
-# settings and outputs that only transformers' own search has
+# settings that only the search of transformers has
 _OMITTED = ("output_scores", "output_logits", "output_attentions", "output_hidden_states", "do_sample", "low_memory")
 # transformers' processors that score a row by its own ids, wherever it is in the batch; ours have `is_by_row`
 _BY_ROW = {
@@ -70,7 +68,7 @@ _BY_ROW = {
 
 
 class ForbiddingLogitsProcessor(LogitsProcessor):
-    """Forbids tokens of a row by the row's ids alone."""
+    """Forbids tokens of each row of the batch by a rule that reads the row's ids alone."""
 
     def __init__(self, rule: Rule):
         self.rule = rule
@@ -79,76 +77,77 @@ class ForbiddingLogitsProcessor(LogitsProcessor):
         return self.forbid(input_ids, scores.clone())
 
     def forbid(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Write -inf into the scores (R, V), and return them."""
-        rows, tokens = (torch.tensor(indices, device=scores.device) for indices in self.rule.pairs(input_ids.tolist()))
+        """Overwrite the scores (R, V) of forbidden tokens by -inf, and return the scores."""
+        row_indices, token_ids = self.rule.pairs(input_ids.tolist())
+        rows = torch.tensor(row_indices, device=scores.device)
+        tokens = torch.tensor(token_ids, device=scores.device)
         if self.rule.ends:
             scores[rows] = -torch.inf
         elif len(rows):
-            before = scores[rows, tokens]
+            scores_before = scores[rows, tokens]
             scores[rows, tokens] = -torch.inf
             if self.rule.yields:
-                nothing_else = scores.amax(-1).isneginf()[rows]
-                scores[rows, tokens] = before.where(nothing_else, -torch.inf)
+                has_no_token = scores.amax(-1).isneginf()[rows]
+                scores[rows, tokens] = scores_before.where(has_no_token, -torch.inf)
         return scores
 
 
-# transformers' processors that only forbid or force tokens -> their rules
-_RULES: dict[type, Callable[[Any], Rule]] = {
-    logits_process.MinLengthLogitsProcessor: lambda own: MinLength(own.min_length, own.eos_token_id.tolist()),
-    logits_process.MinNewTokensLengthLogitsProcessor: lambda own: MinLength(
-        own.prompt_length_to_skip + own.min_new_tokens, own.eos_token_id.tolist()
-    ),
-    logits_process.NoRepeatNGramLogitsProcessor: lambda own: NoRepeatNGram(own.ngram_size),
-    logits_process.NoBadWordsLogitsProcessor: lambda own: BadWords([*own.sequence_bias]),
-    logits_process.ForcedBOSTokenLogitsProcessor: lambda own: Force([own.bos_token_id], 1),
-    logits_process.ForcedEOSTokenLogitsProcessor: lambda own: Force(own.eos_token_id.tolist(), own.max_length - 1),
-}
-
-
 def rule_of(processor: LogitsProcessor) -> Rule | None:
-    """The rule by which one of our processors or of transformers' forbids or forces tokens; None if it does more."""
+    """The rule of a processor, of ours or of transformers, that only forbids or forces tokens; None for others."""
     if isinstance(processor, ForbiddingLogitsProcessor):
         return processor.rule
-    return _RULES.get(type(processor), lambda own: None)(processor)
+    if type(processor) is logits_process.MinLengthLogitsProcessor:
+        return MinLength(processor.min_length, processor.eos_token_id.tolist())
+    if type(processor) is logits_process.MinNewTokensLengthLogitsProcessor:
+        return MinLength(processor.prompt_length_to_skip + processor.min_new_tokens, processor.eos_token_id.tolist())
+    if type(processor) is logits_process.NoRepeatNGramLogitsProcessor:
+        return NoRepeatNGram(processor.ngram_size)
+    if type(processor) is logits_process.NoBadWordsLogitsProcessor:
+        return BadWords(list(processor.sequence_bias))
+    if type(processor) is logits_process.ForcedBOSTokenLogitsProcessor:
+        return Force([processor.bos_token_id], 1)
+    if type(processor) is logits_process.ForcedEOSTokenLogitsProcessor:
+        return Force(processor.eos_token_id.tolist(), processor.max_length - 1)
+    return None
 
 
 def unsupported_setting(config, stopping_criteria, model_kwargs, synced_gpus: bool) -> str | None:
-    """The first setting of a running `generate()` that `search` does not support, or None.
-
-    `config` is the generation config of the search; the others are arguments of `GenerationMixin._beam_search`.
-    """
-
-    def is_of_config(criterion) -> bool:
-        if type(criterion) is MaxLengthCriteria:
-            return criterion.max_length == config.max_length
-        return type(criterion) is EosTokenCriteria and criterion.eos_token_id is config._eos_token_tensor
-
-    settings = {
-        **{name: getattr(config, name) for name in _OMITTED},
-        **{name: model_kwargs.get(name) is not None for name in ("decoder_attention_mask", CACHE)},
-        "use_cache": not model_kwargs["use_cache"],
-        "synced_gpus": synced_gpus,
-        "stopping_criteria": not all(map(is_of_config, stopping_criteria)),
-    }
-    return next((name for name, is_set in settings.items() if is_set), None)
+    """The first setting that `search` does not support, or None, by the arguments of `GenerationMixin._beam_search`."""
+    for name in _OMITTED:
+        if getattr(config, name):
+            return name
+    for name in ("decoder_attention_mask", CACHE):
+        if model_kwargs.get(name) is not None:
+            return name
+    if not model_kwargs["use_cache"]:
+        return "use_cache"
+    if synced_gpus:
+        return "synced_gpus"
+    for criterion in stopping_criteria:
+        is_length = type(criterion) is MaxLengthCriteria and criterion.max_length == config.max_length
+        is_end = type(criterion) is EosTokenCriteria and criterion.eos_token_id is config._eos_token_tensor
+        if not is_length and not is_end:
+            return "stopping_criteria"
+    return None
 
 
 def search(
     model, input_ids: torch.Tensor, processors: list[LogitsProcessor], config, model_kwargs: dict[str, Any]
-) -> GenerateBeamEncoderDecoderOutput | GenerateEncoderDecoderOutput:
+) -> SearchOutput:
     """Search the best summaries as `GenerationMixin._beam_search`, or by `beam_stopping` and `ngram_blocking`.
 
-    With one beam the search is greedy, as `GenerationMixin._sample` without sampling. If a processor may depend on a
-    row's position in the batch, rows of finished documents stay. The returned cache has the rows of the documents that
-    finished last.
+    With one beam the search is greedy. The rows of finished documents leave the batch, unless a processor or a hook may
+    depend on a row's position there. The returned cache has the rows of the documents that finished last.
 
     Args:
         model: one of ours, which stores each document's source once.
-        input_ids: (R, T), R = B · beams, the prompts.
+        input_ids: (R, T), the prompts, where R is the number of documents times that of beams.
         model_kwargs: the model's inputs, without a cache.
     """
-    beams, device = start_of(input_ids, config), input_ids.device
-    processes = [process for process in map(_by_row, processors) if process is not None]
+    device = input_ids.device
+    beams = start_of(input_ids, config)
+    known = [_process_of_rows(processor) for processor in processors]
+    processes = [process for process in known if process is not None]
     rows_may_leave = len(processes) == len(processors) and not hooked_arguments(model)
     outputs = model._prefill(input_ids, config, model_kwargs)
     inputs: dict[str, Any] = {}
@@ -157,25 +156,29 @@ def search(
         model_kwargs = model._update_model_kwargs_for_generation(outputs, model_kwargs, is_encoder_decoder=True)
         scores = outputs.logits[:, -1].float()
         if config.num_beams > 1:
-            # on a CPU in place of the logits, as new memory takes time there
+            # on a CPU the result overwrites the logits, as it takes time there to allocate memory
             scores = torch.log_softmax(scores, -1, out=scores if device.type == "cpu" else None)
-        # a foreign processor may keep its inputs, which must not be overwritten
+        # a processor of the caller may keep its inputs, which must not be overwritten
         for process in processes if rows_may_leave else processors:
             scores = process(ids, scores)
-        rows = beams.advance(*_candidates(scores if rows_may_leave else scores.clone(), beams))
+        totals, parents, tokens = _candidates(scores if rows_may_leave else scores.clone(), beams)
+        rows = beams.advance(totals, parents, tokens)
         cache = model_kwargs[CACHE]
         if beams.is_over:
             return output_of(beams.output(), config, cache, device)
-        unfinished = np.flatnonzero(~beams.is_done)
         ids = torch.tensor(beams.ids, device=device)
         if not inputs:
             inputs = model.prepare_inputs_for_generation(ids, next_sequence_length=1, **model_kwargs)
-        # removing rows would recompile a compiled step
-        if len(unfinished) < len(beams.is_done) and rows_may_leave and not inputs.get("compile_step"):
+        # with other numbers of rows, a compiled step would be compiled again
+        if beams.is_done.any() and rows_may_leave and not inputs.get("compile_step"):
+            unfinished = np.flatnonzero(~beams.is_done)
             rows = beams.select(unfinished, rows)
-            ids, documents = (torch.tensor(array, device=device) for array in (beams.ids, unfinished))
+            ids = torch.tensor(beams.ids, device=device)
+            documents = torch.tensor(unfinished, device=device)
             cache.select_documents(documents)
-            inputs = {name: value if value is cache else rows_of(value, documents) for name, value in inputs.items()}
+            for name, value in inputs.items():
+                if value is not cache:
+                    inputs[name] = rows_of(value, documents)
         if not np.array_equal(rows, np.arange(len(scores))):
             cache.reorder_cache(torch.tensor(rows, device=device))
         inputs["decoder_input_ids"] = ids[:, -1:]
@@ -183,51 +186,51 @@ def search(
 
 
 def hooked_arguments(model: torch.nn.Module) -> set[str]:
-    """The arguments that hooks add to calls of a model's modules, as PEFT's adapters of each row."""
-    hooks = (hook for module in model.modules() for hook in module._forward_pre_hooks.values())
-    return {name for hook in hooks for name in getattr(hook, "keywords", ())}
+    """The arguments that hooks add to calls of a model's modules, such as `adapter_names` of PEFT."""
+    names: set[str] = set()
+    for module in model.modules():
+        for hook in module._forward_pre_hooks.values():
+            names.update(getattr(hook, "keywords", ()))
+    return names
 
 
 def start_of(input_ids: torch.Tensor, config) -> Beams | Texts:
-    """The texts of a search that has written nothing after these prompts (R, T)."""
-    ends, padding = (
-        None if ids is None else ids.tolist() for ids in (config._eos_token_tensor, config._pad_token_tensor)
-    )
-    return (Beams if config.num_beams > 1 else Texts)(input_ids.numpy(force=True), config, ends or [], padding)
+    """The state of a search that has written nothing yet after the prompts (R, T)."""
+    ends = [] if config._eos_token_tensor is None else config._eos_token_tensor.tolist()
+    padding = None if config._pad_token_tensor is None else config._pad_token_tensor.tolist()
+    state = Beams if config.num_beams > 1 else Texts
+    return state(input_ids.numpy(force=True), config, ends, padding)
 
 
 def _candidates(scores: torch.Tensor, beams: Beams | Texts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The totals, beams and tokens of the best continuations, each (B, candidates).
+    """The best continuations of each document: their totals, parents (beams) and tokens, each (B, candidates).
 
-    Args:
-        scores: (R, V), which become totals.
+    The totals of the beams are added to the scores (R, V) in place.
     """
     vocab_size = scores.shape[1]
     if beams.totals is None:
-        totals, indices = scores.max(-1, keepdim=True)
+        best, indices = scores.max(-1, keepdim=True)
     else:
         scores += torch.tensor(beams.totals, device=scores.device).view(-1, 1)
-        totals, indices = top_scores(scores.reshape(len(beams.totals), -1), beams.candidates)
-    totals, indices = totals.numpy(force=True), indices.numpy(force=True)
-    return totals, *np.divmod(indices, vocab_size)
+        best, indices = top_scores(scores.reshape(len(beams.totals), -1), beams.candidates)
+    totals = best.numpy(force=True)
+    parents, tokens = np.divmod(indices.numpy(force=True), vocab_size)
+    return totals, parents, tokens
 
 
-def output_of(
-    best: Sequences, config, cache, device
-) -> GenerateBeamEncoderDecoderOutput | GenerateEncoderDecoderOutput:
-    """What `generate()` returns of the texts of a search."""
+def output_of(best: Sequences, config, cache, device) -> SearchOutput:
+    """The results of a search as `generate()` returns them."""
     sequences = torch.tensor(best.sequences, device=device)
     if best.beams is None:
         return GenerateEncoderDecoderOutput(sequences=sequences, **cache_argument(cache))
+    scores = torch.tensor(best.scores, device=device) if config.output_scores else None
+    beam_indices = torch.tensor(best.beams, device=device, dtype=torch.int32)
     return GenerateBeamEncoderDecoderOutput(
-        sequences=sequences,
-        sequences_scores=torch.tensor(best.scores, device=device) if config.output_scores else None,
-        beam_indices=torch.tensor(best.beams, device=device, dtype=torch.int32),
-        **cache_argument(cache),
+        sequences=sequences, sequences_scores=scores, beam_indices=beam_indices, **cache_argument(cache)
     )
 
 
-def _by_row(processor: LogitsProcessor) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None:
+def _process_of_rows(processor: LogitsProcessor) -> Process | None:
     """A function that applies a processor, in place if possible; None if a row's position in the batch may matter."""
     if type(processor) in _BY_ROW or getattr(processor, "is_by_row", False):
         return processor
@@ -237,20 +240,20 @@ def _by_row(processor: LogitsProcessor) -> Callable[[torch.Tensor, torch.Tensor]
 
 @dataclass
 class RunningGeneration:
-    """State of a running `generate()` that transformers does not pass on.
+    """What a running `generate()` needs in methods to which transformers does not pass it.
 
     Attributes:
-        tokenizer: for the methods that create the processors.
-        source_ids: the ids of the documents.
-        candidates: of `whole_sentences`, for each document.
-        step_inputs: further inputs of each step.
+        tokenizer: the caller's tokenizer, from which the processors count words.
+        source_ids: (B, S), the ids of the documents.
+        candidates: for `whole_sentences`, the caller's candidates of each document.
+        step_inputs: further inputs of the model at each step.
         coverage_penalty: the processor that reads each step's coverage.
-        unknown_id, source: the id of unknown words to replace, and the model's inputs that locate them.
+        unknown_id, source: the id of unknown words to replace, and the model's inputs that contain their replacements.
     """
 
-    tokenizer: Any
+    tokenizer: PreTrainedTokenizerBase | None
     source_ids: torch.Tensor | None = None
-    candidates: list | None = None
+    candidates: Sequence[Sequence] | None = None
     step_inputs: dict[str, Any] = field(default_factory=dict)
     coverage_penalty: CoveragePenaltyLogitsProcessor | None = None
     unknown_id: int | None = None
@@ -266,17 +269,14 @@ def running_generation() -> RunningGeneration | None:
 
 
 class SummarizationGenerationMixin(GenerationMixin):
-    """transformers' `generate()` with the further settings of `own_settings`, whose help is in `ADDED_SETTINGS`.
-
-    Each document's source is stored once.
-    """
+    """transformers' `generate()` with the settings of `ADDED_SETTINGS`, for models that store each source once."""
 
     # whether the model's outputs include the coverage of the source
     has_coverage = True
     # whether the decoder accepts `compile_step`: its steps share one graph at any length
     compiles_steps = False
     # loaded when words are first counted without a `tokenizer`
-    _own_tokenizer = None
+    _own_tokenizer: PreTrainedTokenizerBase | None = None
     generation_keys = own_settings("all")
 
     @classmethod
@@ -287,10 +287,9 @@ class SummarizationGenerationMixin(GenerationMixin):
     def generate(self, *args, tokenizer=None, candidates=None, **kwargs):
         """transformers' `generate`.
 
-        `compile_config` compiles the decoding steps on a CPU, for models that support it (`compiles_steps`). All
-        layers of a step become one graph, which later steps and calls reuse with any number and length of documents;
-        only one document, greedy search and padding have graphs of their own. Without an `attention_mask`, padding is
-        recognized by its id.
+        `compile_config` compiles the decoding steps on a CPU, for models that support it (`compiles_steps`): all layers
+        of a step become one graph, which later steps and calls reuse with any number and length of documents. A single
+        document, greedy search and padding have further graphs. Without an `attention_mask`, padding is told by its id.
 
         Args:
             tokenizer: a tokenizer or processor, for the keys that count or replace words; by default the one in the
@@ -302,26 +301,25 @@ class SummarizationGenerationMixin(GenerationMixin):
         if tokenizer is not None:
             kwargs["tokenizer"] = tokenizer
         source_ids = args[0] if args else kwargs.get("inputs", kwargs.get("input_ids"))
-        running = RunningGeneration(tokenizer, source_ids, candidates)
-        check_source_ids(running.source_ids)
+        check_source_ids(source_ids)
         if kwargs.get("encoder_outputs") is not None:
             # transformers leaves `input_ids` out then
-            encoded = self.model.read_encoder_outputs(kwargs["encoder_outputs"], running.source_ids)
-            kwargs["encoder_outputs"], running.source_ids = encoded, encoded.source_ids
-        pad, is_masked = self.config.pad_token_id, kwargs.get("attention_mask") is not None
-        if running.source_ids is not None and not is_masked and pad not in (None, self.config.eos_token_id):
+            encoded = self.model.read_encoder_outputs(kwargs["encoder_outputs"], source_ids)
+            kwargs["encoder_outputs"], source_ids = encoded, encoded.source_ids
+        pad, has_mask = self.config.pad_token_id, kwargs.get("attention_mask") is not None
+        if source_ids is not None and not has_mask and pad not in (None, self.config.eos_token_id):
             # transformers infers it only for models without an encoder
-            kwargs["attention_mask"] = (running.source_ids != pad).long()
-        outer = _running.set(running)
+            kwargs["attention_mask"] = (source_ids != pad).long()
+        running = RunningGeneration(tokenizer, source_ids, candidates)
+        token = _running.set(running)
         try:
             output = super().generate(*args, **kwargs)
-            finished = self._finished(getattr(output, "sequences", output), running)
             if isinstance(output, torch.Tensor):
-                return finished
-            output.sequences = finished
+                return self._finished(output, running)
+            output.sequences = self._finished(output.sequences, running)
             return output
         finally:
-            _running.reset(outer)
+            _running.reset(token)
 
     def _finished(self, sequences: torch.Tensor, running: RunningGeneration) -> torch.Tensor:
         """Postprocess the sequences of generate()'s output."""
@@ -334,32 +332,27 @@ class SummarizationGenerationMixin(GenerationMixin):
         return self._search(super()._sample, *args, **kwargs)
 
     def _search(
-        self,
-        search_of_transformers,
-        input_ids,
-        logits_processor,
-        stopping_criteria,
-        generation_config,
-        synced_gpus=False,
-        streamer=None,
-        **model_kwargs,
+        self, transformers_search, input_ids, logits_processor, stopping_criteria, generation_config, **model_kwargs
     ):
+        synced_gpus, streamer = model_kwargs.pop("synced_gpus", False), model_kwargs.pop("streamer", None)
         if len(input_ids) > len(model_kwargs["encoder_outputs"][0]) and "adapter_names" in hooked_arguments(self):
             raise ValueError(
                 "`adapter_names` needs one text a document: set `num_beams` and `num_return_sequences` to 1"
             )
         setting = unsupported_setting(generation_config, stopping_criteria, model_kwargs, synced_gpus)
         if streamer is not None:
-            setting, model_kwargs["streamer"] = "streamer", streamer
+            setting = "streamer"
+            model_kwargs["streamer"] = streamer
         if setting is not None:
             for name in ("beam_stopping", "ngram_blocking", "whole_sentences"):
-                if (value := getattr(generation_config, name)) not in (None, False, "token"):
+                value = getattr(generation_config, name)
+                if value not in (None, False, "token"):
                     raise ValueError(
                         f"`{name}` is {value!r}, which the beam search of transformers lacks, but `{setting}` needs "
                         "that search: omit one of them"
                     )
             logger.debug(f"transformers' own search is used because of `{setting}`")
-            return search_of_transformers(
+            return transformers_search(
                 input_ids, logits_processor, stopping_criteria, generation_config, synced_gpus, **model_kwargs
             )
         states = getattr(model_kwargs.get("encoder_outputs"), "last_hidden_state", None)
@@ -369,20 +362,23 @@ class SummarizationGenerationMixin(GenerationMixin):
             output = self._search_by_rules(input_ids, logits_processor, generation_config, model_kwargs)
         for values in (states, getattr(output, "sequences_scores", None)):
             if values is not None and values.isnan().any():
-                # as of weights whose products exceed float16
                 logger.warning_once(NAN)
         return output if generation_config.return_dict_in_generate else output.sequences
 
     def _choose_sentences(self, config, model_kwargs) -> GenerateEncoderDecoderOutput:
         """The likeliest sentence of each document."""
-        running, module = _running.get(), import_module(SENTENCES_MODULE, __package__)
-        end, most = int(config._eos_token_tensor[0]), config.max_length - 1
+        running = _running.get()
+        module = import_module(SENTENCES_MODULE, __package__)
         candidates = running.candidates
         if candidates is None:
             tokenizer = self._word_tokenizer()
+            end_id = int(config._eos_token_tensor[0])
             texts = tokenizer.batch_decode(running.source_ids, skip_special_tokens=True)
-            candidates = [module.candidates_of(text, tokenizer, end, most, special_tokens=False) for text in texts]
-        inputs = {name: value for name, value in model_kwargs.items() if name not in _OF_CACHE}
+            candidates = [module.candidates_of(text, tokenizer, end_id, config.max_length - 1, False) for text in texts]
+        # whole texts need no cache
+        inputs = {
+            key: value for key, value in model_kwargs.items() if key not in (CACHE, "use_cache", "cache_position")
+        }
         return GenerateEncoderDecoderOutput(sequences=module.likeliest_sentences(self, candidates, config, inputs))
 
     def _search_by_rules(self, input_ids, logits_processor, generation_config, model_kwargs):
@@ -408,15 +404,17 @@ class SummarizationGenerationMixin(GenerationMixin):
         return input_ids.repeat_interleave(expand_size, dim=0), model_kwargs
 
     def _prepare_generation_config(self, generation_config, *args, **kwargs: Any):
-        if (model_config := self.generation_config).decoder_start_token_id is None:
-            # made afresh, it lacks the tokens: summaries would begin with another one than in training, and never end
-            tokens = {name: getattr(self.config, name) for name in _TOKENS if getattr(model_config, name) is None}
-            model_config.update(**tokens)
+        model_config = self.generation_config
+        if model_config.decoder_start_token_id is None:
+            # a config made afresh lacks the tokens: summaries would begin unlike those of training, and never end
+            for name in ("decoder_start_token_id", "eos_token_id", "pad_token_id"):
+                if getattr(model_config, name) is None:
+                    model_config.update(**{name: getattr(self.config, name)})
         check_own_settings(kwargs, self)
-        own = {key: kwargs.pop(key) for key in self.generation_keys if key in kwargs}
+        given = {key: kwargs.pop(key) for key in self.generation_keys if key in kwargs}
         config, model_kwargs = super()._prepare_generation_config(generation_config, *args, **kwargs)
         for key in self.generation_keys:
-            setattr(config, key, own.get(key, getattr(config, key, None)))
+            setattr(config, key, given.get(key, getattr(config, key, None)))
         self.check_generation_keys(config)
         if config.gnmt_length_penalty is not None:
             offset = 5.0 if config.gnmt_length_offset is None else config.gnmt_length_offset
@@ -424,8 +422,9 @@ class SummarizationGenerationMixin(GenerationMixin):
         if config.num_beams == 1:
             config.beam_stopping = config.ngram_blocking = None
         if config.compile_config is not None and self.compiles_steps and self.device.type == "cpu":
-            if any(getattr(settings, key, None) for settings in (config, self.config) for key in _CAPTURED):
-                raise ValueError(f"`compile_config` and {' or '.join(_CAPTURED)} exclude each other: set only one")
+            for key in _CAPTURED:
+                if getattr(config, key, None) or getattr(self.config, key, None):
+                    raise ValueError(f"`compile_config` and {' or '.join(_CAPTURED)} exclude each other: set only one")
             # the decoder compiles its own steps; transformers would warn that it does not compile beam search
             config.compile_config = None
             self._add_step_input("compile_step", True)
@@ -434,7 +433,8 @@ class SummarizationGenerationMixin(GenerationMixin):
     @staticmethod
     def _add_step_input(name: str, value: Any) -> None:
         """Pass a further input to each step of the running `generate()`."""
-        if (running := _running.get()) is not None:
+        running = _running.get()
+        if running is not None:
             running.step_inputs[name] = value
 
     def prepare_inputs_for_generation(self, *args, **kwargs):
@@ -446,10 +446,9 @@ class SummarizationGenerationMixin(GenerationMixin):
     def _get_logits_processor(
         self, generation_config, input_ids_seq_length=None, *args, logits_processor=None, device=None, **kwargs
     ):
-        # passed with the caller's, ours precede the warpers of sampling: forbidding a token after top-p could leave
-        # nothing to sample from
+        # ours precede the warpers of sampling: forbidding a token after top-p could leave nothing to sample from
         processors = LogitsProcessorList(logits_processor or [])
-        processors += self._own_processors(generation_config, input_ids_seq_length, device)
+        processors += self._own_processors(generation_config, input_ids_seq_length)
         # the search's rules replace these settings
         generation_config = copy.copy(generation_config)
         if generation_config.beam_stopping == "drgd" and generation_config.min_new_tokens:
@@ -460,15 +459,18 @@ class SummarizationGenerationMixin(GenerationMixin):
             generation_config, input_ids_seq_length, *args, logits_processor=processors, device=device, **kwargs
         )
 
-    def _own_processors(self, generation_config, prompt_length, device) -> list:
+    def _own_processors(self, generation_config, prompt_length) -> list[LogitsProcessor]:
         """The processors for settings that transformers lacks."""
         ends = generation_config._eos_token_tensor
-        rules = word_rules(generation_config, self._word_table, prompt_length, [] if ends is None else ends.tolist())
-        processors: list = list(map(ForbiddingLogitsProcessor, rules))
+        end_token_ids = [] if ends is None else ends.tolist()
+        rules = word_rules(generation_config, self._word_table, prompt_length, end_token_ids)
+        processors: list[LogitsProcessor] = [ForbiddingLogitsProcessor(rule) for rule in rules]
         if generation_config.coverage_penalty:
-            processors.append(CoveragePenaltyLogitsProcessor(generation_config.coverage_penalty))
-            if (running := _running.get()) is not None:
-                running.coverage_penalty = processors[-1]
+            coverage_penalty = CoveragePenaltyLogitsProcessor(generation_config.coverage_penalty)
+            processors.append(coverage_penalty)
+            running = _running.get()
+            if running is not None:
+                running.coverage_penalty = coverage_penalty
         return processors
 
     def _word_table(self) -> WordTable:
@@ -482,7 +484,7 @@ class SummarizationGenerationMixin(GenerationMixin):
             running.coverage_penalty.observe(outputs.coverage, outputs.copy_attentions[:, -1])
         return super()._update_model_kwargs_for_generation(outputs, *args, **kwargs)
 
-    def _word_tokenizer(self):
+    def _word_tokenizer(self) -> PreTrainedTokenizerBase:
         """The caller's tokenizer, or the model's own."""
         running = _running.get()
         if running is not None and running.tokenizer is not None:
