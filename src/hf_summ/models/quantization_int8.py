@@ -1,4 +1,8 @@
-"""8-bit inference on CPUs: weights stored as integers, and linear layers that multiply integers."""
+"""8-bit inference on CPUs: weights are stored as integers, and linear layers multiply integers.
+
+A matrix becomes integers from -127 to 127, its levels, and a float32 scale for each row: levels times scale approximate
+the matrix.
+"""
 
 from dataclasses import dataclass
 from functools import cache
@@ -14,24 +18,33 @@ from transformers.utils.quantization_config import QuantizationConfigMixin
 # name of the method in config.json
 INT8 = "hf_summ_int8"
 
-# quantized values range from -127 to 127
+# the largest level
 _LEVELS = 127
 # replaces the scale of a zero row, to avoid a division by zero
 _TINY = torch.finfo(torch.float32).tiny
-# minimum numbers of outputs, and of rows, for which a copy of the weights in the processor's layout pays
+# a copy of the weights in the processor's layout pays from this number of outputs, or of input rows
 _MIN_OUTPUTS, _MIN_ROWS = 8000, 128
+_NOT_TRAINED = "int8 has no gradients: to train, load it without `quantization_config`, or call `dequantize()`"
 
 
 def quantize_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Quantize each finite row (R, C) by its own largest magnitude -> int8 from -127 to 127, and scales (R, 1)."""
+    """Quantize each row by its largest magnitude.
+
+    Args:
+        rows: (R, C), finite.
+
+    Returns:
+        The levels (R, C), int8, and the scales (R, 1).
+    """
     scales = _row_scales(rows)
     return _levels(rows, scales), scales
 
 
 def quantize_weight(weight: torch.Tensor) -> tuple[nn.Parameter, nn.Parameter]:
-    """As `quantize_rows`, with scales (R,) of 8 bits of precision, as in bfloat16.
+    """The levels (R, C) and the scales (R,) of a matrix, as parameters without gradients.
 
-    The product of an integer and its scale is then exact in float32, and quantizing it again changes nothing.
+    Scales have the precision of bfloat16, 8 bits. The product of a level and its scale is then exact in float32, and
+    quantizing the products again gives the same levels and scales.
     """
     scales = _row_scales(weight.detach()).bfloat16().float()
     levels = _levels(weight.detach(), scales)
@@ -39,10 +52,12 @@ def quantize_weight(weight: torch.Tensor) -> tuple[nn.Parameter, nn.Parameter]:
 
 
 def _row_scales(rows: torch.Tensor) -> torch.Tensor:
+    """The scale of each row, (R, 1), for which its largest magnitude is the largest level."""
     return rows.abs().amax(1, keepdim=True).mul_(1 / _LEVELS).clamp_min_(_TINY)
 
 
 def _levels(rows: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+    """The integers, int8, that approximate the rows when they are multiplied by the scales."""
     return (rows / scales).round_().to(torch.int8)
 
 
@@ -55,13 +70,25 @@ def has_exact_products() -> bool:
     """
     # a model may be built on the meta device
     with torch.device("cpu"):
-        weight, rows = torch.full((64, 64), _LEVELS, dtype=torch.int8), torch.full((4, 64), 255, dtype=torch.uint8)
-        products = _quantized_linear(rows, torch.ops.onednn.qlinear_prepack(weight, None), torch.ones(64), 0)
+        weight = torch.full((64, 64), _LEVELS, dtype=torch.int8)
+        rows = torch.full((4, 64), 255, dtype=torch.uint8)
+        packed = torch.ops.onednn.qlinear_prepack(weight, None)
+        products = _quantized_linear(rows, packed, torch.ones(64), 0)
     return bool((products == 255 * 64 * _LEVELS).all())
 
 
 def _quantized_linear(rows: torch.Tensor, packed: torch.Tensor, scale: torch.Tensor, zero: int) -> torch.Tensor:
-    """Rows (R, in_features), uint8, minus `zero`, times packed weights and scales -> (R, out_features), float32."""
+    """Multiply rows by a quantized weight.
+
+    Args:
+        rows: (R, in_features), uint8.
+        packed: the weight's levels in the processor's layout.
+        scale: (out_features,), the weight's scales.
+        zero: the number that is subtracted from each entry of the rows.
+
+    Returns:
+        (R, out_features), float32.
+    """
     zeros = torch.zeros_like(scale, dtype=torch.int64)
     return torch.ops.onednn.qlinear_pointwise(
         rows, 1.0, zero, packed, scale, zeros, None, 1.0, 0, torch.float32, "none", [], ""
@@ -69,10 +96,10 @@ def _quantized_linear(rows: torch.Tensor, packed: torch.Tensor, scale: torch.Ten
 
 
 class Int8Linear(nn.Module):
-    """x Wᵀ + b with W quantized by output channel, and x dynamically by row, both symmetrically to 8 bits.
+    """x Wᵀ + b, with 8 bits for W by output channel, and for x by row when it comes in.
 
     If sums of 8-bit products are not exact (see `has_exact_products`), they are computed in float32, which saves no
-    time, or in output layers in two parts.
+    time. Layers with many outputs compute them in two parts instead.
 
     Args:
         weight: (out_features, in_features), int8.
@@ -83,17 +110,24 @@ class Int8Linear(nn.Module):
     def __init__(self, weight: nn.Parameter, weight_scale: nn.Parameter, bias: nn.Parameter | None):
         super().__init__()
         self.out_features, self.in_features = weight.shape
-        self.weight, self.weight_scale, self.bias = weight, weight_scale, bias
+        self.weight = weight
+        self.weight_scale = weight_scale
+        self.bias = bias
         # computed here, as torch.compile cannot trace it
         self._has_exact_products = has_exact_products()
         if self._has_exact_products and self.out_features < _MIN_OUTPUTS:
             # the fastest layout for products; files have the transposed one
             self.weight.data = self.weight.data.T.contiguous().T
+        # the weights as `_products` needs them, made at their first use
         self._packed: torch.Tensor | None = None
         self.eval()
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        """(…, in_features) -> (…, out_features), float32; a ValueError if the inputs need gradients."""
+        """The outputs (…, out_features), float32, for inputs (…, in_features).
+
+        Raises:
+            ValueError: the inputs need gradients.
+        """
         if inputs.requires_grad and torch.is_grad_enabled():
             raise ValueError(_NOT_TRAINED)
         rows, scales = quantize_rows(inputs.reshape(-1, self.in_features))
@@ -105,7 +139,11 @@ class Int8Linear(nn.Module):
         return outputs.view(*inputs.shape[:-1], self.out_features)
 
     def _products(self, rows: torch.Tensor) -> torch.Tensor:
-        """Quantized rows (R, in_features) -> (R, out_features), float32, before scaling by row."""
+        """The products of quantized rows (R, in_features) and the weights, before they are scaled by row.
+
+        Returns:
+            (R, out_features), float32.
+        """
         is_wide = self.out_features >= _MIN_OUTPUTS
         # with VNNI instructions, torch leaves the product of a single column undefined
         is_column = self.in_features == 1
@@ -113,36 +151,38 @@ class Int8Linear(nn.Module):
         has_few_rows = torch.compiler.is_compiling() or len(rows) < _MIN_ROWS
         if self._has_exact_products and has_few_rows and not (is_wide or is_column):
             return torch._int_mm(rows, self.weight.T).float().mul_(self.weight_scale)
-        in_float = is_column or not (is_wide or self._has_exact_products)
-        if self._packed is None:
-            pack = torch.ops.onednn.qlinear_prepack
-            self._packed = self.weight.float() if in_float else pack(self.weight.contiguous(), None)
-        if in_float:
+        if is_column or not (is_wide or self._has_exact_products):
+            if self._packed is None:
+                self._packed = self.weight.float()
             # sums of integers are exact in float32 up to 2²⁴
             return linear(rows.float(), self._packed).mul_(self.weight_scale)
-        # the operator is slow for signed rows: flip the highest bit to add 128, which it subtracts again
+        if self._packed is None:
+            self._packed = torch.ops.onednn.qlinear_prepack(self.weight.contiguous(), None)
+        # the operator is slow for signed rows: the flipped highest bit adds 128, which it subtracts again
         shifted = rows.view(torch.uint8) ^ 128
         if self._has_exact_products:
             return _quantized_linear(shifted, self._packed, self.weight_scale, 128)
-        # split into two summands of at most 128, whose pairs of products do not saturate
+        # two summands of at most 128 each, as their pairs of products do not saturate
         low = shifted.clamp(max=127)
         products = _quantized_linear(torch.cat((low, shifted - low)), self._packed, self.weight_scale, 64)
         return products[: len(rows)] + products[len(rows) :]
 
     def in_float(self) -> nn.Linear:
-        """A linear layer with the integers, still to be scaled, as its weight."""
+        """A linear layer whose `weight` is the levels, with `weight_scale`; `_in_float32` multiplies them."""
         layer = nn.Linear(self.in_features, self.out_features, bias=False, device="meta")
-        layer.weight, layer.weight_scale = self.weight, self.weight_scale
+        layer.weight = self.weight
+        layer.weight_scale = self.weight_scale
         layer.register_parameter("bias", self.bias)
         return layer
 
     def train(self, mode: bool = True):
-        """Set the mode; for training, raise a ValueError."""
+        """Set the mode, and raise a ValueError for that of training."""
         if mode:
             raise ValueError(_NOT_TRAINED)
         return super().train(mode)
 
     def _apply(self, fn, recurse=True):
+        # the function moves tensors to the device
         refuse_accelerators([fn(torch.empty(0)).device])
         self._packed = None
         return super()._apply(fn, recurse)
@@ -156,23 +196,20 @@ class Int8Linear(nn.Module):
         return {**self.__dict__, "_packed": None}
 
 
-_NOT_TRAINED = "int8 has no gradients: to train, load it without `quantization_config`, or call `dequantize()`"
-
-
 def refuse_accelerators(devices) -> None:
-    """Raise a ValueError if a device of an int8 model, or its name, is no CPU; `meta` is for models before loading."""
+    """Raise a ValueError unless each device, or its name, is a CPU, or `meta`, where models are before loading."""
     for device in devices:
         if str(device) not in ("cpu", "meta"):
             raise ValueError(f"int8 is for CPUs, but the device is {device}: load without `quantization_config`")
 
 
 class Int8Embedding(nn.Embedding):
-    """An embedding with integer rows and a scale per row; only looked-up rows become float32."""
+    """An embedding whose `weight` is levels, with a scale for each row; only looked-up rows become float32."""
 
     weight_scale: nn.Parameter
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """Ids (…) -> (…, embedding_dim), float32."""
+        """The embeddings (…, embedding_dim), float32, of ids (…)."""
         return super().forward(input).float() * self.weight_scale[input][..., None]
 
 
@@ -180,14 +217,14 @@ class Int8Embedding(nn.Embedding):
 class Int8Config(QuantizationConfigMixin):
     """The `quantization_config` of `from_pretrained` that loads a model's matrices in 8 bits.
 
-    Linear layers become `Int8Linear`, and embeddings `Int8Embedding`. Recurrent cells and small layers have 8 bits only
-    in saved files, and compute in float32 from the same integers. Vectors keep 32 bits.
+    Large linear layers become `Int8Linear`, and large embeddings `Int8Embedding`. Small ones and recurrent cells have 8
+    bits only in saved files, and compute in float32 from the same integers. Vectors keep 32 bits.
 
     Attributes:
         least_weights: linear layers and embeddings with fewer weights are small: in decoding, with few rows, quantizing
             the rows takes longer than the faster product saves.
-        dequantize: whether saved files alone have 8 bits, and the model loads in float32, in which it can be trained.
-        layout: layout of saved files; only 2 can be read.
+        dequantize: whether only saved files have 8 bits, and the model loads in float32, in which it can be trained.
+        layout: version of the layout of saved files; only 2 can be read.
         quant_method: name of the method in config.json.
     """
 
@@ -198,7 +235,7 @@ class Int8Config(QuantizationConfigMixin):
 
     @classmethod
     def from_dict(cls, config_dict, **kwargs):
-        """transformers' `from_dict`; a ValueError if the files were saved in another layout."""
+        """Make a config as transformers does, and raise a ValueError if the files were saved in another layout."""
         # the first layout, with 8 bits only in linear layers, had no number
         layout = config_dict.get("layout", 1)
         if layout != cls.layout:
@@ -225,8 +262,10 @@ class Int8Quantizer(HfQuantizer):
             refuse_accelerators(device_map.values())
 
     def update_device_map(self, device_map):
-        # a string such as "auto" always means the CPU
-        return {"": "cpu"} if isinstance(device_map, str) else device_map
+        if isinstance(device_map, str):
+            # a string such as "auto" always means the CPU
+            return {"": "cpu"}
+        return device_map
 
     def update_dtype(self, dtype: torch.dtype) -> torch.dtype:
         # on CPUs, half precision would not speed up the other layers
@@ -259,61 +298,81 @@ class Int8Quantizer(HfQuantizer):
 
     def get_state_dict_and_metadata(self, model: PreTrainedModel) -> tuple[dict[str, torch.Tensor], dict]:
         """The weights in the layout of files, each matrix in 8 bits, and no metadata."""
-        # cached, so tied matrices stay tied
-        state, quantize, in_order = {}, cache(quantize_weight), cache(torch.Tensor.contiguous)
+        # a tied matrix gets the result of its first conversion, so that it stays tied
+        quantize_once = cache(quantize_weight)
+        make_contiguous_once = cache(torch.Tensor.contiguous)
+        state: dict[str, torch.Tensor] = {}
         for name, value in model.state_dict(keep_vars=True).items():
             if _is_float_matrix(value):
-                state[name], state[f"{name}_scale"] = quantize(value)
+                state[name], state[f"{name}_scale"] = quantize_once(value)
             else:
-                state[name] = in_order(value)
+                state[name] = make_contiguous_once(value)
         # an embedding that computes in 32 bits may share its integers with an output layer in 8 bits
-        return state | {name: state[source] for name, source in model.all_tied_weights_keys.items()}, {}
+        for name, source_name in model.all_tied_weights_keys.items():
+            state[name] = state[source_name]
+        return state, {}
 
 
 def _is_float_matrix(value: torch.Tensor) -> bool:
+    """Whether a tensor of a model is a matrix of weights that are not quantized."""
     return isinstance(value, nn.Parameter) and value.ndim == 2 and value.is_floating_point()
 
 
 def _quantize(model: PreTrainedModel) -> None:
-    """Replace each matrix of a model by its integers, and register their scales as `weight_scale` for `weight`."""
-    # cached, so tied matrices stay tied
-    quantize = cache(quantize_weight)
+    """Replace each matrix of a model by its levels, and register its scales, such as `weight_scale` for `weight`."""
+    # a tied matrix gets the result of its first conversion, so that it stays tied
+    quantize_once = cache(quantize_weight)
     for module in model.modules():
         for name, parameter in list(module.named_parameters(recurse=False)):
             if _is_float_matrix(parameter):
-                levels, scale = quantize(parameter)
+                levels, scale = quantize_once(parameter)
                 setattr(module, name, levels)
                 module.register_parameter(f"{name}_scale", scale)
-                # integers missing in a file cannot be initialized randomly
+                # integers that a file lacks cannot be initialized randomly
                 module._is_hf_initialized = True
-    names = dict(model.named_parameters(remove_duplicate=False))
-    scales = {f"{target}_scale": f"{source}_scale" for target, source in model.all_tied_weights_keys.items()}
-    model.all_tied_weights_keys |= {target: source for target, source in scales.items() if target in names}
+    names = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    # where matrices are tied, their scales are tied too
+    tied_scales: dict[str, str] = {}
+    for target, source in model.all_tied_weights_keys.items():
+        if f"{target}_scale" in names:
+            tied_scales[f"{target}_scale"] = f"{source}_scale"
+    model.all_tied_weights_keys |= tied_scales
 
 
 def _arrange(model: PreTrainedModel, least_weights: int) -> None:
-    """Replace large layers by ones that compute with integers, and convert all other integers to float32."""
+    """Replace large layers by layers that compute with integers, and convert all other integers to float32.
+
+    Args:
+        least_weights: the number of weights from which a layer is large.
+    """
     for parent in list(model.modules()):
         for name, module in list(parent.named_children()):
             if type(module) is nn.Linear and module.weight.numel() >= least_weights:
                 setattr(parent, name, Int8Linear(module.weight, module.weight_scale, module.bias))
             elif type(module) is nn.Embedding and module.weight.numel() >= least_weights:
-                # in place, as encoder and decoder share it
+                # changed in place, as encoder and decoder share the embedding
                 module.__class__ = Int8Embedding
     _in_float32(model)
 
 
 def _in_float32(model: PreTrainedModel) -> None:
     """Convert integers to float32 in all layers that do not compute with them."""
-    # rows in order, as `Int8Linear` may have transposed the integers that they share
-    dequantize = cache(lambda levels, scale: nn.Parameter((levels * scale[:, None]).contiguous(), requires_grad=False))
+    # a tied matrix gets the result of its first conversion, so that it stays tied
+    dequantize_once = cache(_dequantized)
     for module in model.modules():
         if isinstance(module, (Int8Linear, Int8Embedding)):
             continue
         for name, parameter in list(module.named_parameters(recurse=False)):
             if parameter.dtype == torch.int8:
-                setattr(module, name, dequantize(parameter, getattr(module, f"{name}_scale")))
+                scale = getattr(module, f"{name}_scale")
+                setattr(module, name, dequantize_once(parameter, scale))
                 delattr(module, f"{name}_scale")
+
+
+def _dequantized(levels: torch.Tensor, scale: torch.Tensor) -> nn.Parameter:
+    """The float32 matrix (R, C) of levels (R, C) and scales (R,)."""
+    # `Int8Linear` may have changed the layout of the levels
+    return nn.Parameter((levels * scale[:, None]).contiguous(), requires_grad=False)
 
 
 # a checkpoint saved with its code includes this file, possibly in addition to the installed package's
