@@ -1,4 +1,7 @@
-"""`pipeline("summarization")` of a checkpoint where hf_summ, whose pipeline has more settings, is not installed."""
+"""`pipeline("summarization")` of a checkpoint's folder, for where hf_summ is not installed.
+
+The pipeline of hf_summ has more settings.
+"""
 
 from transformers import AutoProcessor, GenerationConfig, Pipeline
 from transformers.utils import logging
@@ -36,13 +39,16 @@ class SummarizationPipeline(Pipeline):
             # `pipeline` loads none for a model that is loaded already
             processor = AutoProcessor.from_pretrained(model.name_or_path, trust_remote_code=True, **model.hub_settings)
         super().__init__(model, tokenizer=processor.tokenizer, processor=processor, **kwargs)
-        names = ("max_decoder_position_embeddings", "max_position_embeddings")
-        positions = [getattr(model.config, name, None) for name in names]
-        limits = [limit for limit in positions if limit is not None]
-        self._generation_defaults["max_new_tokens"] = min([self._generation_defaults["max_new_tokens"], *limits])
+        # the decoder's positions limit the default length
+        for name in ("max_decoder_position_embeddings", "max_position_embeddings"):
+            positions = getattr(model.config, name, None)
+            if positions is not None and positions < self._generation_defaults["max_new_tokens"]:
+                self._generation_defaults["max_new_tokens"] = positions
 
     def _sanitize_parameters(self, truncation=None, clean_up_tokenization_spaces=None, **generate):
-        preprocess = {} if truncation is None else {"truncation": truncation}
+        preprocess = {}
+        if truncation is not None:
+            preprocess["truncation"] = truncation
         postprocess = {"clean_up_tokenization_spaces": clean_up_tokenization_spaces}
         return preprocess, generate, postprocess
 
@@ -55,10 +61,11 @@ class SummarizationPipeline(Pipeline):
 
     def preprocess(self, document, truncation=True):
         inputs = self.processor([document], truncation=truncation, return_tensors="pt", return_lengths=True)
-        (length,), read = inputs.pop("lengths").tolist(), inputs["input_ids"].shape[1]
+        length = int(inputs.pop("lengths")[0])
+        kept = inputs["input_ids"].shape[1]
         del inputs["document_lengths"], inputs["kept_lengths"]
-        if length > read:
-            logger.warning(f"the document has {length} tokens, but the model reads {read}: the others were truncated")
+        if length > kept:
+            logger.warning(f"the document has {length} tokens, but the model reads {kept}: the others were truncated")
         return {**inputs, "document": document}
 
     def _forward(self, inputs, **generate):
@@ -70,7 +77,9 @@ class SummarizationPipeline(Pipeline):
         return {"sequences": sequences.view(documents, -1, sequences.shape[-1]), "document": document}
 
     def postprocess(self, outputs, clean_up_tokenization_spaces=None):
-        document, (sequences,) = outputs["document"], outputs["sequences"]
+        document = outputs["document"]
+        # the sequences of the only document
+        sequences = outputs["sequences"][0]
         texts = self.processor.batch_decode(
             sequences,
             skip_special_tokens=True,
@@ -78,5 +87,8 @@ class SummarizationPipeline(Pipeline):
             clean_up_tokenization_spaces=clean_up_tokenization_spaces,
         )
         texts = self.processor.restore(texts, [document])
-        has_text = any(text.strip() for text in ([document] if isinstance(document, str) else document))
-        return [{"summary_text": text.strip() if has_text else ""} for text in texts]
+        documents = [document] if isinstance(document, str) else document
+        if not any(text.strip() for text in documents):
+            # the summary of a blank text is blank
+            texts = [""] * len(texts)
+        return [{"summary_text": text.strip()} for text in texts]

@@ -69,29 +69,32 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
 
         With another model, such a tokenizer would make `AutoProcessor` load this processor.
         """
-        own_class, saved_class = type(self), class_to_save(type(self))
+        processor_class = type(self)
+        saved_class = class_to_save(processor_class)
         self.__class__ = saved_class
         self.tokenizer._set_processor_class = lambda name: None
         try:
             files = super().save_pretrained(save_directory, **kwargs)
         finally:
-            self.__class__ = own_class
+            self.__class__ = processor_class
             del self.tokenizer._set_processor_class
-        # again, as transformers had it name the code of the processor
+        # saved again, as transformers made the saved tokenizer name the code of the processor
         self.tokenizer.save_pretrained(save_directory)
         if self.restore_case:
-            save_further_code(save_directory, saved_class, import_module(CASE_MODULE, __package__).restored)
+            case_module = import_module(CASE_MODULE, __package__)
+            save_further_code(save_directory, saved_class, case_module.restored)
         if push_to_hub:
-            self.push_to_hub(kwargs.pop("repo_id", Path(save_directory).name), **kwargs)
+            repo_id = kwargs.pop("repo_id", Path(save_directory).name)
+            self.push_to_hub(repo_id, **kwargs)
         return files
 
     @classmethod
     def from_args_and_dict(cls, args, processor_dict, **kwargs):
-        # not before: a folder of weights alone has no tokenizer either, and no processor is made of it
+        # made before the warning, as this fails for a folder of weights alone, which has no tokenizer
         processor = super().from_args_and_dict(args, processor_dict, **kwargs)
         if not processor_dict.keys() - {"chat_template"}:
-            # as where a trainer had the tokenizer alone
-            tokenizer, *_ = args
+            # trainers that have the tokenizer alone save no processor
+            tokenizer = args[0]
             logger.warning(
                 f"{tokenizer.name_or_path} has no processor_config.json, so {cls.__name__} has its default settings: "
                 "save the processor there if the model was trained with others"
@@ -99,7 +102,7 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
         return processor
 
     @property
-    def padding_values(self) -> dict[str, Any]:
+    def padding_values(self) -> dict[str, int | float]:
         return {**super().padding_values, "decoder_input_ids": self.pad_token_id, "labels": IGNORED_LABEL}
 
     def __call__(
@@ -144,35 +147,58 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
         check_lengths(max_length=max_length, max_target_length=max_target_length)
         if text is None and text_target is None:
             raise ValueError("nothing to process: give `text` (documents), `text_target` (summaries), or both")
-        features: dict[str, Any] = {}
+        # fields with a row for each example
+        features: dict[str, list] = {}
         lengths: dict[str, list] = {}
         if text is not None:
             features = super().__call__(text, truncation, max_length, True, show_progress, **source)
             lengths = {name: features.pop(name) for name in LENGTHS}
         if text_target is not None:
-            # of summaries alone, `max_length` is theirs, as in calls of tokenizers
-            length = max_target_length or (max_length if text is None else None) or self.max_target_length
-            labels = self._labels(text_target, length, truncates(truncation), padding == "max_length")
-            # models take several rows for one document's beams
-            if features and (documents := len(features["input_ids"])) != len(labels):
+            target_length = max_target_length
+            if text is None and not target_length:
+                # if there are summaries alone, `max_length` is for them, as in calls of tokenizers
+                target_length = max_length
+            if not target_length:
+                target_length = self.max_target_length
+            labels = self._labels(text_target, target_length, truncates(truncation), padding == "max_length")
+            # checked here, as models would take several summaries of a document for its beams
+            if text is not None and len(features["input_ids"]) != len(labels):
+                documents = len(features["input_ids"])
                 raise ValueError(f"{documents} documents but {len(labels)} summaries: each needs its counterpart")
             features["labels"] = labels
-        single = isinstance(text if text is not None else text_target, str)
-        if padding or (padding is None and return_tensors is not None):
-            fixed = (max_length or self.max_source_length) if padding == "max_length" else None
-            features = super().pad(features, padding or True, fixed, pad_to_multiple_of)
-        lengths = lengths if return_lengths else {}
-        if "lengths" in lengths:
+        if padding is None:
+            # tensors need rows of one length
+            padding = return_tensors is not None
+        if padding:
+            fixed_length = None
+            if padding == "max_length":
+                fixed_length = max_length or self.max_source_length
+            features = super().pad(features, padding, fixed_length, pad_to_multiple_of)
+        if not return_lengths:
+            lengths = {}
+        elif text is not None:
             features["lengths"] = lengths.pop("lengths")
-        if single and return_tensors is None:
-            features, lengths = ({name: rows[0] for name, rows in fields.items()} for fields in (features, lengths))
-        return BatchFeature({**BatchFeature(features, tensor_type=return_tensors), **lengths})
+        is_single = isinstance(text_target if text is None else text, str)
+        if is_single and return_tensors is None:
+            features = {name: rows[0] for name, rows in features.items()}
+            lengths = {name: rows[0] for name, rows in lengths.items()}
+        batch = BatchFeature(features, tensor_type=return_tensors)
+        # numbers of tokens of each document stay lists, as examples have different numbers of documents
+        return BatchFeature({**batch, **lengths})
 
     def _labels(self, summaries: str | Sequence[str], length: int, cut: bool, fill: bool) -> list[list[int]]:
-        """The ids of one or several summaries, cut or filled up to a length."""
-        rows = self._tokenize(self._texts(summaries, "text_target"))["input_ids"]
-        rows = [self._end(row, length if cut else None) for row in rows]
-        return [row + [IGNORED_LABEL] * (length - len(row)) for row in rows] if fill else rows
+        """The ids of one or several summaries.
+
+        Args:
+            length: a number of ids.
+            cut: whether to cut longer rows to this length.
+            fill: whether to fill up shorter rows to this length with ignored labels.
+        """
+        texts = self._texts(summaries, "text_target")
+        rows = [self._end(row, length if cut else None) for row in self._tokenize(texts)["input_ids"]]
+        if fill:
+            rows = [row + [IGNORED_LABEL] * (length - len(row)) for row in rows]
+        return rows
 
     def pad(
         self, features, padding=True, max_length=None, pad_to_multiple_of=None, return_tensors="pt", **kwargs
@@ -183,10 +209,12 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
 
     def batch_decode(self, sequences, *args, **kwargs) -> list[str]:
         """As `TextProcessor.batch_decode`; ignored labels, with which trainers fill up rows, are padding."""
-        rows = [row.tolist() if hasattr(row, "tolist") else row for row in sequences]
-        for number, row in enumerate(rows):
+        rows = []
+        for sequence in sequences:
+            row = sequence.tolist() if hasattr(sequence, "tolist") else sequence
             if isinstance(row, list) and IGNORED_LABEL in row:
-                rows[number] = [self.pad_token_id if token == IGNORED_LABEL else token for token in row]
+                row = [self.pad_token_id if token == IGNORED_LABEL else token for token in row]
+            rows.append(row)
         return super().batch_decode(rows, *args, **kwargs)
 
     def decode(self, token_ids, *args, **kwargs) -> str:
@@ -200,10 +228,14 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
         """
         align_config(config, self.tokenizer)
         self.unknown_ids = self.needed_unknown_ids() if getattr(config, "copy", False) else 0
-        config.unk_token_id, config.unknown_ids = self.tokenizer.unk_token_id, self.unknown_ids
+        config.unk_token_id = self.tokenizer.unk_token_id
+        config.unknown_ids = self.unknown_ids
 
     def _end(self, row: list[int], length: int | None) -> list[int]:
-        return [*row[: None if length is None else length - 1], self.eos_token_id]
+        """A row of ids with the end token, cut to a length unless that is None."""
+        if length is not None:
+            row = row[: length - 1]
+        return row + [self.eos_token_id]
 
 
 def align_config(config, tokenizer) -> None:
@@ -212,9 +244,10 @@ def align_config(config, tokenizer) -> None:
     config.pad_token_id = tokenizer.pad_token_id
     config.bos_token_id = tokenizer.bos_token_id
     config.eos_token_id = tokenizer.eos_token_id
-    # without a beginning token, summaries start with padding, as in T5
-    start = tokenizer.bos_token_id
-    config.decoder_start_token_id = tokenizer.pad_token_id if start is None else start
+    config.decoder_start_token_id = tokenizer.bos_token_id
+    if tokenizer.bos_token_id is None:
+        # summaries start with padding, as in T5
+        config.decoder_start_token_id = tokenizer.pad_token_id
 
 
 SummarizationProcessor.register_for_auto_class()

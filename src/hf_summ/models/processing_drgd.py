@@ -21,7 +21,7 @@ class DrgdProcessor(DrgdTextProcessor, SummarizationProcessor):
     """
 
     def align(self, config) -> None:
-        """Set the vocabulary size and special tokens of a new config; summaries start with padding (a zero vector)."""
+        """Set the vocabulary size and special tokens of a new config; summaries start with padding, a zero vector."""
         super().align(config)
         config.decoder_start_token_id = self.tokenizer.pad_token_id
 

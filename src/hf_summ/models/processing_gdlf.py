@@ -37,16 +37,20 @@ class GdlfProcessor(GdlfTextProcessor, SummarizationProcessor):
                 f'`tags="{config.tags}"`; set `tags` there to keep them'
             )
             self.tags = config.tags
-            # a user's tagger has its own labels for other tags as well
+            # the ids are now those of the new tags
             if self.tagger in ENGLISH_TAGGERS or self.tags == "none":
                 self.tag_vocabulary = None
             elif isinstance(self.tagger, str):
+                # a user's pipeline has its own labels
                 self.tag_vocabulary = tag_vocabulary_of(self.tagger, self.tags)
         config.tag_vocab_size = 1 + len(SUBWORD_POSITIONS) * len(self.word_tags)
 
     def to_dict(self) -> dict[str, Any]:
         settings = super().to_dict()
-        return settings | {"tagger": settings["tagger"] if isinstance(settings["tagger"], str) else None}
+        if not isinstance(settings["tagger"], str):
+            # a pipeline or a function cannot be saved
+            settings["tagger"] = None
+        return settings
 
 
 __all__ = ["GdlfProcessor"]

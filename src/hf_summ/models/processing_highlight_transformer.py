@@ -6,6 +6,7 @@ from itertools import islice
 from .processing_base import SummarizationProcessor
 from .text_processing_highlight_transformer import HighlightTransformerTextProcessor, document_frequencies, kept_text
 
+# the number of examples that are tokenized together
 _FITTED_AT_ONCE = 256
 
 
@@ -38,17 +39,22 @@ class HighlightTransformerProcessor(HighlightTransformerTextProcessor, Summariza
         Raises:
             ValueError: there is no example.
         """
-
-        def cut() -> Iterator[list[str]]:
-            lists = ([text] if isinstance(text, str) else text for text in examples)
-            while batch := list(islice(lists, _FITTED_AT_ONCE)):
-                for example, _, offsets in self._read(self._examples(batch), self.max_source_length):
-                    yield list(map(kept_text, example, offsets))
-
-        frequencies, number = document_frequencies(cut(), max_frequencies, self.skip_stop_words)
+        texts = self._truncated(examples)
+        frequencies, number = document_frequencies(texts, max_frequencies, self.skip_stop_words)
         if not number:
             raise ValueError("no examples to find phrases in: the corpus is empty")
-        self.document_frequencies, self.fitted_examples = frequencies, number
+        self.document_frequencies = frequencies
+        self.fitted_examples = number
+
+    def _truncated(self, examples: Iterable[str | list[str]]) -> Iterator[list[str]]:
+        """The documents of each example, truncated as the model reads them; few examples are read at once."""
+        remaining = iter(examples)
+        batch = list(islice(remaining, _FITTED_AT_ONCE))
+        while batch:
+            lists = [[example] if isinstance(example, str) else example for example in batch]
+            for documents, _, offsets in self._read(self._examples(lists), self.max_source_length):
+                yield [kept_text(document, spans) for document, spans in zip(documents, offsets, strict=True)]
+            batch = list(islice(remaining, _FITTED_AT_ONCE))
 
 
 __all__ = ["HighlightTransformerProcessor"]

@@ -25,13 +25,15 @@ class SagCopyProcessor(SagCopyTextProcessor, SummarizationProcessor):
         """
         super().align(config)
         config.decoder_start_token_id = config.eos_token_id
-        for name in ("max_source_length", "max_target_length"):
-            if config.positions == "learned" and getattr(self, name) > config.max_positions:
-                raise ValueError(f"`{name}` is {getattr(self, name)}, but `max_positions` is {config.max_positions}")
+        if config.positions == "learned":
+            for name in ("max_source_length", "max_target_length"):
+                length = getattr(self, name)
+                if length > config.max_positions:
+                    raise ValueError(f"`{name}` is {length}, but `max_positions` is {config.max_positions}")
 
     def _end(self, row: list[int], length: int | None) -> list[int]:
-        first, _ = self._special_ids()
-        return super()._end([*first, *row], length)
+        first_ids, _ = self._special_ids()
+        return super()._end(first_ids + row, length)
 
 
 __all__ = ["SagCopyProcessor"]
