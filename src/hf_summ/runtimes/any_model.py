@@ -5,78 +5,112 @@ For a fast command line, this module imports neither torch nor transformers.
 
 import inspect
 from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-# input of LED
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedConfig
+
+# an input of LED
 GLOBAL_MASK = "global_attention_mask"
 
 
 def input_names(model: Any) -> Collection[str] | None:
-    """The names of the inputs of a model's `forward`; None if it is in a wrapper that does not name them."""
-    # the forward of a compiled model and of an adapter accepts anything, but the model's own may not; wrappers pass on
-    # the model's `generate`
+    """The names of the inputs of a model's `forward`; None if it is in a wrapper that does not name them.
+
+    Compiled models and adapters wrap a model: their `forward` accepts any input, but the model's own may not.
+    """
+    # wrappers pass on the bound method `generate` of the model
     model = getattr(getattr(model, "generate", None), "__self__", model)
-    model = model.get_base_model() if hasattr(model, "get_base_model") else model
-    # that of the class: hooks and users replace the object's
+    if hasattr(model, "get_base_model"):
+        # an adapter of PEFT
+        model = model.get_base_model()
+    # the method of the class, as hooks and users replace the object's
     names = inspect.signature(type(model).forward).parameters
-    return names if "input_ids" in names else None
+    if "input_ids" not in names:
+        return None
+    return names
 
 
 def source_positions(model: Any) -> int | None:
-    """The number of tokens that the positions of a model's encoder suffice for; None if unlimited."""
+    """The number of tokens for which a model's encoder has positions; None if unlimited."""
     return _positions(model, "encoder")
 
 
 def target_positions(model: Any) -> int | None:
-    """The same for its decoder."""
+    """The number of tokens for which a model's decoder has positions; None if unlimited."""
     return _positions(model, "decoder")
 
 
 def _positions(model: Any, side: str) -> int | None:
+    """The number of tokens for which the `encoder` or the `decoder` of a model has positions; None if unlimited."""
+    # exported graphs record the numbers of their model
     recorded = getattr(model, "recorded_positions", None)
     if recorded is not None:
         return recorded[side]
     # an encoder and a decoder of other models have configurations of their own
     config = getattr(model.config, side, model.config)
     config = getattr(config, "text_config", config)
-    names = (f"max_{side}_position_embeddings", "max_position_embeddings")
-    number = next((number for name in names if (number := getattr(config, name, None)) is not None), None)
+    number = getattr(config, f"max_{side}_position_embeddings", None)
+    if number is None:
+        number = getattr(config, "max_position_embeddings", None)
     if number is None or not hasattr(model, "named_modules"):
         return number
-    tables = (module for name, module in model.named_modules() if side in name and "position" in name)
-    padding = next((table.padding_idx for table in tables if getattr(table, "num_embeddings", 0) == number), None)
-    # RoBERTa and ProphetNet count positions from the padding's id + 1, and the latter's decoder predicts one further
-    further = side == "decoder" and hasattr(config, "ngram")
-    return number if padding is None else number - padding - 1 - further
+    padding = _padding_of_positions(model, side, number)
+    if padding is None:
+        return number
+    # RoBERTa and ProphetNet count positions from the padding's id + 1
+    number -= padding + 1
+    if side == "decoder" and hasattr(config, "ngram"):
+        # ProphetNet's decoder predicts one token further
+        number -= 1
+    return number
 
 
-def global_attention_mask(source_ids, given=None):
-    """The tokens to which all attend: the first one (Beltagy et al. 2020, section 7), or those given.
+def _padding_of_positions(model: Any, side: str, number: int) -> int | None:
+    """The `padding_idx` of a model's first table of `number` position embeddings on one side; None without either."""
+    for name, module in model.named_modules():
+        if side in name and "position" in name and getattr(module, "num_embeddings", 0) == number:
+            return module.padding_idx
+    return None
+
+
+def global_attention_mask(source_ids: "torch.Tensor", given: "torch.Tensor | None" = None) -> "torch.Tensor":
+    """The mask (B, S) of tokens to which all tokens attend.
 
     Args:
-        source_ids: (B, S), the shape of the result.
-        given: (B or 1, any length), for the first tokens.
+        source_ids: (B, S), the documents.
+        given: (B or 1, any length), the mask of the first tokens. By default it is 1 for the first token alone (Beltagy
+            et al. 2020, section 7). The other tokens get 0.
     """
     mask = source_ids.new_zeros(source_ids.shape)
-    given = mask.new_ones(1, 1) if given is None else given.to(mask)
+    if given is None:
+        given = mask.new_ones(1, 1)
+    given = given.to(mask)
     width = min(mask.shape[1], given.shape[1])
     mask[:, :width] = given[:, :width]
     return mask
 
 
-def task_parameters(config) -> dict:
-    """The summarization parameters in a config's `task_specific_params`, as in T5 and BART."""
-    return (getattr(config, "task_specific_params", None) or {}).get("summarization") or {}
+def task_parameters(config: "PreTrainedConfig") -> dict[str, Any]:
+    """The summarization parameters in a config's `task_specific_params`, as in T5 and BART; empty without them."""
+    tasks = getattr(config, "task_specific_params", None) or {}
+    return tasks.get("summarization") or {}
 
 
-def prefix_of(config) -> str:
-    """The prefix of each document in a model's config."""
-    return task_parameters(config).get("prefix", getattr(config, "prefix", None)) or ""
+def prefix_of(config: "PreTrainedConfig") -> str:
+    """The prefix that a model's config puts before each document; empty without one."""
+    parameters = task_parameters(config)
+    if "prefix" in parameters:
+        return parameters["prefix"] or ""
+    return getattr(config, "prefix", None) or ""
 
 
 def with_prefix(example: str | list[str], prefix: str) -> str | list[str]:
-    """Put a prefix before a text, or before the first document of an example."""
-    # not `+`, in which a text of markupsafe would escape the prefix
+    """Put a prefix before a text, or before the first document of an example of several documents."""
+    # formatted, as a text of markupsafe would escape a prefix that is added by `+`
     if isinstance(example, str):
         return f"{prefix}{example}"
-    return [f"{prefix}{example[0]}", *example[1:]] if example else []
+    if not example:
+        return []
+    return [f"{prefix}{example[0]}"] + list(example[1:])

@@ -1,6 +1,7 @@
 """Greedy and beam search around ONNX graphs that return the best continuations; without PyTorch.
 
-Settings of `generate()` that change scores are functions of texts (R, T) and scores (R, V) here, which return scores.
+Settings of `generate()` that change scores are functions here, from ids (R, T) and scores (R, V) to new scores. In
+shapes, B is the number of documents, and R the number of rows, which is B times the number of beams.
 """
 
 import os
@@ -16,19 +17,21 @@ from hf_summ.models.generation_sentences import Candidate, likeliest, padded
 
 # the files of a folder's graphs
 READ, WRITE = "read.onnx", "write.onnx"
-# name prefixes of tensors that all steps read, of a step's input states, and of its output states
+# prefixes of tensors' names: tensors that all steps read, the states that a step reads, and those that it returns
 SOURCE, STATE, NEXT = "source.", "state.", "next."
 # the encoder's output
 LAST = f"{SOURCE}last"
 LOGITS = "logits"
 # a step's copy distributions, or the attention of a model that does not copy
 COPIED = "copy_attentions"
-# inputs and outputs of `onnx_graphs`
+# inputs of a step for its candidates, the best continuations of each row: pairs of a row and a forbidden token, the
+# totals of the rows so far, and the number of candidates
 FORBIDDEN, TOTALS, NUMBER = "forbidden", "totals", "number"
+# the candidates' totals and tokens, outputs of shape (R, number)
 BEST_TOTALS, BEST_TOKENS = "best.totals", "best.tokens"
 # architectures whose steps multiply all weights of a recurrent layer
 RECURRENT = ("drgd", "pointer_generator")
-# positions, over all documents, that are encoded at once: their activations fit in a processor's cache
+# number of positions, over all documents, that are encoded at once, as their activations fit in a processor's cache
 POSITIONS = 512
 
 # a graph y = MatMulInteger(a, b), of uint8 and int8
@@ -40,6 +43,9 @@ _NO_PAIRS = np.empty((0, 2), np.int64)
 # inputs of a step whose candidates are not read
 NO_CANDIDATES = {TOTALS: np.zeros((1, 1), np.float32), FORBIDDEN: _NO_PAIRS, NUMBER: np.array([1])}
 Process = Callable[[np.ndarray, np.ndarray], np.ndarray]
+# the best continuations of each document, three arrays of shape (B, candidates): their totals, the beams that they
+# continue, and their tokens
+Candidates = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class Graph:
@@ -50,25 +56,35 @@ class Graph:
         os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
         from onnxruntime import InferenceSession, SessionOptions
 
-        self._arguments = file, threads
+        self._file = file
+        self._threads = threads
         options = SessionOptions()
         options.intra_op_num_threads = threads
         if _saturates():
             # exact sums, in twice the time
             options.add_session_config_entry("session.x64quantprecision", "1")
-        # the fused sum and LayerNorm take several times the time of the two
-        disabled = ["SkipLayerNormFusion"]
-        self._session = InferenceSession(file, options, ["CPUExecutionProvider"], disabled_optimizers=disabled)
+        # a fused sum and LayerNorm take several times the time of the two
+        slow_optimizers = ["SkipLayerNormFusion"]
+        self._session = InferenceSession(file, options, ["CPUExecutionProvider"], disabled_optimizers=slow_optimizers)
         self.inputs = [value.name for value in self._session.get_inputs()]
         self.outputs = [value.name for value in self._session.get_outputs()]
 
     def __reduce__(self):
         # sessions cannot be copied: the copy reads the graph again
-        return Graph, self._arguments
+        return Graph, (self._file, self._threads)
 
     def __call__(self, tensors: Mapping[str, Any], outputs: Sequence[str] | None = None) -> dict[str, Any]:
-        """Name -> output; by default all outputs."""
-        outputs = self.outputs if outputs is None else outputs
+        """Run the graph.
+
+        Args:
+            tensors: the inputs by name; others may be among them.
+            outputs: the names of the outputs to return; by default all of them.
+
+        Returns:
+            The outputs by name.
+        """
+        if outputs is None:
+            outputs = self.outputs
         arrays = {name: np.asarray(tensors[name]) for name in self.inputs}
         return dict(zip(outputs, self._session.run(outputs, arrays), strict=True))
 
@@ -86,16 +102,30 @@ def _saturates() -> bool:
 
 
 def encode(read: Graph, inputs: Mapping[str, Any], positions: int = POSITIONS) -> dict[str, np.ndarray]:
-    """Encode documents, few at once -> the source's tensors and the initial states, a row for each document."""
-    size = max(1, positions // inputs["input_ids"].shape[1])
-    starts = range(0, len(inputs["input_ids"]), size)
-    groups = [read({name: inputs[name][start : start + size] for name in read.inputs}) for start in starts]
-    return {name: joined([group[name] for group in groups]) for name in read.outputs}
+    """Encode documents, a few at once.
+
+    Args:
+        read: the graph of the encoder.
+        inputs: its inputs by name, with a row for each document.
+        positions: the number of positions that are encoded at once, over several documents.
+
+    Returns:
+        The tensors of the source and the initial states by name, with a row for each document.
+    """
+    documents, length = inputs["input_ids"].shape
+    size = max(1, positions // length)
+    batches = []
+    for start in range(0, documents, size):
+        batch = {name: inputs[name][start : start + size] for name in read.inputs}
+        batches.append(read(batch))
+    return {name: joined([batch[name] for batch in batches]) for name in read.outputs}
 
 
 def joined(arrays: list[np.ndarray], axis: int = 0) -> np.ndarray:
-    """The arrays as one; a single one, as in decoding, is not copied."""
-    return np.concatenate(arrays, axis) if len(arrays) > 1 else arrays[0]
+    """Concatenate arrays. A single array, as in decoding, is not copied."""
+    if len(arrays) == 1:
+        return arrays[0]
+    return np.concatenate(arrays, axis)
 
 
 def search(
@@ -112,34 +142,44 @@ def search(
 
     Args:
         step: the graph of a step.
-        source: the documents' ids and mask, and what `encode` returns.
+        source: the documents' ids and mask, and what `encode` returns, with a row for each document.
         beams: the texts, each with one token.
         rules: the rules that forbid tokens; `Rule.yields` has no effect, as these rules leave other tokens.
         coverage_penalty: factor of the penalty for repeated copying; see `generation_rules.coverage_growth`.
-        processors: change the scores, which the graph's candidates do not allow.
+        processors: functions that change the scores. With them the graph's candidates cannot be used.
         noise: for sampling instead of searching.
         proceed: called before each step; what it raises ends the search.
     """
     tensors = {name: value for name, value in source.items() if name in step.inputs}
     changes_scores = bool(processors) or noise is not None
-    # initially all beams of a document are equal, and the best continuations of one are those of all
-    stride = 1 if changes_scores else beams.number
-    rows = np.arange(len(beams.is_done)).repeat(beams.number // stride)
+    states = [name for name in step.outputs if name.startswith(NEXT)]
     outputs = [LOGITS] if changes_scores else [BEST_TOTALS, BEST_TOKENS]
-    outputs += [name for name in step.outputs if name.startswith(NEXT)]
-    coverage = next((name for name in outputs if ".coverage." in name), "") if coverage_penalty else ""
-    outputs += [COPIED] if coverage else []
+    outputs += states
+    coverage_name = _coverage_of(states) if coverage_penalty else None
+    if coverage_name is not None:
+        outputs.append(COPIED)
+    # at the first step all beams of a document are equal, so that the graph needs to read only one of them
+    rows_per_step = 1 if changes_scores else beams.number
+    rows = np.arange(len(beams.is_done)).repeat(beams.number // rows_per_step)
     tensors[NUMBER] = np.array([beams.candidates])
     while True:
         proceed()
-        totals = np.zeros((len(rows), 1)) if beams.totals is None else beams.totals.reshape(-1, 1)[::stride]
-        totals, ids = totals.astype(np.float32), beams.ids[::stride]
-        tensors |= {"tokens": ids[:, -1], "rows": rows, "written": np.empty(beams.length - 1, np.float32)}
-        pairs, ended = _forbidden(ids.tolist(), rules)
-        totals[ended] = -np.inf
-        results = step({**tensors, TOTALS: totals, FORBIDDEN: pairs}, outputs)
-        if coverage:
-            lost = coverage_penalty * coverage_growth(results[coverage], results[COPIED][:, 0])[:, None]
+        ids = beams.ids[::rows_per_step]
+        if beams.totals is None:
+            totals = np.zeros((len(rows), 1), np.float32)
+        else:
+            totals = beams.totals.reshape(-1, 1)[::rows_per_step].astype(np.float32)
+        pairs, ended_rows = _forbidden(ids.tolist(), rules)
+        totals[ended_rows] = -np.inf
+        tensors["tokens"] = ids[:, -1]
+        tensors["rows"] = rows
+        tensors["written"] = np.empty(beams.length - 1, np.float32)
+        tensors[TOTALS] = totals
+        tensors[FORBIDDEN] = pairs
+        results = step(tensors, outputs)
+        if coverage_name is not None:
+            growth = coverage_growth(results[coverage_name], results[COPIED][:, 0])
+            lost = coverage_penalty * growth[:, None]
             totals -= lost
             if not changes_scores:
                 results[BEST_TOTALS] -= lost
@@ -147,29 +187,67 @@ def search(
             candidates = _chosen(results[LOGITS][:, -1], pairs, totals, beams, processors, noise)
         else:
             candidates = _merged(results[BEST_TOTALS], results[BEST_TOKENS], beams)
-        for forced in filter(None, (rule.forced(beams.length) for rule in rules)):
-            shape = len(rows), beams.candidates
-            best = np.full(shape, -np.inf, np.float32), np.zeros(shape, np.int64)
-            best[0][:, : len(forced)], best[1][:, : len(forced)] = totals, forced
-            candidates = _merged(*best, beams)
-        rows, stride = beams.advance(*candidates) // stride, 1
+        for rule in rules:
+            forced_tokens = rule.forced(beams.length)
+            if forced_tokens:
+                candidates = _forced(forced_tokens, totals, beams)
+        rows = beams.advance(*candidates) // rows_per_step
+        rows_per_step = 1
         if beams.is_over:
             return beams.output()
-        tensors |= {name.removeprefix(NEXT): value for name, value in results.items() if name.startswith(NEXT)}
+        for name in states:
+            tensors[name.removeprefix(NEXT)] = results[name]
         if beams.is_done.any():
-            # the last documents take the places of finished ones, so that few are copied
-            unfinished = np.flatnonzero(~beams.is_done)
-            places = np.flatnonzero(beams.is_done[: len(unfinished)])
-            moved = unfinished[len(unfinished) - len(places) :]
-            documents = np.arange(len(unfinished))
-            documents[places] = moved
-            rows = beams.select(documents, rows)
-            for name in source:
-                # the states have a row for each beam
-                if name in tensors and not name.startswith(STATE):
-                    values = source[name].copy() if tensors[name] is source[name] else tensors[name]
-                    values[places] = values[moved]
-                    tensors[name] = values[: len(unfinished)]
+            rows = _without_finished(tensors, source, beams, rows)
+
+
+def _coverage_of(states: Sequence[str]) -> str | None:
+    """The name of the state that is the coverage of the source; None if the model has none."""
+    for name in states:
+        if ".coverage." in name:
+            return name
+    return None
+
+
+def _forced(tokens: Sequence[int], totals: np.ndarray, beams: Beams | Texts) -> Candidates:
+    """The candidates where each row must continue with one of some tokens, which keep the row's total (R, 1)."""
+    shape = len(totals), beams.candidates
+    best_totals = np.full(shape, -np.inf, np.float32)
+    best_tokens = np.zeros(shape, np.int64)
+    best_totals[:, : len(tokens)] = totals
+    best_tokens[:, : len(tokens)] = tokens
+    return _merged(best_totals, best_tokens, beams)
+
+
+def _without_finished(
+    tensors: dict[str, np.ndarray], source: Mapping[str, np.ndarray], beams: Beams | Texts, rows: np.ndarray
+) -> np.ndarray:
+    """Remove finished documents from the beams and from the tensors of the source.
+
+    Args:
+        tensors: the inputs of a step, changed in place.
+        source: the tensors of all documents, which stay as they are.
+        rows: (R,), the rows of the states with which the beams continue.
+
+    Returns:
+        The rows for the remaining beams, in their new order.
+    """
+    # the last documents take the places of finished ones, so that few are copied
+    unfinished = np.flatnonzero(~beams.is_done)
+    places = np.flatnonzero(beams.is_done[: len(unfinished)])
+    moved = unfinished[len(unfinished) - len(places) :]
+    documents = np.arange(len(unfinished))
+    documents[places] = moved
+    rows = beams.select(documents, rows)
+    for name, source_values in source.items():
+        # `rows` selects the states, which have a row for each beam
+        if name in tensors and not name.startswith(STATE):
+            values = tensors[name]
+            if values is source_values:
+                values = values.copy()
+            values[places] = values[moved]
+            tensors[name] = values[: len(unfinished)]
+    return rows
 
 
 def choose_sentences(
@@ -179,21 +257,23 @@ def choose_sentences(
     first: int,
     length_penalty: float,
 ) -> list[list[int]]:
-    """The tokens of each document's likeliest candidate, after the first token.
+    """The ids of each document's likeliest candidate, with the start token.
 
     Args:
         source: as for `search`.
-        candidates: of each document.
-        first: the token with which summaries begin.
+        candidates: the candidates of each document.
+        first: the start token, with which summaries begin.
     """
     chosen = []
     for document, sentences in enumerate(candidates):
-        row = {name: value[document : document + 1] for name, value in source.items()}
+        document_source = {name: value[document : document + 1] for name, value in source.items()}
         ids = padded([sentence.ids for sentence in sentences], 0)
-        sequences = np.concatenate((np.full((len(ids), 1), first), ids), axis=1)
-        log_probs = log_softmax(_outputs(step, row, sequences, LOGITS))
-        log_probs = np.take_along_axis(log_probs, ids[..., None], 2)[..., 0]
-        chosen.append([first, *likeliest(sentences, log_probs, length_penalty).ids])
+        start = np.full((len(ids), 1), first)
+        sequences = np.concatenate((start, ids), axis=1)
+        log_probs = log_softmax(_outputs(step, document_source, sequences, LOGITS))
+        token_log_probs = np.take_along_axis(log_probs, ids[..., None], 2)[..., 0]
+        best = likeliest(sentences, token_log_probs, length_penalty)
+        chosen.append([first, *best.ids])
     return chosen
 
 
@@ -204,16 +284,22 @@ def attentions(step: Graph, source: Mapping[str, np.ndarray], sequences: np.ndar
 
 def _outputs(step: Graph, source: Mapping[str, np.ndarray], sequences: np.ndarray, name: str) -> np.ndarray:
     """An output of the step, (R, L - 1, ...), before each token after the first of sequences (R, L)."""
-    rows = np.arange(len(source["input_ids"])).repeat(len(sequences) // len(source["input_ids"]))
-    tensors = {name: value for name, value in source.items() if name in step.inputs}
-    outputs, steps = [name, *(output for output in step.outputs if output.startswith(NEXT))], []
+    documents = len(source["input_ids"])
+    rows = np.arange(documents).repeat(len(sequences) // documents)
+    tensors: dict[str, Any] = {name: value for name, value in source.items() if name in step.inputs}
+    tensors |= NO_CANDIDATES
+    states = [output for output in step.outputs if output.startswith(NEXT)]
+    values = []
     for length, tokens in enumerate(sequences[:, :-1].T):
-        inputs = {**tensors, **NO_CANDIDATES, "tokens": tokens, "rows": rows, "written": np.empty(length, np.float32)}
-        results = step(inputs, outputs)
-        steps.append(results.pop(name))
-        tensors |= {output.removeprefix(NEXT): value for output, value in results.items()}
+        tensors["tokens"] = tokens
+        tensors["rows"] = rows
+        tensors["written"] = np.empty(length, np.float32)
+        results = step(tensors, [name, *states])
+        values.append(results[name])
+        for state in states:
+            tensors[state.removeprefix(NEXT)] = results[state]
         rows = np.arange(len(sequences))
-    return joined(steps, 1)
+    return joined(values, 1)
 
 
 def _chosen(
@@ -223,34 +309,58 @@ def _chosen(
     beams: Beams | Texts,
     processors: Sequence[Process],
     noise: "np.random.Generator | None",
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The best or sampled continuations of each document: totals, beams and tokens."""
+) -> Candidates:
+    """The best or sampled continuations of each document, by scores that processors change.
+
+    Args:
+        logits: (R, V).
+        pairs: (P, 2), pairs of a row and a forbidden token.
+        totals: (R, 1), the totals of the rows so far.
+    """
     scores = logits if beams.totals is None else log_softmax(logits)
     scores[pairs[:, 0], pairs[:, 1]] = -np.inf
     for process in processors:
         scores = process(beams.ids, scores)
-    found, indices = highest((scores + totals).reshape(len(beams.is_done), -1), beams.candidates, noise)
-    return found, *np.divmod(indices, logits.shape[1])
+    scores = (scores + totals).reshape(len(beams.is_done), -1)
+    best_totals, indices = highest(scores, beams.candidates, noise)
+    parents, tokens = np.divmod(indices, logits.shape[1])
+    return best_totals, parents, tokens
 
 
 def _forbidden(texts: list[list[int]], rules: Sequence[Rule]) -> tuple[np.ndarray, np.ndarray]:
     """Pairs (P, 2) of a row and a token that it must not continue with, and the rows that end."""
-    ended = [rule.pairs(texts)[0] for rule in rules if rule.ends]
-    pairs = [np.stack(rule.pairs(texts), axis=1) for rule in rules if not rule.ends]
-    return np.concatenate([_NO_PAIRS, *pairs]), np.concatenate([_NO_PAIRS[:, 0], *ended])
+    pairs = [_NO_PAIRS]
+    ended_rows = [_NO_PAIRS[:, 0]]
+    for rule in rules:
+        rows, tokens = rule.pairs(texts)
+        if rule.ends:
+            ended_rows.append(rows)
+        else:
+            pairs.append(np.stack((rows, tokens), axis=1))
+    return np.concatenate(pairs), np.concatenate(ended_rows)
 
 
-def _merged(totals: np.ndarray, tokens: np.ndarray, beams: Beams | Texts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The best continuations of each document, from those of its rows: totals, beams and tokens."""
-    documents, width = len(beams.is_done), totals.shape[1]
-    totals, tokens = totals.reshape(documents, -1), tokens.reshape(documents, -1)
+def _merged(totals: np.ndarray, tokens: np.ndarray, beams: Beams | Texts) -> Candidates:
+    """The best continuations of each document, among the best of each row.
+
+    Args:
+        totals, tokens: (R, number), the totals and tokens of each row's best continuations.
+    """
+    documents = len(beams.is_done)
+    width = totals.shape[1]
+    totals = totals.reshape(documents, -1)
+    tokens = tokens.reshape(documents, -1)
     order = (-totals).argsort(axis=1, kind="stable")[:, : beams.candidates]
     rows = np.arange(documents)[:, None]
     return totals[rows, order], order // width, tokens[rows, order]
 
 
 def processors(config: Any, ends: Sequence[int]) -> Iterator[Process]:
-    """The processors of a config, in the order of transformers'."""
+    """The processors of a generation config, in the order of transformers'.
+
+    Args:
+        ends: the ids that end a text.
+    """
     if config.repetition_penalty not in (None, 1.0):
         yield lambda ids, scores: _penalized(ids, scores, config.repetition_penalty)
     if config.do_sample:
@@ -258,8 +368,9 @@ def processors(config: Any, ends: Sequence[int]) -> Iterator[Process]:
             yield lambda ids, scores: scores / np.float32(config.temperature)
         # beams need continuations that do not end them
         least = 1 + len(ends) if config.num_beams > 1 else 1
-        # transformers' default
-        if top_k := 50 if config.top_k is None else config.top_k:
+        # 50 is transformers' default
+        top_k = 50 if config.top_k is None else config.top_k
+        if top_k:
             yield lambda ids, scores: _likeliest(scores, max(top_k, least))
         if config.top_p not in (None, 1.0):
             yield lambda ids, scores: _nucleus(scores, config.top_p, least)
@@ -275,35 +386,46 @@ def highest(scores: np.ndarray, number: int, noise: "np.random.Generator | None"
     """The highest of scores (B, M) and their indices, (B, number), in descending order.
 
     Args:
-        noise: draws them instead, without replacement and with the probabilities of a softmax.
+        noise: if given, draws scores instead, without replacement and with the probabilities of a softmax.
     """
-    # Gumbel noise: the highest sums are such a sample (Kool et al. 2019)
-    keys = scores if noise is None else scores + noise.gumbel(size=scores.shape).astype(scores.dtype)
+    keys = scores
+    if noise is not None:
+        # the highest sums with Gumbel noise are such a sample (Kool et al. 2019)
+        keys = scores + noise.gumbel(size=scores.shape).astype(scores.dtype)
     indices = np.argpartition(-keys, number - 1, axis=1)[:, :number]
-    found = np.take_along_axis(scores, indices, 1)
-    order = np.argsort(-found, axis=1, kind="stable")
-    return np.take_along_axis(found, order, 1), np.take_along_axis(indices, order, 1)
+    chosen = np.take_along_axis(scores, indices, 1)
+    order = np.argsort(-chosen, axis=1, kind="stable")
+    return np.take_along_axis(chosen, order, 1), np.take_along_axis(indices, order, 1)
 
 
 def _penalized(ids: np.ndarray, scores: np.ndarray, penalty: float) -> np.ndarray:
-    """Scores with a penalty on the tokens of each text (Keskar et al. 2019)."""
-    scores, own = scores.copy(), np.take_along_axis(scores, ids, 1)
-    np.put_along_axis(scores, ids, np.where(own < 0, own * np.float32(penalty), own / np.float32(penalty)), 1)
+    """Scores (R, V) with a penalty on the tokens of each text (R, T) (Keskar et al. 2019)."""
+    factor = np.float32(penalty)
+    token_scores = np.take_along_axis(scores, ids, 1)
+    lower_scores = np.where(token_scores < 0, token_scores * factor, token_scores / factor)
+    scores = scores.copy()
+    np.put_along_axis(scores, ids, lower_scores, 1)
     return scores
 
 
 def _likeliest(scores: np.ndarray, number: int) -> np.ndarray:
-    """Only the highest scores of each row, and those equal to the last of them."""
+    """Scores (R, V) where all but the highest ones of each row, and those equal to the lowest of these, are -inf."""
     number = min(number, scores.shape[1])
-    last = np.partition(scores, -number, axis=1)[:, -number, None]
-    return np.where(scores < last, -np.inf, scores)
+    lowest = np.partition(scores, -number, axis=1)[:, -number, None]
+    return np.where(scores < lowest, -np.inf, scores)
 
 
 def _nucleus(scores: np.ndarray, share: float, least: int) -> np.ndarray:
-    """Only the fewest tokens with this share of the probability, and at least `least` (Holtzman et al. 2020)."""
+    """Scores (R, V) where all but the likeliest tokens of each row are -inf (Holtzman et al. 2020).
+
+    Args:
+        share: the fewest tokens stay that have at least this share of the probability together.
+        least: the least number of tokens that stay.
+    """
     order = np.argsort(scores, axis=1, kind="stable")
-    lower = np.cumsum(np.exp(log_softmax(np.take_along_axis(scores, order, 1))), axis=1) <= 1 - share
-    lower[:, -least:] = False
-    is_dropped = np.empty_like(lower)
-    np.put_along_axis(is_dropped, order, lower, 1)
+    probabilities = np.exp(log_softmax(np.take_along_axis(scores, order, 1)))
+    is_dropped_in_order = np.cumsum(probabilities, axis=1) <= 1 - share
+    is_dropped_in_order[:, -least:] = False
+    is_dropped = np.empty_like(is_dropped_in_order)
+    np.put_along_axis(is_dropped, order, is_dropped_in_order, 1)
     return np.where(is_dropped, -np.inf, scores)

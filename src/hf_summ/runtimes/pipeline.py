@@ -98,16 +98,19 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
         if problem is not None:
             raise ValueError(f"{model.name_or_path} {problem}: copy it again, or name another checkpoint")
         if hasattr(tokenizer, "tokenizer"):
+            # it is a processor
             processor, tokenizer = tokenizer, None
-        # `pipeline` takes all but the weights of an adapter from its base
-        own = vars(model).pop("adapter_processor", None)
-        if own is not None and getattr(tokenizer, "name_or_path", model.name_or_path) == model.name_or_path:
-            processor, tokenizer = own, None
+        # `pipeline` takes all but the weights of an adapter from its base model
+        adapter_processor = vars(model).pop("adapter_processor", None)
+        is_of_model = getattr(tokenizer, "name_or_path", model.name_or_path) == model.name_or_path
+        if adapter_processor is not None and is_of_model:
+            processor, tokenizer = adapter_processor, None
         if processor is not None and not hasattr(processor, "tokenizer"):
+            # it is a tokenizer
             processor, tokenizer = None, tokenizer or processor
-        # our architectures only
-        if processor is None and model.name_or_path and hasattr(model, "hub_settings"):
-            # `pipeline` loads none for a model that is loaded already
+        is_ours = hasattr(model, "hub_settings")
+        if processor is None and model.name_or_path and is_ours:
+            # `pipeline` loads no processor for a model that is loaded already
             processor = load_processor(model, tokenizer)
         if tokenizer is None and processor is not None:
             tokenizer = processor.tokenizer
@@ -119,19 +122,18 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
         check_tokenizer(tokenizer)
         super().__init__(model, tokenizer=tokenizer, processor=processor, **kwargs)
         self.batch_size = self._batch_size
-        self._generate_kwargs = {
-            **clear_aliases(self._task_settings(vars(GenerationConfig()))),
-            **clear_aliases(self._generate_kwargs),
-        }
+        task_settings = clear_aliases(self._task_settings(vars(GenerationConfig())))
+        self._generate_kwargs = task_settings | clear_aliases(self._generate_kwargs)
         self._bound_default_length()
 
     def _bound_default_length(self) -> None:
         """Limit the default length of summaries to the decoder's positions."""
-        positions, default = target_positions(self.model), self._generation_defaults["max_new_tokens"]
-        if positions is None or positions >= default:
+        positions = target_positions(self.model)
+        if positions is None or positions >= self._generation_defaults["max_new_tokens"]:
             return
         self._generation_defaults["max_new_tokens"] = positions
-        if not {"max_new_tokens", "max_length"} & self._get_set_generation_params(self._generate_kwargs).keys():
+        set_names = self._get_set_generation_params(self._generate_kwargs).keys()
+        if "max_new_tokens" not in set_names and "max_length" not in set_names:
             logger.warning(f"summaries are limited to {positions} tokens, the number of the decoder's positions")
 
     def _sanitize_parameters(self, **settings):
@@ -153,7 +155,7 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
 
     def get_iterator(self, *arguments, **settings):
         """transformers' `get_iterator`, which pads on the tokenizer's side, but always on the right."""
-        # a copy: the tokenizer is the user's, and threads share it
+        # the tokenizer is copied, as it is the user's, and threads share it
         reading = copy.copy(self)
         reading.tokenizer = copy.copy(self.tokenizer)
         reading.tokenizer.padding_side = "right"
@@ -161,8 +163,11 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
 
     def preprocess(self, example, **settings):
         rows, pointed, note = self.read(example, **settings)
-        is_own = hasattr(self.processor, "source_features")
-        inputs = self.processor.pad(rows) if is_own else BatchEncoding(rows, tensor_type="pt")
+        if hasattr(self.processor, "source_features"):
+            # a processor of ours
+            inputs = self.processor.pad(rows)
+        else:
+            inputs = BatchEncoding(rows, tensor_type="pt")
         return BatchEncoding({**inputs, **pointed, "note": note})
 
     def _number_of_tokens(self) -> int:
@@ -170,50 +175,72 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
         return len(self.model.get_input_embeddings().weight) + getattr(self.processor, "unknown_ids", 0)
 
     def _forward(self, inputs, **generate_kwargs):
+        notes = inputs["note"]
+        if isinstance(notes, dict):
+            # a single document
+            notes = [notes]
         accepted = input_names(self.model)
-        further = {name: inputs[name] for name in ("document", "note") if name in inputs}
-        inputs = {
-            name: value
-            for name, value in inputs.items()
-            if name not in further and (accepted is None or name in accepted)
-        }
-        documents = inputs["input_ids"].shape[0]
+        model_inputs = {}
+        for name, value in inputs.items():
+            is_read = accepted is None or name in accepted
+            if is_read and name not in ("document", "note"):
+                model_inputs[name] = value
         if accepted is not None and GLOBAL_MASK in accepted:
-            inputs[GLOBAL_MASK] = global_attention_mask(inputs["input_ids"], generate_kwargs.pop(GLOBAL_MASK, None))
-        notes = [further["note"]] if isinstance(further["note"], dict) else further["note"]
-        written = [row for row, note in enumerate(notes) if not note["blank"]]
+            given_mask = generate_kwargs.pop(GLOBAL_MASK, None)
+            model_inputs[GLOBAL_MASK] = global_attention_mask(model_inputs["input_ids"], given_mask)
+        documents = model_inputs["input_ids"].shape[0]
         settings = {"tokenizer": self.tokenizer, **self.generation_settings(**generate_kwargs)}
+        set_settings = self._get_set_generation_params(settings)
         for note in notes:
-            note["ends"] = ends_of(self._get_set_generation_params(settings))
-        self._add_candidates(notes, self._get_set_generation_params(settings))
+            note["ends"] = ends_of(set_settings)
+        self._add_candidates(notes, set_settings)
+        # nothing is generated for blank documents
+        written = [row for row, note in enumerate(notes) if not note["blank"]]
         if not written:
             config = settings.get("generation_config") or self.model.generation_config
             sequences = settings.get("num_return_sequences") or config.num_return_sequences or 1
-            return {"output_ids": torch.zeros(documents, sequences, 0, dtype=torch.long), **further}
-        if len(written) < documents:
-            inputs = {name: value[written] for name, value in inputs.items()}
-        nan = _NanProcessor()
+            output_ids = torch.zeros(documents, sequences, 0, dtype=torch.long)
+        elif len(written) == documents:
+            output_ids = self._generate_ids(model_inputs, notes, settings)
+        else:
+            written_inputs = {name: value[written] for name, value in model_inputs.items()}
+            written_ids = self._generate_ids(written_inputs, notes, settings)
+            output_ids = written_ids.new_zeros(documents, *written_ids.shape[1:])
+            output_ids[written] = written_ids
+        outputs = {"output_ids": output_ids, "note": inputs["note"]}
+        if "document" in inputs:
+            outputs["document"] = inputs["document"]
+        return outputs
+
+    def _generate_ids(self, inputs: dict[str, Any], notes: list[dict], settings: dict[str, Any]) -> torch.Tensor:
+        """The ids (B, sequences, L) that `generate()` returns for B documents.
+
+        Args:
+            inputs: the model's inputs, with a row for each document.
+            notes: what is known of each document of the batch, among it candidates for `whole_sentences`.
+            settings: the settings of `generate()`.
+        """
+        settings = dict(settings)
+        is_ours = hasattr(self.model, "generation_keys")
         candidates = [note["candidates"] for note in notes if "candidates" in note]
-        if candidates and hasattr(self.model, "generation_keys"):
+        if candidates and is_ours:
             settings["candidates"] = candidates
         elif candidates:
-            settings |= {"custom_generate": _Choice(candidates), "num_beams": 1, "whole_sentences": None}
-        if not hasattr(self.model, "generation_keys"):
-            # ours say so themselves
-            settings["logits_processor"] = [*(settings.get("logits_processor") or []), nan]
+            settings["custom_generate"] = _Choice(candidates)
+            settings["num_beams"] = 1
+            settings["whole_sentences"] = None
+        nan_processor = _NanProcessor()
+        if not is_ours:
+            # our models warn of NaN themselves
+            settings["logits_processor"] = [*(settings.get("logits_processor") or []), nan_processor]
         try:
             output_ids = self.model.generate(**inputs, **settings)
         except OverflowError as error:
             penalty = settings.get("length_penalty")
             raise ValueError(f"`length_penalty` is {penalty}, too large for a summary's length: lower it") from error
-        if nan.is_seen:
+        if nan_processor.is_seen:
             logger.warning_once(NAN)
-        output_ids = output_ids.view(len(written), -1, output_ids.shape[-1])
-        if len(written) < documents:
-            filled = output_ids.new_zeros(documents, *output_ids.shape[1:])
-            filled[written] = output_ids
-            output_ids = filled
-        return {"output_ids": output_ids, **further}
+        return output_ids.view(len(inputs["input_ids"]), -1, output_ids.shape[-1])
 
     def generation_settings(self, **settings: Any) -> dict[str, Any]:
         """The settings that the pipeline passes to `generate()`.
@@ -230,7 +257,8 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
             if settings[name] is None:
                 del settings[name]
         config = settings.get("generation_config")
-        check_generation_settings({**({} if config is None else vars(config)), **settings})
+        config_settings = {} if config is None else vars(config)
+        check_generation_settings({**config_settings, **settings})
         self._check_length(self._get_set_generation_params(settings))
         return settings | in_types(settings)
 
@@ -238,8 +266,11 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
         return {**self.model.generation_config.to_diff_dict(), **self.generation_settings(**settings)}
 
     def postprocess(self, outputs, **settings):
-        pointed = {"document": outputs["document"]} if "document" in outputs else {}
-        return self.to_records(outputs["output_ids"][0], outputs["note"], pointed, **settings), outputs["note"]
+        pointed = {}
+        if "document" in outputs:
+            pointed["document"] = outputs["document"]
+        records = self.to_records(outputs["output_ids"][0], outputs["note"], pointed, **settings)
+        return records, outputs["note"]
 
 
 class _Choice:
@@ -254,18 +285,19 @@ class _Choice:
 
 
 class _NanProcessor:
-    """A logits processor that changes no scores, and sees whether any is NaN, as of products that exceed float16."""
+    """A logits processor that changes no scores, and sees whether any is NaN, such as where products exceed float16."""
 
-    is_seen: Any = False
+    # False, or a tensor with a truth value
+    is_seen: bool | torch.Tensor = False
 
     def __call__(self, input_ids, scores):
-        # without waiting for the device
+        # combined on the device, for which nothing has to wait
         self.is_seen = scores.isnan().any() | self.is_seen
         return scores
 
 
 class _ExampleData(Dataset):
-    """Examples, which the pipeline reads lazily."""
+    """Examples as a data set, which the pipeline reads lazily."""
 
     def __init__(self, examples: Examples):
         self._examples = examples
