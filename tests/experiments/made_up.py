@@ -8,8 +8,8 @@ import numpy as np
 import yaml
 
 from hf_summ.evaluation.significance import mean_over_rows
-from hf_summ.experiments.systems import Workplace
 from hf_summ.experiments.tables import Table, load_table
+from hf_summ.experiments.workplace import Workplace
 from tests.training import tiny
 
 TRANSFORMER = {"tags": "none", "gating": "glu", "layer_fusion": "none"}

@@ -6,15 +6,9 @@ import pytest
 from PIL import Image
 
 from hf_summ import __version__
+from hf_summ.experiments.blocks import block_of_scores, block_of_values, make_report
 from hf_summ.experiments.plots import write_plot
-from hf_summ.experiments.report import (
-    block_of_scores,
-    block_of_values,
-    make_report,
-    markdown,
-    markdown_of_trainings,
-    title_of,
-)
+from hf_summ.experiments.report import markdown, markdown_of_trainings, title_of
 from hf_summ.experiments.scoring import Outcome, claims
 from tests.experiments.made_up import equal_scores, table
 
@@ -159,7 +153,7 @@ def test_values_are_shown_without_intervals_and_large_ones_without_decimals(tmp_
         tmp_path, kind="statistics", measures=measures, rows=[{"row": "news", "published": [204045, 431.1, None]}]
     )
     (row,) = read.rows
-    outcome = Outcome(row, measures={"pairs": 36, "document_words": 12.25, "vocabulary": 21000})
+    outcome = Outcome(row, figures={"pairs": 36, "document_words": 12.25, "vocabulary": 21000})
     report = make_report(read, "full", [block_of_values(read, "xsum", "xsum", [outcome])])
     text = markdown(report)
     titles, *_, values = cells(text)

@@ -12,12 +12,14 @@ from filelock import FileLock
 from safetensors.numpy import save_file
 from transformers import AutoProcessor, AutoTokenizer
 
-from hf_summ.experiments import systems, tables
+from hf_summ.experiments import facts, systems, tables
+from hf_summ.experiments.facts import TrainerState, extraction_of, training_seconds
 from hf_summ.experiments.jobs import Job, JobFailed
 from hf_summ.experiments.scoring import Outcome
 from hf_summ.experiments.settings import decoding_fingerprint, decoding_settings, split_files
-from hf_summ.experiments.systems import dataset_settings, plan, read_corpus, rows_to_summarize, run_all, with_split
+from hf_summ.experiments.systems import plan, run_all
 from hf_summ.experiments.tables import Row, SecondRun, load_scale
+from hf_summ.experiments.workplace import dataset_settings, read_corpus, rows_to_summarize, with_split
 from hf_summ.extractive import DocumentFrequencies
 from tests.data.files import lines, write
 from tests.experiments.made_up import TRANSFORMER, table, workplace, write_data
@@ -118,7 +120,7 @@ def test_extraction_is_in_the_steps_that_a_row_has_it_in(place, tmp_path):
     assert DocumentFrequencies.load(of_stage["extract_idf"]).documents == 200
     settings = decoding_settings(test.training.settings, test.row, tmp_path, **test.decoding)
     assert settings.items() >= {**of_stage, "extract_tokens": 40}.items()
-    assert systems._extraction(settings) == {"extraction": "40 tokens, checked by a/bert"}
+    assert extraction_of(settings) == "40 tokens, checked by a/bert"
     shared = decoding_settings(both.training.settings, both.row, tmp_path, **both.decoding)
     assert shared.items() >= {**of_stage, "extract_share": 0.5}.items()
     # by their content, wherever they are
@@ -324,7 +326,7 @@ def test_tokens_of_documents_that_were_shortened_or_are_gone_are_not_counted(pla
 
     system = planned(place, DC)
     leave_run(system.training, DC)
-    monkeypatch.setattr(systems, "read_corpus", fail)
+    monkeypatch.setattr(facts, "read_corpus", fail)
     (outcome,) = [*run_all(place, [system])][-1]
     assert "tokens" not in outcome.facts
     assert outcome.facts["seconds"] == 1.5
@@ -332,12 +334,12 @@ def test_tokens_of_documents_that_were_shortened_or_are_gone_are_not_counted(pla
 
 @pytest.mark.parametrize(
     ("scale", "noted", "expected"),
-    [("full", {}, 1200 * 6 / 150), ("full", {"seconds": 1.5}, 1.5), ("tiny", {}, None), ("full", {"seconds": 0.0}, 48)],
+    [("full", None, 1200 * 6 / 150), ("full", 1.5, 1.5), ("tiny", None, None), ("full", 0.0, 48)],
 )
 def test_seconds_are_those_that_a_run_noted_or_its_table_gives(place, tmp_path, scale, noted, expected):
     place = workplace(place.folder, table(tmp_path, train_seconds=1200), scale=scale)
-    state = {"global_step": 6, "stateful_callbacks": {"RunProgress": {"attributes": noted}}}
-    assert systems._seconds(place, Row("DC", full={"max_steps": 150}), state) == expected
+    state = TrainerState(updates=6, epochs=0.1, losses=[], seconds=noted)
+    assert training_seconds(place, Row("DC", full={"max_steps": 150}), state) == expected
 
 
 @pytest.mark.thorough

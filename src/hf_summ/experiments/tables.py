@@ -1,4 +1,7 @@
-"""The content of a paper's table: its rows with their settings and published figures, and the scales of a run."""
+"""The content of a paper's table: its rows with their settings and published figures, and the scales of a run.
+
+A table is a YAML file under `configs/tables/`. A scale, "tiny", "small" or "full", sets the sizes of models and runs.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,25 +19,40 @@ from hf_summ.evaluation.words import check_units
 from hf_summ.extractive.settings import METHODS
 from hf_summ.models.checks import check_list
 
-# measures of a row, named as in `hf_summ.evaluation`
+# Flags of the training recipe and their values. The flag `config_overrides` has values of the model's configuration.
+Flags = dict[str, Any]
+# The keys of a YAML or JSON object, such as a row of a table, and their values.
+Entry = dict[str, Any]
+# Number of sentences of an extract; "reference" stands for as many as each document's reference has.
+SentenceNumber = int | Literal["reference"]
+
+# The measures of a system's row that are ROUGE, named as in `hf_summ.evaluation`.
 ROUGE_MEASURES = ROUGE155_TYPES
-# measures of a corpus: the sizes of its splits, and `corpus_statistics` over all splits
+# Measures of a corpus: the sizes of its splits, and `corpus_statistics` over all splits.
 STATISTICS = tuple(
     "train_pairs validation_pairs test_pairs pairs document_words document_sentences summary_words summary_sentences "
     "document_vocabulary summary_vocabulary vocabulary source_target_ratio".split()
 )
+# Measures of a language model that judges a text.
 JUDGEMENTS = ("recall", "detection", "accuracy")
+# Measures of people's votes between two systems.
 VOTES = ("win", "lose", "tie", "kappa")
-_KINDS = {"statistics": STATISTICS, "language_models": JUDGEMENTS, "votes": VOTES}
+# Kinds of tables that do not score systems -> their measures.
+_MEASURES_OF_KIND = {"statistics": STATISTICS, "language_models": JUDGEMENTS, "votes": VOTES}
+# The units of tables, and the kinds of tables that have other units.
 _UNITS = ("words", "characters", "wordpieces")
-_UNITS_OF = {"votes": ("documents", "percent"), "statistics": ("words", "spaced")}
-# values of each summary in predictions.jsonl
+_UNITS_OF_KIND = {"votes": ("documents", "percent"), "statistics": ("words", "spaced")}
+# Values of each summary in the file predictions.jsonl that the recipe writes.
 SUMMARY_VALUES = ("divergence",)
 _ROUGE_OPTIONS = ("score", "byte_limit", "word_limit", "language", "units")
 _ROUGE_SCORES = ("fmeasure", "precision", "recall")
-# fields of rows that are not trained; each excludes the others
-_UNTRAINED = ("extractive", "gold", "literature", "language_model", "unavailable")
 SCALES = ("tiny", "small", "full")
+# Keys of a table's file whose values are lists.
+_LISTS = ("rows", "measures", "notes", "systems", "seeds")
+# Fields of rows that are not trained. Each excludes the others.
+_UNTRAINED = ("extractive", "gold", "literature", "language_model", "unavailable")
+# Fields of rows that only training reads.
+_TRAINING = ("config_overrides", "flags", "tiny", "small", "full", "second_run", "decoding", "decoding_overrides")
 
 
 def scores_of_systems() -> tuple[str, ...]:
@@ -43,7 +61,8 @@ def scores_of_systems() -> tuple[str, ...]:
     for measure in measures.MEASURES.values():
         if not measure.needs:
             scores.extend(measure.scores("rouge155"))
-    return (*scores, "perplexity")
+    scores.append("perplexity")
+    return tuple(scores)
 
 
 @dataclass(frozen=True)
@@ -51,35 +70,43 @@ class SecondRun:
     """A training run that starts from the weights of a row's first run.
 
     Args:
-        config_overrides: values of the model's configuration in addition to those of the first run.
-        tiny, small, full: flags for one scale in addition to those of the first run.
+        config_overrides: values of the model's configuration in addition to the values of the first run.
+        tiny, small, full: flags for one scale in addition to the flags of the first run.
     """
 
-    config_overrides: Mapping[str, Any] = field(default_factory=dict)
-    tiny: Mapping[str, Any] = field(default_factory=dict)
-    small: Mapping[str, Any] = field(default_factory=dict)
-    full: Mapping[str, Any] = field(default_factory=dict)
+    config_overrides: Flags = field(default_factory=dict)
+    tiny: Flags = field(default_factory=dict)
+    small: Flags = field(default_factory=dict)
+    full: Flags = field(default_factory=dict)
+
+    def settings_of_scale(self, scale_name: str) -> Flags:
+        """The flags for one of `SCALES`."""
+        return getattr(self, scale_name)
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table.
+    """A row of a table: a system, a corpus, a judgment of a language model, or an aspect on which people voted.
 
     Args:
         row: its name in the paper.
-        config: file under `configs/` for its training, for all data sets or for each; by default its data set's.
-        config_overrides, flags: settings of its training in addition to that file; with another `model_type`, the
+        config: file under `configs/` for its training, for all data sets or for each; by default the file of its data
+            set.
+        config_overrides, flags: settings of its training in addition to that file. With another `model_type`, the
             file's `config_overrides` are dropped.
         tiny, small, full: further settings for one scale, including `config_overrides`: sizes, rate, number of updates.
         second_run: a second training run, which gives the row's model.
-        decoding, decoding_overrides: generation flags and config values of its decoding only; rows that differ only in
+        decoding, decoding_overrides: generation flags and config values of its decoding only. Rows that differ only in
             these share one training run.
-        extractive: a method of `hf_summ.extractive` instead of training, with its number of `sentences`, for all data
-            sets or for each; "reference" takes as many as each reference has.
+        extractive: a method of `hf_summ.extractive`, which selects sentences of the documents without training.
+        sentences: the number of sentences that an extractive row selects, for all data sets or for each; "reference"
+            stands for as many as each document's reference has.
         gold: whether the row scores the references.
-        literature: the paper with its figures; the row is not run.
+        literature: the paper that published its figures; the row is not run.
         unavailable: why it cannot be run.
-        language_model: checkpoint that judges the text `text` of the data at `percentile`.
+        language_model: name of the language model that judges a text.
+        text: name of the judged text, whose file is `<text>.txt`.
+        percentile: percentile of the model's probabilities above which it accepts a token, 0 to 100.
         published: data set -> figures in the order of the table's measures, None where the paper has none.
         parameters: number of its model's parameters, in millions, if the paper gives it.
         above: rows that it exceeds according to its paper, for tables without published figures.
@@ -87,16 +114,16 @@ class Row:
 
     row: str
     config: str | Mapping[str, str] | None = None
-    config_overrides: Mapping[str, Any] = field(default_factory=dict)
-    flags: Mapping[str, Any] = field(default_factory=dict)
-    tiny: Mapping[str, Any] = field(default_factory=dict)
-    small: Mapping[str, Any] = field(default_factory=dict)
-    full: Mapping[str, Any] = field(default_factory=dict)
+    config_overrides: Flags = field(default_factory=dict)
+    flags: Flags = field(default_factory=dict)
+    tiny: Flags = field(default_factory=dict)
+    small: Flags = field(default_factory=dict)
+    full: Flags = field(default_factory=dict)
     second_run: SecondRun | None = None
-    decoding: Mapping[str, Any] = field(default_factory=dict)
-    decoding_overrides: Mapping[str, Any] = field(default_factory=dict)
+    decoding: Flags = field(default_factory=dict)
+    decoding_overrides: Flags = field(default_factory=dict)
     extractive: str | None = None
-    sentences: int | Literal["reference"] | Mapping[str, int | Literal["reference"]] = 3
+    sentences: SentenceNumber | Mapping[str, SentenceNumber] = 3
     gold: bool = False
     literature: str | None = None
     unavailable: str | None = None
@@ -110,16 +137,27 @@ class Row:
     @property
     def is_trained(self) -> bool:
         """Whether the row needs a trained model of this package."""
-        return not any(getattr(self, name) for name in _UNTRAINED)
+        return not self.untrained_fields
 
     @property
-    def settings(self) -> dict[str, Any]:
-        """The settings of its training, besides its file's."""
+    def untrained_fields(self) -> list[str]:
+        """The fields that say why the row is not trained, such as `gold`; empty for a trained row."""
+        return [name for name in _UNTRAINED if getattr(self, name)]
+
+    @property
+    def settings(self) -> Flags:
+        """The settings of its training at every scale, in addition to the settings of its file."""
         return {**self.flags, "config_overrides": self.config_overrides}
 
-    def sentences_of(self, dataset: str) -> int | Literal["reference"]:
+    def settings_of_scale(self, scale_name: str) -> Flags:
+        """The further settings of its training at one of `SCALES`."""
+        return getattr(self, scale_name)
+
+    def sentences_of(self, dataset: str) -> SentenceNumber:
         """The number of sentences of an extract for a data set, or "reference"."""
-        return self.sentences[dataset] if isinstance(self.sentences, Mapping) else self.sentences
+        if isinstance(self.sentences, Mapping):
+            return self.sentences[dataset]
+        return self.sentences
 
 
 @dataclass(frozen=True)
@@ -129,20 +167,20 @@ class Table:
     Args:
         name: the file's name.
         paper: authors, year and number of the table.
-        kind: "scores" of systems, "statistics" of corpora, "language_models" as judges of text, or people's "votes",
-            with an aspect in each row.
-        unit: the unit of the published and our scores: "words", "characters" or "wordpieces"; of statistics,
-            "words" or "spaced", those between white space; of votes, "documents" per voter or "percent".
+        kind: "scores" of systems, "statistics" of corpora, "language_models" as judges of text, or people's "votes".
+            Each row of votes is an aspect about which people were asked.
+        unit: the unit of the published and our scores: "words", "characters" or "wordpieces". Statistics count "words",
+            or "spaced" words between white space. Votes count "documents" per voter, or "percent" of the votes.
         measures: some of `scores_of_systems()`, `STATISTICS`, `JUDGEMENTS` or `VOTES`, depending on the kind.
         datasets: data set -> file under `configs/` for reading it and training on it; None if nothing is trained.
-        baseline: the row with which the others are compared.
+        baseline: the row with which all other rows are compared.
         language: language of the texts, for all data sets or for each.
         rouge: options of ROUGE: `score` (fmeasure, recall or precision), `byte_limit`, `word_limit`, `units`, and the
-            `language` whose words it compares, if not that of the texts.
+            `language` whose words it compares, if it is not the language of the texts.
         count_punctuation: whether novelty counts punctuation marks as words, as the paper does.
         against: a value that the recipe writes for each summary, against which the measures are plotted.
         notes: notes for readers of the figures.
-        systems: the two systems between which people voted; wins and losses are the first one's.
+        systems: the two systems between which people voted; wins and losses are those of the first system.
         seeds: seeds of each row's training runs, whose mean and range are reported; by default, a row is trained once.
         texts: folder under `configs/` with the texts of a table of language models, unless `--data` names another.
         train_seconds: CPU seconds of each training run at the scale full, which determine the rows' `max_steps`.
@@ -158,7 +196,7 @@ class Table:
     unit: str = "words"
     baseline: str | None = None
     language: str | Mapping[str, str] = "en"
-    rouge: Mapping[str, Any] = field(default_factory=dict)
+    rouge: Entry = field(default_factory=dict)
     count_punctuation: bool = False
     against: str | None = None
     notes: tuple[str, ...] = ()
@@ -168,17 +206,49 @@ class Table:
     train_seconds: float | None = None
 
     @property
+    def row_names(self) -> list[str]:
+        """The names of the rows."""
+        return [row.row for row in self.rows]
+
+    @property
+    def trained_rows(self) -> list[Row]:
+        """The rows that need a trained model of this package."""
+        return [row for row in self.rows if row.is_trained]
+
+    @property
     def language_models(self) -> tuple[str, ...]:
-        """The names of the language models that the rows compare."""
-        names = [row.language_model for row in self.rows if row.language_model is not None]
-        return tuple(dict.fromkeys(names))
+        """The names of the language models that the rows compare, each once."""
+        names: list[str] = []
+        for row in self.rows:
+            if row.language_model is not None and row.language_model not in names:
+                names.append(row.language_model)
+        return tuple(names)
+
+    @property
+    def texts_to_judge(self) -> tuple[str, ...]:
+        """The names of the texts that language models judge, each once, in the order of the rows."""
+        names: list[str] = []
+        for row in self.rows:
+            if row.language_model is not None and row.text not in names:
+                names.append(row.text)
+        return tuple(names)
 
     def language_of(self, dataset: str) -> str:
         """The ISO 639 code of a data set's texts."""
-        return self.language if isinstance(self.language, str) else self.language.get(dataset, "en")
+        if isinstance(self.language, str):
+            return self.language
+        return self.language.get(dataset, "en")
+
+    def rows_of(self, dataset: str) -> list[Row]:
+        """The rows of a data set: those with published figures for it, or without any published figures."""
+        rows = []
+        for row in self.rows:
+            if not row.published or dataset in row.published:
+                rows.append(row)
+        return rows
 
     def config_of(self, row: Row, dataset: str) -> str | None:
-        """The file under `configs/` for a row's training."""
+        """The file under `configs/` for a row's training; None if the data set has no file."""
         config = row.config
         if isinstance(config, Mapping):
             config = config[dataset]
@@ -191,23 +261,35 @@ def configs_folder() -> Path:
 
 
 def table_names() -> list[str]:
-    """The bundled tables."""
+    """The names of the bundled tables, sorted."""
     return sorted(file.stem for file in (configs_folder() / "tables").glob("*.yaml"))
 
 
 def table_titles() -> dict[str, str]:
-    """Bundled table -> its paper and title; rows are not checked."""
-    contents = {
-        name: parse_yaml((configs_folder() / "tables" / f"{name}.yaml").read_text("utf-8")) for name in table_names()
-    }
-    return {name: f"{content['paper']}: {content['title']}" for name, content in contents.items()}
+    """Name of a bundled table -> its paper and title. The rows are not checked."""
+    titles = {}
+    for name in table_names():
+        content = parse_yaml(_bundled_table(name).read_text("utf-8"))
+        titles[name] = f"{content['paper']}: {content['title']}"
+    return titles
+
+
+def _bundled_table(name: str) -> Path:
+    """The file of a bundled table."""
+    return configs_folder() / "tables" / f"{name}.yaml"
 
 
 def load_table(name: str) -> Table:
-    """Load a table by its name, or from a user's .yaml file."""
-    path = Path(name) if name.endswith((".yaml", ".yml")) else configs_folder() / "tables" / f"{name}.yaml"
+    """Load a table by its name, or from a user's .yaml file.
+
+    Raises:
+        ValueError: there is no such table, or its file has wrong content.
+    """
+    path = _bundled_table(name)
+    if name.endswith((".yaml", ".yml")):
+        path = Path(name)
     try:
-        return _table(path.stem, parse_yaml(path.read_text(encoding="utf-8")))
+        return _table_of(path.stem, parse_yaml(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         hint = nearest(name, table_names())
         raise ValueError(f"unknown table {name}{hint}; the tables are {', '.join(table_names())}") from None
@@ -215,64 +297,102 @@ def load_table(name: str) -> Table:
         raise ValueError(f"{path}: {one_line(error)}") from error
 
 
-def _table(name: str, content: dict[str, Any]) -> Table:
-    lists = {key: content[key] for key in ("rows", "measures", "notes", "systems", "seeds") if key in content}
-    for key, values in lists.items():
-        check_list(key, values)
-    rows = tuple(_row(entry, content) for entry in content["rows"])
-    fields: dict[str, Any] = {key: tuple(values) for key, values in lists.items()} | {"name": name, "rows": rows}
-    table = Table(**content | fields)
-    check_choice("`kind`", table.kind, ("scores", *_KINDS))
-    measures_of_kind = _KINDS.get(table.kind) or scores_of_systems()
-    for measure in table.measures:
-        check_choice("measure", measure, measures_of_kind)
-    check_choice("`unit`", table.unit, _UNITS_OF.get(table.kind, _UNITS))
-    if table.against is not None:
-        check_choice("`against`", table.against, SUMMARY_VALUES)
-        if not all(measure in ROUGE_MEASURES for measure in table.measures):
-            raise ValueError("`against` needs measures of single summaries: only ROUGE")
-        if table.seeds:
-            raise ValueError("`against` and `seeds` exclude each other: summaries of several runs have several values")
-    names = [row.row for row in rows]
-    for row in rows:
-        if names.count(row.row) > 1:
-            raise ValueError(f"row '{row.row}' occurs twice: rows need unique names")
-        for other in row.above:
-            check_choice(f"row '{row.row}': `above`", other, [name for name in names if name != row.row])
-    check_choice("`baseline`", table.baseline, [*names, None])
-    for option in table.rouge:
-        check_choice("rouge: option", option, _ROUGE_OPTIONS)
-    check_choice("rouge: score", table.rouge.get("score", "fmeasure"), _ROUGE_SCORES)
-    if "units" in table.rouge:
-        for dataset in table.datasets:
-            check_units(table.rouge["units"], table.rouge.get("language", table.language_of(dataset)))
+def _table_of(name: str, content: Entry) -> Table:
+    """The table with a file's content.
+
+    Args:
+        name: the file's name without its extension.
+        content: the fields of a `Table`, with lists for tuples and an `Entry` for each row.
+
+    Raises:
+        ValueError, TypeError, KeyError, AttributeError: wrong content.
+    """
+    lists = {}
+    for key in _LISTS:
+        if key in content:
+            check_list(key, content[key])
+            lists[key] = tuple(content[key])
+    rows = [_row_of(entry, content) for entry in content["rows"]]
+    fields: Entry = content | lists | {"name": name, "rows": tuple(rows)}
+    table = Table(**fields)
+    _check_measures(table)
+    _check_rows(table)
+    _check_rouge_options(table)
     return table
 
 
-def _row(entry: dict[str, Any], table: dict[str, Any]) -> Row:
-    # imported here: the recipe's flags take seconds to import
+def _check_measures(table: Table) -> None:
+    """Check the kind, measures and unit of a table, and `against`; raise a ValueError if one is wrong."""
+    check_choice("`kind`", table.kind, ["scores", *_MEASURES_OF_KIND])
+    measures_of_kind = _MEASURES_OF_KIND.get(table.kind)
+    if measures_of_kind is None:
+        measures_of_kind = scores_of_systems()
+    for measure in table.measures:
+        check_choice("measure", measure, measures_of_kind)
+    check_choice("`unit`", table.unit, _UNITS_OF_KIND.get(table.kind, _UNITS))
+    if table.against is None:
+        return
+    check_choice("`against`", table.against, SUMMARY_VALUES)
+    if not set(table.measures) <= set(ROUGE_MEASURES):
+        raise ValueError("`against` needs measures of single summaries: only ROUGE")
+    if table.seeds:
+        raise ValueError("`against` and `seeds` exclude each other: summaries of several runs have several values")
+
+
+def _check_rows(table: Table) -> None:
+    """Check that rows have unique names, and `above` and `baseline` name rows; raise a ValueError otherwise."""
+    names = table.row_names
+    for index, row in enumerate(table.rows):
+        if names.count(row.row) > 1:
+            raise ValueError(f"row '{row.row}' occurs twice: rows need unique names")
+        names_of_others = names[:index] + names[index + 1 :]
+        for exceeded_row in row.above:
+            check_choice(f"row '{row.row}': `above`", exceeded_row, names_of_others)
+    check_choice("`baseline`", table.baseline, [*names, None])
+
+
+def _check_rouge_options(table: Table) -> None:
+    """Check a table's options of ROUGE; raise a ValueError if one is wrong."""
+    for option in table.rouge:
+        check_choice("rouge: option", option, _ROUGE_OPTIONS)
+    check_choice("rouge: score", table.rouge.get("score", "fmeasure"), _ROUGE_SCORES)
+    if "units" not in table.rouge:
+        return
+    for dataset in table.datasets:
+        language = table.rouge.get("language", table.language_of(dataset))
+        check_units(table.rouge["units"], language)
+
+
+def _row_of(entry: Entry, table: Entry) -> Row:
+    """The row with the content of its entry in a table's file.
+
+    Args:
+        entry: the row's entry.
+        table: the content of the whole file.
+
+    Raises:
+        ValueError: wrong content; the message names the row.
+        AttributeError: `published` is neither a list nor a mapping.
+    """
+    # This import is here because the recipe's flags take seconds to import.
     from hf_summ.training.parsing import settings_of
 
-    datasets, published = table["datasets"], entry.get("published", {})
+    datasets = table["datasets"]
+    published = entry.get("published", {})
     try:
         if isinstance(published, list):
             if len(datasets) != 1:
                 raise ValueError(f"published: name the data set, which is one of {', '.join(datasets)}")
             published = dict.fromkeys(datasets, published)
-        for dataset, figures in published.items():
-            check_choice("published: data set", dataset, datasets)
-            are_numbers = all(isinstance(figure, int | float | None) for figure in figures)
-            if len(figures) != len(table["measures"]) or not are_numbers:
-                raise ValueError(f"published: {dataset} needs a number or null for each measure, but has {figures}")
-        values: dict[str, Any] = {
-            **entry,
-            **{group: settings_of(entry.get(group, {})) for group in ("flags", *SCALES, "decoding")},
-            "published": {dataset: tuple(figures) for dataset, figures in published.items()},
-        }
+        values = dict(entry)
+        values["published"] = _published_figures(published, table)
+        for group in ("flags", *SCALES, "decoding"):
+            values[group] = settings_of(entry.get(group, {}))
         if "second_run" in entry:
-            values["second_run"] = _second_run(entry["second_run"])
+            values["second_run"] = _second_run_of(entry["second_run"])
         row = Row(**values)
-        for name, value in (("sentences", row.sentences), ("config", row.config)):
+        for name in ("sentences", "config"):
+            value = getattr(row, name)
             if isinstance(value, dict) and value.keys() != datasets.keys():
                 raise ValueError(f"{name}: give one value, or one for each of {', '.join(datasets)}")
         _check_row(row)
@@ -281,37 +401,65 @@ def _row(entry: dict[str, Any], table: dict[str, Any]) -> Row:
     return row
 
 
-def _second_run(entry: dict[str, Any]) -> SecondRun:
+def _published_figures(
+    published: Mapping[str, Sequence[float | None]], table: Entry
+) -> dict[str, tuple[float | None, ...]]:
+    """A row's published figures: data set -> a figure, or None, for each of the table's measures.
+
+    Args:
+        published: data set -> figures, as the file has them.
+        table: the content of the whole file.
+
+    Raises:
+        ValueError: an unknown data set, or figures that are not one number or null for each measure.
+    """
+    figures_of_datasets = {}
+    for dataset, figures in published.items():
+        check_choice("published: data set", dataset, table["datasets"])
+        are_numbers = all(isinstance(figure, int | float | None) for figure in figures)
+        if len(figures) != len(table["measures"]) or not are_numbers:
+            raise ValueError(f"published: {dataset} needs a number or null for each measure, but has {figures}")
+        figures_of_datasets[dataset] = tuple(figures)
+    return figures_of_datasets
+
+
+def _second_run_of(entry: Entry) -> SecondRun:
+    """The second training run with the content of its entry; raises a ValueError or TypeError if it is wrong."""
     from hf_summ.training.parsing import settings_of
 
-    groups = {group: settings_of(entry.get(group, {})) for group in SCALES}
-    return SecondRun(**{**entry, **groups})
+    values = dict(entry)
+    for scale_name in SCALES:
+        values[scale_name] = settings_of(entry.get(scale_name, {}))
+    return SecondRun(**values)
 
 
 def _check_row(row: Row) -> None:
+    """Check that a row's fields fit each other; raise a ValueError if they do not."""
     from hf_summ.training.arguments import flags_of
 
-    untrained = [name for name in _UNTRAINED if getattr(row, name)]
-    if len(untrained) > 1:
-        raise ValueError(f"`{'` and `'.join(untrained)}` exclude each other: set only one")
-    of_training = ("config_overrides", "flags", *SCALES, "second_run", "decoding", "decoding_overrides")
-    trained = [name for name in of_training if getattr(row, name)]
-    if untrained and untrained[0] != "unavailable" and trained:
-        raise ValueError(f"`{trained[0]}` needs training, but a row with `{untrained[0]}` has none")
+    untrained_fields = row.untrained_fields
+    if len(untrained_fields) > 1:
+        raise ValueError(f"`{'` and `'.join(untrained_fields)}` exclude each other: set only one")
+    training_fields = [name for name in _TRAINING if getattr(row, name)]
+    # A row that is unavailable may say how the paper trained it.
+    if untrained_fields and training_fields and not row.unavailable:
+        raise ValueError(f"`{training_fields[0]}` needs training, but a row with `{untrained_fields[0]}` has none")
     check_choice("`extractive`", row.extractive, [*METHODS, None])
     if row.language_model is not None and not (row.text and row.percentile):
         raise ValueError("`language_model` needs `text` and `percentile`")
+    decoding_flags = flags_of("decoding")
     for name in row.decoding:
-        if name not in flags_of("decoding"):
-            raise ValueError(f"decoding: {name} is not a decoding flag{nearest(name, flags_of('decoding'))}")
+        if name not in decoding_flags:
+            raise ValueError(f"decoding: {name} is not a decoding flag{nearest(name, decoding_flags)}")
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Values that override a configuration's, and that a row's values override.
+    """The settings of an architecture at a scale, which override the configuration; a row's settings override them.
 
     Args:
-        config_overrides, flags: as in a configuration.
+        name: one of `SCALES`.
+        config_overrides, flags: values of the model's configuration, and flags of the recipe.
         vocabulary: `vocab_size`, `lowercase`, `units` and `digits_as_hash` of the vocabulary to fit to the training
             documents; None uses the configuration's `tokenizer_name`.
         toy_news: number of rows in each split of the made-up corpus, which is used if no data are given; None uses the
@@ -319,23 +467,28 @@ class Scale:
     """
 
     name: str
-    config_overrides: Mapping[str, Any] = field(default_factory=dict)
-    flags: Mapping[str, Any] = field(default_factory=dict)
-    vocabulary: Mapping[str, Any] | None = None
+    config_overrides: Flags = field(default_factory=dict)
+    flags: Flags = field(default_factory=dict)
+    vocabulary: Mapping[str, str | int | bool] | None = None
     toy_news: Mapping[str, int] | None = None
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Flags:
         """The settings that override a configuration's."""
         return {**self.flags, "config_overrides": self.config_overrides}
 
 
 def load_scale(architecture: str, name: str) -> Scale:
-    """Load the scale of that name, one of `SCALES`, for an architecture, named by its `model_type`."""
+    """Load the scale of that name, one of `SCALES`, for an architecture, named by its `model_type`.
+
+    Raises:
+        ValueError: the architecture has no scales.
+    """
     from hf_summ.training.parsing import settings_of
 
     path = configs_folder() / "scales" / f"{architecture}.yaml"
     if not path.exists():
         raise ValueError(f"{path} does not exist: {architecture} has no scales, so its rows cannot be run")
-    entry = parse_yaml(path.read_text(encoding="utf-8"))[name]
-    return Scale(name, **{**entry, "flags": settings_of(entry.get("flags", {}))})
+    values = dict(parse_yaml(path.read_text(encoding="utf-8"))[name])
+    values["flags"] = settings_of(values.get("flags", {}))
+    return Scale(name, **values)
