@@ -4,29 +4,31 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import accumulate
+from typing import NamedTuple
 from unicodedata import category, normalize
 
 from .text_documents import IDEOGRAPHS, marks
 
-# the space before a token, and the token: an ideograph, a run of letters and digits, or another character
+# The two groups are the space before a token, and the token: an ideograph, a run of letters and digits, or any other
+# character.
 _TOKEN = re.compile(rf"(\s*)([{IDEOGRAPHS}]|(?:[^\W_{IDEOGRAPHS}]+[{marks()}]*)+|\S)")
-_Tokens = Sequence[tuple[str, str]]
-# their periods do not end sentences; nor do those of initials
+# A period after one of these words, or after a single letter, does not end a sentence.
 _ABBREVIATIONS = frozenset("al cf dr eq fig figs gen gov jr lt mr mrs ms no prof rep rev sen sgt sr st vs".split())
 _APOSTROPHES = ("'", "’")
-# marks that open and close: the spaces of their pairs are in `_QUOTED`
 _QUOTES = ('"', "'", "’", "‘", "“", "”")
 _CLITIC = r"(?:s|t|d|m|ll|re|ve)\b"
-_LETTER, _UNSPACED = r"[^\W\d_]", rf"[{IDEOGRAPHS}\u3001-\u303f\uff01-\uff65]"
-# spaces that English does not have, if one space separates all tokens
+_LETTER = r"[^\W\d_]"
+# Chinese and Japanese characters, and their punctuation, which have no spaces beside them
+_UNSPACED = rf"[{IDEOGRAPHS}\u3001-\u303f\uff01-\uff65]"
+# This pattern matches each space that English does not have, in a text whose tokens are all separated by one space.
+# Quotation marks are missing here, as the same mark may open and close: `_QUOTED` matches their pairs.
 _SUPERFLUOUS = re.compile(
     "|".join(
         (
             # before closing marks and after opening ones, as in ( bert ) , 95 %
             r" (?=[.,;:?!)\]}%’”…])",
             r"(?<=[(\[{‘“]) |(?<=[$£€]) (?=\d)",
-            # around hyphens and slashes between words, but for pre - and post-war, and dashes: bert - a model
+            # around hyphens and slashes between words, except in pre - and post-war, and around dashes: bert - a model
             r"(?<=[^\W_]) (?=[-‑/] (?!(?:an?|the) [^-])[^\W_])",
             r"(?<=[^\W_] [-‑/]) (?!(?:and|or|an?|the) [^-])(?=[^\W_])",
             # within numbers and times, as in 4 . 5 and 3 , 000 and 7 : 15
@@ -36,133 +38,164 @@ _SUPERFLUOUS = re.compile(
             # at apostrophes, as in model ' s and models ' and d ' alembert
             rf"(?<={_LETTER}) (?=' {_CLITIC})|(?<={_LETTER} ['’]) (?={_CLITIC})",
             rf"(?<=s) (?=' )|(?<=\b{_LETTER}) (?=' {_LETTER})|(?<=\b{_LETTER} ['’]) (?={_LETTER})",
-            # beside Chinese and Japanese
+            # beside Chinese and Japanese characters
             rf" (?={_UNSPACED})|(?<={_UNSPACED}) ",
         )
     )
 )
+# A quotation, with a space inside each of its marks. An apostrophe before or after a clitic is no quotation mark.
 _QUOTED = re.compile(rf"\" [^\"]* \"|(?<!\b[dlo] )' (?!{_CLITIC})[^']* '(?! {_CLITIC})")
 
 
 def restored(
     summaries: Sequence[str], documents: Sequence[str], strips_accents: bool = True, is_split: bool = True
 ) -> list[str]:
-    """Spell the words of an example's summaries as its documents do, join them likewise, and begin with a capital.
+    """Restore the case and spacing of an example's summaries from its documents, and begin sentences with a capital.
 
-    A word gets its most frequent spelling in the documents, in lower case if two are equally frequent. If it is joined
-    to another token, as in `U.S.`, occurrences that are joined to the same one take precedence. First words of
-    sentences count only without other occurrences; they are then in lower case, unless a capital follows their first
-    letter. Words that the documents lack stay as they are. Spaces between tokens that are mostly joined in the
-    documents are removed; no space is added. Each sentence begins with a capital, unless it begins with a word such as
-    `iPhone`.
+    A word gets its most frequent spelling in the documents, in lower case if two are equally frequent. If no space
+    separates it from the token before or after it, as in `U.S.`, occurrences beside the same token take precedence.
+    The first word of a sentence in the documents counts only if the word does not occur elsewhere. It is then put in
+    lower case, unless a later letter of it is a capital. Words that the documents lack stay as they are. A space
+    between two tokens is removed if the documents mostly have none between them; no space is added. Each sentence of
+    a summary begins with a capital, unless it begins with a word such as `iPhone`.
 
     Args:
         summaries: texts in lower case.
         documents: the documents of the example.
         strips_accents: whether the vocabulary has no accents, so that `naïve` in a document is a spelling of `naive`.
-        is_split: whether the tokenizer puts spaces around punctuation. Those between tokens that are no neighbors in
-            the documents are then removed where English has none.
+        is_split: whether the tokenizer puts spaces around punctuation. A space between two tokens that are no
+            neighbors in the documents is then removed where English has none.
 
     Returns:
         The summaries, which differ only in case, accents and white space.
     """
-    rows = [_tokens(summary) for summary in summaries]
-    forms = [[_form(token, strips_accents) for _, token in row] for row in rows]
-    source = _Source(documents, {form for own in forms for form in own}, strips_accents)
-    return [_written(row, own, source, is_split) for row, own in zip(rows, forms, strict=True)]
+    tokenized = [_tokens(summary, strips_accents) for summary in summaries]
+    vocabulary: set[str] = set()
+    for tokens in tokenized:
+        vocabulary.update(token.form for token in tokens)
+    usage = _Usage(documents, vocabulary, strips_accents)
+    return [_written(tokens, usage, is_split) for tokens in tokenized]
 
 
-def _tokens(text: str) -> _Tokens:
-    """The space before each token of a text, and the token."""
-    # a search that fails at the last spaces would begin again at each of them
-    return _TOKEN.findall(text.rstrip())
-
-
-class _Source:
-    """Spellings and spacing of tokens in documents, for tokens whose form is in `vocabulary`.
+class _Token(NamedTuple):
+    """A token of a text.
 
     Attributes:
-        joints: forms of neighbors -> how much more often they are joined than separated.
-        openings: forms of a token, of a mark after it and of the token that is joined to the mark, as in `on .NET` ->
-            how much more often a space precedes the mark than none. An empty string as the first form stands for any
-            token.
+        space: the white space before it; empty if it is joined to the token before.
+        text: its characters.
+        form: what all its spellings have in common: its characters in lower case, perhaps without accents.
     """
 
-    def __init__(self, documents: Sequence[str], vocabulary: set[str], strips_accents: bool):
-        self.joints: Counter[tuple[str, str]] = Counter()
-        self.openings: Counter[tuple[str, str, str]] = Counter()
-        self._initial: dict[str, Counter[str]] = defaultdict(Counter)
-        # a form, and the form joined before or after it, or neither -> its spellings
-        self._spellings: dict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
-        for document in documents:
-            tokens = _tokens(document)
-            forms = [_form(token, strips_accents) for _, token in tokens]
-            for index, begins in enumerate(_sentence_starts(tokens)):
-                form, (space, token) = forms[index], tokens[index]
-                if form not in vocabulary:
-                    continue
-                if index:
-                    self.joints[forms[index - 1], form] += -1 if space else 1
-                    if not space:
-                        self._count_opening(tokens, forms, index)
-                if begins:
-                    self._initial[form][token] += 1
-                    continue
-                before, after = _joined_neighbors(tokens, forms, index)
-                for neighbors in {("", ""), (before, ""), ("", after)}:
-                    self._spellings[form, *neighbors][token] += 1
+    space: str
+    text: str
+    form: str
 
-    def _count_opening(self, tokens: _Tokens, forms: Sequence[str], index: int) -> None:
-        """Count the space before the mark to which a token is joined."""
-        mark = forms[index - 1]
-        if not _is_mark(mark):
-            return
-        before = forms[index - 2] if index > 1 else ""
-        change = 1 if index == 1 or tokens[index - 1][0] else -1
-        for first in {before, ""}:
-            self.openings[first, mark, forms[index]] += change
 
-    def keeps_space(self, forms: Sequence[str], index: int) -> bool:
-        """Whether the documents have a space before this token, a mark that belongs to the token after it."""
-        if not 0 < index < len(forms) - 1 or not _is_mark(forms[index]):
-            return False
-        before, mark, after = forms[index - 1 : index + 2]
-        seen = self.openings[before, mark, after]
-        if seen:
-            return seen > 0
-        # a decimal point
-        if before[-1:].isdigit() and after[:1].isdigit():
-            return False
-        return self.openings["", mark, after] > 0
-
-    def spelling(self, token: str, form: str, before: str, after: str) -> str:
-        """The spelling of a token; the token itself if the documents lack it.
-
-        Args:
-            before, after: the forms that are joined to it, or empty strings.
-        """
-        counts = Counter[str]()
-        for neighbors in {(before, ""), ("", after)} - {("", "")}:
-            counts.update(self._spellings.get((form, *neighbors), ()))
-        # the S of U.S. is no spelling of that of model's
-        if not counts and before not in _APOSTROPHES:
-            counts = self._spellings[form, "", ""]
-        if counts:
-            return _most_frequent(counts)
-        if form not in self._initial:
-            return token
-        first = _most_frequent(self._initial[form])
-        return first.lower() if first[1:] == first[1:].lower() else first
+def _tokens(text: str, strips_accents: bool) -> list[_Token]:
+    # Spaces at the end are removed first: a search that fails at the last spaces would begin again at each of them.
+    matches = _TOKEN.findall(text.rstrip())
+    return [_Token(space, token, _form(token, strips_accents)) for space, token in matches]
 
 
 @lru_cache(2**16)
 def _form(token: str, strips_accents: bool) -> str:
-    """What the spellings of a token have in common."""
+    """The form of a token, which all its spellings share."""
     if token.isascii():
         return token.lower()
     if strips_accents:
-        token = "".join(letter for letter in normalize("NFD", token) if category(letter) != "Mn")
+        letters = [letter for letter in normalize("NFD", token) if category(letter) != "Mn"]
+        token = "".join(letters)
     return normalize("NFC", token).casefold()
+
+
+class _Usage:
+    """How the documents of an example spell and space the tokens whose form is in `vocabulary`.
+
+    Attributes:
+        joined: forms of two neighbors -> the number of times that they are joined, minus the number of times that a
+            space separates them.
+        spaced_marks: form of a token, form of a mark after it, form of the token that is joined to the mark, as in
+            `on .NET` -> the number of times that a space precedes the mark, minus the number of times that none does.
+            An empty string as the first form stands for any token.
+    """
+
+    def __init__(self, documents: Sequence[str], vocabulary: set[str], strips_accents: bool):
+        self.joined: Counter[tuple[str, str]] = Counter()
+        self.spaced_marks: Counter[tuple[str, str, str]] = Counter()
+        # form -> spellings as the first word of a sentence
+        self._initial: dict[str, Counter[str]] = defaultdict(Counter)
+        # (form, form joined before it, form joined after it) -> spellings elsewhere in sentences. One neighbor at
+        # least is an empty string, which stands for any.
+        self._spellings: dict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
+        for document in documents:
+            tokens = _tokens(document, strips_accents)
+            for index, is_initial in enumerate(_sentence_starts(tokens)):
+                if tokens[index].form in vocabulary:
+                    self._count_spacing(tokens, index)
+                    self._count_spelling(tokens, index, is_initial)
+
+    def _count_spacing(self, tokens: Sequence[_Token], index: int) -> None:
+        """Count the space before a token and, if the token is joined to a mark, the space before that mark."""
+        if index == 0:
+            return
+        before, token = tokens[index - 1], tokens[index]
+        if token.space:
+            self.joined[before.form, token.form] -= 1
+            return
+        self.joined[before.form, token.form] += 1
+        if not _is_mark(before.form):
+            return
+        first = tokens[index - 2].form if index > 1 else ""
+        change = 1 if index == 1 or before.space else -1
+        self.spaced_marks["", before.form, token.form] += change
+        if first:
+            self.spaced_marks[first, before.form, token.form] += change
+
+    def _count_spelling(self, tokens: Sequence[_Token], index: int, is_initial: bool) -> None:
+        token = tokens[index]
+        if is_initial:
+            self._initial[token.form][token.text] += 1
+            return
+        before, after = _joined_neighbors(tokens, index)
+        self._spellings[token.form, "", ""][token.text] += 1
+        if before:
+            self._spellings[token.form, before, ""][token.text] += 1
+        if after:
+            self._spellings[token.form, "", after][token.text] += 1
+
+    def keeps_space(self, tokens: Sequence[_Token], index: int) -> bool:
+        """Whether the documents have a space before this token, which is a mark that belongs to the token after it."""
+        is_inside = 0 < index < len(tokens) - 1
+        if not is_inside or not _is_mark(tokens[index].form):
+            return False
+        before, mark, after = (token.form for token in tokens[index - 1 : index + 2])
+        difference = self.spaced_marks[before, mark, after]
+        if difference:
+            return difference > 0
+        is_decimal_point = before[-1:].isdigit() and after[:1].isdigit()
+        return not is_decimal_point and self.spaced_marks["", mark, after] > 0
+
+    def spelling(self, token: _Token, before: str, after: str) -> str:
+        """The spelling of a token in the documents; if they lack it, the token's own characters.
+
+        Args:
+            before, after: the forms that are joined to the token, or empty strings.
+        """
+        counts: Counter[str] = Counter()
+        if before:
+            counts.update(self._spellings.get((token.form, before, ""), ()))
+        if after:
+            counts.update(self._spellings.get((token.form, "", after), ()))
+        # The S of U.S. is no spelling of the s in model's, so occurrences elsewhere do not count after an apostrophe.
+        if not counts and before not in _APOSTROPHES:
+            counts = self._spellings[token.form, "", ""]
+        if counts:
+            return _most_frequent(counts)
+        if token.form not in self._initial:
+            return token.text
+        initial = _most_frequent(self._initial[token.form])
+        has_later_capital = initial[1:] != initial[1:].lower()
+        return initial if has_later_capital else initial.lower()
 
 
 def _is_mark(form: str) -> bool:
@@ -171,60 +204,90 @@ def _is_mark(form: str) -> bool:
 
 
 def _most_frequent(spellings: Counter[str]) -> str:
-    # small letters come after capitals
+    """The most frequent spelling; of equally frequent ones, the last in the order of strings."""
+    # Small letters come after capitals in that order, so ties are resolved in favor of lower case.
     return max(spellings, key=lambda spelling: (spellings[spelling], spelling))
 
 
-def _joined_neighbors(tokens: _Tokens, forms: Sequence[str], index: int) -> tuple[str, str]:
-    """The forms that are joined to a token, before and after it, or empty strings."""
-    before = forms[index - 1] if index and not tokens[index][0] else ""
-    after = forms[index + 1] if index + 1 < len(tokens) and not tokens[index + 1][0] else ""
+def _joined_neighbors(tokens: Sequence[_Token], index: int) -> tuple[str, str]:
+    """The forms of the tokens that are joined to a token, before and after it; an empty string where there is none."""
+    before = after = ""
+    if index > 0 and not tokens[index].space:
+        before = tokens[index - 1].form
+    if index + 1 < len(tokens) and not tokens[index + 1].space:
+        after = tokens[index + 1].form
     return before, after
 
 
-def _sentence_starts(tokens: _Tokens) -> Iterator[bool]:
-    """Whether each token is the first word of a sentence."""
-    begins, ends, is_stop, word = True, False, True, ""
-    for space, token in tokens:
-        begins = begins or (ends and space != "") or "\n\n" in space
-        is_word = token[0].isalnum()
-        yield begins and is_word
+def _sentence_starts(tokens: Sequence[_Token]) -> Iterator[bool]:
+    """Yield for each token whether it is the first word of a sentence."""
+    is_start = True
+    # Whether the last mark ends a sentence if a space follows, and whether that mark is a period.
+    ends, is_period = False, True
+    word = ""
+    for token in tokens:
+        is_start = is_start or (ends and token.space != "") or "\n\n" in token.space
+        is_word = token.text[0].isalnum()
+        yield is_start and is_word
         if is_word:
-            begins, ends, word = False, False, token
-        elif token in ".?!":
-            ends = token != "." or not (word.isalpha() and (len(word) == 1 or word.lower() in _ABBREVIATIONS))
-            is_stop = token == "."
-        elif token not in ")]":
-            # who says a quoted question follows it
-            ends = ends and is_stop and token in "\"'”’"
+            is_start = ends = False
+            word = token.text
+        elif token.text in ".?!":
+            is_period = token.text == "."
+            is_initial = word.isalpha() and len(word) == 1
+            is_abbreviation = is_initial or (word.isalpha() and word.lower() in _ABBREVIATIONS)
+            ends = not (is_period and is_abbreviation)
+        elif token.text not in ")]":
+            # Only a quotation mark may stand between the end of a sentence and the next one. After a quoted question or
+            # exclamation, the sentence may continue with who says it.
+            ends = ends and is_period and token.text in "\"'”’"
 
 
-def _written(tokens: _Tokens, forms: Sequence[str], source: _Source, is_split: bool) -> str:
-    """A summary with the source's spelling and spacing."""
-    superfluous = _superfluous(forms) if is_split else ()
-    spaced = []
-    for index, (space, token) in enumerate(tokens):
-        # a straight quotation mark opens or closes
-        joint = 0 if '"' in forms[index - 1 : index + 1] else source.joints[forms[index - 1], forms[index]]
-        is_joined = index and (joint > 0 if joint else index in superfluous)
-        if source.keeps_space(forms, index):
-            is_joined = False
-        spaced.append(("" if is_joined else space, token))
-    spelled = [
-        (space, source.spelling(token, forms[index], *_joined_neighbors(spaced, forms, index)))
-        for index, (space, token) in enumerate(spaced)
-    ]
-    return "".join(
-        space + (token[0].title() + token[1:] if begins and token == token.lower() else token)
-        for begins, (space, token) in zip(_sentence_starts(spelled), spelled, strict=True)
-    )
+def _written(tokens: Sequence[_Token], usage: _Usage, is_split: bool) -> str:
+    """A summary with the documents' spacing and spelling, and a capital at the beginning of each sentence."""
+    spaced = _with_spacing(tokens, usage, is_split)
+    spelled = []
+    for index, token in enumerate(spaced):
+        before, after = _joined_neighbors(spaced, index)
+        spelled.append(token._replace(text=usage.spelling(token, before, after)))
+    pieces = []
+    for token, is_start in zip(spelled, _sentence_starts(spelled), strict=True):
+        text = token.text
+        if is_start and text == text.lower():
+            text = text[0].title() + text[1:]
+        pieces.append(token.space + text)
+    return "".join(pieces)
 
 
-def _superfluous(tokens: Sequence[str]) -> set[int]:
-    """The tokens before which English has no space."""
-    text = " ".join(tokens)
+def _with_spacing(tokens: Sequence[_Token], usage: _Usage, is_split: bool) -> list[_Token]:
+    """The tokens of a summary, without the spaces that the documents or, with `is_split`, English do not have."""
+    superfluous = _superfluous(tokens) if is_split else set()
+    spaced = list(tokens)
+    for index in range(1, len(tokens)):
+        before, token = tokens[index - 1], tokens[index]
+        difference = usage.joined[before.form, token.form]
+        if '"' in (before.form, token.form) or difference == 0:
+            # A straight quotation mark may open or close a quotation, so its other occurrences say nothing.
+            is_joined = index in superfluous
+        else:
+            is_joined = difference > 0
+        if is_joined and not usage.keeps_space(tokens, index):
+            spaced[index] = token._replace(space="")
+    return spaced
+
+
+def _superfluous(tokens: Sequence[_Token]) -> set[int]:
+    """The indices of the tokens before which English has no space."""
+    text = " ".join([token.form for token in tokens])
     spaces = {match.start() for match in _SUPERFLUOUS.finditer(text)}
     for match in _QUOTED.finditer(text):
-        spaces = spaces - {match.start() - 1, match.end()} | {match.start() + 1, match.end() - 2}
-    starts = accumulate((len(token) + 1 for token in tokens), initial=0)
-    return {index for index, start in enumerate(starts) if start - 1 in spaces}
+        # The spaces outside a quotation stay, and those inside its marks go.
+        spaces -= {match.start() - 1, match.end()}
+        spaces |= {match.start() + 1, match.end() - 2}
+    indices = set()
+    start = 0
+    for index, token in enumerate(tokens):
+        if start - 1 in spaces:
+            indices.add(index)
+        start += len(token.form) + 1
+    return indices

@@ -1,6 +1,6 @@
-"""A model's texts: their characters, the row of several documents, the words of tokens, and pointers to words.
+"""What processors and generation know of texts: characters, rows of several documents, the words that tokens form.
 
-A tokenizer here is a fast one of transformers, or any object with its `backend_tokenizer`, special ids and tokens.
+A `tokenizer` is a fast tokenizer of transformers, or any object with its `backend_tokenizer`, special ids and tokens.
 """
 
 import json
@@ -8,35 +8,45 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 from unicodedata import category, combining
 from weakref import WeakKeyDictionary
 
 from .checks import PADDING_ROWS
 
-# Japanese and Chinese, as ranges for a regular expression's character class
+# Japanese and Chinese characters, as ranges for a regular expression's character class
 IDEOGRAPHS = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-# Thai, Lao, Burmese, Khmer and Tai scripts, whose words only a dictionary can separate
+# Characters of Thai, Lao, Burmese, Khmer and Tai scripts, whose words only a dictionary can separate
 RUNNING = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf"
-# ids from here on point to positions of the source: each stands for the word there. larger than any vocabulary, and
-# small enough for 32 bits
+# Ids from this one on are pointers. A model that copies may write `FIRST_POINTER` + p for the word at position p of the
+# source, if its vocabulary lacks the word. The number is above any vocabulary, and small enough for 32 bits.
 FIRST_POINTER = 2**30
-# separator of documents for models that read one text: a blank line, which sentence splitters and tokenizers treat like
-# any line end
+# Models that read a single text get an example's documents separated by a blank line, which sentence splitters and
+# tokenizers treat like any other line end.
 DOCUMENT_SEPARATOR = "\n\n"
-# white space, ASCII digits and punctuation, and the Chinese marks listed in DRGD's program for LCSTS
+# White space, ASCII digits and punctuation, and the Chinese marks that DRGD's program for LCSTS lists.
 _LCSTS = r"\s!-@\[-`{-~·…‘’“”《》「」『』【】、（）：￥"
-# name -> characters deleted from lower-case summaries and documents; the program splits documents into clauses, and
-# joins them again
+# Name of a washing -> the characters that it deletes from lower-case summaries, and from lower-case documents. DRGD's
+# program also deletes the marks between a document's clauses, as it splits at them and joins the clauses again.
 WASHINGS = {"lcsts": (re.compile(f"[{_LCSTS}]+"), re.compile(f"[{_LCSTS}。！？，；]+"))}
-# classes of characters, and of tokens that are none
-_LETTER, _DIGIT, _OTHER, _SPACE, _UNKNOWN, _SPECIAL, _UNSPACED = range(7)
+# The class of a token is that of its first character. The last one is for scripts without spaces between words. Unknown
+# and special tokens have separate classes.
+_LETTER = 0
+_DIGIT = 1
+_OTHER = 2
+_SPACE = 3
+_UNKNOWN = 4
+_SPECIAL = 5
+_UNSPACED = 6
+# Persian and Indian scripts join letters, or keep them apart, by these characters.
 _JOINERS = ("\u200c", "\u200d")
 _UNSPACED_CHARACTER = re.compile(f"[{IDEOGRAPHS}{RUNNING}]")
-# pointers are added to tables of words by this number
+# The number of pointers of a word table is a multiple of this one, so that sources of similar lengths share a table.
 _POINTERS_AT_ONCE = 512
-# first bytes of ideographs in UTF-8, and continuation bytes, which may be separate tokens
-_UNSPACED_BYTES, _CONTINUATION_BYTES = range(0xE3, 0xEA), range(0x80, 0xC0)
+# In UTF-8, the first byte of an ideograph, and the later bytes of any character. A token may be one of these bytes.
+_UNSPACED_BYTES = range(0xE3, 0xEA)
+_CONTINUATION_BYTES = range(0x80, 0xC0)
 
 
 @cache
@@ -46,39 +56,49 @@ def marks() -> str:
     They belong to the preceding letter, but `\\w` does not match them.
     """
     ranges: list[list[int]] = []
-    # no mark has a smaller code; from 0x20000 on there are ideographs, then variation selectors
-    for code in (*range(0x300, 0x20000), *range(0xE0100, 0xE01F0)):
-        if category(chr(code)).startswith("M"):
+    # No mark has a code below 0x300. From 0x20000 on there are ideographs, and then the variation selectors.
+    for codes in (range(0x300, 0x20000), range(0xE0100, 0xE01F0)):
+        for code in codes:
+            if not category(chr(code)).startswith("M"):
+                continue
             if ranges and ranges[-1][1] == code - 1:
                 ranges[-1][1] = code
             else:
                 ranges.append([code, code])
-    return "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges) + "\u200c\u200d"
+    written = [f"{chr(first)}-{chr(last)}" for first, last in ranges]
+    return "".join(written) + "".join(_JOINERS)
 
 
 def readable(text: str) -> str:
     """Replace each lone surrogate by U+FFFD, as it is not a character and stops every tokenizer.
 
-    Surrogate pairs become their character.
+    A surrogate pair becomes the character that it encodes.
     """
-    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def tokenize(tokenizer, texts: Sequence[str], **settings: Any):
-    """The tokenizer's output for whole texts, without padding, also if other threads use the tokenizer.
+    """The tokenizer's output for whole texts, without truncation and padding.
 
-    A fast tokenizer truncates and pads by settings of its own, which another thread may have changed in between. Then
-    the texts are tokenized again.
+    A fast tokenizer keeps its truncation and padding as state, which another thread may change during this call. The
+    texts are then tokenized again.
+
+    Args:
+        settings: passed to the tokenizer.
     """
     while True:
-        # the callers have limits of their own: suppress warnings of long texts
+        # `verbose=False` suppresses warnings of long texts, as the callers truncate rows themselves.
         encoded = tokenizer(texts, verbose=False, **settings)
-        if not any(row.overflowing or 0 in row.attention_mask for row in getattr(encoded, "encodings", None) or ()):
+        rows = getattr(encoded, "encodings", None) or ()
+        changed = [row for row in rows if row.overflowing or 0 in row.attention_mask]
+        if not changed:
             return encoded
 
 
 def washed(text: str, washing: str | None, is_document: bool = False) -> str:
-    """Wash a text; with None it is unchanged.
+    """Delete the characters of a text that a corpus's published preprocessing deletes; with None nothing is deleted.
 
     Args:
         washing: None, or a name in `WASHINGS`. `lcsts` follows DRGD's program for LCSTS: the text is lower-cased, and
@@ -86,7 +106,11 @@ def washed(text: str, washing: str | None, is_document: bool = False) -> str:
             together, and numbers are lost, but full-width digits and marks such as `％` and `—` remain.
         is_document: whether to delete `。！？，；` as well, which summaries keep.
     """
-    return text if washing is None else WASHINGS[washing][is_document].sub("", text.lower())
+    if washing is None:
+        return text
+    summary_characters, document_characters = WASHINGS[washing]
+    deleted = document_characters if is_document else summary_characters
+    return deleted.sub("", text.lower())
 
 
 @dataclass(frozen=True)
@@ -109,16 +133,22 @@ class JoinedRow:
 def shares(lengths: Sequence[int], total: int) -> list[int]:
     """Divide `total` tokens among documents of these lengths (Fabbri et al. 2019, section 6.3).
 
-    Each gets an equal share. The others divide what short documents do not use; the first of them get the remainder.
+    Each document gets an equal share. What a short document does not use is divided among the longer ones; the first
+    of these get the remainder of the division.
+
+    Returns:
+        The number of tokens of each document.
     """
-    numbers, remaining = list(lengths), max(total, 0)
-    ascending = sorted(range(len(lengths)), key=lengths.__getitem__)
-    for rank, document in enumerate(ascending):
+    numbers = list(lengths)
+    remaining = max(total, 0)
+    from_shortest = sorted(range(len(lengths)), key=lengths.__getitem__)
+    for rank, document in enumerate(from_shortest):
         share, remainder = divmod(remaining, len(lengths) - rank)
         if lengths[document] > share:
-            # this document and all longer ones are truncated
-            for order, longer in enumerate(sorted(ascending[rank:])):
-                numbers[longer] = min(lengths[longer], share + (order < remainder))
+            # This document and all longer ones are truncated.
+            for order, longer in enumerate(sorted(from_shortest[rank:])):
+                most = share + 1 if order < remainder else share
+                numbers[longer] = min(lengths[longer], most)
             break
         remaining -= lengths[document]
     return numbers
@@ -127,98 +157,124 @@ def shares(lengths: Sequence[int], total: int) -> list[int]:
 def join(
     documents: Sequence[Sequence[int]], length: int | None, before: list[int], after: list[int], separator: int
 ) -> JoinedRow:
-    """One row of an example's documents: `before`, their tokens with separators between them, and `after`.
+    """Join an example's documents in one row: `before`, their tokens with separators between them, and `after`.
 
-    If the row has no room for one token of each document, the last documents are omitted.
+    Documents without tokens get no separator. If the row has no room for one token of each document, the last
+    documents are omitted.
 
     Args:
+        documents: the ids of each document's tokens.
         length: maximum number of ids of the row; None does not truncate.
-        before, after, separator: special ids of the row, and the id between documents.
+        before, after: special ids at the beginning and the end of the row.
+        separator: the id between two documents.
     """
     lengths = [len(tokens) for tokens in documents]
     filled = [index for index, number in enumerate(lengths) if number]
     special = len(before) + len(after)
     total = special + sum(lengths) + max(len(filled) - 1, 0)
-    numbers = dict(enumerate(lengths))
+    kept = lengths
     if length is not None and total > length:
+        # A document of one token takes two ids with its separator; only the first document needs none.
         fitting = filled[: max((length - special + 1) // 2, 1)]
-        own = shares([lengths[index] for index in fitting], length - special - (len(fitting) - 1))
-        numbers = dict(zip(fitting, own, strict=True))
-    row, spans = list(before), []
-    for index, tokens in enumerate(documents):
-        number = numbers.get(index, 0)
+        room = length - special - (len(fitting) - 1)
+        fitting_lengths = [lengths[index] for index in fitting]
+        kept = [0] * len(lengths)
+        for index, number in zip(fitting, shares(fitting_lengths, room), strict=True):
+            kept[index] = number
+    row = list(before)
+    spans = []
+    for tokens, number in zip(documents, kept, strict=True):
         if number and len(row) > len(before):
             row.append(separator)
         spans.append((len(row), number))
         row.extend(tokens[:number])
-    return JoinedRow([*row, *after], spans, lengths, total)
+    row.extend(after)
+    return JoinedRow(row, spans, lengths, total)
 
 
 class WordTable:
-    """How each token forms words: whether it starts one, and its characters.
+    """How the tokens of a vocabulary form words.
 
-    Words are those of the tokenizer's pre-tokenizer: a word starts at a space, and between letters, digits and other
-    characters (with WordPiece, at tokens without the mark); vowel signs and joiners do not end it. In a vocabulary of
-    words or characters, each token is a word; the unknown token always is. In scripts without spaces between words,
-    characters count as words: a token of such characters starts a word, and counts as many words as it has characters.
+    Words are those of the tokenizer's pre-tokenizer. A word starts after a space, and where letters, digits and other
+    characters meet; vowel signs and joiners do not end it. With WordPiece, a word starts at each token without `##`.
+    In a vocabulary of words or characters, each token is a word. The unknown token is always a word. In scripts
+    without spaces between words, characters count as words: a token of such characters starts a word, and counts as
+    many words as it has characters.
 
     Args:
-        tokenizer: see `word_marks`.
-        vocab_size: number of words that the model has scores for.
-        pointers: number of pointers, which have the ids after them; each is a word, as the unknown token.
+        tokenizer: a tokenizer that `word_marks` knows.
+        vocab_size: number of tokens that the model has scores for.
+        pointers: number of pointers, whose ids follow the vocabulary. Each is a word, like the unknown token.
 
     Attributes:
-        texts: the characters of each token, none for space.
-        tokens: text -> its tokens.
+        opens: for each token, whether it starts a word after any other token.
+        classes: the class of each token's first character.
+        texts: the characters of each token; empty for a token of space.
+        continues: for each token, whether it continues the word before, even after a token of another class.
+        counts: for each token, its number of characters of scripts without spaces between words.
+        tokens: characters -> the tokens that have exactly these.
     """
 
     def __init__(self, tokenizer, vocab_size: int, pointers: int = 0):
         marks = word_marks(tokenizer)
-        # the model may have scores for more tokens than the tokenizer has
-        special = {*tokenizer.all_special_ids, *range(len(tokenizer), vocab_size)}
-        # some tokenizers use one token for unknown words and the end
+        # The model may have scores for more tokens than the tokenizer has.
+        special = set(tokenizer.all_special_ids)
+        special.update(range(len(tokenizer), vocab_size))
+        # Some tokenizers have one token for unknown words and for the end; that token is no word.
         unknown = {tokenizer.unk_token_id} - {tokenizer.pad_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id}
         if pointers:
             unknown.update(range(vocab_size, vocab_size + pointers))
             special.update(unknown)
             vocab_size += pointers
-        self.opens, self.classes, self.texts, self.continues, self.counts = [], [], [], [], []
-        self.tokens: dict[str, list[int]] = {}
         tokens = tokenizer.convert_ids_to_tokens(range(min(vocab_size, len(tokenizer))))
-        for index, token in enumerate([*tokens, *[None] * (vocab_size - len(tokens))]):
-            # a vocabulary may have gaps
-            text, marked = marks.read(token or "")
-            character = marks.character_class(text)
+        # A vocabulary may also have gaps, whose tokens are None.
+        tokens = list(tokens) + [None] * (vocab_size - len(tokens))
+        self.opens, self.continues = [], []
+        self.classes, self.counts = [], []
+        self.texts: list[str] = []
+        self.tokens: dict[str, list[int]] = {}
+        for index, token in enumerate(tokens):
+            text, starts_word = marks.read(token or "")
             if index in special:
-                character = _UNKNOWN if index in unknown else _SPECIAL
-                # no other token has this text, or begins with it
+                token_class = _UNKNOWN if index in unknown else _SPECIAL
+                # No other token has this text, or a text that begins with it.
                 text = f"\0{index}\0"
-            self.opens.append(character in (_UNKNOWN, _SPECIAL, _UNSPACED) or (marked and character != _SPACE))
-            self.classes.append(character)
-            self.continues.append(character == _LETTER and marks.continues(text))
-            # characters of scripts without spaces
-            self.counts.append(marks.unspaced(text) if character in (_LETTER, _UNSPACED) else 0)
-            self.texts.append("" if character == _SPACE else text)
+            else:
+                token_class = marks.character_class(text)
+            is_separate = token_class in (_UNKNOWN, _SPECIAL, _UNSPACED)
+            is_space = token_class == _SPACE
+            self.opens.append(is_separate or (starts_word and not is_space))
+            self.classes.append(token_class)
+            self.continues.append(token_class == _LETTER and marks.continues(text))
+            self.counts.append(marks.unspaced(text) if token_class in (_LETTER, _UNSPACED) else 0)
+            self.texts.append("" if is_space else text)
             self.tokens.setdefault(self.texts[-1], []).append(index)
 
     def count(self, ids: Sequence[int], first: int = 0) -> int:
-        """The number of words from a position on, including the unfinished one; special tokens are none."""
-        opened = self.words_opened(ids)[first:]
-        uncounted = (_SPECIAL, _UNSPACED)
-        words = sum(
-            opens and self.classes[token] not in uncounted for opens, token in zip(opened, ids[first:], strict=True)
-        )
-        return words + sum(self.counts[token] for token in ids[first:])
+        """The number of words from position `first` on, including the unfinished last one, without special tokens."""
+        words = 0
+        for token, opens in zip(ids[first:], self.words_opened(ids)[first:], strict=True):
+            words += self.counts[token]
+            # The characters of unspaced tokens are counted above.
+            if opens and self.classes[token] not in (_SPECIAL, _UNSPACED):
+                words += 1
+        return words
 
     def words_opened(self, ids: Sequence[int]) -> list[bool]:
         """Whether each token of a text starts a word; a special token is a separate word."""
-        return [self.classes[token] != _SPACE for token in ids[:1]] + list(map(self.opens_after, ids, ids[1:]))
+        opened = [self.classes[token] != _SPACE for token in ids[:1]]
+        opened.extend([self.opens_after(before, token) for before, token in pairwise(ids)])
+        return opened
 
     def opens_after(self, before: int, token: int) -> bool:
-        """Whether a token starts a word after another one."""
-        # a token of space is no word, and the token after it starts one
-        changes = self.classes[before] != self.classes[token] != _SPACE
-        return self.opens[token] or (changes and not self.continues[token])
+        """Whether a token starts a word if it follows the token `before`."""
+        if self.opens[token]:
+            return True
+        # A token of space starts no word, but the token after it does.
+        token_class = self.classes[token]
+        if token_class == _SPACE or token_class == self.classes[before]:
+            return False
+        return not self.continues[token]
 
     def words(self, ids: Sequence[int]) -> list[str]:
         """The words of a text."""
@@ -231,17 +287,18 @@ class WordTable:
         return words
 
 
+# tokenizer -> (its size, size of the vocabulary, number of pointers) -> its table
 _tables: WeakKeyDictionary = WeakKeyDictionary()
 
 
 def word_table(tokenizer, vocab_size: int, pointers: int = 0) -> WordTable:
-    """The tokenizer's `WordTable`, built once because it reads every token.
+    """The tokenizer's `WordTable` with at least this number of pointers, built once, as that reads every token.
 
-    Args:
-        pointers: number of pointers, after the words of the vocabulary; the table may have more.
+    Raises:
+        ValueError: the tokenizer does not fit the vocabulary, or does not show where words start.
     """
     check_vocabulary(tokenizer, vocab_size)
-    # one table for sources of similar lengths
+    # The number is rounded up to a multiple.
     pointers = -(-pointers // _POINTERS_AT_ONCE) * _POINTERS_AT_ONCE
     tables = _tables.setdefault(tokenizer, {})
     key = (len(tokenizer), vocab_size, pointers)
@@ -251,7 +308,7 @@ def word_table(tokenizer, vocab_size: int, pointers: int = 0) -> WordTable:
 
 
 def check_vocabulary(tokenizer, vocab_size: int) -> None:
-    """Raise a ValueError unless the tokenizer fits the model's vocabulary."""
+    """Raise a ValueError unless the tokenizer fits a model with scores for `vocab_size` tokens."""
     if not 0 <= vocab_size - len(tokenizer) <= PADDING_ROWS:
         raise ValueError(
             f"the tokenizer has {len(tokenizer)} tokens and the model {vocab_size}: give the model's own as "
@@ -259,40 +316,66 @@ def check_vocabulary(tokenizer, vocab_size: int) -> None:
         )
 
 
+class PointedWord(NamedTuple):
+    """A word of a document, in place of a pointer to it.
+
+    Attributes:
+        text: the word.
+        opens_word: False if it continues the word before it without a space, as after a hyphen or in Chinese.
+    """
+
+    text: str
+    opens_word: bool
+
+
 def pointed_words(
     document: str, offsets: Sequence[tuple[int, int]], ids: Sequence[int], start: int = 0
-) -> dict[int, tuple[str, bool]]:
-    """Pointer -> its word of the document, and whether it opens a word, instead of continuing the one before.
+) -> dict[int, PointedWord]:
+    """The words of a document to which pointers among the ids of a summary point.
 
     Args:
-        offsets: the [start, end) characters of each token, in the order of the source.
+        document: the text.
+        offsets: the [start, end) characters of each of its tokens.
+        ids: the ids of the summary; other ids and pointers to other documents are skipped.
         start: the position in the source of the document's first token.
+
+    Returns:
+        Pointer -> its word.
     """
-    words, first = {}, FIRST_POINTER + start
+    words = {}
+    first = FIRST_POINTER + start
     for token in ids:
         if first <= token < first + len(offsets):
             begin, end = offsets[token - first]
-            # tokenizers that compose characters count only the first one
+            # Tokenizers that compose characters leave out the accents after the last character.
             while end < len(document) and combining(document[end]):
                 end += 1
-            word = document[begin:end].strip()
-            before = document[: end - len(document[begin:end].lstrip())][-1:]
-            # a word directly after a letter belongs to a script without spaces
-            words[token] = word, not before or before.isspace() or before.isalnum()
+            text = document[begin:end]
+            word_start = end - len(text.lstrip())
+            before = document[word_start - 1 : word_start]
+            # A word directly after a letter belongs to a script without spaces.
+            opens_word = not before or before.isspace() or before.isalnum()
+            words[token] = PointedWord(text.strip(), opens_word)
     return words
 
 
 def decode_pointed(
     tokenizer, ids: Sequence[int], words: Mapping[int, tuple[str, bool]], skip_special_tokens: bool
 ) -> str:
-    """Decode ids with pointers to a text; pointers without a word are omitted."""
-    written = word_marks(tokenizer)
-    skipped = set(tokenizer.all_special_ids) if skip_special_tokens else ()
+    """Decode the ids of a summary, some of which are pointers, to a text.
+
+    Args:
+        words: pointer -> its `PointedWord`; pointers that it lacks are omitted.
+        skip_special_tokens: whether to omit special tokens.
+    """
+    marks = word_marks(tokenizer)
+    skipped = set(tokenizer.all_special_ids) if skip_special_tokens else set()
     tokens = []
     for token in ids:
         if token in words:
-            word, opens = words[token]
-            tokens.append(word if opens != written.opens else f"{written.prefix}{word}")
+            word, opens_word = words[token]
+            has_prefix = opens_word == marks.opens
+            tokens.append(f"{marks.prefix}{word}" if has_prefix else word)
         elif token < FIRST_POINTER and token not in skipped:
             tokens.append(tokenizer.convert_ids_to_tokens(token))
     return tokenizer.convert_tokens_to_string(tokens)
@@ -305,10 +388,14 @@ def _continues_word(character: str) -> bool:
 
 @dataclass(frozen=True)
 class WordMarks:
-    """How a tokenizer marks words: the prefix of some tokens, and whether it marks tokens that start a word.
+    """How the tokens of a vocabulary show where words start.
 
-    With `splits_classes`, words are also split between classes of characters. With `is_byte_level`, a token's
-    characters represent bytes. With `is_whole`, every token is a word.
+    Attributes:
+        prefix: the mark at the beginning of some tokens, such as `##`.
+        opens: whether tokens with the prefix start a word; otherwise those without it do.
+        splits_classes: whether a word also starts where letters, digits and other characters meet.
+        is_byte_level: whether each character of a token represents a byte of UTF-8.
+        is_whole: whether every token is a word.
     """
 
     prefix: str
@@ -318,18 +405,18 @@ class WordMarks:
     is_whole: bool = False
 
     def read(self, token: str) -> tuple[str, bool]:
-        """A token's text without its mark, and whether it starts a word according to the mark."""
-        marked = token.startswith(self.prefix)
-        return token.removeprefix(self.prefix), self.is_whole or marked == self.opens
+        """A token's characters without the prefix, and whether the token starts a word according to the prefix."""
+        has_prefix = token.startswith(self.prefix)
+        return token.removeprefix(self.prefix), self.is_whole or has_prefix == self.opens
 
     def character_class(self, text: str) -> int:
-        """The class of the text's first character."""
-        # ASCII characters represent themselves
+        """The class of the first character of a token's text."""
+        # ASCII characters represent their own bytes.
         if self.is_byte_level and not text.isascii():
             content = self._bytes(text)
             text = content.decode("utf-8", "ignore")
             if not text:
-                # bytes that do not make a whole character belong to some other script
+                # The bytes are part of a character, which is an ideograph or a letter of some script.
                 return _UNSPACED if content[0] in _UNSPACED_BYTES else _LETTER
         if not text or text.isspace():
             return _SPACE
@@ -340,7 +427,7 @@ class WordMarks:
         return _DIGIT if text[0].isnumeric() else _OTHER
 
     def continues(self, text: str) -> bool:
-        """Whether the text begins inside a character, whose first bytes are in the previous token, or with a mark."""
+        """Whether a text begins with a vowel sign, a joiner, or later bytes of the previous token's character."""
         if text[:1].isascii():
             return False
         if not self.is_byte_level:
@@ -349,47 +436,64 @@ class WordMarks:
         return content[0] in _CONTINUATION_BYTES or _continues_word(content.decode("utf-8", "ignore")[:1])
 
     def unspaced(self, text: str) -> int:
-        """The number of characters of scripts without spaces that begin in a token; 0 if every token is a word."""
+        """The number of characters of scripts without spaces that begin in a text; 0 if every token is a word."""
         if self.is_whole or text.isascii():
             return 0
         if not self.is_byte_level:
             return len(_UNSPACED_CHARACTER.findall(text))
         content = self._bytes(text)
-        decoded = _UNSPACED_CHARACTER.findall(content.decode("utf-8", "ignore"))
-        return max(len(decoded), sum(byte in _UNSPACED_BYTES for byte in content))
+        characters = _UNSPACED_CHARACTER.findall(content.decode("utf-8", "ignore"))
+        # A character whose later bytes are in the next token is not decoded, but its first byte is here.
+        first_bytes = [byte for byte in content if byte in _UNSPACED_BYTES]
+        return max(len(characters), len(first_bytes))
 
     @staticmethod
     def _bytes(text: str) -> bytes:
+        """The bytes that the characters of a byte-level token represent."""
         return text.translate(_BYTES).encode("latin-1", "replace")
 
 
 def _byte_alphabet() -> dict[int, int]:
-    """The characters that represent bytes in byte-level tokenizers (Radford et al. 2019); others are question marks."""
-    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    """Code of a character -> the byte that it represents in byte-level tokenizers (Radford et al. 2019).
+
+    Printable characters represent their own code and are left out. The other bytes are represented by the characters
+    from 256 on. A character with the code of such a byte represents none, and becomes a question mark.
+    """
+    printable = set(range(33, 127)) | set(range(161, 173)) | set(range(174, 256))
     hidden = [byte for byte in range(256) if byte not in printable]
-    return dict.fromkeys(hidden, ord("?")) | {256 + index: byte for index, byte in enumerate(hidden)}
+    alphabet = dict.fromkeys(hidden, ord("?"))
+    for index, byte in enumerate(hidden):
+        alphabet[256 + index] = byte
+    return alphabet
 
 
 _BYTES = _byte_alphabet()
 
 
 def word_marks(tokenizer) -> WordMarks:
-    """How the tokenizer marks words; if it does not mark them, a ValueError."""
+    """How the tokenizer's tokens show where words start, which its decoder tells.
+
+    Raises:
+        ValueError: they do not show it.
+    """
     backend = tokenizer.backend_tokenizer
-    # the state of the whole would contain the vocabulary
-    decoder = {} if backend.decoder is None else json.loads(backend.decoder.__getstate__())
+    decoder = {}
+    if backend.decoder is not None:
+        # The state of the whole tokenizer would contain the vocabulary.
+        decoder = json.loads(backend.decoder.__getstate__())
     types = {step.get("type") for step in decoder.get("decoders", [decoder])}
     if "ByteLevel" in types:
         return WordMarks("Ġ", opens=True, splits_classes=True, is_byte_level=True)
     if "WordPiece" in types:
         return WordMarks("##", opens=False, splits_classes=False)
     is_whole = type(backend.model).__name__ == "WordLevel"
-    if types & {"Metaspace", "Replace"}:
+    if "Metaspace" in types or "Replace" in types:
         return WordMarks("▁", opens=True, splits_classes=True, is_whole=is_whole)
     if is_whole and backend.decoder is None:
-        # words are joined by spaces
+        # Such a tokenizer joins its tokens by spaces.
         return WordMarks("", opens=True, splits_classes=True, is_whole=True)
+    named = ", ".join(str(name) for name in types)
     raise ValueError(
-        f"the tokenizer's decoder ({', '.join(map(str, types))}) does not show where words start, so words cannot be "
-        "counted: use `no_repeat_ngram_size` and `min_new_tokens`, which count tokens"
+        f"the tokenizer's decoder ({named}) does not show where words start, so words cannot be counted: use "
+        "`no_repeat_ngram_size` and `min_new_tokens`, which count tokens"
     )

@@ -1,8 +1,11 @@
-"""The side of processors that reads and writes text, without torch and transformers: for runtimes that have neither."""
+"""What processors do with texts: cleaning, tokenizing and truncating documents, and decoding and restoring summaries.
+
+This module imports neither torch nor transformers, as some runtimes have neither.
+"""
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 from unicodedata import normalize
 from zlib import crc32
 
@@ -10,6 +13,7 @@ from .checks import check_integer, check_texts, check_tokenizer, is_list, trunca
 from .text_documents import (
     FIRST_POINTER,
     JoinedRow,
+    PointedWord,
     decode_pointed,
     join,
     pointed_words,
@@ -18,16 +22,30 @@ from .text_documents import (
     word_marks,
 )
 
-# the module that restores case: by name, as only processors that use it are saved with it
+# The module that restores case is imported by its name, as only checkpoints that use it contain its file.
 CASE_MODULE = ".text_case"
-# why case cannot be restored
+# The reason in messages why case cannot be restored.
 CASED = "the vocabulary is not in lower case: make one with `hf-summ vocabulary --lowercase`"
-# of each example before truncation, and of each of its documents before and after it
+# Numbers of tokens: of an example, of each of its documents before truncation, and of each document after it.
 LENGTHS = ("lengths", "document_lengths", "kept_lengths")
-# longer than any row, and short enough for memory
+# This length is above that of any row, and memory has room for such a row.
 _LONGEST = 10**6
-# enough that two unknown words of a document rarely have the same
+# With so many ids, two unknown words of a document rarely get the same id.
 _UNKNOWN_IDS = 2**16
+
+
+class ReadSource(NamedTuple):
+    """An example as the model reads it.
+
+    Attributes:
+        documents: the cleaned documents.
+        row: their tokens in one row, perhaps truncated.
+        encoded: `input_ids` and `offset_mapping` ([start, end) characters) of each whole document.
+    """
+
+    documents: list[str]
+    row: JoinedRow
+    encoded: Mapping[str, list]
 
 
 class TextProcessor:
@@ -40,8 +58,9 @@ class TextProcessor:
         tokenizer: a fast tokenizer of transformers, or another with its methods.
     """
 
+    # Fields whose rows do not have an entry for each token.
     unaligned_fields: tuple[str, ...] = ()
-    # whether the name of a special token in a text is plain text, as with `split_special_tokens` of a tokenizer
+    # Whether the name of a special token in a text is read as plain text, as with a tokenizer's `split_special_tokens`.
     splits_special_tokens = False
 
     def __init__(
@@ -63,7 +82,7 @@ class TextProcessor:
         if document_separator is not None and not is_token:
             raise ValueError(f"`document_separator` is {document_separator!r:.80}, but must be a token")
         check_tokenizer(tokenizer)
-        # positions count from the left, and `pad` pads on the right
+        # Positions count from the left, and `pad` pads on the right.
         tokenizer.padding_side = "right"
         self.max_source_length = max_source_length
         self.max_target_length = max_target_length
@@ -98,13 +117,14 @@ class TextProcessor:
         return self.tokenizer.convert_tokens_to_ids(token)
 
     @property
-    def padding_values(self) -> dict[str, Any]:
-        """Field -> padding value."""
+    def padding_values(self) -> dict[str, int | float]:
+        """Field -> the value that pads its rows."""
         return {"input_ids": self.pad_token_id, "attention_mask": 0}
 
     def needed_unknown_ids(self) -> int:
-        """The number of ids that tell unknown words apart, which a vocabulary of words needs; 0 for subwords."""
-        if self.tokenizer.unk_token_id is None or type(self.tokenizer.backend_tokenizer.model).__name__ != "WordLevel":
+        """The number of further ids by which a vocabulary of words tells unknown words apart; 0 for subwords."""
+        model = self.tokenizer.backend_tokenizer.model
+        if self.tokenizer.unk_token_id is None or type(model).__name__ != "WordLevel":
             return 0
         return _UNKNOWN_IDS if word_marks(self.tokenizer).is_whole else 0
 
@@ -117,18 +137,23 @@ class TextProcessor:
         show_progress: bool = False,
         **source: Any,
     ) -> dict[str, list]:
-        """Convert documents to rows of model inputs, not padded; see `SummarizationProcessor`."""
+        """Convert documents to rows of model inputs, not padded; `SummarizationProcessor` describes the arguments."""
         check_lengths(max_length=max_length)
-        length = (max_length or self.max_source_length) if truncates(truncation) else None
+        length = None
+        if truncates(truncation):
+            length = max_length or self.max_source_length
         features = self.source_features(self._examples(text), length, show_progress, **source)
-        return {name: rows for name, rows in features.items() if return_lengths or name not in LENGTHS}
+        if not return_lengths:
+            for name in LENGTHS:
+                features.pop(name, None)
+        return features
 
     def clean(self, text: str, is_document: bool = False) -> str:
-        """Clean `text`, a document (`is_document`) or a summary; the base only replaces lone surrogates by U+FFFD."""
+        """Clean a document (`is_document`) or a summary; the base only replaces lone surrogates by U+FFFD."""
         return readable(text)
 
     def clean_document(self, text: str) -> str:
-        """Clean `text`, a document, and put one space in place of each run of white space, as the model reads it."""
+        """Clean a document, and put one space in place of each run of white space, as the model reads it."""
         return " ".join(self.clean(text, is_document=True).split())
 
     def source_features(self, examples: list[list[str]], length: int | None, show_progress: bool) -> dict[str, list]:
@@ -141,11 +166,12 @@ class TextProcessor:
             length: maximum number of ids; None does not truncate.
             show_progress: whether to show a progress bar for slow steps.
         """
-        return self._features(self._source_rows(examples, length)[0])
+        rows, _ = self._source_rows(examples, length)
+        return self._features(rows)
 
     def pad(
         self,
-        features: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        features: Mapping[str, Sequence] | Sequence[Mapping[str, Any]],
         padding: bool | str = True,
         max_length: int | None = None,
         pad_to_multiple_of: int | None = None,
@@ -162,37 +188,37 @@ class TextProcessor:
             ValueError: `padding` is unknown, `max_length` lacks a length, the multiple is below 1, or a row is too
                 long.
         """
-        if padding not in (True, False, "longest", "max_length", "do_not_pad"):
-            choices = "True, 'longest', 'max_length', False, 'do_not_pad'"
-            raise ValueError(f"`padding` is {padding!r:.80}, but must be one of {choices}")
-        if pad_to_multiple_of is not None:
-            check_integer("pad_to_multiple_of", pad_to_multiple_of, 1, _LONGEST)
-        if max_length is not None and padding == "max_length":
-            check_integer("max_length", max_length, 1, _LONGEST)
-        if padding == "max_length" and max_length is None:
-            raise ValueError('`padding="max_length"` needs `max_length`, the length to pad to')
+        _check_padding(padding, max_length, pad_to_multiple_of)
         if not isinstance(features, Mapping):
             features = {name: [row[name] for row in features] for name in features[0]}
-        values, multiple, padded = self.padding_values, pad_to_multiple_of or 1, {}
-        for name, rows in features.items():
-            if name not in values:
+        pads = padding not in (False, "do_not_pad")
+        fixed_length = max_length if padding == "max_length" else None
+        padding_values = self.padding_values
+        padded = {}
+        for name, values in features.items():
+            if name not in padding_values:
                 continue
-            rows = [row.tolist() if hasattr(row, "tolist") else list(row) for row in rows]
-            if padding not in (False, "do_not_pad"):
-                longest = max(map(len, rows), default=0)
-                if name in self.unaligned_fields:
-                    length = max(longest, 1)
-                else:
-                    fixed = max_length if padding == "max_length" and name != "labels" else None
-                    length = longest if fixed is None else fixed
-                    if longest > length:
-                        raise ValueError(
-                            f"`{name}` has a row of {longest}, but must be at most `max_length` ({length}): truncate it"
-                        )
-                    length = -(-length // multiple) * multiple
-                rows = [row + [values[name]] * (length - len(row)) for row in rows]
+            rows = [row.tolist() if hasattr(row, "tolist") else list(row) for row in values]
+            if pads:
+                length = self._padded_length(name, rows, fixed_length, pad_to_multiple_of or 1)
+                rows = [row + [padding_values[name]] * (length - len(row)) for row in rows]
             padded[name] = rows
         return padded
+
+    def _padded_length(self, name: str, rows: list[list], fixed_length: int | None, multiple: int) -> int:
+        """The length to which the rows of a field are padded: `fixed_length` or, if it is None, that of the longest."""
+        longest = max([len(row) for row in rows], default=0)
+        if name in self.unaligned_fields:
+            return max(longest, 1)
+        length = longest
+        if fixed_length is not None and name != "labels":
+            length = fixed_length
+        if longest > length:
+            raise ValueError(
+                f"`{name}` has a row of {longest}, but must be at most `max_length` ({length}): truncate it"
+            )
+        # The length is rounded up.
+        return -(-length // multiple) * multiple
 
     def batch_decode(
         self,
@@ -201,40 +227,48 @@ class TextProcessor:
         documents: Sequence[str] | Sequence[Sequence[str]] | None = None,
         **kwargs,
     ) -> list[str]:
-        """Decode token ids to texts.
+        """Decode the ids of summaries to texts.
 
         Args:
-            sequences: rows of ids.
+            sequences: rows of ids, some of which may be pointers: ids from `FIRST_POINTER` on, which stand for words of
+                the documents.
             skip_special_tokens: whether to omit special tokens.
-            documents: the summarized texts, or lists of several, each with the same number of rows. Rows may point to
-                their words; without `documents`, these words are omitted.
+            documents: the text of each example, or a list of its documents. Every example has the same number of rows,
+                one after another. Without `documents`, pointers are omitted.
             kwargs: as for the tokenizer's `batch_decode`.
 
         Raises:
             ValueError: the rows are not a multiple of the documents.
         """
         if self.restore_case and kwargs.get("clean_up_tokenization_spaces") is None:
-            # leaves it to `restore` to tell apostrophes from quotation marks
+            # The clean-up would take some quotation marks for apostrophes; `restore` tells them apart.
             kwargs["clean_up_tokenization_spaces"] = False
         texts = self.tokenizer.batch_decode(sequences, skip_special_tokens=skip_special_tokens, **kwargs)
         if documents is None:
             return texts
-        documents, number = list(documents), texts_per_document(texts, documents)
-        for row, sequence in enumerate(sequences):
+        documents = list(documents)
+        number = texts_per_document(texts, documents)
+        for index, sequence in enumerate(sequences):
             ids = [int(token) for token in sequence]
             if max(ids, default=0) >= FIRST_POINTER:
-                words = self._pointed_words(documents[row // number], ids)
-                texts[row] = decode_pointed(self.tokenizer, ids, words, skip_special_tokens)
+                words = self._pointed_words(documents[index // number], ids)
+                texts[index] = decode_pointed(self.tokenizer, ids, words, skip_special_tokens)
         return texts
 
-    def _pointed_words(self, document: str | Sequence[str], ids: list[int]) -> dict[int, tuple[str, bool]]:
-        """The words of an example that ids point to."""
-        # truncation does not move the tokens of a single document, but several share the length
-        length = None if isinstance(document, str) or len(document) == 1 else self.max_source_length
-        example, row, encoded = self.read_source(document, length)
+    def _pointed_words(self, document: str | Sequence[str], ids: list[int]) -> dict[int, PointedWord]:
+        """Pointer among `ids` -> the word of an example that it points to."""
+        # Several documents share the maximum length, so truncation moves the tokens of all but the first. It does not
+        # move those of a single document.
+        length = self.max_source_length
+        if isinstance(document, str) or len(document) == 1:
+            length = None
+        source = self.read_source(document, length)
         words = {}
-        for text, offsets, (start, number) in zip(example, encoded["offset_mapping"], row.spans, strict=True):
-            words |= pointed_words(text, offsets[:number], ids, start)
+        for text, offsets, span in zip(
+            source.documents, source.encoded["offset_mapping"], source.row.spans, strict=True
+        ):
+            start, number = span
+            words.update(pointed_words(text, offsets[:number], ids, start))
         return words
 
     def restore(self, summaries: Sequence[str], documents: Sequence[str] | Sequence[Sequence[str]]) -> list[str]:
@@ -252,30 +286,35 @@ class TextProcessor:
             return list(summaries)
         restored = import_module(CASE_MODULE, __package__).restored
         strips_accents = "\u0301" not in normalize("NFD", self._normalized("é"))
-        # its decoder puts a space before each token that starts a word or a punctuation mark
+        # This decoder puts a space before each token that starts a word, and before each punctuation mark.
         is_split = type(self.tokenizer.backend_tokenizer.decoder).__name__ == "WordPiece"
         texts: list[str] = []
-        for document in documents:
-            own = summaries[len(texts) : len(texts) + number]
-            texts += restored(own, [document] if isinstance(document, str) else document, strips_accents, is_split)
+        for index, document in enumerate(documents):
+            example = [document] if isinstance(document, str) else document
+            example_summaries = summaries[index * number : (index + 1) * number]
+            texts.extend(restored(example_summaries, example, strips_accents, is_split))
         return texts
 
-    def read_source(
-        self, document: str | Sequence[str], length: int | None = None
-    ) -> tuple[list[str], JoinedRow, Mapping[str, Any]]:
-        """The model's view of an example: its cleaned documents, its row, and their full `input_ids` and offsets.
+    def read_source(self, document: str | Sequence[str], length: int | None = None) -> ReadSource:
+        """An example as the model reads it.
 
         Args:
             document: a text, or the documents of the example.
             length: maximum number of ids of the row; None does not truncate.
         """
-        (example,) = self._examples([document])
-        (row,), encoded = self._source_rows([example], length, return_offsets_mapping=True)
-        return example, row, encoded
+        examples = self._examples([document])
+        rows, encoded = self._source_rows(examples, length, return_offsets_mapping=True)
+        return ReadSource(examples[0], rows[0], encoded)
 
     def _examples(self, text: str | Sequence[str] | Sequence[Sequence[str]]) -> list[list[str]]:
-        """The cleaned documents of each example; blank ones become empty."""
-        if not is_list(text) or all(isinstance(value, str) or not is_list(value) for value in text):
+        """The cleaned documents of each example; if an example has a list of documents, blank ones become empty.
+
+        Raises:
+            TypeError: a value is not a text, or only some examples have lists.
+            ValueError: a list is empty.
+        """
+        has_lists = is_list(text) and any(is_list(value) for value in text)
+        if not has_lists:
             return [[document] for document in self._texts(text, "text", is_document=True)]
         examples = []
         for row, value in enumerate(text):
@@ -285,7 +324,8 @@ class TextProcessor:
             examples.append([document if document.strip() else "" for document in documents])
         return examples
 
-    def _texts(self, text: str | Sequence[Any], name: str, is_document: bool = False) -> list[str]:
+    def _texts(self, text: str | Sequence, name: str, is_document: bool = False) -> list[str]:
+        """A text, or each text of a list, cleaned; `name` is the argument's name in messages."""
         texts = [text] if isinstance(text, str) else text
         check_texts(name, texts)
         if not len(texts):
@@ -294,11 +334,15 @@ class TextProcessor:
             return [self.clean_document(value) for value in texts]
         return [self.clean(value) for value in texts]
 
-    def _tokenize(self, texts: list[str], **settings) -> Mapping[str, Any]:
-        """The tokenizer's `input_ids` of full texts, without special tokens."""
-        # users add special tokens to mark parts of texts
-        is_text = self.splits_special_tokens or self.tokenizer.split_special_tokens
-        settings["split_special_tokens"] = is_text and not self.tokenizer.extra_special_tokens
+    def _tokenize(self, texts: list[str], **settings) -> Mapping[str, list]:
+        """The tokenizer's output for whole texts, without special tokens: a list for each text in each field.
+
+        Args:
+            settings: passed to the tokenizer.
+        """
+        splits = self.splits_special_tokens or self.tokenizer.split_special_tokens
+        # Users add special tokens to mark parts of texts, so these are not split.
+        settings["split_special_tokens"] = splits and not self.tokenizer.extra_special_tokens
         if self.unknown_ids:
             settings["return_offsets_mapping"] = True
         encoded = tokenize(self.tokenizer, texts, add_special_tokens=False, return_attention_mask=False, **settings)
@@ -308,7 +352,7 @@ class TextProcessor:
         return encoded
 
     def _tell_unknown_apart(self, text: str, ids: list[int], offsets: Sequence[tuple[int, int]]) -> None:
-        """Replace each unknown id by one behind the vocabulary that is the same wherever its word occurs."""
+        """Replace the id of each unknown word, in place, by an id after the vocabulary that its letters determine."""
         for position, token in enumerate(ids):
             if token == self.tokenizer.unk_token_id:
                 start, end = offsets[position]
@@ -317,64 +361,85 @@ class TextProcessor:
 
     def _source_rows(
         self, examples: list[list[str]], length: int | None, **settings
-    ) -> tuple[list[JoinedRow], Mapping[str, Any]]:
-        """Each example's row, truncated to `length`, and the tokenizer's output for all documents in order.
+    ) -> tuple[list[JoinedRow], Mapping[str, list]]:
+        """Tokenize the documents of examples, and join those of each example in a row of at most `length` ids.
 
         Args:
-            settings: for the tokenizer.
+            settings: passed to the tokenizer.
+
+        Returns:
+            The rows, and the tokenizer's output for the whole documents of all examples, one after another.
         """
-        encoded = self._tokenize([document for example in examples for document in example], **settings)
-        tokens, special = iter(encoded["input_ids"]), self._special_ids()
-        rows = [join([next(tokens) for _ in texts], length, *special, self.separator_token_id) for texts in examples]
+        documents = []
+        for example in examples:
+            documents.extend(example)
+        encoded = self._tokenize(documents, **settings)
+        before, after = self._special_ids()
+        rows = []
+        first = 0
+        for example in examples:
+            tokens = encoded["input_ids"][first : first + len(example)]
+            rows.append(join(tokens, length, before, after, self.separator_token_id))
+            first += len(example)
         return rows, encoded
 
     def _normalized(self, text: str) -> str:
-        """A text as the vocabulary reads it."""
-        normalizer, text = self.tokenizer.backend_tokenizer.normalizer, self.clean(text)
-        return text if normalizer is None else normalizer.normalize_str(text)
+        """A text after cleaning and the tokenizer's normalization, such as lower-casing."""
+        cleaned = self.clean(text)
+        normalizer = self.tokenizer.backend_tokenizer.normalizer
+        return cleaned if normalizer is None else normalizer.normalize_str(cleaned)
 
     def _set_special_tokens(self, tokenizer) -> None:
-        """Set tokens that the tokenizer has under another name."""
+        """Set the end token and others that the tokenizer has under another name; in the base there are none."""
 
     def _special_ids(self) -> tuple[list[int], list[int]]:
-        """The special ids before and after an example's documents."""
+        """The special ids before an example's documents, and those after them."""
         return [], [self.eos_token_id]
 
     @staticmethod
     def _features(rows: list[JoinedRow]) -> dict[str, list]:
+        """The model's inputs and the fields of `LENGTHS` for rows of examples."""
+        kept_lengths = []
+        for row in rows:
+            kept_lengths.append([number for _, number in row.spans])
         return {
             "input_ids": [row.input_ids for row in rows],
             "attention_mask": [[1] * len(row.input_ids) for row in rows],
             "lengths": [row.length for row in rows],
             "document_lengths": [row.lengths for row in rows],
-            "kept_lengths": [[number for _, number in row.spans] for row in rows],
+            "kept_lengths": kept_lengths,
         }
 
 
 class CopyingTextProcessor(TextProcessor):
     """A `TextProcessor` that also accepts BERT's tokenizer.
 
-    With `[CLS]`, documents begin with it and have no end token (Aksenov 2020, section 5.1); summaries begin with
-    `[CLS]` and end with `[SEP]`. Without it, as in the tokenizers of `hf-summ vocabulary`, both get an end token.
+    If the tokenizer has `[CLS]`, documents begin with it and have no end token (Aksenov 2020, section 5.1); summaries
+    begin with `[CLS]` and end with `[SEP]`. Otherwise, as with the tokenizers of `hf-summ vocabulary`, documents and
+    summaries get an end token.
     """
 
     splits_special_tokens = True
 
     def _set_special_tokens(self, tokenizer) -> None:
-        for special, substitute in (("bos_token", "cls_token"), ("eos_token", "sep_token")):
-            if getattr(tokenizer, special) is None and getattr(tokenizer, substitute) is not None:
-                setattr(tokenizer, special, getattr(tokenizer, substitute))
+        """Use `[CLS]` as the start token and `[SEP]` as the end token of a tokenizer that lacks these."""
+        if tokenizer.bos_token is None and tokenizer.cls_token is not None:
+            tokenizer.bos_token = tokenizer.cls_token
+        if tokenizer.eos_token is None and tokenizer.sep_token is not None:
+            tokenizer.eos_token = tokenizer.sep_token
         if tokenizer.cls_token is not None:
-            # WordPiece separates words from punctuation: "it's" would be decoded as "it ' s"
+            # WordPiece separates words from punctuation; without the clean-up, "it's" would be decoded as "it ' s".
             tokenizer.clean_up_tokenization_spaces = True
 
     def _special_ids(self) -> tuple[list[int], list[int]]:
-        first = self.tokenizer.cls_token_id
-        return super()._special_ids() if first is None else ([first], [])
+        start_token_id = self.tokenizer.cls_token_id
+        if start_token_id is None:
+            return super()._special_ids()
+        return [start_token_id], []
 
 
 def texts_per_document(texts: Sequence[str], documents: Sequence) -> int:
-    """The number of texts for each document."""
+    """The number of texts for each document; a ValueError unless it is the same for all."""
     if not len(documents) or len(texts) % len(documents):
         raise ValueError(f"{len(texts)} sequences but {len(documents)} documents: each document needs the same number")
     return len(texts) // len(documents)
@@ -385,6 +450,19 @@ def check_lengths(**lengths: int | None) -> None:
     for name, value in lengths.items():
         if value is not None:
             check_integer(name, value, 2, why=", for a subword and the end token")
+
+
+def _check_padding(padding: bool | str, max_length: int | None, pad_to_multiple_of: int | None) -> None:
+    """Raise an error unless these are valid arguments of `TextProcessor.pad`."""
+    if padding not in (True, False, "longest", "max_length", "do_not_pad"):
+        choices = "True, 'longest', 'max_length', False, 'do_not_pad'"
+        raise ValueError(f"`padding` is {padding!r:.80}, but must be one of {choices}")
+    if pad_to_multiple_of is not None:
+        check_integer("pad_to_multiple_of", pad_to_multiple_of, 1, _LONGEST)
+    if padding == "max_length" and max_length is None:
+        raise ValueError('`padding="max_length"` needs `max_length`, the length to pad to')
+    if padding == "max_length":
+        check_integer("max_length", max_length, 1, _LONGEST)
 
 
 class CopyTransformerTextProcessor(CopyingTextProcessor):
@@ -415,5 +493,6 @@ class SagCopyTextProcessor(CopyingTextProcessor):
     """The `TextProcessor` of SAGCopy; see `SagCopyProcessor`."""
 
     def _special_ids(self) -> tuple[list[int], list[int]]:
-        first = self.tokenizer.cls_token_id
-        return [] if first is None else [first], [self.eos_token_id]
+        start_token_id = self.tokenizer.cls_token_id
+        before = [] if start_token_id is None else [start_token_id]
+        return before, [self.eos_token_id]

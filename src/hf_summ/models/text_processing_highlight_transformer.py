@@ -1,6 +1,6 @@
-"""The text side of Highlight-Transformer's processor: subwords, and key phrases among them (Liu et al. 2021, 4.1).
+"""What Highlight-Transformer's processor does with texts: subwords, and key phrases among them (Liu et al. 2021, 4.1).
 
-Key phrases are word bigrams and trigrams with the highest tf-idf, or a user's own.
+Key phrases are the word bigrams and trigrams with the highest tf-idf, or phrases that the user gives.
 """
 
 import json
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from .checks import check_integer, check_list, check_texts, is_list, is_number
 from .text_documents import JoinedRow, marks
@@ -20,9 +20,11 @@ from .text_processing_base import CopyingTextProcessor
 
 logger = logging.getLogger(__name__)
 
+# A user's phrases: phrase -> value, or phrases with value 1.
 Phrases = Mapping[str, float] | Sequence[str]
 _PHRASE_FIELDS = ("phrase_starts", "phrase_ends", "phrase_values")
-# words and stop words as in scikit-learn's TfidfVectorizer, except that marks do not split words
+# Words, and the stop words below, are those of scikit-learn's TfidfVectorizer, except that vowel signs and accents do
+# not split words.
 _WORD = re.compile(rf"\w[\w{marks()}]+")
 STOP_WORDS = frozenset(
     """
@@ -45,12 +47,22 @@ STOP_WORDS = frozenset(
     whom whose why will with within without would yet you your yours yourself yourselves
     """.split()
 )
+# The numbers of words of a phrase.
 _SIZES = (2, 3)
-# separators between the words of a phrase
+# What may separate two words of a phrase.
 _GAP = re.compile(r"\s+|-")
-# characters inside words, except ideographs, which have no spaces around them
+# A character inside a word; ideographs are left out, as words in them have no spaces around them.
 _IN_WORD = re.compile(rf"[^\W\u2e80-\u9fff\uf900-\ufaff]|[{marks()}]")
+# A character at the end of a word.
 _ENDS_WORD = re.compile(rf"[^\W_]|[{marks()}]")
+
+
+class Occurrence(NamedTuple):
+    """An occurrence of a phrase in an example: the index of the document, and the [start, end) characters in it."""
+
+    document: int
+    start: int
+    end: int
 
 
 @dataclass(frozen=True)
@@ -60,16 +72,16 @@ class Phrase:
     Attributes:
         text: its words in lower case, or the user's text.
         value: its importance.
-        spans: its occurrences: index of the document, first character, and exclusive end.
+        spans: its occurrences.
     """
 
     text: str
     value: float
-    spans: tuple[tuple[int, int, int], ...]
+    spans: tuple[Occurrence, ...]
 
 
 def candidates(text: str, skip_stop_words: bool = False) -> Iterator[tuple[str, int, int]]:
-    """The phrases of a text with their [start, end) characters, by first word, short ones first.
+    """Yield the phrases of a text with their [start, end) characters, by first word, short ones first.
 
     A phrase has two or three words, none of them a stop word, separated by white space or a hyphen.
 
@@ -77,17 +89,19 @@ def candidates(text: str, skip_stop_words: bool = False) -> Iterator[tuple[str, 
         skip_stop_words: leave stop words out before words are joined, whatever is between them, as scikit-learn's
             n-grams do. The characters of a phrase then include what was left out.
     """
-    words = [(match.group().lower(), match.start(), match.end()) for match in _WORD.finditer(text)]
-    if skip_stop_words:
-        words = [word for word in words if word[0] not in STOP_WORDS]
+    words = []
+    for match in _WORD.finditer(text):
+        word = match.group().lower()
+        if not (skip_stop_words and word in STOP_WORDS):
+            words.append((word, match.start(), match.end()))
     for first, (_, start, end) in enumerate(words):
         phrase: list[str] = []
-        for word, begin, stop in words[first : first + max(_SIZES)]:
-            is_apart = phrase and not skip_stop_words and not _GAP.fullmatch(text[end:begin])
+        for word, word_start, word_end in words[first : first + max(_SIZES)]:
+            is_apart = phrase and not skip_stop_words and not _GAP.fullmatch(text[end:word_start])
             if word in STOP_WORDS or is_apart:
                 break
             phrase.append(word)
-            end = stop
+            end = word_end
             if len(phrase) in _SIZES:
                 yield " ".join(phrase), start, end
 
@@ -99,40 +113,45 @@ def key_phrases(
     number: int = 10,
     skip_stop_words: bool = False,
 ) -> list[Phrase]:
-    """The phrases of an example's documents with the highest tf-idf, ties by first occurrence.
+    """The phrases of an example's documents with the highest tf-idf; of equal ones, the first in the documents.
 
-    Values are scikit-learn's: tf times ln((1 + examples) / (1 + df)) + 1, over the L2 norm of all of the example's
-    phrases.
+    The value of a phrase is scikit-learn's: tf · (ln((1 + examples) / (1 + df)) + 1), divided by the L2 norm of this
+    number over all phrases of the example. Here tf is the number of occurrences in the example.
 
     Args:
         frequencies: phrase -> the number of examples that contain it (df); unlisted phrases count as 1.
-        examples: the number of these examples.
+        examples: the number of examples in which the frequencies were counted.
         number: maximum number of phrases to return.
         skip_stop_words: as for `candidates`.
     """
-    spans: dict[str, list[tuple[int, int, int]]] = {}
+    occurrences: dict[str, list[Occurrence]] = {}
     for index, text in enumerate(documents):
         for phrase, start, end in candidates(text, skip_stop_words):
-            spans.setdefault(phrase, []).append((index, start, end))
+            occurrences.setdefault(phrase, []).append(Occurrence(index, start, end))
     scale = math.log(1 + examples)
-    weights = {
-        phrase: len(own) * (scale - math.log(1 + frequencies.get(phrase, 1)) + 1) for phrase, own in spans.items()
-    }
+    weights = {}
+    for phrase, places in occurrences.items():
+        weights[phrase] = len(places) * (scale - math.log(1 + frequencies.get(phrase, 1)) + 1)
     norm = math.sqrt(sum(weight * weight for weight in weights.values())) or 1.0
     best = sorted(weights, key=lambda phrase: -weights[phrase])[:number]
-    return [Phrase(phrase, weights[phrase] / norm, tuple(spans[phrase])) for phrase in best]
+    return [Phrase(phrase, weights[phrase] / norm, tuple(occurrences[phrase])) for phrase in best]
 
 
 def document_frequencies(
     examples: Iterable[Sequence[str]], largest: int | None = None, skip_stop_words: bool = False
 ) -> tuple[dict[str, int], int]:
-    """Phrase -> the number of examples (lists of documents) that contain it, if at least two; and that of examples.
+    """Count the examples that contain each phrase.
 
     Args:
+        examples: lists of documents.
         largest: maximum number of phrases to keep, the most frequent ones.
         skip_stop_words: as for `candidates`.
+
+    Returns:
+        Phrase -> the number of examples that contain it, if at least two; and the number of all examples.
     """
-    return frequencies_from_two((_phrases_of(documents, skip_stop_words) for documents in examples), largest)
+    phrases_of_examples = (_phrases_of(documents, skip_stop_words) for documents in examples)
+    return frequencies_from_two(phrases_of_examples, largest)
 
 
 def _phrases_of(documents: Sequence[str], skip_stop_words: bool) -> Iterator[str]:
@@ -142,71 +161,114 @@ def _phrases_of(documents: Sequence[str], skip_stop_words: bool) -> Iterator[str
 
 
 def frequencies_from_two(collection: Iterable[Iterable[str]], largest: int | None = None) -> tuple[dict[str, int], int]:
-    """Term -> the number of a collection's members that contain it, if at least two; and the number of all members.
+    """Count the members of a collection that contain each term.
 
     Args:
+        collection: the terms of each member.
         largest: maximum number of terms to keep, the most frequent ones.
+
+    Returns:
+        Term -> the number of members that contain it, if at least two, in the order of strings; and the number of all
+        members.
     """
     counts: Counter[str] = Counter()
     number = 0
     for terms in collection:
         number += 1
-        # in their order, so a limit always keeps the same terms
+        # A term counts once. The order is that of the terms, so that a limit always keeps the same ones.
         counts.update(list(dict.fromkeys(terms)))
-    return dict(sorted(entry for entry in counts.most_common(largest) if entry[1] > 1)), number
+    frequent = [(term, count) for term, count in counts.most_common(largest) if count > 1]
+    return dict(sorted(frequent)), number
 
 
-def locate_phrases(documents: Sequence[str], phrases: Mapping[str, float] | Sequence[str]) -> list[Phrase]:
-    """A user's phrases in the documents, regardless of case, space and hyphens; phrases with value 0 are omitted.
+def locate_phrases(documents: Sequence[str], phrases: Phrases) -> list[Phrase]:
+    """Find a user's phrases in documents, regardless of case, space and hyphens; those with value 0 are omitted.
 
     Args:
         documents: the documents of one example.
         phrases: phrase -> value, or phrases with value 1.
+
+    Raises:
+        TypeError: the phrases are no texts.
+        ValueError: a phrase is blank, or its value is not a finite number.
     """
-    values = phrases
-    if not isinstance(phrases, Mapping):
+    if isinstance(phrases, Mapping):
+        values = phrases
+    else:
         check_texts("phrases", phrases)
         values = dict.fromkeys(phrases, 1.0)
     located = []
     for text, value in values.items():
         if not isinstance(text, str) or not text.strip() or not is_number(value):
             raise ValueError(f"a phrase must be text with a finite value, but there is {text!r:.80}: {value!r:.80}")
-        spans = [(index, *span) for index, document in enumerate(documents) for span in _occurrences(text, document)]
-        if value:
-            located.append(Phrase(text, float(value), tuple(spans)))
+        if value == 0:
+            continue
+        occurrences = []
+        for index, document in enumerate(documents):
+            for start, end in _occurrences(text, document):
+                occurrences.append(Occurrence(index, start, end))
+        located.append(Phrase(text, float(value), tuple(occurrences)))
     return located
 
 
 def _occurrences(phrase: str, document: str) -> Iterator[tuple[int, int]]:
     """The [start, end) of a phrase in a text; occurrences that begin or end inside a word are skipped."""
-    words = [re.escape(word) for word in re.split(r"[\s-]+", phrase) if word] or [re.escape(phrase.strip())]
-    # the class of all marks takes milliseconds to compile: check edges outside each phrase's pattern
+    words = [re.escape(word) for word in re.split(r"[\s-]+", phrase) if word]
+    if not words:
+        # The phrase is a hyphen.
+        words = [re.escape(phrase.strip())]
+    # The edges are checked outside the pattern, as the class of all vowel signs and accents takes milliseconds to
+    # compile, and each phrase has a pattern.
     pattern = re.compile(r"(?:\s+|-)".join(words), re.IGNORECASE)
-    begins_word, ends_word = phrase.strip()[0].isalnum(), _ENDS_WORD.match(phrase.strip()[-1])
-    position = 0
-    while match := pattern.search(document, position):
+    begins_word = phrase.strip()[0].isalnum()
+    ends_word = _ENDS_WORD.match(phrase.strip()[-1])
+    match = pattern.search(document)
+    while match is not None:
         start, end = match.span()
-        is_cut = (begins_word and start and _IN_WORD.match(document, start - 1)) or (
-            ends_word and _IN_WORD.match(document, end)
-        )
-        if not is_cut:
+        is_begun = begins_word and start > 0 and _IN_WORD.match(document, start - 1)
+        is_continued = ends_word and _IN_WORD.match(document, end)
+        if is_begun or is_continued:
+            match = pattern.search(document, start + 1)
+        else:
             yield start, end
-        position = start + 1 if is_cut else end
+            match = pattern.search(document, end)
 
 
 def read_phrases(value: Any) -> Mapping[str, float] | Sequence[str] | None:
-    """Phrases of a corpus's row: a mapping or a list, also as JSON text, or None."""
+    """The phrases in a row of a corpus.
+
+    Args:
+        value: a mapping of phrases to values, a list of phrases, JSON of either, or None.
+
+    Raises:
+        TypeError: it is none of these.
+        ValueError: a text is no JSON.
+    """
     if isinstance(value, str):
         try:
             value = json.loads(value)
         except json.JSONDecodeError as error:
             raise ValueError(f'`phrases` must be JSON such as {{"TEXT": VALUE}}, but is {value!r:.60}') from error
     if isinstance(value, Mapping):
-        # a column of mappings has the keys of all rows
+        # In a column of mappings, each row has the phrases of all rows, with None for those that it lacks.
         return {text: number for text, number in value.items() if number is not None}
     if value is not None and not is_list(value):
         raise TypeError(f"`phrases` must be a mapping of texts to values or a list of texts, but is {value!r:.60}")
     return value
+
+
+class TruncatedExample(NamedTuple):
+    """An example as the model reads it.
+
+    Attributes:
+        documents: the cleaned documents.
+        row: the tokens that the truncation keeps.
+        offsets: for each document, the [start, end) characters of these tokens.
+    """
+
+    documents: list[str]
+    row: JoinedRow
+    offsets: list[list[tuple[int, int]]]
 
 
 class HighlightTransformerTextProcessor(CopyingTextProcessor):
@@ -230,7 +292,7 @@ class HighlightTransformerTextProcessor(CopyingTextProcessor):
     ):
         check_integer("num_phrases", num_phrases, 1)
         check_integer("fitted_examples", fitted_examples, 0)
-        self.document_frequencies: Any = document_frequencies
+        self.document_frequencies: Mapping[str, int] | None = document_frequencies
         self.fitted_examples = fitted_examples
         self.num_phrases = num_phrases
         self.skip_stop_words = skip_stop_words
@@ -249,7 +311,7 @@ class HighlightTransformerTextProcessor(CopyingTextProcessor):
         return [*super().model_input_names, *_PHRASE_FIELDS]
 
     @property
-    def padding_values(self) -> dict[str, Any]:
+    def padding_values(self) -> dict[str, int | float]:
         return {**super().padding_values, "phrase_starts": 0, "phrase_ends": 0, "phrase_values": 0.0}
 
     def source_features(
@@ -270,42 +332,56 @@ class HighlightTransformerTextProcessor(CopyingTextProcessor):
             ValueError: finding phrases lacks fitted document frequencies, the numbers of `phrases` and examples
                 differ, or as `locate_phrases`.
         """
-        read = self._read(examples, length)
-        fields: dict[str, list] = {name: [] for name in _PHRASE_FIELDS}
-        for (example, row, offsets), own in zip(read, self._of_each(phrases, len(read)), strict=True):
-            if own is None:
-                texts = list(map(kept_text, example, offsets))
-                assert self.document_frequencies is not None, "phrases are found only with them"
-                settings = self.document_frequencies, self.fitted_examples, self.num_phrases, self.skip_stop_words
-                located = key_phrases(texts, *settings)
+        truncated = self._read(examples, length)
+        features = self._features([example.row for example in truncated])
+        for name in _PHRASE_FIELDS:
+            features[name] = []
+        for example, given in zip(truncated, self._of_each(phrases, len(truncated)), strict=True):
+            if given is None:
+                located = self._found_phrases(example)
             else:
-                located = locate_phrases(example, own)
-                _warn_of_ignored(located, row, offsets)
-            entries = [entry for phrase in located for entry in _entries(phrase, row, offsets)]
-            for column, name in enumerate(_PHRASE_FIELDS):
-                fields[name].append([entry[column] for entry in entries])
-        return {**self._features([row for _, row, _ in read]), **fields}
+                located = locate_phrases(example.documents, given)
+                _warn_of_ignored(located, example)
+            starts, ends, values = [], [], []
+            for phrase in located:
+                for start, end in _token_spans(phrase, example):
+                    starts.append(start)
+                    ends.append(end)
+                    values.append(phrase.value)
+            features["phrase_starts"].append(starts)
+            features["phrase_ends"].append(ends)
+            features["phrase_values"].append(values)
+        return features
 
-    def _read(
-        self, examples: list[list[str]], length: int | None
-    ) -> list[tuple[list[str], JoinedRow, list[list[tuple[int, int]]]]]:
-        """Each example with its row and the offsets of each document's kept tokens."""
+    def _read(self, examples: list[list[str]], length: int | None) -> list[TruncatedExample]:
+        """The examples with their rows of at most `length` ids."""
         rows, encoded = self._source_rows(examples, length, return_offsets_mapping=True)
-        offsets = iter(encoded["offset_mapping"])
-        return [
-            (example, row, [next(offsets)[:number] for _, number in row.spans])
-            for example, row in zip(examples, rows, strict=True)
-        ]
+        truncated = []
+        first = 0
+        for documents, row in zip(examples, rows, strict=True):
+            offsets = []
+            for index, (_, number) in enumerate(row.spans):
+                offsets.append(encoded["offset_mapping"][first + index][:number])
+            truncated.append(TruncatedExample(documents, row, offsets))
+            first += len(documents)
+        return truncated
 
-    def _of_each(self, phrases, number: int) -> list[Phrases | None]:
-        """The phrases given for each example, or None to find them."""
-        if phrases is not None and not isinstance(phrases, (str, Mapping)):
-            check_list("phrases", phrases)
-        if isinstance(phrases, (str, Mapping)) or (
-            number == 1 and phrases and all(isinstance(phrase, str) for phrase in phrases)
-        ):
-            phrases = [phrases]
-        rows = [None] * number if phrases is None else [read_phrases(value) for value in phrases]
+    def _found_phrases(self, example: TruncatedExample) -> list[Phrase]:
+        """The key phrases in the part of an example that the truncation keeps."""
+        assert self.document_frequencies is not None, "`_of_each` refuses to find phrases without them"
+        texts = [kept_text(text, tokens) for text, tokens in zip(example.documents, example.offsets, strict=True)]
+        return key_phrases(
+            texts, self.document_frequencies, self.fitted_examples, self.num_phrases, self.skip_stop_words
+        )
+
+    def _of_each(self, phrases: Phrases | Sequence[Phrases | None] | str | None, number: int) -> list[Phrases | None]:
+        """The phrases that the user gives for each of `number` examples, or None to find them."""
+        if phrases is None:
+            rows = [None] * number
+        elif _are_of_one_example(phrases, number):
+            rows = [read_phrases(phrases)]
+        else:
+            rows = [read_phrases(value) for value in phrases]
         if len(rows) != number:
             raise ValueError(f"there are phrases for {len(rows)} examples, but {number} examples: give each its own")
         if self.document_frequencies is None and None in rows:
@@ -316,29 +392,50 @@ class HighlightTransformerTextProcessor(CopyingTextProcessor):
         return rows
 
 
+def _are_of_one_example(phrases: Any, number: int) -> bool:
+    """Whether `phrases` are those of a single example, instead of a list with an entry for each of `number` examples.
+
+    Raises:
+        TypeError: they are neither a list nor a mapping nor a text.
+    """
+    if isinstance(phrases, (str, Mapping)):
+        return True
+    check_list("phrases", phrases)
+    return number == 1 and len(phrases) > 0 and all(isinstance(phrase, str) for phrase in phrases)
+
+
 def kept_text(text: str, tokens: Sequence[tuple[int, int]]) -> str:
-    """The part of a text that its kept tokens cover, without a truncated last word."""
+    """The part of a text that its first tokens cover, without a truncated last word.
+
+    Args:
+        tokens: the [start, end) characters of the tokens that the truncation keeps.
+    """
     end = tokens[-1][1] if tokens else 0
-    in_word = re.compile(rf"[\w{marks()}]").match
-    if in_word(text, end):
-        while end and in_word(text, end - 1):
+    word_character = re.compile(rf"[\w{marks()}]")
+    if word_character.match(text, end):
+        # The last word goes on after the last token, so all of it is left out.
+        while end and word_character.match(text, end - 1):
             end -= 1
     return text[:end]
 
 
-def _entries(phrase: Phrase, row: JoinedRow, offsets: list[list[tuple[int, int]]]) -> Iterator[tuple[int, int, float]]:
-    """The occurrences of a phrase in a row: first token, exclusive end, and value; truncated ones are skipped."""
-    for document, start, end in phrase.spans:
-        tokens = offsets[document]
-        if tokens and end <= tokens[-1][1]:
-            first = bisect_right(tokens, start, key=itemgetter(1))
-            last = bisect_left(tokens, end, key=itemgetter(0))
-            yield row.spans[document][0] + first, row.spans[document][0] + last, phrase.value
+def _token_spans(phrase: Phrase, example: TruncatedExample) -> list[tuple[int, int]]:
+    """The [start, end) tokens of a phrase's occurrences in an example's row; truncated ones are skipped."""
+    spans = []
+    for occurrence in phrase.spans:
+        tokens = example.offsets[occurrence.document]
+        if tokens and occurrence.end <= tokens[-1][1]:
+            row_start, _ = example.row.spans[occurrence.document]
+            # The first token that ends after the occurrence's start, and the first that starts after its end.
+            first = bisect_right(tokens, occurrence.start, key=itemgetter(1))
+            last = bisect_left(tokens, occurrence.end, key=itemgetter(0))
+            spans.append((row_start + first, row_start + last))
+    return spans
 
 
-def _warn_of_ignored(phrases: Sequence[Phrase], row: JoinedRow, offsets: list[list[tuple[int, int]]]) -> None:
-    """Warn of a user's phrases that do not occur in an example."""
+def _warn_of_ignored(phrases: Sequence[Phrase], example: TruncatedExample) -> None:
+    """Warn of a user's phrases that do not occur in the part of an example that the truncation keeps."""
     for phrase in phrases:
-        if not any(_entries(phrase, row, offsets)):
+        if not _token_spans(phrase, example):
             where = "occurs only in the truncated part" if phrase.spans else "does not occur in the text"
             logger.warning(f"the phrase {phrase.text!r:.80} {where}, and is ignored")

@@ -1,4 +1,4 @@
-"""The text side of the processors of DRGD and the pointer-generator, and words in place of unknown ones."""
+"""What the processors of DRGD and the pointer-generator do with texts, and unknown words replaced by source words."""
 
 from collections.abc import Sequence
 
@@ -13,22 +13,30 @@ def replace_unknown(
 ) -> np.ndarray:
     """Replace unknown words by the source words with the most attention (Luong et al. 2015).
 
-    A source word that is unknown as well has a text, but no id: `FIRST_POINTER` plus its position replaces it, which
-    processors look up in the document and plain tokenizers omit. If the source has no words, `unknown` stays.
+    A source word may be unknown as well: it has a text, but no id. A pointer then takes its place: `FIRST_POINTER`
+    plus its position in the source. Processors look pointers up in the document, and plain tokenizers omit them. If
+    the source has no words, `unknown` stays.
 
     Args:
-        sequences: (R, L), R = B · n.
-        attentions: (R, L - 1, S), the attention of each token after the first.
+        sequences: (B · n, L), ids of n summaries of each of B documents.
+        attentions: (B · n, L - 1, S), the attention of each token after the first.
         source_ids: (B, S).
-        unknown, special: the id of unknown words, and ids that are not words, such as padding and the end.
+        unknown: the id of unknown words.
+        special: ids that are not words, such as padding and the end.
+
+    Returns:
+        (B · n, L), the summaries with other ids in place of `unknown`.
     """
-    source_ids = source_ids.repeat(len(sequences) // len(source_ids), axis=0)
+    summaries_per_document = len(sequences) // len(source_ids)
+    source_ids = source_ids.repeat(summaries_per_document, axis=0)
     is_word = ~np.isin(source_ids, special)
+    # No attention is below 0, so the position is that of a word if there is any.
     positions = np.where(is_word[:, None], attentions, -1.0).argmax(-1)
-    words = np.take_along_axis(source_ids, positions, 1)
-    words = np.where(words == unknown, FIRST_POINTER + positions, words)
-    is_replaced = (sequences[:, 1:] == unknown) & is_word.any(-1, keepdims=True)
-    return np.concatenate((sequences[:, :1], np.where(is_replaced, words, sequences[:, 1:])), axis=1)
+    source_words = np.take_along_axis(source_ids, positions, 1)
+    replacements = np.where(source_words == unknown, FIRST_POINTER + positions, source_words)
+    first_tokens, tokens = sequences[:, :1], sequences[:, 1:]
+    is_replaced = (tokens == unknown) & is_word.any(-1, keepdims=True)
+    return np.concatenate((first_tokens, np.where(is_replaced, replacements, tokens)), axis=1)
 
 
 class DrgdTextProcessor(TextProcessor):
@@ -45,7 +53,7 @@ class DrgdTextProcessor(TextProcessor):
         chat_template=None,
         unknown_ids=0,
     ):
-        if washing not in (None, *WASHINGS):
+        if washing is not None and washing not in WASHINGS:
             raise ValueError(f"`washing` is {washing!r:.80}, but must be None or one of {', '.join(WASHINGS)}")
         self.washing = washing
         super().__init__(
@@ -59,7 +67,7 @@ class DrgdTextProcessor(TextProcessor):
         )
 
     def clean(self, text: str, is_document: bool = False) -> str:
-        """Clean and wash `text`, a document (`is_document`) or a summary."""
+        """Clean a document (`is_document`) or a summary, and delete the characters that the washing deletes."""
         return washed(super().clean(text), self.washing, is_document)
 
 
@@ -86,5 +94,5 @@ class PointerGeneratorTextProcessor(TextProcessor):
             unknown_ids,
         )
         if unknown_ids is None:
-            # older checkpoints do not say how many
+            # Older checkpoints do not say how many ids tell unknown words apart.
             self.unknown_ids = self.needed_unknown_ids()
