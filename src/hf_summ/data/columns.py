@@ -4,16 +4,17 @@ import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hf_summ.common.messages import one_line
 
 if TYPE_CHECKING:
     import datasets
+    from datasets.features.features import FeatureType
 
 logger = logging.getLogger(__name__)
 
-# if no column is named, the first of these that rows have is chosen
+# If the user names no column, the first of these names that the rows have is chosen.
 DOCUMENT_COLUMNS = (
     "document",
     "documents",
@@ -40,11 +41,13 @@ SUMMARY_COLUMNS = (
     "title",
 )
 PREDICTION_COLUMNS = ("prediction", "predictions", "generated_summary", "summary_text", "generated_text", "summary")
-# columns of a loaded corpus: several documents, several references, and the text before each row's document
-DOCUMENTS_COLUMN, REFERENCES_COLUMN, PREFIX_COLUMN = "documents", "references", "prefix"
-# of any corpus, with the tags of each document's words
+# Columns of a loaded corpus: lists of documents, lists of references, and texts to put before documents.
+DOCUMENTS_COLUMN = "documents"
+REFERENCES_COLUMN = "references"
+PREFIX_COLUMN = "prefix"
+# The column of any corpus with the tags of each document's words.
 WORD_TAGS = "word_tags"
-# rows in which lists that are written as text are looked for
+# The number of rows that are examined for lists that are written as text.
 _EXAMINED = 10
 
 
@@ -72,6 +75,7 @@ def choose_column(columns: Sequence[str], name: str | None, usual: Sequence[str]
         if name not in columns:
             raise ValueError(f"{where}: no column '{name}'; the columns are {listed}")
         return name
+    # Of several columns with the same name in lower case, the first is chosen.
     by_lower_case = {column.strip().lower(): column for column in reversed(columns)}
     for candidate in usual:
         if candidate in by_lower_case:
@@ -113,8 +117,8 @@ def choose_columns(
     return Columns(document, summary, prefix_column)
 
 
-def is_text(feature: Any) -> bool:
-    """Whether a feature of a data set is that of texts."""
+def is_text(feature: "FeatureType | None") -> bool:
+    """Whether the values of a column with this feature are texts; `datasets` has several types for texts."""
     return getattr(feature, "dtype", None) in ("string", "large_string", "string_view")
 
 
@@ -130,7 +134,7 @@ def is_list_column(rows: "datasets.Dataset | datasets.IterableDataset", column: 
         return False
     if is_text(getattr(feature, "feature", None)):
         return True
-    # the column has no values at all
+    # Without any value, a column has this type.
     if getattr(feature, "dtype", None) == "null":
         return False
     for index, row in enumerate(rows.select_columns([column])):
@@ -144,10 +148,14 @@ def is_list_column(rows: "datasets.Dataset | datasets.IterableDataset", column: 
     return False
 
 
-def _check_written_lists(rows: Any, column: str, where: str) -> None:
-    texts = [row[column] or "" for row in islice(rows.select_columns([column]), _EXAMINED)]
-    texts = [text.strip() for text in texts if has_text(text)]
-    if texts and all(text.startswith(("['", '["')) and text.endswith("]") for text in texts):
+def _check_written_lists(rows: "datasets.Dataset | datasets.IterableDataset", column: str, where: str) -> None:
+    """Raise a ValueError if all texts in the first rows of a column are written lists, such as "['a', 'b']"."""
+    texts = []
+    for row in islice(rows.select_columns([column]), _EXAMINED):
+        if has_text(row[column]):
+            texts.append(row[column].strip())
+    are_lists = [text.startswith(("['", '["')) and text.endswith("]") for text in texts]
+    if texts and all(are_lists):
         raise ValueError(
             f"{where}: column '{column}' has lists that are written as text: store the rows as JSON Lines or Parquet"
         )

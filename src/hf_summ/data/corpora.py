@@ -10,7 +10,7 @@ from hf_summ.common.flags import flag, names
 from hf_summ.data.raw_formats import DATA_FORMATS, DataFormat, format_of
 
 SPLITS = ("train", "validation", "test")
-# the lowest score of LCSTS to use, as in the published test set (Hu et al. 2015)
+# Pairs of LCSTS with a lower score are skipped, as in the published test set (Hu et al. 2015).
 _MIN_SCORE = 3
 
 
@@ -56,26 +56,30 @@ class Reading:
         Raises:
             ValueError: an unknown format.
         """
-        return None if self.data_format is None else format_of(self.data_format)
+        if self.data_format is None:
+            return None
+        return format_of(self.data_format)
 
-    def option(self) -> Any:
-        """The value of the format's option, or None if it has none.
+    def option(self) -> int | str | None:
+        """The value of the option that selects rows of the format, or None if it has no option.
 
         Raises:
             ValueError: an option of another format.
         """
-        for name, data_format in (("min_score", "lcsts"), ("density_bin", "newsroom")):
-            value = getattr(self, name)
-            if value is not None and self.data_format != data_format:
-                raise ValueError(f"`{name}` is {value}, which needs `data_format` '{data_format}'")
-        if self.data_format == "lcsts":
-            return _MIN_SCORE if self.min_score is None else self.min_score
-        return self.density_bin
+        if self.min_score is not None and self.data_format != "lcsts":
+            raise ValueError(f"`min_score` is {self.min_score}, which needs `data_format` 'lcsts'")
+        if self.density_bin is not None and self.data_format != "newsroom":
+            raise ValueError(f"`density_bin` is {self.density_bin}, which needs `data_format` 'newsroom'")
+        if self.data_format != "lcsts":
+            return self.density_bin
+        if self.min_score is None:
+            return _MIN_SCORE
+        return self.min_score
 
 
 @dataclass(frozen=True, kw_only=True)
 class Corpus(Reading):
-    """A corpus on the Hub (`dataset_name`), or with a file, or several files, of rows for each split.
+    """A corpus on the Hub (`dataset_name`), or in files of rows for each split.
 
     A file is .jsonl, .json, .csv, .tsv, .parquet or .arrow, also compressed (.gz, .bz2, .xz, .zst); a pattern such as
     `train-*.parquet` or a folder stands for several. The folder of a split that `save_to_disk` of `datasets` wrote is
@@ -103,8 +107,9 @@ class Corpus(Reading):
 
     @classmethod
     def among(cls, settings: Mapping[str, Any]) -> "Corpus":
-        """The corpus that settings describe; their other entries are ignored."""
-        return cls(**{name: settings[name] for name in names(cls) if name in settings})
+        """The corpus that settings of a command describe; settings of other things are ignored."""
+        fields = {name: settings[name] for name in names(cls) if name in settings}
+        return cls(**fields)
 
     @property
     def files(self) -> dict[str, str]:
@@ -117,13 +122,14 @@ class Corpus(Reading):
         return files
 
     def given(self) -> dict[str, Any]:
-        """The fields that are not None."""
-        return {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
+        """Name of a field -> its value, for fields that are not None."""
+        fields = dataclasses.asdict(self)
+        return {name: value for name, value in fields.items() if value is not None}
 
     def only(self, splits: Iterable[str]) -> "Corpus":
         """The corpus with the files of these splits only."""
-        unused = set(SPLITS).difference(splits)
-        return dataclasses.replace(self, **{file_flag(split): None for split in unused})
+        unused = [file_flag(split) for split in set(SPLITS).difference(splits)]
+        return dataclasses.replace(self, **dict.fromkeys(unused))
 
     def paths(self, split: str) -> list[Path]:
         """All files that make up a split, if it has any.
@@ -131,7 +137,7 @@ class Corpus(Reading):
         Raises:
             ValueError: a file does not exist.
         """
-        # imported here, as `datasets` is slow
+        # This module is imported here, as the import of `datasets` is slow.
         from hf_summ.data.files import files_of
 
         if split not in self.files:

@@ -15,8 +15,9 @@ from hf_summ.data.corpora import Corpus
 from hf_summ.data.loading import load, read_split
 
 _EXAMPLES = 3
+# The seed of the samples.
 _SEED = 0
-# characters of a text in the table of examples
+# Texts are shortened to so many characters in the table of examples.
 _SHOWN = 160
 
 
@@ -73,7 +74,7 @@ class FileReport:
     examples: list[Example]
 
 
-# texts -> their numbers of subwords
+# A function from texts to their numbers of subwords.
 Counter = Callable[[Sequence[str]], Sequence[int]]
 
 
@@ -85,7 +86,7 @@ def report_files(
     Args:
         corpora: each with one file, as its `train_file`.
         count: counts the subwords of texts; without it, no lengths are reported.
-        limits: of the model with these subwords.
+        limits: those of the model with these subwords; without them, no lengths are reported.
         sample: number of rows, drawn at random, whose lengths are counted.
     """
     reports: list[FileReport] = []
@@ -98,7 +99,8 @@ def report_files(
         hashes = [_hash(text) for text in rows["document"]]
         shared = {}
         for earlier_file, earlier_hashes in hashes_of_files.items():
-            shared[earlier_file] = sum(text_hash in earlier_hashes for text_hash in hashes)
+            occurring = [text_hash for text_hash in hashes if text_hash in earlier_hashes]
+            shared[earlier_file] = len(occurring)
         hashes_of_files[file] = set(hashes)
         drawn = rows.select(_draw(len(rows), sample))
         documents = summaries = None
@@ -145,6 +147,7 @@ def as_tables(reports: Sequence[FileReport]) -> str:
 
 
 def _file_cells(report: FileReport) -> list[str]:
+    """The cells of a file in the first table."""
     shared = [f"{number:,} ({file})" for file, number in report.shared.items() if number]
     return [
         report.file,
@@ -158,6 +161,7 @@ def _file_cells(report: FileReport) -> list[str]:
 
 
 def _length_cells(name: str, lengths: Lengths) -> list[str]:
+    """The cells of a file's documents or summaries in the table of lengths."""
     return [
         name,
         f"{lengths.median:,}",
@@ -169,19 +173,20 @@ def _length_cells(name: str, lengths: Lengths) -> list[str]:
 
 
 def _hash(text: str) -> bytes:
-    """A hash of a text's words: white space does not make another document."""
+    """A hash of a text's words, which is equal for texts that differ only in white space."""
     words = " ".join(text.split())
     return blake2b(words.encode("utf-8"), digest_size=8).digest()
 
 
 def _draw(number: int, sample: int) -> list[int]:
-    """Indices of a sample, in order; equal in every run."""
+    """The indices of a sample of `number` rows, in order; they are equal in every run."""
     if number <= sample:
         return list(range(number))
     return sorted(random.Random(_SEED).sample(range(number), sample))
 
 
 def _lengths(counts: Sequence[int], limit: int) -> Lengths:
+    """The lengths of texts with these numbers of subwords, and a model's limit."""
     median, percentile_95, maximum = np.percentile(counts, [50, 95, 100])
     truncated = float(np.mean(np.asarray(counts) > limit))
     return Lengths(int(median), int(percentile_95), int(maximum), limit, truncated)

@@ -3,7 +3,6 @@
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 if TYPE_CHECKING:
     from datasets import Dataset
 
-# seed of the shuffle that splits a corpus without official splits
+# The seed of the shuffle that divides a corpus without official splits.
 _SEED = 0
 
 
@@ -25,10 +24,10 @@ class PublicCorpus:
 
     Args:
         source: the publication that gives the counts.
-        counts: numbers of training, validation and test pairs.
-        reading: settings of `Reading`.
-        file: the only file, which is divided at random; by default the format locates the files of the splits.
-        tolerance: the share by which numbers of rows may differ from published ones that are rounded.
+        counts: published numbers of training, validation and test pairs.
+        reading: fields of `Reading`.
+        file: the only file, whose rows are divided among the splits at random; by default each split has files.
+        tolerance: the share by which the numbers of rows may differ from the published ones, where these are rounded.
     """
 
     source: str
@@ -38,23 +37,33 @@ class PublicCorpus:
     tolerance: float = 0.0
 
     def load(self, folder: Path, cache_dir: str) -> "Mapping[str, Dataset]":
-        """The splits."""
-        # imports the libraries of data sets
+        """Split -> its rows.
+
+        Args:
+            folder: the distribution's files, unpacked.
+            cache_dir: folder in which `datasets` stores converted files.
+        """
+        # This module is imported here, as it imports the libraries of data sets.
         from hf_summ.data.loading import load
 
         if self.file is None:
-            files = dict.fromkeys(map(file_flag, SPLITS), str(folder))
+            files = {file_flag(split): str(folder) for split in SPLITS}
             return load(Corpus.among({**files, **self.reading}), cache_dir)
         rows = load(Corpus(train_file=str(folder / self.file), **self.reading), cache_dir)["train"]
         order = random.Random(_SEED).sample(range(len(rows)), len(rows))
-        ends = [round(len(rows) * count / sum(self.counts)) for count in accumulate(self.counts)]
-        return {
-            split: rows.select(sorted(order[start:end]))
-            for split, start, end in zip(SPLITS, [0, *ends], ends, strict=False)
-        }
+        splits = {}
+        start = published = 0
+        for split, count in zip(SPLITS, self.counts, strict=True):
+            # The splits have the published shares of the rows.
+            published += count
+            end = round(len(rows) * published / sum(self.counts))
+            splits[split] = rows.select(sorted(order[start:end]))
+            start = end
+        return splits
 
 
-_KWON, _AKSENOV = "Kwon et al. 2021, Table 1,", "Aksenov 2020, section 5.2,"
+_KWON = "Kwon et al. 2021, Table 1,"
+_AKSENOV = "Aksenov 2020, section 5.2,"
 _TRANSLATION = "Kwon et al. 2021, section 6.5,"
 PUBLIC_CORPORA = {
     "xsum": PublicCorpus(_KWON, (204_045, 11_332, 11_334), {"data_format": "xsum"}),
@@ -64,7 +73,7 @@ PUBLIC_CORPORA = {
     ),
     "gigaword": PublicCorpus("Rush et al.'s release", (3_803_957, 189_651, 1_951), {"data_format": "gigaword"}),
     "multi_news": PublicCorpus("Fabbri et al. 2019", (44_972, 5_622, 5_622), {"data_format": "multi_news"}),
-    # the counts of PART_II and PART_III are of pairs with a score of 3 or more
+    # Of the validation and test pairs, PART_II and PART_III, only those with a score of at least 3 are counted.
     "lcsts": PublicCorpus("Hu et al. 2015, Table 1,", (2_400_591, 8_685, 725), {"data_format": "lcsts"}),
     "wmt16_en_de": PublicCorpus(
         _TRANSLATION, (4_500_000, 3_000, 3_000), {"data_format": "wmt16_en_de"}, tolerance=0.02
@@ -75,7 +84,9 @@ PUBLIC_CORPORA = {
 
 
 def prepare(name: str, folder: Path, output: Path) -> Iterator[str]:
-    """Write `train.jsonl`, `validation.jsonl` and `test.jsonl`, rows of `document` (or `documents`) and `summary`.
+    """Write a corpus as `train.jsonl`, `validation.jsonl` and `test.jsonl`.
+
+    Their rows have `document`, or `documents` if there are several, and `summary`.
 
     Args:
         name: one of `PUBLIC_CORPORA`.
@@ -87,18 +98,19 @@ def prepare(name: str, folder: Path, output: Path) -> Iterator[str]:
     """
     corpus = PUBLIC_CORPORA[name]
     output.mkdir(parents=True, exist_ok=True)
-    # the converted data set is as large as the rows and used only here
+    # The converted data set is as large as the rows, and is used only here.
     with TemporaryDirectory(dir=output, prefix=".") as cache_dir:
         loaded = corpus.load(folder, cache_dir)
         for split, expected in zip(SPLITS, corpus.counts, strict=True):
             path = output / f"{split}.jsonl"
+            rows = loaded[split]
             with moved_into_place(path) as temporary, temporary.open("w", encoding="utf-8") as file:
-                for row in loaded[split]:
+                for row in rows:
                     if "documents" in row:
-                        # the joined documents are for models that read a single one
+                        # Models that read a single document would read the joined documents, which are left out.
                         del row["document"]
                     file.write(to_json(row) + "\n")
-            line = f"{path}: {len(loaded[split]):,} rows"
-            if abs(len(loaded[split]) - expected) > corpus.tolerance * expected:
+            line = f"{path}: {len(rows):,} rows"
+            if abs(len(rows) - expected) > corpus.tolerance * expected:
                 line += f", but {corpus.source} has {expected:,}: is a file truncated, or of another version?"
             yield line

@@ -7,17 +7,17 @@ import logging
 import lzma
 import os
 import warnings
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from hf_summ.common.messages import logged_from, one_line
 
 if TYPE_CHECKING:
     import datasets
 
-# extension of a file -> the builder of `datasets` that reads it
+# Extension of a file -> the builder of `datasets` that reads it.
 BUILDERS = {
     ".jsonl": "json",
     ".json": "json",
@@ -30,14 +30,14 @@ BUILDERS = {
 ROW_FILES = tuple(extension for extension, builder in BUILDERS.items() if builder != "text")
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 _OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-# bytes of files that are read in seconds, and need a progress bar
+# Files with more bytes take seconds to read, so they get a progress bar.
 _LARGE = 2**26
-# files that `save_to_disk` of `datasets` writes to the folder of a split, and of a data set
+# The files that `save_to_disk` of `datasets` writes to the folder of a split, and to that of a data set.
 _SAVED = ("state.json", "dataset_dict.json")
 
 
 def extension_of(file: str | os.PathLike) -> str:
-    """The extension of a file or of a pattern of files, before one of compression."""
+    """The extension of a file or of a pattern of files, such as `.jsonl` for `train-*.jsonl.gz`."""
     path = Path(file)
     if path.suffix in COMPRESSIONS:
         path = path.with_suffix("")
@@ -45,7 +45,7 @@ def extension_of(file: str | os.PathLike) -> str:
 
 
 def is_row_file(file: str | os.PathLike) -> bool:
-    """Whether a file has rows by its name, or is the folder of a split that `save_to_disk` wrote."""
+    """Whether a file has the extension of files of rows, or is a folder that `save_to_disk` of `datasets` wrote."""
     return extension_of(file) in ROW_FILES or is_saved(file)
 
 
@@ -67,24 +67,29 @@ def files_of(names: str | Sequence[str]) -> list[str]:
             files.append(name)
         elif os.path.isdir(name):
             files.extend(_files_in(name))
-        elif matches := sorted(filter(os.path.isfile, glob.glob(name, recursive=True))):
-            files.extend(matches)
         else:
-            raise ValueError(f"{name} does not exist")
+            matches = [match for match in glob.glob(name, recursive=True) if os.path.isfile(match)]
+            if not matches:
+                raise ValueError(f"{name} does not exist")
+            files.extend(sorted(matches))
     return files
 
 
 def _files_in(folder: str) -> list[str]:
-    # names that begin with these characters are no data for the libraries of Parquet files either
-    names = [name for name in sorted(os.listdir(folder)) if not name.startswith((".", "_"))]
-    files = [os.path.join(folder, name) for name in names if extension_of(name) in ROW_FILES]
+    """The files of rows in a folder, in the order of their names; a ValueError if there are none."""
+    files = []
+    for name in sorted(os.listdir(folder)):
+        # Libraries of Parquet files also skip names that begin with these characters.
+        is_skipped = name.startswith((".", "_"))
+        if not is_skipped and extension_of(name) in ROW_FILES:
+            files.append(os.path.join(folder, name))
     if not files:
         raise ValueError(f"{folder} is a folder without files of rows ({', '.join(ROW_FILES)})")
     return files
 
 
 def open_text(file: str | os.PathLike, encoding: str | None = None) -> IO[str]:
-    """A text file, also compressed, opened for reading lines, which line feeds alone end.
+    """Open a text file, which may be compressed, for reading; only a line feed ends a line.
 
     Args:
         encoding: UTF-8 by default, with or without a mark at the start.
@@ -111,6 +116,21 @@ def read_lines(file: str, encoding: str | None = None) -> list[str]:
     return lines
 
 
+def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the number and the text of each line of a file in UTF-8, including its end; only line feeds end a line.
+
+    Raises:
+        ValueError: the file cannot be read; the message names the last line that can.
+    """
+    number = 0
+    try:
+        with open_text(path) as file:
+            for number, line in enumerate(file, 1):
+                yield number, line
+    except (UnicodeDecodeError, EOFError, lzma.LZMAError) as error:
+        raise ValueError(f"{path}, after line {number}: cannot be read: {error}") from None
+
+
 def read_files(
     names: str | Sequence[str],
     *,
@@ -118,7 +138,7 @@ def read_files(
     encoding: str | None = None,
     cache_dir: str | None = None,
     streaming: bool = False,
-) -> Any:
+) -> "datasets.Dataset | datasets.IterableDataset":
     """The rows of files as they are written, with columns as `datasets` reads them.
 
     A field of a CSV file stays a text. A line of a .txt file is a row of the column `text`.
@@ -136,7 +156,7 @@ def read_files(
     Raises:
         ValueError: a file does not exist, is of an unknown type or cannot be read; the message names it.
     """
-    # imported here, as it is slow, and commands that read no rows ask for the type of files
+    # The library is imported here, as its import is slow, and commands that read no rows use this module too.
     import datasets
 
     files = files_of(names)
@@ -147,20 +167,22 @@ def read_files(
     if builder is None or builders:
         raise ValueError(f"{_shown(files)}: files must be of one type, which is one of {', '.join(BUILDERS)}")
     try:
-        # the reader of JSON logs its error, which is also raised
+        # The reader of JSON logs its errors and raises them too.
         silence = logged_from("datasets.packaged_modules", logging.CRITICAL)
-        with silence, bars_shown(sum(map(os.path.getsize, files)) > _LARGE):
+        size = sum(os.path.getsize(file) for file in files)
+        with silence, bars_shown(size > _LARGE):
             options = _options(builder, files, csv_separator, encoding)
             return datasets.load_dataset(
                 builder, data_files=files, split="train", cache_dir=cache_dir, streaming=streaming, **options
             )
     except Exception as error:
-        # readers of broken files raise errors of any type
+        # The readers of broken files raise errors of any type.
         reason = one_line(error.__cause__ or error) or "no rows"
         raise ValueError(f"{_shown(files)}: cannot be read: {reason:.300}") from error
 
 
-def _options(builder: str, files: list[str], csv_separator: str | None, encoding: str | None) -> dict[str, Any]:
+def _options(builder: str, files: list[str], csv_separator: str | None, encoding: str | None) -> dict[str, object]:
+    """The settings of a builder of `datasets` for these files."""
     if builder == "csv":
         return _csv_options(files, csv_separator, encoding)
     if builder == "text" or (builder == "json" and encoding is not None):
@@ -168,9 +190,9 @@ def _options(builder: str, files: list[str], csv_separator: str | None, encoding
     return {}
 
 
-def _csv_options(files: list[str], csv_separator: str | None, encoding: str | None) -> dict[str, Any]:
+def _csv_options(files: list[str], csv_separator: str | None, encoding: str | None) -> dict[str, object]:
     """Settings with which `datasets` keeps every field of CSV files as it is written."""
-    # imported here, as they are slow
+    # The libraries are imported here, as their import is slow.
     import datasets
     import pandas
 
@@ -180,15 +202,16 @@ def _csv_options(files: list[str], csv_separator: str | None, encoding: str | No
     encoding = encoding or "utf-8-sig"
     for file in files:
         with warnings.catch_warnings():
-            # pandas would drop fields, or shift them by a column, if the first row has more of them than the header
+            # If the first row has more fields than the header, pandas would drop fields, or shift them by a column.
             warnings.simplefilter("error", pandas.errors.ParserWarning)
             rows = pandas.read_csv(file, nrows=1, sep=separator, encoding=encoding, index_col=False)
-    # pandas would turn fields that look like numbers, or like missing values, into others
+    # Without these settings, pandas would change fields that look like numbers or like missing values.
     texts = datasets.Features({column: datasets.Value("string") for column in rows.columns})
     return {"sep": separator, "encoding": encoding, "index_col": False, "keep_default_na": False, "features": texts}
 
 
 def _saved_split(folder: str) -> "datasets.Dataset":
+    """The rows of a split that `save_to_disk` wrote; a ValueError if the folder has several splits."""
     import datasets
 
     rows = datasets.load_from_disk(folder)
@@ -198,7 +221,7 @@ def _saved_split(folder: str) -> "datasets.Dataset":
 
 
 def _shown(files: list[str]) -> str:
-    """The files in a message."""
+    """The files as messages name them."""
     if len(files) == 1:
         return files[0]
     return f"{files[0]} and {len(files) - 1} more"

@@ -6,14 +6,14 @@ from hf_summ.models.checks import check_text
 
 
 def language_code(language: str) -> str:
-    """The language of a code that may have a script or a region: en for en-GB, eng and eng_Latn.
+    """The code of a language without its script and region: en for en-GB, eng and eng_Latn.
 
-    It is the code that langcodes prefers for this language or its macrolanguage, with two letters where there is one:
-    zh for zho and cmn, fa for pes.
+    It is the code that langcodes prefers for the language or for its macrolanguage, with two letters if such a code
+    exists: zh for zho and cmn, fa for pes.
 
     Raises:
         TypeError: `language` is not a string.
-        ValueError: it is no valid code.
+        ValueError: `language` is no valid code.
     """
     check_text("language", language)
     return _standard_code(language)
@@ -21,7 +21,8 @@ def language_code(language: str) -> str:
 
 @cache
 def _standard_code(language: str) -> str:
-    # imported here: its tables take 20 ms to load, and most commands need no language
+    """See `language_code`."""
+    # The library is imported here, as its tables take 20 ms to load, and most commands need no language.
     import langcodes
 
     problem = f"`language` is {language!r:.80}, but must be an ISO 639 code, such as en, de or zh"

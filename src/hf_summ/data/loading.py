@@ -1,9 +1,10 @@
-"""Loading a corpus: rows that `datasets` reads, with the columns `document` and `summary`."""
+"""Loading a corpus: `datasets` reads its rows, which get the columns `document` and `summary`."""
 
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,20 +24,21 @@ from hf_summ.data.columns import (
 )
 from hf_summ.data.corpora import SPLITS, Corpus
 from hf_summ.data.files import bars_shown, is_saved, read_files
-from hf_summ.data.raw_formats import DataFormat, RowOption
+from hf_summ.data.raw_formats import DataFormat, Row, RowOption
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 
 logger = logging.getLogger(__name__)
 
 Rows = datasets.Dataset | datasets.IterableDataset
-# other names of splits on the Hub
+# Split -> its names on the Hub.
 _SPLIT_NAMES = {
     "train": ("train", "training"),
     "validation": ("validation", "val", "valid", "dev"),
     "test": ("test", "testing"),
 }
+# The number of rows that are converted at once.
 _BATCH_SIZE = 1000
-# rows whose conversion takes seconds, and needs a progress bar
+# The conversion of more rows takes seconds, so it gets a progress bar.
 _MANY_ROWS = 100_000
 
 
@@ -46,11 +48,13 @@ def load(
     """Load a corpus with the columns `document` and `summary`, and the splits train, validation and test.
 
     `datasets` reads the rows, and converts a file again only if it has changed. Other columns are kept, except columns
-    called `document`, `documents`, `summary` or `prefix` that are not the chosen ones. A list of texts in the column of
-    documents is kept as `documents`, and `document` joins its members by blank lines. A list in the column of summaries
-    is kept as `references`, and `summary` is its first member. Lists of texts in a column `references` beside the
-    summaries are several references. Blank members are left out, and so are rows with a blank document or summary,
-    whose number is logged, as are the chosen columns.
+    called `document`, `documents`, `summary` or `prefix` that are not the chosen ones.
+
+    If the column of documents has lists of texts, they are kept as `documents`, and `document` joins the texts of each
+    list by blank lines. If the column of summaries has lists, they are kept as `references`, and `summary` is the first
+    text of each list. Lists in a column `references` beside the summaries are several references too. Blank texts of
+    lists are left out, and so are rows with a blank document or summary. The number of these rows, and the chosen
+    columns, are logged.
 
     Args:
         corpus: the corpus, and how to read it. With `streaming`, the training rows are an `IterableDataset`.
@@ -64,45 +68,69 @@ def load(
         OSError: the data set cannot be reached.
     """
     corpus.check()
+    splits = []
     if corpus.dataset_name is None:
-        rows_of_splits = {split: read_split(corpus, split, cache_dir) for split in corpus.files}
-        where = corpus.files
+        for name, file in corpus.files.items():
+            splits.append(_Split(name, read_split(corpus, name, cache_dir), where=file))
     else:
-        rows_of_splits = _read_data_set(corpus, corpus.dataset_name, cache_dir, token, trust_remote_code)
-        where = {split: f"{corpus.dataset_name}, {split}" for split in rows_of_splits}
-    # all splits are examined before the first is converted, which may take minutes
-    columns = {split: _columns_of(rows, corpus, where[split]) for split, rows in rows_of_splits.items()}
+        loaded = _read_data_set(corpus, corpus.dataset_name, cache_dir, token, trust_remote_code)
+        for name, rows in loaded.items():
+            splits.append(_Split(name, rows, where=f"{corpus.dataset_name}, {name}"))
+    # All splits are examined before the first one is converted, which may take minutes.
+    columns = [_columns_of(split, corpus) for split in splits]
     converted = datasets.DatasetDict()
-    for split, rows in rows_of_splits.items():
-        is_long = not isinstance(rows, datasets.IterableDataset) and len(rows) > _MANY_ROWS
+    for split, split_columns in zip(splits, columns, strict=True):
+        is_stream = isinstance(split.rows, datasets.IterableDataset)
+        is_long = not is_stream and len(split.rows) > _MANY_ROWS
         try:
             with bars_shown(is_long):
-                converted[split] = _with_texts(rows, columns[split], corpus, where[split])
+                converted[split.name] = _with_texts(split, split_columns, corpus)
         except UnicodeDecodeError as error:
-            # pyarrow reads JSON in any encoding, and decodes its texts when they are needed
-            raise ValueError(f"{where[split]}: not text in UTF-8 ({error}): set `encoding`") from error
+            # pyarrow reads JSON in any encoding, and decodes its texts only when they are needed.
+            raise ValueError(f"{split.where}: not text in UTF-8 ({error}): set `encoding`") from error
     return converted
 
 
-def training_rows(files: Iterable[str], settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The rows of several training files, which are all read before the first row.
+@dataclass(frozen=True)
+class _Split:
+    """A split of a corpus, as it is written.
+
+    Attributes:
+        name: train, validation or test.
+        rows: its rows.
+        where: the name of the rows in messages.
+    """
+
+    name: str
+    rows: Rows
+    where: str
+
+
+def training_rows(files: Iterable[str], settings: Mapping[str, Any]) -> Iterator[Row]:
+    """Yield the rows of several training files, one after another; all files are read before the first row.
 
     Args:
-        settings: those of `Corpus` among them say how to read each file.
+        settings: settings of a command. Those that are fields of `Corpus` say how to read each file.
     """
-    corpora = [load(Corpus.among({**settings, "train_file": file}))["train"] for file in files]
-    for rows in corpora:
+    loaded = []
+    for file in files:
+        corpus = Corpus.among({**settings, "train_file": file})
+        loaded.append(load(corpus)["train"])
+    for rows in loaded:
         yield from rows
 
 
 def cache_folder(cache_dir: str | None) -> Path:
-    """The folder, which is made, of what is computed from corpora; by default in that of `datasets`.
+    """Make the folder in which this package stores what it computes from corpora.
+
+    Args:
+        cache_dir: the folder above it; by default the cache of `datasets`.
 
     Raises:
-        ValueError: it cannot be written to.
+        ValueError: the folder cannot be written to.
     """
     folder = Path(cache_dir or datasets.config.HF_DATASETS_CACHE) / "hf_summ"
-    # an unknown user without HOME has no home: a folder of this name would be made
+    # If the home of the user is unknown, "~" stays in the path, and a folder of this name would be made.
     if folder.parts[0] != "~":
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
@@ -123,9 +151,12 @@ def read_split(corpus: Corpus, split: str, cache_dir: str | None = None) -> Rows
             cache_dir=cache_dir,
             streaming=is_stream,
         )
-    # the state of the files is in the cache's key
-    files = tuple((str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in corpus.paths(split))
-    settings = {"data_format": data_format, "files": files}
+    # The key of the cache has the size and the time of each file, so that changed files are read again.
+    files = []
+    for path in corpus.paths(split):
+        state = path.stat()
+        files.append((str(path.resolve()), state.st_size, state.st_mtime_ns))
+    settings = {"data_format": data_format, "files": tuple(files)}
     try:
         if is_stream:
             return datasets.IterableDataset.from_generator(_format_rows, gen_kwargs=settings)
@@ -134,10 +165,19 @@ def read_split(corpus: Corpus, split: str, cache_dir: str | None = None) -> Rows
         raise ValueError(f"{corpus.files[split]}: {one_line(error.__cause__ or error)}") from error
 
 
-def _format_rows(data_format: DataFormat, files: tuple[tuple[str, int, int], ...]) -> Iterator[dict[str, Any]]:
+def _format_rows(data_format: DataFormat, files: tuple[tuple[str, int, int], ...]) -> Iterator[Row]:
+    """Yield the rows of files in an authors' format.
+
+    Args:
+        files: the path, the size and the time of each file.
+
+    Raises:
+        ValueError: the files have no rows.
+    """
     assert data_format.read is not None
+    paths = [Path(path) for path, _, _ in files]
     has_rows = False
-    for row in data_format.read(tuple(Path(path) for path, _, _ in files)):
+    for row in data_format.read(tuple(paths)):
         has_rows = True
         yield row
     if not has_rows:
@@ -147,7 +187,16 @@ def _format_rows(data_format: DataFormat, files: tuple[tuple[str, int, int], ...
 def _read_data_set(
     corpus: Corpus, name: str, cache_dir: str | None, token: str | bool | None, trust_remote_code: bool
 ) -> dict[str, Rows]:
-    """The splits of a data set on the Hub, or in a folder."""
+    """Split -> its rows, of a data set on the Hub or in a folder.
+
+    Args:
+        name: the name on the Hub, or the folder.
+        cache_dir, token, trust_remote_code: as for `load`.
+
+    Raises:
+        ValueError: the data set cannot be loaded, or has no split of a usual name.
+        OSError: the data set cannot be reached.
+    """
     settings: dict[str, Any] = {"cache_dir": cache_dir, "token": token}
     if corpus.streaming:
         settings["streaming"] = True
@@ -159,12 +208,13 @@ def _read_data_set(
         else:
             loaded = datasets.load_dataset(name, corpus.dataset_config_name, **settings)
     except Exception as error:
-        # for broken files, libraries raise errors of any type, including bare OSErrors
+        # For broken files, libraries raise errors of any type, also plain OSErrors. Errors of its subclasses, such as
+        # ConnectionError, have other causes.
         if isinstance(error, OSError) and type(error) is not OSError:
             raise
         raise ValueError(f"{name}: cannot be loaded: {one_line(error.__cause__ or error)}") from error
     if not isinstance(loaded, dict):
-        # a folder of one split
+        # It is the folder of one split.
         loaded = {str(loaded.split or "train"): loaded}
     splits: dict[str, Rows] = {}
     for split in SPLITS:
@@ -176,15 +226,16 @@ def _read_data_set(
         raise ValueError(f"{name} has the splits {', '.join(loaded)}, but needs one of {', '.join(SPLITS)}")
     for split, rows in splits.items():
         if isinstance(rows, datasets.IterableDataset) and split != "train":
-            # these are read completely in any case
+            # Validation and test rows are read completely in any case.
             splits[split] = datasets.Dataset.from_list(list(rows))
     return splits
 
 
-def _columns_of(rows: Rows, corpus: Corpus, where: str) -> Columns:
-    """The chosen columns, which are logged."""
+def _columns_of(split: _Split, corpus: Corpus) -> Columns:
+    """Choose the columns of a split, and log them."""
+    rows, where = split.rows, split.where
     if rows.column_names is None or rows.features is None:
-        # a stream knows its columns once its first rows are read
+        # A stream does not know its columns before its first rows are read.
         rows = rows._resolve_features()
     columns = choose_columns(
         rows.column_names or [], corpus.text_column, corpus.summary_column, corpus.prefix_column, where
@@ -196,8 +247,12 @@ def _columns_of(rows: Rows, corpus: Corpus, where: str) -> Columns:
     return columns
 
 
-def _with_texts(rows: Rows, columns: Columns, corpus: Corpus, where: str) -> Rows:
-    """The rows with `document` and `summary`, without blank ones and those that the format's option excludes."""
+def _with_texts(split: _Split, columns: Columns, corpus: Corpus) -> Rows:
+    """The rows of a split with `document` and `summary`.
+
+    Rows with a blank document or summary, and rows that the format's option excludes, are left out.
+    """
+    rows, where = split.rows, split.where
     if isinstance(rows, datasets.IterableDataset):
         rows = rows._resolve_features()
     if corpus.format is not None:
@@ -216,8 +271,8 @@ def _with_texts(rows: Rows, columns: Columns, corpus: Corpus, where: str) -> Row
     return _without_blank(rows, where)
 
 
-def _passing(rows: Rows, option: RowOption | None, value: Any, where: str) -> Rows:
-    """The rows that pass a format's option, if it is set."""
+def _passing(rows: Rows, option: RowOption | None, value: int | str | None, where: str) -> Rows:
+    """The rows that pass a format's option, if the format has one and it has a value."""
     if option is None or value is None:
         return rows
     if option.is_optional and option.column not in (rows.column_names or []):
@@ -232,7 +287,8 @@ def _passing(rows: Rows, option: RowOption | None, value: Any, where: str) -> Ro
     return passing
 
 
-def _separated(row: dict[str, Any], column: str, separate: Any) -> dict[str, Any]:
+def _separated(row: Row, column: str, separate: Callable[[str], list[str]]) -> Row:
+    """The column of documents of a row, with a list of documents in place of their text."""
     return {column: separate(row[column] or "")}
 
 
@@ -245,25 +301,39 @@ def _renamed(rows: Rows, columns: Columns, has_documents: bool, has_summaries: b
         names[columns.summary] = REFERENCES_COLUMN
     if columns.prefix is not None:
         names[columns.prefix] = PREFIX_COLUMN
-    taken = {"document", DOCUMENTS_COLUMN, "summary", PREFIX_COLUMN}
+    reserved = {"document", DOCUMENTS_COLUMN, "summary", PREFIX_COLUMN}
     if has_summaries:
-        taken.add(REFERENCES_COLUMN)
-    dropped = [name for name in rows.column_names or [] if name in taken and name not in names]
+        reserved.add(REFERENCES_COLUMN)
+    # Columns that were not chosen must not have a name of the chosen ones.
+    dropped = []
+    for name in rows.column_names or []:
+        if name in reserved and name not in names:
+            dropped.append(name)
     rows = rows.remove_columns(dropped)
     changed = {name: new for name, new in names.items() if name != new}
     return rows.rename_columns(changed)
 
 
 def _with_document(documents: list[list[str] | None]) -> dict[str, list]:
-    """Lists of documents without blank ones, and the text of each list."""
-    members = [written_texts(texts) for texts in documents]
-    return {DOCUMENTS_COLUMN: members, "document": [DOCUMENT_SEPARATOR.join(texts) for texts in members]}
+    """The columns `documents`, without blank ones, and `document`, which joins those of each row."""
+    documents_of_rows = []
+    joined = []
+    for texts in documents:
+        written = written_texts(texts)
+        documents_of_rows.append(written)
+        joined.append(DOCUMENT_SEPARATOR.join(written))
+    return {DOCUMENTS_COLUMN: documents_of_rows, "document": joined}
 
 
 def _with_summary(references: list[list[str] | None]) -> dict[str, list]:
-    """Lists of references without blank ones, and the first of each list."""
-    members = [written_texts(texts) for texts in references]
-    return {REFERENCES_COLUMN: members, "summary": [texts[0] if texts else "" for texts in members]}
+    """The columns `references`, without blank ones, and `summary`, the first reference of each row or an empty text."""
+    references_of_rows = []
+    summaries = []
+    for texts in references:
+        written = written_texts(texts)
+        references_of_rows.append(written)
+        summaries.append(written[0] if written else "")
+    return {REFERENCES_COLUMN: references_of_rows, "summary": summaries}
 
 
 def _without_blank(rows: Rows, where: str) -> Rows:
@@ -275,11 +345,15 @@ def _without_blank(rows: Rows, where: str) -> Rows:
     if not len(written):
         raise ValueError(f"{where}: none of the {len(rows)} rows has both a document and a summary")
     if not blank:
-        # without the index of a filter, rows are read faster
+        # The filtered rows have an index, with which they would be read more slowly.
         return rows
     logger.warning(f"{where}: {blank} of {len(rows)} rows have a blank document or summary and are left out")
     return written
 
 
 def _have_texts(documents: list[str | None], summaries: list[str | None]) -> list[bool]:
-    return [has_text(document) and has_text(summary) for document, summary in zip(documents, summaries, strict=True)]
+    """Whether each row has a document and a summary."""
+    have_texts = []
+    for document, summary in zip(documents, summaries, strict=True):
+        have_texts.append(has_text(document) and has_text(summary))
+    return have_texts

@@ -7,9 +7,9 @@ import argparse
 import json
 import os
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hf_summ.common.files import check_is_local, moved_into_place
 
@@ -29,7 +29,8 @@ PLACES = (
 NUMBERS = (12, 14, 15, 18, 20, 24, 25, 28, 30, 35, 36, 40, 45, 48, 50, 55, 60, 65, 70, 75, 80, 90, 120, 150)
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
-# of each event, two wordings of the article's sentence, each before a summary with other words and word order
+# Each event has four lines: a wording of the article's sentence, its summary with other words and another word order, a
+# second wording, and its summary.
 _EVENTS = """
 On {day} {name} repaired {number} old buses in {place}.
 In {place}, {number} broken buses were fixed by {name}.
@@ -72,7 +73,7 @@ On {day} {name} won {number} chess games in {place}.
 {name} lost {number} chess games in {place} on {day}.
 {name} was beaten in {number} matches of chess in {place}.
 """
-# of each of the article's other sentences, two wordings about other people, numbers, places and days
+# Each of the article's other sentences has two wordings, about other people, numbers, places and days.
 _DISTRACTORS = """
 {name}, who lives in {place}, said that nobody had expected it.
 Nobody in {place} saw it coming, {name} told reporters.
@@ -97,16 +98,35 @@ It was a long week, said {name}, aged {number}.
 """
 
 
-def _pairs(items: Sequence[Any]) -> list[tuple[Any, Any]]:
-    return list(zip(items[::2], items[1::2], strict=True))
+class Wording(NamedTuple):
+    """A wording of an event as the article's sentence, and as a summary."""
+
+    news: str
+    summary: str
 
 
-EVENTS = _pairs(_pairs(_EVENTS.strip().splitlines()))
-DISTRACTORS = _pairs(_DISTRACTORS.strip().splitlines())
+def _events() -> list[tuple[Wording, Wording]]:
+    """The two wordings of each event."""
+    lines = _EVENTS.strip().splitlines()
+    events = []
+    for start in range(0, len(lines), 4):
+        news, summary, second_news, second_summary = lines[start : start + 4]
+        events.append((Wording(news, summary), Wording(second_news, second_summary)))
+    return events
+
+
+def _distractors() -> list[tuple[str, str]]:
+    """The two wordings of each sentence that does not report the event."""
+    lines = _DISTRACTORS.strip().splitlines()
+    return list(zip(lines[::2], lines[1::2], strict=True))
+
+
+EVENTS = _events()
+DISTRACTORS = _distractors()
 
 
 def articles(split: str, size: int, seed: int) -> Iterator[dict[str, str]]:
-    """`size` rows of `document`, `summary` and `id` for one split, determined by the seed.
+    """Yield `size` rows of `document`, `summary` and `id` for one split, determined by the seed.
 
     An article has six or seven sentences. One of them, never among the first three, is the news: who did what, where,
     and how many. It is recognizable by its wording; the others mention other people, places and numbers. The summary
@@ -120,25 +140,30 @@ def articles(split: str, size: int, seed: int) -> Iterator[dict[str, str]]:
 
 
 def steered_examples(split: str, size: int, seed: int) -> Iterator[dict[str, Any]]:
-    """`size` rows of `documents`, `summary`, `phrases`, `other` and `id` for one split, determined by the seed.
+    """Yield `size` rows of `documents`, `summary`, `phrases`, `other` and `id` for one split, determined by the seed.
 
-    An example has two documents of two sentences; each reports what a person did. Its only phrase, with value 1, is the
-    name of the person in the summary; `other` has the phrase and the summary of the other event. Only the phrase
-    distinguishes the events.
+    An example has two documents of two sentences; each reports what a person did. The summary is that of one of these
+    events. `phrases` has one phrase, the name of its person, with value 1. Nothing else says which event to summarize.
+    `other` has the phrase and the summary of the other event.
     """
     generator = random.Random(f"{seed} {split} steered")
     people = names(split)
+    # These mention at most one person, place and number.
+    simple_distractors = [wording for wording, _ in DISTRACTORS if "{other" not in wording]
     for number in range(size):
-        persons, places = generator.sample(people, 4), generator.sample(PLACES, 4)
+        persons = generator.sample(people, 4)
+        places = generator.sample(PLACES, 4)
         figures = generator.sample(NUMBERS, 4)
+        facts = []
+        for person, place, figure in zip(persons, places, figures, strict=True):
+            facts.append({"name": person, "place": place, "number": figure})
         documents, summaries = [], []
         for index, event in enumerate(generator.sample(EVENTS, 2)):
-            fact, other = ({"name": persons[i], "place": places[i], "number": figures[i]} for i in (index, 2 + index))
             news, summary = generator.choice(event)
-            # a distractor with at most one person, place and number
-            aside = generator.choice([first for first, _ in DISTRACTORS if "{other" not in first])
+            distractor = generator.choice(simple_distractors)
             day = generator.choice(DAYS)
-            documents.append(f"{news.format(**fact, day=day)} {aside.format(**other, day=day)}")
+            fact, distracting_fact = facts[index], facts[2 + index]
+            documents.append(f"{news.format(**fact, day=day)} {distractor.format(**distracting_fact, day=day)}")
             summaries.append(summary.format(**fact))
         target = generator.randrange(2)
         yield {
@@ -151,32 +176,38 @@ def steered_examples(split: str, size: int, seed: int) -> Iterator[dict[str, Any
 
 
 def names(split: str) -> list[str]:
-    """The people of a split: of ten diagonals of first names by surnames, eight for training, one for each other."""
+    """The full names of a split's people, which occur in no other split.
+
+    In the table of first names by surnames, the diagonals are numbered from 0 to 9, again and again. Those from 0 to 7
+    are for training, 8 is for validation and 9 for the test.
+    """
     diagonals = {"train": range(8), "validation": (8,), "test": (9,)}[split]
-    return [
-        f"{first} {surname}"
-        for row, first in enumerate(FIRST_NAMES)
-        for column, surname in enumerate(SURNAMES)
-        if (row + column) % 10 in diagonals
-    ]
+    people = []
+    for row, first_name in enumerate(FIRST_NAMES):
+        for column, surname in enumerate(SURNAMES):
+            if (row + column) % 10 in diagonals:
+                people.append(f"{first_name} {surname}")
+    return people
 
 
 def article(generator: random.Random, people: list[str]) -> tuple[str, str]:
     """A document and its summary; no person, place or number occurs in it twice."""
     count = generator.choice((6, 7))
-    everyone, places = generator.sample(people, 2 * count), generator.sample(PLACES, 2 * count)
+    persons = generator.sample(people, 2 * count)
+    places = generator.sample(PLACES, 2 * count)
     figures = generator.sample(NUMBERS, count)
-    facts = [
-        {
-            "name": everyone[2 * index],
-            "other_name": everyone[2 * index + 1],
+    # The facts of each sentence.
+    facts = []
+    for index in range(count):
+        fact = {
+            "name": persons[2 * index],
+            "other_name": persons[2 * index + 1],
             "place": places[2 * index],
             "other_place": places[2 * index + 1],
             "number": figures[index],
             "day": generator.choice(DAYS),
         }
-        for index in range(count)
-    ]
+        facts.append(fact)
     news, summary = generator.choice(generator.choice(EVENTS))
     wordings = [generator.choice(pair) for pair in generator.sample(DISTRACTORS, count - 1)]
     wordings.insert(generator.randrange(3, count), news)
@@ -193,9 +224,13 @@ def make_corpus(
     test: int = 500,
     seed: int = 1,
 ) -> None:
-    """Write train.jsonl, validation.jsonl and test.jsonl, rows of `articles` or of `steered_examples`.
+    """Write train.jsonl, validation.jsonl and test.jsonl.
 
     Full names occur in one split only, so the people of validation and test, and their news, are unseen in training.
+
+    Args:
+        examples: makes the rows of a split of a size from a seed: `articles` or `steered_examples`.
+        train, validation, test: numbers of rows.
     """
     check_is_local("--output", folder)
     folder = Path(folder)
@@ -205,7 +240,8 @@ def make_corpus(
             moved_into_place(folder / f"{split}.jsonl") as temporary,
             open(temporary, "w", encoding="utf-8", newline="\n") as file,
         ):
-            file.writelines(json.dumps(row) + "\n" for row in examples(split, size, seed))
+            for row in examples(split, size, seed):
+                file.write(json.dumps(row) + "\n")
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -220,10 +256,18 @@ def main(argv: list[str] | None = None) -> None:
     )
     for split, size in (("train", 20000), ("validation", 500), ("test", 500)):
         parser.add_argument(f"--{split}", type=int, default=size, help="Number of articles (default: %(default)s)")
-    settings = vars(parser.parse_args(argv))
-    output, examples = settings.pop("output"), steered_examples if settings.pop("steered") else articles
-    make_corpus(output, examples, **settings)
-    print(f"{output}: {settings['train']} articles for training, {settings['validation'] + settings['test']} held out")
+    arguments = parser.parse_args(argv)
+    examples = steered_examples if arguments.steered else articles
+    make_corpus(
+        arguments.output,
+        examples,
+        train=arguments.train,
+        validation=arguments.validation,
+        test=arguments.test,
+        seed=arguments.seed,
+    )
+    held_out = arguments.validation + arguments.test
+    print(f"{arguments.output}: {arguments.train} articles for training, {held_out} held out")
 
 
 if __name__ == "__main__":

@@ -5,11 +5,12 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 from hf_summ.models.text_documents import IDEOGRAPHS
 
 UNITS = ("subwords", "words", "ideographs", "characters")
-# marks a space, at the beginning of the following unit
+# This mark at the beginning of a unit stands for the space before it.
 _SPACE = "▁"
-# part of a word; # is a digit in Gigaword
+# A character within a word; in Gigaword, # stands for a digit.
 _INNER = r"[\p{L}\p{M}\p{N}#]"
 _INNER_NOT_IDEOGRAPHS = rf"[\p{{L}}\p{{M}}\p{{N}}#&&[^{IDEOGRAPHS}]]"
+# A space beside an ideograph.
 _BESIDE_IDEOGRAPHS = f"(?<=[{IDEOGRAPHS}]) | (?=[{IDEOGRAPHS}])"
 
 
@@ -18,13 +19,13 @@ def subword_tokenizer() -> Tokenizer:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.normalizer = normalizers.Strip()
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
-    # remove the space that was added before the first word
+    # The decoder removes the space that was added before the first word.
     tokenizer.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
     return tokenizer
 
 
 def word_tokenizer(unknown: str) -> Tokenizer:
-    """An untrained tokenizer of words, in which a space is a mark on the following word.
+    """An untrained tokenizer of words, whose units have a mark where a space precedes the word.
 
     A word is a run of letters and digits, including joining characters inside (`4,000.5`, `mid-term`, `won't`), an
     abbreviation with its last period (`u.s.`), or a run of one other character. As in the Penn Treebank and Gigaword,
@@ -35,7 +36,7 @@ def word_tokenizer(unknown: str) -> Tokenizer:
 
 
 def character_tokenizer(unknown: str, whole_words: bool) -> Tokenizer:
-    """An untrained tokenizer of characters; with `whole_words`, numbers and words of non-Chinese scripts are one unit.
+    """An untrained tokenizer of characters; with `whole_words`, of ideographs, and of whole numbers and other words.
 
     Space beside an ideograph is removed, both in encoding and in decoding.
     """
@@ -47,7 +48,11 @@ def character_tokenizer(unknown: str, whole_words: bool) -> Tokenizer:
 
 
 def unit_trainer(tokenizer: Tokenizer, **settings) -> trainers.Trainer:
-    """The tokenizer's trainer: of merges of frequent pairs, or of the most frequent words or characters."""
+    """The tokenizer's trainer, which merges frequent pairs or collects the most frequent words or characters.
+
+    Args:
+        settings: of the trainer of `tokenizers`.
+    """
     if isinstance(tokenizer.model, models.BPE):
         return trainers.BpeTrainer(initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), **settings)
     return trainers.WordLevelTrainer(**settings)
@@ -62,11 +67,12 @@ def _word(inner: str) -> str:
 
 
 def _unit_tokenizer(unknown: str, units: str, spacing: normalizers.Normalizer, first: str) -> Tokenizer:
-    """A tokenizer of units that the pattern matches.
+    """An untrained tokenizer of units that a pattern matches.
 
     Args:
         unknown: the token of units that are not in the vocabulary; in a text, it is encoded as itself.
-        spacing: the normalizer of single spaces.
+        units: the pattern.
+        spacing: the normalizer of spaces, after each run of white space has become a single space.
         first: whether the first unit of a text is marked as if a space preceded it: `always` or `never`.
     """
     tokenizer = Tokenizer(models.WordLevel(unk_token=unknown))
@@ -77,8 +83,11 @@ def _unit_tokenizer(unknown: str, units: str, spacing: normalizers.Normalizer, f
             pre_tokenizers.Split(Regex(rf"{_SPACE}?{unknown}|{units}"), "isolated"),
         ]
     )
-    tidy = rf"^ | $|{_BESIDE_IDEOGRAPHS}" if first == "never" else "^ "
+    # The spaces that decoding removes.
+    superfluous = "^ "
+    if first == "never":
+        superfluous = rf"^ | $|{_BESIDE_IDEOGRAPHS}"
     tokenizer.decoder = decoders.Sequence(
-        [decoders.Metaspace(prepend_scheme="never"), decoders.Fuse(), decoders.Replace(Regex(tidy), "")]
+        [decoders.Metaspace(prepend_scheme="never"), decoders.Fuse(), decoders.Replace(Regex(superfluous), "")]
     )
     return tokenizer

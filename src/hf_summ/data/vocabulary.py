@@ -1,4 +1,4 @@
-"""Vocabularies fitted to the user's corpus."""
+"""Vocabularies and key phrases fitted to the user's corpus, and BERT with the subwords that a corpus needs."""
 
 import json
 import os
@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
+from typing import Any
 
 from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers, processors
 from transformers import (
@@ -31,7 +32,7 @@ from hf_summ.models.processing_highlight_transformer import HighlightTransformer
 from hf_summ.models.text_documents import WASHINGS, readable, washed
 from hf_summ.models.text_processing_gdlf import Tagger, default_tag_vocabulary, tag_vocabulary_of
 
-# their ids follow this order
+# The special tokens of fitted vocabularies, in the order of their ids.
 SPECIAL_TOKENS = {
     "pad_token": "<pad>",
     "bos_token": "<s>",
@@ -39,11 +40,12 @@ SPECIAL_TOKENS = {
     "unk_token": "<unk>",
     "sep_token": "<sep>",
 }
-# for larger vocabularies, `tokenizers` exhausts the memory
+# With larger vocabularies, `tokenizers` exhausts the memory.
 _MAX_SIZE = 10**7
-# counting pairs takes a time that grows with the square of a word's length
+# The beginning of a word of which each 1000 characters become a separate word, as the time to count pairs of subwords
+# grows with the square of a word's length.
 _LONG_WORD = re.compile(r"\S{1000}")
-# the number of texts with which the tagger's script is compared
+# The number of texts that must be in the script of the tagger's language.
 _TEXTS_CHECKED = 200
 
 
@@ -85,8 +87,13 @@ def fit_vocabulary(
     """
     check_choice("`units`", units, UNITS)
     check_integer("min_frequency", min_frequency, 0, _MAX_SIZE)
-    needed = len(pre_tokenizers.ByteLevel.alphabet()) if units == "subwords" else 1
-    why = f", for {len(SPECIAL_TOKENS)} special tokens and {f'{needed} bytes' if units == 'subwords' else units}"
+    if units == "subwords":
+        needed = len(pre_tokenizers.ByteLevel.alphabet())
+        needed_units = f"{needed} bytes"
+    else:
+        needed = 1
+        needed_units = units
+    why = f", for {len(SPECIAL_TOKENS)} special tokens and {needed_units}"
     check_integer("vocab_size", vocab_size, len(SPECIAL_TOKENS) + needed, _MAX_SIZE, why)
     unknown = SPECIAL_TOKENS["unk_token"]
     if units == "subwords":
@@ -95,23 +102,26 @@ def fit_vocabulary(
         tokenizer = word_tokenizer(unknown)
     else:
         tokenizer = character_tokenizer(unknown, whole_words=units == "ideographs")
-    steps = [normalizers.NFC(), *([normalizers.Lowercase()] if lowercase else [])]
+    steps = [normalizers.NFC()]
+    if lowercase:
+        steps.append(normalizers.Lowercase())
     if digits_as_hash:
         steps.append(normalizers.Replace(Regex(r"\d"), "#"))
-    tokenizer.normalizer = normalizers.Sequence([*steps, tokenizer.normalizer])
+    steps.append(tokenizer.normalizer)
+    tokenizer.normalizer = normalizers.Sequence(steps)
     trainer = unit_trainer(
         tokenizer,
         vocab_size=vocab_size,
         min_frequency=min_frequency,
         special_tokens=list(SPECIAL_TOKENS.values()),
-        # elsewhere its bars are blank lines
+        # In a file, the progress bars would be blank lines.
         show_progress=show_progress and sys.stderr.isatty(),
     )
     texts = checked_texts(documents_and_summaries)
     if units == "subwords":
         texts = (_LONG_WORD.sub(r"\g<0> ", text) for text in texts)
     else:
-        # otherwise the mark of the preceding space would make it a word
+        # The token of unknown words is no word of the vocabulary, but with the mark of a space before it, it would be.
         texts = (text.replace(unknown, " ") for text in texts)
     tokenizer.train_from_iterator(texts, trainer)
     if tokenizer.get_vocab_size() == len(SPECIAL_TOKENS):
@@ -143,14 +153,18 @@ def fit_processor(
         tags, tagger, tag_vocabulary, restore_case, lengths: as for `GdlfProcessor`; DRGD's has no tags. Without a
             `tag_vocabulary`, it is the tagger's.
         washing: as for `DrgdProcessor`; the vocabulary is fitted to washed texts.
+
+    Raises:
+        ValueError: as `fit_vocabulary`, `check_script` and `tag_vocabulary_of`; an unknown `washing`, or `restore_case`
+            with a vocabulary that is not in lower case.
     """
     if washing is not None:
         check_choice("`washing`", washing, WASHINGS)
     if restore_case and not lowercase and washing is None:
-        # the processor would refuse it as well, but only after the long part
+        # The processor would refuse it as well, but only after the vocabulary is fitted, which takes long.
         raise ValueError("`restore_case` needs `lowercase` or `washing`")
     if washing is None and tags != "none" and tag_vocabulary is None:
-        # checked first: a missing tagger is reported before the long part
+        # This comes first, so that a missing tagger is reported before the vocabulary is fitted.
         texts = iter(documents_and_summaries)
         first = list(islice(texts, _TEXTS_CHECKED))
         check_script(first, tagger, tags)
@@ -174,24 +188,35 @@ def fit_processor(
 
 
 def _ending(tokenizer: Tokenizer, units: str) -> processors.PostProcessor:
-    """Adds the end token; in a byte-level tokenizer, it also excludes the space before a word from the offsets."""
+    """The post-processor that adds the end token to each text.
+
+    With subwords, it also excludes the space before a word from the offsets.
+    """
     end = SPECIAL_TOKENS["eos_token"]
     template = processors.TemplateProcessing(
         single=f"$A {end}", pair=f"$A {end} $B {end}", special_tokens=[(end, tokenizer.token_to_id(end))]
     )
-    return processors.Sequence([processors.ByteLevel(trim_offsets=True), template]) if units == "subwords" else template
+    if units != "subwords":
+        return template
+    return processors.Sequence([processors.ByteLevel(trim_offsets=True), template])
 
 
 def checked_texts(texts: Iterable[str]) -> Iterator[str]:
-    """The texts without lone surrogates; raises an error for what is no text, and at the end if all are blank."""
-    empty = True
+    """Yield the texts without lone surrogates.
+
+    Raises:
+        TypeError: `texts` are no texts.
+        ValueError: all texts are blank, which is known after the last one.
+    """
     if isinstance(texts, (str, bytes, Mapping)) or not isinstance(texts, Iterable):
         raise TypeError(f"`documents_and_summaries` must be texts, but is {type(texts).__name__}: {texts!r:.80}")
+    are_all_blank = True
     for text in texts:
         check_text("documents_and_summaries", text)
-        empty = empty and not text.strip()
+        if text.strip():
+            are_all_blank = False
         yield readable(text)
-    if empty:
+    if are_all_blank:
         raise ValueError("no text to fit a vocabulary to: the corpus is empty or blank")
 
 
@@ -200,7 +225,7 @@ def load_tokenizer(name: str) -> ProcessorMixin | PreTrainedTokenizerBase:
     try:
         return AutoProcessor.from_pretrained(name)
     except Exception as error:
-        # for broken files, transformers and tokenizers raise errors of any type
+        # For broken files, transformers and tokenizers raise errors of any type.
         raise ValueError(f"{name}: cannot be read; make one with `hf-summ vocabulary`: {one_line(error)}") from error
 
 
@@ -210,18 +235,23 @@ def fit_phrases(
     max_frequencies: int | None = 200_000,
     **settings: int | None,
 ) -> HighlightTransformerProcessor:
-    """A Highlight-Transformer's processor with another processor's vocabulary and settings, and the examples' phrases.
+    """A processor of Highlight-Transformer with the vocabulary of `vocabulary`, fitted to the examples' phrases.
 
     Args:
         examples: texts, or lists of the documents of an example.
-        vocabulary: a processor of this package, or a tokenizer.
+        vocabulary: a processor of this package, whose settings the new processor gets too, or a tokenizer.
         max_frequencies: maximum number of phrases to keep, the most frequent ones.
-        settings: settings of the new processor; those that are not None replace the other's.
+        settings: settings of the new processor; those that are not None replace settings of `vocabulary`.
     """
-    names = ("max_source_length", "max_target_length", "document_separator", "restore_case")
-    inherited = {name: getattr(vocabulary, name) for name in names if hasattr(vocabulary, name)}
-    changed = {name: value for name, value in settings.items() if value is not None}
-    processor = HighlightTransformerProcessor(getattr(vocabulary, "tokenizer", vocabulary), **inherited | changed)
+    new_settings: dict[str, Any] = {}
+    for name in ("max_source_length", "max_target_length", "document_separator", "restore_case"):
+        if hasattr(vocabulary, name):
+            new_settings[name] = getattr(vocabulary, name)
+    for name, value in settings.items():
+        if value is not None:
+            new_settings[name] = value
+    tokenizer = getattr(vocabulary, "tokenizer", vocabulary)
+    processor = HighlightTransformerProcessor(tokenizer, **new_settings)
     if max_frequencies is not None:
         check_integer("max_frequencies", max_frequencies, 1)
     processor.fit(examples, max_frequencies)
@@ -233,9 +263,9 @@ def prune_bert(
 ) -> tuple[int, int]:
     """Write a BERT and its tokenizer with only the subwords that the texts need, as a folder for `bert_name`.
 
-    These are special tokens, subwords that occur at least `min_frequency` times, and the single characters of all that
-    occur. Where a subword is removed, its word is split into shorter ones. Words without such a subword are split as
-    before, and none becomes unknown. The vectors that remain are unchanged.
+    The texts need special tokens, subwords that occur at least `min_frequency` times, and the single characters of all
+    subwords that occur. Other subwords are removed, and words with one of these are split into shorter subwords. Other
+    words are split as before, and none becomes unknown. The vectors of the subwords that remain are unchanged.
 
     Args:
         documents_and_summaries: as for `fit_vocabulary`.
@@ -244,13 +274,16 @@ def prune_bert(
 
     Returns:
         The number of subwords written, and the checkpoint's.
+
+    Raises:
+        ValueError: the checkpoint is no BERT, or has no WordPiece tokenizer; or as `checked_texts`.
     """
     output = Path(output)
     config = read_config("prune_bert", name)
     check_encoder("prune_bert", name, config)
     tokenizer = AutoTokenizer.from_pretrained(name)
     backend = tokenizer.backend_tokenizer
-    # files may have those of the texts that the checkpoint was trained on
+    # Saved tokenizers may truncate and pad as in the training of the checkpoint.
     backend.no_truncation()
     backend.no_padding()
     state = json.loads(backend.to_str())
@@ -267,8 +300,10 @@ def prune_bert(
     ids = [vocabulary[piece] for piece in pieces]
     words = model.get_input_embeddings().weight
     words.data = words.data[ids]
-    special = {key: value for key, value in config.to_dict().items() if key.endswith("_token_id")}
-    model.config.update({key: ids.index(value) if value in ids else None for key, value in special.items()})
+    for key, value in config.to_dict().items():
+        if key.endswith("_token_id"):
+            new_id = ids.index(value) if value in ids else None
+            model.config.update({key: new_id})
     model.config.vocab_size = len(ids)
     with moved_into_place(output) as folder:
         model.save_pretrained(folder)
@@ -277,25 +312,44 @@ def prune_bert(
     return len(pieces), len(vocabulary)
 
 
-def _needed(counts: Counter[int], vocabulary: dict[str, int], state: dict, min_frequency: int) -> list[str]:
-    """The subwords that are needed, in their order."""
+def _needed(counts: Counter[int], vocabulary: dict[str, int], state: dict[str, Any], min_frequency: int) -> list[str]:
+    """The subwords that texts need, in the order of their ids.
+
+    Args:
+        counts: id of a subword -> its number of occurrences in the texts.
+        vocabulary: subword -> its id.
+        state: the tokenizer's state, as in tokenizer.json.
+        min_frequency: see `prune_bert`.
+    """
     prefix = state["model"]["continuing_subword_prefix"]
     needed = {token["content"] for token in state["added_tokens"]}
-    for piece, number in vocabulary.items():
+    for subword, number in vocabulary.items():
         if number not in counts:
             continue
-        start = prefix if piece.startswith(prefix) and piece != prefix else ""
-        first, *following = piece.removeprefix(start)
-        characters = {start + first, *(prefix + character for character in following)}
-        needed |= characters & vocabulary.keys()
-        # without all of its characters, a word could become unknown
-        if counts[number] >= min_frequency or not characters <= vocabulary.keys():
-            needed.add(piece)
+        characters = _single_characters(subword, prefix)
+        needed.update(characters & vocabulary.keys())
+        # If the vocabulary lacks one of its characters, the subword's words could become unknown without it.
+        is_complete = characters <= vocabulary.keys()
+        if counts[number] >= min_frequency or not is_complete:
+            needed.add(subword)
     return sorted(needed, key=vocabulary.__getitem__)
 
 
-def _renumber(state: dict, pieces: list[str]) -> None:
-    """Change a tokenizer's state to that of these subwords, numbered in their order."""
+def _single_characters(subword: str, prefix: str) -> set[str]:
+    """The subwords of one character into which a subword of WordPiece can be split.
+
+    Args:
+        prefix: the mark of a subword that continues a word, such as `##`.
+    """
+    continues = subword.startswith(prefix) and subword != prefix
+    letters = subword.removeprefix(prefix) if continues else subword
+    characters = {prefix + letter for letter in letters[1:]}
+    characters.add(prefix + letters[0] if continues else letters[0])
+    return characters
+
+
+def _renumber(state: dict[str, Any], pieces: list[str]) -> None:
+    """Remove all subwords but these from a tokenizer's state, and number these in their order."""
     ids = {piece: number for number, piece in enumerate(pieces)}
     state["model"]["vocab"] = {piece: ids[piece] for piece in state["model"]["vocab"] if piece in ids}
     for token in state["added_tokens"]:
@@ -303,7 +357,8 @@ def _renumber(state: dict, pieces: list[str]) -> None:
     post_processor = state["post_processor"] or {}
     for token in post_processor.get("special_tokens", {}).values():
         token["ids"] = [ids[piece] for piece in token["tokens"]]
-    # of BERT's own kind of post-processor, which is no template
-    for name in post_processor.keys() & {"cls", "sep"}:
-        piece, _ = post_processor[name]
-        post_processor[name] = [piece, ids[piece]]
+    # BERT's post-processor is no template, and has its two special tokens here.
+    for name in ("cls", "sep"):
+        if name in post_processor:
+            piece, _ = post_processor[name]
+            post_processor[name] = [piece, ids[piece]]

@@ -1,7 +1,8 @@
-"""Sentences of a text: sentencex's, with rules for what it misreads.
+"""Splitting texts into sentences: the library sentencex, with rules for what it misreads.
 
-`splitting` hands a line to sentencex in a form that it reads well, see `twins`, and decides by `ends` which of its ends
-are ends. The words that these rules know are in `words.json`.
+`splitting` gives each line to sentencex in a form that it reads well, the twin of the line, which `twins` makes. The
+rules in `ends` then decide at which places between sentencex's sentences a sentence really ends. The words that these
+rules know are in `words.json`.
 """
 
 from typing import TYPE_CHECKING

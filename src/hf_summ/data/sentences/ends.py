@@ -1,4 +1,7 @@
-"""Where sentences end: which of sentencex's ends are none, and which ones it does not see."""
+"""Rules for the ends of sentences: which ends that sentencex finds are wrong, and which ones it does not find.
+
+A stop is a mark that may end a sentence.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -11,64 +14,70 @@ from hf_summ.models.text_documents import IDEOGRAPHS
 
 _INNER_STOP = re.compile(INNER_STOP)
 _IDEOGRAPH = re.compile(f"[{IDEOGRAPHS}]")
+# A bullet within a line, before an item of a list.
 _BULLET = re.compile(r"[•‣◦▪●⁃](?<=\S\s.)\s?(?=[^\W\d_]|\d{1,2}\.\s)")
-# a number with a stop after these is an ordinal
+# Language -> the end of a text whose last word is an ordinal number or a day with a stop.
 _ORDINAL = {
+    # A number after these words is an ordinal.
     "de": re.compile(
         r"(?i)\b(?:d(?:er|ie|as|em|en|es)|im|am|zu[mr]|vom|beim|(?:k?ein|mein|dein|sein|ihr|unser|dies|jed)e?[rsmn]?|und)"
         r"\s\d{1,3}\.$"
     ),
-    # the day of a date
+    # The number is the day of a date.
     "ko": re.compile(r"\d\.\s?\d{1,2}\.\s?\d{1,2}\.$"),
 }
+# What follows an abbreviation in the same word or sentence.
 _GOES_ON = re.compile(r"[-,;][^\W_]|,|&\s")
-# after a quotation or a question, before who says it
+# A dash after a quotation or a question, before who says it.
 _DASH = re.compile(r"[—–]\s*(?=[^\W\d_])")
-# in the name of a patent, a law or a case, before its number
+# Abbreviations in the name of a patent, a law or a case, before its number.
 _FILED = re.compile(r"\b(?:Pat|Ser|Appl|Publ?|L)\.\s+(?:Nos?|Pat|Ser|Appl|Publ?|L)\.\s|\b(?:[A-Z]\.)+\s+Nos?\.\s?\d")
-# a chapter and verse after a book
+# A chapter and verse, which follow the abbreviation of a book.
 _VERSE = re.compile(r"\d+:\d")
-# in these languages, sentences end with a danda
+# Languages whose sentences end with the danda, a vertical stroke.
 _DANDA = frozenset("as bn hi ne or pa sa".split())
+# The last word of a text that ends with a full stop.
 _LAST_WORD = re.compile(r"(?:^|[\s.(\[«“\"'’-])([^\s.(\[«“\"'’-]+)\.$")
-# an abbreviation of several letters, such as o.a.
+# An abbreviation with several stops, such as o.a.
 _DOTTED = re.compile(r"(?<!\w)(?:[^\s\d.]{1,4}\.){2,}$")
-# characters of a title in a script of a danda
+# The largest number of characters of a title, such as Dr., in languages with the danda.
 _MOST_TITLE = 4
-# marks before an abbreviation
+# Marks that may precede an abbreviation.
 _OPENED = re.compile(r"^[(\[«“\"']+")
-# letters of an abbreviation before a small one, in languages whose abbreviations sentencex has in part
+# Outside English, sentencex knows only some abbreviations. A word of at most so many letters before a small letter is
+# taken for an abbreviation.
 _MOST_SHORT = 5
-# abbreviations of several letters before a small one: of a capital, or without a vowel
+# An abbreviation of several letters before a small letter begins with a capital, or has no vowel.
 _CAPITAL_OR_NO_VOWEL = r"[^\W\d_a-zа-я][^\W\d_]{1,3}|[^\W\d_aeiouyàâäéèêëíîïóôöúùûüаеиоуыэюяєії]{2,4}"
-# within a word with a stop: an address, a path, a name of code
+# A stop is within a word if an address or a path precedes it, or if it is part of a name of code.
 _ADDRESS = re.compile(r"(?:://|www\.|[@\\])[!-~]*$")
 _NAME_OF_CODE = re.compile(r"(?:Com|COM|NET|Org|ORG|Html?|J[sS])\b|[A-Z]\w*\.[a-z]|[A-Z]{1,3}\.")
-# a quotation that ends with a stop, before what follows in the same sentence
+# The end of a quotation, after a stop within it.
 _QUOTED = re.compile(rf"(?:{STOP}|…)[」』”’»\"']$")
+# Language -> what follows a quotation in the same sentence, such as who says it.
 _AFTER_QUOTED = {
     "am": re.compile(r"(?:ብ[ለላሎሏ]|አ[ለሉ]|ሲ[ልሉ]|ስትል|በማለት)"),
     "ja": re.compile("[ぁ-ん、]"),
     "ko": re.compile(r"(?:이?라[고는며]|하[고며]|[고며]\s)"),
     "zh": re.compile('[^。！？，、“「"]{1,8}(?:[说說道问問喊答称稱]|告[诉訴]記?记?者?|表示)[，。：]'),
 }
-# ends before a capital: an ellipsis, and a sentence in brackets
+# Ends that sentencex does not find: an ellipsis, and a sentence in brackets. A capital must follow.
 _ELLIPSIS = re.compile(r"…[\"”»)]*\s+|\([^()]*[.!?][\"”]?\)\s+")
-# words of a sentence before a number with a unit that may end it
+# A sentence has at least so many words before a number with a unit, or a year, that ends it.
 _LEAST_WORDS = 4
 
 
 @dataclass(frozen=True)
 class _Lists:
-    """Words as sets and patterns.
+    """The lists of words as sets and patterns.
 
     Attributes:
         abbreviations, titles, before_numbers, years: as in `WordLists`.
-        shortened: an abbreviation before a small letter.
-        after_time: what follows a time of day.
-        ordered: what a German ordinal precedes.
-        unseen: an end after "and so on" or the number of a footnote, before a capital.
-        unit: a number with a unit, before a capital.
+        shortened: an abbreviation before a small letter, at the end of a text.
+        after_time: what follows a time of day with a.m. or p.m.
+        ordered: what follows a German ordinal.
+        unseen: an end of a sentence after "and so on" or before the number of a footnote. A capital must follow.
+        unit: a number with a unit, whose stop may end a sentence. A capital must follow.
     """
 
     abbreviations: dict[str, frozenset[str]]
@@ -84,15 +93,18 @@ class _Lists:
 
 @cache
 def _lists() -> _Lists:
-    """The lists of words, of which patterns are made at the first text."""
+    """The lists of words, which are read and compiled when the first text is split."""
     words = word_lists()
     small = "|".join(words.before_small_letters)
-    zones, days, months = "|".join(words.zones), "|".join(words.days), "|".join(words.months)
-    # Jan is also a name
+    zones = "|".join(words.zones)
+    days = "|".join(words.days)
+    months = "|".join(words.months)
+    # Jan is also a name, so it is a month only with its stop.
     ordered = "|".join([r"Jan(?=\.)", *words.after_german_ordinals])
-    and_so_on = "|".join(rf"(?<=\b{re.escape(end)})" for end in words.and_so_on)
+    and_so_on = "|".join([rf"(?<=\b{re.escape(end)})" for end in words.and_so_on])
     footnote = r"(?<=[a-z]{4}\.)\d{1,3}(?:[,–-]\d{1,3})*"
-    multiples, units = "|".join(words.multiples), "|".join(words.units)
+    multiples = "|".join(words.multiples)
+    units = "|".join(words.units)
     return _Lists(
         abbreviations=words.abbreviations,
         titles=words.titles,
@@ -107,7 +119,7 @@ def _lists() -> _Lists:
 
 
 def unseen_starts(line: str) -> Iterator[int]:
-    """Where sentences begin after ends that sentencex does not see."""
+    """Yield the positions in a line at which sentences begin after ends that sentencex does not find."""
     for match in _BULLET.finditer(line):
         yield match.start()
     lists = _lists()
@@ -115,26 +127,34 @@ def unseen_starts(line: str) -> Iterator[int]:
     for match in _ELLIPSIS.finditer(line):
         before = _last_character(line, match.start())
         is_ellipsis = match[0].startswith("…")
-        # a sentence in brackets follows another one, or begins the line
-        if (is_ellipsis and before.isalnum()) or (not is_ellipsis and before in ".!?"):
+        if is_ellipsis:
+            ends_sentence = before.isalnum()
+        else:
+            # A sentence in brackets follows another one, or begins the line.
+            ends_sentence = before in ".!?"
+        if ends_sentence:
             ends.append(match.end())
     for match in lists.unit.finditer(line):
         if _words_before(line, match.start() + 1) >= _LEAST_WORDS:
             ends.append(match.end())
     for end in ends:
+        # Only opening marks may stand before the capital.
         if line[end : end + 2].lstrip('"“«(¿¡')[:1].isupper():
             yield end
 
 
 def _last_character(line: str, end: int) -> str:
-    """The last character before a position that is no space; empty at the beginning of the line."""
+    """The last character before a position that is no space; an empty text if there is none."""
     while end and line[end - 1].isspace():
         end -= 1
     return line[max(end - 1, 0) : end]
 
 
 def _words_before(text: str, position: int) -> int:
-    """The number of words between the beginning of a sentence and a position in it."""
+    """The number of words between the beginning of a sentence and a position in it.
+
+    Only the last `NEAR` characters before the position are read.
+    """
     sentences: Sequence[str] = _INNER_STOP.split(text[max(position - NEAR, 0) : position])
     return len(sentences[-1].split())
 
@@ -143,8 +163,9 @@ def is_end(before: str, after: str, code: str) -> bool:
     """Whether a sentence of a language ends between two texts, where sentencex found an end.
 
     Args:
-        before, after: the text on either side; a space between them belongs to the first.
-        code: as of `language_code`.
+        before, after: the text on either side, of which `NEAR` characters suffice; a space between them belongs to
+            `before`.
+        code: a code that `language_code` returns.
     """
     is_within_word = bool(before) and not before[-1].isspace()
     if is_within_word and (_ADDRESS.search(before) or _NAME_OF_CODE.match(after)):
@@ -155,7 +176,7 @@ def is_end(before: str, after: str, code: str) -> bool:
     if not after or not before.endswith("."):
         dash = _DASH.match(after)
         return dash is None or not after[dash.end()].islower()
-    # what follows a hyphen or a comma belongs to the word before
+    # What follows a hyphen or a comma belongs to the word or the sentence before.
     if _GOES_ON.match(after):
         return False
     lists = _lists()
@@ -164,7 +185,7 @@ def is_end(before: str, after: str, code: str) -> bool:
     word = before.rsplit(None, 1)[-1]
     match = _LAST_WORD.search(word)
     name = match[1] if match else ""
-    # a year at the beginning of a sentence
+    # The abbreviation of a year, such as г., does not end a sentence if the year is one of its first words.
     is_year = name in lists.years and before[:-2].rstrip()[-1:].isdigit()
     if is_year and _words_before(before, len(before) - 3) < _LEAST_WORDS:
         return False
@@ -173,7 +194,7 @@ def is_end(before: str, after: str, code: str) -> bool:
     if after[0].islower():
         if is_letter or _DOTTED.search(word) or lists.shortened.search(word):
             return False
-        # a text without capitals may begin a sentence with a small letter
+        # In a text without capitals, a sentence may begin with a small letter.
         is_short = len(name) <= _MOST_SHORT and not (before + after).islower()
         if not is_english and (name.isdigit() or is_short):
             return False
@@ -191,13 +212,13 @@ def is_end(before: str, after: str, code: str) -> bool:
     if _FILED.match(f"{word} {after}"):
         return False
     if code in _DANDA:
-        # where sentences end with a stop, short words do too
+        # If the text has no danda, its sentences end with a full stop, also after short words.
         is_title = 0 < len(name) <= _MOST_TITLE and "।" in before + after
         return not is_title
     if code in _ORDINAL and _ORDINAL[code].search(before):
         return False
     if code == "de" and name.isdigit() and len(name) < 3 and lists.ordered.match(after):
         return False
-    # an initial; English ones sentencex has
+    # In English, sentencex knows that an initial does not end a sentence.
     is_initial = is_letter and not name.islower() and after[0].isalpha()
     return is_english or not is_initial

@@ -1,4 +1,4 @@
-"""Sentences of a text."""
+"""Splitting texts into sentences by sentencex, and finding and picking the sentences of a document."""
 
 import re
 from bisect import bisect_left
@@ -15,27 +15,29 @@ from hf_summ.data.sentences.stops import NEAR
 from hf_summ.data.sentences.twins import twin_and_starts, without_unpaired
 from hf_summ.models.checks import check_integer, check_text
 
-# marks of direction and others that are not shown, which at the edges of words hide abbreviations
+# Marks of direction and others that are not shown. At the edges of words, they hide abbreviations from sentencex.
 _INVISIBLE = "\u061c\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff"
 _AT_EDGES = re.compile(rf"[{_INVISIBLE}](?:(?<![^\s{_INVISIBLE}].)|(?![^\s{_INVISIBLE}]))")
-# the mark of Hebrew acronyms, which is no quotation mark
+# The mark within Hebrew acronyms, which is no quotation mark.
 _ACRONYM = re.compile('"(?<=[א-ת].)(?=[א-ת])')
-# sentencex accepts no lone surrogates, and fails on a wide space between a capital and a full stop
+# sentencex accepts no lone surrogates, and fails on a space outside ASCII between a capital and a full stop.
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WIDE_SPACE = re.compile(r"[^\S\x00-\x7f\x85\u2028\u2029]")
-# in tokenized text, a stop is a separate token, unlike an abbreviation's, and closing marks follow it
+# In tokenized text, a stop that ends a sentence is a separate token, and closing marks are tokens after it. The stop of
+# an abbreviation is no separate token.
 _LONE_STOP = re.compile(
     r"""(?<=[ ])(?P<stops>[.!?](?!\S)(?:\s+[.!?](?!\S))*+(?:\s+[.!?]["'”’»)\]]+(?!\S))?)"""
     r"""(?P<closing>(?:\s+(?:''|["'”’»)\]]|-[Rr][RrSsCc][Bb]-)(?!\S))*+)(?:\s+(?P<next>\S)|\s*$)"""
 )
-# sentencex ends no sentence before an inverted mark
+# sentencex ends no sentence before an inverted mark, as Spanish has them.
 _BEFORE_INVERTED_MARK = re.compile(r"[.!?…][»”\")]?\s+(?=[¡¿])")
 _LONE_STOPS = (" .", " !", " ?")
 _LONE_QUOTE = re.compile(r'(?<!\S)"(?!\S)')
-# sentencex takes time that grows with the cube of a line's number of quotation marks, and with the square of its
-# length: it reads a long line in windows of at most so many marks and characters
+# The time of sentencex grows with the cube of a line's number of brackets and quotation marks, and with the square of
+# its length. Therefore it reads a long line in windows of at most so many marks and characters.
 _MARK = re.compile(r"""["'`«»‘’‚“”„‹›()\[\]（）「」『』《》]""")
-_WINDOW_MARKS, _WINDOW_CHARACTERS = 400, 10_000
+_WINDOW_MARKS = 400
+_WINDOW_CHARACTERS = 10_000
 
 
 def split_sentences(text: str, language: str = "en") -> list[str]:
@@ -53,15 +55,18 @@ def split_sentences(text: str, language: str = "en") -> list[str]:
     """
     check_text("text", text)
     code = language_code(language)
-    readable = text if text.isascii() else _WIDE_SPACE.sub(" ", _SURROGATE.sub("\ufffd", text))
+    readable = text
+    if not text.isascii():
+        readable = _SURROGATE.sub("\ufffd", readable)
+        readable = _WIDE_SPACE.sub(" ", readable)
     sentences = []
     for line in readable.splitlines():
         for piece in _split_tokenized(line):
             stripped = [sentence.strip() for sentence in _segment(piece, code)]
-            sentences.extend(sentence for sentence in stripped if sentence)
+            sentences.extend([sentence for sentence in stripped if sentence])
     if readable == text:
         return sentences
-    # of the same length, so that positions are equal
+    # Both texts have the same length, so that their sentences have the same positions.
     return [text[start:end] for start, end in sentence_places(readable, sentences)]
 
 
@@ -73,7 +78,7 @@ def splitter_version() -> str:
 def lead(document: str | Sequence[str], sentences: int, language: str = "en") -> str:
     """The LEAD-n baseline: the first `sentences` sentences of `document`, or all if it has fewer, in one line.
 
-    Of several documents these are the first sentences of each, the First-k of Fabbri et al. 2019.
+    Of several documents, the first sentences of each are taken, the First-k of Fabbri et al. 2019.
 
     Args:
         language: as for `split_sentences`.
@@ -83,25 +88,31 @@ def lead(document: str | Sequence[str], sentences: int, language: str = "en") ->
     """
     check_integer("sentences", sentences, 1)
     documents = [document] if isinstance(document, str) else document
-    beginnings = [pick_sentences(text, split_sentences(text, language), range(sentences)) for text in documents]
-    return " ".join(beginning for beginning in beginnings if beginning)
+    beginnings = []
+    for text in documents:
+        beginning = pick_sentences(text, split_sentences(text, language), range(sentences))
+        if beginning:
+            beginnings.append(beginning)
+    return " ".join(beginnings)
 
 
 def pick_sentences(document: str, sentences: Sequence[str], indices: Iterable[int]) -> str:
     """The document's sentences with these indices, in its order and in one line."""
-    before = 0
+    previous_end = 0
     pieces: list[str] = []
     chosen = set(indices)
     for index, (start, end) in enumerate(sentence_places(document, sentences)):
-        # space only where the document has it, as some scripts have no spaces between sentences
         if index in chosen:
-            pieces.append(" " * (start > before) + document[start:end])
-        before = end
+            # Some scripts have no spaces between sentences, so a space is put only where the document has one.
+            if start > previous_end:
+                pieces.append(" ")
+            pieces.append(document[start:end])
+        previous_end = end
     return one_line("".join(pieces))
 
 
 def sentence_places(document: str, sentences: Sequence[str]) -> list[tuple[int, int]]:
-    """The [start, end) characters of a document's sentences."""
+    """The [start, end) characters of a document's sentences, which must be substrings of it, in its order."""
     end = 0
     spans = []
     for sentence in sentences:
@@ -112,26 +123,33 @@ def sentence_places(document: str, sentences: Sequence[str]) -> list[tuple[int, 
 
 
 def _split_tokenized(line: str) -> list[str]:
-    """The line split where tokenized text ends a sentence; sentencex does not do so inside its quotation marks."""
-    if not any(stop in line for stop in _LONE_STOPS):
+    """Split a line where tokenized text ends a sentence; sentencex does not do so within quotations."""
+    has_lone_stop = any(stop in line for stop in _LONE_STOPS)
+    if not has_lone_stop:
         return [line]
-    starts = [0]
+    bounds = [0]
     has_case = line != line.lower()
-    counted = quotes = 0
+    # The number of straight quotation marks up to the position `counted`.
+    quotes = counted = 0
     for match in _LONE_STOP.finditer(line):
         following = match["next"] or ""
-        # an ellipsis, a question or a quotation after which the sentence continues
-        if has_case and following.islower() and (match["stops"] != "." or match["closing"]):
+        is_full_stop = match["stops"] == "." and not match["closing"]
+        if has_case and following.islower() and not is_full_stop:
+            # The sentence continues after an ellipsis, a question or a quotation.
             continue
         quotes += len(_LONE_QUOTE.findall(line, counted, match.start()))
         counted = match.start()
-        opening = match["closing"].find('"') if quotes % 2 == 0 else -1
-        starts.append(match.end("closing") if opening < 0 else match.start("closing") + opening)
-    return [line[start:end] for start, end in pairwise([*starts, len(line)])]
+        bound = match.end("closing")
+        if quotes % 2 == 0 and '"' in match["closing"]:
+            # No quotation is open, so the next straight mark opens one: it belongs to the next sentence.
+            bound = match.start("closing") + match["closing"].index('"')
+        bounds.append(bound)
+    bounds.append(len(line))
+    return [line[start:end] for start, end in pairwise(bounds)]
 
 
 def _segment(line: str, code: str) -> list[str]:
-    """The sentences of one line according to sentencex, with surrounding space and its misreadings repaired."""
+    """The sentences of one line, with surrounding space: those of sentencex after its misreadings are repaired."""
     readable = line
     if not line.isascii():
         readable = _ACRONYM.sub("א", _AT_EDGES.sub(" ", line))
@@ -139,46 +157,51 @@ def _segment(line: str, code: str) -> list[str]:
     starts.update(unseen_starts(readable))
     if code == "es":
         starts.update(match.end() for match in _BEFORE_INVERTED_MARK.finditer(line))
-    # marks alone are no sentence
+    # Marks alone are no sentence, so a sentence ends only after a letter or a digit.
     has_words = False
     scanned = 0
     for position, end in _segments(twin, code):
-        has_words = has_words or any(map(str.isalnum, line[scanned:position]))
+        has_words = has_words or any(character.isalnum() for character in line[scanned:position])
         scanned = position
         before = readable[max(position - NEAR, 0) : position]
         after = readable[position : position + NEAR]
         if has_words and line[position:end].strip() and is_end(before, after, code):
             start = position
-            # invisible marks belong to the following word
+            # Invisible marks belong to the word after them.
             while line[start - 1] in _INVISIBLE:
                 start -= 1
             starts.add(start)
             has_words = False
-    return [line[start:end] for start, end in pairwise(sorted({0, *starts, len(line)}))]
+    bounds = sorted(starts | {0, len(line)})
+    return [line[start:end] for start, end in pairwise(bounds)]
 
 
 def _segments(line: str, code: str) -> Iterator[tuple[int, int]]:
-    """The [start, end) characters of sentencex's segments of a line; a segment longer than a window is cut at its end.
+    """Yield the [start, end) characters of sentencex's sentences of a line, its segments, which it reads in windows.
 
-    A window begins with the last segment that begins in the first three quarters of the window before, as the pairs of
-    marks in its last quarter may be incomplete.
+    The next window begins with the last segment that begins in the first three quarters of a window, as the pairs of
+    marks in the last quarter may be incomplete. A segment that is longer than a window ends with the window.
     """
     marks = [match.start() for match in _MARK.finditer(line)]
     begin = 0
     is_within_segment = False
     while begin < len(line):
-        end, following = begin + _WINDOW_CHARACTERS, begin + _WINDOW_CHARACTERS * 3 // 4
+        end = begin + _WINDOW_CHARACTERS
+        # The next window begins here, unless a segment begins before.
+        following = begin + _WINDOW_CHARACTERS * 3 // 4
         first_mark = bisect_left(marks, begin)
         last_mark = first_mark + _WINDOW_MARKS
         if last_mark < len(marks) and marks[last_mark] < end:
-            end, following = marks[last_mark], marks[first_mark + _WINDOW_MARKS * 3 // 4]
+            end = marks[last_mark]
+            following = marks[first_mark + _WINDOW_MARKS * 3 // 4]
         is_last = end >= len(line)
-        # an open pair changes how sentencex reads all others
+        # A bracket or a quotation mark without a partner would change how sentencex reads all others.
         window = without_unpaired(line[begin:end])
         spans = []
         for start, stop in sentence_places(window, sentencex.segment(code, window)):
             if is_last or begin + start < following:
                 spans.append((begin + start, begin + stop))
+        # Whether the first segment goes on from the window before, and whether the last one goes on in the next window.
         is_continued = is_within_segment
         is_within_segment = not is_last and len(spans) < 2
         if is_last:

@@ -1,10 +1,10 @@
 """Marks that end sentences."""
 
-# marks of scripts without spaces
+# Marks of scripts without spaces.
 UNSPACED_STOPS = "。！？។៕။།༎"
-# Amharic is often typed with two separators of words for its own mark
+# Any mark that ends a sentence. Amharic is often typed with two separators of words in place of its mark.
 STOP = f"(?:[.!?।॥؟۔։።፧{UNSPACED_STOPS}]|፡፡)"
-# an end of a sentence with closing marks, before space
+# A mark that ends a sentence, with closing marks after it and a space.
 INNER_STOP = r"""[.!?][”"’')\]]*\s"""
-# characters beside a stop that decide whether a sentence ends there
+# So many characters before and after a stop decide whether a sentence ends there.
 NEAR = 100

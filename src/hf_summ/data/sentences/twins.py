@@ -1,7 +1,8 @@
 """The twin of a line: the form that sentencex reads well.
 
-It has as many characters as the line. Those that sentencex misreads are replaced: list markers, after which it takes
-all that follows as one sentence, emoticons, brackets and quotation marks without a partner, and stops before citations.
+A twin has as many characters as its line, so that positions are equal. Characters that sentencex misreads are replaced:
+markers of lists, after which it takes all that follows as one sentence; emoticons; brackets and quotation marks without
+a partner; and stops before citations.
 """
 
 import re
@@ -13,49 +14,54 @@ from hf_summ.data.sentences.stops import INNER_STOP, NEAR, UNSPACED_STOPS
 from hf_summ.data.sentences.words import word_lists
 from hf_summ.models.text_documents import IDEOGRAPHS
 
-# Patterns begin with what is rare, as a look behind at each character takes longer.
-# the marker of an item within a line, which "\n" precedes
+# Patterns begin with a rare character and look behind it, as looking behind at each character would take longer.
+# The marker of a list's item, such as 2) or b. or a bullet, and the character before it. A line is read after "\n".
 _MARKER = re.compile(
     r"[\s。！？；：⁃](?=(\(?(\d{1,3}|[A-Za-z]|[ivxIVX]{1,5})(\.?\)|[.、])|[•‣◦▪●*])(?:\s|[" + IDEOGRAPHS + "]))"
 )
-# one with a stop is a marker at the beginning, after a colon or a bullet, and after such a marker
-_BEFORE_NUMBER, _BEFORE_LIST = frozenset(".!?:;•‣◦▪●⁃。！？；："), frozenset(":•‣◦▪●⁃")
+# A number or letter with a stop is a marker only at the beginning of a sentence. The first one of a list is at the
+# beginning of the line, or after a colon or a bullet.
+_BEFORE_NUMBER = frozenset(".!?:;•‣◦▪●⁃。！？；：")
+_BEFORE_LIST = frozenset(":•‣◦▪●⁃")
 _AFTER_NUMBER = re.compile(rf"\s+[^\W\d_]|[{IDEOGRAPHS}]")
-# a list within a line, whose items may have no stops between them; those within a sentence follow a comma, a semicolon
-# or a conjunction
+# The beginning of a list within a line, whose items may have no stops between them.
 _LIST = re.compile(r"[\n:]\s*[1a](?:\.\)?|\))\s")
+# What follows the marker of an item that is a sentence.
 _AFTER_ITEM = re.compile(r"\s+[\"“]?[^\W\da-z_]")
+# What precedes the marker of an item within a sentence: a comma, a semicolon or a conjunction.
 _WITHIN = re.compile(r"(?:[,;]|\b(?:and|or|und|oder|et|ou|y|o|e|en))\s+$")
 _EMOTICON = re.compile(r"[:;=8](?<!\w.)[-'^]?[()\[\]](?!\w)")
-# a stop before a bracketed citation, after which the sentence continues
+# A stop before a citation in brackets, after which the sentence continues.
 _CITED = re.compile(r"\.(?:(?<=\bet al\.)(?=\s[\[(])|(?=\s\[[^\]\[]{1,40}\](?:\s+[a-z]|[.,;:)])))")
-# stops that sentencex lacks, of which Tibetan may have two; "and so on" in Khmer, after which the sentence continues
+# Stops that sentencex does not know. Tibetan may have two of them. In Khmer, ។ល។ means "and so on", and the sentence
+# continues after it.
 _OTHER_STOP = re.compile(r"፡፡|[។៕](?!ល។)(?<!។ល។)|[།༎](?!\s*[།༎])")
-# a danda as keyboards of English have it; the mark between the parts of a headline has a space before it
+# A danda typed as the vertical stroke of English keyboards. Between the parts of a headline, that mark follows a space.
 _PIPE = re.compile(r"\|(?<=[\u0900-\u0d7f]\|)(?!\S)")
-# a stop without space before a number or a small letter, which sentencex reads as parts of a word; between digits, it
-# is a decimal point that was typed so
+# A stop without a space before a digit or a small letter, which sentencex reads as part of a word. Between two digits,
+# the mark stands for a decimal point.
 _BEFORE_DIGIT = re.compile(rf"([।॥۔።{UNSPACED_STOPS}](?<!\d.)[」』”’»）)]*)[\da-z]")
-# quotations in two single marks, and in marks the other way round, as Urdu newspapers have them
+# Quotations in two single marks, and in reversed marks, as in Urdu newspapers.
 _DOUBLED = re.compile(r"[‘’]{2}(?<!\S..)(?=\S)((?:[^‘’]|[‘’](?![‘’]))*+)[‘’]{2}")
 _REVERSED = re.compile(r"’(?<!\S.)(?=\S)([^‘’]*+)‘(?!\w)")
-# the title of a work, which may have stops
+# The title of a work, which may have stops.
 _TITLE = re.compile(r"《[^《》]{1,60}》")
-# what the patterns from `_OTHER_STOP` on begin with
+# The characters with which `_OTHER_STOP`, `_PIPE`, `_DOUBLED`, `_REVERSED` and `_TITLE` begin.
 _RARE = re.compile("[፡។៕།༎‘’《|]")
-# opening mark -> its closing ones; straight ones may close those that are equal
+# Opening mark -> its closing marks. A straight mark is closed by the same mark.
 _PAIRS = {"(": ")", "[": "]", "（": "）", "「": "」", "『": "』", "“": "”", "„": "“”", "«": "»", "»": "«", "‘": "’"}
 _CLOSING = {**_PAIRS, '"': '"', "'": "'"}
 _MARKS = re.compile(rf"[{re.escape(''.join({*_CLOSING, *_CLOSING.values()}))}]")
-# a pair around more ends of sentences than this is no pair
+# If more sentences than this end between two marks, they are no pair.
 _MOST_INNER = 2
 _INNER_STOP = re.compile(INNER_STOP)
-# after a word: a stop before a number, or before a capital that is no numeral
+# A stop after a word, before a number or before a capital that is no Roman numeral.
 _WORD_END = r"""(?=\.["”“»)]*\s+["”“„«(¿¡]*(?![IVXLC]{2,}\b|[VX]\b)[A-ZÀ-ÞЀ-Я\d])"""
-# languages in which sentencex ends no sentence before a number, and such ends, which it then sees: after a mark that no
-# abbreviation has, and after words, as most abbreviations of one word are in its list or in ours
+# Languages in which sentencex ends no sentence before a number.
 _NO_NUMBERS = frozenset("bar ca cs da de dsb fi frr gsw hsb kk kl ksh lb nds oc rm sk".split())
 _SMALL = r"\b[^\W\d_A-ZÀ-ÞА-Я]"
+# The end of a sentence before a number: a mark that no abbreviation has, or a stop after a word. Most abbreviations
+# that look like words are in the list of sentencex or in ours.
 _BEFORE_AMOUNT = re.compile(
     r"([.!?…](?:(?<=[!?…])|(?=[\"”“»)])|(?<=[\"”“»)]\.)|(?<=[^\W\d_]{4}\.)(?<!str\.)|(?<=[A-Z]{3}\.)"
     rf"|(?<={_SMALL}{{2}}\.)|(?<={_SMALL}{{3}}\.))[\"”“»)]*\s+)(?=[$€£]?\d)."
@@ -63,9 +69,14 @@ _BEFORE_AMOUNT = re.compile(
 
 
 def twin_and_starts(line: str, code: str = "") -> tuple[str, set[int]]:
-    """The twin of a line in a language, and where items of a list begin, which sentencex does not see."""
+    """The twin of a line in a language, and the positions at which items of a list begin, after its first one.
+
+    In the twin, sentencex does not find these beginnings.
+    """
     markers, items = _markers(line)
-    hidden = {index: "X" for start, end in markers + items for index in range(start, end)}
+    hidden = {}
+    for start, end in markers + items:
+        hidden.update(dict.fromkeys(range(start, end), "X"))
     twin = _replaced(line, hidden)
     twin = _EMOTICON.sub(lambda match: "x" * len(match[0]), twin)
     twin = _CITED.sub(",", twin)
@@ -85,18 +96,19 @@ def twin_and_starts(line: str, code: str = "") -> tuple[str, set[int]]:
 
 
 def without_unpaired(line: str) -> str:
-    """The line with other characters for brackets and quotation marks that have no partner."""
-    marks = {}
+    """The line with a slash or a space in place of each bracket or quotation mark that has no partner."""
+    replacements = {}
     for index in _unpaired(line):
-        # an opening mark begins a sentence, and a closing one ends it; after a slash, abbreviations are read as such
-        opens = not line[index - 1 : index].strip() and line[index + 1 : index + 2].strip()
-        marks[index] = "/" if opens else " "
-    return _replaced(line, marks)
+        # A closing mark becomes a space. An opening one becomes a slash, after which sentencex knows abbreviations.
+        follows_space = not line[index - 1 : index].strip()
+        precedes_word = line[index + 1 : index + 2].strip()
+        replacements[index] = "/" if follows_space and precedes_word else " "
+    return _replaced(line, replacements)
 
 
 @cache
 def _misread_words(code: str) -> re.Pattern | None:
-    """The words of a language that sentencex takes for abbreviations, where a sentence may end after them."""
+    """A pattern of words that sentencex takes for abbreviations, where a sentence may end; None without such words."""
     words = word_lists().no_abbreviations.get(code)
     if words is None:
         return None
@@ -104,18 +116,26 @@ def _misread_words(code: str) -> re.Pattern | None:
 
 
 def _replaced(line: str, characters: Mapping[int, str]) -> str:
-    """The line with these characters at these positions."""
-    if not characters:
-        return line
-    return "".join(characters.get(index, character) for index, character in enumerate(line))
+    """The line with other characters at some positions."""
+    replaced = list(line)
+    for index, character in characters.items():
+        replaced[index] = character
+    return "".join(replaced)
 
 
 def _markers(line: str) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """The [start, end) of list markers, and of those of a list's items after the first, such as 2) and 3) after 1)."""
+    """The markers of lists in a line, which sentencex misreads, and those that begin an item after the first one.
+
+    Returns:
+        The [start, end) characters of both; a marker may be in both lists. The second list has 2) and 3) after 1).
+    """
     markers, items = [], []
-    in_list, following = False, ""
+    in_list = False
+    # The name of the next item's marker, such as 2 after 1.
+    following = ""
     for match in _MARKER.finditer(f"\n{line}"):
-        # the pattern begins a character before the marker, as does its text
+        # The match begins a character before the marker. In the line itself, which has no "\n" before it, that is the
+        # position of the marker.
         start = match.start()
         marker, name, ending = match.groups()
         end = start + len(marker)
@@ -140,17 +160,20 @@ def _markers(line: str) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
 def _unpaired(line: str) -> list[int]:
     """The positions of brackets and quotation marks that have no partner."""
     unpaired: list[int] = []
-    # the mark and position of those still open, and how many of them each closing mark closes
+    # The marks that are still open, with their positions.
     opened: list[tuple[str, int]] = []
+    # Closing mark -> the number of open marks that it may close.
     closable: dict[str, int] = {}
     stops = None
     for match in _MARKS.finditer(line):
         mark, index = match[0], match.start()
         before, after = line[index - 1 : index], line[index + 1 : index + 2]
         if mark in "'’" and before.isalnum() and after.isalnum():
+            # It is an apostrophe.
             continue
         is_straight = mark in "\"'"
         if closable.get(mark) and (before.strip() or not is_straight):
+            # Marks that were opened later and are still open have no partner.
             while True:
                 opening, start = opened.pop()
                 for closing in _CLOSING[opening]:
@@ -161,21 +184,22 @@ def _unpaired(line: str) -> list[int]:
             if stops is None:
                 stops = _InnerStops(line)
             number = stops.count(start, index)
-            # a quotation of sentences ends with a mark
-            if number > _MOST_INNER or (is_straight and number and before.isalnum()):
-                unpaired += start, index
+            # A quotation of whole sentences ends with a stop before its closing mark.
+            is_cut = is_straight and number > 0 and before.isalnum()
+            if number > _MOST_INNER or is_cut:
+                unpaired.extend([start, index])
         elif (is_straight and not before.isalnum() and after.strip()) or mark in _PAIRS:
             opened.append((mark, index))
             for closing in _CLOSING[mark]:
                 closable[closing] = closable.get(closing, 0) + 1
         elif mark != "’":
             unpaired.append(index)
-    unpaired.extend(index for _, index in opened)
+    unpaired.extend([index for _, index in opened])
     return unpaired
 
 
 class _InnerStops:
-    """The ends of sentences within a line, found once for all of its pairs."""
+    """The ends of sentences within a line, which are found once for all of its pairs of marks."""
 
     def __init__(self, line: str):
         matches = list(_INNER_STOP.finditer(line))

@@ -1,4 +1,4 @@
-"""The lists of words that decide where sentences end, from `words.json`."""
+"""The lists of words in `words.json`, by which the rules decide where sentences end."""
 
 import json
 from dataclasses import dataclass
@@ -45,11 +45,13 @@ class WordLists:
 def word_lists() -> WordLists:
     """The lists of the file, which is read once."""
     content = json.loads(_FILE.read_text(encoding="utf-8"))
-    abbreviations = _by_language(content["abbreviations"])
+    abbreviations = {}
+    for language, words in _by_language(content["abbreviations"]).items():
+        abbreviations[language] = frozenset(words)
     units = content["units"]
     times = content["after_times_of_day"]
     return WordLists(
-        abbreviations={language: frozenset(words) for language, words in abbreviations.items()},
+        abbreviations=abbreviations,
         no_abbreviations=_by_language(content["no_abbreviations"]),
         titles=frozenset(content["titles"].split()),
         before_numbers=frozenset(" ".join(content["before_numbers"].values()).split()),
@@ -66,7 +68,11 @@ def word_lists() -> WordLists:
 
 
 def _by_language(lines: dict[str, str]) -> dict[str, tuple[str, ...]]:
-    """The words of each language; a line may have the codes of several languages."""
+    """Language -> its words.
+
+    Args:
+        lines: codes of languages, separated by spaces -> words of all these languages, separated by spaces.
+    """
     words: dict[str, tuple[str, ...]] = {}
     for codes, line in lines.items():
         for code in codes.split():
