@@ -145,9 +145,10 @@ class _Usage:
         self.joined[before.form, token.form] += 1
         if not _is_mark(before.form):
             return
-        first = tokens[index - 2].form if index > 1 else ""
-        change = 1 if index == 1 or before.space else -1
+        is_spaced = index == 1 or before.space != ""
+        change = 1 if is_spaced else -1
         self.spaced_marks["", before.form, token.form] += change
+        first = tokens[index - 2].form if index > 1 else ""
         if first:
             self.spaced_marks[first, before.form, token.form] += change
 
@@ -168,7 +169,7 @@ class _Usage:
         is_inside = 0 < index < len(tokens) - 1
         if not is_inside or not _is_mark(tokens[index].form):
             return False
-        before, mark, after = (token.form for token in tokens[index - 1 : index + 2])
+        before, mark, after = tokens[index - 1].form, tokens[index].form, tokens[index + 1].form
         difference = self.spaced_marks[before, mark, after]
         if difference:
             return difference > 0
@@ -195,7 +196,9 @@ class _Usage:
             return token.text
         initial = _most_frequent(self._initial[token.form])
         has_later_capital = initial[1:] != initial[1:].lower()
-        return initial if has_later_capital else initial.lower()
+        if has_later_capital:
+            return initial
+        return initial.lower()
 
 
 def _is_mark(form: str) -> bool:

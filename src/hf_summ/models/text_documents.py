@@ -375,7 +375,7 @@ def decode_pointed(
         if token in words:
             word, opens_word = words[token]
             has_prefix = opens_word == marks.opens
-            tokens.append(f"{marks.prefix}{word}" if has_prefix else word)
+            tokens.append(marks.prefix + word if has_prefix else word)
         elif token < FIRST_POINTER and token not in skipped:
             tokens.append(tokenizer.convert_ids_to_tokens(token))
     return tokenizer.convert_tokens_to_string(tokens)

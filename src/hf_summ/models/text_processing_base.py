@@ -198,7 +198,9 @@ class TextProcessor:
         for name, values in features.items():
             if name not in padding_values:
                 continue
-            rows = [row.tolist() if hasattr(row, "tolist") else list(row) for row in values]
+            rows = []
+            for row in values:
+                rows.append(row.tolist() if hasattr(row, "tolist") else list(row))
             if pads:
                 length = self._padded_length(name, rows, fixed_length, pad_to_multiple_of or 1)
                 rows = [row + [padding_values[name]] * (length - len(row)) for row in rows]
@@ -307,7 +309,7 @@ class TextProcessor:
         return ReadSource(examples[0], rows[0], encoded)
 
     def _examples(self, text: str | Sequence[str] | Sequence[Sequence[str]]) -> list[list[str]]:
-        """The cleaned documents of each example; if an example has a list of documents, blank ones become empty.
+        """The cleaned documents of each example; blank ones become empty.
 
         Raises:
             TypeError: a value is not a text, or only some examples have lists.
@@ -320,8 +322,7 @@ class TextProcessor:
         for row, value in enumerate(text):
             if not is_list(value):
                 raise TypeError(f"`text` has lists of texts, but row {row} is {type(value).__name__}: make each a list")
-            documents = self._texts(value, f"text[{row}]", is_document=True)
-            examples.append([document if document.strip() else "" for document in documents])
+            examples.append(self._texts(value, f"text[{row}]", is_document=True))
         return examples
 
     def _texts(self, text: str | Sequence, name: str, is_document: bool = False) -> list[str]:
@@ -399,16 +400,15 @@ class TextProcessor:
     @staticmethod
     def _features(rows: list[JoinedRow]) -> dict[str, list]:
         """The model's inputs and the fields of `LENGTHS` for rows of examples."""
-        kept_lengths = []
+        features: dict[str, list] = {"input_ids": [], "attention_mask": []}
+        features.update(lengths=[], document_lengths=[], kept_lengths=[])
         for row in rows:
-            kept_lengths.append([number for _, number in row.spans])
-        return {
-            "input_ids": [row.input_ids for row in rows],
-            "attention_mask": [[1] * len(row.input_ids) for row in rows],
-            "lengths": [row.length for row in rows],
-            "document_lengths": [row.lengths for row in rows],
-            "kept_lengths": kept_lengths,
-        }
+            features["input_ids"].append(row.input_ids)
+            features["attention_mask"].append([1] * len(row.input_ids))
+            features["lengths"].append(row.length)
+            features["document_lengths"].append(row.lengths)
+            features["kept_lengths"].append([number for _, number in row.spans])
+        return features
 
 
 class CopyingTextProcessor(TextProcessor):

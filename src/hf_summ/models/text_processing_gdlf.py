@@ -50,7 +50,6 @@ _NEEDED_ATTRIBUTES = {
 _VECTOR_PIPES = ("tok2vec", "transformer", "curated_transformer")
 # The universal part of speech in a label of several features, such as Case=Nom|POS=NOUN.
 _UNIVERSAL = re.compile(r"(?:^|\|)POS=(\w+)")
-
 # Spelling of a word in the Penn Treebank -> the texts that it may stand for.
 _TREEBANK = {
     "-LRB-": "(",
@@ -66,10 +65,8 @@ _TREEBANK = {
     "...": "…",
     "--": "–—",
 }
-
 # The tagger reads so many characters after the truncation, as a word's tag depends on the words after it.
 _CONTEXT = 200
-
 # A stretch without spaces that is longer than any word. spaCy's time grows with the square of its length.
 # The group leaves its last character out.
 _INNER = rf"[^\s{IDEOGRAPHS}{RUNNING}]"
@@ -195,10 +192,7 @@ def tag_words(texts: Iterable[str], tagger: Tagger, tags: str, batch_size: int =
     """Yield for each text the list of its words in order, with their positions and tags.
 
     `pos` yields parts of speech, `ner` entity classes, and `pos+ner` the entity class or, without one, the part of
-    speech (GDLF, section 6.3).
-
-    Args:
-        batch_size: number of texts that a spaCy pipeline reads at once.
+    speech (GDLF, section 6.3). A spaCy pipeline reads `batch_size` texts at once.
     """
     pipeline = load_tagger(tagger, tags)
     if not hasattr(pipeline, "pipe"):
@@ -212,8 +206,10 @@ def tag_words(texts: Iterable[str], tagger: Tagger, tags: str, batch_size: int =
         for word in document:
             # Without the pipe `ner`, words have no entity class.
             tag = word.ent_type_
-            if not tag:
-                tag = NO_ENTITY if tags == "ner" else word.tag_ or word.pos_
+            if not tag and tags == "ner":
+                tag = NO_ENTITY
+            elif not tag:
+                tag = word.tag_ or word.pos_
             words.append(TaggedWord(word.idx, word.idx + len(word), tag))
         yield words
 
@@ -275,8 +271,7 @@ def pairs_of_texts(word_tags: Any) -> list[list[Sequence[str]]]:
     """The pairs of a word and its tag for each text.
 
     Args:
-        word_tags: the pairs of one text, or lists with an entry for each text, which may be nested by examples; or
-            JSON of such lists.
+        word_tags: the pairs of one text; lists with an entry for each text, perhaps nested by example; or JSON of them.
 
     Raises:
         TypeError: they are no lists.
@@ -321,7 +316,10 @@ def without_leading_space(text: str, offsets: Sequence[tuple[int, int]]) -> list
     trimmed = []
     for start, end in offsets:
         length = len(text[start:end].lstrip())
-        trimmed.append((end - length if length else start, end))
+        # Without a word, the offsets stay.
+        if length:
+            start = end - length
+        trimmed.append((start, end))
     return trimmed
 
 
@@ -468,8 +466,10 @@ class GdlfTextProcessor(TextProcessor):
     ) -> Iterable[list[TaggedWord]]:
         """The tagged words of each text, from `word_tags` or the tagger, which reads few more than the kept tokens."""
         if word_tags is None:
-            ends = [offsets[-1][1] + _CONTEXT if offsets else 0 for offsets in kept_offsets]
-            beginnings = [text[:end] for text, end in zip(texts, ends, strict=True)]
+            beginnings = []
+            for text, offsets in zip(texts, kept_offsets, strict=True):
+                end = offsets[-1][1] + _CONTEXT if offsets else 0
+                beginnings.append(text[:end])
             return tag_words(beginnings, self.tagger, self.tags)
         pairs = pairs_of_texts(word_tags)
         if len(pairs) != len(texts):
