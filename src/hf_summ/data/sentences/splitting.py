@@ -31,6 +31,7 @@ _LONE_STOP = re.compile(
 )
 # sentencex ends no sentence before an inverted mark, as Spanish has them.
 _BEFORE_INVERTED_MARK = re.compile(r"[.!?…][»”\")]?\s+(?=[¡¿])")
+_LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 _LONE_STOPS = (" .", " !", " ?")
 _LONE_QUOTE = re.compile(r'(?<!\S)"(?!\S)')
 # The time of sentencex grows with the cube of a line's number of brackets and quotation marks, and with the square of
@@ -161,7 +162,7 @@ def _segment(line: str, code: str) -> list[str]:
     has_words = False
     scanned = 0
     for position, end in _segments(twin, code):
-        has_words = has_words or any(character.isalnum() for character in line[scanned:position])
+        has_words = has_words or _LETTER_OR_DIGIT.search(line, scanned, position) is not None
         scanned = position
         before = readable[max(position - NEAR, 0) : position]
         after = readable[position : position + NEAR]

@@ -117,6 +117,8 @@ def _misread_words(code: str) -> re.Pattern | None:
 
 def _replaced(line: str, characters: Mapping[int, str]) -> str:
     """The line with other characters at some positions."""
+    if not characters:
+        return line
     replaced = list(line)
     for index, character in characters.items():
         replaced[index] = character
