@@ -87,7 +87,7 @@ def test_summaries_are_restored_from_their_own_examples(folder):
     processor = AutoProcessor.from_pretrained(folder)
     documents = [["of Ana's naïve", "a NAÏVE (B)"], "Naive", ["NAÏVE it's", "NAÏVE"]]
     summaries = ["a naive ( b )", "naive ana ' s", "it naive", "naive", "a naive", "it ' s"]
-    written = ["A naïve (B)", "Naïve Ana's", "It naive", "Naive", "A NAÏVE", "It's"]
+    written = ["A NAÏVE (B)", "Naïve Ana's", "It naive", "Naive", "A NAÏVE", "It's"]
     assert processor.restore(summaries, documents) == written
     with pytest.raises(ValueError, match="5 sequences but 3 documents: each document needs the same number"):
         processor.restore(summaries[1:], documents)

@@ -113,6 +113,14 @@ def test_restored_by_hand():
     assert restored([f"x {summary}"], [document]) == ["X Tower Smith Doe headline bridge today"]
 
 
+def test_words_of_a_term_get_their_capitals_together():
+    document = "Large Language Models (LLMs) fail. We test Large Language Models, as the models of a language change the language."
+    assert restored(["robots with large language models"], [document]) == ["Robots with Large Language Models"]
+    assert restored(["models of a language"], [document]) == ["Models of a language"]
+    # a short neighbor, such as an article, makes no term
+    assert restored(["use the new one"], ["We see the New York of a new age, one new place."]) == ["Use the new one"]
+
+
 # dotnet and command lines: a space that the document has before a mark
 @pytest.mark.parametrize(
     ("decoded", "expected"),
@@ -283,7 +291,8 @@ def test_words_of_titles_are_the_authors():
         total += len(wanted)
         before += len(wanted & word_spans(decoded))
         after += len(wanted & word_spans(restored([decoded], [row["document"]])[0]))
-    assert (round(before / total, 2), round(after / total, 2)) == (0.76, 0.95)
+    # these titles are in sentence case, also in terms that their abstracts begin with capitals
+    assert (round(before / total, 2), round(after / total, 2)) == (0.76, 0.93)
 
 
 def test_spaces_at_the_end_of_a_document_take_linear_time():

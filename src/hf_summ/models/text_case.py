@@ -52,8 +52,9 @@ def restored(
 ) -> list[str]:
     """Restore the case and spacing of an example's summaries from its documents, and begin sentences with a capital.
 
-    A word gets its most frequent spelling in the documents, in lower case if two are equally frequent. If no space
-    separates it from the token before or after it, as in `U.S.`, occurrences beside the same token take precedence.
+    A word gets its most frequent spelling in the documents, in lower case if two are equally frequent. Occurrences
+    beside the same neighbors take precedence, those beside two before those beside one. So the words of a term such as
+    `Large Language Models` get capitals together, even if the documents also write `models` alone.
     The first word of a sentence in the documents counts only if the word does not occur elsewhere. It is then put in
     lower case, unless a later letter of it is a capital. Words that the documents lack stay as they are. A space
     between two tokens is removed if the documents mostly have none between them; no space is added. Each sentence of
@@ -75,6 +76,14 @@ def restored(
         vocabulary.update(token.form for token in tokens)
     usage = _Usage(documents, vocabulary, strips_accents)
     return [_written(tokens, usage, is_split) for tokens in tokenized]
+
+
+# The forms of a token's neighbors in the order of the text, with an empty string in the place of the token.
+_Context = tuple[str, ...]
+# the letters of a neighbor that may belong to the same term
+_LONG = 4
+# the context of all tokens
+_ANYWHERE: list[_Context] = [("",)]
 
 
 class _Token(NamedTuple):
@@ -124,9 +133,8 @@ class _Usage:
         self.spaced_marks: Counter[tuple[str, str, str]] = Counter()
         # form -> spellings as the first word of a sentence
         self._initial: dict[str, Counter[str]] = defaultdict(Counter)
-        # (form, form joined before it, form joined after it) -> spellings elsewhere in sentences. One neighbor at
-        # least is an empty string, which stands for any.
-        self._spellings: dict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
+        # (form, one of its contexts, see `_contexts`) -> spellings elsewhere in sentences
+        self._spellings: dict[tuple[str, _Context], Counter[str]] = defaultdict(Counter)
         for document in documents:
             tokens = _tokens(document, strips_accents)
             for index, is_initial in enumerate(_sentence_starts(tokens)):
@@ -157,12 +165,9 @@ class _Usage:
         if is_initial:
             self._initial[token.form][token.text] += 1
             return
-        before, after = _joined_neighbors(tokens, index)
-        self._spellings[token.form, "", ""][token.text] += 1
-        if before:
-            self._spellings[token.form, before, ""][token.text] += 1
-        if after:
-            self._spellings[token.form, "", after][token.text] += 1
+        for contexts in _contexts(tokens, index):
+            for context in contexts:
+                self._spellings[token.form, context][token.text] += 1
 
     def keeps_space(self, tokens: Sequence[_Token], index: int) -> bool:
         """Whether the documents have a space before this token, which is a mark that belongs to the token after it."""
@@ -176,22 +181,20 @@ class _Usage:
         is_decimal_point = before[-1:].isdigit() and after[:1].isdigit()
         return not is_decimal_point and self.spaced_marks["", mark, after] > 0
 
-    def spelling(self, token: _Token, before: str, after: str) -> str:
-        """The spelling of a token in the documents; if they lack it, the token's own characters.
-
-        Args:
-            before, after: the forms that are joined to the token, or empty strings.
-        """
-        counts: Counter[str] = Counter()
-        if before:
-            counts.update(self._spellings.get((token.form, before, ""), ()))
-        if after:
-            counts.update(self._spellings.get((token.form, "", after), ()))
-        # The S of U.S. is no spelling of the s in model's, so occurrences elsewhere do not count after an apostrophe.
-        if not counts and before not in _APOSTROPHES:
-            counts = self._spellings[token.form, "", ""]
-        if counts:
-            return _most_frequent(counts)
+    def spelling(self, tokens: Sequence[_Token], index: int) -> str:
+        """The spelling of a token of a summary in the documents; if they lack it, the token's own characters."""
+        token = tokens[index]
+        is_clitic = index > 0 and not token.space and tokens[index - 1].form in _APOSTROPHES
+        for contexts in _contexts(tokens, index):
+            # The S of U.S. is no spelling of the s in model's, so occurrences elsewhere do not count after an
+            # apostrophe.
+            if is_clitic and contexts == _ANYWHERE:
+                continue
+            counts: Counter[str] = Counter()
+            for context in contexts:
+                counts.update(self._spellings.get((token.form, context), ()))
+            if counts:
+                return _most_frequent(counts)
         if token.form not in self._initial:
             return token.text
         initial = _most_frequent(self._initial[token.form])
@@ -212,14 +215,25 @@ def _most_frequent(spellings: Counter[str]) -> str:
     return max(spellings, key=lambda spelling: (spellings[spelling], spelling))
 
 
-def _joined_neighbors(tokens: Sequence[_Token], index: int) -> tuple[str, str]:
-    """The forms of the tokens that are joined to a token, before and after it; an empty string where there is none."""
-    before = after = ""
-    if index > 0 and not tokens[index].space:
-        before = tokens[index - 1].form
-    if index + 1 < len(tokens) and not tokens[index + 1].space:
-        after = tokens[index + 1].form
-    return before, after
+def _contexts(tokens: Sequence[_Token], index: int) -> list[list[_Context]]:
+    """The contexts of a token, in groups of which the first says most about its spelling.
+
+    The first group has pairs of neighbors. The second has single neighbors that are joined to the token or that are
+    long enough to belong to a term, unlike `the`. The last has the context that every token has.
+    """
+    forms = [token.form for token in tokens[max(index - 2, 0) : index + 3]]
+    position = min(index, 2)
+    pairs: list[_Context] = []
+    for start in range(position - 2, position + 1):
+        window = range(start, start + 3)
+        if start >= 0 and start + 3 <= len(forms):
+            pairs.append(tuple("" if place == position else forms[place] for place in window))
+    neighbors: list[_Context] = []
+    if position > 0 and (not tokens[index].space or len(forms[position - 1]) >= _LONG):
+        neighbors.append((forms[position - 1], ""))
+    if position + 1 < len(forms) and (not tokens[index + 1].space or len(forms[position + 1]) >= _LONG):
+        neighbors.append(("", forms[position + 1]))
+    return [pairs, neighbors, _ANYWHERE]
 
 
 def _sentence_starts(tokens: Sequence[_Token]) -> Iterator[bool]:
@@ -251,8 +265,7 @@ def _written(tokens: Sequence[_Token], usage: _Usage, is_split: bool) -> str:
     spaced = _with_spacing(tokens, usage, is_split)
     spelled = []
     for index, token in enumerate(spaced):
-        before, after = _joined_neighbors(spaced, index)
-        spelled.append(token._replace(text=usage.spelling(token, before, after)))
+        spelled.append(token._replace(text=usage.spelling(spaced, index)))
     pieces = []
     for token, is_start in zip(spelled, _sentence_starts(spelled), strict=True):
         text = token.text
