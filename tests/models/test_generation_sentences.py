@@ -78,14 +78,20 @@ def test_candidates_of_a_text(text):
     assert sentence_candidates(text) == CANDIDATES[text]
 
 
-def test_a_topic_alone_and_a_reference_to_other_sentences_are_doubts():
+def test_a_topic_alone_a_reference_to_other_sentences_and_background_are_doubts():
     # all candidates are equally likely for the model
-    texts = ["We study sand in rivers.", "We show that these problems stay.", "We show that sand moves."]
-    log_probs = np.full((3, 6), -1.0)
+    texts = ["We study sand.", "We show that these problems stay.", "Sand is in rivers.", "We show that sand moves."]
+    log_probs = np.full((4, 6), -1.0)
     candidates = [Candidate(text, [1] * 6, doubts_of(text)) for text in texts]
-    assert likeliest(candidates, log_probs, length_penalty=1.0).text == texts[2]
-    # and others are not
-    assert not any(map(doubts_of, ("This paper shows that sand moves.", "We use dams such as those of 1960.")))
+    assert likeliest(candidates, log_probs, length_penalty=1.0).text == texts[-1]
+    for text in ("This paper shows that sand moves.", "In rivers, we use dams such as those of 1960."):
+        assert doubts_of(text) == 0
+
+
+def test_a_text_in_capitals_gives_sentences_in_lower_case():
+    text = "SAND MOVES IN MANY RIVERS TODAY. WE SHOW THAT SAND MOVES IN ALL RIVERS."
+    expected = ["Sand moves in many rivers today.", "We show that sand moves in all rivers."]
+    assert sentence_candidates(text) == expected
 
 
 def test_a_limit_below_every_sentence_cuts_the_first_one(tiny_tokenizer):

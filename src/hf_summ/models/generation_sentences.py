@@ -57,6 +57,8 @@ _PARAGRAPHS = re.compile(r"\n\s*\n")
 _MARKS = (".", "!", "?", "。", "！", "？", '."', ".”", ".'", ".)")
 # the space between two sentences, or the place after a Chinese or Japanese mark
 _ENDS = re.compile(r"(?<=[\w)\]$}'\"”’%*][.!?])\s+(?=[A-Z\\$\"“(])|(?<=[。！？])")
+# the end of the sentence before, and the first letter of a sentence
+_FIRST_LETTER = re.compile(r"(?:^|[.!?]\s+|\n\s*\n)\w")
 # a text that ends with an abbreviation or an initial
 _ABBREVIATION = re.compile(
     r"(?:\b(?:e\.g|i\.e|i\.i\.d|w\.r\.t|a\.k\.a|al|cf|vs|[Ff]igs?|[Ee]qs?|[Rr]efs?|[Ss]ecs?|resp|approx|No|Dr|St)"
@@ -174,6 +176,9 @@ _REFERENCE = re.compile(
     re.I,
 )
 
+# words for the authors and their paper
+_AUTHORS = re.compile(rf"\b(?:[Ww]e|[Oo]ur|I|[Tt]his {_PAPER}|[Tt]he (?:authors|paper))\b")
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -217,13 +222,15 @@ def candidates_of(text: str, tokenizer: Any, end_id: int, most_tokens: int, spec
 
 
 def doubts_of(sentence: str) -> int:
-    """How many reasons speak against a sentence as the summary: 0, 1 or 2.
+    """How many reasons speak against a sentence as the summary, from 0 to 3.
 
-    The reasons are that it only names a topic, and that it refers to something outside itself.
+    The reasons are that it only names a topic, that it refers to something outside itself, and that it names neither
+    the authors nor their paper, as background does.
     """
     only_names_topic = _TOPIC.match(sentence) is not None
     refers_outside = _REFERENCE.search(sentence) is not None
-    return only_names_topic + refers_outside
+    is_background = _AUTHORS.search(sentence) is None
+    return only_names_topic + refers_outside + is_background
 
 
 def likeliest(candidates: Sequence[Candidate], log_probs: np.ndarray, length_penalty: float) -> Candidate:
@@ -315,7 +322,11 @@ def _sentences(text: str) -> list[str]:
 
     A paragraph without a mark at its end is taken for a heading and left out, unless it is the last paragraph.
     """
-    paragraphs = _PARAGRAPHS.split(text.strip()[:_MAX_READ])
+    text = text.strip()[:_MAX_READ]
+    if text.isupper():
+        # the words of the patterns are in lower case
+        text = _FIRST_LETTER.sub(lambda match: match.group().upper(), text.lower())
+    paragraphs = _PARAGRAPHS.split(text)
     texts = [paragraph for paragraph in paragraphs[:-1] if paragraph.rstrip().endswith(_MARKS)]
     texts.append(paragraphs[-1])
     sentences = []

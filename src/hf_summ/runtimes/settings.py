@@ -103,6 +103,7 @@ SUPPORTED = frozenset(
         "beam_stopping",
         "no_repeat_ngram_size",
         "no_repeat_word_ngram_size",
+        "ignore_when_blocking",
         "ngram_blocking",
         "min_new_tokens",
         "min_length",
