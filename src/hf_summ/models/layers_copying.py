@@ -1,6 +1,11 @@
-"""Copying: attention to the source, its mixture with generation, the loss of scores, and a penalty on repetition."""
+"""Copying: attention to the source, the mixture of copying and generation, the loss, and a penalty on repetition.
+
+The copy distribution of a step of the decoder is its attention to the positions of the source. The gate is the
+probability of copying a word instead of generating one from the vocabulary.
+"""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -13,7 +18,7 @@ from .checks import IGNORED_LABEL
 from .generation_rules import coverage_growth
 from .layers_transformer import needs_plain_operations, product_of_rows
 
-# the log-probability of generating a pointer: that of no word
+# the generator's log-probability of a pointer, which the model only copies
 NEVER = -80.0
 
 
@@ -37,32 +42,42 @@ def copy_log_probs(
         unknown_ids: number of ids from V on, of words that the vocabulary lacks.
 
     Returns:
-        (R, T, V), float64 if the logits are, otherwise float32. With unknown ids, (R, T, V + S): the last are those of
-        pointers, which are only copied; see `source_columns`.
+        (R, T, V), float64 if the logits are, otherwise float32. With unknown ids, (R, T, V + S): the last S scores
+        belong to pointers, which are only copied; see `source_columns`.
     """
-    (rows, length, vocabulary), documents = logits.shape, source_ids.shape[0]
+    rows, length, vocab_size = logits.shape
     dtype = torch.promote_types(logits.dtype, torch.float32)
     gate_logits = gate_logits.to(dtype)[..., None]
     log_probs = logits.log_softmax(-1, dtype=dtype)
     if unknown_ids:
         log_probs = pad(log_probs, (0, source_ids.shape[1]), value=NEVER)
-    shift = logsigmoid(-gate_logits)
-    # without gradients, where speed matters most, work in place
-    log_probs = log_probs + shift if torch.is_grad_enabled() else log_probs.add_(shift)
+    log_gate_closed = logsigmoid(-gate_logits)
+    # generate() runs without gradients, and is faster if it works in place
+    if torch.is_grad_enabled():
+        log_probs = log_probs + log_gate_closed
+    else:
+        log_probs.add_(log_gate_closed)
 
-    # one row per document, expanded over its beams and their positions without a copy
-    columns, first = source_columns(source_ids, vocabulary, unknown_ids)
+    columns, first = source_columns(source_ids, vocab_size, unknown_ids)
     is_first = first == torch.arange(first.shape[1], device=first.device)
-    first, is_first, columns = (
-        ids[:, None, None].expand(-1, rows // documents, length, -1).reshape(rows, length, -1)
-        for ids in (first, is_first, columns)
-    )
+    columns = _expand_to_rows(columns, rows, length)
+    first = _expand_to_rows(first, rows, length)
+    is_first = _expand_to_rows(is_first, rows, length)
     generated = log_probs.gather(-1, columns)
     copied = log_copy_probs(gate_logits, _widened(copy_attention, dtype), first)
-    gains = (torch.logaddexp(generated, copied) - generated).masked_fill(~is_first, 0.0)
+    # what copying adds to a word's log-probability, once for each different word of the source
+    gains = torch.logaddexp(generated, copied) - generated
+    gains = gains.masked_fill(~is_first, 0.0)
     if torch.is_grad_enabled():
         return log_probs.scatter_add(-1, columns, gains)
     return log_probs.scatter_add_(-1, columns, gains)
+
+
+def _expand_to_rows(values: torch.Tensor, rows: int, length: int) -> torch.Tensor:
+    """Repeat each document's values (B, S) for its beams and their positions without copying -> (R, T, S)."""
+    beams = rows // values.shape[0]
+    expanded = values[:, None, None].expand(-1, beams, length, -1)
+    return expanded.reshape(rows, length, -1)
 
 
 def source_columns(
@@ -70,49 +85,64 @@ def source_columns(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The column of each source word's score, and the position of its first occurrence: (B, S) -> (B, S), (B, S).
 
-    Columns are words of the vocabulary, then pointers to the S positions. A word that the vocabulary lacks has the
-    pointer to its first occurrence.
+    The columns of the scores are the V words of the vocabulary, and behind them one pointer for each of the S source
+    positions. A word that the vocabulary lacks has the column of the pointer to its first occurrence.
     """
     first = first_positions(source_ids, vocab_size + unknown_ids)
     if not unknown_ids:
         return source_ids, first
-    return torch.where(source_ids < vocab_size, source_ids, vocab_size + first), first
+    columns = torch.where(source_ids < vocab_size, source_ids, vocab_size + first)
+    return columns, first
 
 
 def first_positions(source_ids: torch.Tensor, vocab_size: int) -> torch.Tensor:
     """The position of each source token's first occurrence in its document, (B, S) -> (B, S)."""
     positions = torch.arange(source_ids.shape[1], device=source_ids.device).expand_as(source_ids)
-    # via the vocabulary, as comparing all pairs of positions is quadratic in the length
+    # a table over the vocabulary avoids comparing all pairs of positions, which is quadratic in the length
     first = source_ids.new_empty(source_ids.shape[0], vocab_size)
     first.scatter_reduce_(1, source_ids, positions, "amin", include_self=False)
     return first.gather(1, source_ids)
 
 
 def log_copy_probs(gate_logits: torch.Tensor, copy_attention: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
-    """log c Σ_{j: x_j = x_i} a_j at the first position i of each source token, and the floor elsewhere.
+    """The log-probability of copying each source token: log c Σ_{j: x_j = x_i} a_j at its first position i.
 
-    Gate logits (..., 1), attention (..., S) and positions from `first_positions` (..., S) -> (..., S).
+    At later positions of the same token the sum is replaced by the smallest normal number.
+
+    Args:
+        gate_logits: (..., 1), the logits of c.
+        copy_attention: (..., S), the distribution a.
+        first: (..., S), from `first_positions`.
+
+    Returns:
+        (..., S).
     """
     totals = torch.zeros_like(copy_attention).scatter_add_(-1, first, copy_attention)
     # unlike clamping, adding preserves the gradient
-    return logsigmoid(gate_logits) + (totals + torch.finfo(totals.dtype).tiny).log()
+    floor = torch.finfo(totals.dtype).tiny
+    return logsigmoid(gate_logits) + (totals + floor).log()
 
 
 def summed_coverage(copy_attentions: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
-    """Sum the copy distributions (R, T, S) over the unpadded positions -> (R, S)."""
+    """Sum the copy distributions (R, T, S) over the steps that are no padding -> (R, S).
+
+    The steps are the last T columns of `attention_mask`, which is (R, at least T) and 1 at tokens.
+    """
     copied = copy_attentions.detach()
     # half precision is too coarse for a sum over many steps
     copied = copied.to(torch.promote_types(copied.dtype, torch.float32))
     if attention_mask is not None:
-        copied = copied * attention_mask[:, -copied.shape[1] :, None]
+        steps = copied.shape[1]
+        copied = copied * attention_mask[:, -steps:, None]
     return copied.sum(1)
 
 
 def _widened(copy_attention: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """The attention in `dtype`, with its gradient clamped to the range of its original precision."""
-    widened, limit = copy_attention.to(dtype), torch.finfo(copy_attention.dtype).max
+    widened = copy_attention.to(dtype)
+    limit = torch.finfo(copy_attention.dtype).max
     if widened.requires_grad and widened is not copy_attention:
-        # the gradient of an attention of zero is up to 1 / tiny: infinite in half precision, then NaN
+        # the gradient of an attention of zero is up to 1 / tiny, which is infinite in half precision and becomes NaN
         widened.register_hook(lambda gradient: gradient.clamp(-limit, limit))
     return widened
 
@@ -120,11 +150,16 @@ def _widened(copy_attention: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 def mean_over_targets(
     values: torch.Tensor, labels: torch.Tensor, num_items_in_batch: torch.Tensor | int | None = None
 ) -> torch.Tensor:
-    """The sum of values (B, T) over target tokens, divided by `num_items_in_batch` as in `smoothed_cross_entropy`."""
+    """The sum of values (B, T) over the target tokens, divided by their number, as a scalar.
+
+    `labels` (B, T) are -100 at positions without a target. `num_items_in_batch` replaces the number of target tokens,
+    as in `smoothed_cross_entropy`.
+    """
     if num_items_in_batch is None:
         num_items_in_batch = (labels != IGNORED_LABEL).sum().clamp(min=1)
-    # divided before the sum, as rows may have divisors of their own
-    return (values.masked_fill(labels == IGNORED_LABEL, 0.0) / num_items_in_batch).sum()
+    values = values.masked_fill(labels == IGNORED_LABEL, 0.0)
+    # each row may have a divisor, so the division comes before the sum
+    return (values / num_items_in_batch).sum()
 
 
 def smoothed_cross_entropy(
@@ -155,55 +190,79 @@ def smoothed_cross_entropy(
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     if num_items_in_batch is None:
         num_items_in_batch = (labels != IGNORED_LABEL).sum().clamp(min=1)
+    settings = _LossSettings(smoothing, num_items_in_batch, normalize, vocab_size)
     if needs_plain_operations(logits):
-        loss, nll, _ = _smoothed(logits, labels, smoothing, num_items_in_batch, normalize, vocab_size)
+        loss, nll, _ = _smoothed(logits, labels, settings)
         return loss, nll.detach()
-    return _SmoothedCrossEntropy.apply(logits, labels, smoothing, num_items_in_batch, normalize, vocab_size)
+    return _SmoothedCrossEntropy.apply(logits, labels, settings)
+
+
+class _LossSettings(NamedTuple):
+    """The arguments of `smoothed_cross_entropy` besides logits and labels."""
+
+    smoothing: float
+    num_items_in_batch: torch.Tensor | int
+    normalize: bool
+    vocab_size: int | None
 
 
 def _smoothed(
-    logits, labels, smoothing, items, normalize, vocab_size
+    logits: torch.Tensor, labels: torch.Tensor, settings: _LossSettings
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The loss, the NLL, and the logarithms of the normalizers (B, T, 1)."""
-    partition = logits.logsumexp(-1, keepdim=True) if normalize else logits.new_zeros(*labels.shape, 1)
-    scores = logits.gather(-1, labels.clamp(min=0)[..., None])
-    nll = mean_over_targets((partition - scores)[..., 0], labels, items)
+    """The loss and the NLL, both scalars, and the log-normalizers (B, T, 1), which are zero without normalization."""
+    if settings.normalize:
+        log_normalizers = logits.logsumexp(-1, keepdim=True)
+    else:
+        log_normalizers = logits.new_zeros(*labels.shape, 1)
+    label_scores = logits.gather(-1, labels.clamp(min=0)[..., None])
+    nll = mean_over_targets((log_normalizers - label_scores)[..., 0], labels, settings.num_items_in_batch)
     uniform = nll.new_zeros(())
-    if smoothing != 0.0:
-        mean = logits[..., :vocab_size].mean(-1)
-        uniform = mean_over_targets(partition[..., 0] - mean, labels, items)
-    # a separate tensor, as transformers scales the loss in place
-    return (1.0 - smoothing) * nll + smoothing * uniform, nll, partition
+    if settings.smoothing != 0.0:
+        mean_scores = logits[..., : settings.vocab_size].mean(-1)
+        uniform = mean_over_targets(log_normalizers[..., 0] - mean_scores, labels, settings.num_items_in_batch)
+    # transformers scales the loss in place, so the loss must not be the tensor of the NLL
+    loss = (1.0 - settings.smoothing) * nll + settings.smoothing * uniform
+    return loss, nll, log_normalizers
 
 
 class _SmoothedCrossEntropy(torch.autograd.Function):
-    # autograd would store one tensor of the logits' size each for normalizer, label and mean, and add three gradients
+    """`_smoothed` with a backward pass of less memory.
+
+    autograd would store one tensor of the logits' size each for normalizer, label and mean, and add three gradients.
+    """
 
     @staticmethod
-    def forward(context, logits, labels, smoothing, items, normalize, vocab_size):
-        loss, nll, partition = _smoothed(logits, labels, smoothing, items, normalize, vocab_size)
-        context.save_for_backward(logits, labels, partition)
-        context.settings = smoothing, items, normalize, vocab_size
+    def forward(context, logits, labels, settings):
+        loss, nll, log_normalizers = _smoothed(logits, labels, settings)
+        context.save_for_backward(logits, labels, log_normalizers)
+        context.settings = settings
         context.mark_non_differentiable(nll)
         return loss, nll
 
     @staticmethod
     @once_differentiable
-    def backward(context, gradient, _):
-        logits, labels, partition = context.saved_tensors
-        smoothing, items, normalize, vocab_size = context.settings
-        # softmax - (1 - ε) · label - ε / V, for each target token
-        share = (gradient / items * (labels != IGNORED_LABEL))[..., None].to(logits.dtype)
-        result = (logits - partition).exp_().mul_(share) if normalize else torch.zeros_like(logits)
-        if smoothing != 0.0:
-            words = result[..., :vocab_size]
-            words -= share * (smoothing / words.shape[-1])
-        result.scatter_add_(-1, labels.clamp(min=0)[..., None], share * (smoothing - 1.0))
-        return result, None, None, None, None, None
+    def backward(context, loss_gradient, _):
+        logits, labels, log_normalizers = context.saved_tensors
+        settings = context.settings
+        # of each target token, the gradient is softmax - (1 - ε) · label - ε / V
+        is_target = labels != IGNORED_LABEL
+        token_gradient = (loss_gradient / settings.num_items_in_batch * is_target)[..., None].to(logits.dtype)
+        if settings.normalize:
+            gradient = (logits - log_normalizers).exp_().mul_(token_gradient)
+        else:
+            gradient = torch.zeros_like(logits)
+        if settings.smoothing != 0.0:
+            word_gradient = gradient[..., : settings.vocab_size]
+            word_gradient -= token_gradient * (settings.smoothing / word_gradient.shape[-1])
+        gradient.scatter_add_(-1, labels.clamp(min=0)[..., None], token_gradient * (settings.smoothing - 1.0))
+        return gradient, None, None
 
 
 class CopyAttention(nn.Module):
-    """A single-head attention on top of the decoder, whose weights are the copy distribution (Aksenov 2020, 6.3)."""
+    """A single-head attention on top of the decoder, whose weights are the copy distribution (Aksenov 2020, 6.3).
+
+    `width` is C of its inputs, and `layer_index` is the index of its keys in the cache.
+    """
 
     def __init__(self, width: int, layer_index: int):
         super().__init__()
@@ -221,7 +280,7 @@ class CopyAttention(nn.Module):
     ) -> torch.Tensor:
         """Queries (R, T, C) and source (B, S, C), R a multiple of B -> weights (R, T, S), each row summing to one.
 
-        `attention_mask` (B, 1, 1, S) is true at tokens.
+        `attention_mask` (B, 1, 1, S) is true at tokens. The queries of a document's rows share its keys.
         """
         rows, length, width = hidden_states.shape
         documents = source.shape[0]
@@ -240,13 +299,20 @@ def keys_once(
     cache: EncoderDecoderCache | None,
     layer_index: int,
 ) -> torch.Tensor:
-    """The keys (B, S, A) of a single-head attention to the source (B, S, C), computed once if there is a cache."""
+    """The keys (B, S, A) of a single-head attention to the source (B, S, C), computed once if there is a cache.
+
+    Args:
+        project: maps (B, S, C) to (B, S, A).
+        cache: keeps the keys of the first call for the later ones.
+        layer_index: the attention's index in the cache.
+    """
     if cache is not None and cache.is_updated.get(layer_index):
         return cache.cross_attention_cache.layers[layer_index].keys.squeeze(1)
     keys = project(source)
     if cache is not None:
-        # the cache expects heads of keys and values: a single head, and values of width 0
-        cache.cross_attention_cache.update(keys[:, None], keys[:, None, :, :0], layer_index)
+        # the cache expects heads of both keys and values: give it one head, and values of width 0
+        head_keys = keys[:, None]
+        cache.cross_attention_cache.update(head_keys, head_keys[..., :0], layer_index)
         cache.is_updated[layer_index] = True
     return keys
 
@@ -254,12 +320,14 @@ def keys_once(
 class CoveragePenaltyLogitsProcessor(LogitsProcessor):
     """Lowers a beam's score by β (Σ_i max(coverage_i, 1) - S) for repeated copying (Aksenov 2020, section 6.3).
 
-    The coverage of a source position is the sum of the copy distributions so far. Each step subtracts the growth of the
-    penalty, including the step's own copy distribution; the steps add up to the penalty of the whole text. All
-    continuations of a beam lose the same amount: the penalty ranks beams, and has no effect on a single one.
+    The coverage of a source position is the sum of the copy distributions so far. Each step subtracts what its copy
+    distribution adds to the penalty, so that the steps add up to the penalty of the whole text. All continuations of a
+    beam lose the same amount: the penalty ranks beams, and has no effect on a single one.
+
+    Call `observe` before each step, as the growth of the penalty does not follow from the token ids.
     """
 
-    # whether a row's scores depend on that row only
+    # the scores of a row depend on no other row
     is_by_row = True
 
     def __init__(self, penalty: float):
