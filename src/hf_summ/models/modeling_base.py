@@ -1,9 +1,10 @@
-"""The base class of all models, with their loading and initialization, and the decoder's cache.
+"""The base class of all models, with loading, saving and initialization, and the decoder's cache.
 
-Besides keys and values, the cache holds other decoder state; beam search reorders all of it.
+Besides keys and values, the cache holds other states of the decoder, such as the coverage. Beam search reorders all of
+them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,74 +32,86 @@ class SummarizationPreTrainedModel(PreTrainedModel):
     base_model_prefix = "model"
     supports_gradient_checkpointing = True
     _skip_keys_device_placement = ["cache", "past_key_values"]
-    # assisted decoding would have to roll back the decoder state, which is impossible
+    # transformers refuses assisted decoding for stateful models: the decoder's state cannot be rolled back
     _is_stateful = True
     _supports_sdpa = True
 
-    # the Hub arguments of `from_pretrained`, for checkpoint files that are read later
+    # those of `HUB_SETTINGS` that `from_pretrained` got, for files of the checkpoint that are read later
     hub_settings: Mapping[str, Any] = {}
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path, *args, **kwargs):
-        """transformers' `from_pretrained`."""
+        """transformers' `from_pretrained`, which also records the Hub arguments as `hub_settings`."""
+        hub_settings = {}
+        for name in HUB_SETTINGS:
+            if name in kwargs:
+                hub_settings[name] = kwargs[name]
         loaded = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
-        # with `output_loading_info`, a tuple
+        # with `output_loading_info`, transformers returns the model and that information
         model = loaded[0] if isinstance(loaded, tuple) else loaded
-        model.hub_settings = {name: kwargs[name] for name in HUB_SETTINGS if name in kwargs}
+        model.hub_settings = hub_settings
         return loaded
 
     def save_pretrained(self, save_directory, *args, state_dict=None, **kwargs):
-        """transformers' `save_pretrained`, also for a model sharded by FSDP2.
+        """transformers' `save_pretrained`, which also works for a model sharded by FSDP2.
 
         Args:
-            state_dict: all weights, as a training loop gathers them from shards.
+            state_dict: all weights, as a training loop gathers them from shards; None for the model's weights.
         """
         if state_dict is not None:
-            # gathering copies tied weights, and transformers does not recognize the copies
-            tied = getattr(self, "all_tied_weights_keys", {})
-            state_dict = {name: value for name, value in state_dict.items() if name not in tied}
-        own_class, saved_class = type(self), class_to_save(type(self))
+            # gathering copies tied weights, and transformers would save the copies
+            tied_names = getattr(self, "all_tied_weights_keys", {})
+            state_dict = {name: weight for name, weight in state_dict.items() if name not in tied_names}
+        # transformers saves the code of the model's class, which FSDP2 replaces by a subclass
+        actual_class = type(self)
+        saved_class = class_to_save(actual_class)
         self.__class__ = saved_class
         try:
             files = super().save_pretrained(save_directory, *args, state_dict=state_dict, **kwargs)
         finally:
-            self.__class__ = own_class
-        for needed in self._further_code():
-            save_further_code(save_directory, saved_class, needed)
+            self.__class__ = actual_class
+        for function_or_class in self._further_code():
+            save_further_code(save_directory, saved_class, function_or_class)
         return files
 
-    def _further_code(self) -> list:
-        """Functions or classes of the modules that only some checkpoints need."""
+    def _further_code(self) -> list[Callable]:
+        """A function or class from each module that this checkpoint needs in addition to those that all need."""
         if self.can_generate() and getattr(self.generation_config, "whole_sentences", False):
             return [import_module(SENTENCES_MODULE, __package__).sentence_candidates]
         return []
 
     def push_to_hub(self, *args, **kwargs):
-        """transformers' `push_to_hub`, without the paths of local folders, such as a BERT's, in the configuration."""
+        """transformers' `push_to_hub`; paths of local folders in the configuration, such as a BERT's, become names."""
         settings = vars(self.config)
-        local = {
-            name: value for name, value in settings.items() if isinstance(value, str) and value and Path(value).is_dir()
-        }
-        settings.update({name: Path(value).resolve().name for name, value in local.items()})
+        local_paths = {}
+        for name, value in settings.items():
+            if isinstance(value, str) and value and Path(value).is_dir():
+                local_paths[name] = value
+        for name, path in local_paths.items():
+            settings[name] = Path(path).resolve().name
         try:
             return super().push_to_hub(*args, **kwargs)
         finally:
-            settings.update(local)
+            settings.update(local_paths)
 
     def post_init(self):
         super().post_init()
         if self.can_generate():
-            # otherwise transformers rebuilds it from the model config on loading and drops our keys
+            # otherwise transformers rebuilds the generation config from the model config on loading, and drops our keys
             self.generation_config._from_model_config = False
 
     def known_ids(self, ids: torch.Tensor) -> torch.Tensor:
-        """`ids` with the id of unknown words in place of those behind the vocabulary, of words that it lacks."""
+        """`ids` with `unk_token_id` in place of those from `vocab_size` on, of words that the vocabulary lacks."""
         config = self.config
-        return ids.masked_fill(ids >= config.vocab_size, config.unk_token_id) if config.unknown_ids else ids
+        if not config.unknown_ids:
+            return ids
+        return ids.masked_fill(ids >= config.vocab_size, config.unk_token_id)
 
     def embed(self, input_ids, inputs_embeds) -> torch.Tensor:
         """`inputs_embeds` if they are given, otherwise the embeddings (R, T, C) of ids (R, T)."""
-        return self.embed_tokens(self.known_ids(input_ids)) if inputs_embeds is None else inputs_embeds
+        if inputs_embeds is not None:
+            return inputs_embeds
+        return self.embed_tokens(self.known_ids(input_ids))
 
     def prepare_decoder_input_ids_from_labels(self, labels: torch.Tensor) -> torch.Tensor:
         """Shift the labels right behind the start token, for teacher forcing: (B, T) -> (B, T)."""
@@ -109,9 +122,12 @@ class SummarizationPreTrainedModel(PreTrainedModel):
     @torch.no_grad()
     def _init_weights(self, module):
         if isinstance(module, nn.Linear):
-            # transformers calls this with modules that have weights of their own, so never with the token shift itself
-            is_shift = module is getattr(getattr(self, "token_shift", None), "projection", None)
-            (init.orthogonal_ if is_shift else init.xavier_uniform_)(module.weight)
+            # transformers passes each module that has weights itself: the projection of a `TokenShift`, not the shift
+            token_shift = getattr(self, "token_shift", None)
+            if module is getattr(token_shift, "projection", None):
+                init.orthogonal_(module.weight)
+            else:
+                init.xavier_uniform_(module.weight)
             if module.bias is not None:
                 init.zeros_(module.bias)
         elif isinstance(module, nn.Embedding):
@@ -123,16 +139,17 @@ class SummarizationPreTrainedModel(PreTrainedModel):
                 init.normal_(module.weight, mean=0.0, std=std)
             if module.padding_idx is not None and not getattr(module.weight, "_is_hf_initialized", False):
                 init.zeros_(module.weight[module.padding_idx])
-            # only once, where several modules share it
+            # several modules may share the weight, which is initialized only once
             module.weight._is_hf_initialized = True
         else:
             super()._init_weights(module)
 
 
 class DecoderStateLayer(CacheLayerMixin):
-    """A layer's named tensors, one row per decoder row: a convolution's window, a recurrent state, coverage.
+    """A cache layer of named tensors, such as a convolution's window, a recurrent state, or the coverage.
 
-    The decoder reads and writes `states`, and calls `advance` with the number of positions it has consumed.
+    Each tensor has one row for each row of the decoder. The decoder reads and writes `states`, and calls `advance` with
+    the number of positions that it has consumed.
     """
 
     is_compileable = False
@@ -146,12 +163,12 @@ class DecoderStateLayer(CacheLayerMixin):
         self.seen_positions = 0
 
     def advance(self, positions: int) -> None:
-        """Count `positions` more decoder positions as consumed."""
+        """Add `positions` to the number of consumed decoder positions."""
         self.seen_positions += positions
         self.is_initialized = True
 
     def accumulate(self, name: str, value: torch.Tensor) -> torch.Tensor:
-        """Add `value` to the state `name`, and return the sum."""
+        """Add `value` to the state `name`, which starts at zero, and return the sum."""
         if name in self.states:
             value = self.states[name] + value
         self.states[name] = value
@@ -190,9 +207,10 @@ class DecoderStateLayer(CacheLayerMixin):
 
 
 class SharedSourceCache(EncoderDecoderCache):
-    """A cache of decoder state per row, and of cross-attention keys and values per document.
+    """A cache with decoder states for each row, and cross-attention keys and values for each document.
 
-    All beams of a document attend to the same source: its keys and values are neither repeated nor reordered.
+    The rows of a document, its beams, attend to the same source. Its keys and values are therefore neither repeated nor
+    reordered.
     """
 
     def reorder_cache(self, beam_idx: torch.LongTensor) -> None:
@@ -204,5 +222,5 @@ class SharedSourceCache(EncoderDecoderCache):
 
 
 def make_decoder_cache(layers: list[CacheLayerMixin]) -> SharedSourceCache:
-    """Create a cache with these empty layers on the decoder side."""
+    """Create a cache that has these empty layers for the decoder, and none yet for the source."""
     return SharedSourceCache(Cache(layers=layers), DynamicCache())

@@ -1,4 +1,4 @@
-"""The Transformer's encoder and decoder, for architectures that copy by its attention."""
+"""A Transformer's encoder and decoder, for architectures that copy by attention to the source."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers.cache_utils import DynamicLayer
+from transformers.cache_utils import CacheLayerMixin, DynamicLayer
 from transformers.masking_utils import create_causal_mask
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
@@ -30,7 +30,7 @@ from .modeling_copying import CopyDecoderOutput
 class CopyingEncoder(SummarizationPreTrainedModel):
     """A Transformer encoder with trained word embeddings.
 
-    Subclasses define `forward`, which calls `encode`, and may override `self_attention`.
+    Subclasses define `forward`, which calls `encode`, and may override `self_attention` to have another attention.
 
     Args:
         config: has `encoder_layers`, `token_shift`, `activation_dropout`, optionally `activation`, and the settings of
@@ -48,17 +48,18 @@ class CopyingEncoder(SummarizationPreTrainedModel):
         self.embed_tokens = embed_tokens
         self.token_shift = TokenShift(config.d_model, config.d_model) if config.token_shift else None
         self.input_layer = InputLayer(config)
-        self.layers = nn.ModuleList(
-            TransformerEncoderLayer(config, self.self_attention(config, index), **_feed_forward_settings(config))
-            for index in range(config.encoder_layers)
-        )
+        self.layers = nn.ModuleList()
+        for index in range(config.encoder_layers):
+            attention = self.self_attention(config, index)
+            layer = TransformerEncoderLayer(config, attention, _activation(config), config.activation_dropout)
+            self.layers.append(layer)
         self.layer_norm = stack_norm(config)
         self.gradient_checkpointing = False
         self.post_init()
 
     @staticmethod
     def self_attention(config, layer_index: int) -> SelfAttention:
-        """A layer's self-attention."""
+        """Create the self-attention of the layer with this index."""
         return SelfAttention(config, config.d_model, config.num_heads, config.attention_dropout)
 
     def encode(
@@ -68,31 +69,41 @@ class CopyingEncoder(SummarizationPreTrainedModel):
         layer_arguments: Mapping[int, Mapping[str, Any]] = MappingProxyType({}),
         **kwargs,
     ) -> tuple[torch.Tensor, list]:
-        """Embeddings (B, S, C) -> the output (B, S, C), and further outputs of the last layer's self-attention.
+        """Encode word embeddings.
 
         Args:
+            words: (B, S, C), embeddings.
+            attention_mask: (B, S), 1 at tokens.
             layer_arguments: index of a layer -> further arguments of its self-attention, without gradients.
+
+        Returns:
+            The encoder's output (B, S, C), and a list of what the last layer's self-attention returns besides its
+            output, such as its weights.
         """
         if self.token_shift is not None:
             words = words + self.token_shift(words, attention_mask)
         hidden_states = self.input_layer(words)
         source_mask = source_padding_mask(attention_mask)
-        further: list = []
+        further_outputs: list = []
         for index, layer in enumerate(self.layers):
-            hidden_states, *further = layer(hidden_states, source_mask, **layer_arguments.get(index, {}), **kwargs)
-        return self.layer_norm(hidden_states), further
+            arguments = layer_arguments.get(index, {})
+            hidden_states, *further_outputs = layer(hidden_states, source_mask, **arguments, **kwargs)
+        return self.layer_norm(hidden_states), further_outputs
 
 
-def _feed_forward_settings(config) -> dict[str, Any]:
-    """Settings of the layers' feed-forward network."""
-    return {"activation": getattr(config, "activation", "relu"), "activation_dropout": config.activation_dropout}
+def _activation(config) -> str:
+    """The name of the activation inside feed-forward networks."""
+    return getattr(config, "activation", "relu")
 
 
 class CopyingDecoder(SummarizationPreTrainedModel):
     """A Transformer decoder that also returns, for each position, a copy distribution over the source.
 
-    `copy_attention` selects that distribution: the weights of a separate attention on top of the layers (`separate`),
-    of the first head of the last layer's cross-attention (`first_head`), or the mean over its heads (`mean`).
+    The config's `copy_attention` selects the copy distribution. With `separate`, it is the weights of another attention
+    on top of the layers. With `first_head`, it is the weights of the first head of the last layer's cross-attention,
+    and with `mean` the mean over the heads of that attention.
+
+    Subclasses may override `attention_class` and `_copy_gate_logits`.
 
     Args:
         config: has `decoder_layers`, `copy`, `copy_attention`, `activation_dropout`, optionally `activation`, and the
@@ -110,21 +121,23 @@ class CopyingDecoder(SummarizationPreTrainedModel):
         super().__init__(config)
         self.embed_tokens = embed_tokens
         self.input_layer = InputLayer(config)
-        self.layers = nn.ModuleList(
-            TransformerDecoderLayer(
-                config, index, **_feed_forward_settings(config), attention_class=self.attention_class(config, index)
+        self.layers = nn.ModuleList()
+        for index in range(config.decoder_layers):
+            attention_class = self.attention_class(config, index)
+            layer = TransformerDecoderLayer(
+                config, index, _activation(config), config.activation_dropout, attention_class
             )
-            for index in range(config.decoder_layers)
-        )
+            self.layers.append(layer)
         self.layer_norm = stack_norm(config)
-        if config.copy and config.copy_attention == "separate":
+        self.has_separate_attention = config.copy and config.copy_attention == "separate"
+        if self.has_separate_attention:
             self.copy_attention = CopyAttention(config.d_model, layer_index=config.decoder_layers)
         self.gradient_checkpointing = False
         self.post_init()
 
     @staticmethod
     def attention_class(config, layer_index: int) -> type[CrossAttention]:
-        """The class of a layer's cross-attention."""
+        """The class of the cross-attention of the layer with this index."""
         return CrossAttention
 
     @merge_with_config_defaults
@@ -143,22 +156,29 @@ class CopyingDecoder(SummarizationPreTrainedModel):
     ):
         """`input_ids` (R, T), R = B · beams; `encoder_hidden_states` (B, S, C) -> last_hidden_state (R, T, C).
 
-        Also copy_attentions (R, T, S) and coverage (R, S), their sum since the first position; both are None in
-        training if the model does not copy. `source_scores` (B, S) are passed to the cross-attentions.
+        The output also has copy_attentions (R, T, S) and coverage (R, S), their sum since the first position. Both are
+        None in training if the model does not copy. `source_scores` (B, S) are passed to the cross-attentions.
         """
         inputs_embeds = self.embed(input_ids, inputs_embeds)
         if use_cache and cache is None:
+            layers: list[CacheLayerMixin] = [DynamicLayer() for _ in self.layers]
             # the last layer of the cache holds the coverage
-            cache = make_decoder_cache([*(DynamicLayer() for _ in self.layers), DecoderStateLayer()])
-        own_cache = None if cache is None else cache.self_attention_cache
-        hidden_states = self.input_layer(inputs_embeds, seen=0 if own_cache is None else cache.get_seq_length())
+            layers.append(DecoderStateLayer())
+            cache = make_decoder_cache(layers)
+        decoder_cache, seen = None, 0
+        if cache is not None:
+            decoder_cache, seen = cache.self_attention_cache, cache.get_seq_length()
+        hidden_states = self.input_layer(inputs_embeds, seen)
         causal_mask = create_causal_mask(
-            config=self.config, inputs_embeds=hidden_states, attention_mask=attention_mask, **cache_argument(own_cache)
+            config=self.config,
+            inputs_embeds=hidden_states,
+            attention_mask=attention_mask,
+            **cache_argument(decoder_cache),
         )
         source_mask = source_padding_mask(encoder_attention_mask)
-        # without copying, only decoding needs the coverage
+        # a model that does not copy needs the coverage only for decoding
         has_coverage = self.config.copy or not self.training
-        reads_last_layer = has_coverage and not (self.config.copy and self.config.copy_attention == "separate")
+        reads_last_layer = has_coverage and not self.has_separate_attention
         context = weights = None
         for index, layer in enumerate(self.layers, start=1):
             hidden_states, context, weights = layer(
@@ -174,12 +194,15 @@ class CopyingDecoder(SummarizationPreTrainedModel):
         hidden_states = self.layer_norm(hidden_states)
         copy_attentions = coverage = None
         if has_coverage:
-            copy_attentions = self._copy_attentions(hidden_states, weights, encoder_hidden_states, source_mask, cache)
+            if self.has_separate_attention:
+                copy_attentions = self.copy_attention(hidden_states, encoder_hidden_states, source_mask, cache)
+            else:
+                copy_attentions = self._copy_attentions(weights)
             coverage = summed_coverage(copy_attentions, attention_mask)
-            if own_cache is not None:
-                coverage = own_cache.layers[-1].accumulate("coverage", coverage)
-        if own_cache is not None:
-            own_cache.layers[-1].advance(inputs_embeds.shape[1])
+            if decoder_cache is not None:
+                coverage = decoder_cache.layers[-1].accumulate("coverage", coverage)
+        if decoder_cache is not None:
+            decoder_cache.layers[-1].advance(inputs_embeds.shape[1])
         return CopyDecoderOutput(
             last_hidden_state=hidden_states,
             **cache_argument(cache),
@@ -189,18 +212,20 @@ class CopyingDecoder(SummarizationPreTrainedModel):
         )
 
     def _copy_gate_logits(self, words, hidden_states, context) -> torch.Tensor | None:
-        """The logits (R, T) of copying, for decoders that compute them from more than the output; here None.
+        """The logits (R, T) of copying, for decoders that compute them from more than their output; None here.
 
         Args:
             words: (R, T, C), embeddings.
-            hidden_states: (R, T, C), the output.
-            context: (R, T, C), of the last layer's cross-attention.
+            hidden_states: (R, T, C), the decoder's output.
+            context: (R, T, C), the output of the last layer's cross-attention.
         """
         return None
 
-    def _copy_attentions(self, hidden_states, weights, source, source_mask, cache) -> torch.Tensor:
-        """The copy distributions (R, T, S), from the layers' output or the last layer's weights (R, H, T, S)."""
-        config = self.config
-        if config.copy and config.copy_attention == "separate":
-            return self.copy_attention(hidden_states, source, source_mask, cache)
-        return weights.mean(1) if config.copy and config.copy_attention == "mean" else weights[:, 0]
+    def _copy_attentions(self, weights: torch.Tensor) -> torch.Tensor:
+        """The copy distributions (R, T, S) from the weights (R, H, T, S) of the last layer's cross-attention.
+
+        A model that does not copy has those of the first head, for the coverage.
+        """
+        if self.config.copy and self.config.copy_attention == "mean":
+            return weights.mean(1)
+        return weights[:, 0]
