@@ -23,6 +23,7 @@ from transformers.dynamic_module_utils import get_relative_import_files
 from hf_summ import SummarizationCollator
 from hf_summ.models.checks import ADDED_SETTINGS
 from hf_summ.models.configuration_base import SummarizationConfig
+from hf_summ.models.layers_copying import project_to_words
 from hf_summ.models.layers_transformer import CACHE, source_padding_mask
 from tests.conftest import SENTENCES, first, save
 from tests.models.architectures import EACH_BY_ONE, VOCAB_SIZE, build_with_processor, generate
@@ -198,9 +199,9 @@ def test_few_rows_are_scored_like_many(architecture):
     model = architecture.model().float()
     states = torch.randn(3, 4, model.lm_head.in_features)
     with torch.no_grad():
-        few = torch.cat([model._project(rows) for rows in states.split(1)])
+        few = torch.cat([project_to_words(model.lm_head, rows) for rows in states.split(1)])
         torch.testing.assert_close(few, model.lm_head(states))
-    assert torch.equal(model._project(states[:1]), model.lm_head(states[:1]))
+    assert torch.equal(project_to_words(model.lm_head, states[:1]), model.lm_head(states[:1]))
 
 
 def test_source_is_kept_once_a_document(architecture):

@@ -16,10 +16,47 @@ from transformers.cache_utils import EncoderDecoderCache
 
 from .checks import IGNORED_LABEL
 from .generation_rules import coverage_growth
-from .layers_transformer import needs_plain_operations, product_of_rows
+from .layers_transformer import is_symbolic, needs_plain_operations, product_of_rows
+from .text_documents import FIRST_POINTER
 
 # the generator's log-probability of a pointer, which the model only copies
 NEVER = -80.0
+# for so few states, a CPU multiplies a wide matrix up to twice as fast if they are columns rather than rows
+_FEW_STATES = range(2, 9)
+
+
+def has_plain_output(layer: nn.Module) -> bool:
+    """Whether the output of a layer follows from its weight and bias as in `nn.Linear`, so that it need not be called.
+
+    An adapter adds to the result. FSDP2 derives another class, which gathers the weight in a call. torchao replaces the
+    weight. accelerate and DeepSpeed load the weight by hooks or by another `forward`.
+    """
+    if type(layer) is not nn.Linear or type(layer.weight) is not nn.Parameter:
+        return False
+    if "forward" in vars(layer):
+        return False
+    hooks = (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks)
+    return not any(hooks)
+
+
+def project_to_words(layer: nn.Linear, hidden_states: torch.Tensor) -> torch.Tensor:
+    """Apply the output layer of V words: hidden states (R, T, C) -> scores (R, T, V).
+
+    For few states on a CPU, as in a step of decoding, this is faster than the layer. A library may have replaced the
+    layer by another module, which is called.
+    """
+    states = hidden_states.flatten(0, 1)
+    # a compiled graph must work for any number of rows
+    needs_layer = torch.is_grad_enabled() or torch.compiler.is_compiling() or len(states) not in _FEW_STATES
+    if needs_layer or not has_plain_output(layer):
+        return layer(hidden_states)
+    if layer.weight.device.type != "cpu" or states.dtype != torch.float32:
+        return layer(hidden_states)
+    if layer.bias is None:
+        scores = layer.weight @ states.T
+    else:
+        scores = torch.addmm(layer.bias[:, None], layer.weight, states.T)
+    return scores.T.contiguous().unflatten(0, hidden_states.shape[:2])
 
 
 def copy_log_probs(
@@ -93,6 +130,40 @@ def source_columns(
         return source_ids, first
     columns = torch.where(source_ids < vocab_size, source_ids, vocab_size + first)
     return columns, first
+
+
+def with_pointers(words: torch.Tensor, ids: torch.Tensor, source_ids: torch.Tensor, vocab_size: int) -> torch.Tensor:
+    """The columns (R, T) of the scores of ids (R, T): pointers for unknown words of the source, and words otherwise.
+
+    Args:
+        words: (R, T), the ids with the id of unknown words in place of those from `vocab_size` on.
+        ids: (R, T); `FIRST_POINTER` + i is the pointer to position i.
+        source_ids: (B, S), R a multiple of B.
+        vocab_size: V, the column of the pointer to the first position.
+    """
+    beams = ids.shape[0] // source_ids.shape[0]
+    source_ids = source_ids.repeat_interleave(beams, 0)
+    is_unknown = ids >= vocab_size
+    # (R, T, S), at source positions with the same unknown word
+    is_same = (ids[:, :, None] == source_ids[:, None]) & is_unknown[..., None]
+    is_pointer = ids >= FIRST_POINTER
+    first_same = is_same.to(torch.uint8).argmax(-1)
+    positions = torch.where(is_pointer, ids - FIRST_POINTER, first_same)
+    return torch.where(is_pointer | is_same.any(-1), vocab_size + positions, words)
+
+
+def check_labels(labels: torch.Tensor, vocab_size: int, unknown_ids: int) -> None:
+    """Raise a ValueError for a label that is neither a word nor a pointer, before it reaches an embedding."""
+    # on an accelerator this check would synchronize at every step, and the device asserts the range anyway
+    if labels.device.type != "cpu" or is_symbolic(labels):
+        return
+    is_negative = (labels < 0) & (labels != IGNORED_LABEL)
+    is_outside = is_negative | (labels >= vocab_size + unknown_ids)
+    if unknown_ids:
+        is_outside &= labels < FIRST_POINTER
+    outside = labels[is_outside]
+    if outside.numel():
+        raise ValueError(f"label {outside[0]} is outside the vocabulary of {vocab_size}: use the model's own processor")
 
 
 def first_positions(source_ids: torch.Tensor, vocab_size: int) -> torch.Tensor:

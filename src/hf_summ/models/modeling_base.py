@@ -4,9 +4,10 @@ Besides keys and values, the cache holds other states of the decoder, such as th
 them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -74,7 +75,7 @@ class SummarizationPreTrainedModel(PreTrainedModel):
             save_further_code(save_directory, saved_class, function_or_class)
         return files
 
-    def _further_code(self) -> list[Callable]:
+    def _further_code(self) -> list[type | FunctionType]:
         """A function or class from each module that this checkpoint needs in addition to those that all need."""
         if self.can_generate() and getattr(self.generation_config, "whole_sentences", False):
             return [import_module(SENTENCES_MODULE, __package__).sentence_candidates]
@@ -224,3 +225,13 @@ class SharedSourceCache(EncoderDecoderCache):
 def make_decoder_cache(layers: list[CacheLayerMixin]) -> SharedSourceCache:
     """Create a cache that has these empty layers for the decoder, and none yet for the source."""
     return SharedSourceCache(Cache(layers=layers), DynamicCache())
+
+
+def check_cache(cache: Cache | None) -> None:
+    """Raise a ValueError for a cache of another model: the last decoder layer of ours is a `DecoderStateLayer`."""
+    if cache is None:
+        return
+    decoder_cache = getattr(cache, "self_attention_cache", None)
+    layers = getattr(decoder_cache, "layers", None)
+    if not layers or not isinstance(layers[-1], DecoderStateLayer):
+        raise ValueError("`cache` is not from this model: omit it; for prefix tuning, which adds one, use LoRA instead")

@@ -19,15 +19,20 @@ from transformers.modeling_outputs import (
 )
 from transformers.utils import can_return_tuple
 
-from .checks import IGNORED_LABEL, check_source_ids
+from .checks import check_source_ids
 from .generation_mixin import SummarizationGenerationMixin, running_generation
-from .layers_copying import copy_log_probs, smoothed_cross_entropy, source_columns
+from .layers_copying import (
+    check_labels,
+    copy_log_probs,
+    has_plain_output,
+    project_to_words,
+    smoothed_cross_entropy,
+    source_columns,
+    with_pointers,
+)
 from .layers_transformer import is_symbolic, needs_plain_operations, tied_embedding
-from .modeling_base import DecoderStateLayer, SummarizationPreTrainedModel
+from .modeling_base import SummarizationPreTrainedModel, check_cache
 from .text_documents import FIRST_POINTER, WordTable, word_table
-
-# for so few states, a CPU multiplies a wide matrix up to twice as fast if they are columns rather than rows
-_FEW_ROWS = range(2, 9)
 
 
 @dataclass
@@ -35,14 +40,14 @@ class CopyEncoderOutput(BaseModelOutput):
     """transformers' `BaseModelOutput` with the source's subwords, which decoding steps would otherwise lack.
 
     Attributes:
-        source_ids: (B, S).
+        source_ids: (B, S), converted to 64 bits.
     """
 
     source_ids: torch.Tensor | None = None
 
     def __post_init__(self):
         if self.source_ids is not None:
-            # copying scatters to them, and callers may have 32 bits
+            # copying uses the ids as indices of a scatter, which must have 64 bits
             self.source_ids = self.source_ids.long()
         super().__post_init__()
 
@@ -84,8 +89,8 @@ class CopySummarizationOutput(Seq2SeqLMOutput):
     Attributes:
         loss_parts: name -> float32 scalar, detached, normalized like the loss; `nll` is the negative log-likelihood
             without smoothing.
-        copy_attentions: (R, T, S), the copy distributions over the source. For a model that does not copy, the weights
-            of the first head of the last layer's cross-attention; None in training.
+        copy_attentions: (R, T, S), the copy distributions over the source. A model that does not copy has the weights
+            of the first head of the last layer's cross-attention here, and None in training.
         copy_gates: (R, T), the probabilities of copying.
         coverage: (R, S), the sum of the copy distributions since the summary's first position.
     """
@@ -103,8 +108,9 @@ class CopyingModel(SummarizationPreTrainedModel):
 
     Attributes:
         encoder_class, decoder_class: their classes, which take the config and the shared word embedding.
-        encoder_output_class: the class of the encoder's output.
         source_inputs: names of the encoder's inputs in addition to subwords.
+        encoder_output_class: the class of the encoder's output.
+        output_class: the class of the model's output.
     """
 
     encoder_class: Callable
@@ -112,7 +118,10 @@ class CopyingModel(SummarizationPreTrainedModel):
     source_inputs: tuple[str, ...] = ()
     encoder_output_class = CopyEncoderOutput
     output_class = CopyModelOutput
-    _tied_weights_keys = {f"{side}.embed_tokens.weight": "shared.weight" for side in ("encoder", "decoder")}
+    _tied_weights_keys = {
+        "encoder.embed_tokens.weight": "shared.weight",
+        "decoder.embed_tokens.weight": "shared.weight",
+    }
 
     def __init__(self, config):
         super().__init__(config)
@@ -135,8 +144,8 @@ class CopyingModel(SummarizationPreTrainedModel):
 
     def set_input_embeddings(self, value: nn.Embedding) -> None:
         self.shared = value
-        for reader in (self.encoder, self.decoder):
-            reader.embed_tokens = tied_embedding(value)
+        self.encoder.embed_tokens = tied_embedding(value)
+        self.decoder.embed_tokens = tied_embedding(value)
 
     @can_return_tuple
     def forward(
@@ -162,20 +171,27 @@ class CopyingModel(SummarizationPreTrainedModel):
             raise ValueError("the decoder needs `decoder_input_ids`, which the model makes from `labels`: give either")
         # the name before transformers 5.24
         cache = kwargs.pop("past_key_values", cache)
-        _check_cache(cache)
-        source = {name: kwargs.pop(name) for name in self.source_inputs if name in kwargs}
+        check_cache(cache)
+        source_inputs = {name: kwargs.pop(name) for name in self.source_inputs if name in kwargs}
         check_source_ids(input_ids)
         if encoder_outputs is None:
             encoder_outputs = self.encoder(
-                input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **source, **kwargs
+                input_ids=input_ids,
+                attention_mask=attention_mask,
+                inputs_embeds=inputs_embeds,
+                **source_inputs,
+                **kwargs,
             )
         encoder_outputs = self.read_encoder_outputs(encoder_outputs, input_ids)
-        shape = documents, _ = encoder_outputs.last_hidden_state.shape[:2]
-        # a mask of one row or column would be that of all
-        if attention_mask is not None and attention_mask.shape != shape:
-            raise ValueError(f"`attention_mask` has shape {(*attention_mask.shape,)}, but must have {(*shape,)}")
-        rows = (decoder_inputs_embeds if decoder_input_ids is None else decoder_input_ids).shape[0]
-        # a view would mix the rows of documents
+        source_shape = encoder_outputs.last_hidden_state.shape[:2]
+        # a mask of one row or column would be broadcast to all
+        if attention_mask is not None and attention_mask.shape != source_shape:
+            raise ValueError(
+                f"`attention_mask` has shape {tuple(attention_mask.shape)}, but must have {tuple(source_shape)}"
+            )
+        decoder_inputs = decoder_inputs_embeds if decoder_input_ids is None else decoder_input_ids
+        rows, documents = decoder_inputs.shape[0], source_shape[0]
+        # the decoder regards consecutive rows as those of one document, and would mix documents
         if rows % documents:
             raise ValueError(f"{rows} rows of labels or decoder inputs but {documents} documents: give each its row")
         decoder_outputs = self.decoder(
@@ -189,24 +205,34 @@ class CopyingModel(SummarizationPreTrainedModel):
             **self._decoder_inputs(encoder_outputs, attention_mask),
             **kwargs,
         )
-        # unprefixed, the decoder's fields are the model's (last hidden state, cross-attentions)
-        encoded = {f"encoder_{name}": value for name, value in encoder_outputs.items()}
-        decoded = {f"decoder_{name}": value for name, value in decoder_outputs.items()}
-        return _filled(self.output_class, encoder_outputs, encoded, decoded, decoder_outputs)
+        # without a prefix, a field such as the last hidden state is the decoder's, if the decoder has it
+        fields = {}
+        for name, value in encoder_outputs.items():
+            fields[name] = value
+            fields[f"encoder_{name}"] = value
+        for name, value in decoder_outputs.items():
+            fields[name] = value
+            fields[f"decoder_{name}"] = value
+        return _create_output(self.output_class, fields)
 
     def _decoder_inputs(self, encoder_outputs: BaseModelOutput, attention_mask) -> dict[str, Any]:
-        """Further inputs of the decoder from the encoder's output, by name."""
+        """Further inputs of the decoder, by name, from the encoder's output and the mask (B, S); none here."""
         return {}
 
     def read_encoder_outputs(self, encoder_outputs, input_ids) -> CopyEncoderOutput:
-        """The encoder's output as an `encoder_output_class`; callers may pass states in a tuple, or no subwords."""
-        names = self.encoder_output_class.__dataclass_fields__
+        """The encoder's output as an `encoder_output_class`, with `source_ids`.
+
+        Args:
+            encoder_outputs: an output, or a tuple or list that starts with the hidden states.
+            input_ids: (B, S), the source's subwords, for an output that lacks them.
+        """
         if isinstance(encoder_outputs, (tuple, list)):
             encoder_outputs = self.encoder_output_class(last_hidden_state=encoder_outputs[0])
         if getattr(encoder_outputs, "source_ids", None) is not None:
             return encoder_outputs
-        fields = {name: getattr(encoder_outputs, name, None) for name in names}
-        return self.encoder_output_class(**{**fields, "source_ids": input_ids})
+        fields = {name: getattr(encoder_outputs, name, None) for name in self.encoder_output_class.__dataclass_fields__}
+        fields["source_ids"] = input_ids
+        return self.encoder_output_class(**fields)
 
 
 class CopyingForConditionalGeneration(SummarizationPreTrainedModel, SummarizationGenerationMixin):
@@ -214,8 +240,8 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
 
     With `unknown_ids`, words of documents and labels that the vocabulary lacks have ids from `vocab_size` on. The
     scores then have a column for each of `vocab_size` words, and one for each of S pointers to positions of the source.
-    A word that the vocabulary lacks has the column of the pointer to its first occurrence. `generate()` returns
-    pointers as ids from `FIRST_POINTER` on, which the processor's `batch_decode` looks up in the document.
+    A word that the vocabulary lacks has the column of the pointer to its first occurrence. `generate()` returns the
+    pointer to position i as the id `FIRST_POINTER` + i, which the processor's `batch_decode` looks up in the document.
 
     Subclasses create `model` and `lm_head`. If the model copies and its decoder returns no `copy_gate_logits`, they
     also create `copy_gate`, which maps the decoder's output to the logit of copying. `Trainer` and `generate()` inspect
@@ -223,7 +249,7 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
     """
 
     output_class = CopySummarizationOutput
-    # the loss without the logits; hf_summ sets `copy_cross_entropy`, which is not saved with checkpoints
+    # hf_summ sets `copy_cross_entropy`, which computes the loss without all logits, and is not saved with checkpoints
     fused_loss: Callable | None = None
     # PEFT collects the ties of submodels only if this is a mapping
     _tied_weights_keys: dict[str, str] = {}
@@ -282,76 +308,73 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
         )
 
     def _forward(self, labels, num_items_in_batch, skip_logits, **inputs) -> CopySummarizationOutput:
-        """As `forward`, with the model's inputs by name."""
+        """As `forward`, with the model's inputs by name; models of ONNX graphs override it."""
         if labels is not None:
             labels = self.read_labels(labels.long(), inputs)
             inputs["use_cache"] = False
             if inputs["decoder_input_ids"] is None and inputs["decoder_inputs_embeds"] is None:
                 inputs["decoder_input_ids"] = self.prepare_decoder_input_ids_from_labels(labels)
         outputs = self.model(**inputs)
-        # `gather` would accept fewer
-        shape = outputs.last_hidden_state.shape[:2]
-        if labels is not None and labels.shape != shape:
-            raise ValueError(f"labels have shape {(*labels.shape,)}, but decoder inputs {(*shape,)}: make them equal")
-        scored = self._score(outputs, inputs, labels, num_items_in_batch, skip_logits)
-        return _filled(self.output_class, outputs, scored)
+        decoder_shape = outputs.last_hidden_state.shape[:2]
+        # the loss would accept fewer labels
+        if labels is not None and labels.shape != decoder_shape:
+            raise ValueError(
+                f"labels have shape {tuple(labels.shape)}, but decoder inputs {tuple(decoder_shape)}: make them equal"
+            )
+        fields = dict(outputs.items())
+        fields.update(self._score(outputs, inputs, labels, num_items_in_batch, skip_logits))
+        return _create_output(self.output_class, fields)
 
     def read_labels(self, labels: torch.Tensor, inputs: Mapping[str, Any]) -> torch.Tensor:
-        """The labels (B, T) as columns of the scores, for the model's `inputs`."""
-        _check_labels(labels, self.config)
+        """The labels (B, T) as columns of the scores; a ValueError if a label is outside the vocabulary.
+
+        `inputs` are the model's, by name. They hold the source's subwords in `input_ids` or `encoder_outputs`.
+        """
+        check_labels(labels, self.config.vocab_size, self.config.unknown_ids)
         source_ids = getattr(inputs.get("encoder_outputs"), "source_ids", None)
-        return self.columns(labels, inputs.get("input_ids") if source_ids is None else source_ids)
+        if source_ids is None:
+            source_ids = inputs.get("input_ids")
+        return self.columns(labels, source_ids)
 
     @property
     def unknown_ids(self) -> int:
-        """The number of ids from `vocab_size` on, of words that the vocabulary lacks; 0 if none is copied."""
+        """The number of ids from `vocab_size` on, of words that the vocabulary lacks; 0 if the model does not copy."""
         return self.config.unknown_ids if self.config.copy else 0
 
     def columns(self, ids: torch.Tensor, source_ids: torch.Tensor | None) -> torch.Tensor:
-        """The columns of the scores of `ids` (R, T), as of labels or of `generate()`, for `source_ids` (B, S).
+        """The columns (R, T) of the scores that belong to ids; see the class for the columns.
 
         A word that both the vocabulary and the source lack has the column of unknown words.
+
+        Args:
+            ids: (R, T), labels or a result of `generate()`.
+            source_ids: (B, S), the source's subwords.
         """
         if not self.config.unknown_ids:
             return ids
-        size, pointers = self.config.vocab_size, ids - FIRST_POINTER
         words = self.known_ids(ids)
         if source_ids is None or not self.unknown_ids:
             return words
-        source_ids = source_ids.repeat_interleave(ids.shape[0] // source_ids.shape[0], 0)
-        is_same = (ids[:, :, None] == source_ids[:, None]) & (ids >= size)[..., None]
-        positions = torch.where(pointers < 0, is_same.to(torch.uint8).argmax(-1), pointers)
-        return torch.where((pointers >= 0) | is_same.any(-1), size + positions, words)
+        return with_pointers(words, ids, source_ids, self.config.vocab_size)
 
     def _score(self, outputs, inputs, labels, num_items_in_batch, skip_logits) -> dict[str, Any]:
-        """Fields of the output: `logits`, and `copy_gates` if the model copies; with labels `loss` and `loss_parts`.
+        """Fields of the output: `logits` unless skipped, `loss` and `loss_parts` of labels, `copy_gates` if it copies.
 
         Args:
             outputs: the model's output.
             inputs: the model's inputs, by name.
             labels, num_items_in_batch, skip_logits: as in `forward`.
         """
-        gates = None
-        if self.config.copy:
-            if outputs.source_ids is None:
-                raise ValueError(
-                    "copying needs the source's subwords: give `input_ids`, even with `encoder_outputs`; prompt tuning "
-                    "gives embeddings instead, and is for models without copying"
-                )
-            gates = outputs.copy_gate_logits
-            if gates is None:
-                gates = self.copy_gate(outputs.last_hidden_state)[..., 0]
+        gate_logits = self._gate_logits(outputs) if self.config.copy else None
         if skip_logits is None:
             skip_logits = self.training
-        # the fused loss divides all rows by one number
-        has_one_divisor = not torch.is_tensor(num_items_in_batch) or num_items_in_batch.dim() == 0
-        can_skip = self.fused_loss is not None and has_one_divisor and self._can_skip_logits()
-        if labels is not None and skip_logits and can_skip and not needs_plain_operations(labels):
+        can_fuse = labels is not None and skip_logits and self._can_fuse(labels, num_items_in_batch)
+        if can_fuse and self.fused_loss is not None:
             loss, nll = self.fused_loss(
                 self._output_states(outputs),
                 self.lm_head.weight,
                 self.lm_head.bias,
-                gates,
+                gate_logits,
                 outputs.copy_attentions,
                 outputs.source_ids,
                 labels,
@@ -361,58 +384,57 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
             )
             scored = {"loss": loss, "loss_parts": {"nll": nll}}
         else:
-            scored = self._loss(self._logits(outputs, gates, inputs), labels, num_items_in_batch)
-        return scored if gates is None else {**scored, "copy_gates": gates.sigmoid()}
+            logits = self._logits(outputs, gate_logits, inputs)
+            scored = self._loss(logits, labels, num_items_in_batch)
+        if gate_logits is not None:
+            scored["copy_gates"] = gate_logits.sigmoid()
+        return scored
+
+    def _gate_logits(self, outputs) -> torch.Tensor:
+        """The logits (R, T) of copying, from the decoder if it computes them, otherwise from `copy_gate`."""
+        if outputs.source_ids is None:
+            raise ValueError(
+                "copying needs the source's subwords: give `input_ids`, even with `encoder_outputs`; prompt tuning "
+                "gives embeddings instead, and is for models without copying"
+            )
+        if outputs.copy_gate_logits is not None:
+            return outputs.copy_gate_logits
+        return self.copy_gate(outputs.last_hidden_state)[..., 0]
+
+    def _can_fuse(self, labels: torch.Tensor, num_items_in_batch: torch.Tensor | int | None) -> bool:
+        """Whether a `fused_loss`, if there is one, can compute the loss."""
+        if needs_plain_operations(labels) or not self._can_skip_logits():
+            return False
+        # such a loss divides all rows by one number
+        return not torch.is_tensor(num_items_in_batch) or num_items_in_batch.dim() == 0
 
     def _can_skip_logits(self) -> bool:
-        return self._has_plain_output()
+        """Whether the loss may read weight and bias of the output layer without calling the layer."""
+        return has_plain_output(self.lm_head)
 
-    def _has_plain_output(self) -> bool:
-        # an adapter adds to weight and bias, FSDP2, which derives a class from the layer's, gathers both only when the
-        # layer is called, and torchao replaces the weight
-        layer = self.lm_head
-        if type(layer) is not nn.Linear or type(layer.weight) is not nn.Parameter:
-            return False
-        # what others add to a call of the layer: accelerate and DeepSpeed also load its weight then
-        hooks = (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks)
-        return "forward" not in vars(layer) and not any(hooks)
-
-    def _logits(self, outputs, gates, inputs) -> torch.Tensor:
+    def _logits(self, outputs, gate_logits, inputs) -> torch.Tensor:
         """Scores (R, T, V), or (R, T, V + S) with pointers: log-probabilities if the model copies."""
-        logits = self._project(self._output_states(outputs))
-        if gates is None:
+        logits = project_to_words(self.lm_head, self._output_states(outputs))
+        if gate_logits is None:
             return logits
-        return copy_log_probs(logits, gates, outputs.copy_attentions, outputs.source_ids, self.unknown_ids)
+        return copy_log_probs(logits, gate_logits, outputs.copy_attentions, outputs.source_ids, self.unknown_ids)
 
     def _output_states(self, outputs) -> torch.Tensor:
         """The inputs (R, T, W) of the output layer; here the decoder's output."""
         return outputs.last_hidden_state
 
-    def _project(self, hidden_states: torch.Tensor) -> torch.Tensor:
-        """Apply the output layer: hidden states (R, T, C) -> scores (R, T, V)."""
-        layer, states = self.lm_head, hidden_states.flatten(0, 1)
-        is_plain = self._has_plain_output() and layer.weight.device.type == "cpu" and states.dtype == torch.float32
-        # a compiled graph must work for any number of rows
-        is_recorded = torch.is_grad_enabled() or torch.compiler.is_compiling()
-        if is_recorded or not is_plain or len(states) not in _FEW_ROWS:
-            return layer(hidden_states)
-        if layer.bias is None:
-            scores = layer.weight @ states.T
-        else:
-            scores = torch.addmm(layer.bias[:, None], layer.weight, states.T)
-        return scores.T.contiguous().unflatten(0, hidden_states.shape[:2])
-
     def _loss(self, logits, labels, num_items_in_batch, normalize: bool = True) -> dict[str, Any]:
-        """Scores (R, T, V) and, with labels, their smoothed cross-entropy, as fields of the output."""
+        """Fields of the output: the scores (R, T, V) and, with labels, their smoothed cross-entropy."""
         if labels is None:
             return {"logits": logits}
-        settings = self.config.label_smoothing, num_items_in_batch, normalize, self.config.vocab_size
-        loss, nll = smoothed_cross_entropy(logits, labels, *settings)
+        loss, nll = smoothed_cross_entropy(
+            logits, labels, self.config.label_smoothing, num_items_in_batch, normalize, self.config.vocab_size
+        )
         return {"logits": logits, "loss": loss, "loss_parts": {"nll": nll}}
 
     @property
     def _source_ids(self) -> torch.Tensor | None:
-        """The ids of the documents of the running `generate()`."""
+        """The ids (B, S) of the documents of the running `generate()`; None outside of it."""
         return getattr(running_generation(), "source_ids", None)
 
     def _prepare_decoder_input_ids_for_generation(self, *args, **kwargs):
@@ -420,68 +442,57 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
         return self.columns(prompts, self._source_ids), model_kwargs
 
     def _get_logits_processor(self, *args, encoder_input_ids=None, **kwargs):
-        if self.unknown_ids and (source_ids := self._source_ids) is not None:
-            # processors index the scores by them
+        source_ids = self._source_ids
+        if self.unknown_ids and source_ids is not None:
+            # processors use the source's ids as indices of the scores
             encoder_input_ids, _ = source_columns(source_ids.long(), self.config.vocab_size, self.unknown_ids)
         return super()._get_logits_processor(*args, encoder_input_ids=encoder_input_ids, **kwargs)
 
     def _word_table(self) -> WordTable:
         source_ids = self._source_ids
-        pointers = source_ids.shape[1] if self.unknown_ids and source_ids is not None else 0
+        has_pointers = self.unknown_ids and source_ids is not None
+        pointers = source_ids.shape[1] if has_pointers else 0
         return word_table(self._word_tokenizer(), self.config.vocab_size, pointers)
 
     def _finished(self, sequences, running):
-        is_word = (sequences < self.config.vocab_size) | (sequences >= FIRST_POINTER)
-        pointers = FIRST_POINTER + sequences - self.config.vocab_size
-        return torch.where(is_word, sequences, pointers) if self.unknown_ids else sequences
+        if not self.unknown_ids:
+            return sequences
+        vocab_size = self.config.vocab_size
+        is_pointer_column = (sequences >= vocab_size) & (sequences < FIRST_POINTER)
+        return torch.where(is_pointer_column, FIRST_POINTER + sequences - vocab_size, sequences)
 
 
-def with_inputs_of(base: Callable) -> Callable:
-    """Decorator: list the parameters of another `forward` before a method's own in its signature."""
+def with_inputs_of(base: Callable) -> Callable[[Callable], Callable]:
+    """Decorator: a method's signature lists the parameters of `base`, another `forward`, and its keyword-only ones."""
 
-    def extend(method: Any) -> Any:
-        inherited, own = ([*inspect.signature(function).parameters.values()] for function in (base, method))
-        further = [parameter for parameter in own if parameter.kind is parameter.KEYWORD_ONLY]
-        method.__signature__ = inspect.Signature([*inherited[:-1], *further, inherited[-1]])
+    def extend_signature(method: Any) -> Callable:
+        parameters = list(inspect.signature(base).parameters.values())
+        # the last parameter of `base` is **kwargs, which stays the last
+        further_arguments = parameters.pop()
+        for parameter in inspect.signature(method).parameters.values():
+            if parameter.kind is parameter.KEYWORD_ONLY:
+                parameters.append(parameter)
+        parameters.append(further_arguments)
+        method.__signature__ = inspect.Signature(parameters)
         return method
 
-    return extend
+    return extend_signature
 
 
 def check_prompts(attention_mask: torch.Tensor | None) -> None:
-    """Raise a ValueError for tokens (R, T) after masked ones, which a recurrent decoder would read all the same."""
+    """Raise a ValueError if a mask (R, T) has ones behind zeros: a recurrent decoder would read the padding."""
     if attention_mask is None or is_symbolic(attention_mask):
         return
     if bool((attention_mask[:, 1:] > attention_mask[:, :-1]).any()):
         raise ValueError("`decoder_attention_mask` has padding before tokens: give recurrent decoders equal lengths")
 
 
-def _check_cache(cache) -> None:
-    """Raise a ValueError for a cache whose last layer is no `DecoderStateLayer`, unlike all of ours."""
-    layers = getattr(getattr(cache, "self_attention_cache", None), "layers", None) or [None]
-    if cache is not None and not isinstance(layers[-1], DecoderStateLayer):
-        raise ValueError("`cache` is not from this model: omit it; for prefix tuning, which adds one, use LoRA instead")
-
-
-def _check_labels(labels: torch.Tensor, config) -> None:
-    """Raise a ValueError for a label that is neither a word nor a pointer, before it reaches an embedding."""
-    # on an accelerator this check would synchronize at every step, and the device asserts the range anyway
-    if labels.device.type != "cpu" or is_symbolic(labels):
-        return
-    is_outside = (labels >= config.vocab_size + config.unknown_ids) | ((labels < 0) & (labels != IGNORED_LABEL))
-    if config.unknown_ids:
-        is_outside &= labels < FIRST_POINTER
-    outside = labels[is_outside]
-    if outside.numel():
-        size = f"the vocabulary of {config.vocab_size}"
-        raise ValueError(f"label {outside[0]} is outside {size}: use the model's own processor")
-
-
-def _filled(output_class: type[ModelOutput], *outputs: Mapping[str, Any]) -> ModelOutput:
-    """Create an output; each field comes from the last of the outputs that has it."""
+def _create_output(output_class: type[ModelOutput], values: Mapping[str, Any]) -> ModelOutput:
+    """Create an output from those of the values whose names are fields of its class."""
     # torch.compile does not support `dataclasses.fields`
     names = output_class.__dataclass_fields__
-    return output_class(**{name: value for output in outputs for name, value in output.items() if name in names})
+    fields = {name: value for name, value in values.items() if name in names}
+    return output_class(**fields)
 
 
 # checkpoints are saved with their code

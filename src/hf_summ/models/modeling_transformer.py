@@ -221,7 +221,7 @@ class CopyingDecoder(SummarizationPreTrainedModel):
         """
         return None
 
-    def _copy_attentions(self, weights: torch.Tensor) -> torch.Tensor:
+    def _copy_attentions(self, weights) -> torch.Tensor:
         """The copy distributions (R, T, S) from the weights (R, H, T, S) of the last layer's cross-attention.
 
         A model that does not copy has those of the first head, for the coverage.
