@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.measuring import peak_mebibytes
-from hf_summ.models.layers_copy_transformer import ConvolutionalSelfAttention, windowed_attention
+from hf_summ.models.layers_copy_transformer import windowed_attention
+from hf_summ.models.modeling_copy_transformer import ConvolutionalSelfAttention
 from tests.models.naive import assert_equals_with_gradients, naive_windowed_attention
 
 

@@ -1,43 +1,48 @@
-"""CopyTransformer's layers (Aksenov 2020): self-attention within windows, and BERT for documents of any length.
+"""CopyTransformer's layers (Aksenov 2020): BERT for documents of any length, and self-attention within windows.
 
-The windows of section 4.2.1 are of positions and of neighboring heads; sections 4.2.3 to 4.2.5 describe BERT.
+Sections 4.2.3 to 4.2.5 describe BERT, which reads a long document in overlapping windows. In section 4.2.1, a position
+of a head attends to a window of positions and of neighboring heads.
 """
 
 from collections.abc import Collection
+from typing import NamedTuple
 
 import torch
 from torch import nn
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedModel
 
-from .layers_transformer import MultiHeadAttention, is_symbolic, needs_plain_operations
+from .layers_transformer import is_symbolic, needs_plain_operations
 
-# windows per batch of BERT: enough to keep it busy, few enough to bound the memory of a long document
+# number of windows in a batch of BERT: enough to keep it busy, few enough to bound the memory of a long document
 _WINDOWS = 8
-# minimum number of queries per product with the span of keys around them. more queries waste scores outside the
-# windows, and fewer copy more gradients. a chunk has at least window - 1 queries: a span must end in the next chunk.
-# chunks of 10 and 12, for windows of 11 and 13, are as fast as 16
+# minimum number of consecutive queries, a chunk, that are multiplied with the keys around them. Larger chunks waste
+# scores outside the windows, and smaller ones copy more gradients. Chunks of 10 and 12 are as fast as 16
 CHUNK = 8
 
 
 def longest_input(model: PreTrainedModel) -> int | None:
-    """The number of usable positions of BERT or a language model; None if there is no limit."""
+    """The number of tokens that BERT or a language model can read at once; None if there is no limit."""
     positions = getattr(model.config, "max_position_embeddings", None)
     if positions is None or positions < 1:
         return None
-    embeddings = getattr(getattr(model.base_model, "embeddings", None), "position_embeddings", None)
-    padding = getattr(embeddings, "padding_idx", None)
+    embeddings = getattr(model.base_model, "embeddings", None)
+    table = getattr(embeddings, "position_embeddings", None)
+    padding_index = getattr(table, "padding_idx", None)
+    if padding_index is None:
+        return positions
     # RoBERTa's positions start after its padding index
-    return positions if padding is None else positions - padding - 1
+    return positions - padding_index - 1
 
 
 def own_positions(bert: PreTrainedModel, input_ids: torch.Tensor) -> dict[str, torch.Tensor]:
-    """`position_ids` (1, S) for ids (B, S) and a BERT that keeps them in a buffer; empty for any other.
+    """The argument `position_ids` (1, S) for ids (B, S), for a BERT that keeps its position ids in a buffer.
 
-    PyTorch's `AveragedModel(use_buffers=True)` rounds averaged integers down, and so changes the buffer.
+    The buffer may be wrong: PyTorch's `AveragedModel(use_buffers=True)` rounds averaged integers down. For any other
+    model, the result is empty.
     """
     embeddings = getattr(bert.base_model, "embeddings", None)
     table = getattr(embeddings, "position_embeddings", None)
-    # RoBERTa counts positions from the ids, and other models have no learned ones
+    # RoBERTa counts positions from the ids, and some models have no learned positions
     if table is None or table.padding_idx is not None or not hasattr(embeddings, "position_ids"):
         return {}
     first = table.num_embeddings - bert.config.max_position_embeddings
@@ -47,28 +52,31 @@ def own_positions(bert: PreTrainedModel, input_ids: torch.Tensor) -> dict[str, t
 def word_embeddings_name(bert: PreTrainedModel) -> str:
     """The dotted name of the word embeddings inside BERT, such as `embeddings.word_embeddings`."""
     embeddings = bert.get_input_embeddings()
-    return next(name for name, module in bert.named_modules() if module is embeddings)
+    names = [name for name, module in bert.named_modules() if module is embeddings]
+    return names[0]
 
 
 def window_starts(length: int, window_size: int, stride: int) -> list[int]:
-    """Starts of a document's windows: every `stride` tokens; the last window ends with the document."""
+    """Starts of a document's windows: one every `stride` tokens, and the last window ends with the document."""
     last = max(length - window_size, 0)
-    return [*range(0, last, stride), last]
+    return list(range(0, last, stride)) + [last]
 
 
 def _lengths(attention_mask: torch.Tensor) -> list[int]:
-    """The number of tokens of each document, (B, S) -> B numbers."""
-    real = attention_mask != 0
-    positions = torch.arange(1, real.shape[1] + 1, device=real.device)
+    """The number of tokens of each document, (B, S) -> B numbers; a ValueError if there is padding before a token."""
+    is_token = attention_mask != 0
+    positions = torch.arange(1, is_token.shape[1] + 1, device=is_token.device)
+    token_counts = is_token.sum(dim=1)
+    last_positions = (is_token * positions).amax(dim=1)
     # stacked, to synchronize with an accelerator only once
-    lengths, ends = torch.stack((real.sum(dim=1), (real * positions).amax(dim=1))).tolist()
+    lengths, ends = torch.stack((token_counts, last_positions)).tolist()
     if lengths != ends:
         raise ValueError("`attention_mask` has padding before or between tokens: pad documents on the right")
     return lengths
 
 
 def freeze(module: nn.Module, names: Collection[str]) -> bool:
-    """Freeze a module's parameters of these names, and return whether any others, such as an adapter's, are trained.
+    """Freeze a module's parameters of these names, and return whether the module still has parameters to train.
 
     Call it from `train`: loading a checkpoint makes all parameters trainable, and then calls `eval()`.
     """
@@ -79,22 +87,22 @@ def freeze(module: nn.Module, names: Collection[str]) -> bool:
 
 
 def parameter_names(module: nn.Module) -> frozenset[str]:
-    """The names of a module's parameters; in a module that PEFT wraps they change."""
-    return frozenset(name for name, _ in module.named_parameters())
+    """The names of a module's parameters, to be recorded before PEFT adds an adapter's parameters."""
+    return frozenset(dict(module.named_parameters()))
 
 
 class BertWindows(nn.Module):
-    """BERT's last hidden states, concatenated; long documents are read in overlapping windows.
+    """The states of BERT's last N layers, concatenated; long documents are read in overlapping windows.
 
-    Windows are plain slices of the document without further special tokens, and positions restart in each. Vectors of
-    overlapping windows are averaged. With a frozen BERT, only the result and a few windows are in memory: memory is
+    Windows are slices of the document, to which no special tokens are added. Positions restart in each window. Vectors
+    of overlapping windows are averaged. With a frozen BERT, only the result and a few windows are in memory, which is
     linear in the length.
 
     Args:
         bert: an encoder from `AutoModel`; its unused pooler is removed.
         window_size: number of tokens in a window; at most the number of BERT's positions.
         stride: number of tokens from one window's start to the next; at most `window_size`.
-        trainable: whether BERT is trained; otherwise its own parameters are frozen, and it runs without gradients and
+        trainable: whether BERT is trained. Otherwise its parameters are frozen, and it runs without gradients and
             dropout in any mode of the containing model, unless it has adapters to train.
         layers: number N of the last layers whose states are concatenated; 4 as Devlin et al. (2019) recommend.
     """
@@ -115,70 +123,74 @@ class BertWindows(nn.Module):
         self.train(bert.training)
 
     def train(self, mode: bool = True):
-        """Set the mode; a frozen BERT stays in evaluation mode."""
-        return super().train(freeze(self.bert, self._frozen) and mode)
+        """Set the mode; a BERT without parameters to train stays in evaluation mode."""
+        is_trained = freeze(self.bert, self._frozen)
+        return super().train(mode and is_trained)
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None) -> torch.Tensor:
         """Token ids and mask, both (B, S) and padded on the right -> (B, S, N * BERT's width), zero at padding."""
-        if is_symbolic(input_ids):
-            width, device = input_ids.shape[1], input_ids.device
-            length = min(width, self.window_size)
-            starts = torch.arange(0, width - length + self.stride, self.stride, device=device)
-            return self.read_windows(input_ids, attention_mask, starts, torch.arange(length, device=device))
         documents, width = input_ids.shape
+        if is_symbolic(input_ids):
+            length = min(width, self.window_size)
+            starts = torch.arange(0, width - length + self.stride, self.stride, device=input_ids.device)
+            return self.read_windows(input_ids, attention_mask, starts, torch.arange(length, device=input_ids.device))
         lengths = [width] * documents if attention_mask is None else _lengths(attention_mask)
         # if all documents are empty, BERT reads one position of padding, which is then discarded
-        longest = max(*lengths, 1)
+        longest = max(max(lengths), 1)
         if documents <= _WINDOWS and longest <= self.window_size:
             return self._whole_documents(input_ids, attention_mask, longest)
         return self._averaged_windows(input_ids, lengths)
 
     def _whole_documents(self, input_ids, attention_mask, longest):
+        """As `forward`, for documents of at most one window; `longest` is the length of the longest document."""
         if attention_mask is None:
             return self._hidden_states(input_ids)
         mask = attention_mask[:, :longest]
         states = self._hidden_states(input_ids[:, :longest], mask)
         states.masked_fill_((mask == 0).unsqueeze(-1), 0.0)
         padding = input_ids.shape[1] - longest
-        return nn.functional.pad(states, (0, 0, 0, padding)) if padding else states
+        if padding:
+            states = nn.functional.pad(states, (0, 0, 0, padding))
+        return states
 
     def _averaged_windows(self, input_ids, lengths):
-        width = input_ids.shape[1]
-        # positions in the flattened documents, and sizes
-        windows = [
-            (document * width + start, min(length, self.window_size))
-            for document, length in enumerate(lengths)
-            for start in window_starts(length, self.window_size, self.stride)
-        ]
+        """As `forward`, for documents of these lengths, each of any number of windows."""
+        # the start of each window in the flattened batch, and its size
+        windows = []
+        for document, length in enumerate(lengths):
+            for start in window_starts(length, self.window_size, self.stride):
+                windows.append((document * input_ids.shape[1] + start, min(length, self.window_size)))
         # batches of similar windows need little padding
         windows.sort(key=lambda window: window[1])
         total = None
         for first in range(0, len(windows), _WINDOWS):
-            total = self._add_windows(total, input_ids, windows[first : first + _WINDOWS])
+            positions, states = self._read_batch(input_ids, windows[first : first + _WINDOWS])
+            if total is None:
+                total = states.new_zeros(input_ids.numel(), states.shape[-1])
+            total.index_add_(0, positions, states)
         counts = torch.zeros(input_ids.numel(), device="cpu")
         for start, size in windows:
             counts[start : start + size] += 1
         total.div_(counts.clamp_(min=1).to(total).unsqueeze(-1))
         return total.unflatten(0, input_ids.shape)
 
-    def _add_windows(self, total, input_ids, windows):
-        """Add the windows' vectors to the total (B * S, N * BERT's width) in place; create it if it is None."""
+    def _read_batch(self, input_ids: torch.Tensor, windows: list[tuple[int, int]]) -> tuple[torch.Tensor, torch.Tensor]:
+        """The positions (P) of all tokens of the windows in the flattened batch, and their vectors (P, N · width)."""
         starts, sizes = torch.tensor(windows, device="cpu").unsqueeze(-1).unbind(dim=1)
         offsets = torch.arange(max(int(sizes.max()), 1), device="cpu")
-        mask = offsets < sizes
-        # positions past the end of a short window stay within its row, and are masked
+        is_token = offsets < sizes
+        # positions past the end of a short window stay within its document's row, and are masked
         positions = starts + offsets
-        real = mask.flatten().nonzero().squeeze(-1)
         device = input_ids.device
-        states = self._hidden_states(input_ids.flatten()[positions.to(device)], mask.long().to(device)).flatten(0, 1)
-        if total is None:
-            total = states.new_zeros(input_ids.numel(), states.shape[-1])
-        return total.index_add_(0, positions.flatten()[real].to(device), states[real.to(device)])
+        window_ids = input_ids.flatten()[positions.to(device)]
+        states = self._hidden_states(window_ids, is_token.long().to(device)).flatten(0, 1)
+        token_indices = is_token.flatten().nonzero().squeeze(-1)
+        return positions.flatten()[token_indices].to(device), states[token_indices.to(device)]
 
     def read_windows(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None, starts: torch.Tensor, offsets: torch.Tensor
     ) -> torch.Tensor:
-        """As `forward`, for graphs: the sizes of all operations depend only on those of the arguments.
+        """As `forward`, for graphs: the sizes of all operations depend only on the sizes of the arguments.
 
         Every document has as many windows as the longest possible one; those past its end have no weight.
 
@@ -188,61 +200,62 @@ class BertWindows(nn.Module):
         """
         if attention_mask is None:
             attention_mask = torch.ones_like(input_ids)
-        width, device = input_ids.shape[1], input_ids.device
+        device = input_ids.device
         documents = torch.arange(input_ids.shape[0], device=device)[:, None]
         lengths = (attention_mask != 0).sum(dim=1)[:, None]
-        # the start of a document's last window
-        last = (lengths - self.window_size).clamp(min=0)
-        positions = starts.minimum(last)[..., None] + offsets
+        last_starts = (lengths - self.window_size).clamp(min=0)
+        positions = starts.minimum(last_starts)[..., None] + offsets
         # BERT reads one position of an empty document, which is then discarded
         mask = ((positions < lengths[..., None]) | (offsets == 0)).flatten(0, 1).long()
         windows = input_ids[documents[..., None], positions].flatten(0, 1)
-        batches = [(windows, mask)]
-        # traced graphs and exported ones are of any number of windows
         if torch.compiler.is_compiling() and not torch.compiler.is_exporting():
-            batches = zip(windows.split(_WINDOWS), mask.split(_WINDOWS), strict=True)
-        states = torch.cat([self._hidden_states(*batch) for batch in batches]).flatten(0, 1)
+            window_batches, mask_batches = windows.split(_WINDOWS), mask.split(_WINDOWS)
+        else:
+            # a traced or exported graph must work for any number of windows, so it has no batches of them
+            window_batches, mask_batches = [windows], [mask]
+        batches = zip(window_batches, mask_batches, strict=True)
+        states = [self._hidden_states(batch_ids, batch_mask) for batch_ids, batch_mask in batches]
+        vectors = torch.cat(states).flatten(0, 1)
 
-        positions = torch.arange(width, device=device)
-        latest = torch.where(positions < last, positions // self.stride, (last + self.stride - 1) // self.stride)
-        total = count = torch.zeros((), dtype=states.dtype, device=device)
+        # the index of the latest window that starts at a position or before it
+        positions = torch.arange(input_ids.shape[1], device=device)
+        last_windows = (last_starts + self.stride - 1) // self.stride
+        latest = torch.where(positions < last_starts, positions // self.stride, last_windows)
+        total = torch.zeros((), dtype=vectors.dtype, device=device)
+        count = total
         # windows that contain a position are consecutive, and only the last may be less than a stride after another
-        for back in range(-(-self.window_size // self.stride) + 1):
+        most_windows = -(-self.window_size // self.stride) + 1
+        for back in range(most_windows):
             window = latest - back
-            offset = positions - (self.stride * window).minimum(last)
+            offset = positions - (self.stride * window).minimum(last_starts)
             contains = ((window >= 0) & (offset < self.window_size) & (positions < lengths))[..., None]
             rows = starts.shape[0] * documents + window.clamp(0, starts.shape[0] - 1)
             rows = offsets.shape[0] * rows + offset.clamp(max=offsets.shape[0] - 1)
-            total = total + torch.where(contains, nn.functional.embedding(rows, states), 0.0)
+            total = total + torch.where(contains, nn.functional.embedding(rows, vectors), 0.0)
             count = count + contains
         return total / count.clamp(min=1)
 
     def _hidden_states(self, input_ids, attention_mask=None):
-        """Windows (R, W) -> (R, W, N * BERT's width)"""
+        """Read windows as one batch: ids and mask (R, W) -> (R, W, N * BERT's width)."""
+        parameters = list(self.bert.parameters())
         # the replicas of `DataParallel` list no parameters
-        is_trained = [parameter.requires_grad for parameter in self.bert.parameters()] or [True]
-        with torch.set_grad_enabled(torch.is_grad_enabled() and any(is_trained)):
-            settings = {"output_hidden_states": True, "return_dict": True, **own_positions(self.bert, input_ids)}
+        is_trained = not parameters or any(parameter.requires_grad for parameter in parameters)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and is_trained):
+            settings = {"output_hidden_states": True, "return_dict": True} | own_positions(self.bert, input_ids)
             output = self.bert(input_ids, attention_mask=attention_mask, **settings)
             # a containing model that records hidden states also hooks BERT's layers: transformers then records each
             # layer several times
             times = len(output.hidden_states) // self.bert.config.num_hidden_layers
-            return torch.cat(output.hidden_states[::-times][: self.layers][::-1], dim=-1)
-
-
-def bert_words(config: PreTrainedConfig) -> nn.Embedding:
-    """A new word embedding for a BERT of this configuration."""
-    # ALBERT and ELECTRA have embeddings narrower than their layers
-    width = getattr(config, "embedding_size", None) or config.hidden_size
-    return nn.Embedding(config.vocab_size, width, config.pad_token_id)
+            last_states = output.hidden_states[::-times][: self.layers]
+            return torch.cat(last_states[::-1], dim=-1)
 
 
 class BertWordEmbedding(nn.Module):
     """BERT's word embeddings, reduced to a model's width (Aksenov 2020, section 4.2.5).
 
     Args:
-        words: BERT's word embedding: a new one (see `bert_words`), or that of the model's BERT.
-        width: the model's width; None leaves BERT's, which a `BertInputLayer` reduces.
+        words: BERT's word embedding, which is new or shared with the model's BERT.
+        width: C, the model's width; None leaves BERT's width, which a `BertInputLayer` reduces.
         trainable: whether the word embeddings are trained; otherwise only the reduction is.
         relu: whether a ReLU follows the reduction.
     """
@@ -268,13 +281,13 @@ class BertWordEmbedding(nn.Module):
 class BertInputLayer(nn.Module):
     """BERT's embedding module without its words, reduced to a model's width, as in the decoder of Aksenov's program.
 
-    It adds BERT's positions and first type to words from elsewhere, and normalizes the sum.
+    It adds BERT's embeddings of positions and of the first token type to given word embeddings, and normalizes the sum.
 
     Args:
         bert: a BERT from `AutoModel`, of which only the embedding module is used.
-        width: the model's width.
+        width: C, the model's width.
         dropout: dropout of the result.
-        trainable: whether the module is trained; otherwise it is frozen and has no dropout, as BERT in `BertWindows`.
+        trainable: whether the module is trained. Otherwise it is frozen and has no dropout, as BERT in `BertWindows`.
         relu: whether a ReLU follows the reduction.
 
     Raises:
@@ -283,10 +296,11 @@ class BertInputLayer(nn.Module):
 
     def __init__(self, bert: PreTrainedModel, width: int, dropout: float, trainable: bool = False, relu: bool = False):
         super().__init__()
-        name, _, words = word_embeddings_name(bert).rpartition(".")
+        # such as `embeddings` and `word_embeddings`
+        module_name, _, words_name = word_embeddings_name(bert).rpartition(".")
         self.reduction = nn.Linear(bert.get_input_embeddings().embedding_dim, width)
         self.activation = nn.ReLU() if relu else nn.Identity()
-        self.embeddings = bert.get_submodule(name)
+        self.embeddings = bert.get_submodule(module_name)
         positions = longest_input(bert)
         if getattr(self.embeddings, "position_embeddings", None) is None or positions is None:
             raise ValueError(
@@ -294,15 +308,16 @@ class BertInputLayer(nn.Module):
                 'has none: set `decoder_embedding` to "bert"'
             )
         self.positions = positions
-        setattr(self.embeddings, words, None)
+        setattr(self.embeddings, words_name, None)
         self.dropout = nn.Dropout(dropout)
         self._frozen = frozenset() if trainable else parameter_names(self.embeddings)
         self.train()
 
     def train(self, mode: bool = True):
-        """Set the mode; a frozen module stays in evaluation mode."""
+        """Set the mode; BERT's module stays in evaluation mode if it has no parameters to train."""
         super().train(mode)
-        self.embeddings.train(freeze(self.embeddings, self._frozen) and mode)
+        is_trained = freeze(self.embeddings, self._frozen)
+        self.embeddings.train(mode and is_trained)
         return self
 
     def forward(self, words: torch.Tensor, seen: int = 0) -> torch.Tensor:
@@ -313,12 +328,13 @@ class BertInputLayer(nn.Module):
         table = self.embeddings.position_embeddings
         # RoBERTa's positions start after its padding index
         first = table.num_embeddings - self.positions
-        ids = {"position_ids": torch.arange(first + seen, first + length, device=words.device)[None]}
+        position_ids = torch.arange(first + seen, first + length, device=words.device)[None]
+        arguments = {"inputs_embeds": words, "position_ids": position_ids}
         if hasattr(self.embeddings, "token_type_embeddings"):
-            # the module's own are a buffer, which is not saved
-            ids["token_type_ids"] = torch.zeros_like(ids["position_ids"])
-        reduced = self.activation(self.reduction(self.embeddings(None, inputs_embeds=words, **ids)))
-        return self.dropout(reduced)
+            # by default, the module takes the type ids from a buffer, which is not saved
+            arguments["token_type_ids"] = torch.zeros_like(position_ids)
+        embedded = self.embeddings(None, **arguments)
+        return self.dropout(self.activation(self.reduction(embedded)))
 
 
 def windowed_attention(
@@ -336,8 +352,8 @@ def windowed_attention(
     """Attention of query i of head h to positions |i - j| ≤ M/2 of heads |h - g| ≤ N/2, under one softmax.
 
     Queries, keys and values (B, H, S, D) -> (B, H, S, D). Windows end at the edges of the text, before any padding. A
-    query whose window has only padding yields zeros. Memory is linear in S. See Aksenov 2020, equations 4.4 to 4.6 (one
-    dimension) and 4.7 to 4.9 (two).
+    query whose window has only padding yields zeros. Memory is linear in S: a chunk of consecutive queries is scored
+    against the span of their windows. See Aksenov 2020, equations 4.4 to 4.6 (one dimension) and 4.7 to 4.9 (two).
 
     Args:
         window_size: M + 1 positions, odd.
@@ -349,131 +365,136 @@ def windowed_attention(
     """
     batch, heads, length, width = queries.shape
     reach = min((window_size - 1) // 2, length - 1)
+    # a span must end in the next chunk
     chunk = max(CHUNK, 2 * reach)
+    scaling = width**-0.5 if scaling is None else scaling
     if padding_mask is not None:
         values = values.masked_fill(padding_mask[:, None, :, None] == 0, 0.0)
-    before, after = _neighbours(heads, head_window_size, circular)
+    before, after = _neighboring_heads(heads, head_window_size, circular)
     split = _spans if needs_plain_operations(queries) else _Spans.apply
-    (chunks,) = split(queries * (width**-0.5 if scaling is None else scaling), chunk, 0, 0, 0, False)
-    key_spans = split(keys, chunk, reach, before, after, circular)
-    value_spans = split(values, chunk, reach, before, after, circular)
+    (chunks,) = split(queries * scaling, _SpanSizes(chunk, 0, 0, 0, False))
+    span_sizes = _SpanSizes(chunk, reach, before, after, circular)
+    key_spans = split(keys, span_sizes)
+    value_spans = split(values, span_sizes)
 
+    heads_seen, positions_seen = len(key_spans), chunk + 2 * reach
     scores = [chunks @ span.transpose(1, 2) for span in key_spans]
-    scores = scores[0] if len(scores) == 1 else torch.cat(scores, dim=2)
-    # (H, B, chunks, queries, heads seen, positions seen); for half precision, the bias and the sum are float32
-    scores = scores.view(heads, batch, -1, chunk, len(key_spans), chunk + 2 * reach)
+    scores = scores[0] if heads_seen == 1 else torch.cat(scores, dim=2)
+    scores = scores.view(heads, batch, -1, chunk, heads_seen, positions_seen)
+    # for half precision, the bias and the sum are float32
     scores = scores + _position_bias(scores, length, reach, padding_mask)
     if before + after and not circular:
         scores = scores + _head_bias(scores, before)
-    weights = scores.view(-1, chunk, len(key_spans) * (chunk + 2 * reach)).softmax(-1).to(values.dtype)
-    weights = nn.functional.dropout(weights, dropout, training).split(chunk + 2 * reach, dim=2)
-
-    outputs = weights[0] @ value_spans[0]
-    for weight, span in zip(weights[1:], value_spans[1:], strict=True):
+    weights = scores.view(-1, chunk, heads_seen * positions_seen).softmax(-1).to(values.dtype)
+    head_weights = nn.functional.dropout(weights, dropout, training).split(positions_seen, dim=2)
+    outputs = head_weights[0] @ value_spans[0]
+    for weight, span in zip(head_weights[1:], value_spans[1:], strict=True):
         outputs = torch.baddbmm(outputs, weight, span)
     return outputs.view(heads, batch, -1, values.shape[3])[:, :, :length].transpose(0, 1)
 
 
-def _neighbours(heads: int, head_window_size: int, circular: bool) -> tuple[int, int]:
+def _neighboring_heads(heads: int, head_window_size: int, circular: bool) -> tuple[int, int]:
     """The numbers of heads before and after a head in its window."""
-    reach = (head_window_size - 1) // 2
     if circular and head_window_size > heads:
         # once around the whole circle
         return 0, heads - 1
-    return min(reach, heads - 1), min(reach, heads - 1)
+    reach = min((head_window_size - 1) // 2, heads - 1)
+    return reach, reach
 
 
-def _spans(states, chunk, reach, before, after, circular) -> tuple[torch.Tensor, ...]:
-    """(B, H, S, D) -> (H · B · chunks, chunk + 2 reach, D) for each head seen; reach is at most half of chunk."""
-    batch, heads, length, width = states.shape
-    head_rows = batch * -(-length // chunk) * chunk
-    rows = states.new_zeros((before + heads + after) * head_rows + chunk, width)
-    texts, states = _texts(rows, states.shape, chunk, reach), states.transpose(0, 1)
+class _SpanSizes(NamedTuple):
+    """How to cut texts into spans: `chunk` positions, and `reach` more on either side, at most half of `chunk`.
+
+    A head also has the spans of `before` heads before it and `after` heads after it, in a circle if `circular`.
+    """
+
+    chunk: int
+    reach: int
+    before: int
+    after: int
+    circular: bool
+
+
+def _spans(states: torch.Tensor, sizes: _SpanSizes) -> tuple[torch.Tensor, ...]:
+    """States (B, H, S, D) -> one tensor (H · B · chunks, chunk + 2 reach, D) for each head of the window.
+
+    All are views of one padded copy, whose outer dimension is heads: a neighboring head's view is shifted by one head.
+    """
+    chunk, reach, before, after, circular = sizes
+    _, heads, _, width = states.shape
+    rows, head_rows, texts = _padded_rows(states, sizes, states.shape)
+    states = states.transpose(0, 1)
     texts[before : before + heads] = states
     if circular:
         texts[:before] = states[heads - before :]
         texts[before + heads :] = states[:after]
-    shape, stride = (heads * head_rows // chunk, chunk + 2 * reach, width), (chunk * width, width, 1)
-    return tuple(rows.as_strided(shape, stride, i * head_rows * width) for i in range(before + 1 + after))
+    shape = (heads * head_rows // chunk, chunk + 2 * reach, width)
+    stride = (chunk * width, width, 1)
+    heads_seen = before + 1 + after
+    return tuple(rows.as_strided(shape, stride, head * head_rows * width) for head in range(heads_seen))
 
 
 class _Spans(torch.autograd.Function):
-    # overlapping spans are views of one padded copy and take no memory, but autograd would scatter their gradients
-    # element by element. heads are outermost: a neighboring head's spans are the same view, shifted by one head
+    """`_spans` with a fast backward pass: autograd would scatter the gradients of overlapping spans by element."""
 
     @staticmethod
-    def forward(ctx, states, *window):
-        ctx.shape, ctx.window = states.shape, window
-        return _spans(states, *window)
+    def forward(ctx, states, sizes):
+        ctx.shape, ctx.sizes = states.shape, sizes
+        return _spans(states, sizes)
 
     @staticmethod
     def backward(ctx, *gradients):
-        chunk, reach, before, after, circular = ctx.window
-        batch, heads, length, width = ctx.shape
-        head_rows = batch * -(-length // chunk) * chunk
-        rows = gradients[0].new_zeros((before + heads + after) * head_rows + chunk, width)
-        for i, gradient in enumerate(gradients):
-            chunks = rows[i * head_rows : (i + heads) * head_rows + chunk].view(-1, chunk, width)
+        chunk, reach, before, after, circular = ctx.sizes
+        heads, width = ctx.shape[1], ctx.shape[3]
+        rows, head_rows, texts = _padded_rows(gradients[0], ctx.sizes, ctx.shape)
+        for head, gradient in enumerate(gradients):
+            chunks = rows[head * head_rows : (head + heads) * head_rows + chunk].view(-1, chunk, width)
             chunks[:-1] += gradient[:, :chunk]
             chunks[1:, : 2 * reach] += gradient[:, chunk:]
-        texts = _texts(rows, ctx.shape, chunk, reach)
         states = texts[before : before + heads]
         if circular:
             states[heads - before :] += texts[:before]
             states[:after] += texts[before + heads :]
-        return states.transpose(0, 1), None, None, None, None, None
+        return states.transpose(0, 1), None
 
 
-def _texts(rows: torch.Tensor, shape: torch.Size, chunk: int, reach: int) -> torch.Tensor:
-    """The part of the padded rows that is text, (heads, B, S, D), for states of the shape (B, H, S, D)."""
+def _padded_rows(like: torch.Tensor, sizes: _SpanSizes, shape: torch.Size) -> tuple[torch.Tensor, int, torch.Tensor]:
+    """Zeros (rows, D) with room for states (B, H, S, D) and padding, of the type of `like`.
+
+    The results are the zeros, the number of rows of a head, and the view of the states' places, (heads, B, S, D).
+    """
     batch, heads, length, width = shape
-    padded = rows[reach : reach + rows.shape[0] - chunk].view(-1, batch, -(-length // chunk) * chunk, width)
-    return padded[:, :, :length]
+    padded_length = -(-length // sizes.chunk) * sizes.chunk
+    head_rows = batch * padded_length
+    text_rows = (sizes.before + heads + sizes.after) * head_rows
+    rows = like.new_zeros(text_rows + sizes.chunk, width)
+    padded_texts = rows[sizes.reach : sizes.reach + text_rows].view(-1, batch, padded_length, width)
+    return rows, head_rows, padded_texts[:, :, :length]
 
 
 def _position_bias(scores: torch.Tensor, length: int, reach: int, padding_mask: torch.Tensor | None) -> torch.Tensor:
-    """(B or 1, chunks, queries, 1, positions seen), 0 at positions inside a query's window."""
+    """Zero at positions inside a query's window, otherwise low: (B or 1, chunks, queries, 1, positions seen)."""
     chunks, chunk, _, span = scores.shape[2:]
-    dtype = torch.float32 if scores.dtype in (torch.float16, torch.bfloat16) else scores.dtype
+    dtype = torch.promote_types(scores.dtype, torch.float32)
     # the bias of padding is finite: a query with only padding in its window averages values of zero
     padding = torch.finfo(dtype).min
     bias = torch.zeros(1, length, dtype=dtype, device=scores.device)
     if padding_mask is not None:
         bias = bias.masked_fill(padding_mask == 0, padding)
     bias = nn.functional.pad(bias, (0, chunks * chunk - length), value=padding)
-    # other texts are out of reach
+    # no query attends to the end of the text before, or to the start of the next one
     bias = nn.functional.pad(bias, (reach, reach), value=-torch.inf)
     outside = bias.new_full((chunk, span), -torch.inf)
     band = outside.tril(-1) + outside.triu(2 * reach + 1)
-    return (bias.unfold(1, span, chunk)[:, :, None] + band)[:, :, :, None]
+    spans = bias.unfold(1, span, chunk)
+    return (spans[:, :, None] + band)[:, :, :, None]
 
 
 def _head_bias(scores: torch.Tensor, before: int) -> torch.Tensor:
-    """(H, 1, 1, 1, heads seen, 1), 0 for heads that exist."""
+    """Zero for heads that exist, otherwise minus infinity: (H, 1, 1, 1, heads seen, 1)."""
     heads, seen = scores.shape[0], scores.shape[4]
-    index = torch.arange(heads, device=scores.device)[:, None] + torch.arange(seen, device=scores.device) - before
+    first_seen = torch.arange(heads, device=scores.device)[:, None] - before
+    index = first_seen + torch.arange(seen, device=scores.device)
     bias = torch.zeros(heads, seen, dtype=scores.dtype, device=scores.device)
-    return bias.masked_fill((index < 0) | (index >= heads), -torch.inf)[:, None, None, None, :, None]
-
-
-class ConvolutionalSelfAttention(MultiHeadAttention):
-    """Multi-head self-attention within a window of positions and of neighboring heads (Aksenov 2020, section 4.2.1).
-
-    Arguments are those of `MultiHeadAttention` and `windowed_attention`.
-    """
-
-    def __init__(self, *args, window_size: int, head_window_size: int, circular: bool):
-        super().__init__(*args)
-        self.window_size = window_size
-        self.head_window_size = head_window_size
-        self.circular = circular
-
-    def forward(
-        self, hidden_states: torch.Tensor, attention_mask: torch.Tensor | None = None, **kwargs
-    ) -> tuple[torch.Tensor, None]:
-        """(B, S, C) and a mask (B, 1, 1, S), true at tokens -> (B, S, C) and None in place of weights."""
-        padding_mask = None if attention_mask is None else attention_mask[:, 0, 0]
-        queries, keys, values = self._project(hidden_states)
-        sizes = self.window_size, self.head_window_size, self.circular
-        context = windowed_attention(queries, keys, values, *sizes, padding_mask, self.dropout, self.training)
-        return self.out_proj(context.transpose(1, 2).flatten(2)), None
+    bias = bias.masked_fill((index < 0) | (index >= heads), -torch.inf)
+    return bias[:, None, None, None, :, None]
