@@ -153,10 +153,10 @@ def check_tokenizer(tokenizer: Any) -> None:
 
 
 def class_to_save(object_class: type) -> type:
-    """The class whose code transformers can save beside an object of `object_class`: this class, or its nearest base.
+    """The class whose source file transformers can copy beside a checkpoint: `object_class`, or its nearest base.
 
-    FSDP2 derives a class of its module `torch.…` from the model's class. The code of a class that a notebook or script
-    defines, in the module `__main__`, is in no file that can be copied.
+    Two kinds of classes have no such file and are skipped. FSDP2 makes a class at run time from the model's class; its
+    module begins with `torch.`. A notebook or script defines classes in the module `__main__`.
     """
     classes = [base for base in object_class.__mro__ if not base.__module__.startswith(("torch.", "__main__"))]
     return classes[0]

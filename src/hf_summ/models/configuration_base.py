@@ -114,7 +114,7 @@ class SummarizationConfig(PreTrainedConfig):
 
     # validators run in the order of their names, and those that relate several values must run after this one
     def validate_alone(self):
-        """Require each value to follow the rule of its key; raise a ValueError otherwise."""
+        """Require that each value by itself follows the rule of its key; raise a ValueError otherwise."""
         for key, allowed in self.rules.items():
             value = getattr(self, key, None)
             # a key whose type allows None takes its default from other values

@@ -175,7 +175,7 @@ class EndRepetitions(Rule):
         last = units[-self.size :]
         for start in range(len(units) - self.size):
             if units[start : start + self.size] == last:
-                # any token shows that the text ends
+                # a rule that ends texts returns any token, which only signals the end (see `Rule.ends`)
                 return ids[:1] if _must_be_unique(last, self.ignored) else ()
         return ()
 

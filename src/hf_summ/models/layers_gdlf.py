@@ -144,7 +144,7 @@ def _compiled(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tens
 
 @cache
 def compiler_works() -> bool:
-    """Whether torch.compile works on this machine, which needs a compiler; if not, a warning says why."""
+    """Whether torch.compile works here, as it needs a C++ compiler; if not, a warning says why."""
     try:
         torch.compile(torch.neg)(torch.zeros(2))
     except (RuntimeError, ImportError, OSError) as error:
@@ -166,10 +166,13 @@ def _shifted_sum(padded: torch.Tensor, taps: torch.Tensor) -> torch.Tensor:
 
 
 def _input_gradient(gradient: torch.Tensor, taps: torch.Tensor) -> torch.Tensor:
-    """The gradient of the inputs (B, S, H, D): a convolution with the reversed kernels.
+    """The gradient of the inputs (B, S, H, D): input s gets, from each output that reads it, tap times gradient.
 
-    The gradient of the output (B, S + K - 1, H, D) and the taps (B, S + K - 1, H, K) come with the padding that
-    `_CompiledConvolution.backward` adds.
+    The outputs that read input s are K neighbors, and tap k is the one of output s + padding - k.
+
+    Args:
+        gradient: (B, S + K - 1, H, D), the gradient of the outputs.
+        taps: (B, S + K - 1, H, K), the kernels of the outputs. `_CompiledConvolution.backward` has padded both.
     """
     kernel = taps.shape[3]
     length = taps.shape[1] - kernel + 1

@@ -40,14 +40,16 @@ _CHUNK_WEIGHTS = 2**20
 def centrality(weights: torch.Tensor, is_token: torch.Tensor, measure: str, damping: float = 1.0) -> torch.Tensor:
     """The centrality of source tokens, (B, S): a distribution over each document's tokens.
 
-    The outdegree (equation 16) is the attention that a token receives, Aᵀ1. The indegree (equations 13 to 15) is the
-    distribution of a random walk after n rounds from a uniform start. In each round, the walk moves from a token to one
-    that attends to it: s ← A (s / Aᵀ1). A document without tokens has zeros.
+    The outdegree (equation 16) is the attention that a token receives, divided by the number of tokens: Aᵀ1 / n. The
+    paper calls it so because the edges of its graph, D = Aᵀ, leave the token that is attended to. The indegree
+    (equations 13 to 15) is the distribution of a random walk after some rounds from a uniform start. In each round, the
+    walk moves along these edges, from a token to one that attends to it: s ← A (s / Aᵀ1). A document without tokens has
+    zeros.
 
     Args:
         weights: (B, S, S), the attention A; each token's row sums to one over tokens.
         is_token: (B, S), false at padding, whose attention does not count.
-        measure: `outdegree`, or `indegree-n` with n rounds.
+        measure: `outdegree`, or `indegree-2` for the indegree after two rounds, and likewise for other numbers.
         damping: weight of the new scores in each round after the first; the old scores have the remaining weight.
     """
     # a product with zeros for padding takes less memory than masking the weights
@@ -57,10 +59,11 @@ def centrality(weights: torch.Tensor, is_token: torch.Tensor, measure: str, damp
     if measure == "outdegree":
         return received / tokens
     scores = is_present / tokens
-    received = received.clamp(min=torch.finfo(received.dtype).tiny)
+    # a token that receives no attention must not divide by zero
+    divisors = received.clamp(min=torch.finfo(received.dtype).tiny)
     rounds = int(measure.removeprefix("indegree-"))
     for index in range(rounds):
-        shares = (scores / received)[..., None]
+        shares = (scores / divisors)[..., None]
         new_scores = (weights @ shares)[..., 0] * is_present
         if index == 0:
             scores = new_scores

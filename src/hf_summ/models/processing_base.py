@@ -208,7 +208,10 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
         return BatchFeature(padded, tensor_type=return_tensors)
 
     def batch_decode(self, sequences, *args, **kwargs) -> list[str]:
-        """As `TextProcessor.batch_decode`; ignored labels, with which trainers fill up rows, are padding."""
+        """As `TextProcessor.batch_decode`, of rows of ids in a tensor, an array or lists.
+
+        Ignored labels (-100), with which trainers fill up rows, are replaced by the padding id.
+        """
         rows = []
         for sequence in sequences:
             row = sequence.tolist() if hasattr(sequence, "tolist") else sequence

@@ -43,8 +43,9 @@ def quantize_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 def quantize_weight(weight: torch.Tensor) -> tuple[nn.Parameter, nn.Parameter]:
     """The levels (R, C) and the scales (R,) of a matrix, as parameters without gradients.
 
-    Scales have the precision of bfloat16, 8 bits. The product of a level and its scale is then exact in float32, and
-    quantizing the products again gives the same levels and scales.
+    Scales are rounded to bfloat16, so that a level times its scale is exact in float32. The rounding changes a scale by
+    less than .4%, so that the largest level stays 127. Quantizing the dequantized matrix again therefore gives the same
+    levels and scales.
     """
     scales = _row_scales(weight.detach()).bfloat16().float()
     levels = _levels(weight.detach(), scales)

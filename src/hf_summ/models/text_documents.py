@@ -98,7 +98,7 @@ def tokenize(tokenizer, texts: Sequence[str], **settings: Any):
 
 
 def washed(text: str, washing: str | None, is_document: bool = False) -> str:
-    """Delete the characters of a text that a corpus's published preprocessing deletes; with None nothing is deleted.
+    """Lower-case a text and delete characters, as a corpus's published preprocessing does; with None nothing changes.
 
     Args:
         washing: None, or a name in `WASHINGS`. `lcsts` follows DRGD's program for LCSTS: the text is lower-cased, and

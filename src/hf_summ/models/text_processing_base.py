@@ -258,9 +258,10 @@ class TextProcessor:
         return texts
 
     def _pointed_words(self, document: str | Sequence[str], ids: list[int]) -> dict[int, PointedWord]:
-        """Pointer among `ids` -> the word of an example that it points to."""
-        # Several documents share the maximum length, so truncation moves the tokens of all but the first. It does not
-        # move those of a single document.
+        """Pointer among `ids` -> the word that it points to, in a document or in several documents of one example."""
+        # A pointer is a position in the source as the model read it. Several documents share the maximum length, so
+        # their truncation moves the tokens of all but the first. Truncation moves no token of a single document, which
+        # may have been read with any length.
         length = self.max_source_length
         if isinstance(document, str) or len(document) == 1:
             length = None
