@@ -12,30 +12,48 @@ _SOURCE_BUCKET = 16
 
 
 def token_lengths(dataset: datasets.Dataset, column: str) -> np.ndarray:
-    """Length of each row's list in `column`, (rows,) int64; zeros if there is no such column."""
+    """The length of each row's list in `column`, (rows,) int64; zeros if the data set has no such column."""
     if column not in dataset.column_names:
         return np.zeros(len(dataset), dtype=np.int64)
+    # Arrow counts the values of lists without making Python objects of them
     tables = dataset.select_columns([column]).with_format("arrow").iter(batch_size=65536)
-    lengths = [pc.list_value_length(table[column]).to_numpy(zero_copy_only=False) for table in tables]
-    return np.concatenate([np.zeros(0, dtype=np.int64), *lengths]).astype(np.int64)
+    # a data set without rows has no tables, but numpy needs an array to concatenate
+    lengths = [np.zeros(0, dtype=np.int64)]
+    for table in tables:
+        lengths.append(pc.list_value_length(table[column]).to_numpy(zero_copy_only=False))
+    return np.concatenate(lengths).astype(np.int64)
 
 
 def pack_tokens(sources: np.ndarray, targets: np.ndarray, tokens_per_batch: int, seed: int = 0) -> list[list[int]]:
     """Group rows of similar length into batches whose padded size stays within `tokens_per_batch`.
 
-    The padded size is `rows · (longest source + longest target)`; a row that exceeds it forms a single batch. Rows of
-    equal length are spread over batches by `seed`. Batches are ordered from the shortest.
+    The padded size of a batch is `rows · (longest source + longest target)`. A row that exceeds `tokens_per_batch`
+    alone is a batch of one row. Rows of equal lengths are shuffled with `seed` before they are grouped.
+
+    Args:
+        sources: (rows,), the source length of each row.
+        targets: (rows,), the target length of each row.
+
+    Returns:
+        The indices of the rows of each batch, ordered from the shortest sources to the longest.
     """
-    rows = np.random.default_rng(seed).permutation(len(sources))
-    rows = rows[np.lexsort((sources[rows], targets[rows], sources[rows] // _SOURCE_BUCKET))]
+    order = np.random.default_rng(seed).permutation(len(sources))
+    buckets = sources[order] // _SOURCE_BUCKET
+    # lexsort sorts by its last key first, and keeps the shuffled order of rows that are equal in all keys
+    order = order[np.lexsort((sources[order], targets[order], buckets))]
     batches: list[list[int]] = []
     batch: list[int] = []
-    longest_source = longest_target = 0
-    for row, source, target in zip(rows.tolist(), sources[rows].tolist(), targets[rows].tolist(), strict=True):
-        longest_source, longest_target = max(longest_source, source), max(longest_target, target)
-        if batch and (len(batch) + 1) * (longest_source + longest_target) > tokens_per_batch:
+    longest_source = 0
+    longest_target = 0
+    for row, source, target in zip(order.tolist(), sources[order].tolist(), targets[order].tolist(), strict=True):
+        longest_source = max(longest_source, source)
+        longest_target = max(longest_target, target)
+        padded_size = (len(batch) + 1) * (longest_source + longest_target)
+        if batch and padded_size > tokens_per_batch:
             batches.append(batch)
-            batch, longest_source, longest_target = [], source, target
+            batch = []
+            longest_source = source
+            longest_target = target
         batch.append(row)
     if batch:
         batches.append(batch)
@@ -43,9 +61,15 @@ def pack_tokens(sources: np.ndarray, targets: np.ndarray, tokens_per_batch: int,
 
 
 def pack_examples(sources: np.ndarray, examples_per_batch: int) -> list[list[int]]:
-    """Group rows of similar source length into batches of `examples_per_batch`, shortest first; one may be smaller."""
-    rows = np.argsort(sources, kind="stable").tolist()
-    return [rows[start : start + examples_per_batch] for start in range(0, len(rows), examples_per_batch)]
+    """Group rows of similar source length into batches of `examples_per_batch`, shortest first.
+
+    The last batch may be smaller. `sources` are the source lengths, (rows,).
+    """
+    order = np.argsort(sources, kind="stable").tolist()
+    batches = []
+    for start in range(0, len(order), examples_per_batch):
+        batches.append(order[start : start + examples_per_batch])
+    return batches
 
 
 class BatchOrder(Sampler[list[int]]):
@@ -53,8 +77,8 @@ class BatchOrder(Sampler[list[int]]):
 
     Update `i` uses the same batches whether they are spread over processes or over accumulation steps. Batches are
     halved until their number is a multiple of `num_processes · accumulation_steps`. Thus each process gets the same
-    number, and no row is dropped or repeated, unless there are too few rows. Without a seed, the longest batches come
-    first: if memory is too small, the first batch fails.
+    number, and no row is dropped. If there are too few rows to halve, the first batches are given twice. Without a
+    seed, the longest batches come first: if memory is too small, the first batch fails.
     """
 
     def __init__(
@@ -66,8 +90,9 @@ class BatchOrder(Sampler[list[int]]):
         accumulation_steps: int = 1,
     ):
         self.batches = even_out(batches, num_processes * accumulation_steps)
-        for start in range(-len(self.batches) % num_processes):
-            self.batches.append(self.batches[start])
+        missing = -len(self.batches) % num_processes
+        for index in range(missing):
+            self.batches.append(self.batches[index])
         self.seed = seed
         self.num_processes = num_processes
         self.process_index = process_index
@@ -85,18 +110,25 @@ class BatchOrder(Sampler[list[int]]):
             order = np.arange(len(self.batches))[::-1]
         else:
             order = np.random.default_rng((self.seed, self.epoch)).permutation(len(self.batches))
-        for position in order[self.process_index :: self.num_processes].tolist():
-            yield self.batches[position]
+        # processes take turns
+        for index in order[self.process_index :: self.num_processes].tolist():
+            yield self.batches[index]
 
 
 def even_out(batches: Sequence[list[int]], multiple: int) -> list[list[int]]:
-    """Halve the batches with the most rows until their number is a multiple of `multiple`, if there are enough rows."""
+    """Halve the batches with the most rows until their number is a multiple of `multiple`.
+
+    If all batches have a single row before that, their number remains too small.
+    """
     evened = list(batches)
-    for _ in range(-len(batches) % multiple):
-        largest = max(range(len(evened)), key=lambda index: len(evened[index]))
+    missing = -len(batches) % multiple
+    for _ in range(missing):
+        sizes = [len(batch) for batch in evened]
+        largest = sizes.index(max(sizes))
         batch = evened[largest]
         if len(batch) < 2:
             break
-        # the halves replace their batch in place, which keeps the order by length
-        evened[largest : largest + 1] = batch[: len(batch) // 2], batch[len(batch) // 2 :]
+        middle = len(batch) // 2
+        # the halves stand where their batch stood, which keeps the order by length
+        evened[largest : largest + 1] = [batch[:middle], batch[middle:]]
     return evened

@@ -1,4 +1,8 @@
-"""The consistent extractive stage before a run's model: the splits that it shortens, and the shares that it keeps."""
+"""The consistent extractive stage of a run, which shortens documents to some of their sentences before the model.
+
+It is described in `hf_summ.extractive.consistent`. Here stand the splits that it shortens, the cache of its results,
+and the shares of sentences and tokens that it keeps.
+"""
 
 import functools
 import hashlib
@@ -7,9 +11,9 @@ import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import datasets
+from transformers import PreTrainedTokenizerBase
 
 from hf_summ.checkpoints.decoding import extracts
 from hf_summ.checkpoints.loading import ModelArguments, Processor
@@ -30,11 +34,11 @@ from hf_summ.training.rows.preparing import MEASURED, cached_map, processor_fing
 
 logger = logging.getLogger(__name__)
 
-# validation goes with test: checkpoints are chosen on documents like those of test
+# --extract_splits -> the splits; validation goes with test, as checkpoints are chosen on documents like those of test
 SPLITS_OF = {"train": ("train",), "test": ("validation", "test"), "both": ("train", "validation", "test")}
-# the code on which its results depend, besides this file
-_CODE = [inspect.getfile(module) for module in (consistent, frequencies, sentences, words)]
-# for each document: the numbers of its kept and of all its sentences, and whether it has words
+# the stage's results depend on the code of these files, and of this one
+_CODE = [__file__] + [inspect.getfile(module) for module in (consistent, frequencies, sentences, words)]
+# a column with a list for each document: the number of its kept sentences, of all of them, and whether it has words
 _COUNTS = "extraction"
 
 
@@ -43,13 +47,13 @@ class Extraction:
     """The stage that a run's flags describe.
 
     Args:
-        splits: the splits whose documents it shortens.
-        dependencies: all that its results depend on, except the documents and the code.
+        splits: the splits whose documents are shortened.
+        dependencies: all that the results depend on, except the documents and the code; JSON can represent them.
     """
 
     stage: ConsistentStage
     splits: tuple[str, ...]
-    dependencies: tuple[Any, ...]
+    dependencies: tuple[object, ...]
 
     @property
     def fingerprint(self) -> str:
@@ -57,99 +61,141 @@ class Extraction:
         return hashlib.sha256(json.dumps(self.dependencies).encode()).hexdigest()[:16]
 
     @property
-    def settings(self) -> dict[str, Any]:
-        """The flags of the stage, with True for files, whose names are those of this machine."""
-        values = {"extract_share": self.stage.settings.share, "extract_tokens": self.stage.settings.tokens}
-        values |= {"extract_idf": self.stage.idf is not None, "next_sentence_model": self.stage.judge is not None}
-        return {name: value for name, value in values.items() if value not in (None, False)}
+    def settings(self) -> dict[str, object]:
+        """The given flags of the stage for the model's config, with True in place of this machine's names of files."""
+        flags: dict[str, object] = {}
+        if self.stage.settings.share is not None:
+            flags["extract_share"] = self.stage.settings.share
+        if self.stage.settings.tokens is not None:
+            flags["extract_tokens"] = self.stage.settings.tokens
+        if self.stage.idf is not None:
+            flags["extract_idf"] = True
+        if self.stage.judge is not None:
+            flags["next_sentence_model"] = True
+        return flags
 
     def apply(
         self, rows: datasets.Dataset, split: str, processor: Processor, data: DataArguments, cache_dir: str | None
     ) -> datasets.Dataset:
         """The rows of a split with shortened documents, from the cache if they are there.
 
-        Logs the shares of sentences and tokens that are kept; that of tokens is measured on the first `MEASURED` rows.
+        The shares of sentences and tokens that are kept are logged. The share of tokens is measured on the first
+        `MEASURED` rows.
+
+        Args:
+            processor: the model's, which counts tokens.
+            cache_dir: the folder of the cache, or None for that of datasets.
         """
-        if split not in self.splits or not len(rows):
+        if split not in self.splits or len(rows) == 0:
             return rows
-        # the next-sentence model is on one device
+        # the next-sentence model is on one device, so one process runs it
         workers = data.preprocessing_num_workers if self.stage.judge is None else None
-        convert, code = functools.partial(_shorten, stage=self.stage), hash_of_code([__file__, *_CODE])
-        dependencies = *self.dependencies, code
-        short = cached_map(rows, convert, dependencies, data, cache_dir, desc=f"extracting {split}", num_proc=workers)
-        counts, short = short[_COUNTS], short.remove_columns(_COUNTS)
+        shortened = cached_map(
+            rows,
+            _shorten,
+            list(self.dependencies) + [hash_of_code(_CODE)],
+            data,
+            cache_dir,
+            desc=f"extracting {split}",
+            num_proc=workers,
+            fn_kwargs={"stage": self.stage},
+        )
+        counts = shortened[_COUNTS]
+        shortened = shortened.remove_columns(_COUNTS)
         if logger.isEnabledFor(logging.INFO):
-            selected, total, with_words = (sum(column) for column in zip(*counts, strict=True))
-            before, after = (
-                sum(whole_lengths(documents[:MEASURED], processor, data.source_prefix)) for documents in (rows, short)
-            )
+            kept_sentences = sum(kept for kept, _, _ in counts)
+            all_sentences = sum(total for _, total, _ in counts)
+            documents_with_words = sum(has_words for _, _, has_words in counts)
+            tokens_before = sum(whole_lengths(rows[:MEASURED], processor, data.source_prefix))
+            tokens_after = sum(whole_lengths(shortened[:MEASURED], processor, data.source_prefix))
             logger.info(
-                f"{split}: the extractive stage keeps {selected / max(total, 1):.0%} of the sentences and "
-                f"{after / before:.0%} of the tokens"
+                f"{split}: the extractive stage keeps {kept_sentences / max(all_sentences, 1):.0%} of the sentences "
+                f"and {tokens_after / tokens_before:.0%} of the tokens"
             )
-            if with_words < len(rows):
-                number = len(rows) - with_words
+            if documents_with_words < len(rows):
+                number = len(rows) - documents_with_words
                 report = f"{number} of {len(rows):,} documents have no words and keep their first sentences"
                 logger.warning(f"{split}: {no_words(report, self.stage.settings.language)}")
-        return short
+        return shortened
 
 
 def load_extraction(
     data: DataArguments, hub: ModelArguments, processor: Processor, corpus: datasets.DatasetDict
 ) -> Extraction | None:
-    """The stage that the flags describe, with its model, or None if they describe none.
+    """The stage that the flags describe, with its next-sentence model, or None if they describe none.
 
     Args:
         hub: the folder and the token of downloads.
+        processor: the model's, which counts tokens for --extract_tokens.
+        corpus: the splits that the run reads.
+
+    Raises:
+        ValueError: examples of a split that is to be shortened have several documents.
     """
     if not extracts(vars(data)):
         return None
     splits = SPLITS_OF[data.extract_splits or "both"]
-    for split in set(splits) & corpus.keys():
-        if source_column(corpus[split].column_names) != "document":
+    for split in splits:
+        if split in corpus and source_column(corpus[split].column_names) != "document":
             raise ValueError(
                 f"--extract_splits: the examples of {split} have several documents each, but the extractive stage "
                 "shortens single ones: omit --extract_share and --extract_tokens"
             )
     counts_tokens = data.extract_tokens is not None
-    counter = functools.partial(_token_counts, getattr(processor, "tokenizer", processor)) if counts_tokens else None
+    counter = None
+    if counts_tokens:
+        counter = functools.partial(_token_counts, getattr(processor, "tokenizer", processor))
     settings = ExtractiveSettings.of_flags(vars(data), language=data.language, counter=counter)
     stage = ConsistentStage.load(settings, cache_dir=hub.cache_dir, token=hub.token)
-    # results depend on the files' contents, not on their names
-    contents = []
+    # results depend on the contents of the files, and not on their names
+    dependencies: list[object] = [settings.share, settings.tokens, settings.idf is not None, settings.language]
     if data.extract_idf is not None:
-        contents.append(content_hash(data.extract_idf))
+        dependencies.append(content_hash(data.extract_idf))
     if isinstance(stage.judge, NextSentenceModel):
-        contents.append(stage.judge.fingerprint())
+        dependencies.append(stage.judge.fingerprint())
     else:
         logger.warning(UNCHECKED)
-    values = settings.share, settings.tokens, settings.idf is not None, settings.language
-    return Extraction(stage, splits, (*values, *contents, processor_fingerprint(processor) if counts_tokens else None))
+    dependencies.append(processor_fingerprint(processor) if counts_tokens else None)
+    return Extraction(stage, splits, tuple(dependencies))
 
 
-def _token_counts(tokenizer: Any, sentences: Sequence[str]) -> list[int]:
+def _token_counts(tokenizer: PreTrainedTokenizerBase, sentences: Sequence[str]) -> list[int]:
     """The number of a model's tokens in each sentence."""
     # a tokenizer rejects an empty list
     if not sentences:
         return []
     texts = [readable(sentence) for sentence in sentences]
-    return [len(row) for row in tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]]
+    token_ids = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
+    return [len(ids) for ids in token_ids]
 
 
 def _shorten(rows: dict[str, list], stage: ConsistentStage) -> dict[str, list]:
+    """The shortened documents of a batch of rows, their counts in the column `_COUNTS`, and the tags of their words.
+
+    Args:
+        rows: the columns of the batch by name.
+    """
     selections = list(stage.choose(rows["document"]))
     columns: dict[str, list] = {"document": [], _COUNTS: []}
-    for kept in selections:
-        columns["document"].append(kept.summary())
-        # a blank document is none of those without words
-        columns[_COUNTS].append([len(kept.indices), len(kept.sentences), kept.has_words or not kept.sentences])
+    for selection in selections:
+        columns["document"].append(selection.summary())
+        # a blank document has no sentences, and is not reported as one without words
+        has_words = selection.has_words or not selection.sentences
+        columns[_COUNTS].append([len(selection.indices), len(selection.sentences), has_words])
     if WORD_TAGS in rows:
-        columns[WORD_TAGS] = [_tags_of(kept, tags) for kept, tags in zip(selections, rows[WORD_TAGS], strict=True)]
+        columns[WORD_TAGS] = []
+        for selection, tags in zip(selections, rows[WORD_TAGS], strict=True):
+            columns[WORD_TAGS].append(_kept_tags(selection, tags))
     return columns
 
 
-def _tags_of(kept: Selection, tags: Any) -> str:
-    """The tags of the kept sentences, given those of the document."""
-    spans = sentence_places(kept.text, kept.sentences)
+def _kept_tags(selection: Selection, tags: str | list) -> str:
+    """The words of the kept sentences with their tags, as JSON.
+
+    Args:
+        tags: pairs of a word and its tag of the whole document, or JSON of them.
+    """
+    spans = sentence_places(selection.text, selection.sentences)
+    kept_spans = [spans[index] for index in selection.indices]
     (pairs,) = pairs_of_texts(tags)
-    return json.dumps(tags_within(kept.text, pairs, [spans[index] for index in kept.indices]))
+    return json.dumps(tags_within(selection.text, pairs, kept_spans))

@@ -1,11 +1,11 @@
-"""Conversion of texts to token ids, cached by everything on which the result depends."""
+"""The splits that a run reads, and their texts as token ids, cached by everything on which the ids depend."""
 
-import functools
 import hashlib
 import inspect
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import datasets
@@ -30,39 +30,73 @@ logger = logging.getLogger(__name__)
 # number of rows of a stream that are shuffled at a time
 _SHUFFLED = 10_000
 
-# the number of rows whose full length is measured, and a length that none reaches
-MEASURED, _ENDLESS = 200, 10**7
+# number of truncated rows whose length before truncation is measured
+MEASURED = 200
+# a maximum length in tokens that no text reaches, so that nothing is truncated
+_ENDLESS = 10**7
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A step of a run, as far as it concerns the split that it reads.
+
+    Args:
+        is_requested: whether the run has the step.
+        max_samples: number of rows that are read at most, or None for all.
+        flag: the flag that requests the step, in messages.
+        file_flag: the flag that names a file of the split, in messages.
+    """
+
+    is_requested: bool
+    max_samples: int | None
+    flag: str
+    file_flag: str
 
 
 def choose_splits(
     corpus: datasets.DatasetDict, data: DataArguments, training: SummarizationTrainingArguments
 ) -> datasets.DatasetDict:
-    """The splits that the run's steps read, limited to the requested coverage and numbers of samples."""
+    """The splits that the run's steps read, limited to the requested coverage and numbers of samples.
+
+    A stream is shuffled, `_SHUFFLED` rows at a time.
+
+    Raises:
+        ValueError: the corpus lacks a split, or no training row has the requested coverage.
+    """
+    evaluation_flag = "--do_eval or --eval_strategy"
     steps = {
-        "train": (training.do_train, data.max_train_samples, "--do_train", "--train_file"),
-        "validation": (training.do_eval, data.max_eval_samples, "--do_eval or --eval_strategy", "--validation_file"),
-        "test": (training.do_predict, data.max_predict_samples, "--do_predict", "--test_file"),
+        "train": _Step(training.do_train, data.max_train_samples, "--do_train", "--train_file"),
+        "validation": _Step(training.do_eval, data.max_eval_samples, evaluation_flag, "--validation_file"),
+        "test": _Step(training.do_predict, data.max_predict_samples, "--do_predict", "--test_file"),
     }
     splits = datasets.DatasetDict()
-    for split, (is_read, limit, step, flag) in steps.items():
-        if not is_read:
+    for split, step in steps.items():
+        if not step.is_requested:
             continue
         if split not in corpus:
-            raise ValueError(f"{step} needs a {split} split: give {flag}; the corpus has {', '.join(corpus)}")
+            raise ValueError(
+                f"{step.flag} needs a {split} split: give {step.file_flag}; the corpus has {', '.join(corpus)}"
+            )
         rows = corpus[split]
         if isinstance(rows, datasets.IterableDataset):
+            if step.max_samples is not None:
+                rows = rows.take(step.max_samples)
             seed = training.seed if training.data_seed is None else training.data_seed
-            rows = rows if limit is None else rows.take(limit)
             splits[split] = rows.shuffle(seed, buffer_size=_SHUFFLED)
             continue
         if split == "train" and data.min_coverage is not None:
             rows = _covered(rows, data.min_coverage, data.language)
-        splits[split] = rows if limit is None else rows.select(range(min(limit, len(rows))))
+        if step.max_samples is not None:
+            rows = rows.select(range(min(step.max_samples, len(rows))))
+        splits[split] = rows
     return splits
 
 
 def _covered(rows: datasets.Dataset, least: float, language: str) -> datasets.Dataset:
-    """The rows with the requested coverage: the share of summary words in the document (Grusky et al. 2018)."""
+    """The rows whose coverage is at least `least`, 0 to 1; a ValueError if there are none.
+
+    The coverage is the share of the summary's words that the document contains (Grusky et al. 2018).
+    """
 
     def is_covered(document: str, summary: str) -> bool:
         vocabulary, words = set(split_words(document, language)), split_words(summary, language)
@@ -78,32 +112,41 @@ def _covered(rows: datasets.Dataset, least: float, language: str) -> datasets.Da
 def prepare_splits(
     corpus: datasets.DatasetDict, built: Built, data: DataArguments, cache_dir: str | None, with_documents: bool
 ) -> dict[str, datasets.Dataset]:
-    """The rows of each split as the model reads them; the number of truncated ones is logged.
+    """The rows of each split as the model reads them; the number of truncated texts is logged.
 
-    Rows to be scored keep all their references and, `with_documents`, their documents.
+    Rows that are scored, those of all splits but train, keep all their references.
+
+    Args:
+        built: the model, its processor, and the lengths to which texts are truncated.
+        with_documents: whether rows that are scored also keep their documents and prefixes.
     """
+    processor = built.processor
     splits = {}
     for split, rows in corpus.items():
-        target = built.lengths.target if split == "train" else built.lengths.evaluation_target
-        lengths = (built.lengths.source, target)
+        is_scored = split != "train"
+        target_length = built.lengths.evaluation_target if is_scored else built.lengths.target
+        lengths = (built.lengths.source, target_length)
         if isinstance(rows, datasets.IterableDataset):
-            convert = functools.partial(encode, processor=built.processor, lengths=lengths, prefix=data.source_prefix)
-            splits[split] = rows.map(convert, batched=True, remove_columns=rows.column_names)
+            settings = {"processor": processor, "lengths": lengths, "prefix": data.source_prefix}
+            splits[split] = rows.map(encode, batched=True, remove_columns=rows.column_names, fn_kwargs=settings)
             continue
-        prepared = prepare(rows, built.processor, data, lengths, cache_dir, f"preparing {split}")
+        prepared = prepare(rows, processor, data, lengths, cache_dir, f"preparing {split}")
         logger.info(f"{split}: {len(rows):,} documents")
         if logger.isEnabledFor(logging.INFO):
-            for truncation in describe_truncation(rows, prepared, built.processor, lengths, data.source_prefix):
+            for truncation in describe_truncation(rows, prepared, processor, lengths, data.source_prefix):
                 logger.info(f"{split}: {truncation}")
-        columns = []
-        if with_documents and split != "train":
-            columns = [name for name in (source_column(rows.column_names), PREFIX_COLUMN) if name in rows.column_names]
-        if has_references(rows.features) and split != "train":
+        # these columns are added to the cached rows, so that the cache does not depend on the metrics
+        added_columns = []
+        if with_documents and is_scored:
+            added_columns.append(source_column(rows.column_names))
+            if PREFIX_COLUMN in rows.column_names:
+                added_columns.append(PREFIX_COLUMN)
+        if has_references(rows.features) and is_scored:
             logger.info(f"{split}: summaries are scored against all texts in the column 'references'")
-            columns.append("references")
-        # columns are added to the cached rows, so that the cache does not depend on the metrics
-        added = [rows.select_columns(columns)] if columns else []
-        splits[split] = datasets.concatenate_datasets([prepared, *added], axis=1)
+            added_columns.append("references")
+        if added_columns:
+            prepared = datasets.concatenate_datasets([prepared, rows.select_columns(added_columns)], axis=1)
+        splits[split] = prepared
     return splits
 
 
@@ -115,31 +158,46 @@ def prepare(
     cache_dir: str | None,
     description: str,
 ) -> datasets.Dataset:
-    """Convert rows of `document` and `summary` to the model's fields, truncated to (source, target); keep `summary`.
+    """Convert rows of documents and summaries to the model's inputs, and keep the column `summary`.
 
-    The result is cached under a fingerprint of the rows, the processor, the lengths and the code, which is equal in
-    every run; a hash of the processor object is not.
+    The result is cached under a fingerprint of the rows, the processor, the lengths and the code. The fingerprint is
+    equal in every run. datasets' hash of the processor, an object with state, would not be.
+
+    Args:
+        lengths: the numbers of tokens to which documents and summaries are truncated.
+        cache_dir: the folder of the cache, or None for that of datasets.
+        description: the title of the progress bar.
     """
-    files = {__file__}
+    code_files = {__file__}
     if not isinstance(processor, PreTrainedTokenizerBase):
-        own = inspect.getfile(type(processor))
-        files |= {own, *get_relative_import_files(own)}
+        processor_file = inspect.getfile(type(processor))
+        code_files.add(processor_file)
+        code_files.update(get_relative_import_files(processor_file))
+    source_length, target_length = lengths
+    dependencies = [
+        processor_fingerprint(processor),
+        source_length,
+        target_length,
+        data.source_prefix,
+        hash_of_code(code_files),
+    ]
     return cached_map(
         rows,
-        functools.partial(encode, processor=processor, lengths=lengths, prefix=data.source_prefix),
-        (processor_fingerprint(processor), *lengths, data.source_prefix, hash_of_code(files)),
+        encode,
+        dependencies,
         data,
         cache_dir,
         desc=description,
         num_proc=data.preprocessing_num_workers,
         remove_columns=[name for name in rows.column_names if name != "summary"],
+        fn_kwargs={"processor": processor, "lengths": lengths, "prefix": data.source_prefix},
     )
 
 
 def cached_map(
     rows: datasets.Dataset,
-    convert: Callable[[dict[str, list]], dict[str, list]],
-    dependencies: Sequence[Any],
+    convert: Callable[..., dict[str, list]],
+    dependencies: Sequence[object],
     data: DataArguments,
     cache_dir: str | None,
     **settings: Any,
@@ -147,11 +205,14 @@ def cached_map(
     """The rows, converted in batches and cached in a file.
 
     Args:
-        convert: takes and returns columns.
-        dependencies: all that the result depends on, except the rows.
-        settings: passed to `Dataset.map`.
+        convert: takes a batch of columns by name, and the arguments in `fn_kwargs`; returns columns.
+        dependencies: all that the result depends on, except the rows; JSON can represent them.
+        data: whether results that are in the cache are converted again.
+        cache_dir: the folder of the cache, or None for that of datasets.
+        settings: further arguments of `Dataset.map`.
     """
-    fingerprint = hashlib.sha256(json.dumps((rows._fingerprint, *dependencies)).encode()).hexdigest()[:32]
+    text = json.dumps([rows._fingerprint] + list(dependencies))
+    fingerprint = hashlib.sha256(text.encode()).hexdigest()[:32]
     file = str(cache_folder(cache_dir) / f"{fingerprint}.arrow")
     # runs that start together on one corpus convert it once
     with FileLock(f"{file}.lock"):
@@ -166,37 +227,52 @@ def cached_map(
 
 
 def encode(rows: dict[str, list], processor: Processor, lengths: tuple[int, int], prefix: str) -> dict[str, list]:
-    """Convert a batch of rows to lists of token ids, truncated to (source, target) lengths.
+    """Convert a batch of rows to lists of token ids.
 
-    The package's processors read the texts of a column `documents` separately; a bare tokenizer reads them joined. A
-    processor for key phrases takes them from the column `phrases`, and one for tags takes those from `word_tags`.
+    The package's processors read the texts of a column `documents` separately; a bare tokenizer reads the column
+    `document`. A processor for key phrases takes them from the column `phrases`, and one for tags of words takes them
+    from the column `word_tags`.
 
     Args:
-        prefix: the text before the documents of rows that have none of their own.
+        rows: the columns of the batch by name.
+        lengths: the numbers of tokens to which documents and summaries are truncated.
+        prefix: the text before the documents of rows that have no prefix in the column `prefix`.
+
+    Returns:
+        The model's inputs by name, among them `input_ids`, `attention_mask` and `labels`, with a list for each row.
     """
     source_length, target_length = lengths
-    if not isinstance(processor, PreTrainedTokenizerBase):
-        examples = with_prefixes(rows, source_column(rows), prefix)
-        source = {}
-        if "phrases" in rows and "phrases" in inspect.signature(processor.source_features).parameters:
-            source["phrases"] = [read_phrases(value) for value in rows["phrases"]]
-        if WORD_TAGS in rows and getattr(processor, "tags", "none") != "none":
-            source[WORD_TAGS] = rows[WORD_TAGS]
-        features = processor(
-            examples, rows["summary"], max_length=source_length, max_target_length=target_length, **source
-        )
-        return dict(features)
-    documents = with_prefixes(rows, "document", prefix)
-    features = {"input_ids": _tokenize(processor, documents, source_length)}
-    features["attention_mask"] = [[1] * len(row) for row in features["input_ids"]]
-    return features | {"labels": _tokenize(processor, rows["summary"], target_length, as_target=True)}
+    if isinstance(processor, PreTrainedTokenizerBase):
+        documents = with_prefixes(rows, "document", prefix)
+        input_ids = _tokenize(processor, documents, source_length)
+        return {
+            "input_ids": input_ids,
+            "attention_mask": [[1] * len(ids) for ids in input_ids],
+            "labels": _tokenize(processor, rows["summary"], target_length, as_target=True),
+        }
+    examples = with_prefixes(rows, source_column(rows), prefix)
+    annotations = {}
+    if "phrases" in rows and "phrases" in inspect.signature(processor.source_features).parameters:
+        annotations["phrases"] = [read_phrases(phrases) for phrases in rows["phrases"]]
+    if WORD_TAGS in rows and getattr(processor, "tags", "none") != "none":
+        annotations[WORD_TAGS] = rows[WORD_TAGS]
+    features = processor(
+        examples, rows["summary"], max_length=source_length, max_target_length=target_length, **annotations
+    )
+    return dict(features)
 
 
 def with_prefixes(rows: Mapping[str, Sequence], column: str, prefix: str) -> list:
-    """The documents, or lists of several, in a column of rows, each with the row's prefix, otherwise with `prefix`."""
-    own = rows.get(PREFIX_COLUMN) or [None] * len(rows[column])
-    pairs = zip(rows[column], own, strict=True)
-    return [with_prefix(example, prefix if before is None else before) for example, before in pairs]
+    """The documents in a column, each after its row's prefix in the column `prefix`, or else after `prefix`.
+
+    An entry of the column is a text, or a list of several documents.
+    """
+    examples = rows[column]
+    row_prefixes = rows.get(PREFIX_COLUMN) or [None] * len(examples)
+    prefixed = []
+    for example, row_prefix in zip(examples, row_prefixes, strict=True):
+        prefixed.append(with_prefix(example, prefix if row_prefix is None else row_prefix))
+    return prefixed
 
 
 def describe_truncation(
@@ -204,40 +280,67 @@ def describe_truncation(
 ) -> list[str]:
     """Lines for the user: the numbers of truncated documents and summaries, and the share of tokens that they keep.
 
-    The share is measured on the first `MEASURED` rows that may be truncated.
+    A row of the full length may have been truncated. Only the first `MEASURED` of these rows are measured, and the
+    numbers for all rows are estimated from them.
+
+    Args:
+        rows: the texts.
+        prepared: the same rows as `prepare` converted them.
+        lengths: the numbers of tokens to which documents and summaries were truncated.
+        prefix: as in `encode`.
     """
+    columns = {"documents": "input_ids", "summaries": "labels"}
     lines = []
-    for texts, column, limit in zip(("documents", "summaries"), ("input_ids", "labels"), lengths, strict=True):
+    for (texts, column), limit in zip(columns.items(), lengths, strict=True):
         full = np.flatnonzero(token_lengths(prepared, column) >= limit)
-        if not len(full):
+        if len(full) == 0:
             continue
-        untruncated = np.array(whole_lengths(rows.select(full[:MEASURED])[:], processor, prefix, column))
-        truncated = untruncated[untruncated > limit]
-        if len(truncated):
-            number = round(len(full) * len(truncated) / len(untruncated))
-            about = "" if len(full) == len(untruncated) else "about "
-            lines.append(
-                f"{about}{number:,} of {len(rows):,} {texts} ({number / len(rows):.0%}) are truncated to "
-                f"{limit:,} tokens, which keeps {(limit / truncated).mean():.0%} of their tokens"
-            )
+        measured = rows.select(full[:MEASURED])[:]
+        lengths_before = np.array(whole_lengths(measured, processor, prefix, column))
+        truncated = lengths_before[lengths_before > limit]
+        if len(truncated) == 0:
+            continue
+        number = round(len(full) * len(truncated) / len(lengths_before))
+        about = "" if len(full) == len(lengths_before) else "about "
+        kept_share = (limit / truncated).mean()
+        lines.append(
+            f"{about}{number:,} of {len(rows):,} {texts} ({number / len(rows):.0%}) are truncated to "
+            f"{limit:,} tokens, which keeps {kept_share:.0%} of their tokens"
+        )
     return lines
 
 
 def whole_lengths(rows: dict[str, list], processor: Processor, prefix: str, column: str = "input_ids") -> list[int]:
-    """The number of tokens of each document, or with the column `labels` of each summary, before truncation."""
-    return [len(row) for row in encode(rows, processor, (_ENDLESS, _ENDLESS), prefix)[column]]
+    """The number of tokens of each document before truncation.
+
+    Args:
+        rows: the columns of the texts by name.
+        prefix: as in `encode`.
+        column: `input_ids` for documents, or `labels` for summaries.
+    """
+    features = encode(rows, processor, (_ENDLESS, _ENDLESS), prefix)
+    return [len(ids) for ids in features[column]]
 
 
 def _tokenize(
     tokenizer: PreTrainedTokenizerBase, texts: list[str], length: int, as_target: bool = False
 ) -> list[list[int]]:
-    """Token ids truncated to `length`, with an end token even if the tokenizer adds none."""
+    """The token ids of each text, at most `length`, with an end token even if the tokenizer adds none.
+
+    Args:
+        as_target: whether the texts are summaries, which some tokenizers encode differently.
+    """
     end = tokenizer.eos_token_id
-    # a language token may follow the end token
-    ends = end in tokenizer("a")["input_ids"]
-    key = "text_target" if as_target else "text"
-    rows = tokenizer(**{key: texts}, max_length=length if ends else length - 1, truncation=True)["input_ids"]
-    return rows if ends else [[*row, end] for row in rows]
+    # the end token need not be the last one, as a language token may follow it
+    adds_end = end in tokenizer("a")["input_ids"]
+    max_length = length if adds_end else length - 1
+    if as_target:
+        token_ids = tokenizer(text_target=texts, max_length=max_length, truncation=True)["input_ids"]
+    else:
+        token_ids = tokenizer(text=texts, max_length=max_length, truncation=True)["input_ids"]
+    if adds_end:
+        return token_ids
+    return [ids + [end] for ids in token_ids]
 
 
 def processor_fingerprint(processor: Processor) -> str:
@@ -247,11 +350,18 @@ def processor_fingerprint(processor: Processor) -> str:
     if backend is None:
         vocabulary = {"vocabulary": tokenizer.get_vocab()}
     else:
-        # truncation and padding are state of the last call
-        vocabulary = {k: v for k, v in json.loads(backend.to_str()).items() if k not in ("truncation", "padding")}
-    languages = [getattr(tokenizer, name, None) for name in ("src_lang", "tgt_lang")]
-    settings = {"class": type(processor).__name__, "special": tokenizer.special_tokens_map, "languages": languages}
+        vocabulary = json.loads(backend.to_str())
+        # the last call of the tokenizer left these, which are no settings
+        vocabulary.pop("truncation", None)
+        vocabulary.pop("padding", None)
+    settings = {
+        "class": type(processor).__name__,
+        "special": tokenizer.special_tokens_map,
+        "languages": [getattr(tokenizer, "src_lang", None), getattr(tokenizer, "tgt_lang", None)],
+    }
     if processor is not tokenizer:
-        settings |= {name: value for name, value in processor.to_dict().items() if name != "tokenizer"}
+        processor_settings = processor.to_dict()
+        processor_settings.pop("tokenizer", None)
+        settings.update(processor_settings)
     text = json.dumps([vocabulary, settings], sort_keys=True, default=str)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
