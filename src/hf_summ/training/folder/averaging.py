@@ -1,10 +1,10 @@
-"""The average of several checkpoints."""
+"""The mean of the weights of several checkpoints, as a model folder."""
 
 import logging
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -26,7 +26,7 @@ from hf_summ.models.quantization_int8 import Int8Config
 
 logger = logging.getLogger(__name__)
 
-# files of a training checkpoint other than model and processor
+# names of a checkpoint's files that only training needs
 _TRAINING_FILES = re.compile(
     r"^(optimizer|scheduler|scaler|rng_state.*|training_args|trainer_state|pytorch_model_fsdp)\.(pt|pth|bin|json)$"
 )
@@ -41,99 +41,170 @@ def average_checkpoints(
 ) -> list[str]:
     """Write the mean of several checkpoints' weights, computed in float32, as a model folder.
 
-    `folders` are several model folders, or one run's output folder. In the latter case, `last=n` chooses its newest
-    checkpoints, and `best=n` the best by its `metric_for_best_model`. With `dtype`, a single model is converted.
-    Config, processor and generation settings are those of the newest. The weights are written in `dtype`, by default
-    unchanged; with int8, matrices of the package's models have 8 bits and a scale for each row. The config keeps the
-    dtype in which the model computes, so a smaller file is not slower on a CPU.
+    Config, processor and generation settings are those of the last folder. The config keeps the dtype in which the
+    model computes, so a smaller file is not slower on a CPU.
+
+    Args:
+        folders: several model folders, or the output folder of one run, or with `dtype` a single model to convert.
+        output: the new model folder.
+        last: in a run's output folder, average this number of its newest checkpoints.
+        best: in a run's output folder, average this number of its best checkpoints by `metric_for_best_model`.
+        dtype: the type of the written weights, by default unchanged. With int8, matrices of the package's models have
+            8 bits and a scale for each row.
 
     Returns:
         The folders that were averaged.
 
     Raises:
-        ValueError: fewer checkpoints than requested, an unreadable one, weights that do not match, or `output` is not
-            empty.
+        ValueError: there are fewer checkpoints than requested, one cannot be read, their weights do not match, or
+            `output` is not empty.
     """
-    chosen = [Path(folders)] if isinstance(folders, str | os.PathLike) else [Path(folder) for folder in folders]
-    if len(chosen) == 1 and (dtype is None or last is not None or best is not None):
-        chosen = _choose(chosen[0], last, best)
-    elif last is not None or best is not None:
-        raise ValueError(f"`last` and `best` choose among one run's checkpoints, but there are {len(chosen)} folders")
-    for folder in chosen:
+    if isinstance(folders, str | os.PathLike):
+        model_folders = [Path(folders)]
+    else:
+        model_folders = [Path(folder) for folder in folders]
+    is_choice = last is not None or best is not None
+    if len(model_folders) == 1 and (is_choice or dtype is None):
+        model_folders = _choose(model_folders[0], last, best)
+    elif is_choice:
+        raise ValueError(
+            f"`last` and `best` choose among one run's checkpoints, but there are {len(model_folders)} folders"
+        )
+    for folder in model_folders:
         problem = weights_problem(folder)
         if problem is not None:
             raise ValueError(f"{folder} cannot be averaged: {problem}")
-    check_new_folder(output := Path(output))
-    in_8_bits = dtype is torch.int8
-    weights = _mean_weights(chosen, torch.float32 if in_8_bits else dtype)
+    output = Path(output)
+    check_new_folder(output)
+    is_int8 = dtype is torch.int8
+    weights = _mean_weights(model_folders, torch.float32 if is_int8 else dtype)
+    newest = model_folders[-1]
     with moved_into_place(output) as unfinished:
-        _copy_model_files(chosen[-1], unfinished)
-        name = next((name for name in WEIGHTS if (chosen[-1] / name).exists()), WEIGHTS[0])
-        save_file(weights, unfinished / name, {"format": "pt"})
-        if in_8_bits:
+        _copy_model_files(newest, unfinished)
+        save_file(weights, unfinished / _weights_name(newest), {"format": "pt"})
+        if is_int8:
             config = Int8Config(dequantize=True)
             model = AutoModelForSeq2SeqLM.from_pretrained(unfinished, quantization_config=config)
             model.save_pretrained(unfinished)
-    return [str(folder) for folder in chosen]
+    return [str(folder) for folder in model_folders]
+
+
+def _weights_name(folder: Path) -> str:
+    """The name of the file with a folder's weights: of a model's, or of an adapter's."""
+    for name in WEIGHTS:
+        if (folder / name).exists():
+            return name
+    # the weights are in several files, and their mean is written to one
+    return WEIGHTS[0]
 
 
 def _choose(run_folder: Path, last: int | None, best: int | None) -> list[Path]:
-    if (last is None) == (best is None):
-        raise ValueError(
-            "the checkpoints of a run need either `last` or `best`, and a single model needs `dtype`: set one of them"
-        )
-    number = (best if last is None else last) or 0
-    check_integer("last" if best is None else "best", number, 1)
-    checkpoints = []
+    """The last or the best complete checkpoints of a run, ordered by step.
+
+    Raises:
+        ValueError: not exactly one of `last` and `best` is given, it is below 1, or there are fewer checkpoints.
+    """
+    if last is not None and best is None:
+        check_integer("last", last, 1)
+        steps = _complete_checkpoints(run_folder, last)
+        return list(steps.values())[-last:]
+    if best is not None and last is None:
+        check_integer("best", best, 1)
+        steps = _complete_checkpoints(run_folder, best)
+        newest = list(steps.values())[-1]
+        scores = _scores(newest)
+        scored_steps = [step for step in steps if step in scores]
+        if len(scored_steps) < best:
+            missing = ", ".join(str(folder) for step, folder in steps.items() if step not in scores)
+            raise ValueError(f"{run_folder}: no evaluation is recorded for {missing}; use `last` instead")
+        best_steps = sorted(scored_steps, key=scores.__getitem__)[-best:]
+        return [steps[step] for step in sorted(best_steps)]
+    raise ValueError(
+        "the checkpoints of a run need either `last` or `best`, and a single model needs `dtype`: set one of them"
+    )
+
+
+def _complete_checkpoints(run_folder: Path, number: int) -> dict[int, Path]:
+    """The complete checkpoints of a run by step, in ascending order; a ValueError if there are fewer than `number`."""
+    complete = {}
     for step, folder in checkpoint_folders(run_folder):
         problem = checkpoint_problem(folder)
         if problem is None:
-            checkpoints.append((step, folder))
+            complete[step] = folder
         else:
             logger.warning(f"{folder} is skipped: {problem}")
-    if len(checkpoints) < number:
-        raise ValueError(f"{run_folder} has {len(checkpoints)} complete checkpoints, but {number} were requested")
-    if best is not None:
-        scores = _scores(checkpoints[-1][1])
-        scored = [(step, folder) for step, folder in checkpoints if step in scores]
-        if len(scored) < number:
-            missing = ", ".join(str(folder) for step, folder in checkpoints if step not in scores)
-            raise ValueError(f"{run_folder}: no evaluation is recorded for {missing}; use `last` instead")
-        checkpoints = sorted(sorted(scored, key=lambda checkpoint: scores[checkpoint[0]])[-number:])
-    return [folder for _, folder in checkpoints[-number:]]
+    if len(complete) < number:
+        raise ValueError(f"{run_folder} has {len(complete)} complete checkpoints, but {number} were requested")
+    return complete
 
 
 def _scores(checkpoint: Path) -> dict[int, float]:
-    """Step -> validation score (more is better), from the history in the newest checkpoint."""
+    """Step -> score of its evaluation (more is better), from the history in the newest checkpoint."""
     state = TrainerState.load_from_json(str(checkpoint / STATE))
     evaluations = [entry for entry in state.log_history if "eval_loss" in entry]
-    best = next((entry for entry in evaluations if entry["step"] == state.best_global_step), {})
-    metric = next((name for name, value in best.items() if value == state.best_metric and name != "step"), "eval_loss")
+    metric = _best_metric(state, evaluations)
     sign = -1.0 if metric.endswith(("loss", "perplexity")) else 1.0
-    return {entry["step"]: sign * entry[metric] for entry in evaluations if metric in entry}
+    scores = {}
+    for entry in evaluations:
+        if metric in entry:
+            scores[int(entry["step"])] = sign * entry[metric]
+    return scores
 
 
-def _mean_weights(folders: list[Path], dtype: torch.dtype | None) -> dict[str, torch.Tensor]:
-    total: dict[str, torch.Tensor] = {}
+def _best_metric(state: TrainerState, evaluations: Sequence[Mapping[str, float]]) -> str:
+    """The metric that chose the best step, which the state does not name: the one with the best value at that step.
+
+    It is `eval_loss` if no metric chose.
+
+    Args:
+        evaluations: the log entries of the run's evaluations.
+    """
+    for entry in evaluations:
+        if entry["step"] != state.best_global_step:
+            continue
+        for name, value in entry.items():
+            if value == state.best_metric and name != "step":
+                return name
+        break
+    return "eval_loss"
+
+
+def _mean_weights(folders: Sequence[Path], dtype: torch.dtype | None) -> dict[str, torch.Tensor]:
+    """The mean of the folders' weights by name, in `dtype`, or in the last folder's types.
+
+    Raises:
+        ValueError: a weight is missing in a folder, or has another shape.
+    """
+    totals: dict[str, torch.Tensor] = {}
     weights: dict[str, torch.Tensor] = {}
     for folder in folders:
-        weights = {name: tensor for file in weight_files(folder) for name, tensor in load_file(file).items()}
-        total = total or {name: torch.zeros_like(tensor, dtype=torch.float32) for name, tensor in weights.items()}
-        ours, theirs = ({name: [*tensor.shape] for name, tensor in of.items()} for of in (weights, total))
-        if ours != theirs:
-            name = min(name for name in ours | theirs if ours.get(name) != theirs.get(name))
-            shapes = ours.get(name, "missing"), theirs.get(name, "missing")
-            raise ValueError(f"{folder} does not match {folders[0]}: {name} is {shapes[0]} there, but {shapes[1]} here")
+        weights = {}
+        for file in weight_files(folder):
+            weights.update(load_file(file))
+        if not totals:
+            totals = {name: torch.zeros_like(tensor, dtype=torch.float32) for name, tensor in weights.items()}
+        shapes, expected_shapes = _shapes(weights), _shapes(totals)
+        for name in sorted(shapes | expected_shapes):
+            shape, expected_shape = shapes.get(name, "missing"), expected_shapes.get(name, "missing")
+            if shape != expected_shape:
+                raise ValueError(
+                    f"{folder} does not match {folders[0]}: {name} is {shape} there, but {expected_shape} here"
+                )
         for name, tensor in weights.items():
-            total[name] += tensor
-    return {name: (total[name] / len(folders)).to(dtype or tensor.dtype) for name, tensor in weights.items()}
+            totals[name] += tensor
+    return {name: (totals[name] / len(folders)).to(dtype or tensor.dtype) for name, tensor in weights.items()}
+
+
+def _shapes(weights: Mapping[str, torch.Tensor]) -> dict[str, list[int]]:
+    return {name: list(tensor.shape) for name, tensor in weights.items()}
 
 
 def _copy_model_files(source: Path, target: Path) -> None:
     """Copy a checkpoint's files except its weights and the files that only training needs."""
     target.mkdir()
     for path in source.iterdir():
-        if path.suffix == ".safetensors" or path.name == INDEX or _TRAINING_FILES.fullmatch(path.name):
+        is_weights = path.suffix == ".safetensors" or path.name == INDEX
+        if is_weights or _TRAINING_FILES.fullmatch(path.name):
             continue
         if path.is_dir():
             shutil.copytree(path, target / path.name)

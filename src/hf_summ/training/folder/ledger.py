@@ -6,7 +6,7 @@ import math
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from filelock import FileLock, Timeout
 
@@ -15,8 +15,51 @@ from hf_summ.common.records import read_record, to_json, write_record
 
 logger = logging.getLogger(__name__)
 
-RUN_FILE, LOCK = "run.yaml", ".run.lock"
+RUN_FILE = "run.yaml"
+LOCK = ".run.lock"
 STEPS = ("train", "eval", "predict")
+# keys that the description of a step must have in run.yaml
+_REQUIRED = {"settings", "data", "updates"}
+
+
+class SplitOrigin(TypedDict, total=False):
+    """Where the rows of a split come from: files, or a data set of the Hub or a folder.
+
+    Args:
+        files: path -> hash of the file's content.
+        name: the data set's name.
+        configuration: the data set's configuration, given for a stream.
+        fingerprint: datasets' hash of the rows, which a stream does not have.
+        extraction: the fingerprint of the extractive stage, if it shortened the documents.
+        streaming: True for a stream.
+        rows: the number of rows, which is unknown for a stream.
+    """
+
+    files: dict[str, str]
+    name: str | None
+    configuration: str | None
+    fingerprint: str
+    extraction: str
+    streaming: bool
+    rows: int
+
+
+class Description(TypedDict):
+    """What run.yaml says of a step: the command that began it, and all that its results depend on.
+
+    Args:
+        command: the command line, without secrets.
+        versions: versions of libraries by name.
+        data: the origin of each split that the command read.
+        updates: all that determines the trained weights, by name.
+        settings: the settings that the user gave, by flag, without secrets.
+    """
+
+    command: str
+    versions: dict[str, str]
+    data: dict[str, SplitOrigin]
+    updates: dict[str, Any]
+    settings: dict[str, Any]
 
 
 class FolderInUse(ValueError):
@@ -56,51 +99,68 @@ class Ledger:
     A step is finished once its results exist, which are written last.
 
     Attributes:
-        steps: each step's description of the command that began it last, see `describe`.
+        steps: step -> the description of the command that began it last.
     """
 
     def __init__(self, folder: str | Path):
         self.folder = Path(folder)
-        self.steps: dict[str, dict[str, Any]] = read_record(self.folder / RUN_FILE, _problem_of) or {}
+        self.steps: dict[str, Description] = read_record(self.folder / RUN_FILE, _problem_of) or {}
 
-    def is_finished(self, step: str, description: Mapping[str, Any] | None = None) -> bool:
-        """Whether a step is finished; given a description, also whether it is that of the step's command.
+    def is_finished(self, step: str, description: Description | None = None) -> bool:
+        """Whether a step is finished, and if a description is given, by a command like the described one.
 
-        The settings and data of evaluations must be equal; of training, what determines its weights.
+        Two commands that train are alike if the same things determine their weights. Two commands that evaluate or
+        predict are alike if their settings and data are equal.
         """
         if description is not None:
-            compared = ("updates",) if step == "train" else ("settings", "data")
-            before = self.steps.get(step, {})
-            if any(before.get(name) != description[name] for name in compared):
+            earlier = self.steps.get(step)
+            if earlier is None:
                 return False
-        return self._results(step).exists()
+            if step == "train":
+                is_same = earlier["updates"] == description["updates"]
+            else:
+                is_same = earlier["settings"] == description["settings"] and earlier["data"] == description["data"]
+            if not is_same:
+                return False
+        return self._results_file(step).exists()
 
-    def begin(self, steps: Sequence[str], description: dict[str, Any]) -> None:
-        """Record that a command has begun these steps, and remove their earlier results; with train, all results."""
+    def begin(self, steps: Sequence[str], description: Description) -> None:
+        """Record that a command has begun these steps, and remove their earlier results.
+
+        If `train` is among them, the results of all steps are removed, as they are of other weights.
+        """
         replaced = STEPS if "train" in steps else steps
-        # first, as results without their description would count as those of the new one
+        # results are removed before the description is written, as they would otherwise count as the new command's
         for step in replaced:
-            self._results(step).unlink(missing_ok=True)
-        kept = {step: before for step, before in self.steps.items() if step not in replaced}
-        self.steps = kept | dict.fromkeys(steps, description)
+            self._results_file(step).unlink(missing_ok=True)
+        begun = {step: earlier for step, earlier in self.steps.items() if step not in replaced}
+        for step in steps:
+            begun[step] = description
+        self.steps = begun
         write_record(self.folder / RUN_FILE, self.steps)
 
     def finish(self, step: str, metrics: Mapping[str, float]) -> None:
         """Write a step's results, `<step>_results.json`."""
-        write_atomically(self._results(step), to_json(metrics, indent=4, sort_keys=True) + "\n")
+        write_atomically(self._results_file(step), to_json(metrics, indent=4, sort_keys=True) + "\n")
 
     def results(self, *steps: str) -> dict[str, float]:
-        """The metrics of finished steps."""
+        """The metrics of finished steps, with NaN for those that the file has as null."""
         metrics: dict[str, float] = {}
         for step in steps:
-            metrics |= json.loads(self._results(step).read_text(encoding="utf-8"))
-        return {name: math.nan if value is None else value for name, value in metrics.items()}
+            values = json.loads(self._results_file(step).read_text(encoding="utf-8"))
+            for name, value in values.items():
+                metrics[name] = math.nan if value is None else value
+        return metrics
 
-    def _results(self, step: str) -> Path:
+    def _results_file(self, step: str) -> Path:
         return self.folder / f"{step}_results.json"
 
 
-def _problem_of(steps: Any) -> str | None:
-    entries = {"settings", "data", "updates"}
-    is_known = steps.keys() <= set(STEPS) and all(entries <= description.keys() for description in steps.values())
-    return None if is_known else "unknown steps"
+def _problem_of(steps: dict[str, dict[str, object]]) -> str | None:
+    """What is wrong with the content of run.yaml, if anything."""
+    if not steps.keys() <= set(STEPS):
+        return "unknown steps"
+    for description in steps.values():
+        if not description.keys() >= _REQUIRED:
+            return "unknown steps"
+    return None

@@ -1,4 +1,4 @@
-"""What determines a run, as run.yaml describes it, and where training resumes in its output folder."""
+"""The description of a run in run.yaml, and the checkpoint in its output folder from which training resumes."""
 
 import dataclasses
 import importlib.metadata
@@ -20,7 +20,7 @@ from hf_summ.common.flags import names
 from hf_summ.common.records import changed, shown
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 from hf_summ.training.arguments import GROUPS, RunArguments, SummarizationTrainingArguments, flags_of
-from hf_summ.training.folder.ledger import Ledger
+from hf_summ.training.folder.ledger import Description, Ledger, SplitOrigin
 from hf_summ.training.model import Built
 from hf_summ.training.rows.extraction import Extraction
 from hf_summ.training.rows.preparing import processor_fingerprint
@@ -30,7 +30,7 @@ LIBRARIES = ("transformers", "torch", "datasets", "tokenizers")
 # value of --resume_from_checkpoint: start over
 NO_CHECKPOINT = "no"
 # keys of a config that are no settings: libraries set them, or training changes them
-_NOT_SETTINGS = (*BOOKKEEPING, "dtype", "epochs_trained", "_attn_implementation_internal")
+_NOT_SETTINGS = set(BOOKKEEPING) | {"dtype", "epochs_trained", "_attn_implementation_internal"}
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Resumption:
     """Where a training run resumes.
 
     Args:
-        checkpoint: the folder from which it resumes; None if it starts, or is complete.
+        checkpoint: the folder from which training resumes, or None if it starts over or is complete.
         is_trained: whether training is complete already.
     """
 
@@ -52,36 +52,38 @@ def describe(
     corpus: datasets.DatasetDict,
     built: Built,
     extraction: Extraction | None,
-) -> dict[str, Any]:
-    """A run's description, ready for YAML: its command, versions, data, given settings and `updates`.
-
-    The latter are all that determines the trained weights: a run resumes only with the same. Secrets are left out.
+) -> Description:
+    """A run's description, ready for YAML. A run resumes only with the same `updates`.
 
     Args:
         argv: the command line of the arguments.
         corpus: the splits that are used.
-        built: the model, the processor and the lengths.
+        built: the model, the processor and the lengths of texts.
         extraction: the stage that shortens documents, if any.
     """
-    data = {split: _data_of(arguments.corpus, split, rows, extraction) for split, rows in corpus.items()}
+    data = {}
+    for split, rows in corpus.items():
+        data[split] = _split_origin(arguments.corpus, split, rows, extraction)
     versions = {"hf_summ": hf_summ.__version__}
     for name in LIBRARIES:
         versions[name] = importlib.metadata.version(name)
     secrets = flags_of("secret")
-    description = {
+    settings = {name: value for name, value in sorted(arguments.given.items()) if name not in secrets}
+    description: Description = {
         "command": command_line(argv, arguments.training.world_size),
         "versions": versions,
         "data": data,
         "updates": _updates(arguments, data.get("train", {}), built),
-        "settings": {name: value for name, value in sorted(arguments.given.items()) if name not in secrets},
+        "settings": settings,
     }
-    # enumerations and paths become strings
+    # YAML has no enumerations and no paths, so JSON turns them into strings
     return json.loads(json.dumps(description, default=str))
 
 
-def _data_of(corpus: Corpus, split: str, rows: datasets.Dataset, extraction: Extraction | None) -> dict[str, Any]:
+def _split_origin(corpus: Corpus, split: str, rows: datasets.Dataset, extraction: Extraction | None) -> SplitOrigin:
+    """Where the rows of a split come from, and whether the extractive stage shortened their documents."""
     is_stream = isinstance(rows, datasets.IterableDataset)
-    origin: dict[str, Any]
+    origin: SplitOrigin
     if split in corpus.files:
         origin = {"files": {str(path): content_hash(path) for path in corpus.paths(split)}}
     elif is_stream:
@@ -97,22 +99,34 @@ def _data_of(corpus: Corpus, split: str, rows: datasets.Dataset, extraction: Ext
     return origin
 
 
-def _updates(arguments: RunArguments, data: Mapping[str, Any], built: Built) -> dict[str, Any]:
-    """All that determines a run's weights: settings, the values of the model's config, data and processor."""
+def _updates(arguments: RunArguments, origin: SplitOrigin, built: Built) -> dict[str, Any]:
+    """All that determines a run's weights, by name: settings, the values of the model's config, data and processor.
+
+    Args:
+        origin: that of the training documents.
+        built: the model, the processor and the lengths of texts.
+    """
     training = arguments.training
     settings: dict[str, Any] = {}
     for group in vars(arguments).values():
-        if isinstance(group, GROUPS):
-            settings |= {field.name: getattr(group, field.name) for field in dataclasses.fields(group)}
+        if not isinstance(group, GROUPS):
+            continue
+        for field in dataclasses.fields(group):
+            settings[field.name] = getattr(group, field.name)
     # the contents of files count instead of their names
-    counted = flags_of("updates") | set(names(Corpus)) - {file_flag(split) for split in SPLITS}
-    # the number of batches per update counts, not the number of devices
-    counted -= {"gradient_accumulation_steps"}
+    file_flags = {file_flag(split) for split in SPLITS}
+    counted = set(flags_of("updates")) | (set(names(Corpus)) - file_flags)
+    # the number of batches in an update counts, however many devices share them
+    counted.discard("gradient_accumulation_steps")
     updates = {name: settings[name] for name in sorted(counted)}
     updates["gradient_accumulation_steps × processes"] = training.gradient_accumulation_steps * training.world_size
-    updates |= _flat(built.model.config.to_dict(), "config_overrides ")
-    contents = [*data.get("files", {}).values(), data.get("fingerprint"), data.get("extraction")]
-    updates["content of the training data"] = " ".join(filter(None, contents))
+    updates.update(_flat(built.model.config.to_dict(), "config_overrides "))
+    hashes = list(origin.get("files", {}).values())
+    if "fingerprint" in origin:
+        hashes.append(origin["fingerprint"])
+    if "extraction" in origin:
+        hashes.append(origin["extraction"])
+    updates["content of the training data"] = " ".join(hashes)
     updates["max_source_length"] = built.lengths.source
     updates["max_target_length"] = built.lengths.target
     updates["processor"] = processor_fingerprint(built.processor)[:16]
@@ -120,40 +134,48 @@ def _updates(arguments: RunArguments, data: Mapping[str, Any], built: Built) -> 
 
 
 def _flat(tree: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """The settings of a config by their dotted names."""
+    """The settings of a config by their dotted names, such as `bert_config.hidden_size`, each after `prefix`."""
     flat: dict[str, Any] = {}
     for name, value in tree.items():
         if name in _NOT_SETTINGS:
             continue
         if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{name}.")
+            flat.update(_flat(value, f"{prefix}{name}."))
         else:
             flat[f"{prefix}{name}"] = value
     return flat
 
 
 def command_line(argv: Sequence[str], processes: int) -> str:
-    """The command with these arguments, without those that contain secrets."""
-    tokens = ["hf-summ", "train"] if processes == 1 else ["accelerate", "launch", "-m", "hf_summ.training"]
-    secrets, is_secret = flags_of("secret"), False
+    """The command with these arguments, without the flags of secrets and their values.
+
+    Args:
+        processes: the number of processes that run it.
+    """
+    tokens = ["hf-summ", "train"]
+    if processes > 1:
+        tokens = ["accelerate", "launch", "-m", "hf_summ.training"]
+    secrets = flags_of("secret")
+    # whether the token is a secret's flag, or a value after it
+    is_secret = False
     for token in argv:
         if token.startswith("--"):
-            is_secret = token.partition("=")[0].lstrip("-").replace("-", "_") in secrets
+            flag = token.partition("=")[0].lstrip("-").replace("-", "_")
+            is_secret = flag in secrets
         if not is_secret:
             tokens.append(token)
     return shlex.join(tokens)
 
 
-def find_resumption(
-    training: SummarizationTrainingArguments, ledger: Ledger, description: Mapping[str, Any]
-) -> Resumption:
-    """Where training resumes; an empty resumption without `do_train`.
+def find_resumption(training: SummarizationTrainingArguments, ledger: Ledger, description: Description) -> Resumption:
+    """Where training resumes; without `do_train`, it does not.
 
     It resumes from the last complete checkpoint of its output folder. `--resume_from_checkpoint` may name another one,
-    or `no` for none.
+    or `no` to start over.
 
     Args:
-        description: the run's, see `describe`.
+        ledger: that of the output folder.
+        description: the description of the run.
 
     Raises:
         ValueError: the folder, or the checkpoint, belongs to a run with other settings.
@@ -168,7 +190,9 @@ def find_resumption(
     if checkpoint is not None:
         _check_same(Ledger(Path(checkpoint).parent), description)
         return Resumption(checkpoint)
-    return Resumption(is_trained=True) if is_trained else Resumption(last)
+    if is_trained:
+        return Resumption(is_trained=True)
+    return Resumption(last)
 
 
 def named_checkpoint(training: SummarizationTrainingArguments) -> str | None:
@@ -179,13 +203,16 @@ def named_checkpoint(training: SummarizationTrainingArguments) -> str | None:
     if checkpoint.lower() in ("false", "no"):
         return NO_CHECKPOINT
     if not Path(checkpoint).is_dir():
-        # transformers would find this out after the corpus is prepared
+        # transformers would raise an error too, but only after the corpus is prepared
         raise ValueError(f"--resume_from_checkpoint {checkpoint}: no such folder")
     return checkpoint
 
 
-def _check_same(ledger: Ledger, description: Mapping[str, Any]) -> None:
-    """Raise a ValueError if the training run of a folder has other settings; a folder without run.yaml may have any."""
+def _check_same(ledger: Ledger, description: Description) -> None:
+    """Raise a ValueError if a folder's training run differs from the described one in what determines its weights.
+
+    A folder without run.yaml is accepted.
+    """
     if "train" not in ledger.steps:
         return
     differences = changed(ledger.steps["train"]["updates"], description["updates"])
@@ -197,11 +224,12 @@ def _check_same(ledger: Ledger, description: Mapping[str, Any]) -> None:
 
 
 def last_complete_checkpoint(folder: str | os.PathLike) -> str | None:
-    """Path of the newest `checkpoint-<step>` from which training can resume, or None.
+    """The path of the newest `checkpoint-<step>` from which training can resume, or None.
 
-    transformers would take the newest one of all. A run that is killed while it saves leaves a part of one, from which
-    resuming fails; its trainer_state.json, which is written last, is missing or a part. One of --save_only_model has no
-    scheduler: transformers would silently go on without the state of the optimizer.
+    transformers would take the newest checkpoint, although some are incomplete. A run that is killed while it saves
+    leaves a checkpoint from which resuming fails. Its trainer_state.json, which is written last, is missing or ends
+    early. A checkpoint of --save_only_model has no scheduler, and transformers would silently continue without the
+    state of the optimizer.
     """
     for _, checkpoint in reversed(checkpoint_folders(folder)):
         try:
