@@ -5,8 +5,9 @@ import math
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import SupportsFloat
 
 import torch
 from torch import nn
@@ -21,6 +22,7 @@ from hf_summ.training.arguments import SummarizationTrainingArguments
 
 logger = logging.getLogger(__name__)
 
+# a run of so many epochs gets a warning
 _MANY_EPOCHS = 1000
 _KL_ADVICE = (
     "if the KL is not finite, try --learning_rates 'latent_chain.(mean|log_variance)=1e-4' and kl_warmup_steps in "
@@ -28,11 +30,28 @@ _KL_ADVICE = (
 )
 
 
-class NonFiniteCallback(TrainerCallback):
-    """Stops a run whose loss or gradient is NaN or infinite, naming the step and what to try.
+@dataclass(frozen=True)
+class _WatchedValue:
+    """A loss or gradient norm that is still to be checked.
 
-    Both are checked one update later, when the device has computed them, so training never waits. Evaluation and saving
-    check immediately, so no checkpoint contains such weights.
+    Args:
+        step: the number of its update, from 1.
+        name: what it is, in messages.
+        value: a tensor that the device may not have computed yet, or a number.
+        components: the parts of a loss by name.
+    """
+
+    step: int
+    name: str
+    value: SupportsFloat
+    components: Mapping[str, torch.Tensor]
+
+
+class NonFiniteCallback(TrainerCallback):
+    """Stops a run whose loss or gradient is NaN or infinite; the error names the step and what to try.
+
+    Both are checked one update later, when the device has computed them, so training never waits. Before an evaluation
+    and before saving they are checked immediately, so no checkpoint contains such weights.
 
     Raises:
         FloatingPointError: from the training loop.
@@ -40,25 +59,32 @@ class NonFiniteCallback(TrainerCallback):
 
     def __init__(self, args: SummarizationTrainingArguments):
         self._args = args
-        self._pending: list[tuple[int, str, Any, Mapping[str, torch.Tensor]]] = []
+        self._pending: list[_WatchedValue] = []
 
-    def watch(self, name: str, value: Any, step: int, components: Mapping[str, torch.Tensor] | None = None) -> None:
+    def watch(
+        self, name: str, value: SupportsFloat, step: int, components: Mapping[str, torch.Tensor] | None = None
+    ) -> None:
         """Keep a loss or gradient norm of update `step`, and the loss's components by name, for the next check."""
-        self._pending.append((step, name, value, components or {}))
+        self._pending.append(_WatchedValue(step, name, value, components or {}))
 
     def check(self, before: int | None = None) -> None:
-        """Check the values of updates before `before`; of all, if None."""
-        due = [entry for entry in self._pending if before is None or entry[0] < before]
+        """Check the values of all updates, or those of the updates before number `before`.
+
+        Raises:
+            FloatingPointError: a value is NaN or infinite.
+        """
+        # updates are watched in their order, so what is due stands first
+        due = []
+        for watched in self._pending:
+            if before is None or watched.step < before:
+                due.append(watched)
         self._pending = self._pending[len(due) :]
-        for step, name, value, components in due:
-            if not math.isfinite(float(value)):
-                means = [f"{key} {component.float().mean():.4g}" for key, component in sorted(components.items())]
-                values = f" ({', '.join(means)})" if means else ""
-                advice = f"{_KL_ADVICE}; {self._advice()}" if "kl" in components else self._advice()
-                raise FloatingPointError(f"the {name} is {float(value)} at step {step}{values}: {advice}")
+        for watched in due:
+            if not math.isfinite(float(watched.value)):
+                raise FloatingPointError(self._message(watched))
 
     def check_weights(self, model: nn.Module, step: int) -> None:
-        """Check a model's parameters; of a sharded model, this process's shards."""
+        """Raise a FloatingPointError if a parameter is not finite; of a sharded model, this process's shards count."""
         for name, parameter in model.named_parameters():
             values = parameter.to_local() if isinstance(parameter, DTensor) else parameter
             if not is_finite(values):
@@ -70,40 +96,59 @@ class NonFiniteCallback(TrainerCallback):
 
     def on_step_end(self, args, state, control, **kwargs):
         """Check the previous update, and this one too if the loop is about to log, evaluate, save or stop."""
-        at_once = control.should_log or control.should_evaluate or control.should_save or control.should_training_stop
-        self.check(before=None if at_once else state.global_step)
+        pauses = control.should_log or control.should_evaluate or control.should_save or control.should_training_stop
+        if pauses:
+            self.check()
+        else:
+            self.check(before=state.global_step)
 
     def on_epoch_end(self, args, state, control, **kwargs):
         """Check everything, as saving may follow."""
         self.check()
 
+    def _message(self, watched: _WatchedValue) -> str:
+        """What is not finite, at which step and with which components, and what to try."""
+        message = f"the {watched.name} is {float(watched.value)} at step {watched.step}"
+        means = []
+        for name, component in sorted(watched.components.items()):
+            means.append(f"{name} {component.float().mean():.4g}")
+        if means:
+            message += f" ({', '.join(means)})"
+        if "kl" in watched.components:
+            return f"{message}: {_KL_ADVICE}; {self._advice()}"
+        return f"{message}: {self._advice()}"
+
     def _advice(self) -> str:
         """What to try in a run that starts over, as an interrupted one resumes only with the same settings."""
-        rate = "--noam_scale" if self._args.schedule == "noam" else "--learning_rate"
-        half = ", and --bf16 or full precision instead of --fp16" if self._args.fp16 else ""
-        return (
-            f"start over, with --resume_from_checkpoint no, a lower {rate}, more --warmup_steps, and a smaller "
-            f"--max_grad_norm{half}"
+        rate_flag = "--noam_scale" if self._args.schedule == "noam" else "--learning_rate"
+        advice = (
+            f"start over, with --resume_from_checkpoint no, a lower {rate_flag}, more --warmup_steps, and a smaller "
+            "--max_grad_norm"
         )
+        if self._args.fp16:
+            advice += ", and --bf16 or full precision instead of --fp16"
+        return advice
 
 
 class RunProgress(TrainerCallback, ExportableState):
     """Saves a run's mean loss and duration in its checkpoints, and logs the length of the run at its start.
 
-    A resumed run has the intervals of its arguments, such as `save_steps`, not of its checkpoint.
+    A resumed run has the intervals of its arguments, such as `save_steps`, and not those of its checkpoint.
 
     Attributes:
-        loss_sum: the sum of the losses of all updates; None if unknown.
-        since: the sum of this process's losses that are not in `loss_sum` yet.
-        seconds: the duration of all updates without evaluations, None if unknown: on a CPU, the CPU seconds of this
-            process, which other processes hardly affect; otherwise wall-clock seconds.
+        loss_sum: the sum of the losses of all updates; None if the checkpoint did not have it.
+        since: the sum of this process's losses that are not in `loss_sum` yet, a scalar tensor.
+        seconds: the duration of all updates without evaluations; None if the checkpoint did not have it. On a CPU,
+            these are CPU seconds of this process, which other processes hardly affect; otherwise wall-clock seconds.
     """
 
     def __init__(self):
         self.loss_sum: float | None = 0.0
         self.since = torch.zeros(())
         self.seconds: float | None = 0.0
-        self._clock, self._before = time.process_time, 0.0
+        self._clock = time.process_time
+        # the clock at the end of the last update or evaluation
+        self._last_time = 0.0
 
     def state(self) -> dict:
         """The state in a checkpoint, from which transformers restores the callback."""
@@ -113,23 +158,34 @@ class RunProgress(TrainerCallback, ExportableState):
         """Take the sums from the checkpoint, if any, and the intervals from the arguments; log updates and epochs."""
         # the checkpoint may come from another trainer, but transformers expects this state in it
         saved = state.stateful_callbacks.setdefault(type(self).__name__, {}).get("attributes", {})
-        self.loss_sum, self.seconds = (saved.get(key) if state.global_step else 0.0 for key in ("loss_sum", "seconds"))
+        if state.global_step > 0:
+            self.loss_sum = saved.get("loss_sum")
+            self.seconds = saved.get("seconds")
+        else:
+            self.loss_sum = 0.0
+            self.seconds = 0.0
         self._clock = time.process_time if args.device.type == "cpu" else time.perf_counter
-        self._before = self._clock()
+        self._last_time = self._clock()
         self.since = torch.zeros((), device=args.device)
         state.compute_steps(args, state.max_steps)
         epochs = state.num_train_epochs
-        done = f", of which {state.global_step:,} are done" if state.global_step else ""
-        # those of a stream are not counted
-        counted = "" if epochs == sys.maxsize else f" in {epochs:,} epoch{'' if epochs == 1 else 's'}"
-        logger.info(f"training: {state.max_steps:,} updates{counted}{done}")
+        message = f"training: {state.max_steps:,} updates"
+        # transformers gives a stream, whose rows it cannot count, this number of epochs
+        is_stream = epochs == sys.maxsize
+        if epochs == 1:
+            message += " in 1 epoch"
+        elif not is_stream:
+            message += f" in {epochs:,} epochs"
+        if state.global_step > 0:
+            message += f", of which {state.global_step:,} are done"
+        logger.info(message)
         warmup = args.get_warmup_steps(state.max_steps)
         if warmup > state.max_steps:
             logger.warning(
                 f"the learning rate warms up for {warmup:,} updates, but the run has {state.max_steps:,}: it never "
                 "reaches the given rate; lower --warmup_steps, or train longer"
             )
-        if _MANY_EPOCHS <= epochs < sys.maxsize:
+        if epochs >= _MANY_EPOCHS and not is_stream:
             logger.warning(
                 f"{epochs:,} epochs: each document is seen {epochs:,} times; if that is too often, lower --max_steps "
                 "or --num_train_epochs, or use --early_stopping_patience"
@@ -137,23 +193,24 @@ class RunProgress(TrainerCallback, ExportableState):
 
     def on_step_end(self, args, state, control, **kwargs):
         """Add the duration of an update."""
-        before, self._before = self._before, self._clock()
+        now = self._clock()
         if self.seconds is not None:
-            self.seconds += self._before - before
+            self.seconds += now - self._last_time
+        self._last_time = now
 
     def on_evaluate(self, args, state, control, **kwargs):
         """Exclude the duration of an evaluation."""
-        self._before = self._clock()
+        self._last_time = self._clock()
 
 
 class ResumableEarlyStopping(EarlyStoppingCallback):
-    """transformers' early stopping, whose patience starts when the warm-up ends, and which stops a resumed run again.
+    """transformers' early stopping, but evaluations during warm-up do not count, and a resumed run stops again.
 
-    A run that was killed after its patience was exhausted would otherwise train further.
+    Otherwise, a run that was killed after its patience was exhausted would train further.
     """
 
     def on_train_begin(self, args, state, control, **kwargs):
-        """Stop if the checkpoint's count says so."""
+        """Stop immediately if the checkpoint's run had exhausted the patience."""
         super().on_train_begin(args, state, control, **kwargs)
         control.should_training_stop = self.is_exhausted
 
@@ -169,10 +226,11 @@ class ResumableEarlyStopping(EarlyStoppingCallback):
 
 
 class BrightnessCallback(TrainerCallback):
-    """Sets the number of trained epochs in a model whose brightness decays with it.
+    """Sets the number of trained epochs in the config of a Highlight-Transformer, whose brightness decays with it.
 
-    The number depends only on the trainer's state, so resuming does not change it. It increases at an epoch's last
-    update, before an evaluation or a checkpoint at that step.
+    The brightness is the factor of the key phrases' importance. The number of epochs depends only on the trainer's
+    state, so resuming does not change it. It increases at an epoch's last update, before an evaluation or a checkpoint
+    at that step.
     """
 
     def on_step_end(self, args, state, control, model=None, **kwargs):
@@ -182,12 +240,13 @@ class BrightnessCallback(TrainerCallback):
     on_train_begin = on_step_end
 
     def on_train_end(self, args, state, control, model=None, **kwargs):
-        """Set the number that was saved with the best weights, if they have just been loaded."""
+        """Set the number of epochs at the best checkpoint, if its weights have just been loaded."""
         if args.load_best_model_at_end and state.best_model_checkpoint is not None:
             path = Path(state.best_model_checkpoint, TRAINER_STATE_NAME)
             _set_epochs_trained(model, TrainerState.load_from_json(str(path)))
 
 
 def _set_epochs_trained(model, state: TrainerState) -> None:
-    # rounding may leave the sum of steps slightly below the whole epoch
+    """Set the number of whole epochs that were trained, as the state has it, in the model's config."""
+    # rounding may leave the sum of an epoch's steps slightly below a whole number
     base_model(model).config.epochs_trained = int((state.epoch or 0.0) + 1e-6)

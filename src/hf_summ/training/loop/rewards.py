@@ -1,6 +1,7 @@
 """Training on the ROUGE of sampled summaries, as a mixed objective (Paulus, Xiong and Socher 2018, section 3).
 
-The baseline of a sample's reward is the mean reward of the document's other samples (Kool, van Hoof and Welling 2019).
+Several summaries of a document are sampled, and training makes those more probable whose reward is above a baseline.
+The baseline of a sample is the mean reward of the document's other samples (Kool, van Hoof and Welling 2019).
 """
 
 from collections.abc import Callable, Sequence
@@ -16,9 +17,9 @@ from hf_summ.checkpoints.adapters import base_model
 from hf_summ.evaluation.rouge import RougeSettings, rouge
 from hf_summ.models.checks import IGNORED_LABEL
 from hf_summ.models.modeling_base import SummarizationPreTrainedModel
-from hf_summ.training.loop.evaluation import RowwiseTrainer, of_source
+from hf_summ.training.loop.evaluation import RowwiseTrainer, source_inputs
 
-# the rewards (N,) of N sampled summaries, given their references
+# maps N sampled summaries and their references to the rewards of the summaries, (N,)
 Reward = Callable[[Sequence[str], Sequence[str]], np.ndarray]
 
 _METRICS = ("rouge1", "rouge2", "rougeL")
@@ -31,54 +32,82 @@ def sampled_loss(
     reward: Reward,
     items: torch.Tensor | int | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The loss of summaries sampled for a batch, and their mean reward per target token.
+    """The loss of summaries sampled for a batch of B documents, and their mean reward per target token.
 
     Args:
-        model: as the trainer prepared it.
+        trainer: its arguments set the number of samples for each document and the temperature.
+        model: the trainer's model as accelerate wraps it.
+        inputs: the batch.
+        reward: computes the rewards of the samples.
         items: the number to divide both sums by, or (B, 1), one for each document; by default the batch's number of
             target tokens.
+
+    Returns:
+        Two scalars: the loss, and the mean over samples of each document's reward, weighted like the loss.
     """
-    labels, processor, samples = inputs["labels"], trainer.processing_class, trainer.args.reward_samples
-    tokens = (labels != IGNORED_LABEL).sum(1)
-    items = tokens.sum() if items is None else items
+    labels = inputs["labels"]
+    processor = trainer.processing_class
+    samples = trainer.args.reward_samples
+    target_lengths = (labels != IGNORED_LABEL).sum(1)
+    if items is None:
+        items = target_lengths.sum()
     sampling = sampling_config(trainer.model.generation_config, samples, trainer.args.reward_temperature)
+    # summaries are sampled without dropout
     trainer.model.eval()
-    rows = trainer.generate_ids(inputs, sampling)
+    token_ids = trainer.generate_ids(inputs, sampling)
     trainer.model.train()
-    texts = processor.batch_decode(rows, skip_special_tokens=True)
+    texts = processor.batch_decode(token_ids, skip_special_tokens=True)
     targets = labels.masked_fill(labels == IGNORED_LABEL, sampling.pad_token_id)
     references = processor.batch_decode(targets.repeat_interleave(samples, 0), skip_special_tokens=True)
-    rewards = torch.tensor(reward(texts, references), dtype=torch.float32, device=labels.device).view(-1, samples)
-    losses = policy_losses(model, base_model(trainer.model), of_source(inputs), rows, advantages(rewards))
-    earned = rewards.mean(1) * tokens
-    return (losses[:, None] / items).sum(), (earned[:, None] / items).sum()
+    rewards = torch.tensor(reward(texts, references), dtype=torch.float32, device=labels.device)
+    rewards = rewards.view(-1, samples)
+    unwrapped = base_model(trainer.model)
+    losses = policy_losses(model, unwrapped, source_inputs(inputs), token_ids, advantages(rewards))
+    rewards_of_tokens = rewards.mean(1) * target_lengths
+    loss = (losses[:, None] / items).sum()
+    mean_reward = (rewards_of_tokens[:, None] / items).sum()
+    return loss, mean_reward
 
 
 def rouge_rewards(texts: Sequence[str], references: Sequence[str], language: str = "en") -> np.ndarray:
     """The mean F of ROUGE-1, ROUGE-2 and ROUGE-L of each text, 0 to 1, (N,)."""
-    # one more pair, as references without any words are refused
     settings = RougeSettings(rouge_mode="rouge_score", rouge_types=_METRICS, language=language)
-    scores = rouge([*texts, "a"], [*references, "a"], settings)
-    return np.mean([scores[metric].fmeasure[:-1] for metric in _METRICS], axis=0) / 100
+    # `rouge` refuses references without any words, so a pair with a word is added and its score left out
+    scores = rouge(list(texts) + ["a"], list(references) + ["a"], settings)
+    points = [scores[metric].fmeasure[:-1] for metric in _METRICS]
+    return np.mean(points, axis=0) / 100
 
 
 def sampling_config(config: GenerationConfig, samples: int, temperature: float) -> GenerationConfig:
-    """Settings to sample from the model's own distribution, without the rules of `config`, to its maximum length."""
+    """Settings to sample from the model's distribution, without rules of decoding such as `no_repeat_ngram_size`.
+
+    Args:
+        config: the model's generation settings, of which the special tokens and the maximum length are kept.
+        samples: the number of samples for each document.
+        temperature: divides the logits.
+    """
     tokens = {name: value for name, value in config.to_dict().items() if name.endswith("token_id")}
-    lengths = {name: getattr(config, name) for name in ("max_new_tokens", "max_length")}
-    sampling = {"do_sample": True, "top_k": 0, "num_return_sequences": samples, "temperature": temperature}
-    return GenerationConfig(**tokens, **lengths, **sampling)
+    return GenerationConfig(
+        max_new_tokens=config.max_new_tokens,
+        max_length=config.max_length,
+        do_sample=True,
+        top_k=0,
+        num_return_sequences=samples,
+        temperature=temperature,
+        **tokens,
+    )
 
 
 def advantages(rewards: torch.Tensor) -> torch.Tensor:
     """Each sample's reward minus the mean of the document's other samples, (B, K) -> (B, K)."""
     samples = rewards.shape[1]
+    # r_k - (sum of the other rewards) / (K - 1) = (r_k - mean of all rewards) · K / (K - 1)
     return (rewards - rewards.mean(1, keepdim=True)) * (samples / (samples - 1))
 
 
 def policy_losses(
     model: nn.Module,
-    own: PreTrainedModel,
+    unwrapped: PreTrainedModel,
     source: dict[str, torch.Tensor],
     samples: Sequence[Sequence[int]],
     weights: torch.Tensor,
@@ -86,23 +115,32 @@ def policy_losses(
     """Minus the mean over a document's samples of weight · log p(sample), (B,).
 
     Args:
-        model: as the trainer prepared it.
-        own: the model itself.
+        model: computes the logits, as accelerate wraps it.
+        unwrapped: the same model without wrappers.
         source: the model's inputs of B documents.
-        samples: token ids that begin with the decoder's start token; those of a document are consecutive.
-        weights: (B, K), of each document's samples.
+        samples: the B · K token ids of samples that begin with the decoder's start token; a document's samples are
+            consecutive.
+        weights: (B, K), one weight for each sample.
     """
-    number, length = weights.shape[1], max(map(len, samples))
-    rows = [[*row, *[IGNORED_LABEL] * (length - len(row))] for row in samples]
-    tokens = torch.tensor(rows, device=weights.device)
+    samples_per_document = weights.shape[1]
+    length = max(len(sample) for sample in samples)
+    padded = []
+    for sample in samples:
+        padding = [IGNORED_LABEL] * (length - len(sample))
+        padded.append(list(sample) + padding)
+    tokens = torch.tensor(padded, device=weights.device)
+    decoder_input_ids = tokens[:, :-1]
     labels = tokens[:, 1:]
-    if isinstance(own, SummarizationPreTrainedModel):
-        # it reads each document once, and may point to its words
-        labels = own.read_labels(labels, source)
+    is_padding = decoder_input_ids == IGNORED_LABEL
+    decoder_input_ids = decoder_input_ids.masked_fill(is_padding, unwrapped.generation_config.pad_token_id)
+    if isinstance(unwrapped, SummarizationPreTrainedModel):
+        # the package's models read each document once for all of its samples, which may point to its words
+        labels = unwrapped.read_labels(labels, source)
     else:
-        source = {name: value.repeat_interleave(number, dim=0) for name, value in source.items()}
-    given = tokens[:, :-1].masked_fill(tokens[:, :-1] == IGNORED_LABEL, own.generation_config.pad_token_id)
-    logits = model(**source, decoder_input_ids=given)["logits"]
+        source = {name: value.repeat_interleave(samples_per_document, dim=0) for name, value in source.items()}
+    logits = model(**source, decoder_input_ids=decoder_input_ids)["logits"]
+    # sums of half-precision logits would be inaccurate; double precision is kept
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    losses = cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none")
-    return (losses.view(*weights.shape, -1).sum(2) * weights).mean(1)
+    token_losses = cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none")
+    sample_losses = token_losses.view(*weights.shape, -1).sum(2)
+    return (sample_losses * weights).mean(1)

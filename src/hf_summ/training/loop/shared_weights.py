@@ -1,4 +1,7 @@
-"""Weights that a model holds under several names: as NEFTune, FSDP and the loading of checkpoints need them."""
+"""Weights that a model holds under several names, made ready for NEFTune, FSDP and the loading of checkpoints.
+
+A model ties weights if several modules hold one tensor, such as the embeddings of encoder and decoder.
+"""
 
 from functools import partial
 
@@ -8,70 +11,93 @@ from transformers import PreTrainedModel
 
 
 def expect_tied_weights_once(model: nn.Module, result) -> None:
-    """Remove tied weights from the missing keys of loading: a checkpoint contains them once."""
+    """Remove tied weights from the missing keys of loading, as a checkpoint contains them once.
+
+    It is a hook after `load_state_dict`, whose result it changes.
+    """
     tied = getattr(model, "all_tied_weights_keys", {})
     result.missing_keys[:] = [name for name in result.missing_keys if name not in tied]
 
 
 def share_modules(model: nn.Module) -> None:
-    """Replace embeddings with one weight by one module: FSDP2 shards no weight that several of its units hold."""
-    first: dict[torch.Tensor, nn.Module] = {}
+    """Replace embeddings that hold one weight by one module, as FSDP2 cannot shard a weight of several modules."""
+    module_of_weight: dict[torch.Tensor, nn.Module] = {}
     for parent in list(model.modules()):
         for name, module in list(parent.named_children()):
             if type(module) is nn.Embedding:
-                setattr(parent, name, first.setdefault(module.weight, module))
+                first_module = module_of_weight.setdefault(module.weight, module)
+                setattr(parent, name, first_module)
 
 
 def share_noise(model: PreTrainedModel) -> None:
-    """Let all embeddings of words run the hook of NEFTune: transformers adds it to one that BART and T5 never call."""
-    words = model.get_input_embeddings()
+    """Let all embeddings of words run the hook of NEFTune, which adds noise to embeddings during training.
+
+    transformers adds the hook to the module of `get_input_embeddings()`. BART and T5 never call that module, but others
+    that hold the same weight.
+    """
+    word_embedding = model.get_input_embeddings()
     for module in model.modules():
-        is_tied = isinstance(module, nn.Embedding) and module.weight is words.weight and module is not words
+        if not isinstance(module, nn.Embedding) or module is word_embedding:
+            continue
+        is_tied = module.weight is word_embedding.weight
         if is_tied and not module._forward_hooks:
-            module.register_forward_hook(partial(_run_hooks, words), with_kwargs=True)
+            module.register_forward_hook(partial(_run_hooks, word_embedding), with_kwargs=True)
 
 
-def _run_hooks(owner: nn.Module, module, args, kwargs, output):
-    """Run the forward hooks of `owner`, which may read settings from it, on another module's output."""
+def _run_hooks(owner: nn.Module, module: nn.Module, args, kwargs, output):
+    """Run the forward hooks of `owner` on the output of another module, as a forward hook of that module.
+
+    Each hook gets `owner` as its module, as it may read settings from it.
+    """
     for number, hook in owner._forward_hooks.items():
-        # a hook on all modules runs once
+        # the module has this hook too, and runs it itself
         if hook in module._forward_hooks.values():
             continue
-        further = (kwargs,) if number in owner._forward_hooks_with_kwargs else ()
-        changed = hook(owner, args, *further, output)
-        output = output if changed is None else changed
+        if number in owner._forward_hooks_with_kwargs:
+            changed = hook(owner, args, kwargs, output)
+        else:
+            changed = hook(owner, args, output)
+        if changed is not None:
+            output = changed
     return output
 
 
 def sharded_units(model: PreTrainedModel) -> list[str]:
-    """The classes of a model's blocks without the words' embedding, which FSDP2 may shard one by one."""
-    words = model.get_input_embeddings()
-    holders = {type(module).__name__ for module in model.modules() if words in module.modules()}
+    """The names of classes whose modules FSDP2 may shard one by one, as they do not hold the embedding of words."""
+    word_embedding = model.get_input_embeddings()
+    holders = set()
+    for module in model.modules():
+        if word_embedding in module.modules():
+            holders.add(type(module).__name__)
     return sorted(set(model._no_split_modules or ()) - holders)
 
 
 def name_shared_modules_once(model: nn.Module) -> None:
-    """Name the weights of a shared module once in the model's state dict.
+    """Name the weights of a shared module once in the model's state dict; loading one gives them all names again.
 
     torch gathers sharded weights under all of their names. When it distributes them to shards again, it looks up each
     module under its first name, and fails on the others.
     """
-    first = {module: name for name, module in model.named_modules()}
-    aliases = {
-        f"{name}.": f"{first[module]}."
-        for name, module in model.named_modules(remove_duplicate=False)
-        if name != first[module]
-    }
+    first_names = {module: name for name, module in model.named_modules()}
+    # the start of a weight's further name -> that of its first name
+    aliases = {}
+    for name, module in model.named_modules(remove_duplicate=False):
+        first_name = first_names[module]
+        if name != first_name:
+            aliases[f"{name}."] = f"{first_name}."
 
-    def drop(module, state_dict, prefix, local_metadata):
-        for name in list(state_dict):
-            if name.removeprefix(prefix).startswith(tuple(aliases)):
-                del state_dict[name]
+    def drop_aliases(module, state_dict, prefix, local_metadata):
+        for key in list(state_dict):
+            if key.removeprefix(prefix).startswith(tuple(aliases)):
+                del state_dict[key]
 
-    def fill(module, state_dict, prefix, *args):
-        for alias, name in aliases.items():
-            keys = [key for key in state_dict if key.startswith(prefix + name)]
-            state_dict |= {prefix + alias + key.removeprefix(prefix + name): state_dict[key] for key in keys}
+    def add_aliases(module, state_dict, prefix, *args):
+        for alias, first_name in aliases.items():
+            # a list, as the loop adds keys
+            for key in list(state_dict):
+                if key.startswith(prefix + first_name):
+                    parameter_name = key.removeprefix(prefix + first_name)
+                    state_dict[prefix + alias + parameter_name] = state_dict[key]
 
-    model.register_state_dict_post_hook(drop)
-    model.register_load_state_dict_pre_hook(fill)
+    model.register_state_dict_post_hook(drop_aliases)
+    model.register_load_state_dict_pre_hook(add_aliases)
