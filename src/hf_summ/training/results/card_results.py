@@ -18,14 +18,16 @@ _ROUGE_PROGRAMS = {"rouge_score": "Google's rouge-score", "rouge155": "the Perl 
 class Results:
     """The scores of a split.
 
+    LEAD is the baseline whose summary is the first sentences of a document.
+
     Args:
-        split: name of the split.
-        documents: number of its documents that were scored.
-        scores: by name, see `Scorer`; the bounds of an interval are `X_low` and `X_high`, and LEAD's scores have the
-            prefix `lead<n>_`.
-        columns: names of the summary scores to show, where present.
-        settings: those with which the scores were computed.
-        lead_sentences: LEAD's number of sentences, or None without LEAD.
+        split: the name of the split.
+        documents: the number of its documents that were scored.
+        scores: the scores by name, see `Scorer`. The bounds of the interval of a score X are `X_low` and `X_high`, and
+            the number of documents that have the score is `X_rows`. LEAD's scores have the prefix `lead<n>_`.
+        columns: the names of the summaries' scores to show, where present.
+        settings: the settings with which the scores were computed.
+        lead_sentences: the number of LEAD's sentences, or None without LEAD.
         is_whole: whether all documents of the split were scored.
     """
 
@@ -40,38 +42,46 @@ class Results:
     @property
     def shown(self) -> list[str]:
         """The names of the scores in the table."""
-        return [name for name in (*self.columns, "perplexity") if name in self.scores]
+        candidates = list(self.columns) + ["perplexity"]
+        return [name for name in candidates if name in self.scores]
 
     def as_markdown(self) -> str:
-        """A table of the model's scores, beside LEAD's if there are any."""
-        prefixes = {"This model": ""}
+        """A Markdown table with a row for each score of the model, beside LEAD's if there are any."""
+        header = ["Score", "This model"]
         if self.lead_sentences is not None:
-            prefixes[f"LEAD-{self.lead_sentences}"] = f"lead{self.lead_sentences}_"
+            header.append(f"LEAD-{self.lead_sentences}")
         rows = []
         for name in self.shown:
-            cells = [self._cell(f"{prefix}{name}") for prefix in prefixes.values()]
-            rows.append([title_of(name), *cells])
-        return markdown_table(["Score", *prefixes], rows)
+            row = [title_of(name), self._cell(name)]
+            if self.lead_sentences is not None:
+                row.append(self._cell(f"lead{self.lead_sentences}_{name}"))
+            rows.append(row)
+        return markdown_table(header, rows)
 
     def _cell(self, name: str) -> str:
+        """A score in a table, with its interval, and the number of its documents if some have no score."""
         cell = shown_value(self.scores.get(name), self.scores.get(f"{name}_rows"), self.documents)
         if f"{name}_low" in self.scores:
-            cell += f" [{self.scores[f'{name}_low']:.2f}, {self.scores[f'{name}_high']:.2f}]"
+            low, high = self.scores[f"{name}_low"], self.scores[f"{name}_high"]
+            cell += f" [{low:.2f}, {high:.2f}]"
         return cell
 
     def notes(self) -> list[str]:
         """How the table's figures were computed, in sentences."""
         sentences = []
-        settings, mode = self.settings, self.settings.rouge_mode
+        settings = self.settings
+        mode = settings.rouge_mode
         if any(name.startswith("rouge") for name in self.shown):
             sentences.append(
                 f"ROUGE is F in points, computed like {_ROUGE_PROGRAMS[mode]} (`--rouge_mode {mode}`; "
                 f"stemming: {settings.stemming}; sentences by {splitter_version()})."
             )
-            if self.scores.get("references", 1) > 1:
-                documents = f"{self.split.capitalize()} documents"
-                number, kind = f"{self.scores['references']:g}", OF_SEVERAL[settings.of_several]
-                sentences.append(f"{documents} have {number} references on average; {kind}.")
+            references = self.scores.get("references", 1)
+            if references > 1:
+                sentences.append(
+                    f"{self.split.capitalize()} documents have {references:g} references on average; "
+                    f"{OF_SEVERAL[settings.of_several]}."
+                )
         if any(name.endswith("_low") for name in self.scores):
             sentences.append(
                 "In brackets are 95% intervals of the mean over documents, from 1,000 bootstrap resamples."
@@ -79,9 +89,11 @@ class Results:
         if self.lead_sentences is not None:
             amount = "sentence" if self.lead_sentences == 1 else f"{self.lead_sentences} sentences"
             sentences.append(f"LEAD-{self.lead_sentences} is the first {amount} of each document.")
-        measures = {measure_of(name) for name in self.shown}
-        # ROUGE's is above
-        sentences += [MEASURES[name].note for name in MEASURES if MEASURES[name] in measures and name != "rouge"]
+        shown_measures = {measure_of(name) for name in self.shown}
+        for name, measure in MEASURES.items():
+            # the note on ROUGE is above, with its settings
+            if measure in shown_measures and name != "rouge":
+                sentences.append(measure.note)
         if "perplexity" in self.shown:
             sentences.append("Perplexity is per token of the references, so it depends on the vocabulary.")
         return sentences
@@ -90,11 +102,12 @@ class Results:
         """The Hub's metrics among the scores, as entries of a card's `model-index`.
 
         Args:
-            dataset_type, dataset_name, dataset_config: the data set, see `huggingface_hub.EvalResult`.
+            dataset_type, dataset_name, dataset_config: describe the data set, see `huggingface_hub.EvalResult`.
         """
         entries = []
         for name in self.shown:
-            metric, value = _hub_metric(name), self.scores[name]
+            metric = _hub_metric(name)
+            value = self.scores[name]
             if metric is None or not math.isfinite(value):
                 continue
             entry = EvalResult(
@@ -112,8 +125,13 @@ class Results:
 
 
 def _hub_metric(name: str) -> str | None:
-    """The Hub's name of a metric; scores against the sources describe summaries, and are none."""
+    """The Hub's name of the metric to which a score belongs, or None if the Hub has no such metric.
+
+    Measures that compare summaries with their sources describe summaries, and are no metrics of their quality.
+    """
+    if name == "perplexity":
+        return name
     measure = measure_of(name)
-    if measure is None:
-        return name if name == "perplexity" else None
-    return measure.name if measure.reads == "references" else None
+    if measure is not None and measure.reads == "references":
+        return measure.name
+    return None

@@ -42,25 +42,41 @@ def make_card(
     Args:
         trainer: the trainer, after training.
         arguments: the arguments of the run.
-        splits: the documents that the run used.
-        source_length: number of tokens to which documents are truncated.
-        metrics: all metrics of the run.
-        scorer: the scorer of the summaries, or None.
+        splits: the documents that the run used, by split.
+        source_length: the number of tokens to which documents are truncated.
+        metrics: all metrics of the run by name.
+        scorer: the scorer of the summaries, or None if there were none.
     """
-    corpus, model, training = arguments.corpus, trainer.model, arguments.training
-    # a stream has no length
-    documents = {split: len(rows) for split, rows in splits.items() if isinstance(rows, datasets.Dataset)}
-    results = [] if scorer is None else _results(arguments, documents, metrics, scorer)
-    # only the last part of a local path, which is all that other users see
-    model_id = Path(training.output_dir).resolve().name
-    if training.push_to_hub:
-        model_id = trainer.hub_model_id or model_id
-    name = Path(model_id).name
-    corpus_name = _link(corpus.dataset_name, "datasets/") if corpus.dataset_name else f"`{_data_name(corpus, 'train')}`"
-    needed = {"lora": is_adapted(model), "spacy": getattr(model.config, "tags", "none") != "none"}
+    corpus, model = arguments.corpus, trainer.model
+    documents = {}
+    for split, rows in splits.items():
+        # a stream has no length
+        if isinstance(rows, datasets.Dataset):
+            documents[split] = len(rows)
+    results = []
+    if scorer is not None:
+        results = _results(arguments, documents, metrics, scorer)
+    # several splits may have the same notes
     notes: list[str] = []
     for result in results:
-        notes.extend(result.notes())
+        for note in result.notes():
+            if note not in notes:
+                notes.append(note)
+    model_id = _model_id(trainer, arguments)
+    name = Path(model_id).name
+    if corpus.dataset_name:
+        corpus_name = _link(corpus.dataset_name, "datasets/")
+    else:
+        corpus_name = f"`{_data_name(corpus, 'train')}`"
+    # the extras of the package that the model needs
+    extras = []
+    if is_adapted(model):
+        extras.append("lora")
+    if getattr(model.config, "tags", "none") != "none":
+        extras.append("spacy")
+    versions = {"hf_summ": hf_summ.__version__}
+    for library in LIBRARIES:
+        versions[library] = importlib.metadata.version(library)
     architecture = type(base_model(model))
     card = ModelCard.from_template(
         _metadata(arguments, model, name, results),
@@ -72,57 +88,85 @@ def make_card(
         class_name=architecture.__name__,
         has_own_code=not architecture.__module__.startswith("transformers."),
         source_length=source_length,
-        extras=[extra for extra, is_needed in needed.items() if is_needed],
+        extras=extras,
         is_adapter=is_adapted(model),
         # a JSON string is a literal of Python
         model_id=json.dumps(model_id, ensure_ascii=False),
         is_extracted=extracts(vars(arguments.data)),
         results=results,
-        notes=list(dict.fromkeys(notes)),
+        notes=notes,
         facts=_facts(trainer, documents),
         settings=_settings(arguments),
-        versions={"hf_summ": hf_summ.__version__} | {name: importlib.metadata.version(name) for name in LIBRARIES},
+        versions=versions,
     )
     return readable(f"{str(card).rstrip()}\n")
 
 
+def _model_id(trainer: Trainer, arguments: RunArguments) -> str:
+    """The name of the model for other users: on the Hub, or the last part of the output folder's path."""
+    training = arguments.training
+    if training.push_to_hub and trainer.hub_model_id:
+        return trainer.hub_model_id
+    return Path(training.output_dir).resolve().name
+
+
 def _metadata(arguments: RunArguments, model: PreTrainedModel, name: str, results: Sequence[Results]) -> ModelCardData:
+    """The metadata of the card, which the Hub reads.
+
+    Args:
+        name: the model's name.
+        results: the scores of the splits; those of whole splits are listed.
+    """
     corpus, data = arguments.corpus, arguments.data
-    on_hub = corpus.dataset_name if corpus.dataset_name and _is_on_hub(corpus.dataset_name) else None
-    indexed = []
+    hub_dataset = None
+    if corpus.dataset_name and _is_on_hub(corpus.dataset_name):
+        hub_dataset = corpus.dataset_name
+    entries = []
     for result in results:
         if result.is_whole:
-            data_name = on_hub or _data_name(corpus, result.split)
-            indexed += result.as_model_index(on_hub or _NO_HUB_DATASET, data_name, corpus.dataset_config_name)
+            data_name = hub_dataset or _data_name(corpus, result.split)
+            data_type = hub_dataset or _NO_HUB_DATASET
+            entries.extend(result.as_model_index(data_type, data_name, corpus.dataset_config_name))
+    metrics: list[str] = []
+    for entry in entries:
+        if entry.metric_type not in metrics:
+            metrics.append(entry.metric_type)
+    base_models = [start for start in _starts(arguments, model) if _is_on_hub(start)]
+    # the card omits keys whose value is None
     return ModelCardData(
-        # the default language sets rules for splitting, and says nothing about the texts
+        # the default language sets rules for splitting texts, and need not be that of the texts
         language=data.language if data.language_is_given else None,
         license=arguments.training.license,
         library_name="peft" if is_adapted(model) else "transformers",
         # transformers 5 has no such pipeline, but the Hub's search and InferenceClient use the tag
         pipeline_tag="summarization",
         tags=["hf_summ", model.config.model_type],
-        base_model=[start for start in _starts(arguments, model) if _is_on_hub(start)] or None,
+        base_model=base_models or None,
         base_model_relation="adapter" if is_adapted(model) else None,
-        datasets=on_hub and [on_hub],
-        metrics=list(dict.fromkeys(entry.metric_type for entry in indexed)) or None,
-        eval_results=indexed or None,
-        # the name of the index; without an index, it would become a separate key
-        model_name=name if indexed else None,
+        datasets=[hub_dataset] if hub_dataset else None,
+        metrics=metrics or None,
+        eval_results=entries or None,
+        # the name belongs to the results; without results, it would become a separate key
+        model_name=name if entries else None,
     )
 
 
 def _facts(trainer: Trainer, documents: Mapping[str, int]) -> dict[str, str]:
-    """What the settings do not say of a run: its documents and updates, the weights that it kept, and where it ran."""
+    """What the settings do not say of a run, by title: its documents and updates, the weights kept, and the devices.
+
+    Args:
+        documents: the number of documents of each split.
+    """
     args, state, accelerator = trainer.args, trainer.state, trainer.accelerator
     facts = {f"{split} documents": f"{number:,}" for split, number in documents.items()}
     facts["updates"] = f"{state.global_step:,} ({state.epoch or 0:.2f} epochs)"
     if args.load_best_model_at_end and state.best_global_step:
         best = f"the best by {args.metric_for_best_model} ({state.best_metric:.4g})"
         facts["weights"] = f"those after update {state.best_global_step:,}, {best}"
-    device = accelerator.device
-    kind = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-    facts["devices"] = f"{accelerator.num_processes} × {kind}"
+    device_name = accelerator.device.type
+    if device_name == "cuda":
+        device_name = torch.cuda.get_device_name(accelerator.device)
+    facts["devices"] = f"{accelerator.num_processes} × {device_name}"
     facts["precision"] = str(trainer.model.dtype).removeprefix("torch.")
     if accelerator.mixed_precision != "no":
         facts["precision"] += f", with {accelerator.mixed_precision} autocast"
@@ -130,7 +174,8 @@ def _facts(trainer: Trainer, documents: Mapping[str, int]) -> dict[str, str]:
 
 
 def _settings(arguments: RunArguments) -> str:
-    """The settings that the user gave, as a configuration of the recipe."""
+    """The settings that the user gave, as YAML for the recipe, without secrets and paths of this machine."""
+    # flags with the effect "single" concern one run only
     hidden = flags_of("secret", "single") | {"output_dir"}
     given = {name: public(value) for name, value in sorted(arguments.given.items()) if name not in hidden}
     return yaml.safe_dump(given, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120).rstrip()
@@ -142,20 +187,28 @@ def _is_on_hub(name: str) -> bool:
 
 
 def _link(name: str, kind: str = "") -> str:
-    """A link to a repository on the Hub, or the last part of the name of a folder."""
-    return f"[{name}](https://huggingface.co/{kind}{name})" if _is_on_hub(name) else f"`{Path(name).name}`"
+    """A link to a repository on the Hub, or the last part of the path of a folder.
+
+    Args:
+        kind: the part of the address before the name; `datasets/` for a data set.
+    """
+    if _is_on_hub(name):
+        return f"[{name}](https://huggingface.co/{kind}{name})"
+    return f"`{Path(name).name}`"
 
 
 def _starts(arguments: RunArguments, model: PreTrainedModel) -> list[str]:
-    """The checkpoints that initialized the model or parts of it."""
-    base = arguments.model.model_name_or_path
+    """The names or folders of the checkpoints that initialized the model or parts of it."""
     if is_adapted(model):
         return [config.base_model_name_or_path for config in model.peft_config.values()]
-    return pretrained_names(model.config) if base is None else [model_folder(base)]
+    start = arguments.model.model_name_or_path
+    if start is None:
+        return pretrained_names(model.config)
+    return [model_folder(start)]
 
 
 def _data_name(corpus: Corpus, split: str) -> str:
-    """The last part of the name of a split's file, or of the data set's folder."""
+    """The last parts of the paths of a split's files, or of the data set's folder."""
     names = (corpus.dataset_name or corpus.files[split]).split(",")
     return ", ".join(Path(name).name for name in names)
 
@@ -163,15 +216,35 @@ def _data_name(corpus: Corpus, split: str) -> str:
 def _results(
     arguments: RunArguments, documents: Mapping[str, int], metrics: Mapping[str, float], scorer: Scorer
 ) -> list[Results]:
-    """The scores of the splits that the finished model was evaluated on."""
-    columns = [name for names in scorer.columns for name in names]
+    """The scores of the splits on which the finished model was evaluated.
+
+    Args:
+        documents: the number of documents of each split.
+        metrics: all metrics of the run; those of the test split have the prefix `predict_`, and those of the
+            validation split `eval_`.
+    """
+    columns: list[str] = []
+    for names in scorer.columns:
+        columns.extend(names)
+    prefixes = {"test": "predict_", "validation": "eval_"}
     limits = {"test": arguments.data.max_predict_samples, "validation": arguments.data.max_eval_samples}
+    # LEAD is scored on the test split only
+    lead_sentences = {"test": arguments.training.lead_sentences, "validation": None}
     results = []
-    for split, prefix in (("test", "predict_"), ("validation", "eval_")):
+    for split, prefix in prefixes.items():
         scores = {name.removeprefix(prefix): value for name, value in metrics.items() if name.startswith(prefix)}
-        if scores:
-            number, limit = documents[split], limits[split]
-            lead_sentences = arguments.training.lead_sentences if split == "test" else None
-            is_whole = limit is None or number < limit
-            results.append(Results(split, number, scores, columns, scorer.settings, lead_sentences, is_whole))
+        if not scores:
+            continue
+        number = documents[split]
+        limit = limits[split]
+        result = Results(
+            split=split,
+            documents=number,
+            scores=scores,
+            columns=columns,
+            settings=scorer.settings,
+            lead_sentences=lead_sentences[split],
+            is_whole=limit is None or number < limit,
+        )
+        results.append(result)
     return results

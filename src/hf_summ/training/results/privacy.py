@@ -4,7 +4,6 @@ import json
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from transformers.trainer import TRAINING_ARGS_NAME
 from transformers.utils.hub import hf_api
@@ -12,19 +11,23 @@ from transformers.utils.hub import hf_api
 from hf_summ.common.files import write_atomically
 from hf_summ.training.folder.ledger import LOCK, RUN_FILE
 
-# files that are not pushed: with paths of this machine, with texts of the corpus, or for this machine alone
+# patterns of files that are not uploaded: with paths of this machine, texts of the corpus, or for this machine alone
 PRIVATE = (TRAINING_ARGS_NAME, RUN_FILE, LOCK, "predictions.jsonl", "generated_predictions.txt", "runs/")
+# files of a saved model in which paths may stand
 _SETTINGS = ("config.json", "processor_config.json")
 
 
 @contextmanager
 def uploads_without(private: Sequence[str]) -> Generator[None]:
-    """Within, transformers uploads no files of these patterns; it has no setting for that."""
+    """In this context, transformers uploads no files of these patterns.
+
+    As it has no setting for that, the method of the Hub's interface that uploads folders is replaced.
+    """
     api = hf_api()
     upload = api.upload_folder
 
     def upload_public(*args, ignore_patterns: Sequence[str] = (), **settings):
-        return upload(*args, ignore_patterns=[*ignore_patterns, *private], **settings)
+        return upload(*args, ignore_patterns=list(ignore_patterns) + list(private), **settings)
 
     api.upload_folder = upload_public
     try:
@@ -34,7 +37,7 @@ def uploads_without(private: Sequence[str]) -> Generator[None]:
 
 
 def hide_paths(folder: Path) -> None:
-    """Replace absolute paths in a saved model's settings by their last names."""
+    """Replace absolute paths in a saved model's settings by their last parts."""
     for name in _SETTINGS:
         path = folder / name
         if not path.exists():
@@ -45,22 +48,31 @@ def hide_paths(folder: Path) -> None:
             write_atomically(path, json.dumps(hidden, indent=2, ensure_ascii=False) + "\n")
 
 
-def public(value: Any) -> Any:
-    """A setting in which only the last name of each absolute path remains, also in a list of files with commas."""
+def public(value: object) -> object:
+    """A setting, a value of JSON, in which only the last part of each absolute path remains.
+
+    A text may be a list of files with commas.
+    """
     if isinstance(value, dict):
         return {name: public(member) for name, member in value.items()}
     if isinstance(value, list):
         return [public(member) for member in value]
     if not isinstance(value, str):
         return value
-    return ",".join(_last_name(part) for part in value.split(","))
+    parts = [_without_folders(part) for part in value.split(",")]
+    return ",".join(parts)
 
 
-def _last_name(text: str) -> str:
-    name, equals, path = "", "", text
-    if not Path(text).is_absolute():
-        # a measure's model follows its name
+def _without_folders(text: str) -> str:
+    """A text without the folders of the absolute path that it is, or that follows `=`, as in `bertscore=/models/bert`.
+
+    Other texts are unchanged.
+    """
+    if Path(text).is_absolute():
+        start, path = "", text
+    else:
         name, equals, path = text.partition("=")
+        start = name + equals
     if path == "/" or not Path(path).is_absolute():
         return text
-    return f"{name}{equals}{Path(path).name}"
+    return start + Path(path).name

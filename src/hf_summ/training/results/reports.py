@@ -1,10 +1,13 @@
-"""The reports of a run: scores of its summaries, files of predictions, and a comparison with LEAD."""
+"""The reports of a run: scores of its summaries, files of predictions, and a comparison with LEAD.
+
+LEAD is the baseline whose summary is the first sentences of a document.
+"""
 
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import datasets
 from transformers import EvalPrediction
@@ -24,22 +27,40 @@ from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 from hf_summ.training.rows.preparing import with_prefixes
 
 
+@dataclass(frozen=True)
+class _Texts:
+    """The texts of a scoring.
+
+    Args:
+        predictions: the generated summaries.
+        references: the reference of each, or the list of its references.
+        documents: the document of each, if the measures need them.
+    """
+
+    predictions: list[str]
+    references: list[str | list[str]]
+    documents: list[str] | None
+
+
 class Scorer:
     """Computes a run's metrics, in each process separately.
 
     Args:
         metrics: some of `MEASURES`, as in `check_metrics`.
         rouge_mode: as for `RougeSettings`.
-        language: language of the summaries, which determines how each metric splits texts into words.
+        language: the language of the summaries, which determines how each metric splits texts into words.
         several: how ROUGE treats several references, as for `RougeSettings`.
 
     Attributes:
+        measures: the measures in the order of `metrics`.
+        needs_documents: whether a measure compares summaries with their documents.
+        columns: for each measure, the names of the scores that tables show.
         clean: converts a text to the form that is scored, such as the washed form that a processor reads. Tags between
             sentences are read as their ends.
     """
 
     def __init__(self, metrics: Sequence[str], rouge_mode: RougeMode, language: str, several: Several | None = None):
-        # report an unknown language here, not after the first epoch
+        # an unknown language is reported here, and not after the first epoch
         language_code(language)
         models = check_metrics(metrics)
         self.settings = Settings(rouge_mode=rouge_mode, language=language, several=several, metrics=models)
@@ -48,81 +69,136 @@ class Scorer:
         self.measures = [MEASURES[name] for name in models]
         self.needs_documents = any(measure.reads == "sources" for measure in self.measures)
         self.columns = [measure.columns or measure.scores(rouge_mode) for measure in self.measures]
-        self._last: tuple[Any, dict[str, Scored]] | None = None
+        # the texts that were scored last, and their scores
+        self._last_texts: _Texts | None = None
+        self._last_scores: dict[str, Scored] = {}
         for measure in self.measures:
-            # likewise a missing library or model
+            # a missing library or model is reported here too
             measure.compute(["a"], ["a"], self.settings)
 
     def scored(
         self, predictions: Sequence[str], references: Sequence[str | list[str]], documents: Sequence[str] | None = None
     ) -> dict[str, Scored]:
-        """Every score of the measures; those that read sources need `documents`. The last texts' scores are kept."""
-        texts = [list(predictions), list(references), documents and list(documents)]
-        if self._last is None or self._last[0] != texts:
-            ours = self._cleaned(predictions)
-            theirs = {"references": self._cleaned_rows(references), "sources": self._cleaned(documents or ())}
-            computed = (measure.compute(ours, theirs[measure.reads], self.settings) for measure in self.measures)
-            self._last = texts, {name: score for scores in computed for name, score in scores.items()}
-        return self._last[1]
+        """The scores of the measures by name. The scores of the last texts are kept, so asking again is fast.
 
-    def __call__(self, *texts: Any) -> dict[str, float]:
-        """The values of `scored`.
-
-        A score that is not a mean over all rows comes with the number of those that have a value, as `support_rows`. If
-        rows have several references, the score `references` is their mean number.
+        Args:
+            predictions: the summaries.
+            references: the reference of each summary, or the list of its references.
+            documents: the document of each summary, which measures that read sources need.
         """
-        scored, (predictions, references, *_) = self.scored(*texts), texts
-        several = [len(row) for row in references if not isinstance(row, str)]
-        means = {"references": round(sum(several) / len(several), 2)} if several else {}
-        numbers = {f"{name}_rows": score.number() for name, score in scored.items()}
-        return means | rounded(scored) | {name: rows for name, rows in numbers.items() if rows < len(predictions)}
+        texts = _Texts(list(predictions), list(references), None if documents is None else list(documents))
+        if texts != self._last_texts:
+            cleaned_predictions = self._cleaned(predictions)
+            cleaned_references = self._cleaned_references(references)
+            cleaned_documents = self._cleaned(documents or ())
+            scores: dict[str, Scored] = {}
+            for measure in self.measures:
+                compared = cleaned_documents if measure.reads == "sources" else cleaned_references
+                scores.update(measure.compute(cleaned_predictions, compared, self.settings))
+            self._last_texts = texts
+            self._last_scores = scores
+        return self._last_scores
 
-    def of_rows(self, *texts: Any) -> list[dict[str, float | None]]:
-        """Each summary's scores of the measures with a single one, such as `support`; None where undefined."""
-        single = [name for measure in self.measures for name in measure.titles if len(measure.titles) == 1]
-        columns = [
-            [None if math.isnan(value) else round(value, 4) for value in self.scored(*texts)[name].rows()]
-            for name in single
-        ]
-        return [
-            {name: column[row] for name, column in zip(single, columns, strict=True)} for row in range(len(texts[0]))
-        ]
+    def __call__(
+        self, predictions: Sequence[str], references: Sequence[str | list[str]], documents: Sequence[str] | None = None
+    ) -> dict[str, float]:
+        """The value of each score in `scored`, to 4 digits.
 
-    def intervals(self, *texts: Any) -> dict[str, float]:
-        """The bounds of the 95% bootstrap interval of each score in `columns`, as `rouge1_low`, `rouge1_high`.
-
-        Scores without an interval, as those of a single pair, are left out.
+        If some summaries do not have a score, the number of those that have it is given too, as `support_rows`. If
+        summaries have several references, the score `references` is their mean number.
         """
-        ends = {}
-        for name in (name for names in self.columns for name in names):
-            if (interval := self.scored(*texts)[name].interval()) is not None:
-                ends |= {f"{name}_low": round(interval.low, 4), f"{name}_high": round(interval.high, 4)}
-        return ends
+        scored = self.scored(predictions, references, documents)
+        values: dict[str, float] = {}
+        numbers_of_references = [len(row) for row in references if not isinstance(row, str)]
+        if numbers_of_references:
+            values["references"] = round(sum(numbers_of_references) / len(numbers_of_references), 2)
+        values.update(rounded(scored))
+        for name, score in scored.items():
+            number = score.number()
+            if number < len(predictions):
+                values[f"{name}_rows"] = number
+        return values
 
-    def _cleaned_rows(self, references: Sequence[str | list[str]]) -> list[str | list[str]]:
-        return [self._cleaned([row])[0] if isinstance(row, str) else self._cleaned(row) for row in references]
+    def of_rows(
+        self, predictions: Sequence[str], references: Sequence[str | list[str]], documents: Sequence[str] | None = None
+    ) -> list[dict[str, float | None]]:
+        """The scores of each summary by name, None where undefined.
+
+        Only measures with a single score, such as `support`, are among them.
+        """
+        scored = self.scored(predictions, references, documents)
+        rows: list[dict[str, float | None]] = [{} for _ in predictions]
+        for measure in self.measures:
+            if len(measure.titles) != 1:
+                continue
+            (name,) = measure.titles
+            for row, value in zip(rows, scored[name].rows(), strict=True):
+                row[name] = None if math.isnan(value) else round(value, 4)
+        return rows
+
+    def intervals(
+        self, predictions: Sequence[str], references: Sequence[str | list[str]], documents: Sequence[str] | None = None
+    ) -> dict[str, float]:
+        """The bounds of the 95% bootstrap interval of each score in `columns`, as `rouge1_low` and `rouge1_high`.
+
+        Scores without an interval, such as those of a single pair, are left out.
+        """
+        scored = self.scored(predictions, references, documents)
+        bounds = {}
+        for names in self.columns:
+            for name in names:
+                interval = scored[name].interval()
+                if interval is not None:
+                    bounds[f"{name}_low"] = round(interval.low, 4)
+                    bounds[f"{name}_high"] = round(interval.high, 4)
+        return bounds
+
+    def _cleaned_references(self, references: Sequence[str | list[str]]) -> list[str | list[str]]:
+        cleaned: list[str | list[str]] = []
+        for row in references:
+            if isinstance(row, str):
+                cleaned.extend(self._cleaned([row]))
+            else:
+                cleaned.append(self._cleaned(row))
+        return cleaned
 
     def _cleaned(self, texts: Sequence[str]) -> list[str]:
+        """The texts in the form that is scored; warns if they have tags."""
         tag = tag_pattern()
         cleaned = [self.clean(text) for text in texts]
-        without = [without_tags(text, tag) for text in cleaned]
-        if without != cleaned:
+        untagged = [without_tags(text, tag) for text in cleaned]
+        if untagged != cleaned:
             warnings.warn("texts to score contain tags such as <q>, read as the ends of sentences", stacklevel=3)
-        return without
+        return untagged
 
 
 def score(predictions: EvalPrediction, processor: Processor, scorer: Scorer, prefix: str) -> dict[str, float]:
-    """The run's scores of generated token ids, and their mean length; `prefix` is as in `encode`."""
+    """The run's scores of generated token ids, and the mean number of the ids as `gen_len`.
+
+    Args:
+        predictions: what `RowwiseTrainer` gives to `compute_metrics`.
+        prefix: as in `encode`.
+    """
     sources = predictions.inputs
-    texts = decode(processor, predictions.predictions, sources, prefix)
-    scores = scorer(texts, predictions.label_ids, as_documents(sources[source_column(sources)]) if sources else None)
-    lengths = [len(tokens) for tokens in predictions.predictions]
-    return scores | {"gen_len": round(sum(lengths) / len(lengths), 2)}
+    token_ids = predictions.predictions
+    texts = decode(processor, token_ids, sources, prefix)
+    documents = None
+    if sources:
+        documents = as_documents(sources[source_column(sources)])
+    scores = scorer(texts, predictions.label_ids, documents)
+    scores["gen_len"] = round(sum(len(ids) for ids in token_ids) / len(token_ids), 2)
+    return scores
 
 
 def as_documents(examples: Sequence[str] | Sequence[list[str]]) -> list[str]:
-    """The documents of each example as one text, with which summaries are compared."""
-    return [example if isinstance(example, str) else DOCUMENT_SEPARATOR.join(example) for example in examples]
+    """One text for each example, with which its summary is compared; several documents are joined."""
+    texts = []
+    for example in examples:
+        if isinstance(example, str):
+            texts.append(example)
+        else:
+            texts.append(DOCUMENT_SEPARATOR.join(example))
+    return texts
 
 
 def decode(
@@ -131,67 +207,104 @@ def decode(
     """Decode token ids to texts; copied words, and case if the processor restores it, are those of the documents.
 
     Args:
-        sources: columns of rows, among them the documents.
+        predictions: the token ids of each summary.
+        sources: columns of rows by name, among them the documents; without them, neither is possible.
+        prefix: as in `encode`.
     """
-    source = {}
-    if sources and hasattr(processor, "source_features"):
-        source["documents"] = with_prefixes(sources, source_column(sources), prefix)
-    texts = processor.batch_decode(predictions, skip_special_tokens=True, **source)
-    if sources and getattr(processor, "restore_case", False):
-        texts = processor.restore(texts, sources[source_column(sources)])
+    if not sources:
+        texts = processor.batch_decode(predictions, skip_special_tokens=True)
+        return [text.strip() for text in texts]
+    column = source_column(sources)
+    # only the package's processors can copy words of documents
+    if hasattr(processor, "source_features"):
+        documents = with_prefixes(sources, column, prefix)
+        texts = processor.batch_decode(predictions, skip_special_tokens=True, documents=documents)
+    else:
+        texts = processor.batch_decode(predictions, skip_special_tokens=True)
+    if getattr(processor, "restore_case", False):
+        texts = processor.restore(texts, sources[column])
     return [text.strip() for text in texts]
 
 
 def write_predictions(
     folder: str, dataset: datasets.Dataset, predictions: Sequence[str], values: Sequence[Mapping[str, float | None]]
 ) -> None:
-    """Write `generated_predictions.txt`, a line per document, and `predictions.jsonl` with id, summary and prediction,
-    and `references` if the rows have several.
+    """Write `generated_predictions.txt`, with a line for each summary, and `predictions.jsonl`.
+
+    An object of the latter has the id, the summary, `references` if the rows have several, the prediction and `values`.
 
     Args:
-        values: further fields of each summary's line, such as `nll`, `tokens` and `support`.
+        folder: the folder of the files.
+        dataset: the rows of the split.
+        predictions: the generated summary of each row.
+        values: further fields of each row's object, such as `nll`, `tokens` and `support`.
     """
-    ids = dataset["id"] if "id" in dataset.column_names else range(len(dataset))
-    lines = map(one_line, predictions)
-    several = [{"references": row} for row in reference_texts(dataset)] if has_references(dataset.features) else None
-    columns = ids, dataset["summary"], several or [{}] * len(dataset), predictions, values
-    rows = (
-        to_json({"id": key, "summary": summary, **references, "prediction": prediction, **value})
-        for key, summary, references, prediction, value in zip(*columns, strict=True)
-    )
-    write_atomically(Path(folder) / "generated_predictions.txt", "".join(f"{line}\n" for line in lines))
-    write_atomically(Path(folder) / "predictions.jsonl", "".join(f"{row}\n" for row in rows))
+    lines = [one_line(prediction) + "\n" for prediction in predictions]
+    ids = list(dataset["id"]) if "id" in dataset.column_names else list(range(len(dataset)))
+    references = reference_texts(dataset) if has_references(dataset.features) else None
+    objects = []
+    for index, summary in enumerate(dataset["summary"]):
+        row = {"id": ids[index], "summary": summary}
+        if references is not None:
+            row["references"] = references[index]
+        row["prediction"] = predictions[index]
+        row.update(values[index])
+        objects.append(to_json(row) + "\n")
+    write_atomically(Path(folder) / "generated_predictions.txt", "".join(lines))
+    write_atomically(Path(folder) / "predictions.jsonl", "".join(objects))
 
 
 def lead_metrics(dataset: datasets.Dataset, sentences: int, scorer: Scorer) -> dict[str, float]:
-    """The scores of the first sentences of each document, with their intervals, as `lead<n>_rouge1` and so on."""
-    examples, references = list(dataset[source_column(dataset.column_names)]), reference_texts(dataset)
-    baseline, documents = [lead(one, sentences, language=scorer.language) for one in examples], as_documents(examples)
-    scores = scorer(baseline, references, documents) | scorer.intervals(baseline, references, documents)
+    """The scores of the first sentences of each document, with their intervals, as `lead<n>_rouge1` and so on.
+
+    Args:
+        dataset: the rows of the split.
+        sentences: the number n of sentences.
+    """
+    examples = list(dataset[source_column(dataset.column_names)])
+    references = reference_texts(dataset)
+    documents = as_documents(examples)
+    baseline = [lead(example, sentences, language=scorer.language) for example in examples]
+    scores = scorer(baseline, references, documents)
+    scores.update(scorer.intervals(baseline, references, documents))
     return {f"lead{sentences}_{name}": value for name, value in scores.items()}
 
 
 def comparison(metrics: dict[str, float], sentences: int | None, scorer: Scorer, documents: int) -> str:
-    """The scores of the model and of LEAD, in a table for each metric, and which are not of all documents."""
-    rows = {"model": "predict_"}
+    """The scores of the model and of LEAD, in a table for each measure, and which are not of all documents.
+
+    Args:
+        metrics: the scores of the test split by name; those of the model have the prefix `predict_`.
+        sentences: the number of LEAD's sentences, or None without LEAD.
+        scorer: the scorer that computed the scores.
+        documents: the number of documents.
+    """
+    prefixes = {"model": "predict_"}
     if sentences is not None:
-        rows[f"LEAD-{sentences}"] = f"predict_lead{sentences}_"
-    tables = []
-    for columns in scorer.columns:
-        lines = [f"{'':10}" + "".join(f"{name:>11}" for name in columns)]
-        for title, prefix in rows.items():
-            lines.append(f"{title:10}" + "".join(f"{metrics[prefix + name]:11.2f}" for name in columns))
-        tables.append("\n".join(lines))
-        tables += [
-            f"{title}: {name} is of {metrics[number]} of {documents} summaries; the others have none"
-            for name in columns
-            for title, prefix in rows.items()
-            if (number := f"{prefix}{name}_rows") in metrics
-        ]
-    return "\n\n".join(tables)
+        prefixes[f"LEAD-{sentences}"] = f"predict_lead{sentences}_"
+    paragraphs = []
+    for names in scorer.columns:
+        header = " " * 10
+        for name in names:
+            header += f"{name:>11}"
+        lines = [header]
+        for title, prefix in prefixes.items():
+            line = f"{title:10}"
+            for name in names:
+                line += f"{metrics[prefix + name]:11.2f}"
+            lines.append(line)
+        paragraphs.append("\n".join(lines))
+        for name in names:
+            for title, prefix in prefixes.items():
+                number = metrics.get(f"{prefix}{name}_rows")
+                if number is not None:
+                    paragraphs.append(f"{title}: {name} is of {number} of {documents} summaries; the others have none")
+    return "\n\n".join(paragraphs)
 
 
 def samples(dataset: datasets.Dataset, predictions: Sequence[str], number: int) -> str:
-    """The first predictions beside their references."""
-    pairs = zip(dataset["summary"][:number], predictions[:number], strict=True)
-    return "\n\n".join(f"reference: {summary}\nmodel:     {prediction}" for summary, prediction in pairs)
+    """The first `number` predictions beside their references, as a text."""
+    paragraphs = []
+    for summary, prediction in zip(dataset["summary"][:number], predictions[:number], strict=True):
+        paragraphs.append(f"reference: {summary}\nmodel:     {prediction}")
+    return "\n\n".join(paragraphs)
