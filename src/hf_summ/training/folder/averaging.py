@@ -113,10 +113,16 @@ def _choose(run_folder: Path, last: int | None, best: int | None) -> list[Path]:
         steps = _complete_checkpoints(run_folder, best)
         newest = list(steps.values())[-1]
         scores = _scores(newest)
-        scored_steps = [step for step in steps if step in scores]
+        scored_steps = []
+        unscored_folders = []
+        for step, folder in steps.items():
+            if step in scores:
+                scored_steps.append(step)
+            else:
+                unscored_folders.append(str(folder))
         if len(scored_steps) < best:
-            missing = ", ".join(str(folder) for step, folder in steps.items() if step not in scores)
-            raise ValueError(f"{run_folder}: no evaluation is recorded for {missing}; use `last` instead")
+            folders = ", ".join(unscored_folders)
+            raise ValueError(f"{run_folder}: no evaluation is recorded for {folders}; use `last` instead")
         best_steps = sorted(scored_steps, key=scores.__getitem__)[-best:]
         return [steps[step] for step in sorted(best_steps)]
     raise ValueError(
@@ -183,16 +189,22 @@ def _mean_weights(folders: Sequence[Path], dtype: torch.dtype | None) -> dict[st
             weights.update(load_file(file))
         if not totals:
             totals = {name: torch.zeros_like(tensor, dtype=torch.float32) for name, tensor in weights.items()}
-        shapes, expected_shapes = _shapes(weights), _shapes(totals)
+        shapes = _shapes(weights)
+        expected_shapes = _shapes(totals)
         for name in sorted(shapes | expected_shapes):
-            shape, expected_shape = shapes.get(name, "missing"), expected_shapes.get(name, "missing")
+            shape = shapes.get(name, "missing")
+            expected_shape = expected_shapes.get(name, "missing")
             if shape != expected_shape:
                 raise ValueError(
                     f"{folder} does not match {folders[0]}: {name} is {shape} there, but {expected_shape} here"
                 )
         for name, tensor in weights.items():
             totals[name] += tensor
-    return {name: (totals[name] / len(folders)).to(dtype or tensor.dtype) for name, tensor in weights.items()}
+    means = {}
+    for name, tensor in weights.items():
+        mean = totals[name] / len(folders)
+        means[name] = mean.to(tensor.dtype if dtype is None else dtype)
+    return means
 
 
 def _shapes(weights: Mapping[str, torch.Tensor]) -> dict[str, list[int]]:

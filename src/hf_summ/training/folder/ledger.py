@@ -59,7 +59,7 @@ class Description(TypedDict):
     versions: dict[str, str]
     data: dict[str, SplitOrigin]
     updates: dict[str, Any]
-    settings: dict[str, Any]
+    settings: dict[str, object]
 
 
 class FolderInUse(ValueError):
@@ -130,13 +130,14 @@ class Ledger:
         If `train` is among them, the results of all steps are removed, as they are of other weights.
         """
         replaced = STEPS if "train" in steps else steps
+        descriptions = dict(self.steps)
         # results are removed before the description is written, as they would otherwise count as the new command's
         for step in replaced:
             self._results_file(step).unlink(missing_ok=True)
-        begun = {step: earlier for step, earlier in self.steps.items() if step not in replaced}
+            descriptions.pop(step, None)
         for step in steps:
-            begun[step] = description
-        self.steps = begun
+            descriptions[step] = description
+        self.steps = descriptions
         write_record(self.folder / RUN_FILE, self.steps)
 
     def finish(self, step: str, metrics: Mapping[str, float]) -> None:

@@ -8,7 +8,6 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import datasets
 
@@ -68,7 +67,10 @@ def describe(
     for name in LIBRARIES:
         versions[name] = importlib.metadata.version(name)
     secrets = flags_of("secret")
-    settings = {name: value for name, value in sorted(arguments.given.items()) if name not in secrets}
+    settings = {}
+    for name, value in sorted(arguments.given.items()):
+        if name not in secrets:
+            settings[name] = value
     description: Description = {
         "command": command_line(argv, arguments.training.world_size),
         "versions": versions,
@@ -99,7 +101,7 @@ def _split_origin(corpus: Corpus, split: str, rows: datasets.Dataset, extraction
     return origin
 
 
-def _updates(arguments: RunArguments, origin: SplitOrigin, built: Built) -> dict[str, Any]:
+def _updates(arguments: RunArguments, origin: SplitOrigin, built: Built) -> dict[str, object]:
     """All that determines a run's weights, by name: settings, the values of the model's config, data and processor.
 
     Args:
@@ -107,7 +109,7 @@ def _updates(arguments: RunArguments, origin: SplitOrigin, built: Built) -> dict
         built: the model, the processor and the lengths of texts.
     """
     training = arguments.training
-    settings: dict[str, Any] = {}
+    settings: dict[str, object] = {}
     for group in vars(arguments).values():
         if not isinstance(group, GROUPS):
             continue
@@ -133,9 +135,9 @@ def _updates(arguments: RunArguments, origin: SplitOrigin, built: Built) -> dict
     return updates
 
 
-def _flat(tree: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+def _flat(tree: Mapping[str, object], prefix: str) -> dict[str, object]:
     """The settings of a config by their dotted names, such as `bert_config.hidden_size`, each after `prefix`."""
-    flat: dict[str, Any] = {}
+    flat: dict[str, object] = {}
     for name, value in tree.items():
         if name in _NOT_SETTINGS:
             continue

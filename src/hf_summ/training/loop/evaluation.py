@@ -207,7 +207,10 @@ class RowwiseTrainer(Seq2SeqTrainer):
         """
         inputs = source_inputs(inputs)
         if sampling is None:
-            given = {name: value for name, value in self._gen_kwargs.items() if value is not None}
+            given = {}
+            for name, value in self._gen_kwargs.items():
+                if value is not None:
+                    given[name] = value
             # a given `max_length` replaces the `max_new_tokens` of the run's generation config
             settings = clear_aliases(given)
             # a row has one summary, whatever the checkpoint sets
@@ -236,7 +239,11 @@ class RowwiseTrainer(Seq2SeqTrainer):
 
 def source_inputs(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """The inputs of a batch that describe its documents, without labels and inputs of the decoder."""
-    return {name: value for name, value in inputs.items() if name != "labels" and "decoder" not in name}
+    kept = {}
+    for name, value in inputs.items():
+        if name != "labels" and "decoder" not in name:
+            kept[name] = value
+    return kept
 
 
 def _loss_metrics(records: Sequence[RowRecord]) -> dict[str, float]:

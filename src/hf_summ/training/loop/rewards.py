@@ -43,7 +43,8 @@ def sampled_loss(
             target tokens.
 
     Returns:
-        Two scalars: the loss, and the mean over samples of each document's reward, weighted like the loss.
+        Two scalars: the loss, and the mean reward of the samples, for which each document counts as often as it has
+        target tokens.
     """
     labels = inputs["labels"]
     processor = trainer.processing_class

@@ -92,7 +92,7 @@ class SummarizationTrainer(RowwiseTrainer):
         # sums of the loss's components since the last log entry, and the step of that entry
         self._components: dict[str, torch.Tensor] = {}
         self._logged_step = 0
-        # the divisor of the loss for each target token
+        # documents for each target token, if the loss of an update is divided by its number of documents
         self._items_per_token: torch.Tensor | float = 1.0
         self._non_finite = NonFiniteCallback(args)
         self.add_callback(self._non_finite)

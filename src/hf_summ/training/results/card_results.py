@@ -42,8 +42,11 @@ class Results:
     @property
     def shown(self) -> list[str]:
         """The names of the scores in the table."""
-        candidates = list(self.columns) + ["perplexity"]
-        return [name for name in candidates if name in self.scores]
+        names = []
+        for name in list(self.columns) + ["perplexity"]:
+            if name in self.scores:
+                names.append(name)
+        return names
 
     def as_markdown(self) -> str:
         """A Markdown table with a row for each score of the model, beside LEAD's if there are any."""

@@ -131,7 +131,10 @@ def _metadata(arguments: RunArguments, model: PreTrainedModel, name: str, result
     for entry in entries:
         if entry.metric_type not in metrics:
             metrics.append(entry.metric_type)
-    base_models = [start for start in _starts(arguments, model) if _is_on_hub(start)]
+    base_models = []
+    for start in _starts(arguments, model):
+        if _is_on_hub(start):
+            base_models.append(start)
     # the card omits keys whose value is None
     return ModelCardData(
         # the default language sets rules for splitting texts, and need not be that of the texts
@@ -158,11 +161,15 @@ def _facts(trainer: Trainer, documents: Mapping[str, int]) -> dict[str, str]:
         documents: the number of documents of each split.
     """
     args, state, accelerator = trainer.args, trainer.state, trainer.accelerator
-    facts = {f"{split} documents": f"{number:,}" for split, number in documents.items()}
+    facts = {}
+    for split, number in documents.items():
+        facts[f"{split} documents"] = f"{number:,}"
     facts["updates"] = f"{state.global_step:,} ({state.epoch or 0:.2f} epochs)"
     if args.load_best_model_at_end and state.best_global_step:
-        best = f"the best by {args.metric_for_best_model} ({state.best_metric:.4g})"
-        facts["weights"] = f"those after update {state.best_global_step:,}, {best}"
+        facts["weights"] = (
+            f"those after update {state.best_global_step:,}, the best by {args.metric_for_best_model} "
+            f"({state.best_metric:.4g})"
+        )
     device_name = accelerator.device.type
     if device_name == "cuda":
         device_name = torch.cuda.get_device_name(accelerator.device)
@@ -177,7 +184,10 @@ def _settings(arguments: RunArguments) -> str:
     """The settings that the user gave, as YAML for the recipe, without secrets and paths of this machine."""
     # flags with the effect "single" concern one run only
     hidden = flags_of("secret", "single") | {"output_dir"}
-    given = {name: public(value) for name, value in sorted(arguments.given.items()) if name not in hidden}
+    given = {}
+    for name, value in sorted(arguments.given.items()):
+        if name not in hidden:
+            given[name] = public(value)
     return yaml.safe_dump(given, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120).rstrip()
 
 
@@ -232,7 +242,10 @@ def _results(
     lead_sentences = {"test": arguments.training.lead_sentences, "validation": None}
     results = []
     for split, prefix in prefixes.items():
-        scores = {name.removeprefix(prefix): value for name, value in metrics.items() if name.startswith(prefix)}
+        scores = {}
+        for name, value in metrics.items():
+            if name.startswith(prefix):
+                scores[name.removeprefix(prefix)] = value
         if not scores:
             continue
         number = documents[split]

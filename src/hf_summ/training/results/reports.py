@@ -109,7 +109,10 @@ class Scorer:
         """
         scored = self.scored(predictions, references, documents)
         values: dict[str, float] = {}
-        numbers_of_references = [len(row) for row in references if not isinstance(row, str)]
+        numbers_of_references = []
+        for row in references:
+            if not isinstance(row, str):
+                numbers_of_references.append(len(row))
         if numbers_of_references:
             values["references"] = round(sum(numbers_of_references) / len(numbers_of_references), 2)
         values.update(rounded(scored))
@@ -165,11 +168,17 @@ class Scorer:
     def _cleaned(self, texts: Sequence[str]) -> list[str]:
         """The texts in the form that is scored; warns if they have tags."""
         tag = tag_pattern()
-        cleaned = [self.clean(text) for text in texts]
-        untagged = [without_tags(text, tag) for text in cleaned]
-        if untagged != cleaned:
+        cleaned_texts = []
+        has_tags = False
+        for text in texts:
+            cleaned = self.clean(text)
+            untagged = without_tags(cleaned, tag)
+            if untagged != cleaned:
+                has_tags = True
+            cleaned_texts.append(untagged)
+        if has_tags:
             warnings.warn("texts to score contain tags such as <q>, read as the ends of sentences", stacklevel=3)
-        return untagged
+        return cleaned_texts
 
 
 def score(predictions: EvalPrediction, processor: Processor, scorer: Scorer, prefix: str) -> dict[str, float]:
@@ -208,21 +217,16 @@ def decode(
 
     Args:
         predictions: the token ids of each summary.
-        sources: columns of rows by name, among them the documents; without them, neither is possible.
+        sources: columns of rows by name, among them the documents; without them, neither words nor case are restored.
         prefix: as in `encode`.
     """
-    if not sources:
-        texts = processor.batch_decode(predictions, skip_special_tokens=True)
-        return [text.strip() for text in texts]
-    column = source_column(sources)
+    settings = {}
     # only the package's processors can copy words of documents
-    if hasattr(processor, "source_features"):
-        documents = with_prefixes(sources, column, prefix)
-        texts = processor.batch_decode(predictions, skip_special_tokens=True, documents=documents)
-    else:
-        texts = processor.batch_decode(predictions, skip_special_tokens=True)
-    if getattr(processor, "restore_case", False):
-        texts = processor.restore(texts, sources[column])
+    if sources and hasattr(processor, "source_features"):
+        settings["documents"] = with_prefixes(sources, source_column(sources), prefix)
+    texts = processor.batch_decode(predictions, skip_special_tokens=True, **settings)
+    if sources and getattr(processor, "restore_case", False):
+        texts = processor.restore(texts, sources[source_column(sources)])
     return [text.strip() for text in texts]
 
 
@@ -239,11 +243,12 @@ def write_predictions(
         predictions: the generated summary of each row.
         values: further fields of each row's object, such as `nll`, `tokens` and `support`.
     """
-    lines = [one_line(prediction) + "\n" for prediction in predictions]
     ids = list(dataset["id"]) if "id" in dataset.column_names else list(range(len(dataset)))
     references = reference_texts(dataset) if has_references(dataset.features) else None
+    lines = []
     objects = []
     for index, summary in enumerate(dataset["summary"]):
+        lines.append(one_line(predictions[index]) + "\n")
         row = {"id": ids[index], "summary": summary}
         if references is not None:
             row["references"] = references[index]

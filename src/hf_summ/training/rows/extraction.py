@@ -103,9 +103,13 @@ class Extraction:
         counts = shortened[_COUNTS]
         shortened = shortened.remove_columns(_COUNTS)
         if logger.isEnabledFor(logging.INFO):
-            kept_sentences = sum(kept for kept, _, _ in counts)
-            all_sentences = sum(total for _, total, _ in counts)
-            documents_with_words = sum(has_words for _, _, has_words in counts)
+            kept_sentences = 0
+            all_sentences = 0
+            documents_with_words = 0
+            for kept, total, has_words in counts:
+                kept_sentences += kept
+                all_sentences += total
+                documents_with_words += has_words
             tokens_before = sum(whole_lengths(rows[:MEASURED], processor, data.source_prefix))
             tokens_after = sum(whole_lengths(shortened[:MEASURED], processor, data.source_prefix))
             logger.info(

@@ -173,6 +173,8 @@ def prepare(
         processor_file = inspect.getfile(type(processor))
         code_files.add(processor_file)
         code_files.update(get_relative_import_files(processor_file))
+    removed_columns = list(rows.column_names)
+    removed_columns.remove("summary")
     source_length, target_length = lengths
     dependencies = [
         processor_fingerprint(processor),
@@ -189,7 +191,7 @@ def prepare(
         cache_dir,
         desc=description,
         num_proc=data.preprocessing_num_workers,
-        remove_columns=[name for name in rows.column_names if name != "summary"],
+        remove_columns=removed_columns,
         fn_kwargs={"processor": processor, "lengths": lengths, "prefix": data.source_prefix},
     )
 
