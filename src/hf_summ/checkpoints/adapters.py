@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from pickle import UnpicklingError
 from threading import RLock
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError
 from transformers import AutoModelForSeq2SeqLM, GenerationConfig, PreTrainedConfig, PreTrainedModel
@@ -33,19 +34,24 @@ from hf_summ.models.modeling_base import HUB_SETTINGS
 from hf_summ.runtimes.any_model import input_names
 from hf_summ.runtimes.folders import load_exported
 
-# transformers replaces functions of torch while it loads: threads would leave weights that were never set
+if TYPE_CHECKING:
+    from peft import PeftModel
+
+# While transformers loads a model, it replaces functions of torch. Without this lock, loading in several threads could
+# leave weights unset.
 _LOADING = RLock()
-WEIGHTS, _PICKLED_WEIGHTS = "adapter_model.safetensors", "adapter_model.bin"
-# file with the values of the adapted model's configuration that training sets
+WEIGHTS = "adapter_model.safetensors"
+_PICKLED_WEIGHTS = "adapter_model.bin"
+# Training sets some values of the adapted model's configuration. This file beside the adapter has them.
 SETTINGS_FILE = "adapted_config.json"
 _SETTINGS = ("prefix", "task_specific_params", "extraction")
 
 
 class UnusableAdapterError(Exception):
-    """An adapter cannot be loaded on its base.
+    """An adapter cannot be loaded on its base model.
 
-    It is no ValueError: after one, transformers' pipeline loads the adapter by its own class, which only warns of
-    missing weights.
+    This is no ValueError: after a ValueError, transformers' pipeline would load the adapter by a class of transformers,
+    which only warns of missing weights.
     """
 
 
@@ -54,7 +60,8 @@ class Adapter:
     """A checkpoint that is an adapter of another one.
 
     Args:
-        start, base: the arguments that name the adapter, and those that name the adapted checkpoint.
+        start: the arguments that name the adapter.
+        base: the arguments that name the adapted checkpoint.
     """
 
     start: ModelArguments
@@ -63,8 +70,10 @@ class Adapter:
     @property
     def with_tokenizer(self) -> ModelArguments:
         """The arguments that name the checkpoint with the processor or tokenizer: the adapter or its base."""
-        has_own = any(_file(self.start, name) for name in ("processor_config.json", "tokenizer_config.json"))
-        return self.start if has_own else self.base
+        for name in ("processor_config.json", "tokenizer_config.json"):
+            if _file(self.start, name) is not None:
+                return self.start
+        return self.base
 
     @property
     def name(self) -> str:
@@ -74,24 +83,38 @@ class Adapter:
     def generation_config(self) -> GenerationConfig | None:
         """The adapted model's generation settings, if they were saved with the adapter."""
         file = _file(self.start, GENERATION_CONFIG_NAME)
-        return None if file is None else GenerationConfig.from_pretrained(Path(file).parent)
+        if file is None:
+            return None
+        return GenerationConfig.from_pretrained(Path(file).parent)
 
     def restore_settings(self, config: PreTrainedConfig) -> None:
         """Set the base's configuration to the values that were saved with the adapter, if any were."""
-        if (file := _file(self.start, SETTINGS_FILE)) is not None:
-            saved = json.loads(Path(file).read_text(encoding="utf-8"))
-            for name in _SETTINGS:
-                vars(config).pop(name, None)
-            vars(config).update({name: saved[name] for name in _SETTINGS if name in saved})
+        file = _file(self.start, SETTINGS_FILE)
+        if file is None:
+            return
+        saved = json.loads(Path(file).read_text(encoding="utf-8"))
+        for name in _SETTINGS:
+            vars(config).pop(name, None)
+        for name in _SETTINGS:
+            if name in saved:
+                vars(config)[name] = saved[name]
 
     def add_tokens(self, model: PreTrainedModel, processor: Processor) -> None:
-        """Enlarge the base's embeddings to the adapter's own tokenizer; as in PEFT, the adapter then contains them."""
+        """Enlarge the base model's embeddings to the number of the adapter's tokens.
+
+        Only an adapter that was saved with a tokenizer may have more tokens than its base. As in PEFT, it then contains
+        the enlarged embeddings.
+        """
         tokens = len(getattr(processor, "tokenizer", processor))
         if self.with_tokenizer is self.start and tokens > len(model.get_input_embeddings().weight):
             model.resize_token_embeddings(tokens)
 
-    def load(self, model: PreTrainedModel, is_trainable: bool) -> Any:
-        """The base model with the adapter on it, whose training may continue.
+    def load(self, model: PreTrainedModel, is_trainable: bool) -> "PeftModel":
+        """Put the adapter on the base model.
+
+        Args:
+            model: the base model.
+            is_trainable: whether the training of the adapter continues.
 
         Raises:
             ValueError: PEFT cannot load the adapter on this model, or the adapter lacks weights.
@@ -99,26 +122,31 @@ class Adapter:
         from peft import PeftModel
 
         folder = Path(self.name)
-        if folder.is_dir() and not any((folder / name).exists() for name in (WEIGHTS, _PICKLED_WEIGHTS)):
-            # PEFT would look for a repository of this name
+        has_weights = (folder / WEIGHTS).exists() or (folder / _PICKLED_WEIGHTS).exists()
+        if folder.is_dir() and not has_weights:
+            # PEFT would look for a repository of this name.
             raise ValueError(f"{self.name}: it has no {WEIGHTS}")
         try:
             with reading_weights(self.name), warnings.catch_warnings():
-                # those that PEFT only warns of would keep their random values
+                # PEFT only warns of missing weights, which would keep their random values.
                 warnings.filterwarnings("error", message="Found missing adapter keys")
                 return PeftModel.from_pretrained(model, self.name, is_trainable=is_trainable, **self.start.hub)
         except (RuntimeError, ValueError, KeyError, UserWarning, SafetensorError) as error:
             if isinstance(error.__cause__, UnpicklingError):
                 raise
-            # PEFT's message names neither of the checkpoints
+            # The message of PEFT names neither of the checkpoints.
             base = self.base.model_name_or_path
             raise ValueError(f"{self.name}: this adapter does not fit {base} ({one_line(error):.200})") from error
 
 
-def save_settings(model: Any, folder: Path) -> None:
-    """Write what an adapter needs besides its weights: the settings of decoding, and what `restore_settings` reads."""
+def save_settings(model: PreTrainedModel, folder: Path) -> None:
+    """Write an adapted model's settings, of decoding and for `restore_settings`, to the adapter's folder."""
     model.generation_config.save_pretrained(folder)
-    settings = {name: vars(model.config)[name] for name in _SETTINGS if name in vars(model.config)}
+    values = vars(model.config)
+    settings = {}
+    for name in _SETTINGS:
+        if name in values:
+            settings[name] = values[name]
     write_atomically(folder / SETTINGS_FILE, json.dumps(settings, indent=2, ensure_ascii=False) + "\n")
 
 
@@ -130,7 +158,7 @@ def find_adapter(arguments: ModelArguments, local_files_only: bool = False) -> A
         ImportError: PEFT is not installed.
     """
     name = arguments.model_name_or_path
-    # the folder of a whole model may contain an adapter too
+    # The folder of a whole model may contain an adapter too.
     if name is None or (Path(name) / CONFIG_NAME).exists():
         return None
     hub = {**arguments.hub, "local_files_only": local_files_only}
@@ -144,23 +172,26 @@ def find_adapter(arguments: ModelArguments, local_files_only: bool = False) -> A
     base = config.base_model_name_or_path
     if not base:
         raise ValueError(f"{name}: its {ADAPTER_CONFIG_NAME} names no base_model_name_or_path")
-    revision = config.revision or "main"
-    return Adapter(arguments, dataclasses.replace(arguments, model_name_or_path=base, model_revision=revision))
+    base_arguments = dataclasses.replace(arguments, model_name_or_path=base, model_revision=config.revision or "main")
+    return Adapter(arguments, base_arguments)
 
 
-def is_adapted(model: Any) -> bool:
+def is_adapted(model: object) -> bool:
     """Whether the model has an adapter; if so, only the adapter's weights are trained and saved."""
     return hasattr(model, "peft_config") and hasattr(model, "get_base_model")
 
 
 def base_model(model: Any) -> Any:
     """The model without its adapter, if it has one."""
-    return model.get_base_model() if hasattr(model, "get_base_model") else model
+    if hasattr(model, "get_base_model"):
+        return model.get_base_model()
+    return model
 
 
-def takes(model: Any, name: str) -> bool:
+def takes(model: object, name: str) -> bool:
     """Whether the forward of the model, without its adapter, has an input of that name."""
-    return name in (input_names(model) or ())
+    names = input_names(model)
+    return names is not None and name in names
 
 
 def _file(arguments: ModelArguments, name: str) -> str | None:
@@ -171,19 +202,24 @@ def _file(arguments: ModelArguments, name: str) -> str | None:
         return None
 
 
-def import_peft(feature: str) -> Any:
+def import_peft(feature: str) -> ModuleType:
+    """Import PEFT; an ImportError if it is not installed, which says that `feature` needs it."""
     return import_extra("peft", f"{feature}: needs PEFT", "lora")
 
 
-def _weights_problem(loaded: Mapping[str, Any], tied: Collection[str]) -> str | None:
+def _weights_problem(loaded: Mapping[str, Collection[str]], tied: Collection[str]) -> str | None:
     """Describe missing or unused weights in transformers' loading info; None if there are none.
 
-    Of several names of a weight, those in `tied` are left out.
+    Args:
+        loaded: the loading info, which has collections of names as `missing_keys` and `unexpected_keys`.
+        tied: names of weights that are loaded under another name, and are therefore left out.
     """
-    for word, names in (("no", loaded["missing_keys"]), ("unused", loaded["unexpected_keys"])):
-        if names := set(names).difference(tied):
-            which = "missing" if word == "no" else "unused"
-            return f"has {word} weights for {min(names)} ({len(names)} are {which})"
+    missing = set(loaded["missing_keys"]).difference(tied)
+    if missing:
+        return f"has no weights for {min(missing)} ({len(missing)} are missing)"
+    unused = set(loaded["unexpected_keys"]).difference(tied)
+    if unused:
+        return f"has unused weights for {min(unused)} ({len(unused)} are unused)"
     return None
 
 
@@ -195,17 +231,23 @@ class AutoModelForSummarization(AutoModelForSeq2SeqLM):
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path, *args, **kwargs):
-        """The model. That of an adapter has `adapter_name`, and `adapter_processor` if the adapter has one.
+        """Load a model by name.
 
-        One of our architectures has `weights_problem`, which describes missing or unused weights, or is None.
+        The model of an adapter has the attribute `adapter_name`, and `adapter_processor` if the adapter has a
+        processor. A model of our architectures has the attribute `weights_problem`, which describes missing or unused
+        weights, or is None.
 
         Raises:
             UnusableAdapterError: the adapter lacks weights, or does not fit its base.
         """
         if kwargs.get("revision") is not None:
-            # a plain string: `pipeline` resolves the revision of an adapter to a commit of its base
+            # `pipeline` passes a subclass of str that also has a commit. For an adapter, this is a commit of its base.
+            # A plain string is the revision alone.
             kwargs["revision"] = f"{kwargs['revision']}"
-        hub_settings = {name: kwargs[name] for name in HUB_SETTINGS if name in kwargs}
+        hub_settings = {}
+        for name in HUB_SETTINGS:
+            if name in kwargs:
+                hub_settings[name] = kwargs[name]
         exported = load_exported(pretrained_model_name_or_path, **hub_settings)
         if exported is not None:
             return exported
@@ -217,33 +259,48 @@ class AutoModelForSummarization(AutoModelForSeq2SeqLM):
             trust_remote_code=bool(kwargs.get("trust_remote_code")),
         )
         adapter = find_adapter(start, kwargs.get("local_files_only", False))
-        check_generation_config(start if adapter is None else adapter.base)
+        # Threads that load models wait for each other.
         with _LOADING:
             if adapter is None:
-                model, loaded = super().from_pretrained(
-                    pretrained_model_name_or_path, *args, **{**kwargs, "output_loading_info": True}
-                )
-                # our architectures only: others lack weights that they do not need
-                if hasattr(model, "hub_settings"):
-                    model.weights_problem = _weights_problem(loaded, model.all_tied_weights_keys)
-                return model
-            kwargs["revision"] = adapter.base.model_revision
-            model = super().from_pretrained(adapter.base.model_name_or_path, *args, **kwargs)
-            processor = load_processor(start, model.config) if adapter.with_tokenizer is start else None
-            if processor is not None:
-                adapter.add_tokens(model, processor)
-            # transformers would lose weights, such as the magnitudes of DoRA
-            try:
-                adapted = adapter.load(model, is_trainable=False)
-            except ValueError as error:
-                raise UnusableAdapterError(str(error)) from error
-            if adapted.active_peft_config.is_prompt_learning:
-                model = adapted
-            else:
-                # as transformers does, which then saves the adapter alone
-                model.peft_config, model._hf_peft_config_loaded = adapted.peft_config, True
+                check_generation_config(start)
+                return cls._load_whole_model(pretrained_model_name_or_path, *args, **kwargs)
+            check_generation_config(adapter.base)
+            return cls._load_adapted_model(adapter, *args, **kwargs)
+
+    @classmethod
+    def _load_whole_model(cls, name: str, *args, **kwargs) -> PreTrainedModel:
+        """Load a model that is no adapter, and describe missing or unused weights if it is of our architectures."""
+        kwargs["output_loading_info"] = True
+        model, loaded = super().from_pretrained(name, *args, **kwargs)
+        # Models of other architectures lack weights that they do not need.
+        if hasattr(model, "hub_settings"):
+            model.weights_problem = _weights_problem(loaded, model.all_tied_weights_keys)
+        return model
+
+    @classmethod
+    def _load_adapted_model(cls, adapter: Adapter, *args, **kwargs) -> "PreTrainedModel | PeftModel":
+        """Load the base model of an adapter, and put the adapter on it, with its settings and processor."""
+        kwargs["revision"] = adapter.base.model_revision
+        model = super().from_pretrained(adapter.base.model_name_or_path, *args, **kwargs)
+        processor = None
+        if adapter.with_tokenizer is adapter.start:
+            processor = load_processor(adapter.start, model.config)
+            adapter.add_tokens(model, processor)
+        # The adapter is loaded by PEFT, as transformers would lose weights, such as the magnitudes of DoRA.
+        try:
+            adapted = adapter.load(model, is_trainable=False)
+        except ValueError as error:
+            raise UnusableAdapterError(str(error)) from error
+        if adapted.active_peft_config.is_prompt_learning:
+            model = adapted
+        else:
+            # With these attributes, which transformers sets too, `save_pretrained` saves the adapter alone.
+            model.peft_config = adapted.peft_config
+            model._hf_peft_config_loaded = True
         adapter.restore_settings(model.config)
-        model.generation_config = adapter.generation_config() or model.generation_config
+        generation_config = adapter.generation_config()
+        if generation_config is not None:
+            model.generation_config = generation_config
         model.adapter_name = adapter.name
         if processor is not None:
             model.adapter_processor = processor

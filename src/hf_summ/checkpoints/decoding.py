@@ -1,8 +1,11 @@
-"""Flags of the recipe and of the commands that summarize: settings of `generate()`, and of the extractive stage."""
+"""Flags of the recipe and of the commands that summarize.
+
+They are the settings of `generate()`, and those of the extractive stage, which selects sentences of a document for the
+model to read.
+"""
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 from hf_summ.common.flags import flag
 from hf_summ.models.checks import Range
@@ -10,29 +13,36 @@ from hf_summ.runtimes.settings import SETTINGS
 
 
 def decoding_flags(unset: str, needs_beams: tuple[str, ...] = ()) -> type:
-    """A dataclass with a flag for each of `SETTINGS` that has a help.
+    """Make a dataclass with one flag for each setting of `generate()` that has a help.
 
     Args:
-        unset: where the value of an unset flag comes from.
-        needs_beams: conditions under which settings of beam search have no effect, see `Flag`.
+        unset: text for the flags' help, which says where the value of an unset flag comes from.
+        needs_beams: conditions under which the settings of beam search have no effect. `Flag` describes conditions.
     """
     fields = []
     for name, setting in SETTINGS.items():
-        if setting.help:
-            limits = setting.range if setting.type in (int, float) else None
-            unless = needs_beams if setting.needs_beams else ()
-            declared = flag("training decoding", setting.help, None, unset, limits, setting.needs, unless)
-            fields.append((name, setting.type | None, declared))
+        if not setting.help:
+            continue
+        limits = None
+        if setting.type in (int, float):
+            limits = setting.range
+        unless: tuple[str, ...] = ()
+        if setting.needs_beams:
+            unless = needs_beams
+        declaration = flag("training decoding", setting.help, None, unset, limits, setting.needs, unless)
+        fields.append((name, setting.type | None, declaration))
     return dataclasses.make_dataclass("DecodingFlags", fields, namespace={"__module__": __name__})
 
 
-def extraction_flags(*others: str) -> type:
-    """A dataclass with the flags of the consistent extractive stage.
+def extraction_flags(*conditions: str) -> type:
+    """Make a dataclass with the flags of the consistent extractive stage.
 
     Args:
-        others: conditions under which the stage is applied, see `Flag`, besides those of these flags.
+        conditions: conditions under which the stage is applied even if neither `extract_share` nor `extract_tokens` is
+            set. `Flag` describes conditions.
     """
-    effects, applied = "training decoding updates", ("extract_share", "extract_tokens", *others)
+    effects = "training decoding updates"
+    needs_stage = ("extract_share", "extract_tokens") + conditions
 
     @dataclasses.dataclass
     class ExtractionFlags:
@@ -55,18 +65,18 @@ def extraction_flags(*others: str) -> type:
             effects,
             "File of document frequencies for the stage, written by `hf-summ idf`",
             unset="those within each document",
-            needs=applied,
+            needs=needs_stage,
         )
         next_sentence_model: str | None = flag(
             effects,
             "BERT with a next-sentence head, with which the stage restores sentences: a folder or a Hub repository",
             unset="no sentences are restored",
-            needs=applied,
+            needs=needs_stage,
         )
 
     return ExtractionFlags
 
 
-def extracts(settings: Mapping[str, Any]) -> bool:
-    """Whether the settings include the consistent extractive stage."""
-    return any(settings.get(name) is not None for name in ("extract_share", "extract_tokens"))
+def extracts(settings: Mapping[str, object]) -> bool:
+    """Whether settings, by the names of the flags, apply the consistent extractive stage."""
+    return settings.get("extract_share") is not None or settings.get("extract_tokens") is not None

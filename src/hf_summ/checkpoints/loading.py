@@ -2,12 +2,12 @@
 
 import copy
 import logging
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import torch
 from huggingface_hub.errors import RemoteEntryNotFoundError, StrictDataclassError
@@ -34,10 +34,23 @@ REFUSED_PICKLE = "it cannot be read as weights only: it is damaged, or contains 
 logger = logging.getLogger(__name__)
 
 Processor = ProcessorMixin | PreTrainedTokenizerBase
-# keys that set sizes in a configuration file; in a checkpoint, the processor and the pre-trained parts determine them
+# These keys set sizes in a configuration file. In a checkpoint, the processor and the pre-trained parts determine them.
 _SETTLED = ("vocab_size", "bert_config", "masked_lm_config")
-# the name of a pre-trained part -> its configuration, which a checkpoint has if it has the part's weights
-_PARTS = {"bert_name": "bert_config", "masked_lm_name": "masked_lm_config"}
+# The key with the name of a pre-trained part, and the key with the part's configuration. A checkpoint that has the
+# part's weights has its configuration too.
+_CONFIG_KEYS_OF_PARTS = {"bert_name": "bert_config", "masked_lm_name": "masked_lm_config"}
+# Flags that may name the checkpoint of the processor; the first that is set does.
+_PROCESSOR_FLAGS = ("tokenizer_name", "model_name_or_path", "config_name")
+
+
+class HubSettings(TypedDict, total=False):
+    """Arguments of `from_pretrained` of transformers that say how to download a checkpoint."""
+
+    cache_dir: str | None
+    revision: str
+    token: str | None
+    local_files_only: bool
+    trust_remote_code: bool
 
 
 @dataclass
@@ -84,78 +97,120 @@ class ModelArguments:
     )
 
     @property
-    def hub(self) -> dict[str, Any]:
+    def hub(self) -> HubSettings:
         """The arguments of downloads."""
         return {"cache_dir": self.cache_dir, "revision": self.model_revision, "token": self.token}
 
 
 def load_config(arguments: ModelArguments) -> PreTrainedConfig:
-    """The configuration of the checkpoint or of `config_name`, or the defaults of `model_type`, with the overrides."""
+    """The configuration of the checkpoint or of `config_name`, or the defaults of `model_type`, with the overrides.
+
+    Raises:
+        ValueError: no model is named, the named one does not exist or is no encoder-decoder, or an override is refused.
+    """
     source = arguments.config_name or arguments.model_name_or_path
-    if source is not None:
-        flag = "config_name" if arguments.config_name else "model_name_or_path"
-        try:
-            with naming(flag, source):
-                config = AutoConfig.from_pretrained(source, **hub_settings(arguments))
-        except StrictDataclassError as error:
-            raise ValueError(f"--{flag} {source}: its config.json is invalid: {refusal(error)}") from error
-    elif arguments.model_type is None:
-        raise ValueError("no model: give --model_name_or_path for a checkpoint, or --model_type for a new model")
-    elif arguments.model_type not in CONFIG_MAPPING:
-        hint = nearest(arguments.model_type, CONFIG_MAPPING.keys())
-        raise ValueError(f"--model_type {arguments.model_type}: unknown architecture{hint}")
+    if source is None:
+        config = _default_config(arguments.model_type)
     else:
-        config = AutoConfig.for_model(arguments.model_type)
-    if source is not None and arguments.model_type not in (None, config.model_type):
-        # its `get` would read only what it has imported already
-        is_known = arguments.model_type in CONFIG_MAPPING
-        starts = is_known and hasattr(CONFIG_MAPPING[arguments.model_type], "start_name")
-        hint = f", or start it with --config_overrides start_name={source}" if starts else ""
-        raise ValueError(f"--model_type {arguments.model_type}: {source} is a {config.model_type}: omit either{hint}")
+        config = _read_config(arguments, source)
+        if arguments.model_type is not None and arguments.model_type != config.model_type:
+            raise ValueError(_type_problem(arguments.model_type, config, source))
     if not config.is_encoder_decoder:
         raise ValueError(f"{config.model_type} is not an encoder-decoder: choose a model such as bart")
     overrides = arguments.config_overrides
     if arguments.config_name is None and arguments.model_name_or_path is not None:
-        overrides = _overrides_of_a_checkpoint(config, arguments)
+        overrides = _changes_to_checkpoint(config, arguments)
     return apply_overrides(config, overrides)
 
 
-def _overrides_of_a_checkpoint(config: PreTrainedConfig, arguments: ModelArguments) -> dict[str, Any]:
-    """The overrides that change a checkpoint's configuration, which are logged, except keys that it determines."""
-    before = {name: value_of(config, name) for name in arguments.config_overrides}
-    changed = {}
-    for name, value in arguments.config_overrides.items():
-        if value == before[name]:
+def _default_config(model_type: str | None) -> PreTrainedConfig:
+    """The configuration of an architecture with its default values; a ValueError if the architecture is unknown."""
+    if model_type is None:
+        raise ValueError("no model: give --model_name_or_path for a checkpoint, or --model_type for a new model")
+    if model_type not in CONFIG_MAPPING:
+        hint = nearest(model_type, CONFIG_MAPPING.keys())
+        raise ValueError(f"--model_type {model_type}: unknown architecture{hint}")
+    return AutoConfig.for_model(model_type)
+
+
+def _read_config(arguments: ModelArguments, source: str) -> PreTrainedConfig:
+    """The configuration of the checkpoint `source`, which `config_name` or else `model_name_or_path` names."""
+    flag_name = "config_name" if arguments.config_name else "model_name_or_path"
+    try:
+        with naming(flag_name, source):
+            return AutoConfig.from_pretrained(source, **hub_settings(arguments))
+    except StrictDataclassError as error:
+        raise ValueError(f"--{flag_name} {source}: its config.json is invalid: {refusal(error)}") from error
+
+
+def _type_problem(model_type: str, config: PreTrainedConfig, source: str) -> str:
+    """The message for a `--model_type` beside a checkpoint of another architecture."""
+    hint = ""
+    # `CONFIG_MAPPING.get` reads only the architectures that are already imported.
+    if model_type in CONFIG_MAPPING and hasattr(CONFIG_MAPPING[model_type], "start_name"):
+        hint = f", or start it with --config_overrides start_name={source}"
+    return f"--model_type {model_type}: {source} is a {config.model_type}: omit either{hint}"
+
+
+def _changes_to_checkpoint(config: PreTrainedConfig, arguments: ModelArguments) -> dict[str, object]:
+    """The overrides that change a checkpoint's configuration, which are logged.
+
+    Overrides of keys that the checkpoint determines are left out.
+
+    Raises:
+        ValueError: an override changes the shapes of the checkpoint's weights.
+    """
+    overrides = arguments.config_overrides
+    saved_values = {name: value_of(config, name) for name in overrides}
+    changes = {}
+    for name, value in overrides.items():
+        if value == saved_values[name]:
             continue
         if not _is_settled(config, name):
-            changed[name] = value
-        elif name in _PARTS:
+            changes[name] = value
+        elif name in _CONFIG_KEYS_OF_PARTS:
             item = override_item(name, value)
             logger.warning(f"--config_overrides {item}: not read, as the checkpoint has the weights of such a model")
-    shapes = _shapes(config, arguments) if changed else {}
-    for number, (name, value) in enumerate(changed.items(), 1):
-        old = before[name]
-        # with those before it, on which it may depend
+    if changes:
+        _check_shapes(config, arguments, changes, saved_values)
+    return changes
+
+
+def _check_shapes(
+    config: PreTrainedConfig,
+    arguments: ModelArguments,
+    changes: Mapping[str, object],
+    saved_values: Mapping[str, object],
+) -> None:
+    """Log each change of a checkpoint's configuration; a ValueError if it changes the shapes of weights."""
+    saved_shapes = _shapes(config, arguments)
+    changes_so_far = {}
+    for name, value in changes.items():
+        saved_value = saved_values[name]
+        # The change may depend on earlier ones.
+        changes_so_far[name] = value
         try:
-            now = _shapes(apply_overrides(config, dict(list(changed.items())[:number])), arguments)
+            changed_config = apply_overrides(config, changes_so_far)
+            shapes = _shapes(changed_config, arguments)
         except Exception:
-            # it also depends on one of those after it
+            # The change depends on later ones, too. They are checked together with it.
             continue
-        if not shapes.items() <= now.items():
-            item, own = override_item(name, value), override_item(name, old)
-            raise ValueError(f"--config_overrides {item}: the checkpoint's weights are for {own}")
-        logger.warning(f"--config_overrides: {name} is {old!r:.80} in the checkpoint and becomes {value!r:.80}")
-    return changed
+        keeps_shapes = saved_shapes.items() <= shapes.items()
+        if not keeps_shapes:
+            item = override_item(name, value)
+            saved_item = override_item(name, saved_value)
+            raise ValueError(f"--config_overrides {item}: the checkpoint's weights are for {saved_item}")
+        logger.warning(f"--config_overrides: {name} is {saved_value!r:.80} in the checkpoint and becomes {value!r:.80}")
 
 
 def _is_settled(config: PreTrainedConfig, name: str) -> bool:
     """Whether a checkpoint determines a key of its configuration."""
-    key = _PARTS.get(name, name)
+    key = _CONFIG_KEYS_OF_PARTS.get(name, name)
     return key in _SETTLED and getattr(config, key, None) is not None
 
 
 def _shapes(config: PreTrainedConfig, arguments: ModelArguments) -> dict[str, torch.Size]:
-    """The shapes of the weights of a model, which is not allocated."""
+    """The shapes of the weights of a model by name; no memory is allocated for the weights."""
     with torch.device("meta"):
         model = AutoModelForSeq2SeqLM.from_config(copy.deepcopy(config), trust_remote_code=arguments.trust_remote_code)
     return {name: parameter.shape for name, parameter in model.named_parameters()}
@@ -172,28 +227,31 @@ def load_processor(arguments: ModelArguments, config: PreTrainedConfig) -> Proce
     """The architecture's processor, or a bare tokenizer for architectures that have none.
 
     From a bare tokenizer or the processor of another architecture, only the vocabulary and `restore_case` are used.
+
+    Raises:
+        ValueError: no processor is named, the named one does not exist, or its tokenizer lacks special tokens.
     """
-    source = arguments.tokenizer_name or arguments.model_name_or_path or arguments.config_name
-    # a new model that starts from a whole model uses that model's tokenizer
-    source = source or getattr(config, "start_name", None)
-    if source is None:
-        raise ValueError("no processor or tokenizer: give --tokenizer_name FOLDER, which `hf-summ vocabulary` creates")
-    flags = [name for name in ("tokenizer_name", "model_name_or_path", "config_name") if getattr(arguments, name)]
-    with naming(flags[0] if flags else "config_overrides start_name", source):
-        # a processor of transformers may need an extractor of speech or images
-        is_of_transformers = type(config).__module__.startswith("transformers.")
-        auto = AutoTokenizer if is_of_transformers else AutoProcessor
-        processor = auto.from_pretrained(source, **hub_settings(arguments))
+    flag_name, source = _processor_source(arguments, config)
+    # A processor of transformers may need an extractor of speech or images.
+    is_of_transformers = type(config).__module__.startswith("transformers.")
+    auto_class = AutoTokenizer if is_of_transformers else AutoProcessor
+    with naming(flag_name, source):
+        processor = auto_class.from_pretrained(source, **hub_settings(arguments))
     tokenizer = getattr(processor, "tokenizer", processor)
-    # as in the pipeline: positions count from the left, and of a long document the beginning is read
-    tokenizer.padding_side = tokenizer.truncation_side = "right"
-    processor_class = None if is_of_transformers else PROCESSOR_MAPPING.get(type(config), None)
-    # compared by name: the class may have been loaded from the checkpoint's remote code
+    # As in the pipeline, positions count from the left, and a long document is truncated at its end.
+    tokenizer.padding_side = "right"
+    tokenizer.truncation_side = "right"
+    processor_class = None
+    if not is_of_transformers:
+        processor_class = PROCESSOR_MAPPING.get(type(config), None)
+    # The names are compared, as the class may have been loaded from the checkpoint's remote code.
     if processor_class is not None and type(processor).__name__ != processor_class.__name__:
-        settings = {"restore_case": True} if getattr(processor, "restore_case", False) else {}
+        settings = {}
+        if getattr(processor, "restore_case", False):
+            settings["restore_case"] = True
         processor = processor_class(tokenizer, **settings)
     if tokenizer.eos_token is None:
-        # BERT's, which Chinese BART and two nested BERTs have
+        # BERT's texts end with its separator. Chinese BART and models of two BERTs have BERT's tokenizer.
         tokenizer.eos_token = tokenizer.sep_token
     for name in ("pad_token", "eos_token"):
         if getattr(tokenizer, name) is None:
@@ -202,7 +260,21 @@ def load_processor(arguments: ModelArguments, config: PreTrainedConfig) -> Proce
     return processor
 
 
-def hub_settings(arguments: ModelArguments) -> dict:
+def _processor_source(arguments: ModelArguments, config: PreTrainedConfig) -> tuple[str, str]:
+    """The flag that names the checkpoint of the processor, and that name; a ValueError if there is none."""
+    for flag_name in _PROCESSOR_FLAGS:
+        name = getattr(arguments, flag_name)
+        if name:
+            return flag_name, name
+    # A new model that starts from a whole model uses that model's tokenizer.
+    start_name = getattr(config, "start_name", None)
+    if start_name is None:
+        raise ValueError("no processor or tokenizer: give --tokenizer_name FOLDER, which `hf-summ vocabulary` creates")
+    return "config_overrides start_name", start_name
+
+
+def hub_settings(arguments: ModelArguments) -> HubSettings:
+    """The arguments of downloads and of remote code for `from_pretrained`."""
     return {**arguments.hub, "trust_remote_code": arguments.trust_remote_code}
 
 
@@ -212,7 +284,7 @@ def reading_weights(name: str) -> Generator[None]:
     try:
         yield
     except UnpicklingError as error:
-        # torch's own message advises to run the code
+        # The message of torch advises to run the code.
         raise ValueError(f"{name}: {REFUSED_PICKLE}") from error
 
 
@@ -222,7 +294,7 @@ def naming(flag: str, name: str | None) -> Generator[None]:
     try:
         yield
     except OSError as error:
-        is_there = name is None or Path(name).exists() or isinstance(error.__cause__, RemoteEntryNotFoundError)
-        if is_there:
+        exists = name is None or Path(name).exists() or isinstance(error.__cause__, RemoteEntryNotFoundError)
+        if exists:
             raise
         raise ValueError(f"--{flag} {one_line(name)}: {one_line(error)}") from error

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any
 
 import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
@@ -15,21 +14,27 @@ from transformers import BartConfig, BartForConditionalGeneration, PreTrainedTok
 from hf_summ.common.files import moved_into_place
 from hf_summ.common.messages import one_line
 
-# MASS appends those that its dictionary lacks, in this order
+# MASS appends the special pieces that its dictionary lacks, in this order.
 _SPECIAL = ("[CLS]", "[PAD]", "[SEP]", "[UNK]")
-# BART's positions begin at the third row of their table
+# The positions of BART begin at the third row of their table.
 _BART_OFFSET = 2
-# the head width of every published MASS
+# Every published MASS has heads of this width.
 _HEAD_WIDTH = 64
+# The encoder and the decoder of every MASS have these weights.
+_NEEDED_WEIGHTS = ("embed_tokens.weight", "embed_positions.weight", "layernorm_embedding.weight", "layers.0.fc1.weight")
 
 
 def convert_mass(checkpoint: str | os.PathLike, dictionary: str | os.PathLike, folder: str | os.PathLike) -> None:
     """Convert a MASS of fairseq to a BART that computes the same, and write it with its tokenizer.
 
     Args:
-        checkpoint: the .pt file: weights by name, at the top level or under `model`, beside `args`.
-        dictionary: its dict.txt, with a WordPiece and its count in each line.
+        checkpoint: the .pt file. It has weights by name, or a mapping with these as `model` and with the training
+            settings as `args`.
+        dictionary: the file dict.txt of the MASS, with a WordPiece and its count in each line.
         folder: an empty or new folder.
+
+    Raises:
+        ValueError: a file is damaged, or no file of a MASS, or BART cannot compute the same.
     """
     pieces = read_dictionary(dictionary)
     weights, settings = read_fairseq(checkpoint)
@@ -40,96 +45,149 @@ def convert_mass(checkpoint: str | os.PathLike, dictionary: str | os.PathLike, f
 
 
 def read_dictionary(path: str | os.PathLike) -> list[str]:
-    """The pieces of a dict.txt in order, with the special ones; a ValueError for a malformed or repeated line."""
-    pieces: dict[str, int] = {}
+    """The word pieces of a dict.txt in order, with the special ones that it lacks at the end.
+
+    Raises:
+        ValueError: a line is malformed, or repeats a piece.
+    """
+    # The keys of a dictionary are in the order of their insertion, and are looked up fast.
+    pieces: dict[str, None] = {}
     for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
-        piece, *count = line.split() or [""]
-        if len(count) != 1 or piece in pieces:
+        fields = line.split()
+        if len(fields) != 2 or fields[0] in pieces:
             raise ValueError(f"{path}, line {number}: must be a new piece and its count, but is {line!r:.60}")
-        pieces[piece] = len(pieces)
+        pieces[fields[0]] = None
     for piece in _SPECIAL:
-        pieces.setdefault(piece, len(pieces))
+        pieces.setdefault(piece)
     return list(pieces)
 
 
-def read_fairseq(path: str | os.PathLike) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    """The weights of a fairseq checkpoint, and its training settings, if it has them; a ValueError if it is none."""
+def read_fairseq(path: str | os.PathLike) -> tuple[dict[str, torch.Tensor], dict[str, object]]:
+    """Read a checkpoint of fairseq.
+
+    Returns:
+        The weights by name, and the training settings, which are empty if the checkpoint has none.
+
+    Raises:
+        ValueError: the file is no such checkpoint, is damaged, or contains code.
+    """
     try:
         with torch.serialization.safe_globals([argparse.Namespace]):
             loaded = torch.load(path, map_location="cpu", weights_only=True)
     except (UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as error:
-        # torch's own message of a pickle advises to run its code
-        reason = "" if isinstance(error, UnpicklingError) else f" ({one_line(error):.80})"
+        reason = ""
+        # The message of torch for a pickle advises to run its code.
+        if not isinstance(error, UnpicklingError):
+            reason = f" ({one_line(error):.80})"
         raise ValueError(
             f"{path} cannot be read as weights only{reason}: it is damaged, or contains code, which is never run"
         ) from error
-    weights, settings = loaded, {}
+    weights = loaded
+    settings = {}
     if isinstance(loaded, Mapping) and "model" in loaded:
-        weights, settings = loaded["model"], vars(loaded.get("args") or argparse.Namespace())
-    if not isinstance(weights, Mapping) or not all(isinstance(value, torch.Tensor) for value in weights.values()):
+        weights = loaded["model"]
+        if loaded.get("args"):
+            settings = vars(loaded["args"])
+    has_weights = isinstance(weights, Mapping) and all(isinstance(value, torch.Tensor) for value in weights.values())
+    if not has_weights:
         raise ValueError(f"{path} is not a checkpoint of fairseq: it must contain weights by name")
     return dict(weights), settings
 
 
 def bart_of_mass(
-    weights: Mapping[str, torch.Tensor], settings: Mapping[str, Any], pieces: list[str], source: str, dictionary: str
+    weights: Mapping[str, torch.Tensor], settings: Mapping[str, object], pieces: list[str], source: str, dictionary: str
 ) -> BartForConditionalGeneration:
     """The BART that computes the same as a MASS with fairseq's weights and settings; a ValueError if there is none.
 
-    `source` and `dictionary` name the files in error messages.
+    Args:
+        weights: the weights of the MASS by fairseq's names.
+        settings: its training settings, which may be empty.
+        pieces: its word pieces in the order of their ids.
+        source: the name of the file of weights, for error messages.
+        dictionary: the name of the file of word pieces, for error messages.
     """
-    renamed = {f"model.{new}": value for name, value in weights.items() for new, value in _renamed(name, value)}
-    names = ("embed_tokens.weight", "embed_positions.weight", "layernorm_embedding.weight", "layers.0.fc1.weight")
-    for name in (f"model.{side}.{name}" for side in ("encoder", "decoder") for name in names):
-        if name not in renamed:
-            raise ValueError(f"{source} is not a checkpoint of MASS: it lacks {name}")
-    embedding = renamed["model.encoder.embed_tokens.weight"]
+    bart_weights = {}
+    for name, value in weights.items():
+        for bart_name, bart_value in _renamed(name, value):
+            bart_weights[f"model.{bart_name}"] = bart_value
+    for side in ("encoder", "decoder"):
+        for name in _NEEDED_WEIGHTS:
+            full_name = f"model.{side}.{name}"
+            if full_name not in bart_weights:
+                raise ValueError(f"{source} is not a checkpoint of MASS: it lacks {full_name}")
+    embedding = bart_weights["model.encoder.embed_tokens.weight"]
     if len(embedding) != len(pieces):
         raise ValueError(f"{source} has {len(embedding)} pieces, but {dictionary} {len(pieces)}")
     for name in ("model.decoder.embed_tokens.weight", "model.decoder.embed_out"):
-        if not torch.equal(renamed.pop(name, embedding), embedding):
+        decoder_embedding = bart_weights.pop(name, embedding)
+        if not torch.equal(decoder_embedding, embedding):
             raise ValueError(f"{source} has separate embeddings for the decoder ({name}), but BART shares them")
     padding = pieces.index("[PAD]")
     for side in ("encoder", "decoder"):
         name = f"model.{side}.embed_positions.weight"
-        # fairseq counts positions from the padding's id + 1
-        positions = renamed[name][padding + 1 :]
-        renamed[name] = torch.cat((positions.new_zeros(_BART_OFFSET, positions.shape[1]), positions))
-    model = BartForConditionalGeneration(_config(renamed, settings, pieces))
-    renamed["model.shared.weight"] = embedding
-    missing, unknown = model.load_state_dict(renamed, strict=False)
-    missing = [name for name in missing if not name.endswith(("embed_tokens.weight", "lm_head.weight", "logits_bias"))]
-    for problem in (*(f"it lacks {name}" for name in missing), *(f"{name} is unknown" for name in unknown)):
-        raise ValueError(f"{source} is not a checkpoint of MASS: {problem}")
+        # The positions of fairseq begin at the row after the padding's id.
+        positions = bart_weights[name][padding + 1 :]
+        unused_rows = positions.new_zeros(_BART_OFFSET, positions.shape[1])
+        bart_weights[name] = torch.cat((unused_rows, positions))
+    config = _config(bart_weights, settings, pieces)
+    model = BartForConditionalGeneration(config)
+    bart_weights["model.shared.weight"] = embedding
+    missing, unknown = model.load_state_dict(bart_weights, strict=False)
+    for name in missing:
+        # BART shares its embeddings, and the bias of its logits stays 0.
+        if not name.endswith(("embed_tokens.weight", "lm_head.weight", "logits_bias")):
+            raise ValueError(f"{source} is not a checkpoint of MASS: it lacks {name}")
+    if unknown:
+        raise ValueError(f"{source} is not a checkpoint of MASS: {unknown[0]} is unknown")
     return model
 
 
 def _renamed(name: str, value: torch.Tensor) -> list[tuple[str, torch.Tensor]]:
-    """A weight under BART's name; three for joint query, key and value projections; none for a version number."""
+    """A weight of fairseq under the names of BART.
+
+    A joint projection of queries, keys and values becomes three weights. A version number becomes none.
+    """
     if name.endswith(".version"):
         return []
     name = name.replace("emb_layer_norm", "layernorm_embedding")
-    stacked = re.fullmatch(r"(.*)\.in_proj_(weight|bias)", name)
-    if stacked is None:
+    match = re.fullmatch(r"(.*)\.in_proj_(weight|bias)", name)
+    if match is None:
         return [(name, value)]
-    owner, suffix = stacked.groups()
-    return [(f"{owner}.{letter}_proj.{suffix}", chunk) for letter, chunk in zip("qkv", value.chunk(3), strict=True)]
+    attention, kind = match.groups()
+    queries, keys, values = value.chunk(3)
+    return [
+        (f"{attention}.q_proj.{kind}", queries),
+        (f"{attention}.k_proj.{kind}", keys),
+        (f"{attention}.v_proj.{kind}", values),
+    ]
 
 
-def _config(renamed: Mapping[str, torch.Tensor], settings: Mapping[str, Any], pieces: list[str]) -> BartConfig:
-    width = renamed["model.encoder.embed_tokens.weight"].shape[1]
-    sizes: dict[str, Any] = {}
+def _config(bart_weights: Mapping[str, torch.Tensor], settings: Mapping[str, object], pieces: list[str]) -> BartConfig:
+    """The configuration of the BART with these weights.
+
+    Args:
+        bart_weights: the weights by BART's names.
+        settings: the training settings of the MASS, which may be empty.
+        pieces: the word pieces in the order of their ids.
+    """
+    width = bart_weights["model.encoder.embed_tokens.weight"].shape[1]
+    sizes = {}
     for side in ("encoder", "decoder"):
-        layers = {int(name.split(".")[3]) for name in renamed if name.startswith(f"model.{side}.layers.")}
+        prefix = f"model.{side}.layers."
+        layers = set()
+        for name in bart_weights:
+            if name.startswith(prefix):
+                layers.add(name.removeprefix(prefix).partition(".")[0])
         sizes[f"{side}_layers"] = len(layers)
-        sizes[f"{side}_ffn_dim"] = renamed[f"model.{side}.layers.0.fc1.weight"].shape[0]
-        sizes[f"{side}_attention_heads"] = settings.get(f"{side}_attention_heads", max(width // _HEAD_WIDTH, 1))
+        sizes[f"{side}_ffn_dim"] = bart_weights[f"{prefix}0.fc1.weight"].shape[0]
+        default_heads = max(width // _HEAD_WIDTH, 1)
+        sizes[f"{side}_attention_heads"] = settings.get(f"{side}_attention_heads", default_heads)
     end = pieces.index("[SEP]")
     return BartConfig(
         vocab_size=len(pieces),
         d_model=width,
         **sizes,
-        max_position_embeddings=len(renamed["model.encoder.embed_positions.weight"]) - _BART_OFFSET,
+        max_position_embeddings=len(bart_weights["model.encoder.embed_positions.weight"]) - _BART_OFFSET,
         activation_function=settings.get("activation_fn", "gelu"),
         activation_dropout=0.1,
         attention_dropout=0.1,
@@ -137,20 +195,32 @@ def _config(renamed: Mapping[str, torch.Tensor], settings: Mapping[str, Any], pi
         pad_token_id=pieces.index("[PAD]"),
         bos_token_id=None,
         eos_token_id=end,
-        # texts end with it, and summaries are written after it
+        # Texts end with this token, and summaries are generated after it.
         decoder_start_token_id=end,
         forced_eos_token_id=None,
     )
 
 
 def word_piece_tokenizer(pieces: list[str], max_length: int) -> PreTrainedTokenizerFast:
-    """BERT's tokenizer with these pieces; as in MASS, texts have an end token but no start token."""
-    words = Tokenizer(models.WordPiece({piece: number for number, piece in enumerate(pieces)}, unk_token="[UNK]"))
-    is_cased = any(piece != piece.lower() for piece in pieces if not piece.startswith("["))
-    words.normalizer = normalizers.BertNormalizer(lowercase=not is_cased)
-    words.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    words.decoder = decoders.WordPiece()
+    """BERT's tokenizer with these word pieces, for texts of at most `max_length` tokens.
+
+    As in MASS, texts end with a token of their own, but do not begin with one.
+    """
+    ids = {piece: number for number, piece in enumerate(pieces)}
+    tokenizer = Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
+    is_cased = False
+    for piece in pieces:
+        is_special = piece.startswith("[")
+        if not is_special and piece != piece.lower():
+            is_cased = True
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=not is_cased)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
     special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "eos_token": "[SEP]", "sep_token": "[SEP]"}
-    # "it's" would be decoded as "it ' s"
-    settings = {"model_max_length": max_length, "clean_up_tokenization_spaces": True}
-    return PreTrainedTokenizerFast(tokenizer_object=words, **special, **settings)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        **special,
+        model_max_length=max_length,
+        # Without this, "it's" would be decoded as "it ' s".
+        clean_up_tokenization_spaces=True,
+    )

@@ -10,70 +10,84 @@ from transformers import PreTrainedConfig
 
 from hf_summ.common.messages import nearest, one_line
 
-# common forms of numbers that are not JSON
+# JSON lacks these common forms of numbers.
 _SHORT_FLOAT = re.compile(r"[-+]?(\d+\.|\.\d+)")
-# keys of a configuration's dictionary that users cannot set
+# A configuration's dictionary has these keys too, but users cannot set them.
 BOOKKEEPING = ("model_type", "transformers_version", "architectures", "auto_map", "custom_pipelines", "_name_or_path")
-
-
-def parse_overrides(items: Iterable[str]) -> dict[str, Any]:
-    """Parse `["key=JSON", ...]` into a mapping; other values are strings, and the last of equal keys applies.
-
-    `.5` and `5.` are numbers too. An item without a key or with incomplete JSON raises a ValueError.
-    """
-    overrides = {}
-    for item in items:
-        key, separator, text = item.partition("=")
-        if not separator or not key.strip():
-            raise ValueError(f"--config_overrides {item!r:.80}: write key=JSON, for example d_model=512")
-        try:
-            value = float(text) if _SHORT_FLOAT.fullmatch(text) else json.loads(text)
-        except ValueError as error:
-            if text[:1] in ("[", "{", '"'):
-                raise ValueError(f"--config_overrides {item!r:.80}: {text!r:.80} is not JSON ({error})") from None
-            value = text
-        overrides[key.strip()] = value
-    return overrides
-
-
-# removes what was set before
+# This item in place of `key=JSON` removes what a settings file or an earlier flag sets.
 NULL = "null"
 
 
+def parse_overrides(items: Iterable[str]) -> dict[str, object]:
+    """Parse `["key=JSON", ...]` into values by key; other values are strings, and the last of equal keys applies.
+
+    `.5` and `5.` are numbers too. An item without a key or with incomplete JSON raises a ValueError.
+    """
+    overrides: dict[str, object] = {}
+    for item in items:
+        key, separator, text = item.partition("=")
+        key = key.strip()
+        if not separator or not key:
+            raise ValueError(f"--config_overrides {item!r:.80}: write key=JSON, for example d_model=512")
+        if _SHORT_FLOAT.fullmatch(text):
+            overrides[key] = float(text)
+            continue
+        try:
+            overrides[key] = json.loads(text)
+        except ValueError as error:
+            if text.startswith(("[", "{", '"')):
+                raise ValueError(f"--config_overrides {item!r:.80}: {text!r:.80} is not JSON ({error})") from None
+            overrides[key] = text
+    return overrides
+
+
 class MergeOverrides(argparse.Action):
-    """Collects the items `key=JSON` of a repeatable flag into one mapping; `null` becomes a key, see `merged`."""
+    """Collects the items `key=JSON` of a repeatable flag into one mapping.
+
+    An item `null` removes the items of earlier flags, and becomes a key of the mapping. The key tells `merged` in
+    `hf_summ.training.parsing` to remove the items of a settings file too.
+    """
 
     def __call__(self, parser, namespace, values, option_string=None):
         """Merge the items into the earlier ones; they take precedence."""
         items = cast(list[str], values)
-        before = {NULL: None} if NULL in items else getattr(namespace, self.dest, {})
-        setattr(namespace, self.dest, {**before, **parse_overrides(item for item in items if item != NULL)})
+        overrides: dict[str, object] = {NULL: None}
+        if NULL not in items:
+            overrides = dict(getattr(namespace, self.dest, {}))
+        key_items = [item for item in items if item != NULL]
+        overrides.update(parse_overrides(key_items))
+        setattr(namespace, self.dest, overrides)
 
 
-def override_item(key: str, value: Any) -> str:
+def override_item(key: str, value: object) -> str:
     """The item `key=JSON` that `parse_overrides` reads back as the value; strings are not quoted if possible."""
-    is_word = isinstance(value, str) and not value.startswith(("[", "{", '"'))
-    if is_word and parse_overrides([f"{key}={value}"])[key] == value:
-        return f"{key}={value}"
+    if isinstance(value, str) and not value.startswith(("[", "{", '"')):
+        unquoted = f"{key}={value}"
+        # A string such as "true" would be read back as another value.
+        if parse_overrides([unquoted])[key] == value:
+            return unquoted
     return f"{key}={json.dumps(value, separators=(',', ':'))}"
 
 
-def apply_overrides(config: PreTrainedConfig, overrides: Mapping[str, Any]) -> PreTrainedConfig:
+def apply_overrides(config: PreTrainedConfig, overrides: Mapping[str, object]) -> PreTrainedConfig:
     """A new config of the same class with the overrides merged in and checked together.
 
     Keys that depend on each other, such as layers and their kernel sizes, can thus be changed at the same time.
+
+    Raises:
+        ValueError: a key is unknown, or the config refuses a value.
     """
     if not overrides:
         return config
     merged = config.to_dict()
     for key, value in overrides.items():
-        node, index = _entry(merged, key, config)
-        node[index] = value
+        container, index = _entry(merged, key, config)
+        container[index] = value
     try:
         return type(config).from_dict(merged)
     except Exception as error:
-        # transformers does not check some of its keys
-        items = ", ".join(f"{key}={json.dumps(value):.80}" for key, value in overrides.items())
+        # transformers does not check some of its keys, whose values then raise errors of any type.
+        items = ", ".join([f"{key}={json.dumps(value):.80}" for key, value in overrides.items()])
         raise ValueError(f"--config_overrides {items:.255}: {refusal(error)}") from error
 
 
@@ -82,25 +96,49 @@ def refusal(error: Exception) -> str:
     return one_line(error.__cause__ or error)
 
 
-def value_of(config: PreTrainedConfig, key: str) -> Any:
+def value_of(config: PreTrainedConfig, key: str) -> object:
     """The value of a key, which may be dotted, in a config's dictionary; a ValueError suggests the most similar key."""
-    node, index = _entry(config.to_dict(), key, config)
-    return node[index]
+    container, index = _entry(config.to_dict(), key, config)
+    return container[index]
 
 
-def _entry(tree: dict[str, Any], key: str, config: PreTrainedConfig) -> tuple[Any, Any]:
-    """The mapping or list of a config's dictionary that holds a key, and the key or index there."""
-    first, *further = key.split(".")
-    # another name of the key, or its former one
-    path = [{**config.attribute_map, **getattr(config, "renamed", {})}.get(first, first), *further]
-    node, index, value = tree, "", cast(Any, tree)
+def _entry(config_dict: dict[str, object], key: str, config: PreTrainedConfig) -> tuple[Any, Any]:
+    """Find the place of a key, which may be dotted, in a config's dictionary.
+
+    Returns:
+        The mapping or list that holds the value, and the key or index of the value in it.
+
+    Raises:
+        ValueError: the key is unknown; the message suggests the most similar one.
+    """
+    path = key.split(".")
+    # A config may have several names of a key, and former ones.
+    renamed = {**config.attribute_map, **getattr(config, "renamed", {})}
+    path[0] = renamed.get(path[0], path[0])
+    container, index = config_dict, ""
+    value: Any = config_dict
     for depth, name in enumerate(path):
-        node, keys = value, range(len(value)) if isinstance(value, list) else value if isinstance(value, dict) else ()
-        names = {str(entry): entry for entry in keys if depth or entry not in BOOKKEEPING}
-        if name not in names:
-            hint = nearest(name, names) or f"; the keys are {', '.join(sorted(names)) or 'none'}"
+        container = value
+        indices = _indices_by_name(container)
+        if depth == 0:
+            for bookkeeping_key in BOOKKEEPING:
+                indices.pop(bookkeeping_key, None)
+        if name not in indices:
+            hint = nearest(name, indices)
+            if not hint:
+                names = ", ".join(sorted(indices)) or "none"
+                hint = f"; the keys are {names}"
             owner = ".".join(path[:depth]) or config.model_type
             raise ValueError(f"--config_overrides {key}: unknown key {name!r:.80} in {owner}{hint}")
-        index = names[name]
-        value = node[index]
-    return node, index
+        index = indices[name]
+        value = container[index]
+    return container, index
+
+
+def _indices_by_name(container: object) -> dict[str, object]:
+    """The keys of a mapping, or the indices of a list, by their text; none for any other value."""
+    if isinstance(container, dict):
+        return {str(key): key for key in container}
+    if isinstance(container, list):
+        return {str(index): index for index in range(len(container))}
+    return {}

@@ -14,10 +14,11 @@ from hf_summ.models.layers_copy_transformer import word_embeddings_name
 
 logger = logging.getLogger(__name__)
 
-# prefixes of the names of BERT's weights in a CopyTransformer
-_OF_BERT = ("model.encoder.bert.", "model.decoder.embed_tokens.words.", "model.decoder.input_layer.embeddings.")
-# ordered, as some names contain others
-_NAMES_OF_BART = (
+# The names of BERT's weights in a CopyTransformer begin with these prefixes.
+_BERT_PREFIXES = ("model.encoder.bert.", "model.decoder.embed_tokens.words.", "model.decoder.input_layer.embeddings.")
+# Each pair is a part of a weight's name in BART, and its replacement in SAGCopy. They are applied in this order: the
+# name of an attention is also a part of its normalization's name, which is therefore replaced before.
+_SAGCOPY_NAMES = (
     ("embed_positions.weight", "input_layer.positions.table.weight"),
     ("layernorm_embedding", "input_layer.norm"),
     ("self_attn_layer_norm", "self_attention_norm"),
@@ -34,19 +35,22 @@ def pretrained_names(config: PreTrainedConfig) -> list[str]:
     """Names of the checkpoints that parts of a model come from."""
     names: list[str | None] = []
     if config.model_type == "copy_transformer":
-        names = [config.bert_name if config.uses_bert else None, config.masked_lm_name]
+        if config.uses_bert:
+            names.append(config.bert_name)
+        names.append(config.masked_lm_name)
     elif config.model_type == "sagcopy":
-        names = [config.start_name]
+        names.append(config.start_name)
     return [name for name in names if name is not None]
 
 
-def read_pretrained_parts(config: Any, is_fresh: bool = True, **hub_settings: Any) -> None:
+def read_pretrained_parts(config: PreTrainedConfig, is_fresh: bool = True, **hub_settings: Any) -> None:
     """Read what a configuration needs of the checkpoints that it names.
 
-    A CopyTransformer's gets the configurations of `bert_name` and `masked_lm_name`, and a SAGCopy's the sizes of the
-    BART named by `start_name`. Other configurations are left alone.
+    The configuration of a CopyTransformer gets the configurations of `bert_name` and `masked_lm_name`. That of a
+    SAGCopy gets the sizes of the BART named by `start_name`. Other configurations are left alone.
 
     Args:
+        config: the configuration, which is changed.
         is_fresh: whether the model is new. A saved CopyTransformer gets only missing configurations; a saved SAGCopy
             no longer needs the BART.
         hub_settings: `cache_dir`, `token` and similar arguments of `AutoConfig.from_pretrained`.
@@ -55,15 +59,21 @@ def read_pretrained_parts(config: Any, is_fresh: bool = True, **hub_settings: An
         ValueError: a checkpoint cannot be reached, or does not fit the other settings.
     """
     if config.model_type == "copy_transformer":
-        _read_bert_and_language_model(config, is_fresh, hub_settings)
+        if config.uses_bert:
+            _read_part(config, "bert", is_fresh, **hub_settings)
+        _read_part(config, "masked_lm", is_fresh, **hub_settings)
+        config.check()
     elif config.model_type == "sagcopy" and is_fresh and config.start_name is not None:
-        _read_start(config, hub_settings)
+        _read_start(config, **hub_settings)
 
 
-def load_pretrained_parts(model: Any, missing: Collection[str] | None = None, **hub_settings: Any) -> set[str]:
+def load_pretrained_parts(
+    model: PreTrainedModel, missing: Collection[str] | None = None, **hub_settings: Any
+) -> set[str]:
     """Load the weights of a model's parts from the checkpoints that its configuration names.
 
     Args:
+        model: the model, whose weights are changed.
         missing: names of weights that a saved model lacks. If given, only parts that contain some of them are loaded;
             without it, the model is new.
         hub_settings: `cache_dir`, `token` and similar arguments of `from_pretrained`.
@@ -74,129 +84,154 @@ def load_pretrained_parts(model: Any, missing: Collection[str] | None = None, **
     Raises:
         ValueError: a checkpoint cannot be read, lacks weights, or has another vocabulary.
     """
-    config, remaining = model.config, set(missing or ())
+    config = model.config
+    is_new = missing is None
+    remaining = set(missing or ())
     if config.model_type == "copy_transformer":
-        if config.uses_bert and config.bert_name is not None and _are_loaded(remaining, missing, _OF_BERT):
-            _load_bert(model.model, hub_settings)
-        if config.masked_lm_name is not None and _are_loaded(remaining, missing, ("masked_lm.",)):
-            name, nested = config.masked_lm_name, config.masked_lm_config
-            masked_lm = read_model(AutoModelForMaskedLM, "masked_lm_name", name, nested, **hub_settings)
-            model.masked_lm.load_state_dict(masked_lm.state_dict())
-    elif config.model_type == "sagcopy" and config.start_name is not None and missing is None:
-        _load_start(model, hub_settings)
+        if config.uses_bert and config.bert_name is not None:
+            bert_weights = {name for name in remaining if name.startswith(_BERT_PREFIXES)}
+            if is_new or bert_weights:
+                _load_bert(model.model, **hub_settings)
+            remaining -= bert_weights
+        if config.masked_lm_name is not None:
+            masked_lm_weights = {name for name in remaining if name.startswith("masked_lm.")}
+            if is_new or masked_lm_weights:
+                _load_masked_lm(model, **hub_settings)
+            remaining -= masked_lm_weights
+    elif config.model_type == "sagcopy" and config.start_name is not None and is_new:
+        _load_start(model, **hub_settings)
     elif config.model_type == "pointer_generator":
-        # the attention of `coverage` may be new (See et al. 2017, section 5)
-        return {name for name in remaining if not name.endswith("coverage_projection.weight")}
+        # The attention of `coverage` may be new (See et al. 2017, section 5).
+        remaining = {name for name in remaining if not name.endswith("coverage_projection.weight")}
     return remaining
 
 
-def _are_loaded(remaining: set[str], missing: Collection[str] | None, prefixes: tuple[str, ...]) -> bool:
-    """Whether a part with these prefixes is loaded; if so, its weights are no longer missing."""
-    of_part = {name for name in remaining if name.startswith(prefixes)}
-    remaining.difference_update(of_part)
-    return missing is None or bool(of_part)
+def _read_part(config: PreTrainedConfig, part: str, is_fresh: bool, **hub_settings) -> None:
+    """Read the configuration of a part of a CopyTransformer, if the part has a name.
+
+    Args:
+        config: the configuration of the CopyTransformer, which gets that of the part, and its vocabulary if it is new.
+        part: `bert` or `masked_lm`.
+        is_fresh: whether the model is new; a saved model may already have the part's configuration.
+    """
+    name_key, config_key = f"{part}_name", f"{part}_config"
+    name = getattr(config, name_key)
+    is_read = not is_fresh and getattr(config, config_key) is not None
+    if name is None or is_read:
+        return
+    part_config = read_config(name_key, name, **hub_settings)
+    check_encoder(name_key, name, part_config)
+    setattr(config, config_key, part_config)
+    if is_fresh:
+        config.vocab_size = part_config.vocab_size
 
 
-def _read_bert_and_language_model(config: Any, is_fresh: bool, hub_settings: dict[str, Any]) -> None:
-    for name_key, config_key, is_used in (
-        ("bert_name", "bert_config", config.uses_bert),
-        ("masked_lm_name", "masked_lm_config", True),
-    ):
-        name = getattr(config, name_key)
-        if name is None or not is_used or not (is_fresh or getattr(config, config_key) is None):
-            continue
-        nested = read_config(name_key, name, **hub_settings)
-        check_encoder(name_key, name, nested)
-        setattr(config, config_key, nested)
-        if is_fresh:
-            config.vocab_size = nested.vocab_size
-    config.check()
-
-
-def _load_bert(model: Any, hub_settings: dict[str, Any]) -> None:
-    """Load BERT's weights into a CopyTransformer's encoder and decoder."""
+def _load_bert(model: Any, **hub_settings) -> None:
+    """Load BERT's weights into the encoder and decoder of a CopyTransformer without its output layer."""
     config = model.config
     bert = read_model(AutoModel, "bert_name", config.bert_name, config.bert_config, unused=("pooler",), **hub_settings)
     if model.encoder.has_bert:
-        # BertWindows removed its pooler
+        # Weights of the pooler are not loaded, as `BertWindows` removed its pooler.
         model.encoder.bert.bert.load_state_dict(bert.state_dict(), strict=False)
     if config.decoder_embedding != "trained":
-        model.decoder.embed_tokens.words.load_state_dict(bert.get_input_embeddings().state_dict())
+        words = bert.get_input_embeddings()
+        model.decoder.embed_tokens.words.load_state_dict(words.state_dict())
     if config.decoder_embedding == "bert_module":
-        module = bert.get_submodule(word_embeddings_name(bert).rpartition(".")[0])
-        model.decoder.input_layer.embeddings.load_state_dict(module.state_dict(), strict=False)
+        embeddings_name = word_embeddings_name(bert).rpartition(".")[0]
+        embeddings = bert.get_submodule(embeddings_name)
+        model.decoder.input_layer.embeddings.load_state_dict(embeddings.state_dict(), strict=False)
 
 
-def _read_start(config: Any, hub_settings: dict[str, Any]) -> None:
+def _load_masked_lm(model: PreTrainedModel, **hub_settings) -> None:
+    """Load the weights of a CopyTransformer's masked language model."""
+    config = model.config
+    masked_lm = read_model(
+        AutoModelForMaskedLM, "masked_lm_name", config.masked_lm_name, config.masked_lm_config, **hub_settings
+    )
+    model.get_submodule("masked_lm").load_state_dict(masked_lm.state_dict())
+
+
+def _read_start(config: PreTrainedConfig, **hub_settings) -> None:
     """Set a SAGCopy's sizes to those of the BART that it starts from."""
-    start = read_config("start_name", config.start_name, **hub_settings)
-    for key, value in _settings_of_bart(start, config.start_name).items():
-        # a value equal to the default counts as unset; the tokenizer sets the vocabulary size
-        is_set = key != "vocab_size" and getattr(config, key) != getattr(type(config)(), key)
-        if is_set and getattr(config, key) != value:
+    start_config = read_config("start_name", config.start_name, **hub_settings)
+    defaults = type(config)()
+    for key, value in _settings_of_bart(start_config, config.start_name).items():
+        current_value = getattr(config, key)
+        # A value equal to the default counts as unset. The tokenizer sets the vocabulary size.
+        is_set = key != "vocab_size" and current_value != getattr(defaults, key)
+        if is_set and current_value != value:
             raise ValueError(
-                f"`{key}` is {getattr(config, key)}, but {value} in `start_name` ({config.start_name!r}): omit it"
+                f"`{key}` is {current_value}, but {value} in `start_name` ({config.start_name!r}): omit it"
             )
         setattr(config, key, value)
     config.check()
 
 
-def _settings_of_bart(start: PreTrainedConfig, name: str) -> dict[str, Any]:
-    """The settings of a SAGCopy with a BART's network."""
-    if start.model_type != "bart":
+def _settings_of_bart(bart_config: PreTrainedConfig, name: str) -> dict[str, object]:
+    """The settings of a SAGCopy with the network of a BART; a ValueError if `name` is no BART that SAGCopy can have."""
+    if bart_config.model_type != "bart":
         raise ValueError(
-            f"`start_name` is {name!r}, a {start.model_type}, but must be a BART: `hf-summ convert mass` makes one of "
-            "a MASS"
+            f"`start_name` is {name!r}, a {bart_config.model_type}, but must be a BART: `hf-summ convert mass` makes "
+            "one of a MASS"
         )
     for key in ("attention_heads", "ffn_dim"):
-        encoder, decoder = getattr(start, f"encoder_{key}"), getattr(start, f"decoder_{key}")
-        if encoder != decoder:
-            raise ValueError(f"`start_name` is {name!r}, whose `{key}` differ: {encoder} and {decoder}")
+        encoder_value = getattr(bart_config, f"encoder_{key}")
+        decoder_value = getattr(bart_config, f"decoder_{key}")
+        if encoder_value != decoder_value:
+            raise ValueError(f"`start_name` is {name!r}, whose `{key}` differ: {encoder_value} and {decoder_value}")
     return {
-        "vocab_size": start.vocab_size,
-        "d_model": start.d_model,
-        "encoder_layers": start.encoder_layers,
-        "decoder_layers": start.decoder_layers,
-        "num_heads": start.encoder_attention_heads,
-        "ffn_dim": start.encoder_ffn_dim,
+        "vocab_size": bart_config.vocab_size,
+        "d_model": bart_config.d_model,
+        "encoder_layers": bart_config.encoder_layers,
+        "decoder_layers": bart_config.decoder_layers,
+        "num_heads": bart_config.encoder_attention_heads,
+        "ffn_dim": bart_config.encoder_ffn_dim,
         "positions": "learned",
-        "max_positions": start.max_position_embeddings,
+        "max_positions": bart_config.max_position_embeddings,
         "embedding_norm": True,
-        "scale_embedding": start.scale_embedding,
-        "activation": start.activation_function,
+        "scale_embedding": bart_config.scale_embedding,
+        "activation": bart_config.activation_function,
         "output_bias": True,
         "norm": "post",
     }
 
 
-def _load_start(model: Any, hub_settings: dict[str, Any]) -> None:
+def _load_start(model: PreTrainedModel, **hub_settings) -> None:
     """Load a BART's weights into a SAGCopy, and log the names of randomly initialized ones."""
-    config, name = model.config, model.config.start_name
+    config = model.config
+    name = config.start_name
     start_config = read_config("start_name", name, **hub_settings)
-    fits = 0 <= start_config.vocab_size - config.vocab_size <= PADDING_ROWS
-    special = ("pad_token_id", "eos_token_id")
-    if not fits or any(getattr(config, key) != getattr(start_config, key) for key in special):
+    further_tokens = start_config.vocab_size - config.vocab_size
+    has_same_tokens = (
+        0 <= further_tokens <= PADDING_ROWS
+        and config.pad_token_id == start_config.pad_token_id
+        and config.eos_token_id == start_config.eos_token_id
+    )
+    if not has_same_tokens:
         raise ValueError(
             f"`start_name` is {name!r}, which has {start_config.vocab_size} tokens, but the tokenizer has "
             f"{config.vocab_size}, or other special tokens: use the tokenizer that came with it"
         )
     start = read_model(AutoModelForSeq2SeqLM, "start_name", name, start_config, **hub_settings)
-    fresh, unknown = model.load_state_dict(weights_of_bart(start, config.vocab_size), strict=False)
+    weights = weights_of_bart(start, config.vocab_size)
+    missing, unknown = model.load_state_dict(weights, strict=False)
     if unknown:
         raise ValueError(f"`start_name` is {name!r}, but this model has no {unknown[0]} ({len(unknown)} in all)")
-    if model.model.encoder.token_shift is not None:
-        # like the weight of the centrality: the model begins as what it starts from
-        nn.init.zeros_(model.model.encoder.token_shift.projection.weight)
-    # tied weights are loaded under another name
-    fresh = sorted(set(fresh) - set(model.all_tied_weights_keys))
+    encoder = model.get_submodule("model.encoder")
+    if encoder.token_shift is not None:
+        # The centrality's weight begins with 0 too, so that the new model computes the same as the BART.
+        nn.init.zeros_(encoder.get_submodule("token_shift.projection").weight)
+    # Tied weights are loaded under another name.
+    fresh = sorted(set(missing).difference(model.all_tied_weights_keys))
     logger.info(f"started from {name}; randomly initialized weights: {', '.join(fresh) or 'none'}")
 
 
 def weights_of_bart(bart: PreTrainedModel, vocab_size: int) -> dict[str, torch.Tensor]:
     """A BART's weights under SAGCopy's names, with the first `vocab_size` words only."""
+    word_embeddings = bart.model.shared.weight[:vocab_size]
     weights = {
-        "model.shared.weight": bart.model.shared.weight[:vocab_size],
-        "lm_head.weight": bart.model.shared.weight[:vocab_size],
+        "model.shared.weight": word_embeddings,
+        "lm_head.weight": word_embeddings,
         "lm_head.bias": bart.final_logits_bias[0, :vocab_size],
     }
     for side in ("encoder", "decoder"):
@@ -205,9 +240,9 @@ def weights_of_bart(bart: PreTrainedModel, vocab_size: int) -> dict[str, torch.T
                 weights[f"model.{side}.{name}"] = value[:vocab_size]
                 continue
             if name == "embed_positions.weight":
-                # BART never reads its first two rows
+                # BART never reads the first rows of its table of positions.
                 value = value[bart.model.encoder.embed_positions.offset :]
-            for theirs, ours in _NAMES_OF_BART:
-                name = name.replace(theirs, ours)
+            for bart_part, sagcopy_part in _SAGCOPY_NAMES:
+                name = name.replace(bart_part, sagcopy_part)
             weights[f"model.{side}.{name}"] = value
     return weights
