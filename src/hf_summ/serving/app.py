@@ -3,7 +3,7 @@
 import asyncio
 import hmac
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.resources import files
@@ -22,12 +22,12 @@ from hf_summ.common.messages import one_line
 from hf_summ.serving.batching import Unavailable
 from hf_summ.serving.bodies import DISCONNECTED, TEXT, media_type_of, parse_request, read_body
 from hf_summ.serving.rdf import TURTLE, as_turtle
-from hf_summ.serving.schema import Problem, Summary, SummaryRequest
+from hf_summ.serving.schema import Problem, Summary, SummaryRecord, SummaryRequest
 from hf_summ.serving.service import Service
 
 logger = logging.getLogger(__name__)
 
-# path -> the page's file and its media type
+# The paths of the page, each with a file and its media type.
 _PAGE = {
     "/": ("page.html", "text/html"),
     "/page.css": ("page.css", "text/css"),
@@ -40,9 +40,15 @@ _PAGE_HEADERS = {
     "Referrer-Policy": "no-referrer",
 }
 _STRING = {"schema": {"type": "string"}}
+_PROBLEM = {"model": Problem}
 _RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {"content": {TURTLE: _STRING}},
-    **{status: {"model": Problem} for status in (400, 401, 413, 422, 500, 503)},
+    400: _PROBLEM,
+    401: _PROBLEM,
+    413: _PROBLEM,
+    422: _PROBLEM,
+    500: _PROBLEM,
+    503: _PROBLEM,
 }
 _SCHEMAS = "#/components/schemas/"
 _REQUEST_BODY = {
@@ -53,12 +59,12 @@ _REQUEST_BODY = {
         TURTLE: _STRING,
     },
 }
-# seconds after which a rejected client may try again
+# A rejected client may try again after so many seconds.
 _RETRY_SECONDS = 5
 
 
 def create_app(service: Service) -> FastAPI:
-    """The application of a service, which it stops on shutdown.
+    """Make the application of a service. It stops the service on shutdown.
 
     `POST /` summarizes and `GET /` is the page. `/health` and `/ready` answer while the process lives, `/info` has the
     model and the limits, `/docs` and `/openapi.json` the schema of requests, `/metrics` the counters of this process.
@@ -72,9 +78,14 @@ def create_app(service: Service) -> FastAPI:
         ValueError: the API key is blank.
     """
     key = read_key(service.limits.api_key_file)
-    key_dependencies = [Depends(_key_check(key))] if key else []
+    key_dependencies = []
+    if key:
+        key_dependencies.append(Depends(_key_check(key)))
     app = FastAPI(title="hf-summ", version=__version__, lifespan=partial(_lifespan, service))
-    hosts = [name.strip() for name in service.limits.allowed_hosts.split(",") if name.strip()]
+    hosts = []
+    for name in service.limits.allowed_hosts.split(","):
+        if name.strip():
+            hosts.append(name.strip())
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=hosts or ["*"])
     app.add_exception_handler(StarletteHTTPException, _refuse)
     app.openapi = partial(_describe, app)
@@ -120,16 +131,20 @@ def create_app(service: Service) -> FastAPI:
 
 @asynccontextmanager
 async def _lifespan(service: Service, app: FastAPI):
+    """Stop the service at the end of the application; a RuntimeError if it does not run at the beginning."""
     if not service.is_running:
-        # requests would wait forever
+        # Requests would wait forever.
         raise RuntimeError("the service was not started in this process: start it in each worker, without preloading")
     yield
     service.stop()
 
 
-def _describe(app: FastAPI) -> dict[str, Any]:
-    """FastAPI's description of the application, with the schema of the bodies, which the application reads itself."""
-    # FastAPI makes it once, and then returns the same object
+def _describe(app: FastAPI) -> dict[str, object]:
+    """FastAPI's description of the application, with the schema of requests.
+
+    FastAPI does not know this schema, as the application parses requests itself.
+    """
+    # FastAPI makes the description once, and then returns the same object. The following lines may run again on it.
     description = FastAPI.openapi(app)
     request = SummaryRequest.model_json_schema(ref_template=f"{_SCHEMAS}{{model}}")
     schemas = description["components"]["schemas"]
@@ -146,6 +161,7 @@ async def _page(request: Request) -> Response:
 
 
 async def _refuse(request: Request, error) -> JSONResponse:
+    """The response to a request that fails with an HTTPException."""
     return JSONResponse({"error": error.detail}, error.status_code, error.headers)
 
 
@@ -154,20 +170,27 @@ def read_key(file: str) -> bytes:
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: it is blank.
+        ValueError: the file is blank.
     """
-    key = Path(file).read_bytes().strip() if file else b""
-    if file and not key:
+    if not file:
+        return b""
+    key = Path(file).read_bytes().strip()
+    if not key:
         raise ValueError(f"--api_key_file {file}: is blank; write a key into it")
     return key
 
 
-def _key_check(key: bytes):
-    """A dependency that refuses requests without the key."""
+def _key_check(key: bytes) -> Callable[..., None]:
+    """Make a dependency of FastAPI that refuses requests without the key."""
 
     def check_key(sent: Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]) -> None:
-        if not hmac.compare_digest((sent.credentials if sent else "").encode("latin-1"), key):
-            problem = "the API key is wrong" if sent else "an API key is needed"
+        problem = None
+        if sent is None:
+            problem = "an API key is needed"
+        # This comparison takes equally long for all wrong keys, so that its time tells nothing of the key.
+        elif not hmac.compare_digest(sent.credentials.encode("latin-1"), key):
+            problem = "the API key is wrong"
+        if problem is not None:
             raise HTTPException(401, f"{problem}: send `Authorization: Bearer KEY`", {"WWW-Authenticate": "Bearer"})
 
     return check_key
@@ -175,62 +198,71 @@ def _key_check(key: bytes):
 
 async def _answer(service: Service, request: Request) -> Response | list[Summary]:
     """The summaries of a request's documents, in Turtle if the client accepts it."""
-    limit, url = service.limits.limit_characters, str(request.url)
+    limit = service.limits.limit_characters
     body = await read_body(request, limit)
-    # in a thread, as a long body takes time to parse
-    parsed = await run_in_threadpool(parse_request, body, media_type_of(request), limit, url)
-    with_details = parsed.settings.pop("return_details", False)
+    # A long body takes time to parse. In a thread, it does not delay other requests.
+    parsed = await run_in_threadpool(parse_request, body, media_type_of(request), limit, str(request.url))
+    has_details = parsed.settings.pop("return_details", False)
     results = await _results(service, parsed.documents, parsed.settings, request)
-    if TURTLE in ",".join(request.headers.getlist("accept")).lower():
+    accepted_types = ",".join(request.headers.getlist("accept")).lower()
+    if TURTLE in accepted_types:
         turtle = await run_in_threadpool(as_turtle, parsed.documents, results, parsed.uris)
         return Response(turtle, media_type=TURTLE)
     summaries = []
     for result in results:
-        details = result.get("details") if with_details else None
-        summaries.append(Summary(summary_text=result["summary_text"], details=details))
+        summary = Summary(summary_text=result["summary_text"])
+        if has_details and "details" in result:
+            summary.details = dict(result["details"])
+        summaries.append(summary)
     return summaries
 
 
 async def _results(
-    service: Service, documents: Sequence[str], settings: dict[str, Any], request: Request
-) -> list[dict[str, Any]]:
-    """The pipeline's results, unless the client disconnects first.
+    service: Service, documents: Sequence[str], settings: Mapping[str, object], request: Request
+) -> list[SummaryRecord]:
+    """The pipeline's result for each document of a request.
 
     Raises:
-        HTTPException: there is no result.
+        HTTPException: a document or a setting is at fault, the service is busy, or the client disconnects before the
+            results are there.
     """
     try:
         futures = [asyncio.wrap_future(future) for future in service.submit(documents, settings)]
     except (Unavailable, ValueError, TypeError) as error:
         raise _http_error(error) from error
     decoding = asyncio.gather(*futures, return_exceptions=True)
-    disconnecting = asyncio.ensure_future(_disconnected(request))
+    disconnecting = asyncio.ensure_future(_wait_until_disconnected(request))
     try:
         await asyncio.wait((decoding, disconnecting), return_when=asyncio.FIRST_COMPLETED)
     finally:
-        # frees the places in the queue
-        for future in (*futures, disconnecting):
+        disconnecting.cancel()
+        # Documents that are still waiting lose their places in the queue.
+        for future in futures:
             future.cancel()
     if not decoding.done():
         raise HTTPException(*DISCONNECTED)
     for row, future in enumerate(futures):
-        if (error := future.exception()) is not None:
+        error = future.exception()
+        if error is not None:
             document = f"document {row} of `inputs`: " if len(documents) > 1 else ""
             raise _http_error(error, document) from error
     return [future.result() for future in futures]
 
 
-async def _disconnected(request: Request) -> None:
+async def _wait_until_disconnected(request: Request) -> None:
     """Return when the client has closed its connection."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
+    while True:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            return
 
 
 def _http_error(error: BaseException, document: str = "") -> HTTPException:
     """The response to an error at summarizing.
 
     Args:
-        document: which document is at fault, before the message.
+        error: the error.
+        document: the beginning of the message, which says which of several documents is at fault.
     """
     if isinstance(error, Unavailable):
         return HTTPException(503, str(error), {"Retry-After": str(_RETRY_SECONDS)})

@@ -1,21 +1,20 @@
 """Batching of requests: which documents are decoded together, and in which order."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Condition
-from typing import Any
 
 from hf_summ.serving.settings import Limits
 
-# documents and their common settings -> one result per document
-Decode = Callable[[Sequence[str], dict[str, Any]], Sequence[Any]]
+# A function of documents and their common settings that returns one result for each document.
+Decode = Callable[[Sequence[str], Mapping[str, object]], Sequence[object]]
 
 
 class Unavailable(Exception):
-    """A request is not decoded, but might be later."""
+    """The service cannot answer a request now, but might do so later."""
 
     def __init__(self, reason: str):
         super().__init__(f"{reason}: try again later")
@@ -23,32 +22,43 @@ class Unavailable(Exception):
 
 @dataclass(eq=False)
 class _Job:
-    """A document that waits for its summary."""
+    """A document that waits for its summary.
+
+    Args:
+        document: the text.
+        settings: the settings of its request.
+        future: gets the result or the error.
+        arrived: when the document arrived, in seconds of `time.monotonic`.
+    """
 
     document: str
-    settings: dict[str, Any]
+    settings: Mapping[str, object]
     future: Future = field(default_factory=Future)
     arrived: float = field(default_factory=time.monotonic)
 
     def is_like(self, job: "_Job") -> bool:
-        """Whether the two can share a batch: their settings are equal and their lengths within about a factor of 2."""
-        shorter, longer = sorted((len(self.document), len(job.document)))
+        """Whether two documents can share a batch.
+
+        Their settings must be equal, and the longer document may be about twice as long as the shorter one.
+        """
+        shorter = min(len(self.document), len(job.document))
+        longer = max(len(self.document), len(job.document))
         return self.settings == job.settings and longer <= 2 * shorter + 16
 
     def difference(self, job: "_Job") -> int:
-        """Difference in length, in characters."""
+        """The difference between the lengths of two documents, in characters."""
         return abs(len(self.document) - len(job.document))
 
 
 class Batcher:
     """Groups documents with equal settings and similar lengths; `run` decodes them in the calling thread.
 
-    The document that has waited longest is next, with those most similar in length. If the batch is not full, it waits
-    up to `batch_wait` for others.
+    The next batch has the document that has waited longest, and the documents most similar to it in length. A batch
+    that is not full waits for further documents, until its first document has waited for `batch_wait` milliseconds.
 
     Args:
-        decode: documents and settings -> one result per document. If it fails, each half of the documents is decoded
-            separately, recursively: only the faulty document fails, with the error of `decode`.
+        decode: decodes a batch. If it fails, each half of the batch is decoded separately, and so on, so that only the
+            faulty document fails, with the error of `decode`.
         limits: limits of batches and queue.
         on_change: called with the number of waiting documents whenever it changes.
     """
@@ -57,12 +67,13 @@ class Batcher:
         self._decode = decode
         self._limits = limits
         self._on_change = on_change
-        # in their order; a dictionary, as a request may have many documents and cancel them one by one
+        # The keys are the waiting documents in the order of their arrival. A request may have many documents, and
+        # cancel them one by one, which is fast in a dictionary. Only the thread that holds `_changed` uses it.
         self._waiting: dict[_Job, None] = {}
         self._changed = Condition()
         self._is_closed = False
 
-    def submit(self, documents: Sequence[str], settings: dict[str, Any]) -> list[Future]:
+    def submit(self, documents: Sequence[str], settings: Mapping[str, object]) -> list[Future]:
         """The future result of each document of a request; cancelling it frees its place in the queue.
 
         Raises:
@@ -81,8 +92,11 @@ class Batcher:
         return [job.future for job in jobs]
 
     def run(self) -> None:
-        """Decode batches until `close`."""
-        while jobs := self._next_batch():
+        """Decode batches until `close` is called."""
+        while True:
+            jobs = self._next_batch()
+            if not jobs:
+                return
             self._answer(jobs)
 
     def close(self) -> None:
@@ -93,21 +107,21 @@ class Batcher:
             self._set_waiting({})
             self._changed.notify()
         for job in jobs:
-            _settle(job, error=Unavailable("the service is shutting down"))
+            _settle_with_error(job, Unavailable("the service is shutting down"))
 
     def _next_batch(self) -> list[_Job]:
-        """Take the next jobs from the queue; empty if it is closed."""
+        """Take the next documents from the queue; none after `close`."""
         with self._changed:
             while not self._is_closed:
                 if not self._waiting:
                     self._changed.wait()
                     continue
                 first = next(iter(self._waiting))
-                alike = [job for job in self._waiting if job.is_like(first)]
-                jobs = sorted(alike, key=first.difference)[: self._limits.batch_size]
+                jobs = self._similar_jobs(first)
                 patience = first.arrived + self._limits.batch_wait / 1000 - time.monotonic()
                 if len(jobs) < self._limits.batch_size and patience > 0:
                     self._changed.wait(patience)
+                    # More documents may have arrived, or the first one may be cancelled.
                     continue
                 for job in jobs:
                     del self._waiting[job]
@@ -115,38 +129,47 @@ class Batcher:
                 return jobs
         return []
 
+    def _similar_jobs(self, first: _Job) -> list[_Job]:
+        """The batch of a waiting document: the document itself, and those that are most similar to it in length."""
+        alike = [job for job in self._waiting if job.is_like(first)]
+        alike.sort(key=first.difference)
+        return alike[: self._limits.batch_size]
+
     def _answer(self, jobs: Sequence[_Job]) -> None:
+        """Decode documents with equal settings, and settle their futures."""
+        documents = [job.document for job in jobs]
         try:
-            results = self._decode([job.document for job in jobs], jobs[0].settings)
+            results = self._decode(documents, jobs[0].settings)
             answers = list(zip(jobs, results, strict=True))
-        # a panic of a library in Rust is no Exception, and the thread must survive it
+        # A panic of a library in Rust is no Exception, and the thread must survive it.
         except BaseException as error:
             if len(jobs) == 1:
-                _settle(jobs[0], error=error)
+                _settle_with_error(jobs[0], error)
                 return
             middle = (len(jobs) + 1) // 2
             self._answer(jobs[:middle])
             self._answer(jobs[middle:])
             return
         for job, result in answers:
-            _settle(job, result)
+            # A cancelled future is already done.
+            with suppress(InvalidStateError):
+                job.future.set_result(result)
 
     def _forget(self, job: _Job) -> None:
-        """Remove a job whose future was cancelled."""
+        """Remove a document from the queue, if it is still there as its future was cancelled."""
         with self._changed:
             if job in self._waiting:
                 del self._waiting[job]
                 self._set_waiting(self._waiting)
 
     def _set_waiting(self, jobs: dict[_Job, None]) -> None:
+        """Replace the queue, and tell `on_change` how many documents it has."""
         self._waiting = jobs
         self._on_change(len(jobs))
 
 
-def _settle(job: _Job, result: Any = None, error: BaseException | None = None) -> None:
-    # a cancelled future is already done
+def _settle_with_error(job: _Job, error: BaseException) -> None:
+    """Fail the future of a document."""
+    # A cancelled future is already done.
     with suppress(InvalidStateError):
-        if error is None:
-            job.future.set_result(result)
-        else:
-            job.future.set_exception(error)
+        job.future.set_exception(error)

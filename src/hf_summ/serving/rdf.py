@@ -2,30 +2,30 @@
 
 import logging
 import uuid
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from rdflib import RDF, XSD, BNode, Graph, Literal, Namespace, URIRef
 from rdflib.namespace import DCTERMS, PROV
 
 from hf_summ.common.messages import one_line
 from hf_summ.models.text_documents import readable
+from hf_summ.serving.schema import SummaryRecord
 
 TURTLE = "text/turtle"
 _NIF = Namespace("http://persistence.uni-leipzig.org/nlp2rdf/ontologies/nif-core#")
 
-
-# characters of a URI; a prefix is repeated in each name that it abbreviates, which could exhaust the memory
+# URIs have at most so many characters. A prefix is repeated in each name that it abbreviates, so that longer ones could
+# exhaust the memory.
 _LONGEST_URI = 2048
-# rdflib logs URIs and values that it cannot write, with clients' own line ends and a traceback for each
+# rdflib would log each URI and value that it cannot write, with a traceback and the line ends of the client's text.
 logging.getLogger("rdflib.term").setLevel(logging.CRITICAL)
 
 
 class _Contexts(Graph):
-    """A graph that takes the texts of documents, and leaves out all other statements."""
+    """A graph of the texts of documents, which NIF calls contexts. It leaves out all other statements."""
 
     def add(self, triple):
-        """Add a statement if it is a text.
+        """Add a statement if it gives the text of a document.
 
         Raises:
             ValueError: its document cannot be named in Turtle.
@@ -37,85 +37,103 @@ class _Contexts(Graph):
             raise ValueError("a text is the subject of `nif:isString`")
         if len(context) > _LONGEST_URI:
             raise ValueError(f"a URI has more than {_LONGEST_URI} characters")
-        # rdflib reads URIs that it cannot write, as those with spaces
+        # rdflib reads URIs that it cannot write, such as those with spaces. For these, `n3` raises an error.
         context.n3()
         return super().add(triple)
 
 
 def read_contexts(turtle: str, base: str) -> dict[str, str]:
-    """The texts of the documents (`nif:isString`) in Turtle, by their URIs, in the order of these.
-
-    A document that is a blank node has the URN of `as_turtle`.
+    """Read the texts of documents (`nif:isString`) in Turtle.
 
     Args:
-        base: the URI to which relative ones refer; without it, rdflib takes the folder of this process.
+        turtle: the statements.
+        base: the URI to which relative URIs refer; without it, rdflib takes the folder of this process.
+
+    Returns:
+        The texts by the URIs of the documents, in the order of the URIs. A document that is a blank node gets the URN
+        that `as_turtle` gives it.
 
     Raises:
-        ValueError: it is not Turtle, or has no text.
+        ValueError: the text is not Turtle, or states no text of a document.
     """
     try:
         graph = _Contexts().parse(data=turtle, format="turtle", publicID=base)
         contexts = sorted(graph.subject_objects(_NIF.isString))
     except Exception as error:
-        # rdflib raises errors of many types
+        # rdflib raises errors of many types.
         raise ValueError(f"not Turtle ({one_line(error):.255})") from error
     if not contexts:
         raise ValueError("it has no `nif:isString`")
     texts = {}
     for context, literal in contexts:
         text = readable(str(literal))
-        uri = _context_uri(_name(text).urn, text) if isinstance(context, BNode) else str(context)
+        if isinstance(context, BNode):
+            uri = _span_uri(_name(text).urn, 0, len(text))
+        else:
+            uri = str(context)
         texts[uri] = text
     return texts
 
 
-def as_turtle(documents: Sequence[str], results: Sequence[Mapping[str, Any]], uris: Sequence[str] = ()) -> bytes:
-    """Turtle of documents, their summaries, and the sentences that were extracted for the model.
+def as_turtle(documents: Sequence[str], results: Sequence[SummaryRecord], uris: Sequence[str] = ()) -> bytes:
+    """Write documents, their summaries, and the sentences that were extracted for the model, in Turtle.
 
-    Both texts are a `nif:Context`; extracted sentences refer to that of their document. Equal documents have equal
-    URNs, as do equal summaries of one document. Offsets count Unicode characters from 0; ends are exclusive.
+    A document and its summary each are a `nif:Context`. Extracted sentences refer to the context of their document.
+    Equal documents have equal URNs, as do equal summaries of one document. Offsets count Unicode characters from 0, and
+    the end of a span is exclusive.
 
     Args:
-        results: for each document its `summary_text`, and if it was shortened, the extracted `sentences` in `details`.
-        uris: the documents' URIs, in place of URNs.
+        documents: the texts.
+        results: the pipeline's result for each document.
+        uris: the URIs of the documents; without them, the documents get URNs.
+
+    Returns:
+        The statements in UTF-8.
     """
     graph = Graph()
     graph.bind("nif", _NIF)
     for row, (document, result) in enumerate(zip(documents, results, strict=True)):
         summary = result["summary_text"]
         name = _name(document)
-        base = uris[row].partition("#")[0] if uris else name.urn
-        source = _add_span(graph, base, document, (0, len(document)), _NIF.Context, uris[row] if uris else None)
-        derived = _add_span(graph, uuid.uuid5(name, summary).urn, summary, (0, len(summary)), _NIF.Context)
+        document_uri = uris[row] if uris else _span_uri(name.urn, 0, len(document))
+        summary_uri = _span_uri(uuid.uuid5(name, summary).urn, 0, len(summary))
+        source = _add_context(graph, document_uri, document)
+        derived = _add_context(graph, summary_uri, summary)
         graph.add((source, DCTERMS.abstract, derived))
         graph.add((derived, PROV.wasDerivedFrom, source))
-        for offsets in result.get("details", {}).get("sentences", ()):
-            sentence = _add_span(graph, base, document, (offsets["start"], offsets["end"]), _NIF.Sentence)
+        base = document_uri.partition("#")[0]
+        for offsets in result.get("details", {}).get("sentences", []):
+            start, end = offsets["start"], offsets["end"]
+            sentence = URIRef(_span_uri(base, start, end))
+            graph.add((sentence, RDF.type, _NIF.Sentence))
+            graph.add((sentence, _NIF.anchorOf, Literal(document[start:end], datatype=XSD.string)))
+            _add_offsets(graph, sentence, start, end)
             graph.add((sentence, _NIF.referenceContext, source))
             graph.add((derived, PROV.wasDerivedFrom, sentence))
     return graph.serialize(format="turtle", encoding="utf-8")
 
 
 def _name(document: str) -> uuid.UUID:
-    """What names a document without a URI; equal documents have equal names."""
+    """The name of a document without a URI; equal documents have equal names."""
     return uuid.uuid5(uuid.NAMESPACE_OID, document)
 
 
-def _context_uri(base: str, text: str) -> str:
-    """The URI of a whole text."""
-    return f"{base}#char=0,{len(text)}"
+def _span_uri(base: str, start: int, end: int) -> str:
+    """The URI of the [start, end) characters of the text with the URI `base`, as RFC 5147 defines it."""
+    return f"{base}#char={start},{end}"
 
 
-def _add_span(
-    graph: Graph, base: str, text: str, offsets: tuple[int, int], span_class: URIRef, uri: str | None = None
-) -> URIRef:
-    """Add a span of a text, as a whole (`nif:Context`) or of some of its characters, and return its URI."""
-    start, end = offsets
-    span = URIRef(uri or f"{base}#char={start},{end}")
-    graph.add((span, RDF.type, span_class))
+def _add_context(graph: Graph, uri: str, text: str) -> URIRef:
+    """Add a whole text, and return its node in the graph."""
+    context = URIRef(uri)
+    graph.add((context, RDF.type, _NIF.Context))
+    graph.add((context, _NIF.isString, Literal(text, datatype=XSD.string)))
+    _add_offsets(graph, context, 0, len(text))
+    return context
+
+
+def _add_offsets(graph: Graph, span: URIRef, start: int, end: int) -> None:
+    """Add the offsets of the [start, end) characters of a text that a node stands for."""
     graph.add((span, RDF.type, _NIF.RFC5147String))
-    content = _NIF.isString if span_class == _NIF.Context else _NIF.anchorOf
-    graph.add((span, content, Literal(text[start:end], datatype=XSD.string)))
     graph.add((span, _NIF.beginIndex, Literal(start, datatype=XSD.nonNegativeInteger)))
     graph.add((span, _NIF.endIndex, Literal(end, datatype=XSD.nonNegativeInteger)))
-    return span

@@ -1,19 +1,20 @@
 """The schema of requests and responses.
 
-The settings in it are an allow-list: others load code, read files or exhaust memory.
+The settings in it are an allow-list: other settings load code, read files or exhaust memory.
 """
 
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired, TypedDict
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic.fields import FieldInfo
 
 from hf_summ.models.checks import Setting
 from hf_summ.runtimes.settings import SETTINGS
 from hf_summ.serving.settings import request_range
 
-# settings of the pipeline itself
+# Settings of the pipeline itself, which are not those of the search for a summary.
 _PIPELINE_SETTINGS = {
-    # as in transformers' `TruncationStrategy`
+    # These values are those of `TruncationStrategy` of transformers.
     "truncation": Setting(
         Literal["do_not_truncate", "longest_first", "only_first", "only_second"],
         help="`do_not_truncate` rejects a document that is too long; the others truncate it",
@@ -25,6 +26,34 @@ _PIPELINE_SETTINGS = {
     "clean_up_tokenization_spaces": Setting(bool, help="Remove spaces before punctuation"),
 }
 _NO_FURTHER_FIELDS = ConfigDict(extra="forbid")
+
+
+# The docstrings of `Summary`, `Problem` and `SummaryRequest` are texts of the schema, which clients read.
+
+
+class Sentence(TypedDict):
+    """The [start, end) characters of a document that are one of its sentences."""
+
+    start: int
+    end: int
+
+
+class Details(TypedDict, total=False):
+    """What the pipeline read of a document, as far as the service reads it.
+
+    `cut_tokens` is the number of tokens that were not read. `sentences` has the sentences that were extracted for the
+    model, if the document was shortened.
+    """
+
+    cut_tokens: int
+    sentences: list[Sentence]
+
+
+class SummaryRecord(TypedDict):
+    """The pipeline's result for a document."""
+
+    summary_text: str
+    details: NotRequired[Details]
 
 
 class Summary(BaseModel):
@@ -40,20 +69,28 @@ class Problem(BaseModel):
     error: str
 
 
-def _field(setting: Setting) -> tuple[Any, Any]:
-    """Type and constraints of a setting; null means unset."""
-    bounds: dict[str, Any] = {}
+def _field(setting: Setting) -> tuple[object, FieldInfo]:
+    """The type of a setting and its constraints, for `create_model` of pydantic; null means unset."""
+    constraints: dict[str, Any] = {}
     if setting.type in (int, float):
         allowed = request_range(setting)
-        bounds = {"gt" if allowed.above else "ge": allowed.least, "le": allowed.most}
+        if allowed.above:
+            constraints["gt"] = allowed.least
+        else:
+            constraints["ge"] = allowed.least
+        constraints["le"] = allowed.most
     if setting.type is float:
-        bounds["allow_inf_nan"] = False
-    return setting.type | None, Field(None, description=setting.help or None, **bounds)
+        constraints["allow_inf_nan"] = False
+    field = Field(None, description=setting.help or None, **constraints)
+    return setting.type | None, field
 
 
 def _setting_fields() -> dict[str, Any]:
     """A field for each setting that requests may use."""
-    fields = {name: _field(setting) for name, setting in SETTINGS.items() if setting.request_limit}
+    fields = {}
+    for name, setting in SETTINGS.items():
+        if setting.request_limit:
+            fields[name] = _field(setting)
     for name, setting in _PIPELINE_SETTINGS.items():
         fields[name] = _field(setting)
     return fields
@@ -79,15 +116,18 @@ class SummaryRequest(BaseModel):
     @property
     def documents(self) -> list[str]:
         """The documents, in a list even if there is only one."""
-        return [self.inputs] if isinstance(self.inputs, str) else self.inputs
+        if isinstance(self.inputs, str):
+            return [self.inputs]
+        return self.inputs
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """The settings of the pipeline, without those that are null or the default."""
         if self.parameters is None:
             return {}
         settings = self.parameters.model_dump(exclude_none=True)
-        settings |= settings.pop("generate_parameters", {})
-        # equal settings are decoded together, and all other values mean the default
+        generate_parameters = settings.pop("generate_parameters", {})
+        settings.update(generate_parameters)
+        # Documents with equal settings are decoded together. All other values of `truncation` mean the default.
         if settings.get("truncation") != "do_not_truncate":
             settings.pop("truncation", None)
         return settings

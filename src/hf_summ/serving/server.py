@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -20,45 +20,59 @@ from hf_summ.serving.app import create_app
 from hf_summ.serving.service import Service
 from hf_summ.serving.settings import Limits
 
-# seconds that a connection may be idle; longer than in proxies, which could otherwise reuse a closing connection
+if TYPE_CHECKING:
+    from hf_summ.runtimes.documents import DocumentSummarizer
+
+# A connection may be idle for so many seconds. This is longer than in proxies, which could otherwise reuse a connection
+# that is being closed.
 _KEEP_ALIVE = 75
-# seconds within which a worker must answer its supervisor; importing a library may take some of them
+# A worker must answer its supervisor within so many seconds, some of which the import of a library may take.
 _HEALTH_CHECK = 20
-# seconds after which a worker that could not start is started again
+# A worker that could not start is started again after so many seconds.
 _START_AGAIN = 60
-# as after other invalid input
+# The exit status of a command whose input is invalid.
 _INVALID = 2
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket."""
+    """A listening socket; a ValueError that names the port if there is none."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listening = socket.create_server((host, port), family=family)
     except OSError as error:
-        # Python appends the address to the system's message; errors of names have negative numbers
-        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+        reason = error.strerror
+        # Python appends the address to the system's message. Errors of names have negative numbers, and no address.
+        if error.errno and error.errno > 0:
+            reason = os.strerror(error.errno)
         raise ValueError(f"--port {port}: cannot listen on {host}: {reason}; name another port or --host") from error
-    # otherwise a response on a kept connection would wait for the acknowledgement of its head; accepted sockets inherit
+    # Without this, a response on a kept connection would wait for the acknowledgement of its head. Sockets of accepted
+    # connections inherit the option.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
 
 
 def url(listening: socket.socket) -> str:
     """The URL of a listening socket."""
-    host, port, *_ = listening.getsockname()
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    address = listening.getsockname()
+    # The address of a socket for IPv6 has four parts.
+    host, port = address[0], address[1]
+    if ":" in host:
+        return f"http://[{host}]:{port}"
+    return f"http://{host}:{port}"
 
 
-def serve(load: Callable[[], Any], limits: Limits, listening: socket.socket, workers: int = 1) -> None:
+def serve(load: Callable[[], "DocumentSummarizer"], limits: Limits, listening: socket.socket, workers: int = 1) -> None:
     """Serve until SIGTERM or Ctrl-C, then finish the accepted requests; a worker that dies is replaced.
 
     Args:
         load: returns the pipeline; picklable if there are several workers, each of which calls it.
-        listening: see `bind`; its connections wait until a model is loaded.
+        limits: limits of requests and batches.
+        listening: the socket, see `bind`. Its connections wait until a model is loaded.
+        workers: number of processes.
 
     Raises:
-        Exception: the error of `load`, or of the pipeline on its first document; of several workers, SystemExit.
+        Exception: the error of `load`, or of the pipeline on its first document, if there is one worker.
+        SystemExit: none of several workers could start.
     """
     start = partial(_start, load, limits, threads_for(workers), url(listening))
     if workers == 1:
@@ -85,19 +99,24 @@ class _Supervisor(Multiprocess):
         self._next_start = 0.0
 
     def keep_subprocess_alive(self) -> None:
-        """Replace dead workers; one that cannot start is tried again later, unless no other one is ready."""
+        """Replace dead workers.
+
+        If a worker could not start while another one is ready, the next attempt is made later. If none is ready, the
+        service ends.
+        """
         for process in list(self.processes):
             if self.should_exit.is_set():
                 return
             if process.is_alive(self.config.timeout_worker_healthcheck):
                 continue
-            # one that does not answer is still running
+            # A worker that does not answer is still running.
             process.kill()
             process.join()
             self.processes.remove(process)
             if process.exitcode == STARTUP_FAILURE:
                 self._defer_or_end()
-        if self.should_exit.is_set() or (self.processes and time.monotonic() < self._next_start):
+        waits = self.processes and time.monotonic() < self._next_start
+        if self.should_exit.is_set() or waits:
             return
         while len(self.processes) < self.processes_num:
             process = Process(self.config, self.sockets)
@@ -105,7 +124,7 @@ class _Supervisor(Multiprocess):
             self.processes.append(process)
 
     def _defer_or_end(self) -> None:
-        """After a worker that could not start: try again later, or end if there is none that answers."""
+        """Set the time of the next attempt after a worker could not start, or end if no other worker answers."""
         ready = sum(process.is_ready() for process in self.processes)
         if not ready:
             self.has_failed = True
@@ -117,12 +136,18 @@ class _Supervisor(Multiprocess):
 
 
 def server_config(app: Callable, limits: Limits, **settings: Any) -> uvicorn.Config:
-    """The configuration of a server."""
+    """The configuration of a server.
+
+    Args:
+        app: the application, or with `factory=True` a function that returns it.
+        limits: limits of the service.
+        settings: further settings of uvicorn.
+    """
     return uvicorn.Config(
         app,
-        # httptools loses the bodies of requests that ask for HTTP/2, as Java's clients do
+        # httptools loses the bodies of requests that ask for HTTP/2, as clients in Java do.
         http="h11",
-        # otherwise an error at startup would be an error of each request
+        # With another value, an error at startup would become an error of each request.
         lifespan="on",
         timeout_graceful_shutdown=round(limits.drain_seconds),
         timeout_keep_alive=_KEEP_ALIVE,
@@ -137,14 +162,21 @@ def _create_worker_app(start: Callable[[], Service]) -> FastAPI:
         return create_app(start())
     except Exception as error:
         print(f"hf-summ: error: {one_line(error)}", file=sys.stderr)
-        # with this status, the supervisor does not replace the worker at once
+        # With this status, the supervisor does not replace the worker at once.
         sys.exit(STARTUP_FAILURE)
 
 
-def _start(load: Callable[[], Any], limits: Limits, threads: int | None, address: str) -> Service:
-    """The started service of this process."""
+def _start(load: Callable[[], "DocumentSummarizer"], limits: Limits, threads: int | None, address: str) -> Service:
+    """Start the service of this process.
+
+    Args:
+        load: returns the pipeline.
+        limits: limits of requests and batches.
+        threads: number of torch's threads; torch chooses it if None.
+        address: the URL of the service, for the message that it is ready.
+    """
     service = Service(load, limits, threads).start()
-    # transformers and the pipeline, which have separate loggers, would warn for every document
+    # transformers and this package have separate loggers, and both would warn of every document.
     if "transformers" in sys.modules:
         from transformers.utils.logging import set_verbosity_error
 

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from threading import Thread
-from typing import Any
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
@@ -14,6 +14,11 @@ from hf_summ.runtimes.settings import SETTINGS
 from hf_summ.serving.batching import Batcher
 from hf_summ.serving.settings import Limits
 
+if TYPE_CHECKING:
+    from hf_summ.runtimes.documents import DocumentSummarizer
+    from hf_summ.serving.schema import SummaryRecord
+
+# A service summarizes this document before it accepts requests.
 _FIRST_DOCUMENT = "The mayor opened the new bridge on Monday."
 
 
@@ -43,22 +48,26 @@ class Service:
 
     Args:
         load: returns the pipeline.
-        limits: limits of requests and batches.
-        threads: number of torch's threads; by default, torch's choice.
+        limits: limits of requests and batches; the defaults if None.
+        threads: number of torch's threads; torch chooses it if None.
 
     Attributes:
-        metrics: its counters.
+        limits: limits of requests and batches.
+        metrics: counters of requests, documents and tokens.
     """
 
-    def __init__(self, load: Callable[[], Any], limits: Limits | None = None, threads: int | None = None):
+    def __init__(
+        self, load: Callable[[], "DocumentSummarizer"], limits: Limits | None = None, threads: int | None = None
+    ):
         self.limits = limits or Limits()
         self.metrics = Metrics()
         self._load = load
         self._threads = threads
-        self._summarizer: Any = None
+        # The thread sets it before `start` returns.
+        self._summarizer: DocumentSummarizer
         self._ready: Future = Future()
         self._batcher = Batcher(self._decode, self.limits, self.metrics.waiting.set)
-        # daemon: the process may exit while a batch is being decoded
+        # As the thread is a daemon, the process may exit while a batch is being decoded.
         self._thread = Thread(target=self._run, name="decoding", daemon=True)
 
     def start(self) -> "Service":
@@ -71,15 +80,15 @@ class Service:
         self._ready.result()
         return self
 
-    def submit(self, documents: Sequence[str], settings: Mapping[str, Any]) -> list[Future]:
+    def submit(self, documents: Sequence[str], settings: Mapping[str, object]) -> list[Future]:
         """The future `{"summary_text", "details"}` of each document of a request.
 
-        It fails with a ValueError or TypeError if the document or its settings are at fault. Cancelling it frees its
-        place in the queue.
+        A future fails with a ValueError or TypeError if the document or its settings are at fault. Cancelling a
+        future frees its place in the queue.
 
         Args:
             documents: texts.
-            settings: settings of the pipeline; missing ones fall back to its own.
+            settings: settings of the pipeline, by name; the pipeline has defaults for missing ones.
 
         Raises:
             ValueError: the beams and new tokens exceed `limit_beam_tokens`, or a setting is invalid.
@@ -95,29 +104,27 @@ class Service:
 
     @property
     def is_running(self) -> bool:
-        """Whether the decoding thread runs in this process; one that was forked later has none."""
+        """Whether the decoding thread runs in this process; a process that was forked later has no such thread."""
         return self._thread.is_alive()
 
-    def information(self) -> dict[str, Any]:
+    def information(self) -> dict[str, object]:
         """The model and the limits, for clients."""
         model = self._summarizer.model
         name = getattr(model, "adapter_name", model.name_or_path)
-        limits = {name: value for name, value in vars(self.limits).items() if name.startswith("limit_")}
-        return {"model_id": name and shared_name(name), "task": "summarization", **limits}
+        information = {"model_id": name and shared_name(name), "task": "summarization"}
+        for limit, value in vars(self.limits).items():
+            if limit.startswith("limit_"):
+                information[limit] = value
+        return information
 
     def stop(self) -> None:
         """Accept no further requests, and fail those that are waiting."""
         self._batcher.close()
 
     def _run(self) -> None:
+        """Load and test the pipeline, and decode batches; this runs in the decoding thread."""
         try:
-            if self._threads is not None:
-                # graphs are loaded with this number
-                os.environ["OMP_NUM_THREADS"] = str(self._threads)
-            self._summarizer = self._load()
-            if self._threads is not None and (torch := sys.modules.get("torch")):
-                # torch's setting is per calling thread
-                torch.set_num_threads(self._threads)
+            self._load_summarizer()
             self._check_defaults()
             self._summarize([_FIRST_DOCUMENT], {})
         except BaseException as error:
@@ -125,6 +132,17 @@ class Service:
             return
         self._ready.set_result(None)
         self._batcher.run()
+
+    def _load_summarizer(self) -> None:
+        """Load the pipeline with the number of threads that was set, if any."""
+        if self._threads is not None:
+            # The runtime of exported graphs reads this number when it loads them.
+            os.environ["OMP_NUM_THREADS"] = str(self._threads)
+        self._summarizer = self._load()
+        torch = sys.modules.get("torch")
+        if self._threads is not None and torch is not None:
+            # The setting of torch is that of the calling thread alone.
+            torch.set_num_threads(self._threads)
 
     def _check_defaults(self) -> None:
         """Raise a ValueError if a request that sets no parameters would exceed the limit."""
@@ -135,25 +153,37 @@ class Service:
                 "tokens: raise the limit, or lower --num_beams or --max_new_tokens"
             )
 
-    def _beams_and_tokens(self, settings: Mapping[str, Any]) -> tuple[int, int]:
+    def _beams_and_tokens(self, settings: Mapping[str, object]) -> tuple[int, int]:
         """Number of beams, and maximum number of new tokens of a summary."""
-        requested = {name: value for name, value in settings.items() if name in SETTINGS}
-        search = self._summarizer.search_settings(**requested)
-        beams = search.get("num_beams") or 1
-        if search.get("max_new_tokens") is not None:
-            return beams, search["max_new_tokens"]
-        # `max_length` includes the decoder's start token
-        return beams, search["max_length"] - 1
+        search_settings = {}
+        for name, value in settings.items():
+            if name in SETTINGS:
+                search_settings[name] = value
+        search_settings = self._summarizer.search_settings(**search_settings)
+        beams = search_settings.get("num_beams") or 1
+        new_tokens = search_settings.get("max_new_tokens")
+        if new_tokens is None:
+            # `max_length` includes the decoder's start token.
+            new_tokens = search_settings["max_length"] - 1
+        return beams, new_tokens
 
-    def _decode(self, documents: Sequence[str], settings: dict[str, Any]) -> list[dict[str, Any]]:
+    def _decode(self, documents: Sequence[str], settings: Mapping[str, object]) -> "list[SummaryRecord]":
+        """Summarize documents with equal settings, and count the tokens that were not read."""
         results = self._summarize(documents, settings)
         for result in results:
             self.metrics.cut_tokens.inc(result.get("details", {}).get("cut_tokens", 0))
         return results
 
-    def _summarize(self, documents: Sequence[str], settings: dict[str, Any]) -> list[dict[str, Any]]:
-        # a checkpoint may set several return sequences; the windows of one document are batched too
-        required = {"num_return_sequences": 1, "batch_size": self.limits.batch_size, "return_details": True}
-        # `hf_summ.summarizer` would show it for each batch
-        required["show_progress"] = False
-        return self._summarizer(list(documents), **settings, **required)
+    def _summarize(self, documents: Sequence[str], settings: Mapping[str, object]) -> "list[SummaryRecord]":
+        """The pipeline's result for each document."""
+        return self._summarizer(
+            list(documents),
+            **settings,
+            # A checkpoint may set several.
+            num_return_sequences=1,
+            # If a document is summarized in windows, they are batched too.
+            batch_size=self.limits.batch_size,
+            return_details=True,
+            # A pipeline may show a bar by default, which would appear for each batch.
+            show_progress=False,
+        )

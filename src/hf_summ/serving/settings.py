@@ -35,16 +35,18 @@ class Limits:
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
             if field.type is str:
                 continue
+            value = getattr(self, field.name)
             least = 1 if field.type is int else 0
-            # `not >=` also rejects NaN
-            if not value >= least:
+            # No comparison with NaN holds, so `value < least` would not reject it.
+            is_allowed = value >= least
+            if not is_allowed:
                 raise ValueError(f"--{field.name} {value}: must be at least {least}")
 
 
 def request_range(setting: Setting) -> Range:
-    """The values of a numeric setting that requests may use."""
+    """The values of a numeric setting that requests may use: those in its range that are not beyond its limit."""
     most = setting.request_limit
-    return Range(max(setting.range.least, -most), most, above=setting.range.above)
+    least = max(setting.range.least, -most)
+    return Range(least, most, above=setting.range.above)
