@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from filelock import AcquireReturnProxy, FileLock, Timeout
 
@@ -17,20 +17,26 @@ from hf_summ.common.records import changed, read_record, shown, write_record
 from hf_summ.data.columns import choose_text_column
 from hf_summ.data.files import files_of, read_files
 from hf_summ.models.checks import check_integer
-from hf_summ.offline.engines import Outcome, Progress, Work, in_processes, in_this_process
+from hf_summ.offline.engines import in_processes, in_this_process
 from hf_summ.offline.shards import FORMATS, Plan, destination
+from hf_summ.offline.summarizing import Outcome, Progress, Work
 from hf_summ.pretrained import model_folder
 from hf_summ.runtimes.folders import model_identity
 
+if TYPE_CHECKING:
+    from hf_summ.runtimes.documents import DocumentSummarizer
+
 logger = logging.getLogger(__name__)
 
-# libraries that read a folder of Parquet files leave out names that begin with these characters
-RECORD, LOCK = "_summaries.yaml", ".lock"
+# Libraries that read a folder of Parquet files leave out files whose names begin with "_" or ".".
+RECORD = "_summaries.yaml"
+LOCK = ".lock"
 
-# what determines summaries, as far as it is installed
+# The record has the versions of these libraries, which determine the summaries, if they are installed.
 _LIBRARIES = ("hf-summ", "transformers", "torch", "onnxruntime")
 
-# summarizes and writes shards that are not finished, and reports progress in rows
+# A function that summarizes and writes the shards that are not finished, and yields the counts of each. It gets the
+# numbers of the finished shards, and a function to which it reports its progress in rows.
 Engine = Callable[[set[int], Progress], Iterator[Outcome]]
 
 
@@ -63,12 +69,14 @@ def summarize_rows(
         text_column: the column of the documents, by default the first usual one, such as `document`; a list of texts is
             one example of several documents.
         columns: columns to keep; all by default.
+        output_column: the column for the summaries.
         rows_per_shard: number of rows that are written at a time.
-        format: that of the folder's files, `parquet` (the default) or `jsonl` (.jsonl.gz).
+        format: the format of the folder's files, `parquet` (the default) or `jsonl` (.jsonl.gz).
         num_processes: number of processes, each with its own model. With more than one, a script must call this
             function under `if __name__ == "__main__":`.
+        batch_size: number of documents that are decoded together.
         device: the device of each model; by default, a GPU for each process if there are any.
-        csv_separator, encoding: of text files, as in `hf_summ.data.Reading`.
+        csv_separator, encoding: how to read text files, as in `hf_summ.data.Reading`.
         settings: settings of the pipeline's call, such as `num_beams` and `long_documents`.
 
     Raises:
@@ -80,8 +88,9 @@ def summarize_rows(
     for name, number in numbers.items():
         check_integer(name, number, 1)
     check_choice("`format`", format, (*FORMATS, None))
-    names = [files] if isinstance(files, str | Path) else files
-    paths = files_of([str(name) for name in names])
+    if isinstance(files, str | Path):
+        files = [files]
+    paths = files_of([str(file) for file in files])
     rows = read_files(paths, csv_separator=csv_separator, encoding=encoding)
     column = choose_text_column(rows, text_column, paths[0])
     written_to = destination(output, format)
@@ -98,23 +107,32 @@ def summarize_rows(
         csv_separator=csv_separator or ",",
     )
     name = model_folder(str(model))
-    # other processes may work in another folder
-    name = os.path.realpath(name) if Path(name).is_dir() else name
+    if Path(name).is_dir():
+        # Other processes may have another working directory, in which a relative path would name another folder.
+        name = os.path.realpath(name)
     work = Work(partial(_load, name, device), settings, batch_size)
     engine: Engine = partial(in_this_process, work, plan)
     if num_processes > 1:
         engine = partial(in_processes, work, plan, number=num_processes)
-    return run_plan(plan, {**model_identity(name, None), **settings}, engine)
+    identity = {**model_identity(name, None), **settings}
+    return run_plan(plan, identity, engine)
 
 
-def _load(model: str, named_device: str | None, device: str | None = None) -> Any:
+def _load(model: str, named_device: str | None, device: str | None = None) -> "DocumentSummarizer":
+    """Load the pipeline.
+
+    Args:
+        model: the folder or the name of a checkpoint.
+        named_device: the device that the user names, if any.
+        device: the device if the user names none.
+    """
     from transformers import pipeline
 
     return pipeline("summarization", model=model, device=named_device or device)
 
 
 def run_plan(
-    plan: Plan, settings: Mapping[str, Any], engine: Engine, announce: Callable[[str], None] = logger.info
+    plan: Plan, settings: Mapping[str, object], engine: Engine, announce: Callable[[str], None] = logger.info
 ) -> Outcome:
     """Summarize the shards that are not yet in the plan's folder, which is created if necessary.
 
@@ -136,9 +154,11 @@ def run_plan(
         replaced = ", ".join(plan.replaced_columns)
         announce(f"the rows are an earlier output: new columns replace {replaced}, unless `columns` chooses others")
     folder = plan.folder
-    # before the lock, which is a file
-    if folder.is_dir() and not (folder / RECORD).exists() and any(path.name != LOCK for path in folder.iterdir()):
-        raise ValueError(f"--output {folder}: has files, but no {RECORD}: name a new or empty folder")
+    # The lock is a file too, so this is checked before it is acquired.
+    if folder.is_dir() and not (folder / RECORD).exists():
+        unknown_files = set(os.listdir(folder)) - {LOCK}
+        if unknown_files:
+            raise ValueError(f"--output {folder}: has files, but no {RECORD}: name a new or empty folder")
     with _locked(folder):
         _start_or_continue(plan, settings)
         outcome = _summarize(plan, engine, announce)
@@ -147,45 +167,59 @@ def run_plan(
         return outcome
 
 
-def _start_or_continue(plan: Plan, settings: Mapping[str, Any]) -> None:
+def _start_or_continue(plan: Plan, settings: Mapping[str, object]) -> None:
     """Write the record of a new run, or check that the folder has summaries of the same run.
 
     The folder must be locked: until then, another command may begin and end there.
 
+    Args:
+        plan: the shards.
+        settings: the model and the settings of the summaries.
+
     Raises:
-        ValueError: it has summaries of another run.
+        ValueError: the folder has summaries of another run.
     """
     folder = plan.folder
-    record = read_record(
-        folder / RECORD, lambda content: None if isinstance(content["summaries"], dict) else "no summaries"
-    )
-    now = {
-        **settings,
-        **_identity_of_rows(plan),
-        "text_column": plan.text_column,
-        "columns": plan.kept_columns,
-        "output_column": plan.output_column,
-        "rows_per_shard": plan.rows_per_shard,
-        "format": plan.format,
-    }
-    before = record["summaries"] if record else {}
-    # settings that are no longer set differ too
-    differences = changed(before, dict.fromkeys(before) | now) if before else []
-    # a run that ended before its first shard, for example because of a wrong setting, restricts no other run
-    if differences and any(folder.glob("shard-*")):
+    now = dict(settings)
+    now.update(_identity_of_rows(plan))
+    now["text_column"] = plan.text_column
+    now["columns"] = plan.kept_columns
+    now["output_column"] = plan.output_column
+    now["rows_per_shard"] = plan.rows_per_shard
+    now["format"] = plan.format
+    record = read_record(folder / RECORD, _record_problem)
+    before = {}
+    differences = []
+    if record:
+        before = record["summaries"]
+    if before:
+        # Settings that are no longer set differ too.
+        all_settings = dict.fromkeys(before) | now
+        differences = changed(before, all_settings)
+    has_shards = any(folder.glob("shard-*"))
+    # A run that ended before its first shard, for example because of a wrong setting, restricts no other run.
+    if differences and has_shards:
         raise ValueError(f"--output {folder}: has summaries of another run ({shown(differences)}): name another folder")
     if not before or differences:
         write_record(folder / RECORD, {"summaries": now, "versions": _versions()})
 
 
-def _identity_of_rows(plan: Plan) -> dict[str, Any]:
-    """What identifies the rows: the hash of each file's content, as a file may be moved, or that of a data set."""
+def _record_problem(content: Any) -> str | None:
+    """The problem with the content of a record, or None; errors on malformed content are problems too."""
+    if isinstance(content["summaries"], dict):
+        return None
+    return "no summaries"
+
+
+def _identity_of_rows(plan: Plan) -> dict[str, object]:
+    """The hashes that identify the rows: of each file's content, as a file may be moved, or of a data set."""
     if plan.inputs:
         return {"files": [content_hash(path) for path in plan.inputs]}
     return {"rows": plan.rows._fingerprint}
 
 
 def _versions() -> dict[str, str]:
+    """The versions of the libraries that determine the summaries, as far as they are installed."""
     versions = {}
     for name in _LIBRARIES:
         with suppress(importlib.metadata.PackageNotFoundError):
@@ -203,13 +237,16 @@ def _locked(folder: Path) -> AcquireReturnProxy:
 
 
 def _summarize(plan: Plan, engine: Engine, announce: Callable[[str], None]) -> Outcome:
+    """Summarize the shards that are not finished, with a progress bar, and count what was done."""
     done = plan.done()
     outcome = Outcome(shards=len(done))
     if outcome.shards == plan.number:
         return outcome
     if done:
         announce(f"resuming: {len(done):,} of {plan.number:,} shards exist")
-    finished_rows = sum(len(plan.rows_of(number)) for number in done)
+    finished_rows = 0
+    for number in done:
+        finished_rows += len(plan.rows_of(number))
     with progress_bar(None, "summarizing", len(plan.rows), unit="row", initial=finished_rows) as bar:
         for shard in engine(done, bar.update):
             outcome.add(shard)

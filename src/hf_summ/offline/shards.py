@@ -25,40 +25,54 @@ from hf_summ.data.files import is_row_file
 from hf_summ.runtimes.documents import SOURCES
 
 _NAME = "shard-"
-# format of a folder's files -> the end of their names
+# The formats of a folder's files, each with the end of their names.
 FORMATS = {"parquet": ".parquet", "jsonl": ".jsonl.gz"}
-# of files, such as .xlsx, but not .v2
+# The extension of a file, such as .xlsx; .v2 is the end of a folder's name.
 _EXTENSION = re.compile(r"\.[A-Za-z]{2,5}")
-# the end of the name of a single file of all rows -> the format of its shards
+# The ends of the names of a single file of all rows, each with the format of its shards.
 _FILES = {".parquet": "parquet", ".jsonl": "jsonl", ".jsonl.gz": "jsonl", ".csv": "jsonl"}
-# columns besides the summary: the number of tokens of the document, how many of them were not read, why there is no
-# summary, and what to look at. The last two are empty strings if there is nothing to say
+# The columns besides the summary are the number of tokens of the document, the number of them that were not read, the
+# reason why there is no summary, and what to look at. The last two are empty strings if there is nothing to say.
 ADDED_COLUMNS = {"source_tokens": pa.int64(), "cut_tokens": pa.int64(), "error": pa.string(), "note": pa.string()}
-# with which Excel recognizes UTF-8
+# In this encoding, files begin with a byte-order mark, by which Excel recognizes UTF-8.
 _CSV_ENCODING = "utf-8-sig"
-# in a cell of a CSV file; columns of numbers stay what they are
+# A cell of a CSV file with a number is no formula, although it may begin with a sign.
 _NUMBER = re.compile(r"[+-]?[\d.,]+")
 _WRITE_AGAIN = "remove it, and rerun the command to write it again"
 
 
 @dataclass(frozen=True)
 class Example:
-    """What a model reads of a row: its document, or its documents, and its columns of `SOURCES`."""
+    """What a model reads of a row.
+
+    Args:
+        text: the document, or several documents to summarize together.
+        source: the values of the row's columns that `SOURCES` names, such as key phrases, except missing values.
+    """
 
     text: str | list[str]
-    source: dict[str, Any] = field(default_factory=dict)
+    source: dict[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Shard:
-    """Shard `number`: the rows from `number · rows_per_shard` on; None stands for a row without a text."""
+    """What a model reads of the rows from `number · rows_per_shard` on; None stands for a row without a text."""
 
     number: int
     examples: list[Example | None]
 
 
 class Summary(NamedTuple):
-    """What is written beside a row: the summary or, without one, the reason; numbers of tokens, and a note."""
+    """What is written beside a row, and whether the summary may be cut off.
+
+    Args:
+        text: the summary; None if there is none.
+        source_tokens: number of tokens of the document.
+        cut_tokens: number of these tokens that were not read.
+        error: the reason why there is no summary; empty if there is one.
+        note: what a reader should look at; may be empty.
+        is_unfinished: whether the summary has the most tokens allowed. This is not written.
+    """
 
     text: str | None
     source_tokens: int | None = None
@@ -97,50 +111,65 @@ class Plan:
     csv_separator: str = ","
 
     def check(self) -> None:
-        """Check the names of the folder and of columns, and the texts' type.
+        """Check the name of the output, the names of columns, and the documents.
 
         Raises:
             ValueError: a name cannot be used, or the column has no texts, or other values than texts or lists of texts.
         """
         path = self.file or self.folder
-        problem = None
-        is_named_like_file = is_row_file(path) or _EXTENSION.fullmatch(path.suffix)
-        if self.file is None and is_named_like_file and not path.is_dir():
-            problem = f"must be a {', '.join(_FILES)} file, or a folder, which has no extension"
-        elif self.file is not None and path.is_dir():
-            problem = "is a folder, but named like a file"
-        elif os.path.realpath(path) in map(os.path.realpath, self.inputs):
-            problem = "would replace the input; give it another name"
+        problem = self._output_problem(path)
         if problem is not None:
             raise ValueError(f"--output {one_line(path.name)}: {problem}")
+        self._check_columns()
+        source = "the rows"
+        if self.inputs:
+            source = ", ".join([str(file) for file in self.inputs])
+        # This raises a ValueError for values that are neither texts nor lists of texts.
+        is_list_column(self.rows, self.text_column, source)
+        if not self._has_texts():
+            raise ValueError(f"{source}: column '{self.text_column}' holds no text: name another with `text_column`")
+
+    def _has_texts(self) -> bool:
+        """Whether at least one row has a text."""
+        rows = self.rows.select_columns([self.text_column])
+        return any(self._example(row, []) is not None for row in rows)
+
+    def _output_problem(self, path: Path) -> str | None:
+        """The problem with the path of the output, a file or a folder; None if it has none."""
+        is_named_like_file = is_row_file(path) or _EXTENSION.fullmatch(path.suffix)
+        if self.file is None and is_named_like_file and not path.is_dir():
+            return f"must be a {', '.join(_FILES)} file, or a folder, which has no extension"
+        if self.file is not None and path.is_dir():
+            return "is a folder, but named like a file"
+        input_paths = [os.path.realpath(file) for file in self.inputs]
+        if os.path.realpath(path) in input_paths:
+            return "would replace the input; give it another name"
+        return None
+
+    def _check_columns(self) -> None:
+        """Raise a ValueError if a column to keep does not exist, or if the output would have a column twice."""
         for name in self.columns or []:
             if name not in self.rows.column_names:
                 columns = one_line(", ".join(self.rows.column_names))
                 raise ValueError(f"--columns {one_line(name)}: the columns are {columns}")
-        names = [*self.kept_columns, self.output_column, *ADDED_COLUMNS]
+        names = self.kept_columns + [self.output_column] + list(ADDED_COLUMNS)
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(
                     f"--output_column {one_line(self.output_column)}: the output would have two columns "
                     f"'{one_line(name)}': name another, or choose other --columns"
                 )
-        where = ", ".join(map(str, self.inputs)) or "the rows"
-        is_list_column(self.rows, self.text_column, where)
-        if not self._has_texts():
-            raise ValueError(f"{where}: column '{self.text_column}' holds no text: name another with `text_column`")
-
-    def _has_texts(self) -> bool:
-        """Whether a row has a text."""
-        rows = self.rows.select_columns([self.text_column])
-        return any(self._example(row, []) is not None for row in rows)
 
     @property
     def kept_columns(self) -> list[str]:
         """The columns of the input that the output keeps, in the input's order."""
-        if self.columns is not None:
-            return [name for name in self.rows.column_names if name in self.columns]
         replaced = self.replaced_columns
-        return [name for name in self.rows.column_names if name not in replaced]
+        kept = []
+        for name in self.rows.column_names:
+            is_chosen = self.columns is None or name in self.columns
+            if is_chosen and name not in replaced:
+                kept.append(name)
+        return kept
 
     @property
     def replaced_columns(self) -> list[str]:
@@ -163,25 +192,34 @@ class Plan:
         return range(first, min(first + self.rows_per_shard, len(self.rows)))
 
     def words_for(self, number: int) -> str:
-        """The rows of a shard, for messages."""
+        """The rows of a shard, counted from 1, in the words of a message."""
         indices = self.rows_of(number)
         return f"rows {indices.start + 1:,} to {indices.stop:,}"
 
     def shard(self, number: int) -> Shard:
         """What a model reads of a shard's rows."""
         sources = [name for name in SOURCES if name in self.rows.column_names]
-        read_columns = [self.text_column, *sources]
-        rows = self.rows.select_columns(read_columns).select(self.rows_of(number))
-        return Shard(number, [self._example(row, sources) for row in rows])
+        rows = self.rows.select_columns([self.text_column] + sources).select(self.rows_of(number))
+        examples = [self._example(row, sources) for row in rows]
+        return Shard(number, examples)
 
     def _example(self, row: dict[str, Any], sources: list[str]) -> Example | None:
-        value = row[self.text_column]
-        text = written_texts(value) if isinstance(value, list) else value
-        if isinstance(text, str) and not has_text(text):
+        """What a model reads of a row; None if the row has no text.
+
+        Args:
+            row: the values by column.
+            sources: the columns beside the documents to read.
+        """
+        text = row[self.text_column]
+        if isinstance(text, list):
+            text = written_texts(text)
+        is_blank = isinstance(text, str) and not has_text(text)
+        if is_blank or not text:
             return None
-        if not text:
-            return None
-        source = {name: row[name] for name in sources if row[name] is not None}
+        source = {}
+        for name in sources:
+            if row[name] is not None:
+                source[name] = row[name]
         return Example(text, source)
 
     def done(self) -> set[int]:
@@ -192,11 +230,11 @@ class Plan:
         """
         numbers = set()
         for path in sorted(self.folder.glob(f"{_NAME}*{FORMATS[self.format]}")):
-            digits = path.name[len(_NAME) :].partition(".")[0]
-            number = int(digits) if digits.isdecimal() else self.number
-            if number >= self.number or path.name != self._path(number).name:
+            number = self._number_of(path)
+            if number is None:
                 raise ValueError(f"{path} is not a shard of these summaries: remove it, or name another folder")
-            count, expected = _rows_in(path), len(self.rows_of(number))
+            count = _rows_in(path)
+            expected = len(self.rows_of(number))
             if count != expected:
                 raise ValueError(f"{path}: has {count} rows, but was written with {expected}: {_WRITE_AGAIN}")
             numbers.add(number)
@@ -205,13 +243,18 @@ class Plan:
     def write(self, number: int, summaries: list[Summary]) -> None:
         """Write a shard's file, completely or not at all.
 
+        Args:
+            number: the number of the shard.
+            summaries: the summaries of its rows.
+
         Raises:
-            OSError: it cannot be written.
+            OSError: the file cannot be written.
         """
         indices = self.rows_of(number)
         kept_rows = self.rows.select_columns(self.kept_columns).with_format("arrow")
         table = kept_rows[indices.start : indices.stop].replace_schema_metadata(None)
-        table = table.append_column(self.output_column, pa.array([summary.text for summary in summaries], pa.string()))
+        texts = [summary.text for summary in summaries]
+        table = table.append_column(self.output_column, pa.array(texts, pa.string()))
         for name, value_type in ADDED_COLUMNS.items():
             values = [getattr(summary, name) for summary in summaries]
             table = table.append_column(name, pa.array(values, value_type))
@@ -238,13 +281,24 @@ class Plan:
                 _join_lines(shards, draft, is_compressed=file.suffix == ".gz")
         shutil.rmtree(self.folder)
 
+    def _number_of(self, path: Path) -> int | None:
+        """The number of the shard with this path; None if no shard of the plan has it."""
+        digits = path.name.removeprefix(_NAME).partition(".")[0]
+        if not digits.isdecimal():
+            return None
+        number = int(digits)
+        if number >= self.number or path.name != self._path(number).name:
+            return None
+        return number
+
     def _path(self, number: int) -> Path:
+        """The path of a shard's file."""
         return self.folder / f"{_NAME}{number:08d}{FORMATS[self.format]}"
 
 
 @dataclass(frozen=True)
 class Destination:
-    """Where summaries are written, see `Plan`."""
+    """Where summaries are written: the folder of the shards, their format, and the file for all rows, as in `Plan`."""
 
     folder: Path
     format: str
@@ -252,7 +306,12 @@ class Destination:
 
 
 def destination(output: str | Path, format: str | None) -> Destination:
-    """The destination of an output folder, or of an output that is named like a file.
+    """Where the summaries for an output are written.
+
+    Args:
+        output: a folder, or a file whose name ends like one of all rows. The shards of such a file are written to a
+            hidden folder beside it.
+        format: one of `FORMATS`; by default, the format that the file's name sets, or `parquet` for a folder.
 
     Raises:
         ValueError: the name sets another format, or is a URL.
@@ -261,34 +320,38 @@ def destination(output: str | Path, format: str | None) -> Destination:
     path = Path(os.path.realpath(output))
     for ending, file_format in _FILES.items():
         if path.name.endswith(ending):
-            if format not in (None, file_format):
+            if format is not None and format != file_format:
                 raise ValueError(f"--format {format}: the name of --output {one_line(path.name)} sets another: omit it")
             return Destination(path.with_name(f".{path.name}.shards"), file_format, path)
     return Destination(path, format or "parquet")
 
 
 def _write_lines(table: pa.Table, path: Path) -> None:
+    """Write the rows of a table as compressed lines of JSON. Equal tables have equal files, as no time is written."""
     with open(path, "wb") as file, gzip.GzipFile("", "wb", fileobj=file, mtime=0) as lines:
         for row in table.to_pylist():
             lines.write(f"{to_json(row)}\n".encode())
 
 
 def _join_tables(shards: list[Path], path: Path) -> None:
+    """Write the rows of Parquet files to one Parquet file."""
     with pq.ParquetWriter(path, pq.read_schema(shards[0])) as writer:
         for shard in shards:
             writer.write_table(pq.read_table(shard))
 
 
 def _join_as_csv(shards: list[Path], path: Path, separator: str) -> None:
+    """Write the rows of files of compressed lines of JSON to one CSV file, whose first row has the columns' names."""
     with open(path, "w", encoding=_CSV_ENCODING, newline="") as file:
         writer = csv.writer(file, delimiter=separator)
         for index, row in enumerate(_read_lines(shards)):
             if index == 0:
-                writer.writerow(spreadsheet_text(name) for name in row)
-            writer.writerow(_cell(value) for value in row.values())
+                writer.writerow([spreadsheet_text(name) for name in row])
+            writer.writerow([_cell(value) for value in row.values()])
 
 
-def _read_lines(shards: list[Path]) -> Iterator[dict[str, Any]]:
+def _read_lines(shards: list[Path]) -> Iterator[dict[str, object]]:
+    """The rows of files of compressed lines of JSON."""
     for shard in shards:
         with gzip.open(shard, "rt", encoding="utf-8") as lines:
             for line in lines:
@@ -296,7 +359,8 @@ def _read_lines(shards: list[Path]) -> Iterator[dict[str, Any]]:
 
 
 def _join_lines(shards: list[Path], path: Path, is_compressed: bool) -> None:
-    # compressed files can follow each other
+    """Write the lines of compressed files to one file, which may be compressed too."""
+    # A compressed file may consist of several ones, so that shards need not be compressed again.
     opener = open if is_compressed else gzip.open
     with open(path, "wb") as lines:
         for shard in shards:
@@ -304,11 +368,14 @@ def _join_lines(shards: list[Path], path: Path, is_compressed: bool) -> None:
                 shutil.copyfileobj(shard_lines, lines)
 
 
-def _cell(value: Any) -> str | None:
+def _cell(value: object) -> str | None:
+    """A value as a cell of a CSV file, which no spreadsheet reads as a formula; None for a missing value."""
     if value is None:
         return None
     text = value if isinstance(value, str) else to_json(value)
-    return text if _NUMBER.fullmatch(text) else spreadsheet_text(text)
+    if _NUMBER.fullmatch(text):
+        return text
+    return spreadsheet_text(text)
 
 
 def _rows_in(path: Path) -> int:

@@ -63,7 +63,7 @@ class Service:
         self.metrics = Metrics()
         self._load = load
         self._threads = threads
-        # The thread sets it before `start` returns.
+        # The decoding thread loads it before `start` returns.
         self._summarizer: DocumentSummarizer
         self._ready: Future = Future()
         self._batcher = Batcher(self._decode, self.limits, self.metrics.waiting.set)

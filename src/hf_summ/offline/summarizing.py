@@ -1,0 +1,268 @@
+"""Summaries of the rows of a shard by one model, and counts of what a run has done."""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from hf_summ.common.messages import no_warnings, one_line
+from hf_summ.models.text_processing_highlight_transformer import read_phrases
+from hf_summ.offline.shards import Example, Shard, Summary
+from hf_summ.runtimes.documents import SOURCES
+
+if TYPE_CHECKING:
+    from hf_summ.runtimes.documents import DocumentSummarizer
+
+# A function that is called with the number of rows summarized since the last call.
+Progress = Callable[[int], object]
+# The seeds of shards are computed from the run's seed times this number. On a CPU, torch reads 32 bits of a seed.
+_STRIDE = 0x9E3779B1
+
+
+@dataclass(frozen=True)
+class Work:
+    """How to summarize rows. It is sent to other processes, so it contains a function that loads the model.
+
+    Args:
+        load: returns the pipeline; its argument `device`, if given, is the default device.
+        settings: settings of the pipeline's call.
+        batch_size: number of documents per batch.
+        phrases: key phrases for every document, which replace those of the rows, for models that read them.
+        seed: seed of summaries that are sampled.
+        uses_torch: whether the model is one of PyTorch, and not of exported graphs.
+    """
+
+    load: Callable[..., "DocumentSummarizer"]
+    settings: dict[str, Any]
+    batch_size: int
+    phrases: dict[str, float] | None = None
+    seed: int = 0
+    uses_torch: bool = True
+
+
+class _Details(TypedDict):
+    """What the pipeline read of a document, in tokens, and why its summary ends (`stop` or `length`)."""
+
+    source_tokens: int
+    read_tokens: int
+    cut_tokens: int
+    finish_reason: str
+
+
+class _Record(TypedDict):
+    """The pipeline's result for a document."""
+
+    summary_text: str
+    details: _Details
+
+
+@dataclass
+class Outcome:
+    """What a run, or a shard of it, has done.
+
+    Args:
+        shards: number of shards in the folder.
+        rows: number of rows that were summarized.
+        failed: number of these rows without a summary.
+        cut: number of these rows whose documents were truncated.
+        source_tokens: number of tokens of the truncated documents.
+        cut_tokens: number of these tokens that were removed.
+        empty: number of rows with an empty summary.
+        unfinished: number of rows whose summary has the most tokens allowed, and may be cut off.
+    """
+
+    shards: int = 0
+    rows: int = 0
+    failed: int = 0
+    cut: int = 0
+    source_tokens: int = 0
+    cut_tokens: int = 0
+    empty: int = 0
+    unfinished: int = 0
+
+    def add(self, shard: "Outcome") -> None:
+        """Add a shard's counts."""
+        for count in fields(Outcome):
+            total = getattr(self, count.name) + getattr(shard, count.name)
+            setattr(self, count.name, total)
+
+
+def count_summaries(summaries: Sequence[Summary]) -> Outcome:
+    """The outcome of a shard."""
+    outcome = Outcome(shards=1, rows=len(summaries))
+    for summary in summaries:
+        if summary.text is None:
+            outcome.failed += 1
+        elif not summary.text.strip():
+            outcome.empty += 1
+        if summary.is_unfinished:
+            outcome.unfinished += 1
+        if summary.cut_tokens and summary.source_tokens:
+            outcome.cut += 1
+            outcome.source_tokens += summary.source_tokens
+            outcome.cut_tokens += summary.cut_tokens
+    return outcome
+
+
+class ShardSummarizer:
+    """Summarizes shards with a model, which it loads.
+
+    Args:
+        work: how to load the model and to summarize.
+        text_column: the column of the documents, for messages.
+        device: the default device of the model; the pipeline chooses it if None.
+    """
+
+    def __init__(self, work: Work, text_column: str, device: str | None = None):
+        self._work = work
+        self._text_column = text_column
+        if device is None:
+            self._summarizer = work.load()
+        else:
+            self._summarizer = work.load(device=device)
+        processor = getattr(self._summarizer, "processor", None)
+        input_names = getattr(processor, "model_input_names", ())
+        self._settings = dict(work.settings)
+        # A checkpoint may set several.
+        self._settings["num_return_sequences"] = 1
+        self._settings["return_details"] = True
+        # The columns beside the document that the model reads.
+        self._source_columns = []
+        for column, (input_name, _) in SOURCES.items():
+            if input_name in input_names:
+                self._source_columns.append(column)
+
+    def __call__(self, shard: Shard, progress: Progress) -> list[Summary]:
+        """The summaries of a shard's rows, in the order of the rows.
+
+        Documents are batched by length. If the model cannot summarize a row, `error` has the reason, and the other rows
+        of the batch are summarized one by one.
+
+        Raises:
+            ValueError: the model refuses all of several rows, as a setting is wrong that all other rows share.
+        """
+        torch = sys.modules.get("torch")
+        if torch is not None:
+            # Sampled texts must not depend on the process that generates them.
+            torch.manual_seed((self._work.seed * _STRIDE + shard.number) % 2**32)
+        blank = Summary(None, error=f"'{self._text_column}' is blank")
+        summaries = [blank] * len(shard.examples)
+        examples = {}
+        for index, example in enumerate(shard.examples):
+            if example is not None:
+                examples[index] = example
+        progress(len(shard.examples) - len(examples))
+        # The longest documents come first: if memory is too small, the error comes early.
+        order = sorted(examples, key=lambda index: _length(examples[index].text), reverse=True)
+        with no_warnings(self._summarizer):
+            results = self._summarize([examples[index] for index in order])
+            for index, summary in zip(order, results, strict=True):
+                summaries[index] = summary
+                progress(1)
+        errors = []
+        for index in examples:
+            if summaries[index].text is None:
+                errors.append(summaries[index].error)
+        if len(errors) > 1 and len(errors) == len(examples):
+            raise ValueError(f"none of {len(errors):,} rows can be summarized: {errors[0]}")
+        return summaries
+
+    def _summarize(self, examples: list[Example]) -> Iterator[Summary]:
+        """Summarize examples in batches; after an error, those of the next batch one by one, and so on.
+
+        A summary of an example that the model refuses has the reason as `error`.
+        """
+        done = 0
+        while done < len(examples):
+            try:
+                for summary in self._call(examples[done:], self._work.batch_size):
+                    done += 1
+                    yield summary
+            except Exception:
+                # The call may have yielded several batches before the batch that fails.
+                for example in examples[done : done + self._work.batch_size]:
+                    done += 1
+                    yield self._summarize_alone(example)
+
+    def _summarize_alone(self, example: Example) -> Summary:
+        """The summary of an example; if the model refuses it, the reason."""
+        try:
+            return next(self._call([example], 1))
+        except Exception as error:
+            return Summary(None, error=reason_of(error))
+
+    def _call(self, examples: list[Example], batch_size: int) -> Iterator[Summary]:
+        """Call the pipeline, which decodes batch after batch as the summaries are asked for."""
+        texts = _LazyTexts([example.text for example in examples])
+        results = self._summarizer(texts, batch_size=batch_size, **self._columns(examples), **self._settings)
+        for example, records in zip(examples, results, strict=True):
+            record = records[0]
+            details = record["details"]
+            yield Summary(
+                record["summary_text"],
+                details["source_tokens"],
+                details["cut_tokens"],
+                note=_note(example, record),
+                is_unfinished=details["finish_reason"] == "length",
+            )
+
+    def _columns(self, examples: Sequence[Example]) -> dict[str, Any]:
+        """The columns beside the documents, for the pipeline; a column in which no example has a value is left out."""
+        columns: dict[str, Any] = {}
+        for name in self._source_columns:
+            values = []
+            has_values = False
+            for example in examples:
+                value = example.source.get(name)
+                if name == "phrases":
+                    value = self._work.phrases or read_phrases(value)
+                if value is not None:
+                    has_values = True
+                values.append(value)
+            if has_values:
+                columns[name] = values
+        return columns
+
+
+class _LazyTexts:
+    """Texts that the pipeline reads one by one, as it can be indexed but not iterated over.
+
+    The pipeline then returns summaries one by one, too, so that those before an error are not lost.
+    """
+
+    def __init__(self, texts: Sequence[str | list[str]]):
+        self._texts = texts
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def __getitem__(self, index: int) -> str | list[str]:
+        return self._texts[index]
+
+
+def _length(text: str | list[str]) -> int:
+    """The number of characters of a document, or of several documents."""
+    if isinstance(text, str):
+        return len(text)
+    return sum(len(document) for document in text)
+
+
+def _note(example: Example, record: _Record) -> str:
+    """What a reader should look at in a row: a summary of part of the document, or one that looks wrong."""
+    summary = record["summary_text"]
+    details = record["details"]
+    notes = []
+    if details["cut_tokens"]:
+        notes.append(f"the model read {details['read_tokens'] / details['source_tokens']:.0%} of the document")
+    if not summary.strip():
+        notes.append("the summary is empty")
+    elif details["finish_reason"] == "length":
+        notes.append("the summary has the most tokens allowed, and may be cut off")
+    if len(summary) > _length(example.text):
+        notes.append("the summary is longer than the document")
+    return "; ".join(notes)
+
+
+def reason_of(error: Exception) -> str:
+    """The message of an error in one line, or the name of its type if it has none."""
+    return one_line(error) or type(error).__name__
