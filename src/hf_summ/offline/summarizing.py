@@ -123,10 +123,10 @@ class ShardSummarizer:
         processor = getattr(self._summarizer, "processor", None)
         input_names = getattr(processor, "model_input_names", ())
         self._settings = dict(work.settings)
-        # A checkpoint may set several.
+        # A checkpoint may set several return sequences.
         self._settings["num_return_sequences"] = 1
         self._settings["return_details"] = True
-        # The columns beside the document that the model reads.
+        # The model reads these columns beside the document.
         self._source_columns = []
         for column, (input_name, _) in SOURCES.items():
             if input_name in input_names:

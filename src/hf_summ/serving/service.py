@@ -179,7 +179,7 @@ class Service:
         return self._summarizer(
             list(documents),
             **settings,
-            # A checkpoint may set several.
+            # A checkpoint may set several return sequences.
             num_return_sequences=1,
             # If a document is summarized in windows, they are batched too.
             batch_size=self.limits.batch_size,
