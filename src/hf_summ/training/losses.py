@@ -2,8 +2,13 @@
 
 The logits of all target positions would be the largest tensor in training. The fused loss computes logits, loss and
 gradients for one chunk of positions at a time, and the next chunk reuses the buffer, as in Liger Kernel.
+
+In this file, a row is one target position of one document; a batch of B documents with T positions has B·T rows. A
+pointer stands for a source word that the vocabulary lacks. Such a word can be copied, but not generated.
 """
 
+import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -29,8 +34,8 @@ def copy_cross_entropy(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Label-smoothed cross-entropy of the copy mixture, or of generation alone if `gate_logits` is None.
 
-    Equals `smoothed_cross_entropy` of `copy_log_probs` of the projected `hidden`. Gradients are computed together with
-    the loss, and cannot be differentiated again. Positions without a label cost nothing.
+    The loss is `smoothed_cross_entropy` of `copy_log_probs` of the projected `hidden`. Its gradients are computed
+    together with it, and cannot be differentiated again. Positions without a label cost nothing.
 
     Args:
         hidden: (B, T, C), the decoder's output.
@@ -39,20 +44,23 @@ def copy_cross_entropy(
         gate_logits: (B, T), the logits of copying, or None.
         copy_attention: (B, T, S), each row a distribution over the source, zero at padding.
         source_ids: (B, S), below V + unknown_ids.
-        labels: (B, T), below V, or with unknown ids below V + S, the columns of pointers; -100 at ignored positions.
+        labels: (B, T), words below V, and -100 at ignored positions. With unknown ids, V + i is the pointer to source
+            position i.
         smoothing: ε, at least 0 and below 1.
         num_items_in_batch: the number to divide by; by default the number of labels in this batch.
-        unknown_ids: number of ids from V on, of words that the vocabulary lacks; see `source_columns`.
+        unknown_ids: number of source ids from V on, which stand for words that the vocabulary lacks; see
+            `source_columns`.
         chunk_rows: number of positions whose logits exist at once.
 
     Returns:
-        The loss, and the negative log-likelihood without smoothing, normalized in the same way and detached; scalars,
-        float64 if the inputs are, otherwise float32.
+        The loss, and the negative log-likelihood without smoothing, which is divided by the same number and detached.
+        Both are scalars, in float64 if the inputs are, otherwise in float32.
     """
     if gate_logits is None:
-        # an empty source, never copied
+        # the source is empty, and the gate never copies
         source_ids = labels[:, :0]
-        gate_logits, copy_attention = hidden.new_full(labels.shape, -torch.inf), hidden.new_empty(*labels.shape, 0)
+        gate_logits = hidden.new_full(labels.shape, -torch.inf)
+        copy_attention = hidden.new_empty(*labels.shape, 0)
     dtype = torch.promote_types(hidden.dtype, weight.dtype)
     device_type = hidden.device.type
     if torch.is_autocast_enabled(device_type) and dtype != torch.float64:
@@ -62,55 +70,35 @@ def copy_cross_entropy(
         return _CopyCrossEntropy.apply(hidden, weight, bias, gate_logits, copy_attention, source_ids, labels, settings)
 
 
-class _Settings(NamedTuple):
-    # precision of the matrix products; everything else is at least float32
+@dataclass(frozen=True)
+class _Settings:
+    """What the loss depends on besides its tensors.
+
+    Args:
+        dtype: the precision of the matrix products; everything else is computed in at least float32.
+        grad_enabled: whether gradients are recorded outside of the autograd function; inside, torch disables them.
+
+    The other settings are arguments of `copy_cross_entropy`.
+    """
+
     dtype: torch.dtype
     smoothing: float
     num_items_in_batch: torch.Tensor | int | None
     unknown_ids: int
     chunk_rows: int
-    # recorded outside, as gradients are always disabled inside an autograd function
     grad_enabled: bool
 
+    @property
+    def sum_dtype(self) -> torch.dtype:
+        """The precision of scores, sums and their gradients: at least float32.
 
-class _CopyCrossEntropy(torch.autograd.Function):
-    @staticmethod
-    def forward(context, hidden, weight, bias, gate_logits, copy_attention, source_ids, labels, settings):
-        inputs = _Inputs(hidden, weight, bias, gate_logits, copy_attention)
-        needs = [needed and settings.grad_enabled for needed in context.needs_input_grad[: len(inputs)]]
-        labels = labels.flatten()
-        rows = (labels != IGNORED_LABEL).nonzero()[:, 0]
-        chunks = rows.chunk(max(1, -(-rows.shape[0] // settings.chunk_rows)))
-        sums = _Sums(inputs, needs, source_ids, settings, chunks[0].shape[0])
-        for chunk in chunks:
-            sums.add(chunk, labels[chunk])
-
-        items = max(rows.shape[0], 1) if settings.num_items_in_batch is None else settings.num_items_in_batch
-        nll = sums.nll / items
-        loss = (1.0 - settings.smoothing) * nll + settings.smoothing * sums.uniform / items
-        context.save_for_backward(*sums.gradients)
-        context.items = items
-        context.dtypes = [None if tensor is None else tensor.dtype for tensor in inputs]
-        context.mark_non_differentiable(nll)
-        return loss, nll
-
-    @staticmethod
-    @once_differentiable
-    def backward(context, gradient, _):
-        scale = gradient / context.items
-        scaled = _Inputs(*(None if saved is None else saved * scale for saved in context.saved_tensors))
-        if scaled.copy_attention is not None:
-            # the gradient of an attention of zero is up to 1 / tiny: infinite in half precision, then NaN
-            limit = torch.finfo(context.dtypes[-1]).max
-            scaled.copy_attention.clamp_(-limit, limit)
-        cast = (
-            None if tensor is None else tensor.to(dtype) for tensor, dtype in zip(scaled, context.dtypes, strict=True)
-        )
-        return *cast, None, None, None
+        Gradients of half-precision inputs have it too, because they sum chunks and are scaled before they are cast.
+        """
+        return torch.promote_types(self.dtype, torch.float32)
 
 
 class _Inputs(NamedTuple):
-    """The inputs that may need a gradient, or their gradients (None if not needed)."""
+    """The inputs that may need a gradient, or the gradients of these inputs, None where there is none."""
 
     hidden: torch.Tensor | None
     weight: torch.Tensor | None
@@ -119,121 +107,317 @@ class _Inputs(NamedTuple):
     copy_attention: torch.Tensor | None
 
     def rows(self) -> "_Inputs":
-        """The same with documents and target positions as one dimension."""
-        names = ("hidden", "gate_logits", "copy_attention")
-        flat = {name: getattr(self, name) for name in names}
-        return self._replace(**{name: tensor.flatten(0, 1) for name, tensor in flat.items() if tensor is not None})
+        """The same tensors with documents and target positions as one dimension: (B, T, ...) becomes (B·T, ...)."""
+        return self._replace(
+            hidden=_as_rows(self.hidden),
+            gate_logits=_as_rows(self.gate_logits),
+            copy_attention=_as_rows(self.copy_attention),
+        )
+
+
+def _as_rows(tensor: torch.Tensor | None) -> torch.Tensor | None:
+    """View (B, T, ...) as (B·T, ...)."""
+    if tensor is None:
+        return None
+    return tensor.flatten(0, 1)
+
+
+class _CopyCrossEntropy(torch.autograd.Function):
+    """The loss as an operation of autograd: `forward` computes the gradients too, and `backward` scales them."""
+
+    @staticmethod
+    def forward(context, hidden, weight, bias, gate_logits, copy_attention, source_ids, labels, settings):
+        """The loss and its negative log-likelihood, as `copy_cross_entropy` returns them."""
+        inputs = _Inputs(hidden, weight, bias, gate_logits, copy_attention)
+        gradients = []
+        # the needs of the source ids, the labels and the settings are left out
+        for tensor, is_needed in zip(inputs, context.needs_input_grad[: len(inputs)], strict=True):
+            if is_needed and settings.grad_enabled:
+                gradients.append(tensor.new_zeros(tensor.shape, dtype=settings.sum_dtype))
+            else:
+                gradients.append(None)
+
+        labels = labels.flatten()
+        labeled_rows = (labels != IGNORED_LABEL).nonzero()[:, 0]
+        number_of_labels = labeled_rows.shape[0]
+        number_of_chunks = max(1, math.ceil(number_of_labels / settings.chunk_rows))
+        # the first chunk is the largest one
+        chunks = labeled_rows.chunk(number_of_chunks)
+        source = _read_source(source_ids, weight.shape[0], settings.unknown_ids)
+        sums = _Sums(inputs, _Inputs(*gradients), source, settings, largest_chunk=chunks[0].shape[0])
+        for rows in chunks:
+            sums.add(rows, labels[rows])
+
+        items = settings.num_items_in_batch
+        if items is None:
+            items = max(number_of_labels, 1)
+        nll = sums.nll / items
+        loss = (1.0 - settings.smoothing) * nll + settings.smoothing * sums.uniform / items
+        context.save_for_backward(*gradients)
+        context.items = items
+        context.dtypes = [None if tensor is None else tensor.dtype for tensor in inputs]
+        context.mark_non_differentiable(nll)
+        return loss, nll
+
+    @staticmethod
+    @once_differentiable
+    def backward(context, loss_gradient, _):
+        """The gradient of each argument of `forward`, from that of the loss."""
+        scale = loss_gradient / context.items
+        scaled = []
+        for gradient in context.saved_tensors:
+            scaled.append(None if gradient is None else gradient * scale)
+        attention_gradient, attention_dtype = scaled[-1], context.dtypes[-1]
+        if attention_gradient is not None:
+            # the gradient of an attention of zero is up to 1 / tiny: infinite in half precision, then NaN
+            limit = torch.finfo(attention_dtype).max
+            attention_gradient.clamp_(-limit, limit)
+        cast = []
+        for gradient, dtype in zip(scaled, context.dtypes, strict=True):
+            cast.append(None if gradient is None else gradient.to(dtype))
+        # the source ids, the labels and the settings have no gradient
+        cast.extend([None, None, None])
+        return tuple(cast)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """The source tokens of documents (B, S), or of the document of each row of a chunk (R, S).
+
+    Args:
+        columns: the word of each token, or V + i for a pointer to position i; see `source_columns`.
+        first: the position of each token's first occurrence in its document.
+        is_first: whether a token is the first occurrence.
+        is_pointer: whether a column is a pointer; None if there are no unknown ids.
+    """
+
+    columns: torch.Tensor
+    first: torch.Tensor
+    is_first: torch.Tensor
+    is_pointer: torch.Tensor | None
+
+    def of_documents(self, documents: torch.Tensor) -> "_Source":
+        """The tokens of the document of each row: indices of documents (R,) -> (R, S)."""
+        is_pointer = None if self.is_pointer is None else self.is_pointer[documents]
+        return _Source(self.columns[documents], self.first[documents], self.is_first[documents], is_pointer)
+
+
+def _read_source(source_ids: torch.Tensor, vocabulary: int, unknown_ids: int) -> _Source:
+    """The source tokens of a batch from their ids (B, S), with V = `vocabulary`."""
+    columns, first = source_columns(source_ids, vocabulary, unknown_ids)
+    is_first = first == torch.arange(first.shape[1], device=first.device)
+    is_pointer = None
+    if unknown_ids:
+        is_pointer = columns >= vocabulary
+    return _Source(columns, first, is_first, is_pointer)
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """The rows of one chunk, with their labels and sources.
+
+    The projection has no scores for pointers. Word 0 takes their place, and its values are replaced afterwards.
+
+    Args:
+        rows: (R,), the indices of the rows.
+        states: (R, C), the decoder's output, in the precision of the matrix products.
+        labels: (R, 1), words below V; 0 for a pointer.
+        is_word: (R, 1), whether the label is a word of the vocabulary; None if there are no unknown ids.
+        columns: (R, S), the word of each source token; 0 for a pointer.
+        is_label: (R, S), whether a source token is the first occurrence of the label.
+        source: the source tokens (R, S), whose columns include pointers.
+    """
+
+    rows: torch.Tensor
+    states: torch.Tensor
+    labels: torch.Tensor
+    is_word: torch.Tensor | None
+    columns: torch.Tensor
+    is_label: torch.Tensor
+    source: _Source
+
+
+@dataclass(frozen=True)
+class _Mixture:
+    """The probabilities of the words at R rows.
+
+    Args:
+        softmax: (R, V), of each word if the model generates.
+        gate_logits: (R, 1), of copying.
+        copied: (R, S), the logarithm of the probability that the model copies, and copies this source word.
+        mixed: (R, S), the log-probability of each source word, whether generated or copied.
+    """
+
+    softmax: torch.Tensor
+    gate_logits: torch.Tensor
+    copied: torch.Tensor
+    mixed: torch.Tensor
 
 
 class _Sums:
-    """Sums over rows: the negative log-likelihood, the mean of -log p over the vocabulary, and their gradients."""
+    """Sums over rows: the negative log-likelihood, the mean of -log p over the vocabulary, and their gradients.
 
-    def __init__(self, inputs, needs, source_ids, settings, largest_chunk):
-        dtype = torch.promote_types(settings.dtype, torch.float32)
-        # at least float32 for half-precision inputs as well: they sum chunks, and backward scales before it casts
-        self.gradients = _Inputs(
-            *(
-                tensor.new_zeros(tensor.shape, dtype=dtype) if needed else None
-                for tensor, needed in zip(inputs, needs, strict=True)
-            )
-        )
-        self.inputs, self.gradient_rows = inputs.rows(), self.gradients.rows()
+    Attributes:
+        nll: the sum of the negative log-likelihoods of the labels.
+        uniform: the sum of the means of -log p over the vocabulary, the target of smoothing.
+    """
+
+    def __init__(
+        self, inputs: _Inputs, gradients: _Inputs, source: _Source, settings: _Settings, largest_chunk: int
+    ) -> None:
+        """Begin with sums of zero.
+
+        Args:
+            gradients: tensors of zeros, to which `add` adds the gradients of (1 - ε) nll + ε uniform.
+            largest_chunk: the largest number of rows that are added at once.
+        """
+        self.source = source
+        self.inputs = inputs.rows()
+        self.gradients = gradients.rows()
+        self.needs_gradients = any(gradient is not None for gradient in gradients)
         self.weight = inputs.weight.to(settings.dtype)
-        self.bias = None if inputs.bias is None else inputs.bias.to(settings.dtype)
+        self.bias = None
+        if inputs.bias is not None:
+            self.bias = inputs.bias.to(settings.dtype)
+        self.vocabulary = self.weight.shape[0]
         self.smoothing = settings.smoothing
         self.target_length = inputs.hidden.shape[1]
-        vocabulary = self.weight.shape[0]
-        # those of pointers are behind the scores
-        self.columns, self.first = source_columns(source_ids, vocabulary, settings.unknown_ids)
-        self.is_first = self.first == torch.arange(self.first.shape[1], device=self.first.device)
-        self.is_pointer = self.columns >= vocabulary if settings.unknown_ids else None
-        # matrix products in another precision need a second buffer
-        self.buffer = self.weight.new_empty(largest_chunk, self.weight.shape[0], dtype=dtype)
-        self.products = self.buffer if dtype == settings.dtype else self.buffer.to(settings.dtype)
-        self.nll, self.uniform = self.buffer.new_zeros(2).unbind()
+        self.buffer = self.weight.new_empty(largest_chunk, self.vocabulary, dtype=settings.sum_dtype)
+        self.products = self.buffer
+        if settings.dtype != settings.sum_dtype:
+            # matrix products in another precision need a second buffer
+            self.products = self.buffer.to(settings.dtype)
+        self.nll = self.buffer.new_zeros(())
+        self.uniform = self.buffer.new_zeros(())
 
     def add(self, rows: torch.Tensor, labels: torch.Tensor) -> None:
-        """Add these rows, at most as many as the largest chunk."""
-        labels, documents, vocabulary = labels[:, None], rows // self.target_length, self.weight.shape[0]
-        columns, first, is_first = (ids[documents] for ids in (self.columns, self.first, self.is_first))
-        is_label = (columns == labels) & is_first
-        is_pointer = None if self.is_pointer is None else self.is_pointer[documents]
-        if is_pointer is not None:
-            is_word = labels < vocabulary
-            labels, columns = labels.masked_fill(~is_word, 0), columns.masked_fill(is_pointer, 0)
-        states = self.inputs.hidden[rows].to(self.weight.dtype)
-        scores = self._project(states)
-        gate_logits = self.inputs.gate_logits[rows, None].to(scores.dtype)
-        label_scores, source_scores = scores.gather(1, labels), scores.gather(1, columns)
+        """Add rows to the sums, at most as many as the largest chunk.
+
+        Args:
+            rows: (R,), the indices of the rows.
+            labels: (R,), words or pointers.
+        """
+        chunk = self._chunk(rows, labels[:, None])
+        is_pointer = chunk.source.is_pointer
+        scores = self._project(chunk.states)
+        label_scores = scores.gather(1, chunk.labels)
+        source_scores = scores.gather(1, chunk.columns)
         mean_scores = scores.mean(1, keepdim=True)
-        # from scores to log-probabilities of generating
-        shift = logsigmoid(-gate_logits) - _softmax_in_place(scores)
+        softmax, log_denominators = _softmax_in_place(scores)
 
-        label_log_probs, generated = label_scores + shift, source_scores + shift
+        gate_logits = self.inputs.gate_logits[rows, None].to(softmax.dtype)
+        log_generating = logsigmoid(-gate_logits)
+        # a score plus this shift is the log-probability of generating its word
+        shift = log_generating - log_denominators
+        label_log_probs = label_scores + shift
+        generated = source_scores + shift
         if is_pointer is not None:
-            never = NEVER + logsigmoid(-gate_logits)
-            label_log_probs, generated = label_log_probs.where(is_word, never), generated.where(~is_pointer, never)
-        copied = log_copy_probs(gate_logits, self.inputs.copy_attention[rows].to(scores.dtype), first)
+            never = NEVER + log_generating
+            label_log_probs = label_log_probs.where(chunk.is_word, never)
+            generated = generated.where(~is_pointer, never)
+        attention = self.inputs.copy_attention[rows].to(softmax.dtype)
+        copied = log_copy_probs(gate_logits, attention, chunk.source.first)
         mixed = torch.logaddexp(generated, copied)
-        gains = (mixed - generated).masked_fill_(~is_first, 0.0)
-        self.nll -= label_log_probs.sum() + gains.masked_fill(~is_label, 0.0).sum()
-        if is_pointer is not None:
-            gains = gains.masked_fill(is_pointer, 0.0)
-        self.uniform -= (mean_scores + shift).sum() + gains.sum() / vocabulary
-        if all(gradient is None for gradient in self.gradients):
-            return
 
-        # the target probability of each source token, and the share of copying in it
-        is_smoothed = is_first if is_pointer is None else is_first & ~is_pointer
-        targets = is_smoothed.to(scores.dtype) * (self.smoothing / vocabulary)
-        targets += is_label.to(scores.dtype) * (1.0 - self.smoothing)
-        copied_targets = targets * (copied - mixed).exp_()
-        copied_share = copied_targets.sum(1, keepdim=True)
-        # (1 - Σ copied) softmax - (target - copied)
-        scores.mul_(1.0 - copied_share).sub_(self.smoothing / vocabulary)
-        label_targets = torch.full_like(label_scores, self.smoothing - 1.0)
+        # what copying adds to the log-probability of a word, at the first occurrence of the word
+        gains = (mixed - generated).masked_fill_(~chunk.source.is_first, 0.0)
+        label_gains = gains.masked_fill(~chunk.is_label, 0.0)
+        self.nll -= label_log_probs.sum() + label_gains.sum()
         if is_pointer is not None:
-            # no score generates a pointer
-            label_targets.masked_fill_(~is_word, 0.0)
-            copied_targets.masked_fill_(is_pointer, 0.0)
-        scores.scatter_add_(1, labels, label_targets)
-        scores.scatter_add_(1, columns, copied_targets)
-        self._add_gradients(rows, states, scores)
-        if self.gradient_rows.gate_logits is not None:
-            self.gradient_rows.gate_logits[rows] = (gate_logits.sigmoid() - copied_share)[:, 0]
-        if self.gradient_rows.copy_attention is not None:
-            # not `copied_targets` divided by the attention, which may be zero
-            first_gradient = targets * (logsigmoid(gate_logits) - mixed).exp_()
-            self.gradient_rows.copy_attention[rows] = first_gradient.gather(1, first).neg_()
+            # only words of the vocabulary are smoothed
+            gains = gains.masked_fill(is_pointer, 0.0)
+        self.uniform -= (mean_scores + shift).sum() + gains.sum() / self.vocabulary
+        if self.needs_gradients:
+            self._add_gradients(chunk, _Mixture(softmax, gate_logits, copied, mixed))
+
+    def _chunk(self, rows: torch.Tensor, labels: torch.Tensor) -> _Chunk:
+        """The chunk of rows (R,) whose labels (R, 1) may be pointers."""
+        states = self.inputs.hidden[rows].to(self.weight.dtype)
+        source = self.source.of_documents(rows // self.target_length)
+        columns = source.columns
+        is_label = (columns == labels) & source.is_first
+        is_word = None
+        if source.is_pointer is not None:
+            is_word = labels < self.vocabulary
+            labels = labels.masked_fill(~is_word, 0)
+            columns = columns.masked_fill(source.is_pointer, 0)
+        return _Chunk(rows, states, labels, is_word, columns, is_label, source)
 
     def _project(self, states: torch.Tensor) -> torch.Tensor:
-        scores, products = (tensor[: states.shape[0]] for tensor in (self.buffer, self.products))
+        """The scores of all words, (R, C) -> (R, V), in the buffer that the next chunk reuses."""
+        products = self.products[: states.shape[0]]
         if self.bias is None:
             torch.mm(states, self.weight.T, out=products)
         else:
             torch.addmm(self.bias, states, self.weight.T, out=products)
-        return scores if self.products is self.buffer else scores.copy_(products)
+        if self.products is self.buffer:
+            return products
+        scores = self.buffer[: states.shape[0]]
+        return scores.copy_(products)
 
-    def _add_gradients(self, rows: torch.Tensor, states: torch.Tensor, gradient: torch.Tensor) -> None:
-        """Add the gradients that flow through the projection's output."""
-        gradients = self.gradient_rows
+    def _add_gradients(self, chunk: _Chunk, mixture: _Mixture) -> None:
+        """Add the gradients of a chunk's loss.
+
+        The loss of a row is -Σ_w t_w log p(w). Its target t_w is ε / V, plus 1 - ε if w is the label.
+        """
+        is_smoothed = chunk.source.is_first
+        if chunk.source.is_pointer is not None:
+            is_smoothed = is_smoothed & ~chunk.source.is_pointer
+        # the target t of each source word, at its first occurrence
+        targets = is_smoothed.to(mixture.mixed.dtype) * (self.smoothing / self.vocabulary)
+        targets += chunk.is_label.to(mixture.mixed.dtype) * (1.0 - self.smoothing)
+        # the part of the target that is due to copying
+        copied_targets = targets * (mixture.copied - mixture.mixed).exp_()
+        copied_share = copied_targets.sum(1, keepdim=True)
+
+        if self.gradients.gate_logits is not None:
+            gate_gradient = mixture.gate_logits.sigmoid() - copied_share
+            self.gradients.gate_logits[chunk.rows] = gate_gradient[:, 0]
+        if self.gradients.copy_attention is not None:
+            # `copied_targets` are not divided by the attention, because it may be zero
+            first_gradient = targets * (logsigmoid(mixture.gate_logits) - mixture.mixed).exp_()
+            self.gradients.copy_attention[chunk.rows] = first_gradient.gather(1, chunk.source.first).neg_()
+        # the last step, because it overwrites the softmax and the copied targets
+        self._add_score_gradients(chunk, mixture.softmax, copied_targets, copied_share)
+
+    def _add_score_gradients(
+        self, chunk: _Chunk, softmax: torch.Tensor, copied_targets: torch.Tensor, copied_share: torch.Tensor
+    ) -> None:
+        """Add the gradients that flow through the scores.
+
+        The gradient of a score is (1 - Σ copied) softmax - (target - copied), with the targets of `_add_gradients`.
+        """
+        gradient = softmax.mul_(1.0 - copied_share).sub_(self.smoothing / self.vocabulary)
+        label_targets = gradient.new_full(chunk.labels.shape, self.smoothing - 1.0)
+        if chunk.source.is_pointer is not None:
+            # no score generates a pointer
+            label_targets.masked_fill_(~chunk.is_word, 0.0)
+            copied_targets.masked_fill_(chunk.source.is_pointer, 0.0)
+        gradient.scatter_add_(1, chunk.labels, label_targets)
+        gradient.scatter_add_(1, chunk.columns, copied_targets)
+        self._add_projection_gradients(chunk, gradient)
+
+    def _add_projection_gradients(self, chunk: _Chunk, gradient: torch.Tensor) -> None:
+        """Add the gradients of the projection's inputs, from that of its scores (R, V)."""
+        gradients = self.gradients
         if gradients.bias is not None:
             gradients.bias.add_(gradient.sum(0))
         if self.products is not self.buffer:
-            gradient = self.products[: rows.shape[0]].copy_(gradient)
+            gradient = self.products[: chunk.rows.shape[0]].copy_(gradient)
         if gradients.hidden is not None:
-            gradients.hidden[rows] = (gradient @ self.weight).to(gradients.hidden.dtype)
+            gradients.hidden[chunk.rows] = (gradient @ self.weight).to(gradients.hidden.dtype)
         if gradients.weight is None:
             return
         if gradients.weight.dtype == gradient.dtype:
-            gradients.weight.addmm_(gradient.T, states)
+            gradients.weight.addmm_(gradient.T, chunk.states)
         else:
-            gradients.weight.add_(gradient.T @ states)
+            gradients.weight.add_(gradient.T @ chunk.states)
 
 
-def _softmax_in_place(scores: torch.Tensor) -> torch.Tensor:
-    """Replace scores (N, V) by their softmax, and return the logarithm of its denominator (N, 1)."""
-    largest = scores.amax(1, keepdim=True)
+def _softmax_in_place(scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Replace scores (N, V) by their softmax; returns it, and the logarithm of its denominators (N, 1)."""
+    largest_scores = scores.amax(1, keepdim=True)
     torch.softmax(scores, 1, out=scores)
     # the probability of the largest score is never rounded to zero
-    return largest - scores.amax(1, keepdim=True).log()
+    log_denominators = largest_scores - scores.amax(1, keepdim=True).log()
+    return scores, log_denominators
