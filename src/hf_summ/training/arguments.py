@@ -35,10 +35,13 @@ from hf_summ.training.checks import (
     parse_learning_rates,
 )
 
+# the values of flags by name; None means that a flag is not given, or that another setting removes it
+FlagValues = dict[str, Any]
+
 _SHARE = Range(0, 1, above=True)
-# one of the tokens is the end token; summaries are generated as long as targets
+# a target has at least one token besides the end token, and at most as many tokens as can be generated
 _TARGET_LENGTH = Range(2, SETTINGS["max_new_tokens"].range.most)
-# they need one of those that apply the extractive stage
+# flags of the extractive stage without effect, unless `extract_share` or `extract_tokens` applies the stage
 OF_EXTRACTION = ("extract_idf", "next_sentence_model", "extract_splits")
 
 
@@ -72,7 +75,9 @@ class LoraArguments:
     )
 
 
+# the classes that these functions make are Any, because type checkers do not know them
 _Extraction: Any = extraction_flags()
+_DecodingFlags: Any = decoding_flags("the model's")
 
 
 @dataclass
@@ -157,22 +162,21 @@ class DataArguments(_Extraction):
         self.language = self.language or "en"
 
 
-# they also affect training: checkpoints are chosen by their summaries, and the settings are saved
-_DecodingFlags: Any = decoding_flags("the model's")
-
-
 @dataclass
 class GenerationArguments(_DecodingFlags):
-    """How summaries are decoded; the given settings are written to generation_config.json."""
+    """How summaries are decoded; the given settings are written to generation_config.json.
 
-    def given(self) -> dict[str, Any]:
+    They affect training too, because checkpoints are chosen by their summaries and saved with these settings.
+    """
+
+    def given(self) -> FlagValues:
         """The settings that are not None."""
         return {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
 
 
 @dataclass
 class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
-    """transformers' flags, with defaults for summarization, and further flags."""
+    """transformers' flags, some with other defaults, and further flags for summarization."""
 
     predict_with_generate: bool = flag("training", "Generate summaries and score them", default=True)
     report_to: list[str] | None = flag(
@@ -328,9 +332,10 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         self.has_output_dir = self.output_dir is not None
         if not self.has_output_dir:
             # a run that only evaluates writes nothing
-            self.output_dir, self.report_to = ".", ["none"]
+            self.output_dir = "."
+            self.report_to = ["none"]
         elif readable(self.output_dir) != self.output_dir:
-            # which tokenizers cannot write to, after the training
+            # tokenizers could not be saved to such a folder after the training
             raise ValueError(f"--output_dir {one_line(readable(self.output_dir))}: its name is not UTF-8; give another")
         check_is_local("--output_dir", self.output_dir)
         if self.report_to is None:
@@ -343,42 +348,70 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         except Exception as error:
             # transformers' checks raise errors of many types, with multi-line messages
             raise ValueError(one_line(error)) from error
-        is_unset = self.bf16 is None and not self.fp16 and "ACCELERATE_MIXED_PRECISION" not in os.environ
-        if is_unset and self.do_train and self.device.type == "cpu" and torch.cpu._is_avx512_bf16_supported():
-            # it makes so many more updates in the same time that ROUGE is better (docs/speed.md)
-            self.mixed_precision = "bf16"
-        # `accelerate launch` may set it; the run is recorded, and padded, as with the flags
-        self.bf16, self.fp16 = (self.mixed_precision == name for name in ("bf16", "fp16"))
+        self._resolve_precision()
         if self.device.type == "cpu":
-            # as with `use_cpu`; torch would warn
+            # transformers does this for `use_cpu` alone, and torch would warn
             self.dataloader_pin_memory = False
         check_devices(self)
 
+    def _resolve_precision(self):
+        """Set `mixed_precision` to bfloat16 where that is the default, and `bf16` and `fp16` to what it says."""
+        is_unset = self.bf16 is None and not self.fp16 and "ACCELERATE_MIXED_PRECISION" not in os.environ
+        if is_unset and self.do_train and self.device.type == "cpu" and torch.cpu._is_avx512_bf16_supported():
+            # bfloat16 allows so many more updates in the same time that ROUGE is better (docs/speed.md)
+            self.mixed_precision = "bf16"
+        # if `accelerate launch` sets the precision, the run is recorded and padded as with the flags
+        precision = self.mixed_precision
+        self.bf16 = precision == "bf16"
+        self.fp16 = precision == "fp16"
+
     def _resolve_best_metric(self):
-        """Set `metric_for_best_model` and `greater_is_better`, if they are needed and not given."""
-        metrics = check_metrics(self.metrics) if self.predict_with_generate else {}
+        """Set `metric_for_best_model` and `greater_is_better`, if they are needed and not given.
+
+        Raises:
+            ValueError: the metric is a score that the run does not compute, or is similar to the name of a score.
+        """
+        metrics: Mapping[str, str] = {}
+        if self.predict_with_generate:
+            metrics = check_metrics(self.metrics)
         if self.early_stopping_patience is not None:
             self.load_best_model_at_end = True
         if self.load_best_model_at_end and self.metric_for_best_model is None:
-            best = {"rouge": "rouge2", "bleu": "bleu"}
-            self.metric_for_best_model = next((best[metric] for metric in best if metric in metrics), "loss")
+            if "rouge" in metrics:
+                self.metric_for_best_model = "rouge2"
+            elif "bleu" in metrics:
+                self.metric_for_best_model = "bleu"
+            else:
+                self.metric_for_best_model = "loss"
         if self.metric_for_best_model is None:
             return
         name = self.metric_for_best_model.removeprefix("eval_")
-        computed = ["loss", *(score for metric in metrics for score in MEASURES[metric].scores(self.rouge_mode))]
-        others = {score for measure in MEASURES.values() for mode in ROUGE_MODES for score in measure.scores(mode)}
-        if name in others.difference(computed):
+        computed = ["loss"]
+        for metric in metrics:
+            computed.extend(MEASURES[metric].scores(self.rouge_mode))
+        if name in _all_scores() and name not in computed:
             raise ValueError(
                 f"--metric_for_best_model {self.metric_for_best_model}: not computed with these --metrics, "
                 f"--rouge_mode and --predict_with_generate: choose from {', '.join(computed)}"
             )
-        # any other name may be a component of the model's loss
-        names = ["gen_len", *falling_scores(), *computed]
-        if name not in names and (hint := nearest(name, names, cutoff=0.8)):
-            raise ValueError(f"--metric_for_best_model {self.metric_for_best_model}: unknown metric{hint}")
+        # any other name may be a component of the model's loss, unless it is almost a known name
+        known = ["gen_len", *falling_scores(), *computed]
+        if name not in known:
+            hint = nearest(name, known, cutoff=0.8)
+            if hint:
+                raise ValueError(f"--metric_for_best_model {self.metric_for_best_model}: unknown metric{hint}")
         # transformers assumes that higher is better for every metric except the loss
         if self.greater_is_better is None and name in falling_scores():
             self.greater_is_better = False
+
+
+def _all_scores() -> set[str]:
+    """The names of all scores that some run can compute."""
+    scores: set[str] = set()
+    for measure in MEASURES.values():
+        for mode in ROUGE_MODES:
+            scores.update(measure.scores(mode))
+    return scores
 
 
 @dataclass
@@ -386,7 +419,7 @@ class RunArguments:
     """All arguments of a run.
 
     Args:
-        given: the settings that the user gave, by flag.
+        given: the settings that the user gave.
     """
 
     model: ModelArguments
@@ -395,25 +428,50 @@ class RunArguments:
     data: DataArguments
     generation: GenerationArguments
     training: SummarizationTrainingArguments
-    given: dict[str, Any]
+    given: FlagValues
 
 
-# all groups of flags, in the order of `RunArguments`
+# all groups of flags, in the order of the fields of `RunArguments`
 GROUPS = (ModelArguments, LoraArguments, Corpus, DataArguments, GenerationArguments, SummarizationTrainingArguments)
 
 
-# transformers' flags have no declaration in their fields
-FLAGS: Mapping[str, Flag] = {
-    field.name: field.metadata.get("flag")
-    or dataclasses.replace(INHERITED.get(field.name, Flag()), default=field.default)
-    for group in GROUPS
-    for field in dataclasses.fields(group)
-    if field.init
-}
-# flags whose values add up if they are given again
-REPEATABLE = {field.name for group in GROUPS for field in dataclasses.fields(group) if "action" in field.metadata}
+def _flags_by_name() -> dict[str, Flag]:
+    """The declarations of all flags.
+
+    A field of ours contains its declaration. That of a field of transformers is its entry in `INHERITED`, with the
+    default of the field.
+    """
+    flags = {}
+    for group in GROUPS:
+        for field in dataclasses.fields(group):
+            if not field.init:
+                continue
+            declaration = field.metadata.get("flag")
+            if declaration is None:
+                inherited = INHERITED.get(field.name, Flag())
+                declaration = dataclasses.replace(inherited, default=field.default)
+            flags[field.name] = declaration
+    return flags
+
+
+def _repeatable_flags() -> set[str]:
+    """The names of the flags whose values add up if they are given again."""
+    names = set()
+    for group in GROUPS:
+        for field in dataclasses.fields(group):
+            if "action" in field.metadata:
+                names.add(field.name)
+    return names
+
+
+FLAGS: Mapping[str, Flag] = _flags_by_name()
+REPEATABLE = _repeatable_flags()
 
 
 def flags_of(*effects: str) -> frozenset[str]:
-    """The names of the flags with any of these effects."""
-    return frozenset(name for name, flag in FLAGS.items() if set(flag.effects.split()) & set(effects))
+    """The names of the flags with any of these effects, see `EFFECTS` of `common/flags.py`."""
+    names = set()
+    for name, declaration in FLAGS.items():
+        if not set(effects).isdisjoint(declaration.effects.split()):
+            names.add(name)
+    return frozenset(names)
