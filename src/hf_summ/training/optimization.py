@@ -1,4 +1,4 @@
-"""Optimizers and schedules that the papers use and transformers lacks."""
+"""Parameter groups with several learning rates, schedules that transformers lacks, and checks of both."""
 
 import copy
 import logging
@@ -19,69 +19,113 @@ logger = logging.getLogger(__name__)
 
 
 def check_optimization(model: PreTrainedModel, training: SummarizationTrainingArguments) -> None:
-    """Check the flags of a run's loss and optimizer that depend on its model, or on each other."""
+    """Check the flags of a run's loss and optimizer that depend on its model, or on each other.
+
+    Raises:
+        ValueError: a flag has no effect or an invalid value with this model; the message says what to do.
+    """
     smoothing = training.label_smoothing_factor
     if smoothing and hasattr(model.config, "label_smoothing"):
         raise ValueError(
             f"--label_smoothing_factor {smoothing}: {model.config.model_type} smooths its own loss; set "
             f"--config_overrides label_smoothing={smoothing}"
         )
+    # this raises an error for invalid `optim_args`
     Trainer.get_optimizer_cls_and_kwargs(training, model)
+    _check_scheduler(training)
+    _check_optim_args(model, training)
+    check_patterns(model, training.learning_rates)
+
+
+def _check_scheduler(training: SummarizationTrainingArguments) -> None:
+    """Raise a ValueError unless transformers can make the schedule."""
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)])
     try:
         get_scheduler(training.lr_scheduler_type, optimizer, 1, 2, training.lr_scheduler_kwargs)
     except (TypeError, ValueError) as error:
-        name, reason = training.lr_scheduler_type.value, one_line(error)
-        raise ValueError(f"--lr_scheduler_type {name}: {reason}; see --lr_scheduler_kwargs") from error
+        name = training.lr_scheduler_type.value
+        raise ValueError(f"--lr_scheduler_type {name}: {one_line(error)}; see --lr_scheduler_kwargs") from error
+
+
+def _check_optim_args(model: PreTrainedModel, training: SummarizationTrainingArguments) -> None:
+    """Raise a ValueError for an item `key=value` of `optim_args` that the optimizer does not read."""
     items = (training.optim_args or "").split(",")
-    for item in filter(None, items):
-        without = copy.copy(training)
-        without.optim_args = ",".join(other for other in items if other is not item) or None
-        settings = [Trainer.get_optimizer_cls_and_kwargs(args, model) for args in (training, without)]
-        if settings[0] == settings[1]:
+    optimizer_settings = Trainer.get_optimizer_cls_and_kwargs(training, model)
+    for position, item in enumerate(items):
+        if not item:
+            continue
+        remaining_items = items[:position] + items[position + 1 :]
+        without_item = copy.copy(training)
+        without_item.optim_args = ",".join(remaining_items) or None
+        if Trainer.get_optimizer_cls_and_kwargs(without_item, model) == optimizer_settings:
             raise ValueError(f"--optim_args {item:.80}: has no effect with --optim {training.optim.value}: omit it")
-    check_patterns(model, training.learning_rates)
 
 
 def check_patterns(model: nn.Module, learning_rates: Iterable[str]) -> None:
-    """Raise a ValueError for an item of `learning_rates` whose pattern matches no trainable parameter.
+    """Check the patterns of `--learning_rates` against the names of a model's trainable parameters.
 
-    If the patterns together match all of them, a warning says that `learning_rate` has no effect.
+    If the patterns together match all trainable parameters, a warning says that `learning_rate` has no effect.
+
+    Args:
+        learning_rates: items `regex=rate`.
+
+    Raises:
+        ValueError: a pattern matches no trainable parameter.
     """
-    patterns = [pattern for pattern, _ in parse_learning_rates(learning_rates)]
+    rates = parse_learning_rates(learning_rates)
     names = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
-    for pattern in patterns:
-        if not any(re.search(pattern, name) for name in names):
-            some = ", ".join(names[:5])
-            raise ValueError(f"--learning_rates: {pattern!r:.80} matches no trainable parameter; some are {some}")
-    if patterns and all(any(re.search(pattern, name) for pattern in patterns) for name in names):
+    matched_names: set[str] = set()
+    for pattern, _ in rates:
+        matches = [name for name in names if re.search(pattern, name)]
+        if not matches:
+            examples = ", ".join(names[:5])
+            raise ValueError(f"--learning_rates: {pattern!r:.80} matches no trainable parameter; some are {examples}")
+        matched_names.update(matches)
+    if rates and len(matched_names) == len(names):
         logger.warning("--learning_rates: match all trainable parameters, so --learning_rate has no effect")
 
 
 def parameter_groups(
     model: nn.Module, learning_rate: float, rates: Rates, weight_decay: float, decayed: Iterable[str]
 ) -> list[dict]:
-    """Trainable parameters grouped by rate and weight decay.
+    """Trainable parameters grouped by rate and weight decay, as torch's optimizers read them.
 
-    `decayed` names the parameters with weight decay; if several patterns match a name, the last one applies.
+    Groups with `learning_rate` come first, because the rate of the first group is logged.
+
+    Args:
+        learning_rate: the rate of parameters that no pattern matches.
+        rates: patterns of names, each with its rate; the last pattern that matches a name applies.
+        decayed: the names of the parameters with weight decay.
     """
     decayed = set(decayed)
     groups: dict[tuple[float, float], dict] = {}
     for name, parameter in model.named_parameters():
         if not parameter.requires_grad:
             continue
-        rate = next((rate for pattern, rate in reversed(rates) if re.search(pattern, name)), learning_rate)
+        rate = learning_rate
+        for pattern, pattern_rate in rates:
+            if re.search(pattern, name):
+                rate = pattern_rate
         decay = weight_decay if name in decayed else 0.0
         group = groups.setdefault((rate, decay), {"params": [], "lr": rate, "weight_decay": decay})
         group["params"].append(parameter)
-    # the rate of the first group is logged
-    return sorted(groups.values(), key=lambda group: group["lr"] != learning_rate)
+    first_groups, further_groups = [], []
+    for group in groups.values():
+        if group["lr"] == learning_rate:
+            first_groups.append(group)
+        else:
+            further_groups.append(group)
+    return first_groups + further_groups
 
 
 def noam_factor(d_model: int, warmup_steps: int, scale: float = 1.0) -> Callable[[int], float]:
-    """`scale · d_model^-0.5 · min(step^-0.5, step · warmup^-1.5)` for the update after `done` completed ones.
+    """The Noam schedule (Vaswani et al. 2017, equation 3), as a function of the number of completed updates.
 
-    The optimizer's rate must be 1, as the formula gives the whole rate (Vaswani et al. 2017, equation 3).
+    The function returns `scale · d_model^-0.5 · min(step^-0.5, step · warmup_steps^-1.5)`, where `step` is the number
+    of the next update, from 1. This is the whole learning rate, so the optimizer's own rate must be 1.
+
+    Raises:
+        ValueError: there are no warm-up steps.
     """
     if warmup_steps < 1:
         raise ValueError(f"--warmup_steps {warmup_steps}: the noam schedule needs at least 1")
@@ -94,9 +138,10 @@ def noam_factor(d_model: int, warmup_steps: int, scale: float = 1.0) -> Callable
 
 
 def cosine_factor(warmup_steps: int, period: int, minimum: float = 0.0) -> Callable[[int], float]:
-    """Linear warm-up from 0 to 1, then cosine annealing to `minimum` with a warm restart every `period` updates.
+    """The factor of the learning rate in a cosine schedule, as a function of the number of completed updates.
 
-    This is fairseq's `cosine` schedule with equal periods that all start from the same rate.
+    The factor rises from 0 to 1 in the warm-up. Then it falls along a cosine from 1 to `minimum` in every period of
+    `period` updates. This is fairseq's `cosine` schedule with equal periods that all start from the same rate.
     """
 
     def factor(done: int) -> float:
@@ -111,12 +156,22 @@ def cosine_factor(warmup_steps: int, period: int, minimum: float = 0.0) -> Calla
 def build_schedule(
     optimizer: torch.optim.Optimizer, arguments: SummarizationTrainingArguments, training_steps: int, d_model: int
 ) -> LambdaLR:
-    """The arguments' schedule, `noam` or `cosine`; every group's rate is multiplied by the same factor."""
+    """The arguments' schedule, `noam` or `cosine`; every group's rate is multiplied by the same factor.
+
+    Args:
+        training_steps: number of updates of the whole run.
+        d_model: the model's width, which the Noam schedule depends on.
+
+    Raises:
+        ValueError: the minimum rate is above the learning rate, or the Noam schedule has no warm-up.
+    """
     warmup_steps = arguments.get_warmup_steps(training_steps)
     if arguments.schedule == "noam":
         return LambdaLR(optimizer, noam_factor(d_model, warmup_steps, arguments.noam_scale))
-    rate, minimum = arguments.learning_rate, arguments.minimum_learning_rate
+    rate = arguments.learning_rate
+    minimum = arguments.minimum_learning_rate
     if not 0 <= minimum <= rate:
         raise ValueError(f"--minimum_learning_rate {minimum}: must be from 0 to --learning_rate ({rate})")
     period = arguments.schedule_period or max(1, training_steps - warmup_steps)
-    return LambdaLR(optimizer, cosine_factor(warmup_steps, period, minimum / rate if rate else 0.0))
+    minimum_factor = minimum / rate if rate else 0.0
+    return LambdaLR(optimizer, cosine_factor(warmup_steps, period, minimum_factor))
