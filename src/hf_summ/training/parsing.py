@@ -1,13 +1,15 @@
-"""The door of a training run: `CONFIG [--flag value ...]` becomes settings, and these the arguments of the run."""
+"""The command line of a training run: `CONFIG [--flag value ...]` is parsed into the arguments of the run.
+
+Flags and files are first parsed into settings: the values of flags by name, where None means that a flag is not given.
+"""
 
 import argparse
 import dataclasses
 import functools
 import json
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
-from itertools import starmap
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,19 +24,42 @@ from hf_summ.common.flags import Flag, check_ranges, names, with_default
 from hf_summ.common.messages import nearest, one_line, unknown_flag
 from hf_summ.common.records import parse_json, parse_yaml
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
-from hf_summ.training.arguments import FLAGS, GROUPS, REPEATABLE, RunArguments
+from hf_summ.training.arguments import FLAGS, GROUPS, REPEATABLE, FlagValues, RunArguments
 from hf_summ.training.checks import UNREAD
 
-# folders of `configs` that are not architectures: the papers' tables and their scales
+# settings that are only read
+Settings = Mapping[str, Any]
+
+# folders of `configs` without configurations of runs: the papers' tables and their scales
 _NO_CONFIGS = ("scales", "tables")
-_BOOLEANS = {
-    name
-    for group in GROUPS
-    for name, hint in typing.get_type_hints(group).items()
-    if name in FLAGS and bool in (hint, *typing.get_args(hint))
-}
-# the parser has these only for booleans that are on by default
-_NEGATED = {f"--no{dash}{name.replace('_', dash)}": f"--{name}=false" for name in _BOOLEANS for dash in "_-"}
+
+
+def _boolean_flags() -> set[str]:
+    """The names of the flags that are on or off, or on, off or unset."""
+    names = set()
+    for group in GROUPS:
+        for name, hint in typing.get_type_hints(group).items():
+            is_boolean = hint is bool or bool in typing.get_args(hint)
+            if name in FLAGS and is_boolean:
+                names.add(name)
+    return names
+
+
+def _negated_flags() -> dict[str, str]:
+    """The spellings `--no_NAME` and `--no-NAME` of boolean flags, and the tokens `--NAME=false` in their place.
+
+    HfArgumentParser has these spellings only for booleans that are on by default.
+    """
+    tokens = {}
+    for name in _BOOLEANS:
+        dashed_name = name.replace("_", "-")
+        tokens[f"--no_{name}"] = f"--{name}=false"
+        tokens[f"--no-{dashed_name}"] = f"--{name}=false"
+    return tokens
+
+
+_BOOLEANS = _boolean_flags()
+_NEGATED = _negated_flags()
 
 
 def parse_arguments(argv: Sequence[str]) -> RunArguments:
@@ -43,62 +68,107 @@ def parse_arguments(argv: Sequence[str]) -> RunArguments:
     Instead of a file, a name of `bundled_configs` may be given. Flags that name corpus files replace the file's data
     set, with its columns and format, and vice versa. A checkpoint on the command line has its own tokenizer, which
     replaces the file's.
+
+    Raises:
+        ValueError: an unknown or invalid setting, or one without effect; the message says what to do.
     """
     if not argv or argv[0].startswith("-"):
         changes = parse_flags(argv)
         return make_arguments(merged(short_run(changes, changes), changes))
-    settings, changes = read_settings(argv[0]), parse_flags(argv[1:])
-    replaced: set[str] = set()
-    if "dataset_name" in changes:
-        replaced = set(names(Corpus))
-    elif "dataset_name" in settings and changes.keys() & set(map(file_flag, SPLITS)):
-        replaced = set(names(Corpus)) - set(map(file_flag, SPLITS))
-    if changes.get("model_name_or_path") is not None:
-        replaced.add("tokenizer_name")
-    settings = {name: value for name, value in settings.items() if name not in replaced}
+    settings = read_settings(argv[0])
+    changes = parse_flags(argv[1:])
+    for name in _replaced_by(changes, settings):
+        settings.pop(name, None)
     return make_arguments(merged(settings, short_run(settings, changes), changes))
 
 
-def short_run(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that `quick` replaces, of a file that is meant for many more updates; none without it."""
+def _replaced_by(changes: Settings, settings: Settings) -> set[str]:
+    """The names of a file's settings that the settings of the command line replace as a group."""
+    corpus_flags = set(names(Corpus))
+    file_flags = {file_flag(split) for split in SPLITS}
+    replaced: set[str] = set()
+    if "dataset_name" in changes:
+        replaced = corpus_flags
+    elif "dataset_name" in settings and not file_flags.isdisjoint(changes):
+        replaced = corpus_flags - file_flags
+    if changes.get("model_name_or_path") is not None:
+        replaced.add("tokenizer_name")
+    return replaced
+
+
+def short_run(settings: Settings, changes: Settings) -> FlagValues:
+    """The settings with which `quick` replaces those of a file that is meant for many more updates.
+
+    Args:
+        settings: the settings of the file.
+        changes: the settings of the command line.
+
+    Returns:
+        The replacing settings; none without `quick`.
+    """
     updates = changes.get("quick", settings.get("quick"))
     if updates is None:
         return {}
-    # the peak of Adam's rate suits a short run too, unlike the rates of a Noam schedule, Adadelta or Adagrad
-    is_adam = settings.get("optimizer") in ("adam", "adamw") or not settings.keys() & {"optimizer", "optim"}
-    optimizer = {"optimizer": "adam", "optim": None, "learning_rate": 1e-3, "learning_rates": [NULL]}
-    effective = {"eval_strategy": "no", "save_strategy": "steps", **settings, **changes}
-    counted = [step for step in ("eval", "save") if effective[f"{step}_strategy"] != "no"]
-    return {
-        **({} if is_adam and settings.get("schedule") != "noam" else optimizer),
-        "schedule": None,
-        "lr_scheduler_type": "cosine",
-        "lr_scheduler_kwargs": None,
-        "max_steps": updates,
-        "warmup_steps": updates // 10,
-        "gradient_accumulation_steps": 1,
-        "early_stopping_patience": None,
-        **{f"{step}_strategy": "steps" for step in counted},
-        **{f"{step}_steps": max(1, updates // 3) for step in counted},
-        "logging_steps": max(1, updates // 20),
-    }
+    replacing: FlagValues = {}
+    has_adam = settings.get("optimizer") in ("adam", "adamw")
+    has_default_optimizer = "optimizer" not in settings and "optim" not in settings
+    suits_short_run = (has_adam or has_default_optimizer) and settings.get("schedule") != "noam"
+    if not suits_short_run:
+        # unlike the peak of Adam's rate, the rates of a Noam schedule, Adadelta or Adagrad do not suit a short run
+        replacing["optimizer"] = "adam"
+        replacing["optim"] = None
+        replacing["learning_rate"] = 1e-3
+        replacing["learning_rates"] = [NULL]
+    replacing["schedule"] = None
+    replacing["lr_scheduler_type"] = "cosine"
+    replacing["lr_scheduler_kwargs"] = None
+    replacing["max_steps"] = updates
+    replacing["warmup_steps"] = updates // 10
+    replacing["gradient_accumulation_steps"] = 1
+    replacing["early_stopping_patience"] = None
+    default_strategies = {"eval_strategy": "no", "save_strategy": "steps"}
+    strategies = {**default_strategies, **settings, **changes}
+    for step in ("eval", "save"):
+        if strategies[f"{step}_strategy"] != "no":
+            replacing[f"{step}_strategy"] = "steps"
+            replacing[f"{step}_steps"] = max(1, updates // 3)
+    replacing["logging_steps"] = max(1, updates // 20)
+    return replacing
 
 
-def make_arguments(settings: Mapping[str, Any]) -> RunArguments:
-    """The arguments of a run from its settings, see `read_settings`; None means not given."""
-    for problem in without_effect(settings).values():
-        raise ValueError(problem)
-    settings = {name: value for name, value in settings.items() if value is not None}
-    check_ranges(settings, FLAGS)
+def make_arguments(settings: Settings) -> RunArguments:
+    """The arguments of a run from its settings.
+
+    Raises:
+        ValueError: a setting is invalid, or has no effect.
+    """
+    problems = list(without_effect(settings).values())
+    if problems:
+        raise ValueError(problems[0])
+    given = _without_none(settings)
+    check_ranges(given, FLAGS)
     groups: list[Any] = []
     for group in GROUPS:
         flags = {field.name for field in dataclasses.fields(group)}
-        groups.append(group(**{name: value for name, value in settings.items() if name in flags}))
-    return RunArguments(*groups, given=settings)
+        group_settings = {name: value for name, value in given.items() if name in flags}
+        groups.append(group(**group_settings))
+    return RunArguments(*groups, given=given)
 
 
-def read_settings(path: str) -> dict[str, Any]:
-    """Read a YAML or JSON file of flags, or a bundled one, into settings, converted like a command line."""
+def _without_none(settings: Settings) -> FlagValues:
+    """The given settings, which are not None."""
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def read_settings(path: str) -> FlagValues:
+    """Read a YAML or JSON file of flags, or a bundled configuration, into settings.
+
+    Args:
+        path: the file, or a name of `bundled_configs`.
+
+    Raises:
+        ValueError: the file cannot be read, or contains unknown or invalid settings.
+    """
     file = bundled_configs().get(path) or Path(path)
     if file.suffix not in (".yaml", ".yml", ".json"):
         suggestion = nearest(path, bundled_configs())
@@ -108,7 +178,10 @@ def read_settings(path: str) -> dict[str, Any]:
         )
     try:
         text = file.read_text(encoding="utf-8-sig")
-        content = parse_json(text) if file.suffix == ".json" else parse_yaml(text)
+        if file.suffix == ".json":
+            content = parse_json(text)
+        else:
+            content = parse_yaml(text)
         if not isinstance(content, dict) or not content:
             raise ValueError("must contain `key: value` lines")
         return settings_of(content)
@@ -116,113 +189,164 @@ def read_settings(path: str) -> dict[str, Any]:
         raise ValueError(f"{path}: {one_line(error)}") from None
 
 
-def settings_of(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings from the mapping in a file; null, which removes a setting, stays None."""
-    settings: dict[str, Any] = {}
-    # written as a command line, so that one parser converts and checks both
+def settings_of(content: Settings) -> FlagValues:
+    """Settings from the mapping in a file, which are converted and checked as on a command line.
+
+    The values null, [] and {} remove a setting, which becomes None.
+
+    Raises:
+        ValueError: the mapping contains an unknown key or an invalid value.
+    """
+    settings: FlagValues = {}
+    # values are written as a command line, so that one parser converts and checks both
     tokens: list[str] = []
     for name, value in content.items():
         if name not in FLAGS:
             raise ValueError(f"unknown key {name!r:.80}{nearest(str(name), FLAGS)}")
-        if value is None or value in ([], {}):
+        if _is_empty(value):
             settings[name] = None
             continue
         try:
             if name == "config_overrides" and isinstance(value, dict):
-                # as in config.json
+                # the values become what they would be in a config.json
                 settings[name] = json.loads(json.dumps(value))
             else:
-                tokens += as_flag(name, value)
+                tokens.extend(as_flag(name, value))
         except TypeError as error:
             raise ValueError(f"{name}: {error}: put it in quotes") from None
     return settings | parse_flags(tokens)
 
 
+def _is_empty(value: object) -> bool:
+    """Whether the value of a setting removes it."""
+    return value is None or value in ([], {})
+
+
 def as_flag(name: str, value: Any) -> list[str]:
-    """A setting as on a command line."""
+    """The tokens of a setting on a command line, such as `["--seed=1"]` or `["--metrics", "rouge", "bleu"]`."""
     value = _builtin(value)
-    if value is None or value in ([], {}):
-        value = "null"
-    elif isinstance(value, dict):
+    if _is_empty(value):
+        return [f"--{name}={NULL}"]
+    if isinstance(value, dict):
+        if name not in REPEATABLE:
+            return [f"--{name}={json.dumps(value)}"]
         if name == "config_overrides":
-            value = list(starmap(override_item, value.items()))
+            value = [override_item(key, item) for key, item in value.items()]
         else:
-            value = [f"{key}={item}" for key, item in value.items()] if name in REPEATABLE else json.dumps(value)
-    elif isinstance(value, bool) and name not in _BOOLEANS:
+            value = [f"{key}={item}" for key, item in value.items()]
+    if isinstance(value, bool) and name not in _BOOLEANS:
         # YAML reads an unquoted `no` as false, and transformers writes "never" as no
         value = "yes" if value else "no"
-    return [f"--{name}", *map(str, value)] if isinstance(value, list) else [f"--{name}={value}"]
+    if not isinstance(value, list):
+        return [f"--{name}={value}"]
+    tokens = [f"--{name}"]
+    for item in value:
+        tokens.append(str(item))
+    return tokens
 
 
 def _builtin(value: Any) -> Any:
-    """A value whose scalars and arrays of NumPy, enumerations and tuples are Python's numbers, texts and lists."""
+    """A value with Python's numbers, texts and lists in place of NumPy's, and of enumerations and tuples."""
     if isinstance(value, Mapping):
         return {key: _builtin(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return list(map(_builtin, value))
+        return [_builtin(item) for item in value]
     if isinstance(value, Enum):
         return value.value
-    return value.tolist() if hasattr(value, "tolist") else value
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return value
 
 
-def parse_flags(tokens: Sequence[str], others: Iterable[str] = ()) -> dict[str, Any]:
+def parse_flags(tokens: Sequence[str], others: Iterable[str] = ()) -> FlagValues:
     """Settings from a command line: only the given flags, each converted and checked.
 
-    `null` removes a flag. In a repeatable one, it removes the items before it.
+    `null` removes a flag, whose value becomes None. In a repeatable flag, it removes the items before it, see `merged`.
 
     Args:
-        others: flags of the command itself, to suggest for an unknown one.
+        others: flags of the command itself, which messages about an unknown flag can suggest.
+
+    Raises:
+        ValueError: a flag is unknown, or its value is invalid.
     """
-    arguments, unknown = _parser().parse_known_args([_NEGATED.get(token, token) for token in tokens])
+    positive_tokens = [_NEGATED.get(token, token) for token in tokens]
+    arguments, unknown = _parser().parse_known_args(positive_tokens)
     if unknown:
-        is_file = unknown[0].endswith((".yaml", ".yml", ".json"))
-        hint = "; a settings file must be the first argument" if is_file else ""
-        raise ValueError(f"{unknown_flag(unknown, [*FLAGS, *others])}{hint}")
-    return {name: None if value == [NULL] else value for name, value in vars(arguments).items()}
+        message = unknown_flag(unknown, [*FLAGS, *others])
+        if unknown[0].endswith((".yaml", ".yml", ".json")):
+            message += "; a settings file must be the first argument"
+        raise ValueError(message)
+    settings = {}
+    for name, value in vars(arguments).items():
+        settings[name] = None if value == [NULL] else value
+    return settings
 
 
-def without_effect(settings: Mapping[str, Any]) -> dict[str, str]:
-    """The settings that have no effect because of others, each with a message that says what to do.
-
-    Args:
-        settings: flags and their values; None means not given.
-    """
-    settings = {name: value for name, value in settings.items() if value is not None}
-    unread = {
-        name: f"--{name} {settings[name]}: has no effect here: {hint}"
-        for name, hint in UNREAD.items()
-        if settings.get(name, FLAGS[name].default) != FLAGS[name].default
-    }
-    return unread | declarations.without_effect(settings, FLAGS, "omit it, or give {unset}")
+def without_effect(settings: Settings) -> dict[str, str]:
+    """The names of settings that have no effect because of others, each with a message that says what to do."""
+    given = _without_none(settings)
+    messages = {}
+    for name, hint in UNREAD.items():
+        if name in given and given[name] != FLAGS[name].default:
+            messages[name] = f"--{name} {given[name]}: has no effect here: {hint}"
+    return messages | declarations.without_effect(given, FLAGS, "omit it, or give {unset}")
 
 
-def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
+def merged(*layers: Settings) -> FlagValues:
     """Merge settings: later ones take precedence, and those of repeatable flags are extended.
 
     The item `null` of a repeatable flag removes all before it. Earlier settings without effect because of later ones
     are dropped.
     """
-    settings: dict[str, Any] = {}
+    settings: FlagValues = {}
     for layer in layers:
-        ineffective = without_effect(settings)
+        ineffective_before = without_effect(settings)
         for name, value in layer.items():
-            before = settings.get(name)
-            if value is not None and name == "config_overrides":
-                value = {**({} if NULL in value else before or {}), **value}
-                value.pop(NULL, None)
-            elif value is not None and name in REPEATABLE:
-                value = [*(before or ()), *value]
-                value = value[len(value) - value[::-1].index(NULL) :] if NULL in value else value
-            settings[name] = value or None if name in REPEATABLE else value
-        while replaced := without_effect(settings).keys() - ineffective.keys() - layer.keys():
-            settings = {name: value for name, value in settings.items() if name not in replaced}
+            if name in REPEATABLE and value is not None:
+                value = _extended(settings.get(name), value)
+            settings[name] = value
+        # a setting that is dropped may leave further ones without effect
+        while True:
+            dropped = without_effect(settings).keys() - ineffective_before.keys() - layer.keys()
+            if not dropped:
+                break
+            for name in dropped:
+                del settings[name]
     return settings
 
 
-class _OrNull(list):
-    """Choices of a flag that `null` removes; messages list the others."""
+def _extended(before: dict | list | None, value: dict | list) -> dict | list | None:
+    """The value of a repeatable flag after it is given again, or None if nothing remains.
+
+    Args:
+        before: the items so far, a dictionary for `config_overrides` and a list for other flags.
+        value: the further items; `null` among them removes the items before it.
+    """
+    if isinstance(value, dict):
+        # a dictionary has no order: `null` stands before its other items
+        items = dict(value)
+        has_null = NULL in items
+        items.pop(NULL, None)
+        if before and not has_null:
+            items = {**before, **items}
+        return items or None
+    items = []
+    for item in [*(before or []), *value]:
+        if item == NULL:
+            items.clear()
+        else:
+            items.append(item)
+    return items or None
+
+
+class _ChoicesOrNull(list):
+    """The choices of a flag, which also contain None, the value that `null` is converted to.
+
+    Messages list only the other choices.
+    """
 
     def __contains__(self, value: object) -> bool:
+        """Whether a converted value is allowed."""
         return value is None or super().__contains__(value)
 
 
@@ -230,36 +354,61 @@ class _Parser(HfArgumentParser):
     """An HfArgumentParser that returns only the given flags, and raises errors instead of printing 300 flags' usage."""
 
     def error(self, message: str) -> NoReturn:
+        """Raise the error of a command line as a ValueError."""
         raise ValueError(message)
 
     def add_argument(self, *names: str, flag: Flag | None = None, **settings: Any) -> argparse.Action:
-        """Add a flag whose default is only shown in its help; the dataclasses set it."""
+        """Add a flag, whose help shows its default.
+
+        The parser itself has no defaults: those of the flags that are not given are set by the dataclasses.
+
+        Args:
+            flag: the declaration, which the parser does not need.
+        """
         default = settings.get("default")
         if default is not argparse.SUPPRESS and "(default: " not in settings.get("help", ""):
             settings["help"] = with_default(settings.get("help", ""), default)
         if settings.get("type") is string_to_bool:
             # transformers requires a value for boolean flags without a default
-            settings |= {"nargs": "?", "const": True}
+            settings["nargs"] = "?"
+            settings["const"] = True
         if settings.get("action") is MergeOverrides:
             del settings["type"]
         elif settings.get("nargs") != "+" and "type" in settings:
-            convert = settings["type"]
-            # the parser's messages contain the name of the type
-            or_null = functools.wraps(convert, updated=())(lambda text: None if text == NULL else convert(text))
-            settings["type"] = or_null
+            settings["type"] = _with_null(settings["type"])
             if "choices" in settings:
-                settings["choices"] = _OrNull(settings["choices"])
-        return super().add_argument(*names, **{**settings, "default": argparse.SUPPRESS})
+                settings["choices"] = _ChoicesOrNull(settings["choices"])
+        settings["default"] = argparse.SUPPRESS
+        return super().add_argument(*names, **settings)
+
+
+def _with_null(convert: Callable[[str], Any]) -> Callable[[str], Any]:
+    """A converter of a flag's text that converts `null` to None, and other texts with `convert`."""
+
+    # the parser's messages contain the name of the converter, so it keeps the name of `convert`
+    @functools.wraps(convert, updated=())
+    def convert_or_none(text: str) -> Any:
+        if text == NULL:
+            return None
+        return convert(text)
+
+    return convert_or_none
 
 
 @functools.cache
 def _parser() -> _Parser:
+    """The parser of all flags of a run."""
     usage = "%(prog)s CONFIG.yaml [--flag value ...]"
     return _Parser(GROUPS, prog="run_summarization.py", usage=usage, allow_abbrev=False)
 
 
 def bundled_configs() -> dict[str, Path]:
-    """The bundled configurations, by names such as `gdlf/xsum`."""
+    """The files of the bundled configurations, by names such as `gdlf/xsum`."""
     folder = bundled_folder("configs")
-    files = (file.relative_to(folder) for file in sorted(folder.rglob("*.yaml")))
-    return {file.with_suffix("").as_posix(): folder / file for file in files if file.parts[0] not in _NO_CONFIGS}
+    configs = {}
+    for path in sorted(folder.rglob("*.yaml")):
+        relative_path = path.relative_to(folder)
+        if relative_path.parts[0] not in _NO_CONFIGS:
+            name = relative_path.with_suffix("").as_posix()
+            configs[name] = path
+    return configs
