@@ -8,7 +8,7 @@ from hf_summ.common.messages import one_line
 from hf_summ.common.processes import INTERRUPTED, TERMINATED, end_on_sigterm
 from hf_summ.training.folder.ledger import FolderInUse
 
-# the exit status if another run uses the output folder (sysexits: EX_TEMPFAIL)
+# the exit status if another run uses the output folder: EX_TEMPFAIL in sysexits.h
 IN_USE = 75
 
 
@@ -19,31 +19,39 @@ def main(argv: list[str] | None = None, prefix: str = "") -> int:
         0 on success, 2 for an error in the settings, 1 for an error after the start, 75 if another run uses the output
         folder, 130 after Ctrl-C, 143 after SIGTERM.
     """
-    argv = sys.argv[1:] if argv is None else argv
+    if argv is None:
+        argv = sys.argv[1:]
     end_on_sigterm()
-    arguments, started = None, Event()
+    arguments = None
+    # set when all settings are checked and the long steps begin
+    started = Event()
     try:
-        # imported here: Ctrl-C during the import of libraries also ends in one line
+        # these are imported here so that Ctrl-C during the import of libraries also ends in one line
         from hf_summ.training.parsing import parse_arguments
         from hf_summ.training.run import end_processes, run
 
         arguments = parse_arguments(argv)
         run(arguments, argv, on_start=started.set)
     except (KeyboardInterrupt, SystemExit) as error:
+        # SIGTERM raises a SystemExit, whose code is its exit status
         status = getattr(error, "code", INTERRUPTED)
         if status not in (INTERRUPTED, TERMINATED):
             raise
-        # on a line below the progress bar
+        message = None
         if arguments is None:
-            print(f"\n{prefix}interrupted: rerun the command to start over", file=sys.stderr)
+            message = "interrupted: rerun the command to start over"
         elif arguments.training.do_train and arguments.training.process_index == 0:
-            print(f"\n{prefix}{_resume_hint(arguments.training.output_dir)}", file=sys.stderr)
+            message = _resume_hint(arguments.training.output_dir)
+        if message is not None:
+            # the message is on a line below the progress bar
+            print(f"\n{prefix}{message}", file=sys.stderr)
         return status
     except FolderInUse as error:
         print(f"{prefix}error: {error}", file=sys.stderr)
         return IN_USE
     except (ValueError, OSError, ImportError, FloatingPointError) as error:
-        if started.is_set() and (isinstance(error, OSError) or not _is_ours(error)):
+        is_unexpected = isinstance(error, OSError) or not _is_ours(error)
+        if started.is_set() and is_unexpected:
             # another library's error, hours into a run, is reported with its traceback
             raise
         print(f"{prefix}error: {one_line(error)}", file=sys.stderr)
@@ -53,7 +61,11 @@ def main(argv: list[str] | None = None, prefix: str = "") -> int:
 
 
 def _resume_hint(folder: str) -> str:
-    """The message for an interrupted run, with how to resume it."""
+    """The message for an interrupted training run, which says how to resume it.
+
+    Args:
+        folder: the output folder with the run's checkpoints.
+    """
     from hf_summ.training.folder.resuming import last_complete_checkpoint
 
     checkpoint = last_complete_checkpoint(folder)
@@ -64,8 +76,9 @@ def _resume_hint(folder: str) -> str:
 
 def _is_ours(error: Exception) -> bool:
     """Whether the package itself raised the error, so that its message is sufficient."""
-    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
-    return frame.f_globals.get("__name__", "").startswith("hf_summ.")
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    raising_module = frames[-1].f_globals.get("__name__", "")
+    return raising_module.startswith("hf_summ.")
 
 
 if __name__ == "__main__":
