@@ -98,7 +98,17 @@ class _Settings:
 
 
 class _Inputs(NamedTuple):
-    """The inputs that may need a gradient, or the gradients of these inputs, None where there is none."""
+    """The inputs that may need a gradient, in the shapes of `copy_cross_entropy`."""
+
+    hidden: torch.Tensor
+    weight: torch.Tensor
+    bias: torch.Tensor | None
+    gate_logits: torch.Tensor
+    copy_attention: torch.Tensor
+
+
+class _Gradients(NamedTuple):
+    """The gradients of `_Inputs`; None for an input that needs none."""
 
     hidden: torch.Tensor | None
     weight: torch.Tensor | None
@@ -106,8 +116,8 @@ class _Inputs(NamedTuple):
     gate_logits: torch.Tensor | None
     copy_attention: torch.Tensor | None
 
-    def rows(self) -> "_Inputs":
-        """The same tensors with documents and target positions as one dimension: (B, T, ...) becomes (B·T, ...)."""
+    def rows(self) -> "_Gradients":
+        """Views of the same tensors with documents and target positions as one dimension."""
         return self._replace(
             hidden=_as_rows(self.hidden),
             gate_logits=_as_rows(self.gate_logits),
@@ -132,10 +142,10 @@ class _CopyCrossEntropy(torch.autograd.Function):
         gradients = []
         # the needs of the source ids, the labels and the settings are left out
         for tensor, is_needed in zip(inputs, context.needs_input_grad[: len(inputs)], strict=True):
-            if is_needed and settings.grad_enabled:
-                gradients.append(tensor.new_zeros(tensor.shape, dtype=settings.sum_dtype))
-            else:
+            if tensor is None or not is_needed or not settings.grad_enabled:
                 gradients.append(None)
+            else:
+                gradients.append(tensor.new_zeros(tensor.shape, dtype=settings.sum_dtype))
 
         labels = labels.flatten()
         labeled_rows = (labels != IGNORED_LABEL).nonzero()[:, 0]
@@ -143,8 +153,7 @@ class _CopyCrossEntropy(torch.autograd.Function):
         number_of_chunks = max(1, math.ceil(number_of_labels / settings.chunk_rows))
         # the first chunk is the largest one
         chunks = labeled_rows.chunk(number_of_chunks)
-        source = _read_source(source_ids, weight.shape[0], settings.unknown_ids)
-        sums = _Sums(inputs, _Inputs(*gradients), source, settings, largest_chunk=chunks[0].shape[0])
+        sums = _Sums(inputs, _Gradients(*gradients), source_ids, settings, largest_chunk=chunks[0].shape[0])
         for rows in chunks:
             sums.add(rows, labels[rows])
 
@@ -181,40 +190,16 @@ class _CopyCrossEntropy(torch.autograd.Function):
 
 
 @dataclass(frozen=True)
-class _Source:
-    """The source tokens of documents (B, S), or of the document of each row of a chunk (R, S).
+class _Pointers:
+    """Which labels (R, 1) and which source tokens (R, S) of R rows are pointers."""
 
-    Args:
-        columns: the word of each token, or V + i for a pointer to position i; see `source_columns`.
-        first: the position of each token's first occurrence in its document.
-        is_first: whether a token is the first occurrence.
-        is_pointer: whether a column is a pointer; None if there are no unknown ids.
-    """
-
-    columns: torch.Tensor
-    first: torch.Tensor
-    is_first: torch.Tensor
-    is_pointer: torch.Tensor | None
-
-    def of_documents(self, documents: torch.Tensor) -> "_Source":
-        """The tokens of the document of each row: indices of documents (R,) -> (R, S)."""
-        is_pointer = None if self.is_pointer is None else self.is_pointer[documents]
-        return _Source(self.columns[documents], self.first[documents], self.is_first[documents], is_pointer)
-
-
-def _read_source(source_ids: torch.Tensor, vocabulary: int, unknown_ids: int) -> _Source:
-    """The source tokens of a batch from their ids (B, S), with V = `vocabulary`."""
-    columns, first = source_columns(source_ids, vocabulary, unknown_ids)
-    is_first = first == torch.arange(first.shape[1], device=first.device)
-    is_pointer = None
-    if unknown_ids:
-        is_pointer = columns >= vocabulary
-    return _Source(columns, first, is_first, is_pointer)
+    labels: torch.Tensor
+    source: torch.Tensor
 
 
 @dataclass(frozen=True)
 class _Chunk:
-    """The rows of one chunk, with their labels and sources.
+    """The R rows of one chunk, with their labels and the source tokens of their documents.
 
     The projection has no scores for pointers. Word 0 takes their place, and its values are replaced afterwards.
 
@@ -222,19 +207,21 @@ class _Chunk:
         rows: (R,), the indices of the rows.
         states: (R, C), the decoder's output, in the precision of the matrix products.
         labels: (R, 1), words below V; 0 for a pointer.
-        is_word: (R, 1), whether the label is a word of the vocabulary; None if there are no unknown ids.
         columns: (R, S), the word of each source token; 0 for a pointer.
+        first: (R, S), the position of the first occurrence of each source token in its document.
+        is_first: (R, S), whether a source token is the first occurrence.
         is_label: (R, S), whether a source token is the first occurrence of the label.
-        source: the source tokens (R, S), whose columns include pointers.
+        pointers: what is a pointer; None if there are no unknown ids.
     """
 
     rows: torch.Tensor
     states: torch.Tensor
     labels: torch.Tensor
-    is_word: torch.Tensor | None
     columns: torch.Tensor
+    first: torch.Tensor
+    is_first: torch.Tensor
     is_label: torch.Tensor
-    source: _Source
+    pointers: _Pointers | None
 
 
 @dataclass(frozen=True)
@@ -263,7 +250,7 @@ class _Sums:
     """
 
     def __init__(
-        self, inputs: _Inputs, gradients: _Inputs, source: _Source, settings: _Settings, largest_chunk: int
+        self, inputs: _Inputs, gradients: _Gradients, source_ids: torch.Tensor, settings: _Settings, largest_chunk: int
     ) -> None:
         """Begin with sums of zero.
 
@@ -271,8 +258,9 @@ class _Sums:
             gradients: tensors of zeros, to which `add` adds the gradients of (1 - ε) nll + ε uniform.
             largest_chunk: the largest number of rows that are added at once.
         """
-        self.source = source
-        self.inputs = inputs.rows()
+        self.hidden = inputs.hidden.flatten(0, 1)
+        self.gate_logits = inputs.gate_logits.flatten(0, 1)
+        self.copy_attention = inputs.copy_attention.flatten(0, 1)
         self.gradients = gradients.rows()
         self.needs_gradients = any(gradient is not None for gradient in gradients)
         self.weight = inputs.weight.to(settings.dtype)
@@ -280,6 +268,9 @@ class _Sums:
         if inputs.bias is not None:
             self.bias = inputs.bias.to(settings.dtype)
         self.vocabulary = self.weight.shape[0]
+        self.columns, self.first = source_columns(source_ids, self.vocabulary, settings.unknown_ids)
+        self.is_first = self.first == torch.arange(self.first.shape[1], device=self.first.device)
+        self.has_pointers = settings.unknown_ids > 0
         self.smoothing = settings.smoothing
         self.target_length = inputs.hidden.shape[1]
         self.buffer = self.weight.new_empty(largest_chunk, self.vocabulary, dtype=settings.sum_dtype)
@@ -298,50 +289,52 @@ class _Sums:
             labels: (R,), words or pointers.
         """
         chunk = self._chunk(rows, labels[:, None])
-        is_pointer = chunk.source.is_pointer
+        pointers = chunk.pointers
         scores = self._project(chunk.states)
         label_scores = scores.gather(1, chunk.labels)
         source_scores = scores.gather(1, chunk.columns)
         mean_scores = scores.mean(1, keepdim=True)
         softmax, log_denominators = _softmax_in_place(scores)
 
-        gate_logits = self.inputs.gate_logits[rows, None].to(softmax.dtype)
+        gate_logits = self.gate_logits[rows, None].to(softmax.dtype)
         log_generating = logsigmoid(-gate_logits)
         # a score plus this shift is the log-probability of generating its word
         shift = log_generating - log_denominators
         label_log_probs = label_scores + shift
         generated = source_scores + shift
-        if is_pointer is not None:
+        if pointers is not None:
             never = NEVER + log_generating
-            label_log_probs = label_log_probs.where(chunk.is_word, never)
-            generated = generated.where(~is_pointer, never)
-        attention = self.inputs.copy_attention[rows].to(softmax.dtype)
-        copied = log_copy_probs(gate_logits, attention, chunk.source.first)
+            label_log_probs = label_log_probs.where(~pointers.labels, never)
+            generated = generated.where(~pointers.source, never)
+        attention = self.copy_attention[rows].to(softmax.dtype)
+        copied = log_copy_probs(gate_logits, attention, chunk.first)
         mixed = torch.logaddexp(generated, copied)
 
         # what copying adds to the log-probability of a word, at the first occurrence of the word
-        gains = (mixed - generated).masked_fill_(~chunk.source.is_first, 0.0)
+        gains = (mixed - generated).masked_fill_(~chunk.is_first, 0.0)
         label_gains = gains.masked_fill(~chunk.is_label, 0.0)
         self.nll -= label_log_probs.sum() + label_gains.sum()
-        if is_pointer is not None:
+        if pointers is not None:
             # only words of the vocabulary are smoothed
-            gains = gains.masked_fill(is_pointer, 0.0)
+            gains = gains.masked_fill(pointers.source, 0.0)
         self.uniform -= (mean_scores + shift).sum() + gains.sum() / self.vocabulary
         if self.needs_gradients:
             self._add_gradients(chunk, _Mixture(softmax, gate_logits, copied, mixed))
 
     def _chunk(self, rows: torch.Tensor, labels: torch.Tensor) -> _Chunk:
         """The chunk of rows (R,) whose labels (R, 1) may be pointers."""
-        states = self.inputs.hidden[rows].to(self.weight.dtype)
-        source = self.source.of_documents(rows // self.target_length)
-        columns = source.columns
-        is_label = (columns == labels) & source.is_first
-        is_word = None
-        if source.is_pointer is not None:
-            is_word = labels < self.vocabulary
-            labels = labels.masked_fill(~is_word, 0)
-            columns = columns.masked_fill(source.is_pointer, 0)
-        return _Chunk(rows, states, labels, is_word, columns, is_label, source)
+        states = self.hidden[rows].to(self.weight.dtype)
+        documents = rows // self.target_length
+        columns = self.columns[documents]
+        first = self.first[documents]
+        is_first = self.is_first[documents]
+        is_label = (columns == labels) & is_first
+        pointers = None
+        if self.has_pointers:
+            pointers = _Pointers(labels >= self.vocabulary, columns >= self.vocabulary)
+            labels = labels.masked_fill(pointers.labels, 0)
+            columns = columns.masked_fill(pointers.source, 0)
+        return _Chunk(rows, states, labels, columns, first, is_first, is_label, pointers)
 
     def _project(self, states: torch.Tensor) -> torch.Tensor:
         """The scores of all words, (R, C) -> (R, V), in the buffer that the next chunk reuses."""
@@ -360,9 +353,9 @@ class _Sums:
 
         The loss of a row is -Σ_w t_w log p(w). Its target t_w is ε / V, plus 1 - ε if w is the label.
         """
-        is_smoothed = chunk.source.is_first
-        if chunk.source.is_pointer is not None:
-            is_smoothed = is_smoothed & ~chunk.source.is_pointer
+        is_smoothed = chunk.is_first
+        if chunk.pointers is not None:
+            is_smoothed = is_smoothed & ~chunk.pointers.source
         # the target t of each source word, at its first occurrence
         targets = is_smoothed.to(mixture.mixed.dtype) * (self.smoothing / self.vocabulary)
         targets += chunk.is_label.to(mixture.mixed.dtype) * (1.0 - self.smoothing)
@@ -376,7 +369,7 @@ class _Sums:
         if self.gradients.copy_attention is not None:
             # `copied_targets` are not divided by the attention, because it may be zero
             first_gradient = targets * (logsigmoid(mixture.gate_logits) - mixture.mixed).exp_()
-            self.gradients.copy_attention[chunk.rows] = first_gradient.gather(1, chunk.source.first).neg_()
+            self.gradients.copy_attention[chunk.rows] = first_gradient.gather(1, chunk.first).neg_()
         # the last step, because it overwrites the softmax and the copied targets
         self._add_score_gradients(chunk, mixture.softmax, copied_targets, copied_share)
 
@@ -389,10 +382,10 @@ class _Sums:
         """
         gradient = softmax.mul_(1.0 - copied_share).sub_(self.smoothing / self.vocabulary)
         label_targets = gradient.new_full(chunk.labels.shape, self.smoothing - 1.0)
-        if chunk.source.is_pointer is not None:
+        if chunk.pointers is not None:
             # no score generates a pointer
-            label_targets.masked_fill_(~chunk.is_word, 0.0)
-            copied_targets.masked_fill_(chunk.source.is_pointer, 0.0)
+            label_targets.masked_fill_(chunk.pointers.labels, 0.0)
+            copied_targets.masked_fill_(chunk.pointers.source, 0.0)
         gradient.scatter_add_(1, chunk.labels, label_targets)
         gradient.scatter_add_(1, chunk.columns, copied_targets)
         self._add_projection_gradients(chunk, gradient)

@@ -302,8 +302,11 @@ def merged(*layers: Settings) -> FlagValues:
     for layer in layers:
         ineffective_before = without_effect(settings)
         for name, value in layer.items():
-            if name in REPEATABLE and value is not None:
-                value = _extended(settings.get(name), value)
+            before = settings.get(name)
+            if value is not None and name == "config_overrides":
+                value = _extended_overrides(before or {}, value)
+            elif value is not None and name in REPEATABLE:
+                value = _extended_items(before or [], value)
             settings[name] = value
         # a setting that is dropped may leave further ones without effect
         while True:
@@ -315,28 +318,35 @@ def merged(*layers: Settings) -> FlagValues:
     return settings
 
 
-def _extended(before: dict | list | None, value: dict | list) -> dict | list | None:
-    """The value of a repeatable flag after it is given again, or None if nothing remains.
+def _extended_overrides(before: Settings, overrides: Settings) -> dict[str, Any] | None:
+    """The `config_overrides` after further ones, which take precedence; None if there are none.
 
     Args:
-        before: the items so far, a dictionary for `config_overrides` and a list for other flags.
-        value: the further items; `null` among them removes the items before it.
+        before: the overrides so far.
+        overrides: the further overrides; the key `null` among them removes those before.
     """
-    if isinstance(value, dict):
-        # a dictionary has no order: `null` stands before its other items
-        items = dict(value)
-        has_null = NULL in items
-        items.pop(NULL, None)
-        if before and not has_null:
-            items = {**before, **items}
-        return items or None
-    items = []
-    for item in [*(before or []), *value]:
+    extended = dict(overrides)
+    if NULL in extended:
+        del extended[NULL]
+    else:
+        extended = {**before, **extended}
+    return extended or None
+
+
+def _extended_items(before: Sequence[str], items: Sequence[str]) -> list[str] | None:
+    """The items of a repeatable flag after it is given again; None if there are none.
+
+    Args:
+        before: the items so far.
+        items: the further items; `null` among them removes all before it.
+    """
+    extended = list(before)
+    for item in items:
         if item == NULL:
-            items.clear()
+            extended.clear()
         else:
-            items.append(item)
-    return items or None
+            extended.append(item)
+    return extended or None
 
 
 class _ChoicesOrNull(list):
