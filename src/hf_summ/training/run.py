@@ -5,8 +5,9 @@ import logging
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from hf_summ.training.arguments import LoraArguments, RunArguments, Summarizatio
 from hf_summ.training.folder.ledger import Ledger, locked
 from hf_summ.training.folder.resuming import NO_CHECKPOINT, Resumption, describe, find_resumption, named_checkpoint
 from hf_summ.training.loop.trainer import SummarizationTrainer, make_trainer
-from hf_summ.training.model import build, trained_model
+from hf_summ.training.model import Built, build, trained_model
 from hf_summ.training.optimization import check_optimization
 from hf_summ.training.parsing import as_flag, parse_arguments
 from hf_summ.training.results import reports
@@ -39,7 +40,8 @@ logger = logging.getLogger(__name__)
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
     """Run `CONFIG.yaml [--flag value ...]` and return all metrics; errors are those of `parse_arguments` and `run`."""
-    argv = sys.argv[1:] if argv is None else argv
+    if argv is None:
+        argv = sys.argv[1:]
     metrics = run(parse_arguments(argv), argv)
     end_processes()
     return metrics
@@ -57,15 +59,48 @@ def train(config: str | Path | None = None, **settings: Any) -> dict[str, float]
         ValueError: an unknown or invalid setting, or as `run`.
         FloatingPointError: the loss is no longer finite.
     """
-    flags = [token for name, value in settings.items() for token in as_flag(name, value)]
+    argv: list[str] = []
+    if config is not None:
+        argv.append(str(config))
+    for name, value in settings.items():
+        argv.extend(as_flag(name, value))
     threads = torch.get_num_threads()
     try:
-        return main(flags if config is None else [str(config), *flags])
+        return main(argv)
     finally:
         torch.set_num_threads(threads)
 
 
-def run(arguments: RunArguments, argv: Sequence[str] = (), on_start: Callable = lambda: None) -> dict[str, float]:
+@dataclass
+class _Setup:
+    """What a run works with, once its settings are checked.
+
+    Args:
+        arguments: all arguments of the run.
+        scorer: scores the summaries of evaluation and prediction; None if the run only trains.
+        corpus: the rows of the splits that the run reads.
+        built: the model, its processor and the lengths of its texts.
+        extraction: the stage that shortens documents before the model reads them; None if there is none.
+        description: the description of the run, see `describe`.
+    """
+
+    arguments: RunArguments
+    scorer: Scorer | None
+    corpus: datasets.DatasetDict
+    built: Built
+    extraction: Extraction | None
+    description: dict[str, Any]
+
+    @property
+    def writes(self) -> bool:
+        """Whether this process writes to the output folder: the first process, if there is a folder."""
+        training = self.arguments.training
+        return training.has_output_dir and training.process_index == 0
+
+
+def run(
+    arguments: RunArguments, argv: Sequence[str] = (), on_start: Callable[[], object] | None = None
+) -> dict[str, float]:
     """Train, evaluate and predict as requested, publish the trained model, and return all metrics.
 
     Steps that the same command has completed are not repeated.
@@ -78,6 +113,18 @@ def run(arguments: RunArguments, argv: Sequence[str] = (), on_start: Callable = 
         ValueError: an invalid corpus, checkpoint or setting; the message says what to do.
         FloatingPointError: the loss is no longer finite.
         SystemExit: SIGTERM arrived, and `enable_jit_checkpoint` has saved a checkpoint.
+    """
+    setup = _set_up(arguments, argv)
+    lock = locked(arguments.training.output_dir) if setup.writes else nullcontext()
+    with lock:
+        return _run_steps(setup, on_start)
+
+
+def _set_up(arguments: RunArguments, argv: Sequence[str]) -> _Setup:
+    """Check the settings of a run, read its corpus, and build its model.
+
+    Args:
+        argv: the command line of the arguments.
     """
     training, data, start = arguments.training, arguments.data, arguments.model
     _set_up_logging(training)
@@ -95,144 +142,218 @@ def run(arguments: RunArguments, argv: Sequence[str] = (), on_start: Callable = 
         check_optimization(built.model, training)
     extraction = load_extraction(data, start, built.processor, corpus)
     description = describe(arguments, argv, corpus, built, extraction)
-    writes = training.has_output_dir and training.process_index == 0
-    with locked(training.output_dir) if writes else nullcontext():
-        ledger = Ledger(training.output_dir)
-        resumption = find_resumption(training, ledger, description)
+    return _Setup(arguments, scorer, corpus, built, extraction, description)
+
+
+def _run_steps(setup: _Setup, on_start: Callable[[], object] | None) -> dict[str, float]:
+    """Run the steps of a run that are not complete, and return the metrics of all its steps."""
+    arguments, training = setup.arguments, setup.arguments.training
+    ledger = Ledger(training.output_dir)
+    resumption = find_resumption(training, ledger, setup.description)
+    if on_start is not None:
         on_start()
-        steps = [step for step in ("train", "eval", "predict") if getattr(training, f"do_{step}")]
-        is_finished = resumption.is_trained and all(ledger.is_finished(step, description) for step in steps)
-        if is_finished and not training.push_to_hub:
-            logger.info(f"{training.output_dir} already has the results of this command: remove it to start over")
-            return ledger.results(*steps)
-        if resumption.is_trained:
-            saved = trained_model(start, training.output_dir)
-            built = build(saved, LoraArguments(), data, arguments.generation, training.do_train)
-        with training.main_process_first(desc="preparing the corpus"):
-            if extraction is not None:
-                # all later steps use the documents that the model reads
-                for split, rows in list(corpus.items()):
-                    corpus[split] = extraction.apply(rows, split, built.processor, data, start.cache_dir)
-            replaces_unknown = getattr(built.model.generation_config, "replace_unk", None)
-            # summaries may have words that only the documents spell
-            reads_words = bool(replaces_unknown or getattr(built.processor, "unknown_ids", 0))
-            with_documents = scorer is not None and (scorer.needs_documents or reads_words)
-            prepared = prepare_splits(corpus, built, data, start.cache_dir, with_documents)
-        trainer = make_trainer(built, data, training, scorer, prepared)
-        if writes:
-            if training.do_train and named_checkpoint(training) == NO_CHECKPOINT:
-                # this run would later resume from those of the run before it
-                for _, folder in checkpoint_folders(training.output_dir):
-                    logger.info(f"{folder} is removed, because this run starts over")
-                    shutil.rmtree(folder)
-            ledger.begin(steps[1:] if resumption.is_trained else steps, description)
-        metrics: dict[str, float] = {}
-        if training.do_train:
-            metrics |= _train(trainer, ledger, resumption, corpus["train"], data.source_prefix, extraction)
-        if training.do_eval:
-            metrics |= _finish(trainer, ledger, "eval", trainer.evaluate(), len(prepared["validation"]))
-        if training.do_predict:
-            assert scorer is not None
-            scores = _predict(trainer, scorer, corpus["test"], prepared["test"], data.source_prefix)
-            metrics |= _finish(trainer, ledger, "predict", scores, len(prepared["test"]))
-        if training.do_train:
-            card = make_card(trainer, arguments, corpus, built.lengths.source, metrics, scorer)
-            publish = trainer.push_to_hub if training.push_to_hub else trainer.create_model_card
-            publish(card=card)
-            if training.process_index == 0:
-                _print_names(trainer)
-        return metrics
+    requested_steps = [step for step in ("train", "eval", "predict") if getattr(training, f"do_{step}")]
+    is_finished = resumption.is_trained and all(ledger.is_finished(step, setup.description) for step in requested_steps)
+    if is_finished and not training.push_to_hub:
+        logger.info(f"{training.output_dir} already has the results of this command: remove it to start over")
+        return ledger.results(*requested_steps)
 
-
-def _train(
-    trainer: SummarizationTrainer,
-    ledger: Ledger,
-    resumption: Resumption,
-    rows: datasets.Dataset,
-    prefix: str,
-    extraction: Extraction | None,
-) -> dict[str, float]:
-    """Train and return the metrics; if training is complete already, load its state and its metrics.
-
-    Args:
-        rows: the training documents, whose ranges the model's config gets.
-        extraction: the stage before the model, which the config gets too.
-    """
-    training, model = trainer.args, trainer.model
-    folder = training.output_dir
     if resumption.is_trained:
-        logger.info(f"{folder} is already trained: only the remaining steps are run")
-        trainer.state = TrainerState.load_from_json(str(Path(folder, TRAINER_STATE_NAME)))
-        if trainer.is_world_process_zero():
-            # the settings with which it is evaluated now
-            model.generation_config.save_pretrained(folder)
-        return ledger.results("train")
-    # the stage of the checkpoint at the start is that of its training
-    vars(model.config).pop("extraction", None)
-    if extraction is not None and "train" in extraction.splits:
-        model.config.extraction = extraction.settings
-    if resumption.checkpoint is not None:
-        logger.info(f"resuming from {resumption.checkpoint}")
-    lora = f", of which LoRA's {model.num_parameters(only_trainable=True):,} are trained" if is_adapted(model) else ""
-    logger.info(f"model: {model.num_parameters():,} parameters{lora}")
-    if training.bf16 and training.device.type == "cpu":
-        logger.info("training computes in bfloat16: --bf16 false trains in float32")
-    output = trainer.train(resume_from_checkpoint=resumption.checkpoint)
-    if not trainer.state.global_step:
-        raise ValueError(
-            "no update was made, because the training documents fill no batch: omit "
-            "--dataloader_drop_last, or lower --per_device_train_batch_size"
-        )
-    trainer.save_model()
-    trainer.save_state()
-    is_stream = isinstance(trainer.train_dataset, datasets.IterableDataset)
-    seen = trainer.state.global_step * training.train_batch_size * training.world_size
-    samples = seen * training.gradient_accumulation_steps if is_stream else len(trainer.train_dataset)
-    return _finish(trainer, ledger, "train", output.metrics, samples)
+        # the remaining steps use the trained model in place of the model at the start
+        saved = trained_model(arguments.model, training.output_dir)
+        setup.built = build(saved, LoraArguments(), arguments.data, arguments.generation, training.do_train)
+    with training.main_process_first(desc="preparing the corpus"):
+        prepared = _prepare(setup)
+    trainer = make_trainer(setup.built, arguments.data, training, setup.scorer, prepared)
+    if setup.writes:
+        if training.do_train and named_checkpoint(training) == NO_CHECKPOINT:
+            _remove_checkpoints(training.output_dir)
+        remaining_steps = requested_steps[1:] if resumption.is_trained else requested_steps
+        ledger.begin(remaining_steps, setup.description)
+
+    steps = _Steps(setup, prepared, trainer, ledger)
+    metrics: dict[str, float] = {}
+    if training.do_train:
+        metrics |= steps.train(resumption)
+    if training.do_eval:
+        metrics |= steps.evaluate()
+    if training.do_predict:
+        metrics |= steps.predict()
+    if training.do_train:
+        steps.publish(metrics)
+    return metrics
 
 
-def _predict(
-    trainer: SummarizationTrainer, scorer: Scorer, rows: datasets.Dataset, prepared: datasets.Dataset, prefix: str
-) -> dict[str, float]:
-    """Summarize the test split, write and print the summaries, and compare them with LEAD; returns all scores.
+def _prepare(setup: _Setup) -> dict[str, datasets.Dataset]:
+    """The rows of each split as the model reads them.
+
+    If there is an extractive stage, `setup.corpus` then contains the shortened documents, which all later steps use.
+    """
+    arguments, built, scorer = setup.arguments, setup.built, setup.scorer
+    cache_dir = arguments.model.cache_dir
+    if setup.extraction is not None:
+        for split, rows in list(setup.corpus.items()):
+            shortened = setup.extraction.apply(rows, split, built.processor, arguments.data, cache_dir)
+            setup.corpus[split] = shortened
+    # summaries may have words that only the documents spell
+    replaces_unknown = bool(getattr(built.model.generation_config, "replace_unk", None))
+    points_to_words = bool(getattr(built.processor, "unknown_ids", 0))
+    with_documents = scorer is not None and (scorer.needs_documents or replaces_unknown or points_to_words)
+    return prepare_splits(setup.corpus, built, arguments.data, cache_dir, with_documents)
+
+
+def _remove_checkpoints(folder: str) -> None:
+    """Remove the checkpoints of an earlier run, from which this run would later resume."""
+    for _, checkpoint in checkpoint_folders(folder):
+        logger.info(f"{checkpoint} is removed, because this run starts over")
+        shutil.rmtree(checkpoint)
+
+
+@dataclass
+class _Steps:
+    """The steps of a run, each of which returns its metrics.
 
     Args:
-        rows: the test split.
-        prepared: the same as the model reads it.
+        setup: what the run works with.
+        prepared: the rows of each split as the model reads them.
+        trainer: trains, evaluates and predicts.
+        ledger: the record of the output folder, to which each step adds its results.
     """
-    training = trainer.args
-    output = trainer.predict(prepared, metric_key_prefix="predict")
-    metrics = output.metrics
-    if training.lead_sentences is not None:
-        baseline = reports.lead_metrics(rows, training.lead_sentences, scorer)
-        metrics |= {f"predict_{name}": value for name, value in baseline.items()}
-    if output.predictions is None:
-        trainer.log_metrics("predict", metrics)
+
+    setup: _Setup
+    prepared: Mapping[str, datasets.Dataset]
+    trainer: SummarizationTrainer
+    ledger: Ledger
+
+    def train(self, resumption: Resumption) -> dict[str, float]:
+        """Train, or resume the training; if training is complete already, load its state and its metrics.
+
+        Raises:
+            ValueError: the training documents suffice for no update.
+        """
+        trainer, training, model = self.trainer, self.trainer.args, self.trainer.model
+        if resumption.is_trained:
+            return self._load_training()
+        # the checkpoint at the start may have the stage of its own training
+        vars(model.config).pop("extraction", None)
+        extraction = self.setup.extraction
+        if extraction is not None and "train" in extraction.splits:
+            model.config.extraction = extraction.settings
+        if resumption.checkpoint is not None:
+            logger.info(f"resuming from {resumption.checkpoint}")
+        lora = ""
+        if is_adapted(model):
+            lora = f", of which LoRA's {model.num_parameters(only_trainable=True):,} are trained"
+        logger.info(f"model: {model.num_parameters():,} parameters{lora}")
+        if training.bf16 and training.device.type == "cpu":
+            logger.info("training computes in bfloat16: --bf16 false trains in float32")
+        output = trainer.train(resume_from_checkpoint=resumption.checkpoint)
+        if not trainer.state.global_step:
+            raise ValueError(
+                "no update was made, because the training documents fill no batch: omit "
+                "--dataloader_drop_last, or lower --per_device_train_batch_size"
+            )
+        trainer.save_model()
+        trainer.save_state()
+        return self._finish("train", output.metrics, self._training_samples())
+
+    def _load_training(self) -> dict[str, float]:
+        """Load the state of a training that is complete; returns its metrics."""
+        folder = self.trainer.args.output_dir
+        logger.info(f"{folder} is already trained: only the remaining steps are run")
+        self.trainer.state = TrainerState.load_from_json(str(Path(folder, TRAINER_STATE_NAME)))
+        if self.trainer.is_world_process_zero():
+            # the model is evaluated with the settings of this command, so they are saved too
+            self.trainer.model.generation_config.save_pretrained(folder)
+        return self.ledger.results("train")
+
+    def _training_samples(self) -> int:
+        """The number of training examples; of a stream, which has no length, the number of examples in all updates."""
+        trainer, training = self.trainer, self.trainer.args
+        if not isinstance(trainer.train_dataset, datasets.IterableDataset):
+            return len(trainer.train_dataset)
+        batches = trainer.state.global_step * training.gradient_accumulation_steps
+        return batches * training.train_batch_size * training.world_size
+
+    def evaluate(self) -> dict[str, float]:
+        """Evaluate the model on the validation split."""
+        metrics = self.trainer.evaluate()
+        return self._finish("eval", metrics, len(self.prepared["validation"]))
+
+    def predict(self) -> dict[str, float]:
+        """Summarize the test split, write and print the summaries, and compare them with LEAD."""
+        trainer, training, scorer = self.trainer, self.trainer.args, self.setup.scorer
+        assert scorer is not None
+        rows = self.setup.corpus["test"]
+        output = trainer.predict(self.prepared["test"], metric_key_prefix="predict")
+        metrics = output.metrics
+        if training.lead_sentences is not None:
+            for name, value in reports.lead_metrics(rows, training.lead_sentences, scorer).items():
+                metrics[f"predict_{name}"] = value
+        if output.predictions is None:
+            trainer.log_metrics("predict", metrics)
+        else:
+            prefix = self.setup.arguments.data.source_prefix
+            summaries = reports.decode(trainer.processing_class, output.predictions, rows[:], prefix)
+            metrics |= self._report(summaries, metrics)
+        return self._finish("predict", metrics, len(self.prepared["test"]))
+
+    def _report(self, summaries: Sequence[str], metrics: dict[str, float]) -> dict[str, float]:
+        """Write and print the summaries of the test split and their scores.
+
+        Args:
+            summaries: one summary for each row of the split.
+            metrics: the metrics of the prediction.
+
+        Returns:
+            The bounds of the intervals of the scores, as further metrics.
+        """
+        trainer, training, scorer = self.trainer, self.trainer.args, self.setup.scorer
+        assert scorer is not None
+        rows = self.setup.corpus["test"]
+        references = reference_texts(rows)
+        documents = reports.as_documents(rows[source_column(rows.column_names)])
+        bounds = {}
+        for name, value in scorer.intervals(summaries, references, documents).items():
+            bounds[f"predict_{name}"] = value
+        if trainer.is_world_process_zero():
+            row_losses = trainer.row_values or [{}] * len(summaries)
+            row_scores = scorer.of_rows(summaries, references, documents)
+            values = [{**losses, **scores} for losses, scores in zip(row_losses, row_scores, strict=True)]
+            reports.write_predictions(training.output_dir, rows, summaries, values)
+            if training.show_summaries:
+                print(reports.samples(rows, summaries, training.show_summaries), end="\n\n")
+            print(reports.comparison(metrics | bounds, training.lead_sentences, scorer, len(rows)))
+            print(f"all scores in {Path(training.output_dir, 'predict_results.json')}", flush=True)
+        return bounds
+
+    def publish(self, metrics: Mapping[str, float]) -> None:
+        """Write the model card, push the trained model if that is requested, and print the names of the model."""
+        setup, trainer = self.setup, self.trainer
+        source_length = setup.built.lengths.source
+        card = make_card(trainer, setup.arguments, setup.corpus, source_length, metrics, setup.scorer)
+        if trainer.args.push_to_hub:
+            trainer.push_to_hub(card=card)
+        else:
+            trainer.create_model_card(card=card)
+        if trainer.args.process_index == 0:
+            _print_names(trainer)
+
+    def _finish(self, step: str, metrics: dict[str, float], samples: int) -> dict[str, float]:
+        """Write a step's metrics as its results, and log them unless a table shows them.
+
+        Args:
+            samples: the number of the step's examples, which is added to the metrics.
+
+        Returns:
+            All metrics of the step.
+        """
+        metrics = metrics | {f"{step}_samples": samples}
+        if step != "predict":
+            self.trainer.log_metrics(step, metrics)
+        if self.trainer.is_world_process_zero() and self.trainer.args.has_output_dir:
+            self.ledger.finish(step, metrics)
         return metrics
-    summaries = reports.decode(trainer.processing_class, output.predictions, rows[:], prefix)
-    texts = summaries, reference_texts(rows), reports.as_documents(rows[source_column(rows.column_names)])
-    metrics |= {f"predict_{name}": value for name, value in scorer.intervals(*texts).items()}
-    if trainer.is_world_process_zero():
-        losses = trainer.row_values or [{}] * len(summaries)
-        values = [{**loss, **scores} for loss, scores in zip(losses, scorer.of_rows(*texts), strict=True)]
-        reports.write_predictions(training.output_dir, rows, summaries, values)
-        if training.show_summaries:
-            print(reports.samples(rows, summaries, training.show_summaries), end="\n\n")
-        print(reports.comparison(metrics, training.lead_sentences, scorer, len(rows)))
-        print(f"all scores in {Path(training.output_dir, 'predict_results.json')}", flush=True)
-    return metrics
-
-
-def _finish(
-    trainer: SummarizationTrainer, ledger: Ledger, step: str, metrics: dict[str, float], samples: int
-) -> dict[str, float]:
-    """Write a step's metrics, with the number of samples, as its results, and log them unless a table shows them."""
-    metrics = metrics | {f"{step}_samples": samples}
-    if step != "predict":
-        trainer.log_metrics(step, metrics)
-    if trainer.is_world_process_zero() and trainer.args.has_output_dir:
-        ledger.finish(step, metrics)
-    return metrics
 
 
 def _print_names(trainer: SummarizationTrainer) -> None:
@@ -246,6 +367,7 @@ def _print_names(trainer: SummarizationTrainer) -> None:
 
 
 def _set_up_logging(training: SummarizationTrainingArguments) -> None:
+    """Show messages with their times, at the levels of the arguments."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", datefmt="%H:%M:%S")
     level = training.get_process_log_level()
     logging.getLogger("hf_summ").setLevel(logging.INFO if training.should_log else logging.ERROR)
@@ -265,12 +387,14 @@ def _set_threads() -> None:
 
 def _check_steps(arguments: RunArguments) -> None:
     """Raise a ValueError if there is nothing to do, or the results could not be saved, resumed or loaded."""
-    training, base = arguments.training, arguments.model.model_name_or_path
+    training = arguments.training
     if not (training.do_train or training.do_eval or training.do_predict):
         raise ValueError("nothing to do: give --do_train, --do_eval or --do_predict")
     if (training.do_train or training.do_predict) and not training.has_output_dir:
         raise ValueError("training and prediction need --output_dir, a folder for the model and the results")
-    if training.push_to_hub and arguments.lora.lora_r is not None and base is not None and Path(base).exists():
+    base = arguments.model.model_name_or_path
+    has_local_base = base is not None and Path(base).exists()
+    if training.push_to_hub and arguments.lora.lora_r is not None and has_local_base:
         raise ValueError(
             f"--push_to_hub: an adapter of the local folder {base} cannot be loaded elsewhere: push that model first, "
             "and give its name on the Hub as --model_name_or_path"
@@ -283,6 +407,7 @@ def _check_steps(arguments: RunArguments) -> None:
         logger.warning(f"only 1 of {training.n_gpu} GPUs is used: start with `accelerate launch` to use them all")
         training._n_gpu = 1
     if training.do_train:
+        # this raises the ValueError for a checkpoint that does not exist
         named_checkpoint(training)
 
 
