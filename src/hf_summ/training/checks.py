@@ -154,8 +154,9 @@ def check_inherited(arguments: Seq2SeqTrainingArguments) -> None:
     if sizes.tp_enabled or sizes.cp_enabled or sizes.sp_enabled:
         raise ValueError(f"parallelism of tensors, contexts and sequences is not supported: {_INSTEAD}")
     for name in arguments.report_to or ():
-        check_choice("--report_to", name, ("none", "all", *INTEGRATION_TO_CALLBACK))
-        if name not in ("all", "none", *get_available_reporting_integrations()):
+        check_choice("--report_to", name, ["none", "all"] + list(INTEGRATION_TO_CALLBACK))
+        is_available = name in ("none", "all") or name in get_available_reporting_integrations()
+        if not is_available:
             raise ImportError(f"--report_to {name}: needs {name}: pip install {name}, or give --report_to none")
     if arguments.use_liger_kernel and not is_liger_kernel_available():
         raise ImportError("--use_liger_kernel: needs liger-kernel: pip install liger-kernel")

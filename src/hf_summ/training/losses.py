@@ -60,7 +60,7 @@ def copy_cross_entropy(
         # the source is empty, and the gate never copies
         source_ids = labels[:, :0]
         gate_logits = hidden.new_full(labels.shape, -torch.inf)
-        copy_attention = hidden.new_empty(*labels.shape, 0)
+        copy_attention = hidden.new_empty(labels.shape + (0,))
     dtype = torch.promote_types(hidden.dtype, weight.dtype)
     device_type = hidden.device.type
     if torch.is_autocast_enabled(device_type) and dtype != torch.float64:

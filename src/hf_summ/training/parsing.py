@@ -222,7 +222,7 @@ def _is_empty(value: object) -> bool:
     return value is None or value in ([], {})
 
 
-def as_flag(name: str, value: Any) -> list[str]:
+def as_flag(name: str, value: object) -> list[str]:
     """The tokens of a setting on a command line, such as `["--seed=1"]` or `["--metrics", "rouge", "bleu"]`."""
     value = _builtin(value)
     if _is_empty(value):
@@ -245,7 +245,7 @@ def as_flag(name: str, value: Any) -> list[str]:
     return tokens
 
 
-def _builtin(value: Any) -> Any:
+def _builtin(value: Any) -> object:
     """A value with Python's numbers, texts and lists in place of NumPy's, and of enumerations and tuples."""
     if isinstance(value, Mapping):
         return {key: _builtin(item) for key, item in value.items()}
@@ -272,7 +272,7 @@ def parse_flags(tokens: Sequence[str], others: Iterable[str] = ()) -> FlagValues
     positive_tokens = [_NEGATED.get(token, token) for token in tokens]
     arguments, unknown = _parser().parse_known_args(positive_tokens)
     if unknown:
-        message = unknown_flag(unknown, [*FLAGS, *others])
+        message = unknown_flag(unknown, list(FLAGS) + list(others))
         if unknown[0].endswith((".yaml", ".yml", ".json")):
             message += "; a settings file must be the first argument"
         raise ValueError(message)
@@ -318,7 +318,7 @@ def merged(*layers: Settings) -> FlagValues:
     return settings
 
 
-def _extended_overrides(before: Settings, overrides: Settings) -> dict[str, Any] | None:
+def _extended_overrides(before: Settings, overrides: Settings) -> Settings | None:
     """The `config_overrides` after further ones, which take precedence; None if there are none.
 
     Args:
@@ -392,12 +392,12 @@ class _Parser(HfArgumentParser):
         return super().add_argument(*names, **settings)
 
 
-def _with_null(convert: Callable[[str], Any]) -> Callable[[str], Any]:
+def _with_null(convert: Callable[[str], object]) -> Callable[[str], object]:
     """A converter of a flag's text that converts `null` to None, and other texts with `convert`."""
 
     # the parser's messages contain the name of the converter, so it keeps the name of `convert`
     @functools.wraps(convert, updated=())
-    def convert_or_none(text: str) -> Any:
+    def convert_or_none(text: str) -> object:
         if text == NULL:
             return None
         return convert(text)
