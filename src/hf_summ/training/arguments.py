@@ -158,6 +158,7 @@ class DataArguments(_Extraction):
     )
 
     def __post_init__(self):
+        """Set the default language, and record whether a language is given."""
         self.language_is_given = self.language is not None
         self.language = self.language or "en"
 
@@ -329,6 +330,12 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
     )
 
     def __post_init__(self):
+        """Check the flags, and set those whose defaults depend on other flags or on the machine.
+
+        Raises:
+            ValueError: a flag is invalid, or not supported.
+            ImportError: a flag needs a library that is not installed.
+        """
         self.has_output_dir = self.output_dir is not None
         if not self.has_output_dir:
             # a run that only evaluates writes nothing

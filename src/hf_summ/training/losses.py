@@ -351,7 +351,8 @@ class _Sums:
     def _add_gradients(self, chunk: _Chunk, mixture: _Mixture) -> None:
         """Add the gradients of a chunk's loss.
 
-        The loss of a row is -Σ_w t_w log p(w). Its target t_w is ε / V, plus 1 - ε if w is the label.
+        The loss of a row is -Σ_w t_w log p(w). Its target t_w is ε / V, plus 1 - ε if w is the label. Of the
+        probability p(w) of a source word, the share exp(copied - mixed) is copied, and the rest is generated.
         """
         is_smoothed = chunk.is_first
         if chunk.pointers is not None:
@@ -359,7 +360,7 @@ class _Sums:
         # the target t of each source word, at its first occurrence
         targets = is_smoothed.to(mixture.mixed.dtype) * (self.smoothing / self.vocabulary)
         targets += chunk.is_label.to(mixture.mixed.dtype) * (1.0 - self.smoothing)
-        # the part of the target that is due to copying
+        # the target t times the share that is copied, for each source word, and its sum for each row
         copied_targets = targets * (mixture.copied - mixture.mixed).exp_()
         copied_share = copied_targets.sum(1, keepdim=True)
 
@@ -370,7 +371,7 @@ class _Sums:
             # `copied_targets` are not divided by the attention, because it may be zero
             first_gradient = targets * (logsigmoid(mixture.gate_logits) - mixture.mixed).exp_()
             self.gradients.copy_attention[chunk.rows] = first_gradient.gather(1, chunk.first).neg_()
-        # the last step, because it overwrites the softmax and the copied targets
+        # this is the last step, because it overwrites the softmax and the copied targets
         self._add_score_gradients(chunk, mixture.softmax, copied_targets, copied_share)
 
     def _add_score_gradients(
@@ -378,7 +379,13 @@ class _Sums:
     ) -> None:
         """Add the gradients that flow through the scores.
 
-        The gradient of a score is (1 - Σ copied) softmax - (target - copied), with the targets of `_add_gradients`.
+        The gradient of the score of a word is (1 - copied_share) softmax - (target - copied target). The softmax is
+        overwritten by the gradients, and the copied targets of pointers by 0.
+
+        Args:
+            softmax: (R, V), the probabilities of generation.
+            copied_targets: (R, S), see `_add_gradients`.
+            copied_share: (R, 1), the sum of the copied targets.
         """
         gradient = softmax.mul_(1.0 - copied_share).sub_(self.smoothing / self.vocabulary)
         label_targets = gradient.new_full(chunk.labels.shape, self.smoothing - 1.0)
@@ -391,7 +398,11 @@ class _Sums:
         self._add_projection_gradients(chunk, gradient)
 
     def _add_projection_gradients(self, chunk: _Chunk, gradient: torch.Tensor) -> None:
-        """Add the gradients of the projection's inputs, from that of its scores (R, V)."""
+        """Add the gradients of the projection's inputs.
+
+        Args:
+            gradient: (R, V), the gradient of the scores.
+        """
         gradients = self.gradients
         if gradients.bias is not None:
             gradients.bias.add_(gradient.sum(0))

@@ -328,7 +328,7 @@ def _id_of_language(name: str, code: str, tokenizer: PreTrainedTokenizerBase) ->
 
 
 def _settle_start(model: PreTrainedModel, start: ModelArguments) -> None:
-    """Let decoding begin summaries with the token behind which training shifts labels.
+    """Make decoding begin summaries with the token with which training begins the decoder's inputs.
 
     Raises:
         ValueError: there is no such token, which would otherwise be noticed at the first batch.

@@ -39,6 +39,7 @@ def check_optimization(model: PreTrainedModel, training: SummarizationTrainingAr
 
 def _check_scheduler(training: SummarizationTrainingArguments) -> None:
     """Raise a ValueError unless transformers can make the schedule."""
+    # any optimizer suffices for the check
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)])
     try:
         get_scheduler(training.lr_scheduler_type, optimizer, 1, 2, training.lr_scheduler_kwargs)

@@ -1,6 +1,7 @@
 """The command line of a training run: `CONFIG [--flag value ...]` is parsed into the arguments of the run.
 
-Flags and files are first parsed into settings: the values of flags by name, where None means that a flag is not given.
+Flags and files are first parsed into settings: the values of flags by name. None means that a flag is not given, or
+that it is removed.
 """
 
 import argparse
@@ -27,7 +28,7 @@ from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 from hf_summ.training.arguments import FLAGS, GROUPS, REPEATABLE, FlagValues, RunArguments
 from hf_summ.training.checks import UNREAD
 
-# settings that are only read
+# the type of settings that a function only reads; those that it makes are `FlagValues`
 Settings = Mapping[str, Any]
 
 # folders of `configs` without configurations of runs: the papers' tables and their scales

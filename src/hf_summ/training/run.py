@@ -146,7 +146,12 @@ def _set_up(arguments: RunArguments, argv: Sequence[str]) -> _Setup:
 
 
 def _run_steps(setup: _Setup, on_start: Callable[[], object] | None) -> dict[str, float]:
-    """Run the steps of a run that are not complete, and return the metrics of all its steps."""
+    """Run the requested steps that are not complete, and return the metrics of all requested steps.
+
+    Args:
+        setup: what the run works with.
+        on_start: called before the first long step, unless it is None.
+    """
     arguments, training = setup.arguments, setup.arguments.training
     ledger = Ledger(training.output_dir)
     resumption = find_resumption(training, ledger, setup.description)
