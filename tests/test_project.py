@@ -147,6 +147,7 @@ def test_training_is_a_staircase():
         **settings,
         "losses": 1,
         "optimization": 1,
+        "base_model": 1,
         "model": 2,
         "rows": 3,
         "folder": 4,
