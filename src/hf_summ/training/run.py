@@ -23,7 +23,7 @@ from hf_summ.common.processes import threads_for
 from hf_summ.data.columns import reference_texts, source_column
 from hf_summ.data.loading import load
 from hf_summ.training.arguments import LoraArguments, RunArguments, SummarizationTrainingArguments
-from hf_summ.training.folder.ledger import Ledger, locked
+from hf_summ.training.folder.ledger import Description, Ledger, locked
 from hf_summ.training.folder.resuming import NO_CHECKPOINT, Resumption, describe, find_resumption, named_checkpoint
 from hf_summ.training.loop.trainer import SummarizationTrainer, make_trainer
 from hf_summ.training.model import Built, build, trained_model
@@ -89,7 +89,7 @@ class _Setup:
     corpus: datasets.DatasetDict
     built: Built
     extraction: Extraction | None
-    description: dict[str, Any]
+    description: Description
 
     @property
     def writes(self) -> bool:
