@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from hf_summ.experiments.scales import load_scale
 from hf_summ.experiments.settings import (
     base_settings,
     data_fingerprint,
@@ -19,7 +20,7 @@ from hf_summ.experiments.settings import (
     training_fingerprint,
     with_data,
 )
-from hf_summ.experiments.tables import Row, load_scale, load_table
+from hf_summ.experiments.tables import Row, load_table
 from hf_summ.training.arguments import flags_of
 from hf_summ.training.parsing import parse_arguments, read_settings
 from tests.experiments.made_up import TRANSFORMER, table, write_data

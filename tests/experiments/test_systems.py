@@ -12,13 +12,14 @@ from filelock import FileLock
 from safetensors.numpy import save_file
 from transformers import AutoProcessor, AutoTokenizer
 
-from hf_summ.experiments import facts, systems, tables
+from hf_summ.experiments import facts, scales, systems
 from hf_summ.experiments.facts import TrainerState, extraction_of, training_seconds
 from hf_summ.experiments.jobs import Job, JobFailed
+from hf_summ.experiments.scales import load_scale
 from hf_summ.experiments.scoring import Outcome
 from hf_summ.experiments.settings import decoding_fingerprint, decoding_settings, split_files
 from hf_summ.experiments.systems import plan, run_all
-from hf_summ.experiments.tables import Row, SecondRun, load_scale
+from hf_summ.experiments.tables import Row, SecondRun
 from hf_summ.experiments.workplace import dataset_settings, read_corpus, rows_to_summarize, with_split
 from hf_summ.extractive import DocumentFrequencies
 from tests.data.files import lines, write
@@ -82,7 +83,7 @@ def test_scale_may_have_a_vocabulary_of_words(place, tmp_path, monkeypatch):
     (tmp_path / "scales").mkdir()
     entry = {"config_overrides": scale.config_overrides, "vocabulary": vocabulary, "toy_news": scale.toy_news}
     (tmp_path / "scales" / "gdlf.yaml").write_text(yaml.safe_dump({"tiny": entry}), encoding="utf-8")
-    monkeypatch.setattr(tables, "configs_folder", lambda: tmp_path)
+    monkeypatch.setattr(scales, "configs_folder", lambda: tmp_path)
     said = []
     system = planned(replaced(place, announce=said.append), DC)
     assert said == ["fitting words to the training documents: vocab_size 60, digits_as_hash True, tags none"]

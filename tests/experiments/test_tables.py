@@ -2,7 +2,8 @@
 
 import pytest
 
-from hf_summ.experiments.tables import SCALES, load_scale, load_table
+from hf_summ.experiments.scales import load_scale
+from hf_summ.experiments.tables import SCALES, load_table
 from tests.experiments.made_up import table
 
 TWO = {"cnn_dailymail": "gdlf/cnn_dailymail.yaml", "xsum": "gdlf/xsum.yaml"}

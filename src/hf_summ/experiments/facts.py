@@ -16,6 +16,9 @@ from hf_summ.experiments.tables import Flags, Row
 from hf_summ.experiments.workplace import Workplace, read_corpus
 from hf_summ.training.folder.ledger import Ledger
 
+# The number of training pairs whose tokens are counted to estimate the tokens of a whole training.
+_COUNTED_PAIRS = 200
+
 
 @dataclass(frozen=True)
 class TrainerState:
@@ -24,7 +27,7 @@ class TrainerState:
     Args:
         updates: the number of updates.
         epochs: the number of epochs, which may be a fraction.
-        losses: the update and the negative log-likelihood per token of each log entry.
+        losses: one pair for each log entry: the update, and the mean negative log-likelihood per token.
         seconds: the seconds of training, see `RunProgress`; None if they were not recorded.
     """
 
@@ -35,7 +38,12 @@ class TrainerState:
 
 
 def read_trainer_state(folder: Path) -> TrainerState:
-    """Read what the training run in a folder recorded."""
+    """Read what the training run in a folder recorded.
+
+    Raises:
+        FileNotFoundError: the folder has no `trainer_state.json`.
+        KeyError: the file was not written by the recipe of this package.
+    """
     content = json.loads((folder / "trainer_state.json").read_text(encoding="utf-8"))
     losses = []
     for entry in content["log_history"]:
@@ -48,11 +56,13 @@ def read_trainer_state(folder: Path) -> TrainerState:
 def facts_of_run(workplace: Workplace, row: Row, training: Job, decoding: Job) -> RunFacts:
     """The facts about a row's trained model.
 
+    Unknown tokens, unknown or zero seconds, and the extraction of documents that were not shortened are left out.
+
     Args:
-        workplace: the workplace.
-        row: the row.
-        training: its finished training, of one or two runs.
-        decoding: its finished decoding.
+        workplace: the table and the settings of its runs.
+        row: the row, with the seed of its training among its flags.
+        training: the row's last training run, which is finished; `training.runs` lists all its training runs.
+        decoding: the row's decoding run, which is finished.
     """
     states = [read_trainer_state(job.folder) for job in training.runs]
     results = json.loads((decoding.folder / "predict_results.json").read_text(encoding="utf-8"))
@@ -83,7 +93,7 @@ def facts_of_run(workplace: Workplace, row: Row, training: Job, decoding: Job) -
 
 
 def _number_of_parameters(folder: Path) -> int:
-    """The number of parameters of the model in a folder; shared ones count once, as they are saved once."""
+    """The number of parameters of the model in a folder. Shared parameters count once, as they are saved once."""
     parameters = 0
     for file in folder.glob("*.safetensors"):
         with safe_open(file, framework="np") as tensors:
@@ -93,10 +103,10 @@ def _number_of_parameters(folder: Path) -> int:
 
 
 def _curve(states: Sequence[TrainerState]) -> list[list[float]]:
-    """The update and the loss of each log entry; updates are counted over all runs.
+    """One pair for each log entry of all training runs: the update, counted over all runs, and the loss.
 
     Args:
-        states: what each run recorded.
+        states: what each training run recorded, in the order of the runs.
     """
     curve: list[list[float]] = []
     updates_before = 0
@@ -108,7 +118,7 @@ def _curve(states: Sequence[TrainerState]) -> list[list[float]]:
 
 
 def _total(values: Sequence[float | None]) -> float | None:
-    """The sum, or None if a value is unknown."""
+    """The sum of the values, or None if one of them is unknown, which None stands for."""
     total = 0
     for value in values:
         if value is None:
@@ -118,36 +128,56 @@ def _total(values: Sequence[float | None]) -> float | None:
 
 
 def _training_tokens(training: Job, epochs: float) -> int | None:
-    """The approximate number of source and target training tokens, estimated from the first pairs; None if unknown."""
-    # This import is here because the process that starts runs does not need these modules.
-    from hf_summ.training.rows.preparing import MEASURED, encode
+    """About how many source and target tokens a training run read in all its epochs.
+
+    The estimate is the mean number of tokens in the first training pairs, times the number of all training pairs, times
+    the epochs.
+
+    Args:
+        training: a finished training run.
+        epochs: the number of its epochs, which may be a fraction.
+
+    Returns:
+        The number; None if the run shortened its documents, or if the training data can no longer be read.
+    """
+    # This module imports the models, which only a finished training needs.
+    from hf_summ.training.rows.preparing import encode
 
     settings = training.settings
-    description = Ledger(training.folder).steps["train"]
-    # The documents were shortened before encoding, so their lengths are unknown.
     if extracts(settings):
+        # The run encoded shortened documents, whose lengths are not known here.
         return None
+    # The run's ledger has a record of the training step. `updates` of the record has all settings that determine the
+    # weights, and `rows` is the number of pairs on which the run trained.
+    record = Ledger(training.folder).steps["train"]
+    lengths = record["updates"]["max_source_length"], record["updates"]["max_target_length"]
     try:
-        pairs = read_corpus(settings, ("train",), MEASURED)["train"]
+        pairs = read_corpus(settings, ("train",), _COUNTED_PAIRS)["train"]
     except (ValueError, OSError):
         return None
     processor = load_tokenizer(str(training.folder))
-    lengths = description["updates"]["max_source_length"], description["updates"]["max_target_length"]
     encoded = encode(pairs[:], processor, lengths, settings.get("source_prefix", ""))
     tokens = 0
     for column in ("input_ids", "labels"):
         for token_ids in encoded[column]:
             tokens += len(token_ids)
-    return round(epochs * description["data"]["train"]["rows"] * tokens / len(pairs))
+    training_pairs = record["data"]["train"]["rows"]
+    return round(epochs * training_pairs * tokens / len(pairs))
 
 
 def training_seconds(workplace: Workplace, row: Row, state: TrainerState) -> float | None:
-    """The seconds of training that a run recorded; otherwise its share of the table's `train_seconds`; None if unknown.
+    """The seconds of a training run, as recorded or, for a run without a record, as the table states them.
+
+    A table may state the seconds of its training runs at the scale full, `train_seconds`. They are multiplied by the
+    share of updates that the run has of the row's `max_steps` at this scale.
 
     Args:
-        workplace: the workplace.
-        row: the row.
-        state: what the run recorded.
+        workplace: the table and the scale of its runs.
+        row: the row. If the table has `train_seconds`, the row has `max_steps` for the scale full.
+        state: what the training run recorded.
+
+    Returns:
+        The seconds; None if they were neither recorded nor stated.
     """
     table_seconds = workplace.table.train_seconds
     if state.seconds or workplace.scale != "full" or table_seconds is None:
@@ -156,7 +186,11 @@ def training_seconds(workplace: Workplace, row: Row, state: TrainerState) -> flo
 
 
 def extraction_of(settings: Flags) -> str | None:
-    """How the documents of a decoding were shortened, for a report; None if they were not."""
+    """How a run shortened its documents before the model read them, as a report says it; None if it did not.
+
+    Args:
+        settings: flags of a decoding run.
+    """
     if not extracts(settings):
         return None
     size = f"{settings.get('extract_tokens')} tokens"

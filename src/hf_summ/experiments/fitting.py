@@ -1,34 +1,40 @@
-"""What is fitted to the training documents before a row is trained: vocabularies, key phrases, document frequencies.
+"""What is fitted to the training data before a row is trained: vocabularies, key phrases, document frequencies.
 
-Each is a file or a folder whose name is a hash of what determines it. It is made once for all tables in a folder.
+Each result is a file or a folder whose name is a hash of all that determines its content. It is made once for all
+tables that are run in the same output folder.
 """
 
 from collections.abc import Iterator
 from pathlib import Path
 
-import datasets
+from datasets import Dataset
 
 from hf_summ.data.columns import source_column
 from hf_summ.data.vocabulary import fit_phrases, fit_processor, load_tokenizer
+from hf_summ.experiments.scales import Scale
 from hf_summ.experiments.settings import data_fingerprint, fingerprint, name_of_processor
-from hf_summ.experiments.tables import Flags, Row, Scale
+from hf_summ.experiments.tables import Flags, Row
 from hf_summ.experiments.workplace import Workplace, make_once, read_corpus
 from hf_summ.extractive import DocumentFrequencies
 
-# The settings of a vocabulary to fit. They are in a scale or among the values of the model's configuration.
+# The settings of a vocabulary to fit. A scale has them in `vocabulary`, other settings in `config_overrides`.
 _VOCABULARY_SETTINGS = ("vocab_size", "lowercase", "units", "digits_as_hash")
 
 
 def vocabulary_settings(workplace: Workplace, settings: Flags, row: Row, scale: Scale) -> Flags:
-    """The settings of the vocabulary to fit for a row.
+    """The settings of the vocabulary to fit for a row, as far as they are given.
 
-    Later values override earlier ones: first the configuration's, then the scale's, the row's and the user's.
+    Later values override earlier ones, in this order: `config_overrides` of the training, the vocabulary of the scale,
+    `config_overrides` of the row, and `config_overrides` of the user.
 
     Args:
-        workplace: the workplace.
-        settings: flags of the row's training, whose `config_overrides` are the configuration's.
+        workplace: the table, and the flags of the user.
+        settings: flags of the row's training.
         row: the row.
         scale: a scale with a vocabulary.
+
+    Returns:
+        Some or all of `vocab_size`, `lowercase`, `units` and `digits_as_hash`.
     """
     values = dict(settings["config_overrides"])
     values |= scale.vocabulary or {}
@@ -42,39 +48,60 @@ def vocabulary_settings(workplace: Workplace, settings: Flags, row: Row, scale: 
 
 
 def fitted_processor(workplace: Workplace, settings: Flags, vocabulary: Flags, tags: str) -> Path:
-    """The folder of a processor with a vocabulary fitted to the training documents; created if it does not exist.
+    """The folder of a processor whose vocabulary is fitted to the training documents and summaries.
+
+    The processor is fitted and saved if the folder does not exist.
 
     Args:
-        workplace: the workplace.
-        settings: flags of the training run.
-        vocabulary: the settings of the vocabulary.
+        workplace: the output folder of the table, and the function that reports progress.
+        settings: flags of the training run, which name the training data.
+        vocabulary: the settings of the vocabulary, from `vocabulary_settings`.
         tags: the kind of tags that the processor gives to words, or "none".
+
+    Raises:
+        ValueError: wrong settings of the vocabulary, or data that cannot be read.
+        OSError: the data set cannot be reached.
     """
     data = data_fingerprint(settings, ("train",))
 
     def fit(draft: Path) -> None:
-        facts = []
+        units = vocabulary.get("units", "subwords")
+        options = []
         for name, value in vocabulary.items():
             if name != "units":
-                facts.append(f"{name} {value}")
-        facts.append(f"tags {tags}")
-        units = vocabulary.get("units", "subwords")
-        workplace.announce(f"fitting {units} to the training documents: {', '.join(facts)}")
+                options.append(f"{name} {value}")
+        options.append(f"tags {tags}")
+        workplace.announce(f"fitting {units} to the training documents: {', '.join(options)}")
         rows = read_corpus(settings, ("train",))["train"]
         fit_processor(_documents_and_summaries(rows), tags=tags, **vocabulary).save_pretrained(draft)
 
     return make_once(workplace.folder / "processors" / fingerprint(data, vocabulary, tags), fit)
 
 
-def _documents_and_summaries(rows: datasets.Dataset) -> Iterator[str]:
-    """All texts of a corpus, so that only one row is in memory at a time."""
+def _documents_and_summaries(rows: Dataset) -> Iterator[str]:
+    """The document and the summary of each row in turn. Only one row is in memory at a time."""
     for row in rows:
         yield row["document"]
         yield row["summary"]
 
 
 def processor_with_phrases(workplace: Workplace, settings: Flags) -> str:
-    """The settings' processor if it can find key phrases, or its copy with frequencies of the training documents."""
+    """A processor that can find key phrases: the one of the settings, or a copy of it fitted to the training documents.
+
+    A processor needs the document frequencies of words to find key phrases. If the processor of the settings has none,
+    this function makes a copy with the frequencies of the training documents.
+
+    Args:
+        workplace: the output folder of the table, and the function that reports progress.
+        settings: flags of the training run, with `tokenizer_name`.
+
+    Returns:
+        The name or the folder of the processor, as a value of `tokenizer_name`.
+
+    Raises:
+        ValueError: the data cannot be read.
+        OSError: the processor does not exist, or the data set cannot be reached.
+    """
     name = str(settings["tokenizer_name"])
     processor = load_tokenizer(name)
     if getattr(processor, "document_frequencies", None) is not None:
@@ -93,7 +120,18 @@ def processor_with_phrases(workplace: Workplace, settings: Flags) -> str:
 
 
 def document_frequencies(workplace: Workplace, settings: Flags) -> Path:
-    """The file with the training documents' document frequencies; created if it does not exist."""
+    """The absolute path of the file with the document frequencies of words in the training documents.
+
+    The words are counted and the file is written if it does not exist.
+
+    Args:
+        workplace: the output folder of the table, and the function that reports progress.
+        settings: flags of a run, with `language` and the training data.
+
+    Raises:
+        ValueError: the data cannot be read.
+        OSError: the data set cannot be reached.
+    """
     language = settings["language"]
     name = fingerprint(data_fingerprint(settings, ("train",)), language)
 

@@ -1,7 +1,7 @@
-"""Runs of the recipe as jobs: each is a separate process, in a folder named by a hash of its settings.
+"""Jobs: training and decoding runs of the recipe, each in a process and an output folder of its own.
 
-The recipe's ledger in a folder says whether its run is finished. The lock of a folder says that a run is working on it,
-even if the process that started the run was killed.
+The recipe keeps a ledger and a lock in an output folder. The ledger says whether the run in the folder is finished. The
+lock is held while a run works in the folder, even if the process that started the run was killed.
 """
 
 import codecs
@@ -16,7 +16,7 @@ from hf_summ.training.__main__ import IN_USE
 from hf_summ.training.folder.ledger import FolderInUse, Ledger, locked
 from hf_summ.training.parsing import as_flag
 
-# The number of bytes at the end of a failed run's log that are searched for the error.
+# The number of bytes at the end of a failed run's output that are searched for the error message.
 _TAIL = 20_000
 # The seconds between two reads of a run's log.
 _INTERVAL = 0.2
@@ -24,12 +24,12 @@ _INTERVAL = 0.2
 
 @dataclass(frozen=True)
 class Job:
-    """A training or decoding run.
+    """A training or decoding run of the recipe.
 
     Args:
-        folder: its output folder.
-        settings: its flags.
-        first: the training run whose model it trains further, or None.
+        folder: the output folder of the run.
+        settings: the flags of the run, without `output_dir`.
+        first: the training run from whose model this training run starts; None if there is no such run.
     """
 
     folder: Path
@@ -38,14 +38,14 @@ class Job:
 
     @property
     def runs(self) -> list["Job"]:
-        """The runs that yield its model, in order."""
+        """The runs that must be performed for this run's results, in order: `first`, if there is one, and this run."""
         if self.first is None:
             return [self]
         return [self.first, self]
 
     @property
     def is_finished(self) -> bool:
-        """Whether the run has its results."""
+        """Whether the results of the run are in its folder, according to the ledger."""
         step = "predict"
         if self.settings.get("do_train"):
             step = "train"
@@ -53,7 +53,12 @@ class Job:
 
 
 class JobFailed(Exception):
-    """The run in `folder` ended with an error. The message says why."""
+    """A run ended with an error.
+
+    Args:
+        message: why the run failed.
+        folder: the output folder of the run.
+    """
 
     def __init__(self, message: str, folder: Path):
         super().__init__(message)
@@ -61,29 +66,31 @@ class JobFailed(Exception):
 
 
 def perform(job: Job) -> None:
-    """Run the job, unless it is finished.
+    """Run a job in a separate process and wait for its end. A finished job is not run again.
 
-    Its output goes to standard error and to `log.txt` in its folder. An interrupted run resumes from its last
-    checkpoint.
+    The output of the run is printed to standard error and appended to `log.txt` in the job's folder. A run that was
+    interrupted before resumes from its last checkpoint.
 
     Raises:
         JobFailed: the run could not start or complete.
-        FolderInUse: another process is running it.
+        FolderInUse: another process is running the job.
+        OSError: the folder cannot be written to.
     """
     if job.is_finished:
         return
-    # The run itself finds a locked folder too, but only after it has built its model.
+    # This takes the lock only for a moment, to find out whether another run holds it. The run itself would find that
+    # out too, but only after it has built its model.
     with locked(job.folder):
         log = job.folder / "log.txt"
     command = [sys.executable, "-m", "hf_summ.training", *_command_line(job)]
     with open(log, "ab") as log_file:
         start = log_file.tell()
-        # The run writes into the file directly, as it may outlive this process.
+        # The run writes into the file directly instead of a pipe, as the run may outlive this process.
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log_file, stderr=subprocess.STDOUT)
     try:
         output = _follow(process, log, start)
     except BaseException:
-        # A run survives if this process is killed, but is stopped if this process is interrupted.
+        # If the user interrupts this process, the run must stop too. Only a run whose parent was killed continues.
         process.terminate()
         process.wait()
         raise
@@ -94,7 +101,7 @@ def perform(job: Job) -> None:
 
 
 def _command_line(job: Job) -> list[str]:
-    """The flags of a job's run as they stand on a command line."""
+    """The flags of a job's run, with `output_dir`, as arguments of a command line."""
     settings = job.settings | {"output_dir": job.folder}
     tokens = []
     for name, value in settings.items():
@@ -105,13 +112,23 @@ def _command_line(job: Job) -> list[str]:
 
 
 def _follow(process: subprocess.Popen, log: Path, start: int) -> str:
-    """Print the log from byte `start` on until the process ends, and return the end of what was printed."""
+    """Print what a process writes to its log to standard error, until the process ends.
+
+    Args:
+        process: the process.
+        log: the file to which the process writes.
+        start: the number of bytes that were in the file before the process started.
+
+    Returns:
+        The end of the process's output, at most `_TAIL` bytes of it.
+    """
     tail = b""
-    # A chunk may end within a character, whose other bytes come with the next chunk.
+    # An incremental decoder keeps the bytes of a character whose other bytes come with the next chunk.
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     with open(log, "rb") as file:
         file.seek(start)
         while True:
+            # This is asked before the file is read, so that no output after the last read is lost.
             has_ended = process.poll() is not None
             chunk = file.read()
             tail = (tail + chunk)[-_TAIL:]
@@ -122,14 +139,14 @@ def _follow(process: subprocess.Popen, log: Path, start: int) -> str:
 
 
 def _reason(output: str, status: int) -> str:
-    """Why a run failed: its last line that begins with `error: `, or else its last line and its exit status.
+    """Why a run failed: the text of its last line that begins with `error: `, or its last line and exit status.
 
     Args:
-        output: the end of the run's log.
-        status: the exit status of its process.
+        output: the end of the run's output.
+        status: the exit status of the run's process.
     """
     lines = []
-    # A progress bar overwrites its line after a carriage return.
+    # A progress bar writes a carriage return between its states, of which each counts as a line.
     for line in output.replace("\r", "\n").splitlines():
         if line.strip():
             lines.append(line.strip())

@@ -1,12 +1,17 @@
-"""The systems of a table's rows: their training and their summaries."""
+"""The systems that a table compares: their training, and the summaries that they write.
+
+A system is a row of the table on a data set, with one seed. A trained system has one or two training runs, of which the
+second trains the model of the first further, and a decoding run, which summarizes the test documents. Systems whose
+training has the same settings share training runs.
+"""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import datasets
 import numpy as np
+from datasets import Dataset
 from filelock import FileLock
 
 from hf_summ.checkpoints.decoding import extracts
@@ -21,6 +26,7 @@ from hf_summ.experiments.fitting import (
     vocabulary_settings,
 )
 from hf_summ.experiments.jobs import Job, JobFailed, perform
+from hf_summ.experiments.scales import Scale
 from hf_summ.experiments.scoring import WAITING, Outcome, why_not_run
 from hf_summ.experiments.settings import (
     base_settings,
@@ -38,6 +44,7 @@ from hf_summ.models.configuration_highlight_transformer import HighlightTransfor
 from hf_summ.training.arguments import OF_EXTRACTION
 from hf_summ.training.folder.ledger import FolderInUse
 
+# Flags that make a run a training run without evaluation and decoding.
 _TRAINING = {"do_train": True, "do_eval": False, "do_predict": False, "show_summaries": 0}
 
 
@@ -46,11 +53,11 @@ class System:
     """A row on a data set, and the job that trains it.
 
     Args:
-        row: the row, with the seed of its training if the table has several.
-        dataset: the data set.
-        training: the job that trains it; None for rows that are not trained.
-        decoding: flags of its decoding only.
-        problem: why it is not run, or None if it is.
+        row: the row, with one of the table's seeds among its flags if the table has seeds.
+        dataset: a data set of the table.
+        training: the last training run; None if the row is not trained or has a problem.
+        decoding: flags of the decoding run, in addition to the flags of the training and of the row.
+        problem: why the row is not run, or None.
     """
 
     row: Row
@@ -66,9 +73,18 @@ class System:
 
 
 def plan(workplace: Workplace, rows: Sequence[Row], dataset: str) -> list[System]:
-    """The systems of rows with their training jobs, one for each of the table's seeds; fits their vocabularies.
+    """Prepare the rows of a data set: fit what their training needs, such as vocabularies, and name their jobs.
 
-    A data set that cannot be reached is requested once, and is the problem of all rows.
+    A row that cannot be prepared becomes a system with a problem. If the data set cannot be reached, all rows without
+    another problem have this problem.
+
+    Args:
+        workplace: what all runs of the table share.
+        rows: the rows to run on the data set.
+        dataset: a data set of the table.
+
+    Returns:
+        A system for each row and seed, see `_rows_with_seeds`.
     """
     systems: list[System] = []
     unreachable = None
@@ -76,6 +92,7 @@ def plan(workplace: Workplace, rows: Sequence[Row], dataset: str) -> list[System
         training = None
         decoding: Flags = {}
         problem = why_not_run(row)
+        # The first row finds that the data set cannot be reached. Further attempts would only take time.
         if row.is_trained and unreachable is None:
             try:
                 training, decoding = _jobs(workplace, row, dataset)
@@ -88,10 +105,10 @@ def plan(workplace: Workplace, rows: Sequence[Row], dataset: str) -> list[System
 
 
 def _rows_with_seeds(workplace: Workplace, rows: Sequence[Row]) -> list[Row]:
-    """The rows with each of the table's seeds among their flags; untrained rows only once.
+    """Copies of the rows with the table's seeds: a copy of each trained row for each seed, and one of each other row.
 
-    All rows with the first seed come first, so that a report has every row soon. If the user gives a seed, or the table
-    has none, the rows are unchanged.
+    The seed is among the flags of the copy. All rows with the first seed come first, so that a report has every row
+    soon. If the user gives a seed, or the table has no seeds, the rows are unchanged.
     """
     seeds = workplace.table.seeds
     if not seeds or "seed" in workplace.extra:
@@ -106,19 +123,22 @@ def _rows_with_seeds(workplace: Workplace, rows: Sequence[Row]) -> list[Row]:
 
 
 def _with_seed(row: Row, seed: int) -> Row:
-    """The row with a seed among its flags."""
+    """A copy of the row with the seed among its flags."""
     return replace(row, flags={**row.flags, "seed": seed})
 
 
 def run_all(workplace: Workplace, systems: Sequence[System]) -> Iterator[list[Outcome]]:
-    """Train and decode, each run once; waits at the end for runs of other processes.
+    """Train the systems and let them summarize the test documents, one system after the other.
+
+    A run that several systems share is performed once. A system whose run another process performs is put off; when no
+    others are left, this function waits for the other process. If a run fails, all its systems fail.
 
     Yields:
-        The outcomes of all systems in order: first before any run, then after each. Outcomes of systems without
-        training stay empty.
+        The outcomes of all systems, in the order of `systems`: first before any run, then after each system. A trained
+        system that is not run yet has the problem `WAITING`. A system without training gets no summaries here.
     """
     outcomes: list[Outcome] = []
-    # The positions and the training jobs of systems whose runs are still to come.
+    # Position in `systems` and training job of each system that is not run yet.
     waiting: list[tuple[int, Job]] = []
     for position, system in enumerate(systems):
         problem = system.problem
@@ -130,7 +150,7 @@ def run_all(workplace: Workplace, systems: Sequence[System]) -> Iterator[list[Ou
     # Folder of a failed run -> why it failed.
     failures: dict[Path, str] = {}
     while waiting:
-        # The part of `waiting` whose runs another process is running.
+        # The entries of `waiting` whose runs another process is performing.
         busy: list[tuple[int, Job]] = []
         for number, (position, training) in enumerate(waiting, start=1):
             system = systems[position]
@@ -141,11 +161,12 @@ def run_all(workplace: Workplace, systems: Sequence[System]) -> Iterator[list[Ou
                     outcomes[position] = _run(workplace, system, training)
                 except FolderInUse as error:
                     busy.append((position, training))
+                    # The file that the other process keeps locked during its run.
                     lock = error.lock
                     continue
                 except JobFailed as error:
                     problem = one_line(error)
-                    # Rows that share a failed training run fail together.
+                    # Other systems that share the failed run are not tried.
                     failures[error.folder] = problem
             if problem is not None:
                 outcomes[position] = Outcome(system.row, problem, failed=True)
@@ -160,11 +181,11 @@ def run_all(workplace: Workplace, systems: Sequence[System]) -> Iterator[list[Ou
 
 
 def _failure(training: Job, failures: Mapping[Path, str]) -> str | None:
-    """Why one of the runs of a training failed, or None.
+    """Why one of a system's training runs failed earlier, or None.
 
     Args:
-        training: the training, of one or two runs.
-        failures: folder of a failed run -> why.
+        training: the last training run of the system.
+        failures: folder of a failed run -> why it failed.
     """
     for job in training.runs:
         if job.folder in failures:
@@ -173,7 +194,15 @@ def _failure(training: Job, failures: Mapping[Path, str]) -> str | None:
 
 
 def _run(workplace: Workplace, system: System, training: Job) -> Outcome:
-    """Train and decode a system, unless that is done; its outcome has summaries and facts, but no measures yet.
+    """Perform the training and decoding runs of a system, unless they are finished, and read their results.
+
+    Args:
+        workplace: what all runs of the table share.
+        system: the system.
+        training: the last training run of the system.
+
+    Returns:
+        The outcome of the system, without measures: the summaries are not scored yet.
 
     Raises:
         JobFailed: a run could not start or complete.
@@ -204,8 +233,21 @@ def _run(workplace: Workplace, system: System, training: Job) -> Outcome:
     )
 
 
-def summaries_without_training(table: Table, system: System, corpus: datasets.Dataset) -> list[str]:
-    """The references, or the sentences that an extractive row selects from the documents."""
+def summaries_without_training(table: Table, system: System, corpus: Dataset) -> list[str]:
+    """The summaries of a system that is not trained.
+
+    An extractive row selects sentences of each document. Any other row that is not trained, such as `gold`, scores the
+    reference summaries themselves.
+
+    Args:
+        table: the table, which knows the language of the data set.
+        system: a system whose row is not trained.
+        corpus: the documents and their reference summaries.
+
+    Raises:
+        ValueError: the method or the number of sentences is wrong.
+        ImportError: a library that the method needs is not installed.
+    """
     row = system.row
     references = list(corpus["summary"])
     if row.extractive is None:
@@ -220,7 +262,15 @@ def summaries_without_training(table: Table, system: System, corpus: datasets.Da
 
 
 def _jobs(workplace: Workplace, row: Row, dataset: str) -> tuple[Job, Flags]:
-    """The job that trains a row, and the flags of its decoding only; fits what they need.
+    """Fit what the runs of a row need, and describe the runs.
+
+    Args:
+        workplace: what all runs of the table share.
+        row: a row that is trained.
+        dataset: a data set of the table.
+
+    Returns:
+        The last training run, and the flags of the decoding run in addition to the flags of training and row.
 
     Raises:
         ValueError: wrong settings.
@@ -230,16 +280,10 @@ def _jobs(workplace: Workplace, row: Row, dataset: str) -> tuple[Job, Flags]:
     settings, scale = base_settings(workplace.table, row, dataset, workplace.scale, workplace.extra)
     settings = settle_data(workplace, dataset, settings, scale)
     settings.setdefault("language", workplace.table.language_of(dataset))
-    # This raises an error if a value of the configuration is wrong.
-    config = resolved_config(settings)
-    if scale.vocabulary is not None and "tokenizer_name" not in workplace.extra:
-        vocabulary = vocabulary_settings(workplace, settings, row, scale)
-        processor_folder = fitted_processor(workplace, settings, vocabulary, config.get("tags", "none"))
-        settings["tokenizer_name"] = str(processor_folder)
-    if settings["model_type"] == HighlightTransformerConfig.model_type and settings.get("tokenizer_name"):
-        settings["tokenizer_name"] = processor_with_phrases(workplace, settings)
-    # The user may give flags of the extractive stage for all rows. They apply to rows that have the stage, in training
-    # or in decoding.
+    settings = _with_processor(workplace, settings, row, scale)
+    # The extractive stage shortens documents before a model reads them, in training, in decoding, or in both. The user
+    # may give options of the stage for all rows, and the recipe refuses them in runs without the stage. So they are
+    # taken out of the settings, and given only to the runs that have the stage.
     extraction_flags = {}
     for name in OF_EXTRACTION:
         if name in settings:
@@ -249,16 +293,56 @@ def _jobs(workplace: Workplace, row: Row, dataset: str) -> tuple[Job, Flags]:
             extraction_flags["extract_idf"] = str(document_frequencies(workplace, settings))
     if extracts(settings):
         settings |= extraction_flags
-    training = Job(workplace.folder / "runs" / training_fingerprint(settings), settings | _TRAINING)
+    run_name = training_fingerprint(settings)
+    training = Job(workplace.folder / "runs" / run_name, settings | _TRAINING)
     if row.second_run is not None:
-        training = _second_job(workplace, row, training)
+        training = _second_training(workplace, row, training)
     if extracts(row.decoding):
         return training, extraction_flags
     return training, {}
 
 
-def _second_job(workplace: Workplace, row: Row, first: Job) -> Job:
-    """The row's second training job, which trains the model of its first job further."""
-    settings = second_run_settings(first.settings, row, workplace.scale, workplace.extra, first.folder)
-    name = second_run_fingerprint(settings, first.folder.name)
-    return Job(first.folder.with_name(name), settings, first)
+def _with_processor(workplace: Workplace, settings: Flags, row: Row, scale: Scale) -> Flags:
+    """The settings of a training run with `tokenizer_name`, the processor of the model; fits the processor if needed.
+
+    If the scale has a vocabulary and the user names no processor, a processor is fitted to the training data. A
+    Highlight-Transformer needs a processor that finds key phrases, so its processor is fitted for them too.
+
+    Args:
+        workplace: what all runs of the table share.
+        settings: flags of the training run, with its data.
+        row: the row that is trained.
+        scale: the scale of the row.
+
+    Raises:
+        ValueError, OSError: as `_jobs`.
+    """
+    settings = dict(settings)
+    # A wrong value of the configuration raises an error here, before anything is fitted.
+    config = resolved_config(settings)
+    if scale.vocabulary is not None and "tokenizer_name" not in workplace.extra:
+        vocabulary = vocabulary_settings(workplace, settings, row, scale)
+        processor_folder = fitted_processor(workplace, settings, vocabulary, config.get("tags", "none"))
+        settings["tokenizer_name"] = str(processor_folder)
+    if settings["model_type"] == HighlightTransformerConfig.model_type and settings.get("tokenizer_name"):
+        settings["tokenizer_name"] = processor_with_phrases(workplace, settings)
+    return settings
+
+
+def _second_training(workplace: Workplace, row: Row, first_training: Job) -> Job:
+    """The second training run of a row, which trains the model of the first training run further.
+
+    The second run is a training run too, as its settings are those of the first run with changes. Its folder is beside
+    the folder of the first run.
+
+    Args:
+        workplace: the scale of the table's runs, and the flags of the user.
+        row: a row with a second run.
+        first_training: the first training run, whose folder is named by the hash of its settings.
+    """
+    settings = second_run_settings(
+        first_training.settings, row, workplace.scale, workplace.extra, start=first_training.folder
+    )
+    first_fingerprint = first_training.folder.name
+    folder = first_training.folder.with_name(second_run_fingerprint(settings, first_fingerprint))
+    return Job(folder, settings, first=first_training)

@@ -1,6 +1,7 @@
-"""The content of a paper's table: its rows with their settings and published figures, and the scales of a run.
+"""The content of a paper's table: its rows, with their settings and published figures.
 
-A table is a YAML file under `configs/tables/`. A scale, "tiny", "small" or "full", sets the sizes of models and runs.
+A table is a YAML file under `configs/tables/`. A published figure is a number that the paper prints. A table is run
+at a scale, "tiny", "small" or "full", which sets the sizes of models and runs, see `scales.py`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,12 +24,12 @@ from hf_summ.models.checks import check_list
 Flags = dict[str, Any]
 # The keys of a YAML or JSON object, such as a row of a table, and their values.
 Entry = dict[str, Any]
-# Number of sentences of an extract; "reference" stands for as many as each document's reference has.
+# The number of sentences of an extract. "reference" means the number of sentences of the document's reference summary.
 SentenceNumber = int | Literal["reference"]
 
-# The measures of a system's row that are ROUGE, named as in `hf_summ.evaluation`.
+# The measures that are types of ROUGE, such as "rouge1", named as in `hf_summ.evaluation`.
 ROUGE_MEASURES = ROUGE155_TYPES
-# Measures of a corpus: the sizes of its splits, and `corpus_statistics` over all splits.
+# Measures of a corpus: the number of rows of each split, and `corpus_statistics` of all splits together.
 STATISTICS = tuple(
     "train_pairs validation_pairs test_pairs pairs document_words document_sentences summary_words summary_sentences "
     "document_vocabulary summary_vocabulary vocabulary source_target_ratio".split()
@@ -37,41 +38,44 @@ STATISTICS = tuple(
 JUDGEMENTS = ("recall", "detection", "accuracy")
 # Measures of people's votes between two systems.
 VOTES = ("win", "lose", "tie", "kappa")
-# Kinds of tables that do not score systems -> their measures.
+# Kind of a table that does not score systems -> the measures of such tables.
 _MEASURES_OF_KIND = {"statistics": STATISTICS, "language_models": JUDGEMENTS, "votes": VOTES}
-# The units of tables, and the kinds of tables that have other units.
+# The units of tables; and kind of a table -> the units of such tables, if they are others.
 _UNITS = ("words", "characters", "wordpieces")
 _UNITS_OF_KIND = {"votes": ("documents", "percent"), "statistics": ("words", "spaced")}
-# Values of each summary in the file predictions.jsonl that the recipe writes.
+# Values that the recipe may write for each summary to the file predictions.jsonl.
 SUMMARY_VALUES = ("divergence",)
+# The keys of a table's `rouge`, and the values of the key `score`.
 _ROUGE_OPTIONS = ("score", "byte_limit", "word_limit", "language", "units")
 _ROUGE_SCORES = ("fmeasure", "precision", "recall")
+# The names of the scales.
 SCALES = ("tiny", "small", "full")
 # Keys of a table's file whose values are lists.
 _LISTS = ("rows", "measures", "notes", "systems", "seeds")
-# Fields of rows that are not trained. Each excludes the others.
+# Fields of a row that is not trained. A row has at most one of them.
 _UNTRAINED = ("extractive", "gold", "literature", "language_model", "unavailable")
-# Fields of rows that only training reads.
+# Fields of a row that are read only if the row is trained.
 _TRAINING = ("config_overrides", "flags", "tiny", "small", "full", "second_run", "decoding", "decoding_overrides")
 
 
 def scores_of_systems() -> tuple[str, ...]:
-    """The measures of a system's row: those of `hf_summ.evaluation` that need no model, and perplexity."""
+    """The measures of tables that score systems: scores of `hf_summ.evaluation` that need no model, and perplexity."""
     scores = []
     for measure in measures.MEASURES.values():
         if not measure.needs:
             scores.extend(measure.scores("rouge155"))
+    # Perplexity is not in the table of measures, as it is computed from losses instead of texts.
     scores.append("perplexity")
     return tuple(scores)
 
 
 @dataclass(frozen=True)
 class SecondRun:
-    """A training run that starts from the weights of a row's first run.
+    """A training run that trains the model of a row's first training run further.
 
     Args:
-        config_overrides: values of the model's configuration in addition to the values of the first run.
-        tiny, small, full: flags for one scale in addition to the flags of the first run.
+        config_overrides: values of the model's configuration that differ from the first run.
+        tiny, small, full: flags at the scale of this name that differ from the first run.
     """
 
     config_overrides: Flags = field(default_factory=dict)
@@ -80,7 +84,7 @@ class SecondRun:
     full: Flags = field(default_factory=dict)
 
     def settings_of_scale(self, scale_name: str) -> Flags:
-        """The flags for one of `SCALES`."""
+        """The flags at a scale, one of `SCALES`, that differ from the first run."""
         return getattr(self, scale_name)
 
 
@@ -88,28 +92,28 @@ class SecondRun:
 class Row:
     """A row of a table: a system, a corpus, a judgment of a language model, or an aspect on which people voted.
 
+    The file of a row is the file under `configs/` with the paper's settings for the row's training.
+
     Args:
-        row: its name in the paper.
-        config: file under `configs/` for its training, for all data sets or for each; by default the file of its data
-            set.
-        config_overrides, flags: settings of its training in addition to that file. With another `model_type`, the
-            file's `config_overrides` are dropped.
-        tiny, small, full: further settings for one scale, including `config_overrides`: sizes, rate, number of updates.
-        second_run: a second training run, which gives the row's model.
-        decoding, decoding_overrides: generation flags and config values of its decoding only. Rows that differ only in
-            these share one training run.
+        row: the row's name in the paper.
+        config: the file of the row, for all data sets or for each; by default the file of the data set.
+        config_overrides, flags: settings of the training that override the file's. If the flag `model_type` is another
+            architecture than the file's, the `config_overrides` of the file are dropped.
+        tiny, small, full: settings of the training at the scale of this name, which may include `config_overrides`.
+        second_run: a second training run, which trains the model further.
+        decoding, decoding_overrides: flags and values of the configuration that only the decoding reads. Rows that
+            differ only in these share one training run.
         extractive: a method of `hf_summ.extractive`, which selects sentences of the documents without training.
-        sentences: the number of sentences that an extractive row selects, for all data sets or for each; "reference"
-            stands for as many as each document's reference has.
-        gold: whether the row scores the references.
-        literature: the paper that published its figures; the row is not run.
-        unavailable: why it cannot be run.
+        sentences: the number of sentences that an extractive row selects, for all data sets or for each.
+        gold: whether the row scores the reference summaries.
+        literature: the paper from which the row's figures are; the row is not run.
+        unavailable: why the row cannot be run.
         language_model: name of the language model that judges a text.
         text: name of the judged text, whose file is `<text>.txt`.
-        percentile: percentile of the model's probabilities above which it accepts a token, 0 to 100.
-        published: data set -> figures in the order of the table's measures, None where the paper has none.
-        parameters: number of its model's parameters, in millions, if the paper gives it.
-        above: rows that it exceeds according to its paper, for tables without published figures.
+        percentile: percentile of the model's probabilities above which the model accepts a token, 0 to 100.
+        published: data set -> published figures in the order of the table's measures; None for a missing figure.
+        parameters: number of the model's parameters in millions, according to the paper.
+        above: names of rows that this row exceeds according to the paper, for tables without published figures.
     """
 
     row: str
@@ -146,15 +150,15 @@ class Row:
 
     @property
     def settings(self) -> Flags:
-        """The settings of its training at every scale, in addition to the settings of its file."""
+        """The settings of the training that override the file's at every scale."""
         return {**self.flags, "config_overrides": self.config_overrides}
 
     def settings_of_scale(self, scale_name: str) -> Flags:
-        """The further settings of its training at one of `SCALES`."""
+        """The settings of the training at a scale, one of `SCALES`. The property `settings` overrides them."""
         return getattr(self, scale_name)
 
     def sentences_of(self, dataset: str) -> SentenceNumber:
-        """The number of sentences of an extract for a data set, or "reference"."""
+        """The number of sentences that an extractive row selects from the documents of a data set."""
         if isinstance(self.sentences, Mapping):
             return self.sentences[dataset]
         return self.sentences
@@ -165,25 +169,30 @@ class Table:
     """A table of a paper.
 
     Args:
-        name: the file's name.
-        paper: authors, year and number of the table.
+        name: the name of the table's file, without its extension.
+        title: the title of the table.
+        paper: authors and year of the paper, and number of the table.
         kind: "scores" of systems, "statistics" of corpora, "language_models" as judges of text, or people's "votes".
             Each row of votes is an aspect about which people were asked.
-        unit: the unit of the published and our scores: "words", "characters" or "wordpieces". Statistics count "words",
-            or "spaced" words between white space. Votes count "documents" per voter, or "percent" of the votes.
+        unit: the unit of our values and the published figures: "words", "characters" or "wordpieces". Statistics count
+            "words", or "spaced" words between white space. Votes are "documents" per voter, or "percent" of the votes.
         measures: some of `scores_of_systems()`, `STATISTICS`, `JUDGEMENTS` or `VOTES`, depending on the kind.
-        datasets: data set -> file under `configs/` for reading it and training on it; None if nothing is trained.
+        datasets: data set -> file under `configs/` with the paper's settings for reading the data set and training on
+            it; None if nothing is read or trained.
+        rows: the rows.
         baseline: the row with which all other rows are compared.
         language: language of the texts, for all data sets or for each.
         rouge: options of ROUGE: `score` (fmeasure, recall or precision), `byte_limit`, `word_limit`, `units`, and the
             `language` whose words it compares, if it is not the language of the texts.
         count_punctuation: whether novelty counts punctuation marks as words, as the paper does.
-        against: a value that the recipe writes for each summary, against which the measures are plotted.
-        notes: notes for readers of the figures.
+        against: one of `SUMMARY_VALUES`, against which the measures are plotted.
+        notes: sentences for readers of the report.
         systems: the two systems between which people voted; wins and losses are those of the first system.
-        seeds: seeds of each row's training runs, whose mean and range are reported; by default, a row is trained once.
+        seeds: seeds with which each row is trained. Means and ranges over them are reported. Without seeds, each row is
+            trained once.
         texts: folder under `configs/` with the texts of a table of language models, unless `--data` names another.
-        train_seconds: CPU seconds of each training run at the scale full, which determine the rows' `max_steps`.
+        train_seconds: CPU seconds of each training run at the scale full. The rows' `max_steps` are chosen
+            so that each run takes about this time.
     """
 
     name: str
@@ -207,7 +216,7 @@ class Table:
 
     @property
     def row_names(self) -> list[str]:
-        """The names of the rows."""
+        """The names of the rows, in their order."""
         return [row.row for row in self.rows]
 
     @property
@@ -240,7 +249,7 @@ class Table:
         return self.language.get(dataset, "en")
 
     def rows_of(self, dataset: str) -> list[Row]:
-        """The rows of a data set: those with published figures for it, or without any published figures."""
+        """The rows that are run on a data set: rows with published figures for it, and rows without any figures."""
         rows = []
         for row in self.rows:
             if not row.published or dataset in row.published:
@@ -248,7 +257,7 @@ class Table:
         return rows
 
     def config_of(self, row: Row, dataset: str) -> str | None:
-        """The file under `configs/` for a row's training; None if the data set has no file."""
+        """The file under `configs/` for a row's training, such as `gdlf/xsum.yaml`; None if there is no file."""
         config = row.config
         if isinstance(config, Mapping):
             config = config[dataset]
@@ -256,7 +265,7 @@ class Table:
 
 
 def configs_folder() -> Path:
-    """The folder of the configurations."""
+    """The folder `configs/`, with the settings of the papers, the tables and the scales."""
     return bundled_folder("configs")
 
 
@@ -266,7 +275,7 @@ def table_names() -> list[str]:
 
 
 def table_titles() -> dict[str, str]:
-    """Name of a bundled table -> its paper and title. The rows are not checked."""
+    """Name of a bundled table -> paper and title, such as "Kwon et al. 2021, Table 4: Ablation study"."""
     titles = {}
     for name in table_names():
         content = parse_yaml(_bundled_table(name).read_text("utf-8"))
@@ -275,12 +284,15 @@ def table_titles() -> dict[str, str]:
 
 
 def _bundled_table(name: str) -> Path:
-    """The file of a bundled table."""
+    """The path of a bundled table's file, which may not exist."""
     return configs_folder() / "tables" / f"{name}.yaml"
 
 
 def load_table(name: str) -> Table:
-    """Load a table by its name, or from a user's .yaml file.
+    """Load a table and check its content.
+
+    Args:
+        name: one of `table_names()`, or the path of a .yaml file.
 
     Raises:
         ValueError: there is no such table, or its file has wrong content.
@@ -298,11 +310,11 @@ def load_table(name: str) -> Table:
 
 
 def _table_of(name: str, content: Entry) -> Table:
-    """The table with a file's content.
+    """Make a table from the content of its file, and check it.
 
     Args:
         name: the file's name without its extension.
-        content: the fields of a `Table`, with lists for tuples and an `Entry` for each row.
+        content: the fields of `Table`, in which rows are mappings, and lists stand for tuples.
 
     Raises:
         ValueError, TypeError, KeyError, AttributeError: wrong content.
@@ -322,7 +334,7 @@ def _table_of(name: str, content: Entry) -> Table:
 
 
 def _check_measures(table: Table) -> None:
-    """Check the kind, measures and unit of a table, and `against`; raise a ValueError if one is wrong."""
+    """Check `kind`, `measures`, `unit` and `against` of a table; raise a ValueError if one is wrong."""
     check_choice("`kind`", table.kind, ["scores", *_MEASURES_OF_KIND])
     measures_of_kind = _MEASURES_OF_KIND.get(table.kind)
     if measures_of_kind is None:
@@ -352,7 +364,7 @@ def _check_rows(table: Table) -> None:
 
 
 def _check_rouge_options(table: Table) -> None:
-    """Check a table's options of ROUGE; raise a ValueError if one is wrong."""
+    """Check `rouge` of a table, its options of ROUGE; raise a ValueError if one is wrong."""
     for option in table.rouge:
         check_choice("rouge: option", option, _ROUGE_OPTIONS)
     check_choice("rouge: score", table.rouge.get("score", "fmeasure"), _ROUGE_SCORES)
@@ -364,10 +376,10 @@ def _check_rouge_options(table: Table) -> None:
 
 
 def _row_of(entry: Entry, table: Entry) -> Row:
-    """The row with the content of its entry in a table's file.
+    """Make a row from its entry in a table's file, and check it.
 
     Args:
-        entry: the row's entry.
+        entry: the fields of `Row`. A list `published` has the figures of the only data set.
         table: the content of the whole file.
 
     Raises:
@@ -391,6 +403,7 @@ def _row_of(entry: Entry, table: Entry) -> Row:
         if "second_run" in entry:
             values["second_run"] = _second_run_of(entry["second_run"])
         row = Row(**values)
+        # The values of these fields may be mappings from data sets.
         for name in ("sentences", "config"):
             value = getattr(row, name)
             if isinstance(value, dict) and value.keys() != datasets.keys():
@@ -407,11 +420,11 @@ def _published_figures(
     """A row's published figures: data set -> a figure, or None, for each of the table's measures.
 
     Args:
-        published: data set -> figures, as the file has them.
+        published: data set -> list of figures in the file.
         table: the content of the whole file.
 
     Raises:
-        ValueError: an unknown data set, or figures that are not one number or null for each measure.
+        ValueError: an unknown data set, or its figures are not one number or null for each measure.
     """
     figures_of_datasets = {}
     for dataset, figures in published.items():
@@ -424,7 +437,12 @@ def _published_figures(
 
 
 def _second_run_of(entry: Entry) -> SecondRun:
-    """The second training run with the content of its entry; raises a ValueError or TypeError if it is wrong."""
+    """Make a second training run from its entry in a table's file.
+
+    Raises:
+        ValueError, TypeError: wrong content.
+    """
+    # This import is here because the recipe's flags take seconds to import.
     from hf_summ.training.parsing import settings_of
 
     values = dict(entry)
@@ -435,6 +453,7 @@ def _second_run_of(entry: Entry) -> SecondRun:
 
 def _check_row(row: Row) -> None:
     """Check that a row's fields fit each other; raise a ValueError if they do not."""
+    # This import is here because the recipe's flags take seconds to import.
     from hf_summ.training.arguments import flags_of
 
     untrained_fields = row.untrained_fields
@@ -451,44 +470,3 @@ def _check_row(row: Row) -> None:
     for name in row.decoding:
         if name not in decoding_flags:
             raise ValueError(f"decoding: {name} is not a decoding flag{nearest(name, decoding_flags)}")
-
-
-@dataclass(frozen=True)
-class Scale:
-    """The settings of an architecture at a scale, which override the configuration; a row's settings override them.
-
-    Args:
-        name: one of `SCALES`.
-        config_overrides, flags: values of the model's configuration, and flags of the recipe.
-        vocabulary: `vocab_size`, `lowercase`, `units` and `digits_as_hash` of the vocabulary to fit to the training
-            documents; None uses the configuration's `tokenizer_name`.
-        toy_news: number of rows in each split of the made-up corpus, which is used if no data are given; None uses the
-            paper's data.
-    """
-
-    name: str
-    config_overrides: Flags = field(default_factory=dict)
-    flags: Flags = field(default_factory=dict)
-    vocabulary: Mapping[str, str | int | bool] | None = None
-    toy_news: Mapping[str, int] | None = None
-
-    @property
-    def settings(self) -> Flags:
-        """The settings that override a configuration's."""
-        return {**self.flags, "config_overrides": self.config_overrides}
-
-
-def load_scale(architecture: str, name: str) -> Scale:
-    """Load the scale of that name, one of `SCALES`, for an architecture, named by its `model_type`.
-
-    Raises:
-        ValueError: the architecture has no scales.
-    """
-    from hf_summ.training.parsing import settings_of
-
-    path = configs_folder() / "scales" / f"{architecture}.yaml"
-    if not path.exists():
-        raise ValueError(f"{path} does not exist: {architecture} has no scales, so its rows cannot be run")
-    values = dict(parse_yaml(path.read_text(encoding="utf-8"))[name])
-    values["flags"] = settings_of(values.get("flags", {}))
-    return Scale(name, **values)

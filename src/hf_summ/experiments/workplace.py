@@ -1,10 +1,11 @@
-"""What all systems of a table share: its folder and flags, and the data that its runs read."""
+"""What all runs of a table share: the output folder, the scale, the user's flags, and the data that runs read."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import datasets
+from datasets import Dataset, DatasetDict
+from datasets.exceptions import DatasetsError
 from filelock import FileLock
 
 from hf_summ.common.files import moved_into_place
@@ -12,22 +13,24 @@ from hf_summ.data.columns import DOCUMENTS_COLUMN, PREFIX_COLUMN
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 from hf_summ.data.loading import load
 from hf_summ.data.toy_news import make_corpus
+from hf_summ.experiments.scales import Scale
 from hf_summ.experiments.settings import base_settings, data_fingerprint, fingerprint, with_data
-from hf_summ.experiments.tables import Flags, Row, Scale, Table
+from hf_summ.experiments.tables import Flags, Row, Table
 
 
 @dataclass(frozen=True)
 class Workplace:
-    """Settings that all systems of a table share.
+    """What all runs of a table share.
 
     Args:
-        table: the table, with the rows to run.
+        table: the table, with only the rows to run.
         scale: one of `SCALES`.
-        folder: folder for runs, vocabularies and made-up data; tables with the same folder share training runs.
-        data: data set -> files of its splits, as flags, for data sets that the user replaces.
-        extra: flags of the recipe for every training run.
-        announce: function that reports progress.
-        folders: data set -> folder of those files, as given by the user.
+        folder: the output folder, for runs, vocabularies and made-up data. Tables with the same folder share training
+            runs.
+        data: data set of the table -> the files that the user gave in its place, as the flags `train_file` and so on.
+        extra: flags of the user for every training run.
+        announce: function that reports progress in a line of text.
+        folders: data set of the table -> the folder or file that the user gave in its place.
         split: the split whose documents are summarized, "test" or "validation".
     """
 
@@ -41,7 +44,11 @@ class Workplace:
     split: str = "test"
 
     def data_name(self, dataset: str) -> str:
-        """The report's name for the data that are read for a data set."""
+        """The name that a report gives to the data that are read for a data set of the table.
+
+        It is the folder that the user gave for the data set, or the file or data set among the user's flags. Without
+        such data, it is "made-up news" at the scale tiny, and the name of the data set in the table at other scales.
+        """
         if dataset in self.folders:
             return self.folders[dataset]
         corpus = Corpus.among(self.extra)
@@ -53,17 +60,33 @@ class Workplace:
         return dataset
 
 
-def rows_to_summarize(workplace: Workplace, settings: Flags) -> datasets.Dataset:
-    """The documents that are decoded with these settings, with their summaries."""
+def rows_to_summarize(workplace: Workplace, settings: Flags) -> Dataset:
+    """The documents that a run summarizes, with their reference summaries.
+
+    Args:
+        workplace: the split to summarize.
+        settings: flags that name the data, and may limit the number of documents by `max_predict_samples`.
+
+    Raises:
+        ValueError, OSError: as `read_corpus`.
+    """
     corpus = read_corpus(settings, (workplace.split,), settings.get("max_predict_samples"))
     return corpus[workplace.split]
 
 
 def with_split(workplace: Workplace, settings: Flags) -> Flags:
-    """The settings whose test documents are those of the workplace's split.
+    """The settings changed so that the test split, which runs summarize, is the workplace's split.
 
-    The documents of another split are written to a file, as a data set on the Hub or in its authors' format cannot
+    If this is another split than "test", its rows are written to a file once, and the file is the only data of the
+    changed settings. A flag alone could not do this, as a data set on the Hub or in the format of its authors cannot
     rename its splits.
+
+    Args:
+        workplace: the split to summarize, and the output folder.
+        settings: flags of a run, with the data.
+
+    Raises:
+        ValueError, OSError: as `read_corpus`.
     """
     if workplace.split == "test":
         return settings
@@ -71,7 +94,8 @@ def with_split(workplace: Workplace, settings: Flags) -> Flags:
     def write(draft: Path) -> None:
         rows = read_corpus(settings, (workplace.split,))[workplace.split]
         if DOCUMENTS_COLUMN in rows.column_names:
-            # The joined documents are for models that read a single one.
+            # Rows with a list of documents also have the column `document`, in which the documents are joined into one
+            # text. The recipe joins them again when it reads the file.
             rows = rows.remove_columns("document")
         rows.to_json(draft, force_ascii=False)
 
@@ -83,8 +107,13 @@ def with_split(workplace: Workplace, settings: Flags) -> Flags:
     return with_data(settings, data)
 
 
-def read_corpus(settings: Flags, splits: Sequence[str] = SPLITS, limit: int | None = None) -> datasets.DatasetDict:
-    """Read the splits of a run with these settings, and keep the first `limit` rows of each.
+def read_corpus(settings: Flags, splits: Sequence[str] = SPLITS, limit: int | None = None) -> DatasetDict:
+    """Read the data of a run: split -> its rows, with the columns `document` and `summary`.
+
+    Args:
+        settings: flags of the run.
+        splits: the splits to read.
+        limit: the number of rows to keep of each split, from its beginning; by default all.
 
     Raises:
         ValueError: the corpus cannot be read, or has no such split.
@@ -98,8 +127,8 @@ def read_corpus(settings: Flags, splits: Sequence[str] = SPLITS, limit: int | No
             token=settings.get("token"),
             trust_remote_code=settings.get("trust_remote_code", False),
         )
-    except (RuntimeError, datasets.exceptions.DatasetsError) as error:
-        # This happens, for example, if the data set is a script.
+    except (RuntimeError, DatasetsError) as error:
+        # One cause is a data set that is a script, which `datasets` does not run any more.
         raise ValueError(f"{corpus.dataset_name or 'the corpus'} cannot be read: {error}") from error
     rows_of_splits = {}
     for split in splits:
@@ -109,18 +138,33 @@ def read_corpus(settings: Flags, splits: Sequence[str] = SPLITS, limit: int | No
         if limit is not None:
             rows = rows.select(range(min(limit, len(rows))))
         rows_of_splits[split] = rows
-    return datasets.DatasetDict(rows_of_splits)
+    return DatasetDict(rows_of_splits)
 
 
 def dataset_settings(workplace: Workplace, dataset: str) -> Flags:
-    """The flags with which a data set is read for rows that are not trained."""
+    """The flags with which a data set of the table is read for rows that are not trained.
+
+    Raises:
+        ValueError: as `base_settings`.
+    """
+    # The flags of a trained row without settings of its own are the settings of the data set's file.
     row_without_settings = Row(dataset)
     settings, scale = base_settings(workplace.table, row_without_settings, dataset, workplace.scale, workplace.extra)
     return settle_data(workplace, dataset, settings, scale)
 
 
 def settle_data(workplace: Workplace, dataset: str, settings: Flags, scale: Scale) -> Flags:
-    """The settings with the data to read: the user's, made-up data, or the configuration's."""
+    """The settings of a run with the data that it reads.
+
+    They are the first of these that exist: the data that the user gave for the data set, the data among the user's
+    flags, made-up news if the scale has them, and the data of the paper's file, which are in the settings already.
+
+    Args:
+        workplace: the data and flags of the user, and the output folder, in which made-up news are created.
+        dataset: a data set of the table.
+        settings: flags of a row's training, from `base_settings`.
+        scale: the scale of the row.
+    """
     corpus = Corpus.among(workplace.extra)
     if dataset in workplace.data:
         return with_data(settings, {**corpus.given(), **workplace.data[dataset]})
@@ -142,14 +186,16 @@ def settle_data(workplace: Workplace, dataset: str, settings: Flags, scale: Scal
 
 
 def make_once(path: Path, make: Callable[[Path], None]) -> Path:
-    """Make a file or a folder that commands share, unless one of them has made it.
+    """Make a file or a folder that several commands share, unless it exists.
+
+    A lock beside the path makes other commands wait until the file or folder is complete.
 
     Args:
-        path: the file or folder.
-        make: makes it at the path that it is given.
+        path: the path of the file or folder.
+        make: function that makes the file or folder at a temporary path, which is its argument.
 
     Returns:
-        The path.
+        `path`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{path}.lock"):
