@@ -153,7 +153,7 @@ def test_values_are_shown_without_intervals_and_large_ones_without_decimals(tmp_
         tmp_path, kind="statistics", measures=measures, rows=[{"row": "news", "published": [204045, 431.1, None]}]
     )
     (row,) = read.rows
-    outcome = Outcome(row, figures={"pairs": 36, "document_words": 12.25, "vocabulary": 21000})
+    outcome = Outcome(row, numbers={"pairs": 36, "document_words": 12.25, "vocabulary": 21000})
     report = make_report(read, "full", [block_of_values(read, "xsum", "xsum", [outcome])])
     text = markdown(report)
     titles, *_, values = cells(text)

@@ -1,4 +1,9 @@
-"""The report of a table as data: its blocks, which are the parts about single data sets, and the whole report."""
+"""The report of a table as data.
+
+A report consists of blocks, one for each data set of the table. A block has a row for each row of the table, and a row
+has a cell for each measure. A cell holds two numbers: the value that was computed here, called ours, and the published
+figure, which the paper prints for the same row, data set and measure.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,16 +15,16 @@ from hf_summ.experiments.tables import Row, Table
 
 
 def make_report(table: Table, scale: str, blocks: Sequence[Block], split: str = "test") -> Report:
-    """The whole table as data, ready for JSON.
+    """The whole report, ready for JSON.
 
     Args:
-        table: the table.
-        scale: one of `SCALES`. At "tiny", all verdicts are removed from the blocks.
-        blocks: one per data set, see `block_of_scores`.
-        split: the split whose documents were summarized.
+        table: the table, with the rows that are reported.
+        scale: one of `SCALES`. At "tiny", this function sets all verdicts in `blocks` to None.
+        blocks: the block of each data set, from `block_of_scores` or `block_of_values`.
+        split: the split whose documents were summarized, "test" or "validation".
     """
     if scale == "tiny":
-        # After seconds of training, scores allow no comparison with a paper's.
+        # A model is trained for seconds at this scale, so its scores say nothing about a paper's differences.
         for block in blocks:
             _remove_verdicts(block)
     return {
@@ -42,7 +47,7 @@ def make_report(table: Table, scale: str, blocks: Sequence[Block], split: str = 
 
 
 def _remove_verdicts(block: Block) -> None:
-    """Set the verdicts of a block's differences and claims to None."""
+    """Set the verdicts of a block's cells and of its claims to None, in place."""
     for row in block["rows"]:
         for cell in row["measures"].values():
             if "verdict" in cell:
@@ -53,24 +58,29 @@ def _remove_verdicts(block: Block) -> None:
 
 
 def block_of_scores(table: Table, dataset: str, data: str, documents: int | None, outcomes: Sequence[Outcome]) -> Block:
-    """The block of a data set: its rows, with scores of systems and differences from the baseline.
+    """The block of a data set in a table that scores systems.
+
+    Each cell has our score and the published figure. If the table has a baseline, the cells of all other rows also have
+    both differences from it: the difference of our scores, and the difference of the published figures. A published
+    difference is None if one of its two figures is not published, or if the baseline is not among the outcomes. Our
+    difference is absent if one of the two rows has no score.
 
     Args:
         table: the table.
         dataset: the name of the data set in the table.
-        data: the data read instead of the data set, or the data set's name.
-        documents: number of summarized documents; None if the data cannot be read.
-        outcomes: one per row, with measures.
+        data: the name of the data that were read. It is `dataset` unless the user gave other data.
+        documents: the number of summarized documents, or None if the data were not read.
+        outcomes: the outcome of each reported row. A row with a problem may have no measures; its cells have no value.
     """
-    baseline_scores: Mapping[str, Scored] = {}
-    baseline_figures: Mapping[str, float | None] = {}
+    our_baseline: Mapping[str, Scored] = {}
+    published_baseline: Mapping[str, float | None] = {}
     for outcome in outcomes:
         if outcome.row.row == table.baseline:
-            baseline_scores = outcome.measures
-            baseline_figures = _published(table, outcome.row, dataset)
+            our_baseline = outcome.measures
+            published_baseline = _published_figures(table, outcome.row, dataset)
     rows = []
     for outcome in outcomes:
-        published = _published(table, outcome.row, dataset)
+        published = _published_figures(table, outcome.row, dataset)
         is_compared = table.baseline is not None and outcome.row.row != table.baseline
         cells = {}
         for measure in table.measures:
@@ -78,37 +88,44 @@ def block_of_scores(table: Table, dataset: str, data: str, documents: int | None
             cell: Cell = {**_our_value(scored), "published": published[measure]}
             if is_compared:
                 comparison = None
-                if scored is not None and measure in baseline_scores:
-                    comparison = compare(scored, baseline_scores[measure])
-                _add_differences(cell, baseline_figures.get(measure), comparison)
+                if scored is not None and measure in our_baseline:
+                    comparison = compare(scored, our_baseline[measure])
+                _add_differences(cell, published_baseline.get(measure), comparison)
             cells[measure] = cell
-        rows.append(_row(outcome, cells))
+        rows.append(_report_row(outcome, cells))
     return {"dataset": dataset, "data": data, "documents": documents, "rows": rows}
 
 
 def block_of_values(table: Table, dataset: str, data: str, outcomes: Sequence[Outcome]) -> Block:
-    """The block of a data set in a table that does not compare systems: its rows, with numbers.
+    """The block of a data set in a table of statistics, language models or votes, which has numbers instead of scores.
+
+    Each cell has our number and the published figure, without intervals or differences. `documents` of the block is
+    None, as no documents are summarized; the caller may set it.
 
     Args:
         table: the table.
         dataset: the name of the data set in the table.
-        data: the data read instead of the data set, or the data set's name.
-        outcomes: one per row, with figures.
+        data: the name of the data that were read. It is `dataset` unless the user gave other data.
+        outcomes: the outcome of each reported row. A row with a problem has no numbers; its cells have the value None.
     """
     rows = []
     for outcome in outcomes:
-        published = _published(table, outcome.row, dataset)
+        published = _published_figures(table, outcome.row, dataset)
         cells: dict[str, Cell] = {}
         for measure in table.measures:
-            cells[measure] = {"value": outcome.figures.get(measure), "published": published[measure]}
-        rows.append(_row(outcome, cells))
+            cells[measure] = {"value": outcome.numbers.get(measure), "published": published[measure]}
+        rows.append(_report_row(outcome, cells))
     return {"dataset": dataset, "data": data, "documents": None, "rows": rows}
 
 
 def _our_value(scored: Scored | None) -> OurValue:
-    """A score as it stands in a cell of the report.
+    """Our part of a report's cell.
 
-    There is no interval if the value is undefined in resamples, and no `rows` if all documents have a value.
+    The ends of the interval, `low` and `high`, are absent if the score is undefined in a bootstrap resample or fewer
+    than two documents have a value. `rows`, the number of documents with a value, is absent if all of them have one.
+
+    Args:
+        scored: the score of a system, or None if the system was not scored in the measure.
     """
     if scored is None:
         return {"value": None}
@@ -125,8 +142,8 @@ def _our_value(scored: Scored | None) -> OurValue:
     return our_value
 
 
-def _row(outcome: Outcome, cells: dict[str, Cell]) -> ReportRow:
-    """A row of the report, with the facts about its trained model."""
+def _report_row(outcome: Outcome, cells: dict[str, Cell]) -> ReportRow:
+    """A row of the report: its name, its problem, the facts about its trained model, and its cells by measure."""
     return {
         "row": outcome.row.row,
         "problem": outcome.problem,
@@ -136,20 +153,20 @@ def _row(outcome: Outcome, cells: dict[str, Cell]) -> ReportRow:
     }
 
 
-def _published(table: Table, row: Row, dataset: str) -> dict[str, float | None]:
-    """Measure -> the figure that was published for a row on a data set, or None."""
+def _published_figures(table: Table, row: Row, dataset: str) -> dict[str, float | None]:
+    """Measure -> the figure that the paper prints for a row on a data set; None for a measure without a figure."""
     if dataset not in row.published:
         return dict.fromkeys(table.measures)
     return dict(zip(table.measures, row.published[dataset], strict=True))
 
 
 def _add_differences(cell: Cell, published_baseline: float | None, comparison: Comparison | None) -> None:
-    """Add the differences from the baseline to a cell: the published one, our verdict on it, and our own.
+    """Add the published difference from the baseline, the verdict on it, and our difference to a cell, in place.
 
     Args:
-        cell: the cell of a row that is not the baseline.
-        published_baseline: the figure that was published for the baseline, or None.
-        comparison: our difference from the baseline, or None.
+        cell: the cell of a row that is not the baseline, with the row's published figure.
+        published_baseline: the published figure of the baseline in the same measure, or None.
+        comparison: our difference from the baseline, or None; then the cell gets no `difference`.
     """
     published_difference = None
     if cell["published"] is not None and published_baseline is not None:

@@ -1,4 +1,7 @@
-"""The content of a table's report, as it is written to its JSON file."""
+"""The content of a table's report, as it is written to the report's JSON file.
+
+In a report, "ours" is what this package computed, and a "published figure" is a number that the paper prints.
+"""
 
 from typing import NotRequired, TypedDict
 
@@ -12,19 +15,19 @@ class ValueInterval(TypedDict):
 
 
 class Difference(ValueInterval):
-    """A system's measure minus the baseline's, with its interval and two-sided p-value."""
+    """The value of a system minus the value of the baseline in one measure, with a two-sided p-value."""
 
     p_value: float
 
 
 class OurValue(TypedDict):
-    """What was computed for a measure of a row.
+    """What was computed here for a row in one measure.
 
     Keys:
-        value: the measure of the corpus, or None if it is unknown or undefined.
-        low, high: the ends of its 95% bootstrap interval over documents, where it has one.
-        seeds: the value of each seed's run, if there are several.
-        rows: the number of documents that have a value, if it is not all of them.
+        value: the value for the whole corpus, or None if it is unknown or undefined.
+        low, high: the ends of the value's 95% bootstrap interval over documents; absent without an interval.
+        seeds: the value of each seed's run; absent unless the row was run with several seeds.
+        rows: the number of documents that have a value; absent if all documents have one.
     """
 
     value: float | None
@@ -35,13 +38,16 @@ class OurValue(TypedDict):
 
 
 class Cell(OurValue):
-    """What a report says about a measure of a row: our value, the published figure, and both differences.
+    """What a report says about a row in one measure: our value, the published figure, and both differences.
+
+    The last three keys are absent without a baseline, in the row of the baseline, and in tables that score no systems.
 
     Keys:
         published: the published figure, or None if there is none.
-        published_difference: the published figure minus the baseline's, or None if one of them is not published.
-        verdict: whether the direction of that difference holds here, see `scoring.verdict`.
-        difference: our difference from the baseline.
+        published_difference: the published figure minus the baseline's published figure; None if one of them is
+            missing.
+        verdict: whether the direction of the published difference holds here, see `scoring.verdict`.
+        difference: our value minus our value of the baseline; absent if one of them is missing.
     """
 
     published: float | None
@@ -51,18 +57,19 @@ class Cell(OurValue):
 
 
 class RunFacts(TypedDict, total=False):
-    """Facts about a row's trained model; a row that is not trained has none.
+    """Facts about a row's trained model. All keys are absent in a row that is not trained.
 
     Keys:
-        run: the name of the training run's folder.
+        run: the name of the last training run's folder.
         parameters: the number of the model's parameters.
-        updates, epochs: how long it was trained, over all training runs of the row.
-        seed: the random seed.
-        documents_per_second: documents summarized per second.
-        curve: the update and the negative log-likelihood per token of each log entry.
-        tokens, seconds: tokens and seconds of training, if they are known.
-        extraction: how documents were shortened before the model read them, if they were.
-        seeds: all seeds, if the other facts are those of several runs.
+        updates, epochs: the length of the training, summed over the one or two training runs of the row.
+        seed: the random seed of the training.
+        documents_per_second: the number of documents summarized per second of wall time.
+        curve: one pair for each log entry of the training: the update, and the negative log-likelihood per token.
+        tokens, seconds: the number of tokens and of seconds of the training; absent if unknown.
+        extraction: how documents were shortened before the model read them; absent if they were not.
+        seeds: the seeds of all runs; absent unless the row was run with several seeds. Then `tokens`, `seconds`,
+            `documents_per_second` and `curve` are means over the seeds, and other facts are of the first seed.
     """
 
     run: str
@@ -83,9 +90,9 @@ class ReportRow(RunFacts):
 
     Keys:
         row: the row's name.
-        problem: why it has no measures, or None.
-        failed: whether it was run and did not complete.
-        measures: measure -> its cell.
+        problem: why the row has no values, or None. With several seeds, some may have values and others a problem.
+        failed: whether the row was run and did not complete.
+        measures: measure -> the row's cell.
     """
 
     row: str
@@ -95,12 +102,13 @@ class ReportRow(RunFacts):
 
 
 class ClaimCell(TypedDict):
-    """A claim in one measure.
+    """The test of a claim in one measure.
 
     Keys:
-        difference: the row's measure minus that of the row which it should exceed.
+        difference: the value of the claim's row minus the value of the row that it should exceed.
         verdict: "holds", "fails" or "undecided"; None at the scale tiny.
-        documents: the number of documents that would decide the claim, or None if no number would.
+        documents: the total number of documents that would probably decide the claim, see `examples_to_decide`; None if
+            it is infinite or only one document was summarized.
     """
 
     difference: ValueInterval
@@ -109,7 +117,7 @@ class ClaimCell(TypedDict):
 
 
 class Claim(TypedDict):
-    """A claim of a paper: the row named `row` exceeds the row named `above`. It is tested in each of `measures`."""
+    """A claim of a paper, that the row `row` exceeds the row `above`, and the test of the claim in each measure."""
 
     row: str
     above: str
@@ -117,7 +125,13 @@ class Claim(TypedDict):
 
 
 class Span(TypedDict):
-    """Documents whose value is from `low` to `high`: their number, and the means of their scores by measure."""
+    """A group of documents whose summaries have a value from `low` to `high`.
+
+    Keys:
+        low, high: the least and the greatest value in the group.
+        documents: the number of documents in the group.
+        scores: measure -> the mean score of the group's summaries.
+    """
 
     low: float
     high: float
@@ -126,7 +140,13 @@ class Span(TypedDict):
 
 
 class Relation(TypedDict):
-    """How the scores of a row's summaries depend on a value of each summary; see `scoring.relation`."""
+    """How the scores of a row's summaries depend on a value of each summary, such as the divergence of the model.
+
+    Keys:
+        points: one list for each document: the value, and then the score in each measure.
+        correlations: measure -> Spearman's correlation of the scores with the value; None if it is undefined.
+        spans: the documents in groups of about equal size, from low to high values.
+    """
 
     points: list[list[float]]
     correlations: dict[str, ValueInterval | None]
@@ -138,13 +158,13 @@ class Block(TypedDict):
 
     Keys:
         dataset: the name of the data set in the table.
-        data: the name of the data that were read.
-        documents: the number of summarized documents or, for votes, of documents with votes; None if no
-            documents were read.
+        data: the name of the data that were read. It is `dataset` unless the user gave other data.
+        documents: the number of summarized documents or, in a table of votes, of documents with votes; None in other
+            tables and if no documents were read.
         rows: the rows.
-        voters: the number of people who voted, for votes.
-        claims: the tested claims, for scores of systems.
-        relations: row -> its relation, for tables that plot their measures against a value.
+        voters: the number of people who voted; only in tables of votes.
+        claims: the tested claims; only in tables that score systems.
+        relations: name of a row -> the row's relation; only in tables that plot their measures against a value.
     """
 
     dataset: str
@@ -157,9 +177,10 @@ class Block(TypedDict):
 
 
 class Report(TypedDict):
-    """A whole table; `table` is its name, `datasets` has a block for each data set, and most other keys are `Table`'s.
+    """The report of a table.
 
-    `hf_summ` is the version of this package. `scale` and `split` are those of `run_table`.
+    `table` is the table's name, `datasets` has a block for each data set, and `hf_summ` is the version of this package.
+    `scale` and `split` are the arguments of `run_table`. The other keys are fields of `Table`.
     """
 
     table: str

@@ -1,4 +1,7 @@
-"""The blocks of tables that read no corpora: language models that judge texts, and people's votes on systems."""
+"""The reports of tables that read no corpora: of language models that judge texts, and of people's votes on systems.
+
+The part of a report about one data set is called a block. A published figure is a number that a paper prints.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,13 +19,18 @@ from hf_summ.experiments.tables import JUDGEMENTS, Entry, Row, Table
 
 
 def judge_texts(table: Table, dataset: str, folder: str | None) -> Block:
-    """The block of a table of language models; in each row, a model judges a text at a percentile.
+    """The block of a table of language models. In each row, a language model judges a text at a percentile.
+
+    The model accepts the tokens of the text whose probability is above the percentile.
 
     Args:
-        table: the table.
-        dataset: the table's name of the texts.
-        folder: folder with the texts as `<text>.txt`, for each `text` of the rows; the last text has random words. By
-            default the table's own folder.
+        table: a table of the kind "language_models". The last of `table.texts_to_judge` consists of random words.
+        dataset: the name of the texts in the table.
+        folder: a folder with the file `<text>.txt` for each of `table.texts_to_judge`; by default `table.texts` under
+            `configs/`. If the table has no folder either, the rows of the block have a problem.
+
+    Raises:
+        ValueError, OSError: a text cannot be read.
     """
     names = table.texts_to_judge
     if folder is not None:
@@ -52,12 +60,15 @@ def judge_texts(table: Table, dataset: str, folder: str | None) -> Block:
 
 
 def _judge(language_model: str, rows: Sequence[Row], texts: Mapping[str, str]) -> dict[str, Outcome]:
-    """Name of a row -> its outcome, for all rows of a language model.
+    """Let a language model judge texts. If the model cannot be loaded or cannot judge, its rows get a problem.
 
     Args:
         language_model: folder or name on the Hub.
-        rows: the rows in which it judges a text.
-        texts: name -> text; the last text has random words.
+        rows: the rows in which this language model judges a text.
+        texts: name -> text. The last text consists of random words.
+
+    Returns:
+        Name of a row -> the outcome, for all of `rows`.
     """
     *written_names, random_name = texts
     written_texts = [(name, texts[name]) for name in written_names]
@@ -70,26 +81,27 @@ def _judge(language_model: str, rows: Sequence[Row], texts: Mapping[str, str]) -
         compared = compare_language_models([loaded_model], written_texts, percentiles, texts[random_name])
     except (ValueError, OSError) as error:
         return {row.row: Outcome(row, one_line(error)) for row in rows}
+    # Percentile and name of a text -> how the model judged the text, in measures such as `recall`.
     judged_texts = {}
     for judged_text in compared["models"][0]["rows"]:
         judged_texts[judged_text["percentile"], judged_text["text"]] = judged_text
     outcomes = {}
     for row in rows:
-        # The comparison has a name of its own for the random words.
+        # `compare_language_models` names the random words itself.
         name = "random words" if row.text == random_name else row.text
         judged_text = judged_texts[row.percentile, name]
-        figures = {measure: judged_text[measure] for measure in JUDGEMENTS}
-        outcomes[row.row] = Outcome(row, figures=figures)
+        numbers = {measure: judged_text[measure] for measure in JUDGEMENTS}
+        outcomes[row.row] = Outcome(row, numbers=numbers)
     return outcomes
 
 
 @dataclass(frozen=True)
 class AspectVotes:
-    """People's votes between two systems in one aspect, in the unit of the table.
+    """People's votes between two systems in one aspect, in the unit of the table: percent, or documents per voter.
 
     Args:
-        wins, losses, ties: votes for the first system, for the second one, and for neither; None without votes.
-        kappa: Fleiss' kappa, or None if it cannot be computed.
+        wins, losses, ties: votes for the first system, for the second system, and for neither; None if nobody voted.
+        kappa: Fleiss' kappa, the agreement of the voters; None if it cannot be computed.
     """
 
     wins: float | None
@@ -104,7 +116,7 @@ class PairVotes:
 
     Args:
         first, second: the names of the systems.
-        aspects: aspect -> the votes in it.
+        aspects: name of an aspect, such as "fluency" -> the votes in this aspect.
     """
 
     first: str
@@ -114,7 +126,13 @@ class PairVotes:
 
 @dataclass(frozen=True)
 class VoteCounts:
-    """What a table reads from a report of `hf-summ votes collect`: numbers of documents and voters, and the votes."""
+    """The content of a report of `hf-summ votes collect`, as far as a table needs it.
+
+    Args:
+        documents: the number of documents with votes.
+        voters: the number of people who voted.
+        pairs: the votes between each two systems.
+    """
 
     documents: int
     voters: int
@@ -122,15 +140,16 @@ class VoteCounts:
 
 
 def count_votes(table: Table, dataset: str, file: str | None) -> Block:
-    """The block of a table of people's votes; each row is an aspect about which they were asked.
+    """The block of a table of people's votes. Each row is an aspect about which people were asked.
 
     Args:
-        table: the table.
+        table: a table of the kind "votes".
         dataset: a data set of the table.
-        file: report of `hf-summ votes collect --json`, whose files of predictions have the systems' names.
+        file: a report of `hf-summ votes collect --json`. The files of predictions on which people voted must be named
+            like `table.systems`. If None, all rows have the problem that there are no votes.
 
     Raises:
-        ValueError: the file is no such report, or has votes on other systems or aspects.
+        ValueError: the file is not such a report, or has votes on other systems or other aspects.
     """
     if file is None:
         needed = f"no votes: give --data {dataset}=REPORT.json of `hf-summ votes collect`"
@@ -142,6 +161,7 @@ def count_votes(table: Table, dataset: str, file: str | None) -> Block:
             f"{file} has votes on {one_line(', '.join(pair.aspects))}, but {table.name} on "
             f"{', '.join(table.row_names)}: make the sheets with the paper's `--preset`"
         )
+    # The report may have the systems in the opposite order, so that its wins are the losses of the table.
     is_swapped = pair.first.lower() != table.systems[0].lower()
     outcomes = []
     for row in table.rows:
@@ -149,8 +169,8 @@ def count_votes(table: Table, dataset: str, file: str | None) -> Block:
         wins, losses = votes.wins, votes.losses
         if is_swapped:
             wins, losses = losses, wins
-        figures = {"win": wins, "lose": losses, "tie": votes.ties, "kappa": votes.kappa}
-        outcomes.append(Outcome(row, figures=figures))
+        numbers = {"win": wins, "lose": losses, "tie": votes.ties, "kappa": votes.kappa}
+        outcomes.append(Outcome(row, numbers=numbers))
     block = block_of_values(table, dataset, file, outcomes)
     block["documents"] = counts.documents
     block["voters"] = counts.voters
@@ -158,7 +178,12 @@ def count_votes(table: Table, dataset: str, file: str | None) -> Block:
 
 
 def _pair_of_table(table: Table, pairs: Sequence[PairVotes], file: str) -> PairVotes:
-    """The votes between the two systems of a table, whose order and case may differ in the report.
+    """Find the votes between the two systems of a table. Upper and lower case and the systems' order do not matter.
+
+    Args:
+        table: the table.
+        pairs: the votes of the report.
+        file: the file of the report, for the message.
 
     Raises:
         ValueError: the report does not have exactly one pair of these systems.
@@ -182,10 +207,10 @@ def _read_votes(file: str, unit: str) -> VoteCounts:
 
     Args:
         file: the report.
-        unit: the unit of the table, "percent" or "documents".
+        unit: the unit to which votes are converted, "percent" or "documents", see `_aspect_votes`.
 
     Raises:
-        ValueError: the file is no such report.
+        ValueError: the file cannot be read, or is not such a report.
     """
     try:
         report = json.loads(Path(file).read_text(encoding="utf-8"))
@@ -194,8 +219,8 @@ def _read_votes(file: str, unit: str) -> VoteCounts:
         pairs = []
         for pair in report["pairs"]:
             aspects = {}
-            for aspect, figures in pair["aspects"].items():
-                aspects[aspect] = _aspect_votes(figures, voters, unit)
+            for aspect, counts in pair["aspects"].items():
+                aspects[aspect] = _aspect_votes(counts, voters, unit)
             pairs.append(PairVotes(_system_name(pair["first"]), _system_name(pair["second"]), aspects))
     except (OSError, AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise ValueError(
@@ -205,32 +230,41 @@ def _read_votes(file: str, unit: str) -> VoteCounts:
 
 
 def _system_name(path: str) -> str:
-    """The name of a system, whose file of predictions may be in a folder and have extensions such as .jsonl.gz."""
+    """The name of a system from the path of its predictions: the file's name up to the first dot."""
     return Path(path).name.split(".")[0]
 
 
-def _aspect_votes(figures: Entry, voters: int, unit: str) -> AspectVotes:
-    """The votes in an aspect, in the unit of the table.
+def _aspect_votes(counts: Entry, voters: int, unit: str) -> AspectVotes:
+    """Convert the votes in an aspect to a unit. In the unit "documents", these are the documents per voter.
 
     Args:
-        figures: `wins`, `losses` and `ties`, which are numbers of votes, and `kappa`.
+        counts: an aspect of the report: the numbers of votes `wins`, `losses` and `ties`, and `kappa`.
         voters: the number of people who voted.
         unit: "percent" of the votes, or "documents" per voter.
+
+    Raises:
+        KeyError, TypeError, ValueError: wrong content of the report.
     """
-    numbers = [figures["wins"], figures["losses"], figures["ties"]]
-    kappa = figures["kappa"]
-    # The number of votes that counts as 1 in the unit.
-    divisor = voters
+    numbers_of_votes = [counts["wins"], counts["losses"], counts["ties"]]
+    kappa = counts["kappa"]
+    # The number of votes that is 1 percent, or 1 document per voter.
+    votes_per_unit = voters
     if unit == "percent":
-        divisor = sum(numbers) / 100
+        votes_per_unit = sum(numbers_of_votes) / 100
     wins = losses = ties = None
-    if divisor:
-        wins, losses, ties = [count / divisor for count in numbers]
+    if votes_per_unit:
+        wins, losses, ties = [number / votes_per_unit for number in numbers_of_votes]
     return AspectVotes(wins, losses, ties, None if kappa is None else float(kappa))
 
 
 def _block_without_data(table: Table, dataset: str, needed: str) -> Block:
-    """The block of a data set that was not given; each row that would be run has the problem `needed`."""
+    """The block of a data set for which the user gave no data.
+
+    Args:
+        table: the table.
+        dataset: a data set of the table.
+        needed: what the user must give, which is the problem of each row that would be run.
+    """
     outcomes = []
     for row in table.rows:
         outcomes.append(Outcome(row, why_not_run(row) or needed))

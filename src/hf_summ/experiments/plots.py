@@ -1,4 +1,8 @@
-"""The plots of a table's report."""
+"""The plots of a table's report, as PNG files.
+
+A plot is a `matplotlib.figure.Figure`, which is called a figure here, and has panels, which are matplotlib's axes.
+A report has a block for each data set. A block has rows, with a cell for each measure, see `content.py`.
+"""
 
 import math
 import textwrap
@@ -15,56 +19,74 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+# The colors of our values and of the published ones.
 _OURS = "#1b5e9b"
 _PUBLISHED = "#c8553d"
-# The width of the 8-point font of a figure's caption.
+# About how many characters of a caption's 8-point font fit into an inch.
 _CHARACTERS_PER_INCH = 16
+# The height in inches of a line of the caption.
+_LINE_HEIGHT = 0.17
 # The most panels beside each other that are readable on a page.
 _MOST_COLUMNS = 3
 
 
 def write_plot(report: Report, path: Path) -> None:
-    """Write a PNG with a panel for each data set and measure, of differences from the baseline or, without one, scores.
+    """Write the plots of a report: `path`, and beside it `<stem>_curves.png`.
 
-    A report whose measures are plotted against a value has panels of points instead. Beside the file, the file
-    `<stem>_curves.png` shows the training losses. Without results, nothing is written.
+    The file `path` has one of three contents:
+
+    - If the report's measures are plotted against a value of each summary, which `report["against"]` names, it shows
+      the scores of single summaries over this value. Without such relations, it is not written.
+    - Otherwise, if the report has a baseline, it shows each row's differences from the baseline in each measure.
+    - Otherwise it shows each row's values in each measure.
+
+    The file of curves shows the training losses. It is written if a row has recorded them. Rows with a problem are in
+    no plot. If all rows of the report have a problem, neither file is written.
+
+    Args:
+        report: the report of a table.
+        path: the PNG file.
 
     Raises:
         ImportError: matplotlib is not installed.
     """
-    # A figure outside pyplot needs no window system.
+    # The class itself is used instead of `pyplot`, which may need a window system.
     figure_class = import_extra("matplotlib.figure", "plots need matplotlib", "tables").Figure
     blocks = []
     trained_blocks = []
     for report_block in report["datasets"]:
-        block = _with_rows_that_ran(report_block)
+        block = _without_problems(report_block)
         if block["rows"]:
             blocks.append(block)
         if _rows_with_curve(block):
             trained_blocks.append(block)
+    # All sizes are in inches: the width and the height of a figure.
     if trained_blocks:
-        figure = figure_class(figsize=(8, 4.5 * len(trained_blocks)), layout="constrained")
+        size = (8, 4.5 * len(trained_blocks))
+        figure = figure_class(figsize=size, layout="constrained")
         _draw_all_curves(figure, trained_blocks)
         _save(figure, report, trained_blocks, path.with_name(f"{path.stem}_curves.png"))
     if report["against"] is not None:
         related_blocks = [block for block in blocks if block.get("relations")]
-        systems = _systems_with_relation(related_blocks)
-        if systems:
-            size = (3.2 * len(report["measures"]), 4.4 * len(systems))
+        relations = _named_relations(related_blocks)
+        if relations:
+            size = (3.2 * len(report["measures"]), 4.4 * len(relations))
             figure = figure_class(figsize=size, layout="constrained")
-            _draw_relations(figure, report, systems)
+            _draw_relations(figure, report, relations)
             _save(figure, report, related_blocks, path)
     elif blocks:
-        lines, columns = _grid(len(report["measures"]))
+        panel_rows, panel_columns = _grid(len(report["measures"]))
         most_rows = max(len(block["rows"]) for block in blocks)
-        size = (2 + 2.6 * columns, (1.2 + 0.32 * most_rows) * lines * len(blocks))
+        # A panel has a line for each row of the report. The names of the rows are to the left of the first column.
+        panel_height = 1.2 + 0.32 * most_rows
+        size = (2 + 2.6 * panel_columns, panel_height * panel_rows * len(blocks))
         figure = figure_class(figsize=size, layout="constrained")
         _draw_measures(figure, report, blocks)
         _save(figure, report, blocks, path)
 
 
-def _with_rows_that_ran(block: Block) -> Block:
-    """The block without the rows that have a problem."""
+def _without_problems(block: Block) -> Block:
+    """A copy of the block without the rows that have a problem."""
     rows = []
     for row in block["rows"]:
         if not row["problem"]:
@@ -73,7 +95,7 @@ def _with_rows_that_ran(block: Block) -> Block:
 
 
 def _rows_with_curve(block: Block) -> list[ReportRow]:
-    """The rows whose training losses were recorded."""
+    """The rows of the block whose training losses were recorded."""
     rows = []
     for row in block["rows"]:
         if row.get("curve"):
@@ -82,36 +104,36 @@ def _rows_with_curve(block: Block) -> list[ReportRow]:
 
 
 def _grid(panels: int) -> tuple[int, int]:
-    """The numbers of lines and of columns in which so many panels are arranged."""
-    lines = math.ceil(panels / _MOST_COLUMNS)
-    return lines, math.ceil(panels / lines)
+    """The number of rows and the number of columns of a grid with room for so many panels."""
+    panel_rows = math.ceil(panels / _MOST_COLUMNS)
+    panel_columns = math.ceil(panels / panel_rows)
+    return panel_rows, panel_columns
 
 
 def _save(figure: "Figure", report: Report, blocks: Sequence[Block], path: Path) -> None:
-    """Put a caption above a figure, and write it.
+    """Put a caption above the panels of a figure, and write the figure to a PNG file.
 
     Args:
-        figure: the figure.
-        report: the report, whose title is in the caption.
-        blocks: the blocks that the figure shows, whose data are in the caption.
+        figure: the figure, which becomes higher by the height of the caption.
+        report: the report; the caption has its paper, title and scale.
+        blocks: the blocks that the figure shows; the caption has a line about the data of each.
         path: the PNG file.
     """
     captions = [f"{report['paper']}: {report['title']} (scale {report['scale']})"]
     for block in blocks:
         captions.append(data_line(report, block))
     width = int(figure.get_figwidth() * _CHARACTERS_PER_INCH)
-    lines = []
+    caption_lines = []
     for caption in captions:
-        lines.extend(textwrap.wrap(caption, width))
-    # The figure has room for long captions, unlike a panel's title.
-    figure.set_figheight(figure.get_figheight() + 0.17 * len(lines))
-    figure.suptitle("\n".join(lines), fontsize=8)
+        caption_lines.extend(textwrap.wrap(caption, width))
+    figure.set_figheight(figure.get_figheight() + _LINE_HEIGHT * len(caption_lines))
+    figure.suptitle("\n".join(caption_lines), fontsize=8)
     with moved_into_place(path) as draft:
         figure.savefig(draft, format="png", dpi=150)
 
 
 def _data_names(block: Block) -> str:
-    """The published data set and, if it differs, the data of our figures."""
+    """The name of a block's data set and, in a second line, the data that were read in its place, if there are any."""
     dataset = block["dataset"]
     data = Path(block["data"]).name
     if data == dataset:
@@ -120,7 +142,12 @@ def _data_names(block: Block) -> str:
 
 
 def _draw_all_curves(figure: "Figure", blocks: Sequence[Block]) -> None:
-    """Draw a panel of training losses for each block."""
+    """Draw a panel of training losses for each block, one below the other.
+
+    Args:
+        figure: an empty figure.
+        blocks: blocks with at least one row whose losses were recorded.
+    """
     panels = figure.subplots(len(blocks), squeeze=False).flat
     for panel, block in zip(panels, blocks, strict=True):
         _draw_curves(panel, _rows_with_curve(block))
@@ -129,49 +156,61 @@ def _draw_all_curves(figure: "Figure", blocks: Sequence[Block]) -> None:
 
 
 def _draw_curves(panel: "Axes", rows: Sequence[ReportRow]) -> None:
-    """Draw each row's loss over the seconds of training, or over updates if a row has no seconds."""
+    """Draw the loss of each row over the seconds of training, or over updates if one of the rows has no seconds.
+
+    Args:
+        panel: an empty panel.
+        rows: rows whose losses were recorded.
+    """
     in_seconds = all("seconds" in row for row in rows)
     for index, row in enumerate(rows):
-        seconds_per_update = 1.0
+        time_per_update = 1.0
         if in_seconds:
-            seconds_per_update = row["seconds"] / row["updates"]
+            time_per_update = row["seconds"] / row["updates"]
         times = []
         losses = []
         for update, loss in row["curve"]:
-            times.append(update * seconds_per_update)
+            times.append(update * time_per_update)
             losses.append(loss)
-        # There are ten default colors.
+        # Matplotlib repeats its ten default colors, so the eleventh and later curves are dashed.
         style = "-" if index < 10 else "--"
         panel.plot(times, losses, style, lw=1, label=row["row"])
     panel.set_xlabel("seconds of training" if in_seconds else "updates", fontsize=8)
     panel.set_ylabel("negative log-likelihood per token", fontsize=8)
-    # The legend is beside the curves, as it would cover their ends.
+    # The legend is to the right of the panel. Inside the panel, it would cover the ends of the curves.
     panel.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
 
 
-def _systems_with_relation(blocks: Sequence[Block]) -> list[tuple[str, Relation]]:
-    """The systems of all blocks that have a relation: the row and the data set, and the relation."""
-    systems = []
+def _named_relations(blocks: Sequence[Block]) -> list[tuple[str, Relation]]:
+    """The relations of all blocks, each after the name of its row and data set.
+
+    A relation says how the scores of a row's summaries depend on a value of each summary.
+    """
+    relations = []
     for block in blocks:
         for row, relation in block.get("relations", {}).items():
-            systems.append((f"{row}, {_data_names(block)}", relation))
-    return systems
+            relations.append((f"{row}, {_data_names(block)}", relation))
+    return relations
 
 
-def _draw_relations(figure: "Figure", report: Report, systems: Sequence[tuple[str, Relation]]) -> None:
-    """Draw two panels for each system and measure: a point per summary, and below it the means of the spans.
+def _draw_relations(figure: "Figure", report: Report, relations: Sequence[tuple[str, Relation]]) -> None:
+    """Draw two panels for each relation and measure.
+
+    The upper panel has a point for each summary: its score over its value. The lower panel has a point for each span,
+    which is a group of summaries with similar values: their mean score over the middle of their values.
 
     Args:
-        figure: the figure.
-        report: the report.
-        systems: from `_systems_with_relation`.
+        figure: an empty figure.
+        report: the report, with the measures, and the name of the value as `report["against"]`.
+        relations: from `_named_relations`.
     """
     measures = report["measures"]
-    panels = figure.subplots(2 * len(systems), len(measures), squeeze=False)
-    for index, (name, relation) in enumerate(systems):
+    panels = figure.subplots(2 * len(relations), len(measures), squeeze=False)
+    for index, (name, relation) in enumerate(relations):
         upper_panels = panels[2 * index]
         lower_panels = panels[2 * index + 1]
-        # The first figure of a point is its value, and the scores follow.
+        # A point is a list of the value and the scores, so that this gives one sequence of values, and one sequence of
+        # scores for each measure.
         values, *scores_of_measures = zip(*relation["points"], strict=True)
         middles = [(span["low"] + span["high"]) / 2 for span in relation["spans"]]
         for column, measure in enumerate(measures):
@@ -190,11 +229,19 @@ def _draw_relations(figure: "Figure", report: Report, systems: Sequence[tuple[st
 
 
 def _draw_measures(figure: "Figure", report: Report, blocks: Sequence[Block]) -> None:
-    """Draw a panel for each block and measure, and a common legend."""
+    """Draw a panel for each block and measure, and a legend for all panels.
+
+    Args:
+        figure: an empty figure.
+        report: the report, with the measures and the baseline.
+        blocks: the blocks, whose rows have no problems.
+    """
     measures = report["measures"]
-    lines, columns = _grid(len(measures))
-    panels = figure.subplots(len(blocks) * lines, columns, squeeze=False)
-    for block, block_panels in zip(blocks, panels.reshape(len(blocks), -1), strict=True):
+    panel_rows, panel_columns = _grid(len(measures))
+    # The grids of the blocks are one below the other.
+    panels = figure.subplots(len(blocks) * panel_rows, panel_columns, squeeze=False)
+    panels_of_blocks = panels.reshape(len(blocks), panel_rows * panel_columns)
+    for block, block_panels in zip(blocks, panels_of_blocks, strict=True):
         for index, measure in enumerate(measures):
             panel = block_panels[index]
             _draw_rows(panel, report["baseline"], block["rows"], measure)
@@ -202,12 +249,13 @@ def _draw_measures(figure: "Figure", report: Report, blocks: Sequence[Block]) ->
             if len(blocks) > 1:
                 title = f"{title}, {_data_names(block)}"
             panel.set_title(title, fontsize=9)
-            # Only the first panel of a line names the rows.
-            if index % columns:
+            # Only the panels in the first column name the rows of the report.
+            if index % panel_columns:
                 panel.set_yticklabels([])
+        # The last row of the grid may have more panels than there are measures.
         for unused_panel in block_panels[len(measures) :]:
             unused_panel.remove()
-    # The same label in several panels is shown once.
+    # All panels have the same labels, such as "published". The legend shows each label once.
     handles_by_label = {}
     for panel in panels.flat:
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
@@ -223,12 +271,12 @@ def _draw_measures(figure: "Figure", report: Report, blocks: Sequence[Block]) ->
 
 
 def _draw_rows(panel: "Axes", baseline: str | None, rows: Sequence[ReportRow], measure: str) -> None:
-    """Draw our and the published figure of each row in a measure, the first row at the top.
+    """Draw what a measure says about each row: our value and the published figure, or their differences.
 
     Args:
-        panel: the panel.
-        baseline: the row from which differences are drawn; None draws scores.
-        rows: the rows.
+        panel: an empty panel.
+        baseline: name of the row whose differences to the other rows are drawn; without a baseline, values are drawn.
+        rows: the rows. The first row is drawn at the top.
         measure: the measure.
     """
     rows_from_below = list(reversed(rows))
@@ -243,13 +291,19 @@ def _draw_rows(panel: "Axes", baseline: str | None, rows: Sequence[ReportRow], m
         panel.set_xlabel(f"difference from {baseline}", fontsize=8)
     panel.set_yticks(range(len(rows)), [row["row"] for row in rows_from_below], fontsize=8)
     panel.tick_params(axis="x", labelsize=8)
-    # More labels would overlap.
+    # More than about four labels would overlap.
     panel.locator_params(axis="x", nbins=4)
     panel.set_ylim(-0.6, len(rows) - 0.4)
 
 
 def _draw_score(panel: "Axes", cell: Cell, height: int) -> None:
-    """Draw our score, with its interval if it has one, and the published score."""
+    """Draw our value, with its interval if it has one, and the published figure.
+
+    Args:
+        panel: the panel.
+        cell: the cell of a row. A missing value or figure is not drawn.
+        height: the position of the row in the panel, counted from below.
+    """
     value = cell["value"]
     if value is not None and "low" in cell:
         _draw_interval(panel, value, (cell["low"], cell["high"]), height)
@@ -260,7 +314,13 @@ def _draw_score(panel: "Axes", cell: Cell, height: int) -> None:
 
 
 def _draw_difference(panel: "Axes", cell: Cell, height: int) -> None:
-    """Draw our difference from the baseline with its interval, and the published difference."""
+    """Draw our difference from the baseline, with its interval, and the published difference.
+
+    Args:
+        panel: the panel.
+        cell: the cell of a row. A missing difference is not drawn.
+        height: the position of the row in the panel, counted from below.
+    """
     if "difference" in cell:
         difference = cell["difference"]
         _draw_interval(panel, difference["value"], (difference["low"], difference["high"]), height)
@@ -270,13 +330,21 @@ def _draw_difference(panel: "Axes", cell: Cell, height: int) -> None:
 
 
 def _draw_interval(panel: "Axes", value: float, interval: tuple[float, float], height: int) -> None:
-    """Draw our value with its 95% interval."""
+    """Draw our value and the 95% interval around it.
+
+    Args:
+        panel: the panel.
+        value: our value, or our difference from the baseline.
+        interval: the ends of the interval.
+        height: the position of the row in the panel, counted from below.
+    """
     low, high = interval
-    # Rounding errors in the mean of equal scores must not give a negative length.
+    # Matplotlib refuses negative lengths. The value may be outside the interval by a rounding error if all scores are
+    # equal.
     lengths = [[max(value - low, 0)], [max(high - value, 0)]]
     panel.errorbar(value, height, xerr=lengths, fmt="o", ms=4, capsize=2, color=_OURS, label="ours, 95% interval")
 
 
 def _draw_published(panel: "Axes", value: float, height: int) -> None:
-    """Draw a published value."""
+    """Draw a published figure or difference at the position of its row, counted from below."""
     panel.plot(value, height, "D", ms=4, mfc="none", color=_PUBLISHED, label="published")

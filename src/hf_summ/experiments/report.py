@@ -1,4 +1,9 @@
-"""The report of a table as Markdown and LaTeX: our figures beside the published ones."""
+"""The report of a table as Markdown and LaTeX, with our values beside the published figures.
+
+A report has a block for each data set. A block has a row for each row of the table, and a row has a cell for each
+measure. A cell has our value, which was computed here, and the published figure, which the paper prints. `content.py`
+describes all keys.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -22,23 +27,24 @@ _TRAININGS = (
     "summarized per second of wall time, the mean negative log-likelihood per training token in the last tenth of the "
     "updates, and its fall from the tenth before:"
 )
-# A table shows this where it has no figure.
+# What a table shows in place of a missing number.
 _NONE = "–"
 
 
 def title_of(measure: str) -> str:
-    """A measure's name as a column title."""
+    """The column title of a measure, such as "R-1" for `rouge1`."""
     if measures.measure_of(measure) is None:
         return measure.replace("_", " ")
     title = measures.title_of(measure).removesuffix(", %").replace("ROUGE-", "R-")
-    # A title such as "Novel 1-grams" begins in lower case here, but not one such as "R-1" or "BLEU".
+    # Titles that begin with a word, such as "Novel 1-grams", are written in lower case here. Names such as "R-1" or
+    # "BLEU" stay.
     if title[1:2].islower():
         title = title[0].lower() + title[1:]
     return title
 
 
 def markdown(report: Report) -> str:
-    """The report as Markdown."""
+    """The report as a page of Markdown, with a section for each data set, and the table's notes at the end."""
     lines = [f"# {report['paper']}: {report['title']}", "", _settings_line(report), ""]
     for block in report["datasets"]:
         lines.extend(_markdown_of_block(report, block))
@@ -48,7 +54,11 @@ def markdown(report: Report) -> str:
 
 
 def _markdown_of_block(report: Report, block: Block) -> list[str]:
-    """The section of a data set as lines of Markdown."""
+    """The section of a data set as lines of Markdown.
+
+    It begins with the table of values. What follows depends on the content of the block: speeds and losses of training,
+    how documents were shortened, differences from the baseline, claims, relations, and rows with problems.
+    """
     lines = [f"## {block['dataset']}", "", data_line(report, block), ""]
     if _has_seeds(block):
         lines.extend(["Means over seeds, with 95% intervals over documents, and the range over seeds:", ""])
@@ -79,17 +89,17 @@ def _markdown_of_block(report: Report, block: Block) -> list[str]:
 
 
 def _titles(report: Report) -> dict[str, str]:
-    """Measure -> its title."""
+    """Measure -> column title, for the measures of the report in their order."""
     return {measure: title_of(measure) for measure in report["measures"]}
 
 
 def _has_seeds(block: Block) -> bool:
-    """Whether a row was trained with several seeds."""
+    """Whether any row of the block was trained with several seeds."""
     return any("seeds" in row for row in block["rows"])
 
 
 def _markdown_of_extractions(rows: Sequence[ReportRow]) -> list[str]:
-    """How the documents of rows were shortened, as lines of Markdown; none if they were not."""
+    """A list of how each row's documents were shortened, as lines of Markdown; no lines if no row's were."""
     items = []
     for row in rows:
         if "extraction" in row:
@@ -100,18 +110,28 @@ def _markdown_of_extractions(rows: Sequence[ReportRow]) -> list[str]:
 
 
 def _differences_line(baseline: str, block: Block) -> str:
-    """The line above the table of differences."""
+    """The sentence above the table of differences, which says over what the intervals were computed.
+
+    Args:
+        baseline: name of the row that is the baseline.
+        block: the block.
+    """
     runs = ""
     if _has_seeds(block):
         runs = "means over seeds, "
     elif _trained_rows(block):
-        # A single run per row does not show the variation over seeds.
+        # Readers must know that the differences of single runs may come from the seed.
         runs = "of one run each, "
     return f"Differences from {baseline}, {runs}with 95% intervals by paired bootstrap over documents:"
 
 
 def _markdown_of_problems(title: str, rows: Sequence[ReportRow]) -> list[str]:
-    """A list of the rows with their problems as lines of Markdown; none without rows."""
+    """A list of rows and their problems, as lines of Markdown; no lines if there are no rows.
+
+    Args:
+        title: the line above the list, without a colon.
+        rows: rows that have a problem.
+    """
     if not rows:
         return []
     lines = ["", f"{title}:", ""]
@@ -121,17 +141,18 @@ def _markdown_of_problems(title: str, rows: Sequence[ReportRow]) -> list[str]:
 
 
 def latex(report: Report) -> str:
-    """The scores as tables for a paper, one for each data set, and how to read them."""
+    """Our values as LaTeX tables for a paper, one for each data set, with legends. Published figures are not shown."""
     titles = list(_titles(report).values())
     parts = []
     for block in report["datasets"]:
-        figures_of_rows = {}
+        # Name of a row -> our value in each measure, as LaTeX.
+        values_of_rows = {}
         for row in block["rows"]:
-            figures = []
+            values = []
             for measure in report["measures"]:
-                figures.append(_latex_figure(row["measures"][measure]))
-            figures_of_rows[row["row"]] = figures
-        parts.append(latex_table(titles, figures_of_rows))
+                values.append(_latex_value(row["measures"][measure]))
+            values_of_rows[row["row"]] = values
+        parts.append(latex_table(titles, values_of_rows))
         legend = rf"{latex_text(block['dataset'])}: $\pm$ half the width of the 95\% interval over documents."
         if report["baseline"] is not None:
             legend += rf" $\dagger$ the interval of the difference from {latex_text(report['baseline'])} excludes 0."
@@ -140,8 +161,8 @@ def latex(report: Report) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _latex_figure(cell: Cell) -> str:
-    """Our value in LaTeX, with a dagger if the interval of its difference from the baseline excludes 0."""
+def _latex_value(cell: Cell) -> str:
+    """Our value as LaTeX, with a dagger if the interval of our difference from the baseline excludes 0."""
     interval = None
     if "low" in cell:
         interval = (cell["low"], cell["high"])
@@ -153,38 +174,43 @@ def _latex_figure(cell: Cell) -> str:
 
 
 def _settings_line(report: Report) -> str:
-    """The settings that all figures of a report have in common."""
-    facts = [f"Scale {report['scale']}", f"hf_summ {report['hf_summ']}"]
+    """A line with the settings that all our values in a report share, such as the scale and options of ROUGE."""
+    settings = [f"Scale {report['scale']}", f"hf_summ {report['hf_summ']}"]
     if any(measure.startswith("rouge") for measure in report["measures"]):
-        rouge_facts = [f"ROUGE-1.5.5 of {report['unit']}"]
+        rouge_settings = [f"ROUGE-1.5.5 of {report['unit']}"]
         for name, value in report["rouge"].items():
-            rouge_facts.append(f"{name.replace('_', ' ')} {value}")
-        facts.append(", ".join(rouge_facts))
+            rouge_settings.append(f"{name.replace('_', ' ')} {value}")
+        settings.append(", ".join(rouge_settings))
     if report["kind"] == "votes":
-        facts.append("votes in percent" if report["unit"] == "percent" else "documents per voter")
+        settings.append("votes in percent" if report["unit"] == "percent" else "documents per voter")
     if report["count_punctuation"]:
-        facts.append("novelty counts punctuation marks as words")
-    return "; ".join(facts) + "."
+        settings.append("novelty counts punctuation marks as words")
+    return "; ".join(settings) + "."
 
 
 def data_line(report: Report, block: Block) -> str:
-    """The data of our figures on a data set, and whether the published figures are comparable."""
-    facts = [f"Ours: {block['data']}"]
+    """A line that names the data behind our values, and says whether published figures can be compared with the values.
+
+    Args:
+        report: the report, with the scale and the split.
+        block: one of its blocks, or a copy of one with fewer rows.
+    """
+    parts = [f"Ours: {block['data']}"]
     if block["documents"] is not None:
-        facts.append(f"{block['documents']} {report['split']} documents")
+        parts.append(f"{block['documents']} {report['split']} documents")
     if "voters" in block:
-        facts.append(f"{block['voters']} voters")
+        parts.append(f"{block['voters']} voters")
     trained_rows = _trained_rows(block)
     if trained_rows:
         updates = _numbers_of_updates(block)
-        # Different numbers of updates are shown in the rows.
+        # If the rows have different numbers of updates, the table of scores shows them in a column instead.
         if len(updates) == 1:
-            facts.append(f"updates {updates.pop()}")
+            parts.append(f"updates {updates.pop()}")
         seeds = set()
         for row in trained_rows:
             seeds.update(row["seeds"] if "seeds" in row else [row["seed"]])
-        facts.append(f"seed {', '.join(str(seed) for seed in sorted(seeds))}")
-    line = ", ".join(facts) + "."
+        parts.append(f"seed {', '.join(str(seed) for seed in sorted(seeds))}")
+    line = ", ".join(parts) + "."
     if not _has_published(block):
         return f"{line} No figures are published for these rows."
     line += f" Published: {block['dataset']}."
@@ -194,17 +220,17 @@ def data_line(report: Report, block: Block) -> str:
 
 
 def _trained_rows(block: Block) -> list[ReportRow]:
-    """The rows whose models were trained."""
+    """The rows of the block that were trained, which are those with a number of updates."""
     return [row for row in block["rows"] if "updates" in row]
 
 
 def _numbers_of_updates(block: Block) -> set[int]:
-    """The different numbers of updates with which the rows of a block were trained."""
+    """The numbers of updates with which the rows of the block were trained, each once."""
     return {row["updates"] for row in _trained_rows(block)}
 
 
 def _has_published(block: Block) -> bool:
-    """Whether any figure is published for the rows of a block."""
+    """Whether any row of the block has a published figure in any measure."""
     for row in block["rows"]:
         for cell in row["measures"].values():
             if cell["published"] is not None:
@@ -213,7 +239,11 @@ def _has_published(block: Block) -> bool:
 
 
 def _scores(report: Report, block: Block) -> str:
-    """The table of our scores and the published ones in Markdown, with parameters and updates where they differ."""
+    """The Markdown table of our values.
+
+    It also has a column of parameters if a row was trained, a column of updates if the rows have different numbers of
+    updates, and a column of published figures for each measure if a figure is published.
+    """
     titles = list(_titles(report).values())
     has_parameters = any("parameters" in row for row in block["rows"])
     has_different_updates = len(_numbers_of_updates(block)) > 1
@@ -244,7 +274,11 @@ def _scores(report: Report, block: Block) -> str:
 
 
 def _differences(report: Report, block: Block) -> str:
-    """The table of differences from the baseline in Markdown, with published differences and verdicts if there are."""
+    """The Markdown table of our differences from the baseline, without the row of the baseline itself.
+
+    If figures are published for the block, each measure also has a column of published differences and, except at the
+    scale tiny, a column of verdicts.
+    """
     has_published = _has_published(block)
     has_verdicts = has_published and report["scale"] != "tiny"
     head = ["row"]
@@ -271,7 +305,15 @@ def _differences(report: Report, block: Block) -> str:
 
 
 def _value(cell: Cell, documents: int | None) -> str:
-    """Our value as a table shows it, with its interval, the range over seeds, and how many documents have a value."""
+    """Our value as a table shows it, such as "31.20 [30.10, 32.40] 30.80 to 31.70 (95 of 100)".
+
+    The numbers after the value are the interval, the range over seeds, and the number of documents that have a value.
+    Each is shown only if the cell has it.
+
+    Args:
+        cell: the cell.
+        documents: the number of summarized documents.
+    """
     text = number(cell["value"])
     if "low" in cell:
         text = _interval(cell, ".2f")
@@ -283,27 +325,27 @@ def _value(cell: Cell, documents: int | None) -> str:
 
 
 def number(value: float | None, sign: str = "") -> str:
-    """A figure as tables show it, or a dash for none.
+    """A number as tables show it, with two decimals unless it is an integer or at least 1000; a dash for none.
 
     Args:
-        value: the figure; NaN counts as none.
-        sign: "+" also shows the sign of positive figures.
+        value: the number; None and NaN are shown as a dash.
+        sign: "+" also shows the sign of a positive number.
     """
     if value is None or math.isnan(value):
         return _NONE
-    # The figure is a count, was published without decimals, or is large.
+    # An integer is a count, or a figure that was published without decimals.
     if isinstance(value, int) or abs(value) >= 1000:
         return f"{value:{sign},.0f}"
     return f"{value:{sign}.2f}"
 
 
 def markdown_of_claims(tested: Sequence[Claim], titles: Mapping[str, str], documents: int | None) -> list[str]:
-    """The claims as lines of Markdown, with their verdicts where they have one.
+    """The tests of a paper's claims as lines of Markdown: an explanation, and a table with a line for each claim.
 
     Args:
-        tested: from `claims` of `hf_summ.experiments.scoring`.
-        titles: measure -> its title.
-        documents: number of summarized documents; None if they cannot be read, so that no claim was tested.
+        tested: the claims of a block, from `claims` of `hf_summ.experiments.scoring`.
+        titles: measure -> column title. Only types of ROUGE become columns, as claims are tested in them only.
+        documents: the number of summarized documents; None if they were not read, so that no claim was tested.
     """
     head = ["row", "above"]
     lines = [[claim["row"], claim["above"]] for claim in tested]
@@ -316,7 +358,15 @@ def markdown_of_claims(tested: Sequence[Claim], titles: Mapping[str, str], docum
 
 
 def _claim(cell: ClaimCell | None, documents: int | None) -> str:
-    """A claim in one measure as a table shows it: the difference, the verdict, and what would decide it."""
+    """The test of a claim in one measure as a table shows it: the difference, the verdict, and what would decide it.
+
+    An undecided claim is followed by the number of documents that would probably decide it. If no more documents are
+    needed than there are, different seeds disagree, and more seeds are needed. If no number is known, a dash follows.
+
+    Args:
+        cell: the test; None shows a dash, as the claim was not tested in the measure.
+        documents: the number of summarized documents.
+    """
     if cell is None:
         return _NONE
     difference = _interval(cell["difference"], "+.2f")
@@ -332,33 +382,37 @@ def _claim(cell: ClaimCell | None, documents: int | None) -> str:
     return f"{difference} undecided: {needed_documents:,} documents"
 
 
-def _interval(figures: Cell | ValueInterval | None, form: str) -> str:
-    """A value and its interval as a table shows them, such as "31.20 [30.10, 32.40]"; a dash for none.
+def _interval(numbers: Cell | ValueInterval | None, form: str) -> str:
+    """A value and its interval as a table shows them, such as "31.20 [30.10, 32.40]".
 
     Args:
-        figures: `value`, `low` and `high`.
+        numbers: `value`, and the ends of its interval, `low` and `high`; None shows a dash.
         form: the format of each number, such as "+.2f".
     """
-    if figures is None:
+    if numbers is None:
         return _NONE
-    return f"{figures['value']:{form}} {shown_interval([figures['low'], figures['high']], form)}"
+    return f"{numbers['value']:{form}} {shown_interval([numbers['low'], numbers['high']], form)}"
 
 
 def markdown_of_relation(value: str, row: str, relation: Relation, titles: Mapping[str, str]) -> list[str]:
-    """The correlations and the spans as lines of Markdown.
+    """How the scores of a row's summaries depend on a value of each summary, as lines of Markdown.
+
+    A sentence lists the correlation of the value with each score. A table has a line for each span, which is a group
+    of documents whose summaries have similar values.
 
     Args:
-        value, row: names of the value and of the system.
+        value: name of the value, such as "divergence".
+        row: name of the row.
         relation: from `relation` of `hf_summ.experiments.scoring`.
-        titles: measure -> its title.
+        titles: measure -> column title.
     """
     correlations = []
     head = [value, "documents"]
-    for measure, figures in relation["correlations"].items():
-        correlations.append(f"{titles[measure]} {_interval(figures, '+.3f')}")
+    for measure, correlation in relation["correlations"].items():
+        correlations.append(f"{titles[measure]} {_interval(correlation, '+.3f')}")
         head.append(titles[measure])
-    listed = ", ".join(correlations)
-    sentence = f"{row}: Spearman's correlation of each summary's {value} with its {listed}. By {value}:"
+    listed_correlations = ", ".join(correlations)
+    sentence = f"{row}: Spearman's correlation of each summary's {value} with its {listed_correlations}. By {value}:"
     lines = []
     for span in relation["spans"]:
         line = [f"{span['low']:.3f} to {span['high']:.3f}", str(span["documents"])]
@@ -369,7 +423,7 @@ def markdown_of_relation(value: str, row: str, relation: Relation, titles: Mappi
 
 
 def markdown_of_trainings(rows: Sequence[ReportRow]) -> list[str]:
-    """The recorded speeds and losses of a report's rows, as lines of Markdown; none if nothing was recorded."""
+    """A table of the trained rows' speeds and losses, as lines of Markdown; no lines if no row recorded its losses."""
     lines = []
     for row in rows:
         if row.get("curve"):
@@ -381,9 +435,14 @@ def markdown_of_trainings(rows: Sequence[ReportRow]) -> list[str]:
 
 
 def _training(row: ReportRow) -> list[str]:
-    """The cells of a trained row: its name, its speeds, and its loss at the end with the fall of the loss before."""
+    """A line of the table of trainings, for a row whose losses were recorded.
+
+    Returns:
+        Five cells: the name of the row, tokens trained per second, documents summarized per second, the mean loss in
+        the last tenth of the training, and by how much the loss fell from the tenth before.
+    """
     losses = [loss for _, loss in row["curve"]]
-    # The entries are evenly spaced, so that a tenth of them is a tenth of the updates.
+    # A curve has an entry for every so many updates, so that a tenth of its entries is a tenth of the updates.
     tenth = max(1, len(losses) // 10)
     last_loss = np.mean(losses[-tenth:])
     losses_before = losses[-2 * tenth : -tenth]

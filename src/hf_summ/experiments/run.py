@@ -1,4 +1,8 @@
-"""Runs of a paper's table, from its file to its report."""
+"""The run of a paper's table, from the table's file to the report.
+
+A table has rows and data sets. In a table that scores systems, a system is a row on a data set, with one seed. The part
+of a report about one data set is called a block.
+"""
 
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -26,14 +30,15 @@ from hf_summ.experiments.systems import System, plan, run_all, summaries_without
 from hf_summ.experiments.tables import SCALES, Flags, Row, Table, load_table
 from hf_summ.experiments.workplace import Workplace, dataset_settings, read_corpus, rows_to_summarize
 
-# Kinds of tables that read no corpora, but texts or votes.
+# Kinds of tables that read texts or votes instead of corpora.
 _JUDGED_KINDS = ("language_models", "votes")
 # Flags that decide how a corpus is read, in addition to the fields of `Corpus`.
 _READING_FLAGS = ("cache_dir", "trust_remote_code")
 
 
 def _print_note(message: str) -> None:
-    # Standard error is looked up at each message, as it may be replaced.
+    """Print a line to standard error."""
+    # `sys.stderr` is looked up at each message, as a caller may redirect it.
     print(message, file=sys.stderr, flush=True)
 
 
@@ -48,27 +53,33 @@ def run_table(
     split: str = "test",
     language_models: Mapping[str, str] | None = None,
 ) -> Report:
-    """Train and score a table's unfinished rows, and write `<table>_<scale>.json`, `.md`, `.tex` and plots `.png`.
+    """Run a table: perform its unfinished runs, score its rows, and write its report.
 
-    Several processes may run tables in one folder at the same time: each takes runs that no other process is running.
+    The report is written to `<table>_<scale>.json`, `.md` and `.tex`, and its plots to `<table>_<scale>.png` and
+    `<table>_<scale>_curves.png`. For the validation split, `_validation` follows the scale in these names.
+
+    Several processes may run tables in the same folder at the same time. Each of them performs runs that no other
+    process is performing.
 
     Args:
         name: a table of `table_names()`, or a .yaml file.
         scale: "tiny", "small" or "full".
-        data: data set -> folder that replaces it; if given, only these data sets are run. For tables of language
-            models, a folder of texts, `1.txt`, `2.txt`, …; for tables of votes, a report of `hf-summ votes collect`.
-        flags: flags of the training recipe for every training run.
-        output_dir: folder for reports, and for runs and vocabularies, which other tables share.
-        announce: function that reports progress.
-        rows: the rows to run and to report; by default all.
-        split: "test" or "validation": the split whose documents are summarized; the report's name has the latter.
-        language_models: language model of the table -> folder with it.
+        data: data set of the table -> folder that replaces it; if given, only these data sets are run. For a table of
+            language models, a folder of texts, `1.txt`, `2.txt`, …; for a table of votes, a report of
+            `hf-summ votes collect`.
+        flags: flags of the training recipe for every training run, as on a command line.
+        output_dir: folder for reports, and for runs and vocabularies, which tables with the same folder share.
+        announce: function that reports progress in a line of text; by default, it prints to standard error.
+        rows: names of the rows to run and to report; by default all.
+        split: the split whose documents are summarized, "test" or "validation".
+        language_models: name of a language model in the table -> folder with the model.
 
     Returns:
-        The report, with a `problem` for each row that was not run or did not complete.
+        The report. Each row that was not run or did not complete has a `problem`.
 
     Raises:
-        ValueError: wrong arguments, or data that are not there.
+        ValueError: wrong arguments, or data that do not exist.
+        OSError: the output folder cannot be written to.
     """
     table = load_table(name)
     check_choice("`scale`", scale, SCALES)
@@ -78,9 +89,9 @@ def run_table(
     if language_models:
         table = _with_language_models(table, language_models)
     reported_table = replace(table, rows=_named_rows(table, rows))
-    datasets = _datasets(table, scale, data)
+    dataset_names = _datasets_to_run(table, scale, data)
     extra = flags_of_all_rows(flags)
-    unapplied_keys = _check_flags(reported_table, extra, datasets)
+    unapplied_keys = _check_flags(reported_table, extra, dataset_names)
     files = {}
     if table.kind not in _JUDGED_KINDS:
         for dataset, data_folder in data.items():
@@ -98,18 +109,18 @@ def run_table(
         split=split,
     )
     chosen_datasets = ""
-    if len(datasets) < len(table.datasets):
-        chosen_datasets = f" on {', '.join(datasets)}"
+    if len(dataset_names) < len(table.datasets):
+        chosen_datasets = f" on {', '.join(dataset_names)}"
     announce(f"{table.paper}: {table.title}, scale {scale}{chosen_datasets}, in {folder}")
     for key, lacking_rows in unapplied_keys.items():
         announce(f"--config_overrides {key}: not applied to {', '.join(lacking_rows)}, whose configuration lacks it")
     if table.kind == "scores":
-        # The report is written after each row, and can be read while the next rows are trained.
-        for blocks in _blocks_of_scores(workplace, datasets):
+        # The report is written again after each system, so that it can be read while the next systems are trained.
+        for blocks in _blocks_of_scores(workplace, dataset_names):
             report = _write_report(workplace, blocks)
         return report
     blocks = []
-    for dataset in datasets:
+    for dataset in dataset_names:
         if table.kind == "statistics":
             blocks.append(_statistics(workplace, dataset))
         else:
@@ -118,7 +129,15 @@ def run_table(
 
 
 def _with_language_models(table: Table, folders: Mapping[str, str]) -> Table:
-    """The table with folders in place of the names of its language models."""
+    """A copy of the table in which folders replace the names of language models.
+
+    Args:
+        table: the table.
+        folders: name of a language model in the table -> folder with the model.
+
+    Raises:
+        ValueError: the table has no such language model.
+    """
     for name in folders:
         check_choice("--language_model", name, table.language_models)
     rows = []
@@ -130,7 +149,11 @@ def _with_language_models(table: Table, folders: Mapping[str, str]) -> Table:
 
 
 def _named_rows(table: Table, names_of_rows: Sequence[str]) -> tuple[Row, ...]:
-    """The table's rows with these names; without names, all."""
+    """The rows of the table that have one of the names, in the table's order; without names, all rows.
+
+    Raises:
+        ValueError: the table has no row of that name.
+    """
     for name in names_of_rows:
         if name not in table.row_names:
             hint = f"{nearest(name, table.row_names)}; its rows are {', '.join(table.row_names)}"
@@ -140,32 +163,49 @@ def _named_rows(table: Table, names_of_rows: Sequence[str]) -> tuple[Row, ...]:
     return tuple(row for row in table.rows if row.row in names_of_rows)
 
 
-def _datasets(table: Table, scale: str, data: Mapping[str, str]) -> list[str]:
-    """The data sets to run: those given, otherwise all; at the scale tiny only the first, replaced by made-up news."""
+def _datasets_to_run(table: Table, scale: str, data: Mapping[str, str]) -> list[str]:
+    """The names of the table's data sets that are run, in the table's order.
+
+    If the user gives data, only the data sets for which the user gives data are run, at every scale. Without data of
+    the user, all data sets are run or, at the scale tiny, only the first.
+
+    Args:
+        table: the table.
+        scale: one of `SCALES`.
+        data: data set of the table -> what the user gives in its place.
+
+    Raises:
+        ValueError: the table has no data set of that name.
+    """
     for dataset in data:
         if dataset not in table.datasets:
             hint = f"{nearest(dataset, table.datasets)}; it has {', '.join(table.datasets)}"
             raise ValueError(f"--data {dataset}: {table.name} has no such data set{hint}")
     if data:
         return [dataset for dataset in table.datasets if dataset in data]
+    all_datasets = list(table.datasets)
     if scale == "tiny":
-        return list(table.datasets)[:1]
-    return list(table.datasets)
+        # At this scale, all data sets are replaced by the same made-up news, so that one of them is enough.
+        return all_datasets[:1]
+    return all_datasets
 
 
-def _check_flags(table: Table, extra: Flags, datasets: Sequence[str]) -> dict[str, list[str]]:
-    """Refuse flags without effect on a table.
+def _check_flags(table: Table, extra: Flags, dataset_names: Sequence[str]) -> dict[str, list[str]]:
+    """Check that the user's flags have an effect on a table.
+
+    A key of `config_overrides` has an effect on a row if the configuration of the row's architecture has this key.
 
     Args:
-        table: the table, with the rows to run.
+        table: the table, with only the rows to run.
         extra: flags of the user for every training run.
-        datasets: the data sets to run.
+        dataset_names: the data sets to run.
 
     Returns:
-        Key of `config_overrides` that some rows lack -> the names of these rows.
+        Key of `config_overrides` -> the names of the rows that lack the key on all data sets; only for keys that some
+        of the rows lack.
 
     Raises:
-        ValueError: a flag has no effect, or all rows lack a key.
+        ValueError: a flag has no effect, or all trained rows lack a key.
     """
     trained_rows = table.trained_rows
     effective_flags = _effective_flags(table, extra)
@@ -174,11 +214,12 @@ def _check_flags(table: Table, extra: Flags, datasets: Sequence[str]) -> dict[st
             raise ValueError(f"--{flag}: has no effect on {table.name}, which trains and decodes nothing")
     unapplied_keys = {}
     for key in extra.get("config_overrides", {}):
-        # Name of a row that lacks the key on all data sets -> why.
+        # Name of a row that lacks the key on all data sets -> the message that says so.
         problems = {}
         for row in trained_rows:
+            # A row may have different architectures on different data sets.
             problems_of_row = []
-            for dataset in datasets:
+            for dataset in dataset_names:
                 architecture = architecture_of(table, row, dataset)
                 problems_of_row.append(missing_key(architecture, key))
             if all(problems_of_row):
@@ -191,7 +232,15 @@ def _check_flags(table: Table, extra: Flags, datasets: Sequence[str]) -> dict[st
 
 
 def _effective_flags(table: Table, extra: Flags) -> Collection[str]:
-    """The flags that have an effect on a table: all that are given if it trains, otherwise those that read data."""
+    """The names of flags that have an effect on a table.
+
+    If the table trains rows, these are all flags that are given. If it only reads corpora, they are the flags that
+    decide what is read. A table of language models or votes reads no corpora, and no flag has an effect.
+
+    Args:
+        table: the table, with only the rows to run.
+        extra: flags of the user for every training run.
+    """
     if table.kind in _JUDGED_KINDS:
         return ()
     if table.kind == "scores" and table.trained_rows:
@@ -204,7 +253,11 @@ def _effective_flags(table: Table, extra: Flags) -> Collection[str]:
 
 
 def _write_report(workplace: Workplace, blocks: Sequence[Block]) -> Report:
-    """Make the report, and write all its files under a lock, as other commands may write the same report."""
+    """Make the report from the blocks of all data sets, and write the report's files.
+
+    A lock is held meanwhile, as another command may write the same report. Without matplotlib, the plots are left out,
+    and a message says so.
+    """
     report = make_report(workplace.table, workplace.scale, blocks, workplace.split)
     folder = workplace.folder
     stem = f"{report['table']}_{report['scale']}"
@@ -222,15 +275,18 @@ def _write_report(workplace: Workplace, blocks: Sequence[Block]) -> Report:
 
 
 def _judged_block(workplace: Workplace, table: Table, dataset: str) -> Block:
-    """The block of a table of language models or votes, with the rows of the workplace's table.
+    """The block of a table of language models or votes, with only the rows to report.
 
     Args:
-        workplace: the workplace.
-        table: the table with all its rows, as a row may need the texts of rows that are not reported.
+        workplace: what the user gave, and the table with only the rows to report.
+        table: the table with all its rows. A row may be judged with texts that only other rows name.
         dataset: a data set of the table.
     """
-    compute = count_votes if table.kind == "votes" else judge_texts
-    block = compute(table, dataset, workplace.folders.get(dataset))
+    folder_or_report = workplace.folders.get(dataset)
+    if table.kind == "votes":
+        block = count_votes(table, dataset, folder_or_report)
+    else:
+        block = judge_texts(table, dataset, folder_or_report)
     reported_rows = []
     for row in block["rows"]:
         if row["row"] in workplace.table.row_names:
@@ -239,14 +295,19 @@ def _judged_block(workplace: Workplace, table: Table, dataset: str) -> Block:
     return block
 
 
-def _blocks_of_scores(workplace: Workplace, datasets: Sequence[str]) -> Iterator[list[Block]]:
-    """The blocks of all data sets, yielded again after each trained row."""
+def _blocks_of_scores(workplace: Workplace, dataset_names: Sequence[str]) -> Iterator[list[Block]]:
+    """Run the systems of a table, and score them as they finish.
+
+    Yields:
+        A block for each data set: first before any run, then after each system, with the results that there are.
+    """
     systems: list[System] = []
     systems_of_datasets: dict[str, list[System]] = {}
-    for dataset in datasets:
+    for dataset in dataset_names:
         systems_of_datasets[dataset] = plan(workplace, workplace.table.rows_of(dataset), dataset)
         systems.extend(systems_of_datasets[dataset])
-    # Position of a system -> its outcome with scores, so that no system is scored twice.
+    # Position in `systems` -> outcome with scores. The outcomes of `run_all` never have scores, and without these, all
+    # systems would be scored again after each system.
     scored_outcomes: dict[int, Outcome] = {}
     for outcomes in run_all(workplace, systems):
         for position, outcome in scored_outcomes.items():
@@ -267,17 +328,19 @@ def _blocks_of_scores(workplace: Workplace, datasets: Sequence[str]) -> Iterator
 def _score_outcomes(
     workplace: Workplace, dataset: str, systems: Sequence[System], outcomes: Sequence[Outcome]
 ) -> tuple[int | None, list[Outcome]]:
-    """Read the documents of a data set, and score the outcomes that are ready.
+    """Score the outcomes of a data set that have no problem.
+
+    If the documents of the data set cannot be read, all outcomes without another problem get this problem.
 
     Args:
-        workplace: the workplace.
-        dataset: the data set.
-        systems: its systems.
-        outcomes: the outcome of each system.
+        workplace: what all runs of the table share.
+        dataset: a data set of the table.
+        systems: the systems of the data set.
+        outcomes: the outcome of each of these systems.
 
     Returns:
-        The number of summarized documents, None if no outcome is ready or they cannot be read, and the outcomes with
-        their measures or problems.
+        The number of summarized documents, and the outcome of each system with scores or a problem. The number is None
+        if all outcomes had a problem or the documents cannot be read.
     """
     if all(outcome.problem is not None for outcome in outcomes):
         return None, list(outcomes)
@@ -299,8 +362,18 @@ def _score_outcomes(
 def _settings_for_reading(
     workplace: Workplace, dataset: str, systems: Sequence[System], outcomes: Sequence[Outcome]
 ) -> Flags:
-    """The flags with which the documents of a data set are read: those of a training run, if there is one."""
-    # The settings of a trained system are known to work. Those of a waiting one are second choice.
+    """The flags with which the documents of a data set are read for scoring.
+
+    They are the flags of a training run on the data set. If no system is trained, they are the flags of the data set.
+
+    Args:
+        workplace: what all runs of the table share.
+        dataset: a data set of the table.
+        systems: the systems of the data set.
+        outcomes: the outcome of each of these systems.
+    """
+    # Trained systems, which have no problem, are preferred, as their flags are known to work. Systems that wait for
+    # training are the second choice.
     for problem in (None, WAITING):
         for system, outcome in zip(systems, outcomes, strict=True):
             if system.training is not None and outcome.problem == problem:
@@ -309,13 +382,13 @@ def _settings_for_reading(
 
 
 def _block(workplace: Workplace, dataset: str, documents: int | None, outcomes: Sequence[Outcome]) -> Block:
-    """The block of a data set of a table that scores systems.
+    """The block of a data set in a table that scores systems, with claims and relations.
 
     Args:
-        workplace: the workplace.
-        dataset: the data set.
-        documents: the number of summarized documents.
-        outcomes: the outcome of each system, which are several for a row with several seeds.
+        workplace: the table, and the names of the user's data.
+        dataset: a data set of the table.
+        documents: the number of summarized documents, or None if they were not read.
+        outcomes: the outcome of each system of the data set. A row with several seeds has several systems.
     """
     table = workplace.table
     row_outcomes = over_seeds(outcomes)
@@ -325,7 +398,7 @@ def _block(workplace: Workplace, dataset: str, documents: int | None, outcomes: 
         relations: dict[str, Relation] = {}
         for outcome in outcomes:
             if outcome.measures and table.against in outcome.values:
-                # The first statistic of a summary is its score in ROUGE.
+                # Such tables have only measures of ROUGE, whose first statistic of a summary is the summary's score.
                 scores = {measure: scored.statistics[:, 0] for measure, scored in outcome.measures.items()}
                 relations[outcome.row.row] = relation(outcome.values[table.against], scores)
         block["relations"] = relations
@@ -333,7 +406,17 @@ def _block(workplace: Workplace, dataset: str, documents: int | None, outcomes: 
 
 
 def _scored(workplace: Workplace, system: System, outcome: Outcome, corpus: Dataset) -> Outcome:
-    """The outcome of a system with its measures, or with the problem; unchanged if it already has one of them."""
+    """Score the outcome of a system, unless it has a problem or is scored already.
+
+    Args:
+        workplace: what all runs of the table share.
+        system: the system.
+        outcome: the outcome of the system; without summaries if the system is not trained.
+        corpus: the summarized documents with their reference summaries.
+
+    Returns:
+        The outcome with measures. If the system cannot be scored, the outcome with the problem.
+    """
     if outcome.problem is not None or outcome.measures:
         return outcome
     table = workplace.table
@@ -353,17 +436,17 @@ def _scored(workplace: Workplace, system: System, outcome: Outcome, corpus: Data
 
 
 def _pieces(system: System) -> Pieces | None:
-    """The function that splits text into the subwords of a trained system's model; None for other systems."""
+    """The function that splits a text into the subwords of a system's model; None if the system is not trained."""
     if system.training is None:
         return None
     processor = AutoProcessor.from_pretrained(system.training.folder)
-    # A processor has a tokenizer, or is one.
+    # The processor of a checkpoint without a processor class is the tokenizer itself.
     tokenizer = getattr(processor, "tokenizer", processor)
     return tokenizer.tokenize
 
 
 def _statistics(workplace: Workplace, dataset: str) -> Block:
-    """The block of a data set of a table of statistics."""
+    """The block of a data set in a table of statistics of corpora."""
     outcomes = []
     for row in workplace.table.rows_of(dataset):
         outcomes.append(_counted(workplace, row, dataset))
@@ -371,7 +454,12 @@ def _statistics(workplace: Workplace, dataset: str) -> Block:
 
 
 def _counted(workplace: Workplace, row: Row, dataset: str) -> Outcome:
-    """The outcome of a row of statistics: the sizes of all splits, and the statistics over all splits together."""
+    """Compute the statistics of a row's corpus.
+
+    Returns:
+        The outcome with the number of rows of each split, such as `train_pairs`, and with the statistics of all splits
+        together; or with the problem.
+    """
     problem = why_not_run(row)
     if problem is not None:
         return Outcome(row, problem)
@@ -379,14 +467,14 @@ def _counted(workplace: Workplace, row: Row, dataset: str) -> Outcome:
     workplace.announce(f"counting {row.row} on {dataset}")
     try:
         corpus = read_corpus(dataset_settings(workplace, dataset))
-        figures: dict[str, float | None] = {}
+        numbers: dict[str, float | None] = {}
         documents: list[str] = []
         summaries: list[str] = []
         for split, rows in corpus.items():
-            figures[f"{split}_pairs"] = len(rows)
+            numbers[f"{split}_pairs"] = len(rows)
             documents.extend(rows["document"])
             summaries.extend(rows["summary"])
-        figures |= corpus_statistics(documents, summaries, table.language_of(dataset), table.unit)
+        numbers |= corpus_statistics(documents, summaries, table.language_of(dataset), table.unit)
     except (ValueError, OSError) as error:
         return Outcome(row, one_line(error))
-    return Outcome(row, figures=figures)
+    return Outcome(row, numbers=numbers)

@@ -1,12 +1,16 @@
-"""The outcomes of a table's rows, their measures, and verdicts on published differences and claims."""
+"""The outcomes of a table's rows: their scores, verdicts on published differences, and tests of the papers' claims.
+
+An outcome is the result of running a row on a data set, with one seed. A measure is the name of a score, such as
+"rouge1". The published figures are the numbers that a paper prints.
+"""
 
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import datasets
 import numpy as np
+from datasets import Dataset
 
 from hf_summ.data.columns import reference_texts
 from hf_summ.evaluation.measures import Measure, Settings, measure_of
@@ -22,30 +26,29 @@ from hf_summ.evaluation.significance import (
 from hf_summ.experiments.content import Claim, ClaimCell, Relation, RunFacts, Span, ValueInterval
 from hf_summ.experiments.tables import ROUGE_MEASURES, Entry, Row, Table
 
-# A relation has at most so many spans. They have about equal numbers of documents, so that their means have similar
-# errors.
+# The most spans of a relation. Spans have about equal numbers of documents, so that the errors of their means are
+# similar.
 _SPANS = 8
-# The problem of a row that is not trained yet.
+# The problem of a row whose training or decoding has not begun.
 WAITING = "not run yet"
-# A function from a text to its subwords, for scores that count subwords.
+# A function that splits a text into subwords, for tables that score subwords in place of words.
 Pieces = Callable[[str], list[str]]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a row on a data set.
+    """The outcome of a row on a data set. N is the number of summarized documents.
 
     Args:
-        row: the row of the table.
-        problem: why it has no measures: it was not run or, if `failed`, did not complete.
-        failed: whether it was run and did not complete.
-        predictions: one summary per test document; None for rows that are not trained.
-        losses: (N, 2), negative log-likelihood and number of tokens of each reference; None for rows that are not
-            trained.
-        values: name -> (N,), which the recipe wrote for each summary.
+        row: the row of the table, with one of the table's seeds among its flags if the table has seeds.
+        problem: why the row has no result, or None. The row was not run or, if `failed`, did not complete.
+        failed: whether the row was run and did not complete.
+        predictions: N summaries; None before decoding and for rows that are not trained.
+        losses: (N, 2), the negative log-likelihood and the number of tokens of each reference; None if unknown.
+        values: name -> (N,), a value that the recipe wrote for each summary, such as the divergence.
         facts: facts about the trained model; empty for rows that are not trained.
-        measures: measure -> its score, for systems.
-        figures: measure -> its number or None, in tables that do not compare systems.
+        measures: measure -> the row's score, in tables that score systems; empty before scoring.
+        numbers: measure -> the row's number or None, in all other tables.
     """
 
     row: Row
@@ -56,11 +59,14 @@ class Outcome:
     values: Mapping[str, np.ndarray] = field(default_factory=dict)
     facts: RunFacts = field(default_factory=RunFacts)
     measures: Mapping[str, Scored] = field(default_factory=dict)
-    figures: Mapping[str, float | None] = field(default_factory=dict)
+    numbers: Mapping[str, float | None] = field(default_factory=dict)
 
 
 def over_seeds(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """Merge the outcomes of each row's seeds; a row fails if any of its seeds did."""
+    """Merge the outcomes of the same row with different seeds. The order of the rows stays.
+
+    A merged outcome has the pooled scores of the seeds that were scored. It has failed if one of its seeds failed.
+    """
     outcomes_of_rows: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         outcomes_of_rows.setdefault(outcome.row.row, []).append(outcome)
@@ -71,30 +77,37 @@ def over_seeds(outcomes: Sequence[Outcome]) -> list[Outcome]:
 
 
 def _merged_seeds(outcomes: Sequence[Outcome]) -> Outcome:
-    """The outcome of a row, from the outcomes of all its seeds."""
-    scored = []
-    failed = []
+    """The outcome of a row, from its outcomes with all seeds; at least one.
+
+    The predictions, losses and values are those of the first seed that was scored, or else of the first seed.
+    """
+    scored_outcomes = []
+    failed_outcomes = []
     for outcome in outcomes:
         if outcome.measures:
-            scored.append(outcome)
+            scored_outcomes.append(outcome)
         if outcome.failed:
-            failed.append(outcome)
+            failed_outcomes.append(outcome)
     merged = outcomes[0]
-    if scored:
-        merged = scored[0]
-    if len(scored) > 1:
+    if scored_outcomes:
+        merged = scored_outcomes[0]
+    if len(scored_outcomes) > 1:
         measures = {}
         for name in merged.measures:
-            measures[name] = _pooled([outcome.measures[name] for outcome in scored])
-        facts = _averaged([outcome.facts for outcome in scored])
+            measures[name] = _pooled([outcome.measures[name] for outcome in scored_outcomes])
+        facts = _averaged([outcome.facts for outcome in scored_outcomes])
         merged = replace(merged, measures=measures, facts=facts)
-    if failed:
-        merged = replace(merged, problem=failed[0].problem, failed=True)
+    if failed_outcomes:
+        merged = replace(merged, problem=failed_outcomes[0].problem, failed=True)
     return merged
 
 
 def _averaged(facts_of_seeds: Sequence[RunFacts]) -> RunFacts:
-    """The facts of several seeds' runs: the facts of the first run, with means of the quantities that runs record."""
+    """The facts of a row with several seeds: the facts of the first seed, with means over all seeds.
+
+    Means are taken of the tokens, the seconds, the documents per second and the curve. A quantity that is unknown for
+    some of the seeds keeps the value of the first seed. `seeds` lists all seeds.
+    """
     averaged = facts_of_seeds[0].copy()
     for name in ("tokens", "seconds", "documents_per_second"):
         values = []
@@ -105,7 +118,7 @@ def _averaged(facts_of_seeds: Sequence[RunFacts]) -> RunFacts:
             averaged[name] = float(np.mean(values))
     curves = [facts.get("curve", []) for facts in facts_of_seeds]
     mean_curve = []
-    # A run that stopped early has fewer entries, and the mean curve ends with it.
+    # The mean curve is as long as the shortest curve: a run that stopped early has fewer log entries.
     for entries in zip(*curves, strict=False):
         mean_curve.append(np.mean(entries, axis=0).tolist())
     averaged["curve"] = mean_curve
@@ -114,7 +127,7 @@ def _averaged(facts_of_seeds: Sequence[RunFacts]) -> RunFacts:
 
 
 def why_not_run(row: Row) -> str | None:
-    """Why a row is not run, or None for a row that is run."""
+    """Why the table says that a row is not run: it is from other literature, or unavailable. None if it is run."""
     if row.literature is not None:
         return f"literature: {row.literature}"
     return row.unavailable
@@ -123,22 +136,28 @@ def why_not_run(row: Row) -> str | None:
 def score(
     table: Table,
     language: str,
-    corpus: datasets.Dataset,
+    corpus: Dataset,
     predictions: Sequence[str],
     losses: np.ndarray | None,
     pieces: Pieces | None,
 ) -> dict[str, Scored]:
-    """The table's measures of one system; perplexity only if losses are given.
+    """Score the summaries of one system in the measures of a table.
 
     Args:
-        language: ISO 639 code of the texts.
-        corpus: the test documents with their summaries, and `references` if they have several.
-        predictions: one summary per test document.
-        losses: (N, 2), negative log-likelihood and number of tokens of each reference.
-        pieces: splits texts into subwords, for tables that count subwords.
+        table: a table that scores systems.
+        language: ISO 639 code of the language in which the documents and summaries are written.
+        corpus: the N summarized documents with their reference summaries. Its column `references` is optional: it has
+            a list of references for each document that has several.
+        predictions: the N summaries of the system.
+        losses: (N, 2), negative log-likelihood and number of tokens of each reference, for perplexity; None if unknown.
+        pieces: function that splits a text into subwords. Only tables with the unit "wordpieces" need it.
+
+    Returns:
+        Measure of the table -> the system's score. Perplexity is missing if `losses` is None.
 
     Raises:
-        ValueError: the table counts subwords, and there is no function that splits texts into them.
+        ValueError: ROUGE cannot be computed, or the table scores subwords and `pieces` is None.
+        ImportError: a library that a measure needs is not installed.
     """
     settings = _measure_settings(table, language)
     references = reference_texts(corpus)
@@ -151,12 +170,14 @@ def score(
         if measure.name == "rouge" and table.unit == "wordpieces":
             if pieces is None:
                 raise ValueError("the table scores subwords, but this row has no model that defines them")
-            rouge_settings = RougeSettings(language=language)
-            system_texts = in_pieces(predictions, pieces, rouge_settings)
-            compared_texts = in_pieces(references, pieces, rouge_settings)
+            # Texts are split into sentences by the rules of their own language. `settings` may have another language,
+            # which the table chose for the words that ROUGE compares.
+            sentence_settings = RougeSettings(language=language)
+            system_texts = in_pieces(predictions, pieces, sentence_settings)
+            compared_texts = in_pieces(references, pieces, sentence_settings)
         with warnings.catch_warnings():
             if "language" in table.rouge:
-                # The table reads another language's words on purpose.
+                # ROUGE warns that the texts are not in the language of the settings, but the table chose it on purpose.
                 warnings.simplefilter("ignore", UserWarning)
             scores |= measure.compute(system_texts, compared_texts, settings)
     if losses is not None:
@@ -169,7 +190,13 @@ def score(
 
 
 def _measure_settings(table: Table, language: str) -> Settings:
-    """The settings with which the measures of a table are computed, for texts of a language."""
+    """The settings of a table's measures.
+
+    Args:
+        table: a table that scores systems. Its `rouge` may name another language, whose words ROUGE compares.
+        language: ISO 639 code of the language of the texts.
+    """
+    # Later entries override earlier ones: the language of `table.rouge` overrides the language of the texts.
     options: Entry = {"language": language, **table.rouge}
     rouge_part = options.pop("score", "fmeasure")
     rouge_types = []
@@ -178,7 +205,7 @@ def _measure_settings(table: Table, language: str) -> Settings:
             rouge_types.append(name)
     sentences = "split"
     if table.unit == "wordpieces":
-        # Texts in subwords have a sentence in each line.
+        # Only ROUGE reads `sentences`, and `score` gives it texts in subwords, with one sentence in each line.
         sentences = "lines"
     return Settings(
         rouge_types=tuple(rouge_types),
@@ -190,18 +217,25 @@ def _measure_settings(table: Table, language: str) -> Settings:
 
 
 def _measures_of(table: Table) -> list[Measure]:
-    """The entries of the table of measures that compute a table's measures, each once."""
+    """The entries of `hf_summ.evaluation.measures` that compute the measures of a paper's table, each once.
+
+    One entry may compute several measures: the entry `rouge` computes all types of ROUGE.
+    """
     entries: list[Measure] = []
     for name in table.measures:
         measure = measure_of(name)
-        # Perplexity has no entry.
+        # Perplexity has no entry, as it is computed from losses instead of texts.
         if measure is not None and measure not in entries:
             entries.append(measure)
     return entries
 
 
 def compare(scored: Scored, baseline: Scored) -> Comparison | None:
-    """A system's measure minus the baseline's, on the same resamples; None if it is undefined in one of them."""
+    """The value of a system minus the value of the baseline, by paired bootstrap over documents.
+
+    Both systems are scored on the same resamples of documents. The result is None if a value is undefined for the
+    corpus or for a resample.
+    """
     try:
         return paired_bootstrap(scored.statistics, baseline.statistics, measure=scored.measure)
     except ValueError:
@@ -211,16 +245,17 @@ def compare(scored: Scored, baseline: Scored) -> Comparison | None:
 def verdict(published: float | None, comparison: Comparison | None) -> str | None:
     """Whether the direction of a published difference from the baseline holds here.
 
-    "holds" means that our interval excludes zero on the published side, and "fails" that it does so on the opposite
-    side. "undecided" means that our interval includes zero. Only the signs of the differences count, not whether higher
-    or lower is better.
+    Only the signs of the differences count, not whether higher or lower values are better.
 
     Args:
         published: the published difference, or None.
-        comparison: our difference, or None.
+        comparison: our difference with its interval, or None.
 
     Returns:
-        The verdict; None if no difference was published, or it was zero, or nothing was run.
+        "holds": our interval excludes zero, and our difference has the sign of the published difference.
+        "fails": our interval excludes zero, and our difference has the opposite sign.
+        "undecided": our interval includes zero.
+        None: no difference was published, the published difference is zero, or there is no difference of ours.
     """
     if not published or comparison is None:
         return None
@@ -232,7 +267,13 @@ def verdict(published: float | None, comparison: Comparison | None) -> str | Non
 
 
 def claims(outcomes: Sequence[Outcome]) -> list[Claim]:
-    """The papers' claims, tested: for each row and each row that it should exceed, the measures of ROUGE of both."""
+    """Test the claims of a paper: each row should exceed the rows of its `above` in all measures of ROUGE.
+
+    A claim is tested in the measures in which both rows have scores; there may be none.
+
+    Args:
+        outcomes: the outcome of each row, merged over seeds.
+    """
     measures_of_rows = {outcome.row.row: outcome.measures for outcome in outcomes}
     tested: list[Claim] = []
     for outcome in outcomes:
@@ -248,12 +289,18 @@ def claims(outcomes: Sequence[Outcome]) -> list[Claim]:
 
 
 def _claim_cell(scored: Scored, exceeded: Scored) -> ClaimCell:
-    """The test of the claim that a row's measure exceeds that of another row."""
+    """Test in one measure whether a row exceeds another row.
+
+    Args:
+        scored: the score of the row, a type of ROUGE.
+        exceeded: the score of the row that should be exceeded, in the same measure and on the same documents.
+    """
     difference = compare(scored, exceeded)
     assert difference is not None, "ROUGE has a value for every document"
+    # A claim is a published difference above zero, whose size does not matter.
     judged = verdict(1.0, difference)
     if _seeds_overlap(scored, exceeded):
-        # Another seed might reverse the verdict.
+        # With other seeds, the verdict might be the opposite one.
         judged = "undecided"
     differences = _means_of_documents(scored) - _means_of_documents(exceeded)
     documents = math.inf
@@ -276,22 +323,21 @@ def _seeds_overlap(scored: Scored, exceeded: Scored) -> bool:
 
 
 def _means_of_documents(scored: Scored) -> np.ndarray:
-    """(N,), the mean score of each document over the seeds."""
+    """(N,), the mean score of each document over the seeds, for a score that is a mean over documents."""
+    # The statistics of a document are the sum of its scores over the seeds, and the number of seeds.
     sums, counts = scored.statistics.T
     return sums / counts
 
 
 def relation(values: np.ndarray, scores: Mapping[str, np.ndarray]) -> Relation:
-    """The points, Spearman's rank correlation of each score with the value, and mean scores by spans of the value.
+    """How scores of summaries depend on a value of each summary, such as the divergence of the model.
+
+    The documents are sorted by the value and divided into at most `_SPANS` spans of about equal size. The correlation
+    is Spearman's rank correlation, see `rank_correlation`.
 
     Args:
-        values: (N,), a value of each document's summary.
-        scores: measure -> (N,), its score.
-
-    Returns:
-        `points`: (value, scores…) of each document; `correlations`: measure -> `value`, `low` and `high`, by bootstrap
-        over documents with fixed ranks, or None if all values or scores are equal; `spans`: each from `low` to `high`,
-        with its number of `documents` and mean `scores`.
+        values: (N,), the value of each document's summary.
+        scores: measure -> (N,), the score of each document's summary.
     """
     order = np.argsort(values, kind="stable")
     spans: list[Span] = []
@@ -310,7 +356,11 @@ def relation(values: np.ndarray, scores: Mapping[str, np.ndarray]) -> Relation:
 
 
 def rank_correlation(first: np.ndarray, second: np.ndarray) -> ValueInterval | None:
-    """Spearman's ρ of two variables, both (N,), with its 95% bootstrap interval; None if it is undefined."""
+    """Spearman's rank correlation ρ of two variables, both (N,), with a 95% bootstrap interval over their N pairs.
+
+    The ranks are computed once, from all pairs, and not again in each resample. The result is None if ρ is undefined:
+    all values of a variable are equal, in the data or in a resample.
+    """
     if len(np.unique(first)) < 2 or len(np.unique(second)) < 2:
         return None
     x = _centered_ranks(first)
@@ -325,7 +375,11 @@ def rank_correlation(first: np.ndarray, second: np.ndarray) -> ValueInterval | N
 
 
 def _pooled(scores: Sequence[Scored]) -> Scored:
-    """The score of a row over its seeds, from the score of each seed: their statistics are summed."""
+    """The score of a row over its seeds. The statistics of each document are summed over the seeds.
+
+    Args:
+        scores: the score of each seed in one measure, at least one.
+    """
     seed_values = []
     for scored in scores:
         value = scored.value()
@@ -336,14 +390,16 @@ def _pooled(scores: Sequence[Scored]) -> Scored:
 
 
 def _centered_ranks(values: np.ndarray) -> np.ndarray:
-    """(N,), the ranks of values as shares of their number, minus 1/2; equal values have their mean rank."""
+    """(N,), the ranks of values, 1 to N, divided by N, minus 1/2. Equal values share the mean of their ranks."""
     _, numbers, counts = np.unique(values, return_inverse=True, return_counts=True)
-    mean_ranks = np.cumsum(counts) - (counts - 1) / 2
+    # The ranks of equal values end at the number of values that are not greater.
+    last_ranks = np.cumsum(counts)
+    mean_ranks = last_ranks - (counts - 1) / 2
     return mean_ranks[numbers] / len(values) - 0.5
 
 
 def _correlation(sums: np.ndarray) -> np.ndarray:
-    """Pearson's correlation from the sums of (1, x, y, x², y², xy) over documents: (…, 6) -> (…)."""
+    """Pearson's correlation of x and y, (…), from the sums of (1, x, y, x², y², xy) over documents, (…, 6)."""
     number, x, y, xx, yy, xy = np.moveaxis(sums, -1, 0)
     covariance = number * xy - x * y
     variance_x = number * xx - x * x
