@@ -1,4 +1,8 @@
-"""Batches of processed examples."""
+"""Batches of processed examples.
+
+A row is one example as a processor returns it: a mapping from the name of a field, such as `input_ids`, to its values.
+The labels of a row are the token ids of its summary.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,14 +23,16 @@ class SummarizationCollator:
 
     Args:
         processor: a processor of this package, whose `pad` is called, or a bare tokenizer.
-        model: the model of the rows, for `decoder_input_ids` and, in LED, the global attention of the first token.
+        model: the model that reads the batches. An encoder-decoder model adds `decoder_input_ids` to batches with
+            labels. LED adds `global_attention_mask`, with which all tokens attend to the first one. Without a model,
+            nothing is added.
         pad_to_multiple_of: lengths are rounded up to a multiple of this number.
-        pad_to_max_length: whether to pad to the maximum lengths below instead of the batch's longest row, which makes
-            all shapes equal.
-        max_source_length, max_target_length: the maximum lengths; by default the processor's.
+        pad_to_max_length: whether to pad to the maximum lengths below, which makes the shapes of all batches equal.
+            Otherwise a batch is padded to its longest row.
+        max_source_length, max_target_length: the maximum lengths in tokens; by default those of the processor.
 
     Raises:
-        ValueError: `pad_to_max_length` without lengths to pad to.
+        ValueError: `pad_to_max_length` is set, but one of the maximum lengths is unknown.
     """
 
     def __init__(
@@ -49,10 +55,18 @@ class SummarizationCollator:
             raise ValueError("`pad_to_max_length` needs `max_source_length` and `max_target_length`")
 
     def __call__(self, features: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
-        """Collate rows; decoder inputs are added if the rows have labels and the model has a decoder.
+        """Collate B rows into a batch.
+
+        Args:
+            features: the rows, all with the same fields.
+
+        Returns:
+            Name of a field -> a tensor with a row for each example, in the order of `features`. `input_ids` and
+            `attention_mask` are (B, S); `labels` and `decoder_input_ids` are (B, T). `decoder_input_ids` are added if
+            the rows have labels and the model is an encoder-decoder model.
 
         Raises:
-            ValueError: with `pad_to_max_length`, labels are longer than the maximum length.
+            ValueError: with `pad_to_max_length`, a row is longer than the maximum length.
         """
         batch = self._padded(features)
         if self.model is not None and GLOBAL_MASK in (input_names(self.model) or ()):
@@ -65,7 +79,7 @@ class SummarizationCollator:
         return batch
 
     def _padded(self, features: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
-        """The rows as padded tensors; labels are padded to their longest row."""
+        """The rows as padded tensors: name of a field -> tensor. Labels are padded to the longest labels only."""
         padding: dict[str, Any] = {"padding": True, "pad_to_multiple_of": self.pad_to_multiple_of}
         if self.pad_to_max_length:
             padding["padding"] = "max_length"
@@ -73,7 +87,7 @@ class SummarizationCollator:
         tokenizer = self.processor
         if not isinstance(tokenizer, PreTrainedTokenizerBase):
             return dict(self.processor.pad(features, **padding, return_tensors="pt"))
-        # A tokenizer does not know the labels.
+        # The `pad` of a tokenizer does not pad labels, so they are padded here.
         sources = []
         for row in features:
             sources.append({name: row[name] for name in tokenizer.model_input_names if name in row})
@@ -84,18 +98,36 @@ class SummarizationCollator:
         return batch
 
     def _decoder_input_ids(self, labels: torch.Tensor) -> torch.Tensor | None:
-        """The labels shifted to the right, as the model reads them; None without a model that has a decoder."""
+        """The inputs of the decoder, (B, T): the labels (B, T), shifted to the right by one token.
+
+        The model's method `prepare_decoder_input_ids_from_labels` shifts them. An encoder-decoder model without this
+        method gets BART's shift: the start token comes first, the last label is dropped, and -100 becomes padding.
+
+        Returns:
+            The ids, or None if there is no model or it is no encoder-decoder model.
+
+        Raises:
+            ValueError: BART's shift is needed, but the configuration of the model has no `pad_token_id`.
+            TypeError: BART's shift is needed, but the configuration has no `decoder_start_token_id`.
+        """
         prepare = getattr(self.model, "prepare_decoder_input_ids_from_labels", None)
         if prepare is not None:
             return prepare(labels=labels)
         config: Any = getattr(self.model, "config", None)
         if getattr(config, "is_encoder_decoder", False):
-            # Some models of transformers have no method for this, and shift the labels in `forward` only.
+            # Some models of transformers lack the method. They shift the labels in `forward`, in the same way as BART.
             return shift_tokens_right(labels, config.pad_token_id, config.decoder_start_token_id)
         return None
 
     def _pad_labels(self, labels: torch.Tensor) -> torch.Tensor:
-        """Pad labels to the maximum length, with `pad_to_max_length`, and to a multiple."""
+        """Pad labels (B, T) on the right with -100.
+
+        With `pad_to_max_length`, they get `max_target_length`; then their length is rounded up to a multiple of
+        `pad_to_multiple_of`.
+
+        Raises:
+            ValueError: the labels are longer than that.
+        """
         length = labels.shape[1]
         if self.pad_to_max_length and self.max_target_length:
             length = self.max_target_length

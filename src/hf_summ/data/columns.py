@@ -1,4 +1,8 @@
-"""Columns of documents and summaries: their usual names, the choice among them, and their types."""
+"""Columns of documents and summaries: their usual names, the choice among them, and their types.
+
+A text is blank if it is missing (None) or has only white space. `where` names the rows in the messages of all
+functions: it is the name of a file, or of a data set and its split.
+"""
 
 import logging
 from collections.abc import Collection, Sequence
@@ -47,13 +51,16 @@ REFERENCES_COLUMN = "references"
 PREFIX_COLUMN = "prefix"
 # The column of any corpus with the tags of each document's words.
 WORD_TAGS = "word_tags"
-# The number of rows that are examined for lists that are written as text.
+# The number of rows at the beginning of a column that are searched for lists stored as text, such as "['a', 'b']".
 _EXAMINED = 10
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that a corpus is read from."""
+    """The names of the columns from which a corpus is read; `prefix` is None without a column of prefixes.
+
+    A prefix is a text to put before the document of a row, such as "summarize: ".
+    """
 
     document: str
     summary: str
@@ -61,11 +68,19 @@ class Columns:
 
 
 def choose_column(columns: Sequence[str], name: str | None, usual: Sequence[str], where: str, flag: str) -> str:
-    """The named column or, if no name is given, the first usual one, whatever its case.
+    """The column that the user names or, without a name, the first usual name that the rows have.
+
+    Usual names are found whatever their case, and with white space around them.
 
     Args:
+        columns: the names of all columns of the rows.
+        name: the name that the user gives, or None. It must be spelled as in the rows.
+        usual: usual names in lower case, the preferred ones first.
         where: the name of the rows in messages.
-        flag: the setting that names the column.
+        flag: the setting by which the user names the column, for messages.
+
+    Returns:
+        One of `columns`.
 
     Raises:
         ValueError: there is no such column.
@@ -75,7 +90,8 @@ def choose_column(columns: Sequence[str], name: str | None, usual: Sequence[str]
         if name not in columns:
             raise ValueError(f"{where}: no column '{name}'; the columns are {listed}")
         return name
-    # Of several columns with the same name in lower case, the first is chosen.
+    # If several columns have the same name in lower case, the first of them is chosen: the last value of a key stays in
+    # a dictionary, so the columns are put in from last to first.
     by_lower_case = {column.strip().lower(): column for column in reversed(columns)}
     for candidate in usual:
         if candidate in by_lower_case:
@@ -86,7 +102,11 @@ def choose_column(columns: Sequence[str], name: str | None, usual: Sequence[str]
 
 
 def choose_text_column(rows: "datasets.Dataset", name: str | None, where: str) -> str:
-    """The column of the documents, which is logged.
+    """The name of the column of documents, chosen as by `choose_column`; the choice is logged.
+
+    Args:
+        name: the name that the user gives, or None.
+        where: the name of the rows in messages.
 
     Raises:
         ValueError: there is no such column.
@@ -99,10 +119,18 @@ def choose_text_column(rows: "datasets.Dataset", name: str | None, where: str) -
 def choose_columns(
     columns: Sequence[str], text_column: str | None, summary_column: str | None, prefix_column: str | None, where: str
 ) -> Columns:
-    """The columns of documents, summaries and, if it is named, prefixes.
+    """Choose the columns of documents, summaries and, if the user names it, prefixes, each as by `choose_column`.
+
+    A column that the user names for summaries is not chosen for documents, and the column of documents is not chosen
+    for summaries.
+
+    Args:
+        columns: the names of all columns of the rows.
+        text_column, summary_column, prefix_column: the names that the user gives, or None.
+        where: the name of the rows in messages.
 
     Raises:
-        ValueError: there is no such column, or one has two roles.
+        ValueError: there is no such column, or the same column is named twice.
     """
     if text_column is not None and text_column == summary_column:
         raise ValueError(f"{where}: '{text_column}' cannot be the column of documents and of summaries")
@@ -118,25 +146,34 @@ def choose_columns(
 
 
 def is_text(feature: "FeatureType | None") -> bool:
-    """Whether the values of a column with this feature are texts; `datasets` has several types for texts."""
+    """Whether the values of a column are texts, given the column's type in `datasets`; None stands for no column."""
+    # `datasets` has several types for texts.
     return getattr(feature, "dtype", None) in ("string", "large_string", "string_view")
 
 
 def is_list_column(rows: "datasets.Dataset | datasets.IterableDataset", column: str, where: str) -> bool:
-    """Whether a column of texts holds a list of them in each row.
+    """Whether each row of a column has a list of texts (True) or a single text (False).
+
+    A column in which all values are missing counts as a column of texts.
+
+    Args:
+        column: the name of the column.
+        where: the name of the rows in messages.
 
     Raises:
-        ValueError: the column holds anything else, or lists that are written as text.
+        ValueError: the column has values of another type, or lists stored as text, such as "['a', 'b']".
     """
     feature = (rows.features or {}).get(column)
     if is_text(feature):
-        _check_written_lists(rows, column, where)
+        _check_no_lists_as_text(rows, column, where)
         return False
+    # The type of a column of lists has the type of the lists' elements as its attribute `feature`.
     if is_text(getattr(feature, "feature", None)):
         return True
-    # Without any value, a column has this type.
+    # In `datasets`, a column without any value has the type `null`.
     if getattr(feature, "dtype", None) == "null":
         return False
+    # The column has another type, or its type is unknown. The first value that is no text is shown in the message.
     for index, row in enumerate(rows.select_columns([column])):
         value = row[column]
         if value is None or isinstance(value, str):
@@ -148,33 +185,58 @@ def is_list_column(rows: "datasets.Dataset | datasets.IterableDataset", column: 
     return False
 
 
-def _check_written_lists(rows: "datasets.Dataset | datasets.IterableDataset", column: str, where: str) -> None:
-    """Raise a ValueError if all texts in the first rows of a column are written lists, such as "['a', 'b']"."""
+def _check_no_lists_as_text(rows: "datasets.Dataset | datasets.IterableDataset", column: str, where: str) -> None:
+    """Refuse a column of texts whose values are lists stored as text, such as "['a', 'b']", as CSV files have them.
+
+    The first `_EXAMINED` rows are examined. Blank texts among them are skipped.
+
+    Raises:
+        ValueError: all texts that are examined look like lists of texts, and there is at least one.
+    """
     texts = []
     for row in islice(rows.select_columns([column]), _EXAMINED):
         if has_text(row[column]):
             texts.append(row[column].strip())
-    are_lists = [text.startswith(("['", '["')) and text.endswith("]") for text in texts]
-    if texts and all(are_lists):
-        raise ValueError(
-            f"{where}: column '{column}' has lists that are written as text: store the rows as JSON Lines or Parquet"
-        )
+    if not texts:
+        return
+    for text in texts:
+        is_list = text.startswith(("['", '["')) and text.endswith("]")
+        if not is_list:
+            return
+    raise ValueError(
+        f"{where}: column '{column}' has lists that are written as text: store the rows as JSON Lines or Parquet"
+    )
 
 
 def source_column(columns: Collection[str]) -> str:
-    """The column of a loaded corpus that a processor reads: `documents`, if rows have several, or `document`."""
+    """The column of a loaded corpus that a processor reads.
+
+    Args:
+        columns: the names of the corpus's columns.
+
+    Returns:
+        `documents`, with a list of texts in each row, if the corpus has this column; otherwise `document`.
+    """
     return DOCUMENTS_COLUMN if DOCUMENTS_COLUMN in columns else "document"
 
 
 def has_references(features: "datasets.Features") -> bool:
-    """Whether a loaded corpus has a column with lists of references."""
+    """Whether a loaded corpus has a column `references` with a list of texts in each row.
+
+    References are the human-written summaries to which the summaries of a model are compared.
+
+    Args:
+        features: name of a column -> the type of its values.
+    """
     return is_text(getattr(features.get(REFERENCES_COLUMN), "feature", None))
 
 
 def reference_texts(rows: "datasets.Dataset") -> list[str] | list[list[str]]:
-    """The references of a loaded corpus for scoring: lists of several references, or the summaries.
+    """The references of a loaded corpus, to which the summaries of a model are compared.
 
-    In a row without references, the summary is the only reference.
+    Returns:
+        For each row, the list of its references that are not blank; a row without any has the list of its summary. If
+        the corpus has no lists of references, the summary of each row, not in a list.
     """
     summaries = list(rows["summary"])
     if not has_references(rows.features):
@@ -186,10 +248,10 @@ def reference_texts(rows: "datasets.Dataset") -> list[str] | list[list[str]]:
 
 
 def written_texts(texts: list[str] | None) -> list[str]:
-    """The texts of a list that are not blank."""
+    """The texts of a list that are not blank, unchanged and in their order; None stands for an empty list."""
     return [text for text in texts or [] if has_text(text)]
 
 
 def has_text(value: str | None) -> bool:
-    """Whether a text is neither missing nor blank."""
+    """Whether a text is not blank."""
     return value is not None and bool(value.strip())

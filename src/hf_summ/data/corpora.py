@@ -1,4 +1,8 @@
-"""The description of a corpus of documents and summaries, on the Hub or in files, and of how to read its rows."""
+"""The description of a corpus of documents and summaries, on the Hub or in files, and of how to read its rows.
+
+A format, in this file, is the one in which the authors of a corpus distribute it, such as XSum's pages with a list of
+splits. `DATA_FORMATS` has all formats by their names.
+"""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
@@ -23,8 +27,8 @@ class Reading:
             documents, or several references.
         csv_separator: separator of the fields in CSV files.
         encoding: encoding of text files.
-        data_format: the format in which the data set is distributed; a folder with the splits may then be given instead
-            of files. `gigaword`: line-aligned articles and titles. `lcsts`: PART_I.txt to PART_III.txt.
+        data_format: the name of the format in which the data set is distributed; a folder with the splits may then be
+            given instead of files. `gigaword`: line-aligned articles and titles. `lcsts`: PART_I.txt to PART_III.txt.
             `multi_news`: X.src and X.tgt, or rows, with documents separated by `|||||` or
             `story_separator_special_tag`; also on the Hub. `duc`: input.txt, task1_ref0.txt and so on. `newsroom`: rows
             with `density_bin`; also on the Hub. `cnn_dm`: folders of .story files and lists of their addresses, or
@@ -51,20 +55,23 @@ class Reading:
 
     @property
     def format(self) -> DataFormat | None:
-        """The format in which the data set is distributed, if one is named.
+        """The format in which the data set is distributed, or None if `data_format` is None.
 
         Raises:
-            ValueError: an unknown format.
+            ValueError: `data_format` is no name of a format.
         """
         if self.data_format is None:
             return None
         return format_of(self.data_format)
 
     def option(self) -> int | str | None:
-        """The value of the option that selects rows of the format, or None if it has no option.
+        """The value of the format's option, which selects rows: `min_score` of `lcsts`, `density_bin` of `newsroom`.
+
+        Returns:
+            The value, or None to use all rows. For `lcsts`, it is 3 if `min_score` is not given.
 
         Raises:
-            ValueError: an option of another format.
+            ValueError: an option is given, but the corpus has another format.
         """
         if self.min_score is not None and self.data_format != "lcsts":
             raise ValueError(f"`min_score` is {self.min_score}, which needs `data_format` 'lcsts'")
@@ -79,11 +86,19 @@ class Reading:
 
 @dataclass(frozen=True, kw_only=True)
 class Corpus(Reading):
-    """A corpus on the Hub (`dataset_name`), or in files of rows for each split.
+    """A corpus on the Hub (`dataset_name`), or in files of rows for each split, and how to read it.
 
     A file is .jsonl, .json, .csv, .tsv, .parquet or .arrow, also compressed (.gz, .bz2, .xz, .zst); a pattern such as
     `train-*.parquet` or a folder stands for several. The folder of a split that `save_to_disk` of `datasets` wrote is
-    also read.
+    also read. The fields of `Reading` are fields of this class too.
+
+    Args:
+        dataset_name: the name of a data set on the Hub, or a folder that `datasets` can load; None for files.
+        dataset_config_name: the configuration of that data set; None if it has only one.
+        streaming: whether to read the training rows when they are needed, without storing them.
+        train_file, validation_file, test_file: the file, folder or pattern of each split; None for a split without
+            files.
+        prefix_column: the column of the text to put before each document; None for no such column.
     """
 
     dataset_name: str | None = flag("data", "Data set on the Hub, or a folder that `datasets` can load", unset="files")
@@ -107,13 +122,17 @@ class Corpus(Reading):
 
     @classmethod
     def among(cls, settings: Mapping[str, Any]) -> "Corpus":
-        """The corpus that settings of a command describe; settings of other things are ignored."""
+        """The corpus that the settings of a command describe.
+
+        Args:
+            settings: name of a setting -> value. Settings that are no fields of this class are ignored.
+        """
         fields = {name: settings[name] for name in names(cls) if name in settings}
         return cls(**fields)
 
     @property
     def files(self) -> dict[str, str]:
-        """Split -> its file, for splits that have one."""
+        """Split -> its file, folder or pattern, as the user gives it, for the splits that have one."""
         files = {}
         for split in SPLITS:
             file = getattr(self, file_flag(split))
@@ -122,17 +141,23 @@ class Corpus(Reading):
         return files
 
     def given(self) -> dict[str, Any]:
-        """Name of a field -> its value, for fields that are not None."""
+        """Name of a field -> value, for the fields that are not None."""
         fields = dataclasses.asdict(self)
         return {name: value for name, value in fields.items() if value is not None}
 
     def only(self, splits: Iterable[str]) -> "Corpus":
-        """The corpus with the files of these splits only."""
+        """A copy of this corpus with the files of the splits in `splits` only."""
         unused = [file_flag(split) for split in set(SPLITS).difference(splits)]
         return dataclasses.replace(self, **dict.fromkeys(unused))
 
     def paths(self, split: str) -> list[Path]:
-        """All files that make up a split, if it has any.
+        """The paths of all files that make up a split.
+
+        Args:
+            split: train, validation or test.
+
+        Returns:
+            The paths in the order in which they are read; none if the split has no files.
 
         Raises:
             ValueError: a file does not exist.
@@ -151,19 +176,23 @@ class Corpus(Reading):
         """Check everything that can be checked without reading rows.
 
         Raises:
-            ValueError: no data, or both a data set and files; an unknown format, or an option of another one; a file
-                that does not exist.
+            ValueError: there is no data, or both a data set and files; there is no format of this name, or a data set
+                cannot have it; an option belongs to another format; or a file does not exist.
         """
+        # An option of another format raises the error.
         self.option()
-        if (self.dataset_name is None) == (not self.files):
-            problem = "exclude each other" if self.files else "are both unset"
+        has_data_set = self.dataset_name is not None
+        has_files = bool(self.files)
+        if has_data_set == has_files:
+            problem = "exclude each other" if has_files else "are both unset"
             raise ValueError(f"`dataset_name` and files (`train_file`, ...) {problem}: set one of them")
-        if self.dataset_name is not None and self.format is not None and not self.format.is_on_hub:
+        if has_data_set and self.format is not None and not self.format.is_on_hub:
             raise ValueError(f"`data_format` is '{self.data_format}', which is for files, not for {self.dataset_name}")
         for split in self.files:
+            # A missing file raises the error.
             self.paths(split)
 
 
 def file_flag(split: str) -> str:
-    """The field of `Corpus` that names a split's file."""
+    """The name of the field of `Corpus` that has the file of a split: train_file for train."""
     return f"{split}_file"

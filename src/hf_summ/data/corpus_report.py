@@ -1,4 +1,7 @@
-"""A look at a corpus before a model is trained on it: rows, repeated and shared documents, lengths, examples."""
+"""A report on a corpus before a model is trained on it: rows, repeated and shared documents, lengths, examples.
+
+A text is blank if it is missing or has only white space.
+"""
 
 import random
 from collections.abc import Callable, Sequence
@@ -14,16 +17,17 @@ from hf_summ.data.columns import Columns, choose_columns
 from hf_summ.data.corpora import Corpus
 from hf_summ.data.loading import load, read_split
 
+# The number of rows of each file that are shown as examples.
 _EXAMPLES = 3
-# The seed of the samples.
+# The seed of the random samples of rows.
 _SEED = 0
-# Texts are shortened to so many characters in the table of examples.
+# The largest number of characters of a text in the table of examples; longer texts are shortened.
 _SHOWN = 160
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The numbers of subwords that a model reads of a document, and of a summary in training."""
+    """The largest numbers of subwords that a model reads of a document, and of a summary in training."""
 
     documents: int
     summaries: int
@@ -31,7 +35,13 @@ class Limits:
 
 @dataclass(frozen=True)
 class Lengths:
-    """Numbers of subwords of texts, and the share of texts that are longer than the model's limit."""
+    """The lengths of some texts in subwords.
+
+    Attributes:
+        median, percentile_95, maximum: the median, the 95th percentile and the maximum of the lengths.
+        limit: the largest number of subwords that the model reads of a text.
+        truncated: the share of texts that are longer than the limit, from 0 to 1.
+    """
 
     median: int
     percentile_95: int
@@ -42,7 +52,7 @@ class Lengths:
 
 @dataclass(frozen=True)
 class Example:
-    """A row of a corpus."""
+    """The document and the summary of a row of a corpus."""
 
     document: str
     summary: str
@@ -50,16 +60,17 @@ class Example:
 
 @dataclass(frozen=True)
 class FileReport:
-    """What a file of a corpus contains.
+    """What a file of a corpus contains. All numbers but `rows` and `blank` are those of the rows that are kept.
 
     Args:
         file: the name of the file.
-        columns: the columns of its documents and summaries.
-        rows: number of rows.
-        blank: number of rows with a blank document or summary, which are left out.
-        repeated: number of rows whose document occurs in an earlier row of the file.
-        shared: earlier file -> number of rows whose document occurs there too.
-        documents, summaries: lengths of a sample of rows; None without a model.
+        columns: the names of the columns of documents and summaries in the file.
+        rows: the number of rows in the file.
+        blank: the number of rows that are left out, as their document or summary is blank.
+        repeated: the number of rows whose document occurs in an earlier row of the file.
+        shared: name of an earlier file -> the number of rows whose document occurs in that file too.
+        documents, summaries: the lengths of the documents and of the summaries in a sample of the rows; None without a
+            model.
         examples: some rows.
     """
 
@@ -74,20 +85,28 @@ class FileReport:
     examples: list[Example]
 
 
-# A function from texts to their numbers of subwords.
+# A function from texts to the number of subwords of each text.
 Counter = Callable[[Sequence[str]], Sequence[int]]
 
 
 def report_files(
     corpora: Sequence[Corpus], count: Counter | None = None, limits: Limits | None = None, sample: int = 10_000
 ) -> list[FileReport]:
-    """A report of each file of a corpus.
+    """Report what each file of a corpus contains.
+
+    Two documents are equal if they differ only in white space.
 
     Args:
-        corpora: each with one file, as its `train_file`.
+        corpora: a corpus for each file, which is its `train_file`.
         count: counts the subwords of texts; without it, no lengths are reported.
-        limits: those of the model with these subwords; without them, no lengths are reported.
-        sample: number of rows, drawn at random, whose lengths are counted.
+        limits: the limits of the model that reads these subwords; without them, no lengths are reported.
+        sample: the number of rows, drawn at random, whose lengths are counted.
+
+    Returns:
+        A report for each file, in the order of `corpora`.
+
+    Raises:
+        ValueError: as `load`, if a file cannot be read.
     """
     reports: list[FileReport] = []
     hashes_of_files: dict[str, set[bytes]] = {}
@@ -123,7 +142,11 @@ def report_files(
 
 
 def as_tables(reports: Sequence[FileReport]) -> str:
-    """The reports as tables in Markdown: a row a file, then examples."""
+    """Write reports as tables in Markdown, separated by blank lines.
+
+    The first table has a row for each file. The second, if there are lengths, has the lengths of the documents and of
+    the summaries of each file. The last has the examples.
+    """
     files = markdown_table(
         ["file", "documents", "summaries", "rows", "blank", "repeated", "shared with an earlier file"],
         [_file_cells(report) for report in reports],
@@ -147,7 +170,7 @@ def as_tables(reports: Sequence[FileReport]) -> str:
 
 
 def _file_cells(report: FileReport) -> list[str]:
-    """The cells of a file in the first table."""
+    """The cells of a row in the first table of `as_tables`."""
     shared = [f"{number:,} ({file})" for file, number in report.shared.items() if number]
     return [
         report.file,
@@ -161,7 +184,11 @@ def _file_cells(report: FileReport) -> list[str]:
 
 
 def _length_cells(name: str, lengths: Lengths) -> list[str]:
-    """The cells of a file's documents or summaries in the table of lengths."""
+    """The cells of a row in the table of lengths.
+
+    Args:
+        name: what has these lengths, such as "train.jsonl, documents".
+    """
     return [
         name,
         f"{lengths.median:,}",
@@ -173,31 +200,41 @@ def _length_cells(name: str, lengths: Lengths) -> list[str]:
 
 
 def _hash(text: str) -> bytes:
-    """A hash of a text's words, which is equal for texts that differ only in white space."""
+    """A hash of the words of a text (8 bytes), which is equal for texts that differ only in white space."""
     words = " ".join(text.split())
     return blake2b(words.encode("utf-8"), digest_size=8).digest()
 
 
 def _draw(number: int, sample: int) -> list[int]:
-    """The indices of a sample of `number` rows, in order; they are equal in every run."""
+    """Draw the indices of `sample` rows among `number` rows at random; all indices if there are no more rows.
+
+    The indices are in ascending order, and equal in every run.
+    """
     if number <= sample:
         return list(range(number))
     return sorted(random.Random(_SEED).sample(range(number), sample))
 
 
 def _lengths(counts: Sequence[int], limit: int) -> Lengths:
-    """The lengths of texts with these numbers of subwords, and a model's limit."""
+    """Summarize the lengths of texts.
+
+    Args:
+        counts: the number of subwords of each text; at least one.
+        limit: the largest number of subwords that the model reads of a text.
+    """
     median, percentile_95, maximum = np.percentile(counts, [50, 95, 100])
     truncated = float(np.mean(np.asarray(counts) > limit))
     return Lengths(int(median), int(percentile_95), int(maximum), limit, truncated)
 
 
 def _examples(rows: datasets.Dataset) -> list[Example]:
+    """Some rows of a file, drawn at random."""
     drawn = rows.select(_draw(len(rows), _EXAMPLES))
     return [Example(row["document"], row["summary"]) for row in drawn]
 
 
 def _shortened(text: str) -> str:
+    """A text in one line of at most `_SHOWN` characters; an ellipsis takes the place of what is left out."""
     line = one_line(text)
     if len(line) <= _SHOWN:
         return line

@@ -1,4 +1,7 @@
-"""Corpora as their authors distribute them, with the published numbers of rows."""
+"""Public corpora as their authors distribute them, the published numbers of their rows, and their conversion to files.
+
+A split is train, validation or test. A pair is a row: a document with its summary.
+"""
 
 import random
 from collections.abc import Iterator, Mapping
@@ -14,7 +17,7 @@ from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 if TYPE_CHECKING:
     from datasets import Dataset
 
-# The seed of the shuffle that divides a corpus without official splits.
+# The seed of the random order in which the rows of a corpus without official splits are divided.
 _SEED = 0
 
 
@@ -23,11 +26,13 @@ class PublicCorpus:
     """A corpus as its authors distribute it.
 
     Args:
-        source: the publication that gives the counts.
-        counts: published numbers of training, validation and test pairs.
-        reading: fields of `Reading`.
-        file: the only file, whose rows are divided among the splits at random; by default each split has files.
-        tolerance: the share by which the numbers of rows may differ from the published ones, where these are rounded.
+        source: the publication that gives the counts, as the subject of "has 5,000 rows" in messages.
+        counts: the published numbers of training, validation and test pairs.
+        reading: name of a field of `Reading` -> value: how to read the files.
+        file: the name of the only file, whose rows are divided among the splits at random; None if each split has
+            files.
+        tolerance: the share of the published number by which the number of rows may differ without a message. It is
+            above 0 where published numbers are rounded.
     """
 
     source: str
@@ -37,24 +42,32 @@ class PublicCorpus:
     tolerance: float = 0.0
 
     def load(self, folder: Path, cache_dir: str) -> "Mapping[str, Dataset]":
-        """Split -> its rows.
+        """Load the corpus.
 
         Args:
-            folder: the distribution's files, unpacked.
+            folder: the folder of the distributed files, unpacked.
             cache_dir: folder in which `datasets` stores converted files.
+
+        Returns:
+            Split -> its rows, with the columns that `load` of `hf_summ.data` makes.
+
+        Raises:
+            ValueError: as `load` of `hf_summ.data`, if a file is missing or cannot be read.
         """
-        # This module is imported here, as it imports the libraries of data sets.
+        # This module is imported here, as it imports the library `datasets`, which is slow.
         from hf_summ.data.loading import load
 
         if self.file is None:
             files = {file_flag(split): str(folder) for split in SPLITS}
             return load(Corpus.among({**files, **self.reading}), cache_dir)
         rows = load(Corpus(train_file=str(folder / self.file), **self.reading), cache_dir)["train"]
+        # The indices of all rows in random order. Each split gets a part of them, in proportion to its published count.
         order = random.Random(_SEED).sample(range(len(rows)), len(rows))
         splits = {}
-        start = published = 0
+        start = 0
+        # The published number of rows in the splits so far.
+        published = 0
         for split, count in zip(SPLITS, self.counts, strict=True):
-            # The splits have the published shares of the rows.
             published += count
             end = round(len(rows) * published / sum(self.counts))
             splits[split] = rows.select(sorted(order[start:end]))
@@ -86,15 +99,21 @@ PUBLIC_CORPORA = {
 def prepare(name: str, folder: Path, output: Path) -> Iterator[str]:
     """Write a corpus as `train.jsonl`, `validation.jsonl` and `test.jsonl`.
 
-    Their rows have `document`, or `documents` if there are several, and `summary`.
+    Rows have the columns of the corpus, among them `summary` and either `document` or, if an example has several
+    documents, the list `documents`.
 
     Args:
-        name: one of `PUBLIC_CORPORA`.
-        folder: the distribution's files, unpacked.
-        output: folder for the rows.
+        name: a key of `PUBLIC_CORPORA`.
+        folder: the folder of the distributed files, unpacked.
+        output: the folder for the new files, which is made if it does not exist.
 
     Yields:
-        For each file, a line with its number of rows, and with the published number if they differ.
+        After each file, a message with the number of its rows. The message also has the published number, if the number
+        of rows differs from it by more than the tolerance.
+
+    Raises:
+        KeyError: there is no corpus of this name.
+        ValueError: a distributed file is missing or cannot be read.
     """
     corpus = PUBLIC_CORPORA[name]
     output.mkdir(parents=True, exist_ok=True)
@@ -107,7 +126,8 @@ def prepare(name: str, folder: Path, output: Path) -> Iterator[str]:
             with moved_into_place(path) as temporary, temporary.open("w", encoding="utf-8") as file:
                 for row in rows:
                     if "documents" in row:
-                        # Models that read a single document would read the joined documents, which are left out.
+                        # `document` has all documents of the example, joined. If the file had it, `load` would choose
+                        # it as the column of documents, instead of `documents`.
                         del row["document"]
                     file.write(to_json(row) + "\n")
             line = f"{path}: {len(rows):,} rows"

@@ -1,4 +1,8 @@
-"""Files of rows and texts: rows are read by `datasets`."""
+"""Finding and reading files of rows, which the library `datasets` reads, and files of texts.
+
+A row is an example of a corpus: name of a column -> value. A saved folder is a folder that `save_to_disk` of `datasets`
+wrote.
+"""
 
 import bz2
 import glob
@@ -30,14 +34,17 @@ BUILDERS = {
 ROW_FILES = tuple(extension for extension, builder in BUILDERS.items() if builder != "text")
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 _OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-# Files with more bytes take seconds to read, so they get a progress bar.
+# The reading of more bytes takes seconds, so it gets a progress bar.
 _LARGE = 2**26
-# The files that `save_to_disk` of `datasets` writes to the folder of a split, and to that of a data set.
+# A file that `save_to_disk` writes to the folder of a single split, and one that it writes to the folder of a data set.
 _SAVED = ("state.json", "dataset_dict.json")
 
 
 def extension_of(file: str | os.PathLike) -> str:
-    """The extension of a file or of a pattern of files, such as `.jsonl` for `train-*.jsonl.gz`."""
+    """The extension of a file or of a pattern of files in lower case, without that of a compression.
+
+    The extension of `train-*.jsonl.gz` is `.jsonl`. Without an extension, it is empty.
+    """
     path = Path(file)
     if path.suffix in COMPRESSIONS:
         path = path.with_suffix("")
@@ -45,7 +52,7 @@ def extension_of(file: str | os.PathLike) -> str:
 
 
 def is_row_file(file: str | os.PathLike) -> bool:
-    """Whether a file has the extension of files of rows, or is a folder that `save_to_disk` of `datasets` wrote."""
+    """Whether a file has an extension in `ROW_FILES`, or is a saved folder."""
     return extension_of(file) in ROW_FILES or is_saved(file)
 
 
@@ -55,7 +62,15 @@ def is_saved(folder: str | os.PathLike) -> bool:
 
 
 def files_of(names: str | Sequence[str]) -> list[str]:
-    """The files that names stand for: a file, a pattern such as `train-*.jsonl`, or the row files in a folder.
+    """The files that names stand for.
+
+    Args:
+        names: one name or several. A name is a file, a saved folder, another folder, which stands for the files of rows
+            in it, or a pattern such as `train-*.jsonl`.
+
+    Returns:
+        The paths of the files, in the order of `names`; the files of one folder or pattern are sorted. A saved folder
+        stays a folder.
 
     Raises:
         ValueError: a name stands for no file.
@@ -76,10 +91,15 @@ def files_of(names: str | Sequence[str]) -> list[str]:
 
 
 def _files_in(folder: str) -> list[str]:
-    """The files of rows in a folder, in the order of their names; a ValueError if there are none."""
+    """The paths of the files of rows in a folder, in the order of their names.
+
+    Raises:
+        ValueError: there is no such file.
+    """
     files = []
     for name in sorted(os.listdir(folder)):
-        # Libraries of Parquet files also skip names that begin with these characters.
+        # Names with these characters at the beginning are those of hidden or temporary files. Libraries of Parquet
+        # files skip them too.
         is_skipped = name.startswith((".", "_"))
         if not is_skipped and extension_of(name) in ROW_FILES:
             files.append(os.path.join(folder, name))
@@ -92,17 +112,24 @@ def open_text(file: str | os.PathLike, encoding: str | None = None) -> IO[str]:
     """Open a text file, which may be compressed, for reading; only a line feed ends a line.
 
     Args:
-        encoding: UTF-8 by default, with or without a mark at the start.
+        file: the path, whose extension tells the compression.
+        encoding: the encoding of the file; UTF-8 by default, with or without a byte-order mark at the beginning.
+
+    Raises:
+        OSError: the file cannot be opened.
     """
     opener = _OPENERS.get(Path(file).suffix, open)
     return opener(file, "rt", encoding=encoding or "utf-8-sig", newline="\n")
 
 
 def read_lines(file: str, encoding: str | None = None) -> list[str]:
-    """The lines of a text file without their ends.
+    """The lines of a text file, without the line feeds and carriage returns at their ends.
+
+    Args:
+        file, encoding: as for `open_text`.
 
     Raises:
-        ValueError: it does not exist, has no lines or cannot be read; the message names it.
+        ValueError: the file does not exist, has no lines or cannot be read; the message names the file.
     """
     try:
         with open_text(file, encoding) as text:
@@ -117,10 +144,17 @@ def read_lines(file: str, encoding: str | None = None) -> list[str]:
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the number and the text of each line of a file in UTF-8, including its end; only line feeds end a line.
+    """Yield each line of a text file in UTF-8 with its number; only line feeds end a line.
+
+    Args:
+        path: the file, which may be compressed.
+
+    Yields:
+        The number of the line, from 1 on, and its text with the line feed.
 
     Raises:
-        ValueError: the file cannot be read; the message names the last line that can.
+        ValueError: the file cannot be decoded or unpacked; the message names the last line that could be read.
+        OSError: the file cannot be opened.
     """
     number = 0
     try:
@@ -139,22 +173,25 @@ def read_files(
     cache_dir: str | None = None,
     streaming: bool = False,
 ) -> "datasets.Dataset | datasets.IterableDataset":
-    """The rows of files as they are written, with columns as `datasets` reads them.
+    """Read the rows of files by `datasets`, with the columns of the files.
 
-    A field of a CSV file stays a text. A line of a .txt file is a row of the column `text`.
+    A field of a CSV file stays a text, even if it looks like a number. A line of a .txt file is a row of the column
+    `text`.
 
     Args:
-        names: see `files_of`; also the folder of one split that `save_to_disk` wrote.
+        names: the files, as for `files_of`: all of one type, or a single saved folder with one split.
         csv_separator: separator of the fields in CSV files; a comma by default, and a tab in .tsv files.
-        encoding: encoding of text files; UTF-8 by default, with or without a mark at the start.
-        cache_dir: the cache of `datasets`, which converts a file again only if it has changed.
-        streaming: read rows when they are needed, without storing them.
+        encoding: encoding of text files; UTF-8 by default, with or without a byte-order mark at the beginning.
+        cache_dir: folder in which `datasets` stores converted files; by default its usual cache. A file is converted
+            again only if it has changed.
+        streaming: whether to read rows when they are needed, without storing them. A saved folder is never streamed.
 
     Returns:
-        A `Dataset` or, when streaming, an `IterableDataset`.
+        A `Dataset` or, with `streaming`, an `IterableDataset`.
 
     Raises:
-        ValueError: a file does not exist, is of an unknown type or cannot be read; the message names it.
+        ValueError: a file does not exist, is of an unknown type or cannot be read, or the files are of several types;
+            the message names the file.
     """
     # The library is imported here, as its import is slow, and commands that read no rows use this module too.
     import datasets
@@ -167,7 +204,7 @@ def read_files(
     if builder is None or builders:
         raise ValueError(f"{_shown(files)}: files must be of one type, which is one of {', '.join(BUILDERS)}")
     try:
-        # The reader of JSON logs its errors and raises them too.
+        # The reader of JSON logs its errors and also raises them, so the log is silenced.
         silence = logged_from("datasets.packaged_modules", logging.CRITICAL)
         size = sum(os.path.getsize(file) for file in files)
         with silence, bars_shown(size > _LARGE):
@@ -182,7 +219,16 @@ def read_files(
 
 
 def _options(builder: str, files: list[str], csv_separator: str | None, encoding: str | None) -> dict[str, object]:
-    """The settings of a builder of `datasets` for these files."""
+    """The arguments of `load_dataset` for files.
+
+    Args:
+        builder: the builder of `datasets`, one of the values of `BUILDERS`.
+        files: the paths of the files.
+        csv_separator, encoding: as for `read_files`.
+
+    Returns:
+        Name of an argument -> value.
+    """
     if builder == "csv":
         return _csv_options(files, csv_separator, encoding)
     if builder == "text" or (builder == "json" and encoding is not None):
@@ -191,7 +237,18 @@ def _options(builder: str, files: list[str], csv_separator: str | None, encoding
 
 
 def _csv_options(files: list[str], csv_separator: str | None, encoding: str | None) -> dict[str, object]:
-    """Settings with which `datasets` keeps every field of CSV files as it is written."""
+    """The arguments of `load_dataset` with which every field of CSV files stays the text that the file has.
+
+    Args:
+        files: the paths of the files.
+        csv_separator, encoding: as for `read_files`.
+
+    Returns:
+        Name of an argument -> value.
+
+    Raises:
+        ParserWarning of pandas: the first row of a file has more fields than the header.
+    """
     # The libraries are imported here, as their import is slow.
     import datasets
     import pandas
@@ -202,16 +259,21 @@ def _csv_options(files: list[str], csv_separator: str | None, encoding: str | No
     encoding = encoding or "utf-8-sig"
     for file in files:
         with warnings.catch_warnings():
-            # If the first row has more fields than the header, pandas would drop fields, or shift them by a column.
+            # If the first row has more fields than the header, pandas would drop fields, or shift them by a column, and
+            # only warn. The warning becomes an error here.
             warnings.simplefilter("error", pandas.errors.ParserWarning)
             rows = pandas.read_csv(file, nrows=1, sep=separator, encoding=encoding, index_col=False)
-    # Without these settings, pandas would change fields that look like numbers or like missing values.
+    # Without these arguments, pandas would change fields that look like numbers or like missing values, such as NA.
     texts = datasets.Features({column: datasets.Value("string") for column in rows.columns})
     return {"sep": separator, "encoding": encoding, "index_col": False, "keep_default_na": False, "features": texts}
 
 
 def _saved_split(folder: str) -> "datasets.Dataset":
-    """The rows of a split that `save_to_disk` wrote; a ValueError if the folder has several splits."""
+    """The rows in a saved folder.
+
+    Raises:
+        ValueError: the folder has several splits.
+    """
     import datasets
 
     rows = datasets.load_from_disk(folder)
@@ -221,7 +283,7 @@ def _saved_split(folder: str) -> "datasets.Dataset":
 
 
 def _shown(files: list[str]) -> str:
-    """The files as messages name them."""
+    """The name of files in messages: the first file and the number of the others."""
     if len(files) == 1:
         return files[0]
     return f"{files[0]} and {len(files) - 1} more"
@@ -229,7 +291,7 @@ def _shown(files: list[str]) -> str:
 
 @contextmanager
 def bars_shown(is_long: bool) -> Generator[None]:
-    """Show the progress bars of `datasets` only for work that takes long."""
+    """A context in which `datasets` shows its progress bars only if `is_long`; afterwards the setting is as before."""
     import datasets
 
     if is_long or datasets.are_progress_bars_disabled():

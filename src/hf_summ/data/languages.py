@@ -1,4 +1,4 @@
-"""Codes of languages."""
+"""Codes of languages, as the standard ISO 639 and language tags such as en-GB write them."""
 
 from functools import cache
 
@@ -6,22 +6,30 @@ from hf_summ.models.checks import check_text
 
 
 def language_code(language: str) -> str:
-    """The code of a language without its script and region: en for en-GB, eng and eng_Latn.
+    """The standard code of a language, without script and region: en for en-GB, eng and eng_Latn.
 
-    It is the code that langcodes prefers for the language or for its macrolanguage, with two letters if such a code
-    exists: zh for zho and cmn, fa for pes.
+    The library langcodes chooses the code. It has two letters if such a code exists, otherwise three. A language that
+    belongs to a macrolanguage gets the code of the macrolanguage: zh for cmn (Mandarin), fa for pes (Iranian Persian).
+
+    Args:
+        language: a code or a tag of a language.
 
     Raises:
         TypeError: `language` is not a string.
         ValueError: `language` is no valid code.
     """
+    # The check comes before the cached function, as the cache fails on unhashable arguments with another message.
     check_text("language", language)
     return _standard_code(language)
 
 
 @cache
 def _standard_code(language: str) -> str:
-    """See `language_code`."""
+    """The code that `language_code` returns for a string; the codes of earlier calls are kept in a cache.
+
+    Raises:
+        ValueError: `language` is no valid code.
+    """
     # The library is imported here, as its tables take 20 ms to load, and most commands need no language.
     import langcodes
 
@@ -31,6 +39,9 @@ def _standard_code(language: str) -> str:
     except langcodes.LanguageTagError as error:
         raise ValueError(problem) from error
     code = langcodes.get(tag).language
-    if code is None or not langcodes.tag_is_valid(tag):
+    # A tag may name only a script or a region, such as und-Latn, and then has no language.
+    has_language = code is not None
+    # A tag may have the form of a code that ISO 639 does not assign, such as xx.
+    if not has_language or not langcodes.tag_is_valid(tag):
         raise ValueError(problem)
     return code

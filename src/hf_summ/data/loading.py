@@ -1,4 +1,8 @@
-"""Loading a corpus: `datasets` reads its rows, which get the columns `document` and `summary`."""
+"""Loading a corpus: `datasets` reads its rows, which get the columns `document` and `summary`.
+
+A text is blank if it is missing (None) or has only white space. A stream is an `IterableDataset`: its rows are read
+when they are needed, and their number is unknown.
+"""
 
 import logging
 import os
@@ -29,8 +33,9 @@ from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 
 logger = logging.getLogger(__name__)
 
+# The rows of a split.
 Rows = datasets.Dataset | datasets.IterableDataset
-# Split -> its names on the Hub.
+# Split -> the names that data sets give it; the first name that a data set has is used.
 _SPLIT_NAMES = {
     "train": ("train", "training"),
     "validation": ("validation", "val", "valid", "dev"),
@@ -45,26 +50,39 @@ _MANY_ROWS = 100_000
 def load(
     corpus: Corpus, cache_dir: str | None = None, token: str | bool | None = None, trust_remote_code: bool = False
 ) -> datasets.DatasetDict:
-    """Load a corpus with the columns `document` and `summary`, and the splits train, validation and test.
+    """Load the splits of a corpus, whose rows get the columns `document` and `summary`.
 
-    `datasets` reads the rows, and converts a file again only if it has changed. Other columns are kept, except columns
-    called `document`, `documents`, `summary` or `prefix` that are not the chosen ones.
+    The columns are made as follows:
 
-    If the column of documents has lists of texts, they are kept as `documents`, and `document` joins the texts of each
-    list by blank lines. If the column of summaries has lists, they are kept as `references`, and `summary` is the first
-    text of each list. Lists in a column `references` beside the summaries are several references too. Blank texts of
-    lists are left out, and so are rows with a blank document or summary. The number of these rows, and the chosen
-    columns, are logged.
+    - If the column of documents has texts, it is renamed to `document`. If it has a list of texts in each row, it is
+      renamed to `documents`, and `document` joins the texts of each list by blank lines.
+    - If the column of summaries has texts, it is renamed to `summary`, and a column `references` is kept as it is. If
+      it has a list of texts in each row, it is renamed to `references`, another column of this name is dropped, and
+      `summary` is the first text of each list.
+    - A column of prefixes, if `corpus` names it, is renamed to `prefix`.
+    - Other columns are kept, except columns called `document`, `documents`, `summary` or `prefix`.
+
+    Blank texts are removed from the lists of `documents`, and from lists of `references` that were the column of
+    summaries. Rows with a blank document or summary are left out. The chosen columns are logged, and so is the number
+    of the rows that are left out, except for a stream.
 
     Args:
-        corpus: the corpus, and how to read it. With `streaming`, the training rows are an `IterableDataset`.
-        cache_dir: folder in which `datasets` stores downloads and converted files.
-        token: token for private data sets on the Hub.
-        trust_remote_code: passed to `datasets`, which no longer runs code of data sets from version 4 on.
+        corpus: the corpus, and how to read its rows.
+        cache_dir: folder in which `datasets` stores downloads and converted files; by default its usual cache. A file
+            is converted again only if it has changed.
+        token: token for private data sets on the Hub. Files need none.
+        trust_remote_code: whether `datasets` may run the code of a data set on the Hub. Its versions from 4 on run no
+            such code, and refuse data sets that need it.
+
+    Returns:
+        Split -> its rows, for those of the splits `train`, `validation` and `test` that the corpus has. The rows are a
+        `Dataset`. With `corpus.streaming`, the rows of `train` are a stream, whose texts are checked only when they are
+        read.
 
     Raises:
-        ValueError: as `Corpus.check`; a file that cannot be read; missing columns, or columns without texts; only blank
-            rows, or none that pass the format's option. Messages name the file.
+        ValueError: `Corpus.check` fails; a file cannot be read; a column is missing or has no texts; all rows are
+            blank; or no row passes the option of the format, such as `min_score`. The message names the file or the
+            data set.
         OSError: the data set cannot be reached.
     """
     corpus.check()
@@ -93,12 +111,12 @@ def load(
 
 @dataclass(frozen=True)
 class _Split:
-    """A split of a corpus, as it is written.
+    """A split of a corpus before its columns are chosen and renamed.
 
     Attributes:
         name: train, validation or test.
-        rows: its rows.
-        where: the name of the rows in messages.
+        rows: the rows of the split, with the columns of the file or the data set.
+        where: the name of the rows in messages: the file, or the data set and the split.
     """
 
     name: str
@@ -107,10 +125,18 @@ class _Split:
 
 
 def training_rows(files: Iterable[str], settings: Mapping[str, Any]) -> Iterator[Row]:
-    """Yield the rows of several training files, one after another; all files are read before the first row.
+    """Yield the rows of several training files, one file after another; all files are read before the first row.
 
     Args:
-        settings: settings of a command. Those that are fields of `Corpus` say how to read each file.
+        files: the names of the files, as for `Corpus.train_file`.
+        settings: name of a command's setting -> value. Settings that are fields of `Corpus` say how to read each file;
+            others are ignored.
+
+    Yields:
+        Rows with `document` and `summary`, as `load` returns them.
+
+    Raises:
+        ValueError: as `load`, when the first row is asked for.
     """
     loaded = []
     for file in files:
@@ -121,13 +147,13 @@ def training_rows(files: Iterable[str], settings: Mapping[str, Any]) -> Iterator
 
 
 def cache_folder(cache_dir: str | None) -> Path:
-    """Make the folder in which this package stores what it computes from corpora.
+    """Make the folder `hf_summ`, in which this package stores what it computes from corpora, and return its path.
 
     Args:
-        cache_dir: the folder above it; by default the cache of `datasets`.
+        cache_dir: the folder that contains `hf_summ`; by default the cache of `datasets`.
 
     Raises:
-        ValueError: the folder cannot be written to.
+        ValueError: the folder cannot be made or written to.
     """
     folder = Path(cache_dir or datasets.config.HF_DATASETS_CACHE) / "hf_summ"
     # If the home of the user is unknown, "~" stays in the path, and a folder of this name would be made.
@@ -140,7 +166,19 @@ def cache_folder(cache_dir: str | None) -> Path:
 
 
 def read_split(corpus: Corpus, split: str, cache_dir: str | None = None) -> Rows:
-    """The rows of a split's files as they are written, before columns are chosen."""
+    """The rows of a split's files with the columns of the files, before any column is chosen or renamed.
+
+    Args:
+        corpus: a corpus in files.
+        split: a split that has files: train, validation or test.
+        cache_dir: folder in which `datasets` stores converted files; by default its usual cache.
+
+    Returns:
+        A `Dataset`, or a stream for the training rows of a corpus with `streaming`.
+
+    Raises:
+        ValueError: a file cannot be read; the message names it.
+    """
     data_format = corpus.format
     is_stream = bool(corpus.streaming) and split == "train"
     if data_format is None or data_format.read is None:
@@ -151,7 +189,8 @@ def read_split(corpus: Corpus, split: str, cache_dir: str | None = None) -> Rows
             cache_dir=cache_dir,
             streaming=is_stream,
         )
-    # The key of the cache has the size and the time of each file, so that changed files are read again.
+    # `datasets` reads the files again if these arguments differ from those of earlier calls. The size and the time of
+    # each file are among them, so that changed files are read again.
     files = []
     for path in corpus.paths(split):
         state = path.stat()
@@ -166,13 +205,15 @@ def read_split(corpus: Corpus, split: str, cache_dir: str | None = None) -> Rows
 
 
 def _format_rows(data_format: DataFormat, files: tuple[tuple[str, int, int], ...]) -> Iterator[Row]:
-    """Yield the rows of files in an authors' format.
+    """Yield the rows of files in the format in which the authors of a corpus distribute it.
 
     Args:
-        files: the path, the size and the time of each file.
+        data_format: the format, whose `read` is not None.
+        files: for each file its path, its size in bytes and the time of its last change in nanoseconds. Only the path
+            is read here; `read_split` says what the others are for.
 
     Raises:
-        ValueError: the files have no rows.
+        ValueError: the files have no rows, or `data_format.read` cannot read them.
     """
     assert data_format.read is not None
     paths = [Path(path) for path, _, _ in files]
@@ -187,14 +228,18 @@ def _format_rows(data_format: DataFormat, files: tuple[tuple[str, int, int], ...
 def _read_data_set(
     corpus: Corpus, name: str, cache_dir: str | None, token: str | bool | None, trust_remote_code: bool
 ) -> dict[str, Rows]:
-    """Split -> its rows, of a data set on the Hub or in a folder.
+    """Read a data set on the Hub or in a folder.
 
     Args:
-        name: the name on the Hub, or the folder.
+        corpus: gives the configuration of the data set, and whether to read the training rows as a stream.
+        name: the name on the Hub, or the path of the folder.
         cache_dir, token, trust_remote_code: as for `load`.
 
+    Returns:
+        Split -> its rows, for those of train, validation and test that the data set has under a name in `_SPLIT_NAMES`.
+
     Raises:
-        ValueError: the data set cannot be loaded, or has no split of a usual name.
+        ValueError: the data set cannot be loaded, or has none of these splits.
         OSError: the data set cannot be reached.
     """
     settings: dict[str, Any] = {"cache_dir": cache_dir, "token": token}
@@ -208,13 +253,13 @@ def _read_data_set(
         else:
             loaded = datasets.load_dataset(name, corpus.dataset_config_name, **settings)
     except Exception as error:
-        # For broken files, libraries raise errors of any type, also plain OSErrors. Errors of its subclasses, such as
-        # ConnectionError, have other causes.
+        # For broken files, libraries raise errors of any type, also `OSError` itself. The subclasses of OSError, such
+        # as ConnectionError, say that the data set cannot be reached, so they are raised as they are.
         if isinstance(error, OSError) and type(error) is not OSError:
             raise
         raise ValueError(f"{name}: cannot be loaded: {one_line(error.__cause__ or error)}") from error
     if not isinstance(loaded, dict):
-        # It is the folder of one split.
+        # `name` is a folder in which `save_to_disk` stored a single split.
         loaded = {str(loaded.split or "train"): loaded}
     splits: dict[str, Rows] = {}
     for split in SPLITS:
@@ -226,13 +271,22 @@ def _read_data_set(
         raise ValueError(f"{name} has the splits {', '.join(loaded)}, but needs one of {', '.join(SPLITS)}")
     for split, rows in splits.items():
         if isinstance(rows, datasets.IterableDataset) and split != "train":
-            # Validation and test rows are read completely in any case.
+            # Only training rows are streamed: validation and test rows are read completely in any case.
             splits[split] = datasets.Dataset.from_list(list(rows))
     return splits
 
 
 def _columns_of(split: _Split, corpus: Corpus) -> Columns:
-    """Choose the columns of a split, and log them."""
+    """Choose the columns of documents, summaries and prefixes of a split, and log the first two.
+
+    The log also names a column `references` with lists of texts, if it is not the column of summaries.
+
+    Args:
+        corpus: the columns that the user names; columns that are not named are chosen by their usual names.
+
+    Raises:
+        ValueError: as `choose_columns`.
+    """
     rows, where = split.rows, split.where
     if rows.column_names is None or rows.features is None:
         # A stream does not know its columns before its first rows are read.
@@ -248,9 +302,14 @@ def _columns_of(split: _Split, corpus: Corpus) -> Columns:
 
 
 def _with_texts(split: _Split, columns: Columns, corpus: Corpus) -> Rows:
-    """The rows of a split with `document` and `summary`.
+    """The rows of a split with the columns that `load` describes, without the rows that `load` leaves out.
 
-    Rows with a blank document or summary, and rows that the format's option excludes, are left out.
+    Args:
+        columns: the chosen columns of the split.
+        corpus: how to read the rows; a format may have an option that selects rows, such as `min_score`.
+
+    Raises:
+        ValueError: a chosen column has no texts; prefixes are lists; all rows are blank; or no row passes the option.
     """
     rows, where = split.rows, split.where
     if isinstance(rows, datasets.IterableDataset):
@@ -272,7 +331,18 @@ def _with_texts(split: _Split, columns: Columns, corpus: Corpus) -> Rows:
 
 
 def _passing(rows: Rows, option: RowOption | None, value: int | str | None, where: str) -> Rows:
-    """The rows that pass a format's option, if the format has one and it has a value."""
+    """The rows that pass the option of a format, such as a minimum score; all rows if there is no option or no value.
+
+    If some rows do not pass, the numbers are logged, except for a stream.
+
+    Args:
+        option: the option of the format, or None.
+        value: the value of the option, or None.
+        where: the name of the rows in messages.
+
+    Raises:
+        ValueError: no row passes.
+    """
     if option is None or value is None:
         return rows
     if option.is_optional and option.column not in (rows.column_names or []):
@@ -288,12 +358,28 @@ def _passing(rows: Rows, option: RowOption | None, value: int | str | None, wher
 
 
 def _separated(row: Row, column: str, separate: Callable[[str], list[str]]) -> Row:
-    """The column of documents of a row, with a list of documents in place of their text."""
+    """Split the text of a row into documents, for formats that store several documents of an example in one text.
+
+    Args:
+        column: the column of documents; a missing text counts as an empty one.
+        separate: splits a text into documents.
+
+    Returns:
+        `column` -> the list of documents, which replaces the text in the row.
+    """
     return {column: separate(row[column] or "")}
 
 
 def _renamed(rows: Rows, columns: Columns, has_documents: bool, has_summaries: bool) -> Rows:
-    """The rows with the chosen columns under the names of a loaded corpus."""
+    """The rows with the chosen columns under the names that `load` gives them.
+
+    Columns that were not chosen and have one of these names are dropped.
+
+    Args:
+        columns: the chosen columns.
+        has_documents, has_summaries: whether the columns of documents and summaries have lists of texts. They are then
+            renamed to `documents` and `references`, otherwise to `document` and `summary`.
+    """
     names = {columns.document: "document", columns.summary: "summary"}
     if has_documents:
         names[columns.document] = DOCUMENTS_COLUMN
@@ -304,7 +390,6 @@ def _renamed(rows: Rows, columns: Columns, has_documents: bool, has_summaries: b
     reserved = {"document", DOCUMENTS_COLUMN, "summary", PREFIX_COLUMN}
     if has_summaries:
         reserved.add(REFERENCES_COLUMN)
-    # Columns that were not chosen must not have a name of the chosen ones.
     dropped = []
     for name in rows.column_names or []:
         if name in reserved and name not in names:
@@ -315,44 +400,69 @@ def _renamed(rows: Rows, columns: Columns, has_documents: bool, has_summaries: b
 
 
 def _with_document(documents: list[list[str] | None]) -> dict[str, list]:
-    """The columns `documents`, without blank ones, and `document`, which joins those of each row."""
+    """Remove blank documents, and join the documents of each row by blank lines.
+
+    Args:
+        documents: for each row of a batch, the list of its documents, or None.
+
+    Returns:
+        The columns `documents`, with a list for each row, and `document`, with a text for each row.
+    """
     documents_of_rows = []
-    joined = []
+    joined_texts = []
     for texts in documents:
-        written = written_texts(texts)
-        documents_of_rows.append(written)
-        joined.append(DOCUMENT_SEPARATOR.join(written))
-    return {DOCUMENTS_COLUMN: documents_of_rows, "document": joined}
+        documents_of_row = written_texts(texts)
+        documents_of_rows.append(documents_of_row)
+        joined_texts.append(DOCUMENT_SEPARATOR.join(documents_of_row))
+    return {DOCUMENTS_COLUMN: documents_of_rows, "document": joined_texts}
 
 
 def _with_summary(references: list[list[str] | None]) -> dict[str, list]:
-    """The columns `references`, without blank ones, and `summary`, the first reference of each row or an empty text."""
+    """Remove blank references, and take the first reference of each row as the summary.
+
+    Args:
+        references: for each row of a batch, the list of its references, or None.
+
+    Returns:
+        The columns `references`, with a list for each row, and `summary`, with a text for each row. The summary of a
+        row without references is empty.
+    """
     references_of_rows = []
     summaries = []
     for texts in references:
-        written = written_texts(texts)
-        references_of_rows.append(written)
-        summaries.append(written[0] if written else "")
+        references_of_row = written_texts(texts)
+        references_of_rows.append(references_of_row)
+        summary = references_of_row[0] if references_of_row else ""
+        summaries.append(summary)
     return {REFERENCES_COLUMN: references_of_rows, "summary": summaries}
 
 
 def _without_blank(rows: Rows, where: str) -> Rows:
-    """The rows whose document and summary are not blank; the number of others is logged."""
-    written = rows.filter(_have_texts, batched=True, batch_size=_BATCH_SIZE, input_columns=["document", "summary"])
+    """The rows whose document and summary are not blank; the number of the other rows is logged, except for a stream.
+
+    Args:
+        where: the name of the rows in messages.
+
+    Raises:
+        ValueError: no row has both texts; for a stream, this is not checked.
+    """
+    complete_rows = rows.filter(
+        _have_texts, batched=True, batch_size=_BATCH_SIZE, input_columns=["document", "summary"]
+    )
     if isinstance(rows, datasets.IterableDataset):
-        return written
-    blank = len(rows) - len(written)
-    if not len(written):
+        return complete_rows
+    if not len(complete_rows):
         raise ValueError(f"{where}: none of the {len(rows)} rows has both a document and a summary")
-    if not blank:
-        # The filtered rows have an index, with which they would be read more slowly.
+    blank = len(rows) - len(complete_rows)
+    if blank == 0:
+        # `filter` makes a table of indices, with which rows are read more slowly, so the original rows are returned.
         return rows
     logger.warning(f"{where}: {blank} of {len(rows)} rows have a blank document or summary and are left out")
-    return written
+    return complete_rows
 
 
 def _have_texts(documents: list[str | None], summaries: list[str | None]) -> list[bool]:
-    """Whether each row has a document and a summary."""
+    """For each row of a batch, whether its document and its summary are not blank."""
     have_texts = []
     for document, summary in zip(documents, summaries, strict=True):
         have_texts.append(has_text(document) and has_text(summary))

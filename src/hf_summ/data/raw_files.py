@@ -1,7 +1,13 @@
-"""Finding the files of a corpus's split in the folders that its authors distribute.
+"""Finding the files of a split in the folder or the files that the authors of a corpus distribute.
 
-Each `locate` function returns the files of a split. Its argument `name` is the name of a file, or of the distributed
-folder. It raises a ValueError if a file is missing.
+Each function `locate_...` has these arguments and results, unless its docstring says otherwise:
+
+- `name` is the path of the distributed folder, or of one file of the split, beside which its other files are.
+- `split` is train, validation or test.
+- The result is the tuple of the paths of all files of the split. A file may be compressed (.gz, .bz2 or .xz).
+- A ValueError is raised if a file is missing; its message names the file.
+
+Two files are line-aligned if the same line of both belongs to the same example.
 """
 
 import hashlib
@@ -12,8 +18,8 @@ from pathlib import Path
 
 from hf_summ.data.files import numbered_lines
 
-# The ends of the names of a file and of its compressed copies.
-_PACKED = ("", ".gz", ".bz2", ".xz")
+# What follows the name of a file in the name of the same file, compressed or not.
+_COMPRESSION_ENDINGS = ("", ".gz", ".bz2", ".xz")
 # Split -> the names that its file may have in a distributed folder; the first file that exists is read.
 _GIGAWORD = {
     "train": ("train.article.txt", "train/train.article.txt"),
@@ -30,20 +36,24 @@ _LCSTS = {
     "validation": ("PART_II.txt", "DATA/PART_II.txt"),
     "test": ("PART_III.txt", "DATA/PART_III.txt"),
 }
-# Split -> its name in the files of several corpora.
+# Split -> the name of the split in the names of files, in several corpora.
 _STEMS = {"train": "train", "validation": "val", "test": "test"}
 _MULTI_NEWS = {split: (f"{stem}.src.cleaned", f"{stem}.src", f"{stem}.txt.src") for split, stem in _STEMS.items()}
 _DUC = dict.fromkeys(_STEMS, ("input.txt",))
 _NEWSROOM = {"train": ("train.jsonl",), "validation": ("dev.jsonl",), "test": ("test.jsonl",)}
-# Split -> the names that the list of its stories' addresses may have. The name of a story's file is the SHA-1 of its
-# address.
+# Split -> the names that its list of stories may have. A story is an article of CNN or the Daily Mail with highlights.
+# The list has the web address of a story in each line, and the story is in a file named after the SHA-1 of the address.
 _ADDRESSES = {split: (f"all_{stem}.txt", f"url_lists/all_{stem}.txt") for split, stem in _STEMS.items()}
+# The folders of stories.
 _STORIES = ("cnn/stories", "dailymail/stories")
-# Split -> its line-aligned files by Gehrmann et al. 2018, whose summaries have a tag before and after each sentence.
+# Split -> its files of documents and of summaries by Gehrmann et al. 2018, which are line-aligned. Their summaries have
+# a tag before and after each sentence.
 _TAGGED = {split: (f"{stem}.txt.src", f"{stem}.txt.tgt.tagged") for split, stem in _STEMS.items()}
+# The file with the numbers of the pages of each split, and the folder of the pages.
 _XSUM_SPLITS = "XSum-TRAINING-DEV-TEST-SPLIT-90-5-5.json"
 _XSUM_TEXTS = "bbc-summary-data"
-# Target language -> split -> the names of its files before their language.
+# Target language -> split -> the names of the files of the split, without the language at their ends. * stands for any
+# characters.
 _WMT16 = {
     "de": {
         "train": ("europarl-v7.de-en", "commoncrawl.de-en", "news-commentary-v11.de-en"),
@@ -59,7 +69,10 @@ _WMT16 = {
 
 
 def locate_gigaword(name: str, split: str) -> tuple[Path, ...]:
-    """The files of articles and of their headlines (Rush et al. 2015), or those of DUC-2004, which comes with them."""
+    """Locate Gigaword (Rush et al. 2015): a file of articles, and the line-aligned file of their headlines.
+
+    The test split may also be DUC-2004, which comes with Gigaword. Then the files are those of `locate_duc`.
+    """
     articles = _split_file(name, split, _GIGAWORD)
     stem = unpacked(articles)
     if stem == "input.txt" and any(articles.parent.glob("task1_ref1.txt*")):
@@ -72,12 +85,12 @@ def locate_gigaword(name: str, split: str) -> tuple[Path, ...]:
 
 
 def locate_lcsts(name: str, split: str) -> tuple[Path, ...]:
-    """The part of LCSTS (Hu et al. 2015)."""
+    """Locate LCSTS (Hu et al. 2015): a single file, PART_I.txt, PART_II.txt or PART_III.txt."""
     return (_split_file(name, split, _LCSTS),)
 
 
 def locate_multi_news(name: str, split: str) -> tuple[Path, ...]:
-    """The files of documents and of their summaries (Fabbri et al. 2019)."""
+    """Locate Multi-News (Fabbri et al. 2019): a file of documents, and the line-aligned file of their summaries."""
     path = _split_file(name, split, _MULTI_NEWS)
     stem, _, ending = unpacked(path).rpartition(".src")
     # Corrected documents, X.src.cleaned, belong to the uncorrected summaries, X.tgt.
@@ -85,8 +98,13 @@ def locate_multi_news(name: str, split: str) -> tuple[Path, ...]:
 
 
 def locate_duc(name: str, split: str) -> tuple[Path, ...]:
-    """The file of the documents, and as many files of references as there are."""
+    """Locate DUC: the file of the documents, and the line-aligned files of references, task1_ref0.txt and so on.
+
+    References are the human-written summaries of a document, one for each file. All numbers from 0 to the largest one
+    must have a file.
+    """
     source = _split_file(name, split, _DUC)
+    # The largest number of a file of references.
     last = 0
     for file in source.parent.glob("task1_ref*.txt*"):
         number = unpacked(file).removeprefix("task1_ref").removesuffix(".txt")
@@ -99,24 +117,29 @@ def locate_duc(name: str, split: str) -> tuple[Path, ...]:
 
 
 def locate_newsroom(name: str, split: str) -> tuple[Path, ...]:
-    """The file of rows."""
+    """Locate Newsroom: a single file of rows, train.jsonl, dev.jsonl or test.jsonl."""
     return (_split_file(name, split, _NEWSROOM),)
 
 
 def locate_stories(name: str, split: str) -> tuple[Path, ...]:
-    """The files of CNN/DailyMail's stories (Hermann et al. 2015), or the two aligned files of Gehrmann et al. 2018.
+    """Locate CNN/DailyMail: the files of stories (Hermann et al. 2015), or two line-aligned files.
+
+    The line-aligned files are those of documents and summaries by Gehrmann et al. 2018.
 
     Args:
-        name: a story, a list of stories, or a folder of stories or with a list of them; several are separated by
-            commas. Aligned files are given by their folder.
+        name: the folder of the line-aligned files; or a file of one story (.story), a list of stories, a folder with
+            such a list, or a folder of stories. Of the last four, several may be given, separated by commas.
+        split: train, validation or test. It decides between the lists and line-aligned files in a folder; all stories
+            of a folder without a list are returned for any split.
     """
     documents, summaries = _TAGGED[split]
     if os.path.isfile(os.path.join(name, documents)):
-        return Path(name, documents), _existing(Path(name, summaries))
-    given = [name] if os.path.exists(name) else name.split(",")
+        return Path(name, documents), _existing_file(Path(name, summaries))
+    # The name of a single folder may also have commas.
+    parts = [name] if os.path.exists(name) else name.split(",")
     stories: list[Path] = []
-    for file in given:
-        path = Path(file.strip())
+    for part in parts:
+        path = Path(part.strip())
         lists = [path / addresses for addresses in _ADDRESSES[split] if os.path.isfile(path / addresses)]
         if lists:
             stories.extend(_listed_stories(lists[0]))
@@ -124,14 +147,22 @@ def locate_stories(name: str, split: str) -> tuple[Path, ...]:
             # macOS makes hidden copies of stories, which are skipped.
             stories.extend(sorted(path.glob("[!.]*.story")))
         elif path.suffix == ".story":
-            stories.append(_existing(path))
+            stories.append(_existing_file(path))
         else:
-            stories.extend(_listed_stories(_existing(path)))
+            stories.extend(_listed_stories(_existing_file(path)))
     return tuple(stories)
 
 
 def _listed_stories(names: Path) -> Iterator[Path]:
-    """Yield the files of the stories in a list, which has a file's name or an address in each line."""
+    """Yield the paths of the stories in a list.
+
+    Args:
+        names: the list, a file with the name of a story's file, or the web address of a story, in each line. Names of
+            files are relative to the folder of the list. Blank lines are skipped.
+
+    Raises:
+        ValueError: a story is missing.
+    """
     for number, line in numbered_lines(names):
         name = line.strip()
         if not name:
@@ -150,8 +181,13 @@ def _listed_stories(names: Path) -> Iterator[Path]:
 
 
 def locate_xsum(name: str, split: str) -> tuple[Path, ...]:
-    """The files of the pages that the list of splits names (Narayan et al. 2018); `name` is the folder."""
-    splits = _existing(Path(name) / _XSUM_SPLITS)
+    """Locate XSum (Narayan et al. 2018): a file for each page of the split, in the order of the list of splits.
+
+    Args:
+        name: the distributed folder.
+        split: train, validation or test.
+    """
+    splits = _existing_file(Path(name) / _XSUM_SPLITS)
     try:
         numbers = json.loads(splits.read_text(encoding="utf-8"))[split]
     except (KeyError, ValueError) as error:
@@ -160,20 +196,21 @@ def locate_xsum(name: str, split: str) -> tuple[Path, ...]:
 
 
 def locate_wmt16(language: str, name: str, split: str) -> tuple[Path, ...]:
-    """The files of sentences, each followed by the file of their translations; the files are anywhere in a folder.
+    """Locate WMT 2016: files of English sentences, each followed by the line-aligned file of their translations.
 
     Args:
-        language: the code of the target language.
-        name: the folder.
+        language: the code of the target language: de or ro.
+        name: a folder. The files are anywhere in it or its subfolders.
+        split: train, validation or test.
     """
     files: list[Path] = []
     for stem in _WMT16[language][split]:
-        # A text is a plain file or one of SGML, whose name also says whether it is the source or the reference.
+        # A file is plain or in SGML. The name of an SGML file also says whether it has sources or translations (ref).
         for code, role in (("en", "src"), (language, "ref")):
             names = [f"{stem}.{code}", f"{stem}-{role}.{code}.sgm"]
             candidates: list[Path] = []
             for file in names:
-                for ending in _PACKED:
+                for ending in _COMPRESSION_ENDINGS:
                     candidates.extend(sorted(Path(name).rglob(f"{file}{ending}")))
             if not candidates:
                 raise ValueError(f"{name} has no {' and no '.join(names)}, the {split} split: unpack it there")
@@ -182,37 +219,53 @@ def locate_wmt16(language: str, name: str, split: str) -> tuple[Path, ...]:
 
 
 def _split_file(name: str, split: str, names: Mapping[str, Sequence[str]]) -> Path:
-    """The file `name` or, if it is a folder, the split's first existing file in it.
+    """The path of the file of a split.
 
     Args:
-        names: split -> the names that its file may have.
+        name: the file, or the folder that contains it.
+        split: train, validation or test.
+        names: split -> the names that its file may have in the folder, without the extension of a compression; the
+            first file that exists is returned.
+
+    Raises:
+        ValueError: there is no such file.
     """
     path = Path(name)
     if not os.path.isdir(path):
-        return _existing(path)
+        return _existing_file(path)
     for file in names[split]:
-        for ending in _PACKED:
+        for ending in _COMPRESSION_ENDINGS:
             candidate = path / f"{file}{ending}"
             if candidate.exists():
                 return candidate
     raise ValueError(f"{path} has no {' and no '.join(names[split])}, the {split} split: name the file")
 
 
-def _existing(path: Path) -> Path:
-    """The path of a file; a ValueError if it does not exist."""
+def _existing_file(path: Path) -> Path:
+    """Return the path of a file unchanged, if the file exists.
+
+    Raises:
+        ValueError: the file does not exist.
+    """
     if not path.is_file():
         raise ValueError(f"{path} does not exist")
     return path
 
 
 def _beside(path: Path, names: Sequence[str], content: str) -> Path:
-    """The first file of these names, perhaps compressed, in the folder of `path`; a ValueError if there is none.
+    """The path of a file in the same folder as another file.
 
     Args:
-        content: what the file has, for the message.
+        path: the other file, which is never returned.
+        names: the names that the file may have, without the extension of a compression; the first file that exists is
+            returned.
+        content: what the file contains, for the message, such as "headlines".
+
+    Raises:
+        ValueError: there is no such file.
     """
     for name in names:
-        for ending in _PACKED:
+        for ending in _COMPRESSION_ENDINGS:
             file = path.with_name(f"{name}{ending}")
             if file != path and file.exists():
                 return file
@@ -220,7 +273,7 @@ def _beside(path: Path, names: Sequence[str], content: str) -> Path:
 
 
 def unpacked(path: Path) -> str:
-    """The name of a file without the extension of its compression, if it has one."""
-    if path.suffix in _PACKED:
+    """The name of a file, without its folder and without the extension of a compression."""
+    if path.suffix in _COMPRESSION_ENDINGS:
         return path.stem
     return path.name

@@ -1,4 +1,9 @@
-"""Corpora in their authors' formats: reading the rows of files, and selecting rows; `raw_files` finds the files."""
+"""Reading the rows of corpora in the formats in which their authors distribute them; `raw_files` finds the files.
+
+Each function `read_...` reads the files of one split, whose paths it gets in the order of the function `locate_...` of
+`raw_files`, and yields the rows of the split. It raises a ValueError if a file cannot be read. Files are line-aligned
+if the same line of all of them belongs to the same example. References are the human-written summaries of a document.
+"""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -22,19 +27,23 @@ from hf_summ.data.raw_files import (
     unpacked,
 )
 
-# A row as `datasets` reads it: name of a column -> value.
+# A row of a corpus: name of a column -> value.
 Row = dict[str, Any]
 Rows = Iterator[Row]
-# A document of LCSTS; its groups are the number and the content.
+# A document of LCSTS without its last tag, such as "<doc id=5> ... "; its groups are the number (5) and the content.
 _LCSTS_DOCUMENT = re.compile(r"\s*<doc\b[^>]*\bid\s*=\s*\W*(\d+)[^>]*>(?!.*<doc )(.*)", re.DOTALL)
+# A field of such a document, such as "<summary>...</summary>"; its groups are the name and the content.
 _LCSTS_FIELD = re.compile(r"<(human_label|summary|short_text)\s*>(.*?)</\1\s*>", re.DOTALL)
-# How Multi-News writes a line end within a text, and separates documents.
+# What Multi-News has in place of a line end within a text.
 _LINE_END = re.compile(r"NEWLINE_CHAR\b")
+# What Multi-News has between two documents, in the current version and in an older one.
 _SEPARATOR = "|||||"
 _OLDER_SEPARATOR = "story_separator_special_tag"
+# A tag before or after a sentence, "<t>" or "</t>", with the spaces around it.
 _SENTENCE_TAG = re.compile(r"\s*</?t>\s*")
+# The heading of a section in a page of XSum, such as "[SN]RESTBODY[SN]"; its group is the name of the section.
 _XSUM_HEADING = re.compile(r"\[SN\]([A-Z-]+)\[SN\]")
-# A sentence in SGML.
+# A sentence in a line of SGML, such as '<seg id="1">It rained.</seg>'; its group is the text.
 _SEGMENT = re.compile(r"<seg\b[^>]*>(.*)</seg>")
 # Buttons between the paragraphs of the BBC's pages. Their lines are left out, as in the copy on the Hub.
 _XSUM_BUTTONS = {
@@ -53,15 +62,18 @@ _XSUM_BUTTONS = {
 
 
 def read_lcsts(paths: tuple[Path, ...]) -> Rows:
-    """Rows of `document`, `summary`, `id` and, in files with scores, `human_label` (Hu et al. 2015).
+    """Yield the rows of LCSTS (Hu et al. 2015), in the order of its single file.
 
-    White space around tags and texts is ignored; line ends within a text are kept. `&`, `<` and apparent entities are
-    text, as the files have no escapes.
+    White space around tags, lines and texts is removed; line ends within a text are kept. `&`, `<` and what looks like
+    an entity, such as `&amp;`, are plain text, as the files have no escapes.
+
+    Yields:
+        `document`, `summary`, `id` (an integer) and, in files with scores, `human_label` (an integer from 1 to 5).
 
     Raises:
-        ValueError: the file has text that is no complete document, which the message shows.
+        ValueError: the file has text that is no complete document; the message shows the text and its line.
     """
-    # The lines of a document so far, and the number of its first line.
+    # The text of the current document so far, and the number of the line in which the document begins.
     text = ""
     start = 0
     for number, line in numbered_lines(paths[0]):
@@ -77,14 +89,22 @@ def read_lcsts(paths: tuple[Path, ...]) -> Rows:
             start = number
         text += rest
         if not text.lstrip().startswith("<doc"):
-            # This is no document, which is an error, and reading all of the file would take long.
+            # The text is no document. It is refused below without the rest of the file, whose reading would take long.
             break
     if text:
         yield _lcsts_row(text, f"{paths[0]}, line {start}")
 
 
 def _lcsts_row(text: str, where: str) -> Row:
-    """The row of a document, which is given without its last tag; `where` names it in messages."""
+    """The row of a document of LCSTS, with the columns of `read_lcsts`.
+
+    Args:
+        text: the document, without its last tag `</doc>`.
+        where: the name of the document in messages.
+
+    Raises:
+        ValueError: the text is no complete document.
+    """
     match = _LCSTS_DOCUMENT.fullmatch(text)
     fields = [] if match is None else _LCSTS_FIELD.findall(match[2])
     texts = {}
@@ -107,11 +127,15 @@ def _lcsts_row(text: str, where: str) -> Row:
 
 
 def read_gigaword(paths: tuple[Path, ...]) -> Rows:
-    """Rows of `document` and `summary` from articles and their line-aligned headlines (Rush et al. 2015).
+    """Yield the rows of Gigaword (Rush et al. 2015), from a file of articles and line-aligned files of headlines.
 
-    With more than two files, as in DUC-2004, the rows have `document` and `references`.
+    Yields:
+        `document`, an article, and `summary`, its headline. With more than one file of headlines, as in DUC-2004,
+        `document` and `references`, the list of its headlines.
     """
-    for document, *headlines in _aligned_lines(paths):
+    for texts in _aligned_lines(paths):
+        document = texts[0]
+        headlines = texts[1:]
         if len(headlines) == 1:
             yield {"document": document, "summary": headlines[0]}
         else:
@@ -119,36 +143,55 @@ def read_gigaword(paths: tuple[Path, ...]) -> Rows:
 
 
 def read_duc(paths: tuple[Path, ...]) -> Rows:
-    """Rows of `document` and `references` from an input file and its line-aligned references."""
-    for document, *references in _aligned_lines(paths):
-        yield {"document": document, "references": references}
+    """Yield the rows of DUC, from a file of documents and line-aligned files of references.
+
+    Yields:
+        `document` and `references`, the list of its references, also if there is only one.
+    """
+    for texts in _aligned_lines(paths):
+        yield {"document": texts[0], "references": texts[1:]}
 
 
 def read_multi_news(paths: tuple[Path, ...]) -> Rows:
-    """Rows of `documents` and `summary` from line-aligned files (Fabbri et al. 2019).
+    """Yield the rows of Multi-News (Fabbri et al. 2019), from line-aligned files of documents and summaries.
 
-    The dash at the beginning of each summary is part of the corpus and is kept.
+    Yields:
+        `documents`, the list of an example's documents, also blank ones, and `summary`. The dash at the beginning of
+        each summary is part of the corpus and is kept.
     """
     for document, summary in _aligned_lines(paths):
         yield {"documents": separate_documents(document), "summary": with_line_ends(summary)}
 
 
 def with_line_ends(text: str) -> str:
-    """A text of Multi-News with line ends in place of `NEWLINE_CHAR`."""
+    """Put line ends in place of each `NEWLINE_CHAR` in a text of Multi-News, and strip spaces and tabs of each line."""
     return "\n".join(line.strip(" \t") for line in _LINE_END.split(text))
 
 
 def separate_documents(text: str) -> list[str]:
-    """The documents, also blank ones, between Multi-News's separators, `|||||` or `story_separator_special_tag`."""
+    """Split a text of Multi-News at its separators, `|||||` or `story_separator_special_tag`.
+
+    Returns:
+        The documents, with line ends as by `with_line_ends` and without surrounding white space. Blank documents are
+        kept as empty texts.
+    """
     documents = with_line_ends(text).replace(_OLDER_SEPARATOR, _SEPARATOR).split(_SEPARATOR)
     return [document.strip() for document in documents]
 
 
 def read_stories(paths: tuple[Path, ...]) -> Rows:
-    """Rows of `document`, `summary` and `id` (the file's name) from `.story` files (Hermann et al. 2015).
+    """Yield the rows of CNN/DailyMail, from files of stories (Hermann et al. 2015) or as `read_tagged`.
 
-    The lines before the first `@highlight` are the document; the later ones are the summary, one highlight per line.
-    Blank lines are skipped. An empty story, and one without highlights, yield a blank row.
+    In a story, the lines before the first line `@highlight` are the document, and the later lines are the summary. The
+    lines `@highlight` and blank lines are left out. A story without highlights has an empty summary, and an empty story
+    has an empty document too.
+
+    Args:
+        paths: the files of stories, or the two files of `read_tagged`, of which the first ends with `.src`.
+
+    Yields:
+        `document`, `summary` with one highlight in each line, and `id`, the name of the file without `.story`. Rows of
+        `read_tagged` have no `id`.
     """
     if paths and paths[0].suffix == ".src":
         yield from read_tagged(paths)
@@ -156,6 +199,7 @@ def read_stories(paths: tuple[Path, ...]) -> Rows:
     for path in paths:
         document: list[str] = []
         highlights: list[str] = []
+        # The list to which the next line belongs.
         lines = document
         for _, line in numbered_lines(path):
             text = line.strip()
@@ -167,9 +211,10 @@ def read_stories(paths: tuple[Path, ...]) -> Rows:
 
 
 def read_tagged(paths: tuple[Path, ...]) -> Rows:
-    """Rows of `document` and `summary` from line-aligned files whose summaries are `<t> A sentence. </t> <t> …`.
+    """Yield rows from line-aligned files of documents and of summaries, such as `<t> A sentence. </t> <t> B. </t>`.
 
-    The summary has one sentence per line, without the tags, as that of a story.
+    Yields:
+        `document` and `summary`, which has one sentence in each line, without the tags.
     """
     for document, summary in _aligned_lines(paths):
         sentences = [sentence for sentence in _SENTENCE_TAG.split(summary) if sentence]
@@ -177,16 +222,24 @@ def read_tagged(paths: tuple[Path, ...]) -> Rows:
 
 
 def read_xsum(paths: tuple[Path, ...]) -> Rows:
-    """Rows of `document`, `summary` and `id` (the file's name) from `.summary` files (Narayan et al. 2018).
+    """Yield the rows of XSum (Narayan et al. 2018), from a file for each page.
 
-    The summary is the first sentence of a page; the document is its remaining text, without lines of buttons.
+    Yields:
+        `document`, the text of the page without its first sentence and without lines of buttons; `summary`, the first
+        sentence; and `id`, the name of the file without `.summary`.
+
+    Raises:
+        ValueError: a page lacks one of these sections.
     """
     for path in paths:
         page = "".join([line for _, line in numbered_lines(path)])
-        # Text before the first heading is ignored; then headings and their texts alternate.
-        _, *sections = _XSUM_HEADING.split(page)
+        # The pieces are the text before the first heading, which is ignored, and then headings and texts in turn.
+        pieces = _XSUM_HEADING.split(page)
+        headings = pieces[1::2]
+        texts = pieces[2::2]
+        # Heading -> the lines of its text.
         lines: dict[str, list[str]] = {}
-        for heading, text in zip(sections[::2], sections[1::2], strict=True):
+        for heading, text in zip(headings, texts, strict=True):
             stripped = [line.strip() for line in text.splitlines()]
             lines[heading] = [line for line in stripped if line and line not in _XSUM_BUTTONS]
         try:
@@ -198,10 +251,13 @@ def read_xsum(paths: tuple[Path, ...]) -> Rows:
 
 
 def read_wmt16(paths: tuple[Path, ...]) -> Rows:
-    """Rows of `document`, a sentence, and `summary`, its translation, from plain or SGML files (.sgm).
+    """Yield the rows of WMT 2016, from line-aligned files of sentences and translations, plain or in SGML (.sgm).
 
     Args:
-        paths: each file with sentences is followed by the file with their translations.
+        paths: each file of English sentences, followed by the file of their translations.
+
+    Yields:
+        `document`, a sentence, and `summary`, its translation.
     """
     for pair in zip(paths[::2], paths[1::2], strict=True):
         for sentence, translation in _aligned_lines(pair):
@@ -209,7 +265,7 @@ def read_wmt16(paths: tuple[Path, ...]) -> Rows:
 
 
 def _lines(path: Path) -> Iterator[str]:
-    """Yield the texts of a file without line ends: its lines or, in an SGML file, its segments."""
+    """Yield the lines of a file without line ends; of an SGML file, only the texts of its segments, `<seg>`."""
     is_sgml = unpacked(path).endswith(".sgm")
     for _, line in numbered_lines(path):
         if not is_sgml:
@@ -221,9 +277,20 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def _aligned_lines(paths: Sequence[Path]) -> Iterator[list[str]]:
-    """Yield for each line number the list of the files' texts; a ValueError if a file has fewer lines than another."""
+    """Yield the lines with the same number in several files.
+
+    Args:
+        paths: line-aligned files.
+
+    Yields:
+        A list with the line of each file, without line ends, in the order of `paths`.
+
+    Raises:
+        ValueError: a file has fewer lines than another.
+    """
     files = [_lines(path) for path in paths]
     for number, lines in enumerate(zip_longest(*files), 1):
+        # `zip_longest` puts None where a file has ended.
         if None in lines:
             shorter = paths[lines.index(None)]
             raise ValueError(f"{shorter} has only {number - 1} lines, fewer than the file that it is aligned with")
@@ -231,32 +298,35 @@ def _aligned_lines(paths: Sequence[Path]) -> Iterator[list[str]]:
 
 
 def format_of(data_format: str) -> "DataFormat":
-    """The format of this name.
+    """The format of a name in `DATA_FORMATS`.
 
     Raises:
-        ValueError: an unknown format.
+        ValueError: there is no format of this name.
     """
     check_choice("`data_format`", data_format, DATA_FORMATS)
     return DATA_FORMATS[data_format]
 
 
 def _is_at_least(value: int, option: int) -> bool:
+    """Whether the value of a row is at least the value of the option."""
     return value >= option
 
 
 def _equals(value: str, option: str) -> bool:
+    """Whether the value of a row is the value of the option."""
     return value == option
 
 
 @dataclass(frozen=True)
 class RowOption:
-    """An option that selects rows by the value of a column.
+    """A setting of the user that selects rows by the value of a column, such as a minimum score.
 
     Args:
-        name: the setting with the option.
-        column: the column.
-        passes: whether a value of the column passes, given the value of the setting as `option`.
-        is_optional: whether a split may lack the column, whose rows then pass.
+        name: the name of the setting, a field of `Reading`.
+        column: the name of the column.
+        passes: a function that says whether a row passes. Its arguments are the value of the column and, as `option`,
+            the value of the setting.
+        is_optional: whether a split may lack the column; all rows of such a split pass.
     """
 
     name: str
@@ -272,13 +342,15 @@ _DENSITY_BIN = RowOption("density_bin", "density_bin", _equals)
 
 @dataclass(frozen=True)
 class DataFormat:
-    """How to read a format.
+    """How to read a format in which the authors of a corpus distribute it.
 
     Args:
-        locate: returns the files of a split by a file's or a folder's name.
-        read: yields the rows of these files; None if they are files of rows, which `datasets` reads.
-        option: selects rows.
-        separate: splits the text of a row's documents into a list, in data sets on the Hub.
+        locate: a function from the name of a file or a folder, and a split, to the paths of the split's files.
+        read: a function from these paths to the rows of the split; None if the files are files of rows, such as JSON
+            Lines, which `datasets` reads.
+        option: the setting that selects rows of this format; None if there is no such setting.
+        separate: a function that splits the text of several documents into a list of documents, for data sets on the
+            Hub that store the documents of an example in one text; None for formats with single documents.
     """
 
     locate: Callable[[str, str], tuple[Path, ...]]
@@ -288,7 +360,7 @@ class DataFormat:
 
     @property
     def is_on_hub(self) -> bool:
-        """Whether data sets on the Hub may have this format."""
+        """Whether a data set on the Hub may have this format, so that `datasets` can read it."""
         return self.read is None or self.separate is not None
 
 

@@ -1,4 +1,7 @@
-"""The scripts of texts, and whether a tagger's language is written in them."""
+"""The scripts of texts, such as Latin or Cyrillic, and whether a tagger's language is written in them.
+
+A tagger assigns parts of speech or entities to the words of a text; it is a pipeline of spaCy or a function.
+"""
 
 import logging
 from collections import Counter
@@ -11,31 +14,36 @@ from hf_summ.models.text_processing_gdlf import Tagger, load_tagger
 
 logger = logging.getLogger(__name__)
 
-# Language of a spaCy tagger -> its scripts, as in the Unicode names of letters. Other languages are not checked.
+# Code of the language of a spaCy pipeline -> the scripts of the language, as in the Unicode names of letters. Texts in
+# other languages are not checked.
 _SCRIPTS = {"el": {"GREEK"}, "ja": {"CJK", "HIRAGANA", "KATAKANA"}, "ko": {"HANGUL"}, "zh": {"CJK"}}
 for _language in "ca da de en es fi fr hr it lt nb nl pl pt ro sl sv".split():
     _SCRIPTS[_language] = {"LATIN"}
 for _language in ("mk", "ru", "uk"):
     _SCRIPTS[_language] = {"CYRILLIC"}
-# The number of letters that determine a text's script.
+# The number of letters, from the beginning of a text on, that determine the script of the text.
 _LETTERS = 500
 
 
 def check_script(texts: Sequence[str], tagger: Tagger, tags: str) -> None:
-    """Check that the texts are in the script of the tagger's language; otherwise its tags would be meaningless.
+    """Check that texts are in a script of the tagger's language, as the tags of other texts would be meaningless.
 
-    Fewer than half of the texts in other scripts, as in large corpora, only cause a warning.
+    If fewer than half of the texts are in other scripts, as in large corpora, a warning is logged. Texts without
+    letters are in no other script. Taggers that are functions, and languages that `_SCRIPTS` lacks, are not checked.
 
     Args:
+        texts: the texts to be tagged, or a sample of them.
         tagger, tags: as for `load_tagger`.
 
     Raises:
-        ValueError: at least half of the texts are in other scripts.
+        ValueError: at least half of the texts are in other scripts, or as `load_tagger`.
+        ImportError: as `load_tagger`.
     """
     language = getattr(load_tagger(tagger, tags), "lang", None)
     scripts = _SCRIPTS.get(language)
     if scripts is None:
         return
+    # The script of each text that is not in a script of the language.
     foreign = []
     for text in texts:
         script = script_of(text)
@@ -56,7 +64,11 @@ def check_script(texts: Sequence[str], tagger: Tagger, tags: str) -> None:
 
 
 def script_of(text: str) -> str | None:
-    """The script of most of a text's first letters, such as LATIN, or None if it has no letters."""
+    """The most frequent script among the first 500 letters of a text, in capitals, such as LATIN.
+
+    Returns:
+        The script as in Unicode names, or None if the text has no letters. CJK is that of Chinese characters.
+    """
     letters = (character for character in text if character.isalpha())
     if text.isascii():
         has_letter = next(letters, None) is not None
@@ -70,7 +82,11 @@ def script_of(text: str) -> str | None:
 
 @cache
 def _script_of_letter(letter: str) -> str:
-    """The first word of a letter's Unicode name, such as LATIN of "LATIN SMALL LETTER A"."""
+    """The script of a letter: the first word of its Unicode name, such as LATIN of "LATIN SMALL LETTER A".
+
+    A letter without a name has the script UNKNOWN.
+    """
+    # Letters of two widths have names such as "FULLWIDTH LATIN SMALL LETTER A".
     words = unicode_name(letter, "UNKNOWN").split()
     if words[0] in ("FULLWIDTH", "HALFWIDTH") and len(words) > 1:
         return words[1]

@@ -1,5 +1,9 @@
 """A small made-up news corpus, on which a model shows within minutes whether it learns to summarize.
 
+An article reports one event, such as a person planting trees; its other sentences distract from the event. The sentence
+that reports the event is called the news. Sentences are templates such as "On {day} {name} sold {number} plum cakes in
+{place}.", which are filled with names, places, numbers and days.
+
 `python -m hf_summ.data.toy_news --output FOLDER [--steered --seed N --train N --validation N --test N]`
 """
 
@@ -29,9 +33,10 @@ PLACES = (
 NUMBERS = (12, 14, 15, 18, 20, 24, 25, 28, 30, 35, 36, 40, 45, 48, 50, 55, 60, 65, 70, 75, 80, 90, 120, 150)
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
-# Each event has four lines: a wording of the article's sentence, its summary with other words and another word order, a
-# second wording, and its summary.
-_EVENTS = """
+# Four lines are two ways to report an event of one kind, such as chess games that are won or lost. The first line is
+# the news of an article, and the second its summary, in other words and another order. The third is another news, and
+# the fourth its summary.
+_EVENT_LINES = """
 On {day} {name} repaired {number} old buses in {place}.
 In {place}, {number} broken buses were fixed by {name}.
 {name} got {number} old buses running again in {place} on {day}.
@@ -73,8 +78,9 @@ On {day} {name} won {number} chess games in {place}.
 {name} lost {number} chess games in {place} on {day}.
 {name} was beaten in {number} matches of chess in {place}.
 """
-# Each of the article's other sentences has two wordings, about other people, numbers, places and days.
-_DISTRACTORS = """
+# Two lines are two wordings of a sentence that distracts from the event. They are about other people, numbers, places
+# and days than the news.
+_DISTRACTOR_LINES = """
 {name}, who lives in {place}, said that nobody had expected it.
 Nobody in {place} saw it coming, {name} told reporters.
 About {number} people waited outside the station of {place} for news.
@@ -99,15 +105,15 @@ It was a long week, said {name}, aged {number}.
 
 
 class Wording(NamedTuple):
-    """A wording of an event as the article's sentence, and as a summary."""
+    """A way to report an event: the templates of an article's sentence (the news) and of the summary."""
 
     news: str
     summary: str
 
 
 def _events() -> list[tuple[Wording, Wording]]:
-    """The two wordings of each event."""
-    lines = _EVENTS.strip().splitlines()
+    """The events of `_EVENT_LINES`, in their order: for each kind of event, two ways to report it."""
+    lines = _EVENT_LINES.strip().splitlines()
     events = []
     for start in range(0, len(lines), 4):
         news, summary, second_news, second_summary = lines[start : start + 4]
@@ -116,8 +122,8 @@ def _events() -> list[tuple[Wording, Wording]]:
 
 
 def _distractors() -> list[tuple[str, str]]:
-    """The two wordings of each sentence that does not report the event."""
-    lines = _DISTRACTORS.strip().splitlines()
+    """The templates of `_DISTRACTOR_LINES`, in their order: two wordings for each distracting sentence."""
+    lines = _DISTRACTOR_LINES.strip().splitlines()
     return list(zip(lines[::2], lines[1::2], strict=True))
 
 
@@ -126,11 +132,19 @@ DISTRACTORS = _distractors()
 
 
 def articles(split: str, size: int, seed: int) -> Iterator[dict[str, str]]:
-    """Yield `size` rows of `document`, `summary` and `id` for one split, determined by the seed.
+    """Yield the rows of one split: articles with a summary of their news. Equal arguments yield equal rows.
 
     An article has six or seven sentences. One of them, never among the first three, is the news: who did what, where,
-    and how many. It is recognizable by its wording; the others mention other people, places and numbers. The summary
-    paraphrases it, and the wording of the news determines the paraphrase.
+    and how many. The news is recognizable by its wording; the other sentences mention other people, places and numbers.
+    The summary paraphrases the news, and the wording of the news determines the paraphrase.
+
+    Args:
+        split: train, validation or test.
+        size: the number of rows.
+        seed: the seed of all random choices.
+
+    Yields:
+        `document`, `summary` and `id`, such as test-0.
     """
     generator = random.Random(f"{seed} {split}")
     people = names(split)
@@ -140,15 +154,24 @@ def articles(split: str, size: int, seed: int) -> Iterator[dict[str, str]]:
 
 
 def steered_examples(split: str, size: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Yield `size` rows of `documents`, `summary`, `phrases`, `other` and `id` for one split, determined by the seed.
+    """Yield the rows of one split: pairs of documents, where a key phrase says which document to summarize.
 
-    An example has two documents of two sentences; each reports what a person did. The summary is that of one of these
-    events. `phrases` has one phrase, the name of its person, with value 1. Nothing else says which event to summarize.
-    `other` has the phrase and the summary of the other event.
+    Each of the two documents has two sentences: the news, which reports what a person did, and a distracting sentence.
+    The summary is that of one of the two news. The key phrase is the name of the person in this news; nothing else says
+    which document to summarize. Equal arguments yield equal rows.
+
+    Args:
+        split: train, validation or test.
+        size: the number of rows.
+        seed: the seed of all random choices.
+
+    Yields:
+        `documents`, a list of two texts; `summary`; `phrases`, a mapping of the key phrase to 1.0; `other`, a mapping
+        with the `summary` and the `phrase` of the other document; and `id`, such as test-0.
     """
     generator = random.Random(f"{seed} {split} steered")
     people = names(split)
-    # These mention at most one person, place and number.
+    # Distracting sentences that mention at most one person, place and number.
     simple_distractors = [wording for wording, _ in DISTRACTORS if "{other" not in wording]
     for number in range(size):
         persons = generator.sample(people, 4)
@@ -176,10 +199,14 @@ def steered_examples(split: str, size: int, seed: int) -> Iterator[dict[str, Any
 
 
 def names(split: str) -> list[str]:
-    """The full names of a split's people, which occur in no other split.
+    """The full names of the people in a split, in a fixed order; no full name is in two splits.
 
-    In the table of first names by surnames, the diagonals are numbered from 0 to 9, again and again. Those from 0 to 7
-    are for training, 8 is for validation and 9 for the test.
+    The table of all first names and surnames is divided by its diagonals. The number of a diagonal is the index of the
+    first name plus the index of the surname, modulo 10. The diagonals 0 to 7 are for training, 8 is for validation, and
+    9 for the test.
+
+    Args:
+        split: train, validation or test.
     """
     diagonals = {"train": range(8), "validation": (8,), "test": (9,)}[split]
     people = []
@@ -191,12 +218,20 @@ def names(split: str) -> list[str]:
 
 
 def article(generator: random.Random, people: list[str]) -> tuple[str, str]:
-    """A document and its summary; no person, place or number occurs in it twice."""
+    """Make an article and its summary, as `articles` describes them.
+
+    Args:
+        generator: makes all random choices.
+        people: the full names to choose from.
+
+    Returns:
+        The document, in which no person, place or number occurs twice, and the summary.
+    """
     count = generator.choice((6, 7))
     persons = generator.sample(people, 2 * count)
     places = generator.sample(PLACES, 2 * count)
     figures = generator.sample(NUMBERS, count)
-    # The facts of each sentence.
+    # For each sentence, what fills its template.
     facts = []
     for index in range(count):
         fact = {
@@ -226,11 +261,17 @@ def make_corpus(
 ) -> None:
     """Write train.jsonl, validation.jsonl and test.jsonl.
 
-    Full names occur in one split only, so the people of validation and test, and their news, are unseen in training.
+    No full name is in two splits, so the people of validation and test, and what they did, are unseen in training.
 
     Args:
-        examples: makes the rows of a split of a size from a seed: `articles` or `steered_examples`.
+        folder: the folder for the files, which is made if it does not exist.
+        examples: makes the rows of a split, given the split, the number of rows and the seed: `articles` or
+            `steered_examples`.
         train, validation, test: numbers of rows.
+        seed: the seed of all random choices.
+
+    Raises:
+        ValueError: `folder` is an address, as `check_is_local` says.
     """
     check_is_local("--output", folder)
     folder = Path(folder)

@@ -1,4 +1,8 @@
-"""Vocabularies and key phrases fitted to the user's corpus, and BERT with the subwords that a corpus needs."""
+"""Vocabularies and key phrases fitted to the user's corpus, and BERT with the subwords that a corpus needs.
+
+The units of a vocabulary are what its tokens are: subwords, words, ideographs or characters. A bare tokenizer is a
+tokenizer of transformers without a processor of this package. A text is blank if it has only white space.
+"""
 
 import json
 import os
@@ -42,10 +46,10 @@ SPECIAL_TOKENS = {
 }
 # With larger vocabularies, `tokenizers` exhausts the memory.
 _MAX_SIZE = 10**7
-# The beginning of a word of which each 1000 characters become a separate word, as the time to count pairs of subwords
-# grows with the square of a word's length.
+# A thousand characters without white space. They are made a separate word, as the time to count pairs of subwords grows
+# with the square of the length of a word.
 _LONG_WORD = re.compile(r"\S{1000}")
-# The number of texts that must be in the script of the tagger's language.
+# The number of texts, from the first one on, whose script is compared with that of the tagger's language.
 _TEXTS_CHECKED = 200
 
 
@@ -58,32 +62,41 @@ def fit_vocabulary(
     units: str = "subwords",
     digits_as_hash: bool = False,
 ) -> PreTrainedTokenizerFast:
-    """A vocabulary of the texts, with `<pad>` `<s>` `</s>` `<unk>` `<sep>` as ids 0 to 4.
+    """Fit a tokenizer to texts. Its vocabulary begins with `<pad>` `<s>` `</s>` `<unk>` `<sep>`, as ids 0 to 4.
 
-    - `subwords`: a byte-level BPE (Sennrich et al. 2016; Radford et al. 2019), without unknown units.
+    The units of the vocabulary may be:
+
+    - `subwords`: a byte-level BPE (Sennrich et al. 2016; Radford et al. 2019), for which no text is unknown.
     - `words`: the most frequent words and punctuation marks; others are `<unk>`.
     - `ideographs`, for Chinese: the most frequent single ideographs, punctuation marks, whole words of other scripts
-      and whole numbers.
-    - `characters`: the most frequent single characters of any script; `iphone` is six of them.
+      and whole numbers; others are `<unk>`.
+    - `characters`: the most frequent single characters of any script; `iphone` is six of them. Others are `<unk>`.
 
-    `<sep>` separates the documents of an example. Texts are normalized to NFC, stripped and, with `lowercase`,
-    lowercased; in subwords and words, the first word is encoded like any other. Every text ends with `</s>`. Special
-    tokens in a text, such as `</s>`, are read as plain characters; only `<unk>` is read as itself, unless units are
-    subwords. Offsets refer to the original text, and those of subwords exclude the space before a word. Decoding
-    restores spaces, except runs of them and, with ideographs and characters, spaces beside ideographs. Equal texts
-    always yield the same vocabulary.
+    Encoding: texts are normalized to NFC, stripped and, with `lowercase`, lowercased. In subwords and words, the first
+    word of a text is encoded like any other word. Every text gets `</s>` at its end. Special tokens in a text, such as
+    `</s>`, are read as plain characters; only `<unk>` is read as itself, unless units are subwords. Offsets refer to
+    the original text, and those of subwords exclude the space before a word. `<sep>` is for the separation of the
+    documents of an example.
+
+    Decoding restores spaces, except runs of them and, with ideographs and characters, spaces beside ideographs.
+
+    Equal texts always yield the same vocabulary.
 
     Args:
         documents_and_summaries: texts of both kinds, in any order; they are read once.
         vocab_size: maximum number of tokens, including special ones; a small corpus yields fewer.
-        min_frequency: minimum number of occurrences of a merged pair, or of a known word or character.
-        show_progress: whether to show the progress bars of `tokenizers`, in a terminal.
+        lowercase: whether texts are read in lower case.
+        min_frequency: minimum number of occurrences of a merged pair of subwords, or of a word or character of the
+            vocabulary.
+        show_progress: whether to show the progress bars of `tokenizers`; they are shown only in a terminal.
         units: `subwords`, `words`, `ideographs` or `characters`.
         digits_as_hash: whether each digit is read as `#`, as in Gigaword's distribution.
 
     Raises:
-        ValueError: unknown units, a corpus without text, one whose units are all too rare, or a `vocab_size` that is
-            too small for the special tokens and the minimum of these units: 256 bytes, or one word or character.
+        TypeError: `documents_and_summaries` are no texts, or a number is no integer.
+        ValueError: `units` is unknown; all texts are blank; all units are too rare; `min_frequency` is below 0; or
+            `vocab_size` is too small for the special tokens and the least number of units: 256 bytes, or one word or
+            character.
     """
     check_choice("`units`", units, UNITS)
     check_integer("min_frequency", min_frequency, 0, _MAX_SIZE)
@@ -119,9 +132,10 @@ def fit_vocabulary(
     )
     texts = checked_texts(documents_and_summaries)
     if units == "subwords":
+        # A space is put after each thousand characters of a long word.
         texts = (_LONG_WORD.sub(r"\g<0> ", text) for text in texts)
     else:
-        # The token of unknown words is no word of the vocabulary, but with the mark of a space before it, it would be.
+        # If a text has `<unk>` after a space, the trainer would add the word `▁<unk>` to the vocabulary.
         texts = (text.replace(unknown, " ") for text in texts)
     tokenizer.train_from_iterator(texts, trainer)
     if tokenizer.get_vocab_size() == len(SPECIAL_TOKENS):
@@ -146,17 +160,23 @@ def fit_processor(
     restore_case: bool = False,
     **lengths: int,
 ) -> GdlfProcessor | DrgdProcessor:
-    """A processor with a vocabulary fitted to the texts and the tagger's tags; with `washing`, DRGD's processor.
+    """Make a processor whose vocabulary is fitted to texts: GDLF's processor or, with `washing`, DRGD's.
 
     Args:
         documents_and_summaries, vocab_size, lowercase, min_frequency, units, digits_as_hash: as for `fit_vocabulary`.
-        tags, tagger, tag_vocabulary, restore_case, lengths: as for `GdlfProcessor`; DRGD's has no tags. Without a
-            `tag_vocabulary`, it is the tagger's.
-        washing: as for `DrgdProcessor`; the vocabulary is fitted to washed texts.
+        tags, tagger: as for `GdlfProcessor`: which tags words get, and what assigns them. They are ignored with
+            `washing`.
+        tag_vocabulary: as for `GdlfProcessor`; by default all tags that the tagger assigns.
+        washing: the name of a published preprocessing that deletes characters, as for `DrgdProcessor`. The vocabulary
+            is then fitted to texts without these characters.
+        restore_case: as for `GdlfProcessor`: whether the case of summaries in lower case is restored.
+        lengths: `max_source_length` and `max_target_length`, in tokens, as for the processors.
 
     Raises:
-        ValueError: as `fit_vocabulary`, `check_script` and `tag_vocabulary_of`; an unknown `washing`, or `restore_case`
-            with a vocabulary that is not in lower case.
+        TypeError: as `fit_vocabulary`.
+        ValueError: as `fit_vocabulary`; `washing` is unknown; `restore_case` is set, but the vocabulary is not in lower
+            case; the texts are not in the script of the tagger's language; or the tags of the tagger are unknown.
+        ImportError: the tagger, or spaCy, is not installed.
     """
     if washing is not None:
         check_choice("`washing`", washing, WASHINGS)
@@ -166,10 +186,11 @@ def fit_processor(
     if washing is None and tags != "none" and tag_vocabulary is None:
         # This comes first, so that a missing tagger is reported before the vocabulary is fitted.
         texts = iter(documents_and_summaries)
-        first = list(islice(texts, _TEXTS_CHECKED))
-        check_script(first, tagger, tags)
-        documents_and_summaries = chain(first, texts)
+        checked = list(islice(texts, _TEXTS_CHECKED))
+        check_script(checked, tagger, tags)
+        documents_and_summaries = chain(checked, texts)
         tag_vocabulary = tag_vocabulary_of(tagger, tags)
+        # The vocabulary of English pipelines is the default of the processor, which need not store it.
         if tag_vocabulary == default_tag_vocabulary(tags):
             tag_vocabulary = None
     tokenizer = fit_vocabulary(
@@ -188,9 +209,13 @@ def fit_processor(
 
 
 def _ending(tokenizer: Tokenizer, units: str) -> processors.PostProcessor:
-    """The post-processor that adds the end token to each text.
+    """The post-processor that adds the end token `</s>` to each text, and to both texts of a pair.
 
     With subwords, it also excludes the space before a word from the offsets.
+
+    Args:
+        tokenizer: a fitted tokenizer, whose vocabulary has the end token.
+        units: as for `fit_vocabulary`.
     """
     end = SPECIAL_TOKENS["eos_token"]
     template = processors.TemplateProcessing(
@@ -202,11 +227,11 @@ def _ending(tokenizer: Tokenizer, units: str) -> processors.PostProcessor:
 
 
 def checked_texts(texts: Iterable[str]) -> Iterator[str]:
-    """Yield the texts without lone surrogates.
+    """Yield the texts with U+FFFD in place of lone surrogates, which are halves of characters in UTF-16.
 
     Raises:
-        TypeError: `texts` are no texts.
-        ValueError: all texts are blank, which is known after the last one.
+        TypeError: `texts` is a single text or no collection of texts, or contains anything else than texts.
+        ValueError: all texts are blank, or there is none; this is raised after the last text.
     """
     if isinstance(texts, (str, bytes, Mapping)) or not isinstance(texts, Iterable):
         raise TypeError(f"`documents_and_summaries` must be texts, but is {type(texts).__name__}: {texts!r:.80}")
@@ -221,7 +246,14 @@ def checked_texts(texts: Iterable[str]) -> Iterator[str]:
 
 
 def load_tokenizer(name: str) -> ProcessorMixin | PreTrainedTokenizerBase:
-    """The processor, or the bare tokenizer, in a folder or a Hub repository."""
+    """The processor in a folder or a Hub repository or, without a processor there, the bare tokenizer.
+
+    Args:
+        name: the path of the folder, or the name of the repository.
+
+    Raises:
+        ValueError: there is neither, or it cannot be read.
+    """
     try:
         return AutoProcessor.from_pretrained(name)
     except Exception as error:
@@ -235,13 +267,21 @@ def fit_phrases(
     max_frequencies: int | None = 200_000,
     **settings: int | None,
 ) -> HighlightTransformerProcessor:
-    """A processor of Highlight-Transformer with the vocabulary of `vocabulary`, fitted to the examples' phrases.
+    """Make a processor of Highlight-Transformer that knows how many of the examples contain each phrase.
+
+    From these numbers, the processor finds the key phrases of other documents by tf-idf.
 
     Args:
-        examples: texts, or lists of the documents of an example.
-        vocabulary: a processor of this package, whose settings the new processor gets too, or a tokenizer.
-        max_frequencies: maximum number of phrases to keep, the most frequent ones.
-        settings: settings of the new processor; those that are not None replace settings of `vocabulary`.
+        examples: for each example, its document or the list of its documents.
+        vocabulary: a processor of this package or a bare tokenizer, whose tokenizer the new processor gets. Of a
+            processor, it also gets the lengths, the separator of documents and `restore_case`.
+        max_frequencies: maximum number of phrases to keep, the most frequent ones; None keeps all that occur in at
+            least two examples.
+        settings: settings of `HighlightTransformerProcessor`; those that are not None replace those of `vocabulary`.
+
+    Raises:
+        TypeError: `max_frequencies` is no integer, or `examples` are no texts.
+        ValueError: `max_frequencies` is below 1, or as `HighlightTransformerProcessor.fit`.
     """
     new_settings: dict[str, Any] = {}
     for name in ("max_source_length", "max_target_length", "document_separator", "restore_case"):
@@ -261,29 +301,32 @@ def fit_phrases(
 def prune_bert(
     documents_and_summaries: Iterable[str], name: str, output: str | os.PathLike, min_frequency: int = 2
 ) -> tuple[int, int]:
-    """Write a BERT and its tokenizer with only the subwords that the texts need, as a folder for `bert_name`.
+    """Write a copy of a BERT and its tokenizer with only the subwords that texts need, as a folder for `bert_name`.
 
-    The texts need special tokens, subwords that occur at least `min_frequency` times, and the single characters of all
-    subwords that occur. Other subwords are removed, and words with one of these are split into shorter subwords. Other
-    words are split as before, and none becomes unknown. The vectors of the subwords that remain are unchanged.
+    The subwords that are kept are special tokens, subwords that occur at least `min_frequency` times in the texts, and
+    the single characters of all subwords that occur. The embeddings of the subwords that are kept are unchanged. Words
+    with a subword that is removed are split into shorter subwords. All other words are split as before, and no word of
+    the texts becomes unknown.
 
     Args:
         documents_and_summaries: as for `fit_vocabulary`.
-        name: checkpoint of BERT with a WordPiece tokenizer; a folder or a Hub name.
-        output: the folder, new or empty.
+        name: the checkpoint of a BERT with a WordPiece tokenizer: a folder, or a name on the Hub.
+        output: the folder for the copy, new or empty.
+        min_frequency: the least number of occurrences of a subword.
 
     Returns:
-        The number of subwords written, and the checkpoint's.
+        The number of subwords of the copy, and that of the checkpoint.
 
     Raises:
-        ValueError: the checkpoint is no BERT, or has no WordPiece tokenizer; or as `checked_texts`.
+        TypeError: as `checked_texts`.
+        ValueError: the checkpoint is no BERT, or has no WordPiece tokenizer; or all texts are blank.
     """
     output = Path(output)
     config = read_config("prune_bert", name)
     check_encoder("prune_bert", name, config)
     tokenizer = AutoTokenizer.from_pretrained(name)
     backend = tokenizer.backend_tokenizer
-    # Saved tokenizers may truncate and pad as in the training of the checkpoint.
+    # A saved tokenizer may truncate and pad texts, as in the training of the checkpoint. Here all subwords count.
     backend.no_truncation()
     backend.no_padding()
     state = json.loads(backend.to_str())
@@ -293,11 +336,11 @@ def prune_bert(
     for text in progress_bar(checked_texts(documents_and_summaries), "Counting subwords", unit=" texts"):
         counts.update(backend.encode(text, add_special_tokens=False).ids)
     vocabulary = tokenizer.get_vocab()
-    pieces = _needed(counts, vocabulary, state, min_frequency)
-    _renumber(state, pieces)
+    subwords = _needed_subwords(counts, vocabulary, state, min_frequency)
+    _renumber(state, subwords)
 
     model = read_model(AutoModel, "prune_bert", name, config, unused=("pooler",))
-    ids = [vocabulary[piece] for piece in pieces]
+    ids = [vocabulary[subword] for subword in subwords]
     words = model.get_input_embeddings().weight
     words.data = words.data[ids]
     for key, value in config.to_dict().items():
@@ -309,17 +352,19 @@ def prune_bert(
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         (folder / "tokenizer.json").write_text(json.dumps(state, ensure_ascii=False), encoding="utf-8")
-    return len(pieces), len(vocabulary)
+    return len(subwords), len(vocabulary)
 
 
-def _needed(counts: Counter[int], vocabulary: dict[str, int], state: dict[str, Any], min_frequency: int) -> list[str]:
-    """The subwords that texts need, in the order of their ids.
+def _needed_subwords(
+    counts: Counter[int], vocabulary: dict[str, int], state: dict[str, Any], min_frequency: int
+) -> list[str]:
+    """The subwords that texts need, as `prune_bert` describes them, in the order of their ids.
 
     Args:
         counts: id of a subword -> its number of occurrences in the texts.
         vocabulary: subword -> its id.
-        state: the tokenizer's state, as in tokenizer.json.
-        min_frequency: see `prune_bert`.
+        state: the tokenizer as the content of tokenizer.json.
+        min_frequency: the least number of occurrences of a subword.
     """
     prefix = state["model"]["continuing_subword_prefix"]
     needed = {token["content"] for token in state["added_tokens"]}
@@ -328,7 +373,8 @@ def _needed(counts: Counter[int], vocabulary: dict[str, int], state: dict[str, A
             continue
         characters = _single_characters(subword, prefix)
         needed.update(characters & vocabulary.keys())
-        # If the vocabulary lacks one of its characters, the subword's words could become unknown without it.
+        # If the vocabulary lacks a character of the subword, words with the subword could not be split any other way,
+        # and would become unknown.
         is_complete = characters <= vocabulary.keys()
         if counts[number] >= min_frequency or not is_complete:
             needed.add(subword)
@@ -336,29 +382,38 @@ def _needed(counts: Counter[int], vocabulary: dict[str, int], state: dict[str, A
 
 
 def _single_characters(subword: str, prefix: str) -> set[str]:
-    """The subwords of one character into which a subword of WordPiece can be split.
+    """The subwords of one character into which a subword of WordPiece can be split: `##a` and `##b` for `##ab`.
 
     Args:
-        prefix: the mark of a subword that continues a word, such as `##`.
+        subword: a subword, not empty.
+        prefix: the mark at the beginning of a subword that continues a word, such as `##`.
     """
-    continues = subword.startswith(prefix) and subword != prefix
-    letters = subword.removeprefix(prefix) if continues else subword
-    characters = {prefix + letter for letter in letters[1:]}
-    characters.add(prefix + letters[0] if continues else letters[0])
+    continues_word = subword.startswith(prefix) and subword != prefix
+    if continues_word:
+        letters = subword.removeprefix(prefix)
+        return {prefix + letter for letter in letters}
+    # Only the first letter begins a word.
+    characters = {prefix + letter for letter in subword[1:]}
+    characters.add(subword[0])
     return characters
 
 
-def _renumber(state: dict[str, Any], pieces: list[str]) -> None:
-    """Remove all subwords but these from a tokenizer's state, and number these in their order."""
-    ids = {piece: number for number, piece in enumerate(pieces)}
-    state["model"]["vocab"] = {piece: ids[piece] for piece in state["model"]["vocab"] if piece in ids}
+def _renumber(state: dict[str, Any], subwords: list[str]) -> None:
+    """Remove subwords from a tokenizer, and give the others new ids.
+
+    Args:
+        state: the tokenizer as the content of tokenizer.json, which is changed in place.
+        subwords: the subwords to keep, among them all special tokens. Their new ids are their positions in this list.
+    """
+    ids = {subword: number for number, subword in enumerate(subwords)}
+    state["model"]["vocab"] = {subword: ids[subword] for subword in state["model"]["vocab"] if subword in ids}
     for token in state["added_tokens"]:
         token["id"] = ids[token["content"]]
     post_processor = state["post_processor"] or {}
     for token in post_processor.get("special_tokens", {}).values():
-        token["ids"] = [ids[piece] for piece in token["tokens"]]
-    # BERT's post-processor is no template, and has its two special tokens here.
+        token["ids"] = [ids[subword] for subword in token["tokens"]]
+    # The post-processor of BERT is not a template. It has two special tokens, each as a pair of the token and its id.
     for name in ("cls", "sep"):
         if name in post_processor:
-            piece, _ = post_processor[name]
-            post_processor[name] = [piece, ids[piece]]
+            subword, _ = post_processor[name]
+            post_processor[name] = [subword, ids[subword]]

@@ -1,4 +1,8 @@
-"""Splitting texts into sentences by sentencex, and finding and picking the sentences of a document."""
+"""Splitting texts into sentences by sentencex, and finding and picking the sentences of a document.
+
+A stop is a mark that may end a sentence, such as a full stop (the period). Tokenized text has spaces around each word
+and mark, as in "It rained ." A span is the [start, end) characters of a sentence in its text.
+"""
 
 import re
 from bisect import bisect_left
@@ -15,44 +19,54 @@ from hf_summ.data.sentences.stops import NEAR
 from hf_summ.data.sentences.twins import twin_and_starts, without_unpaired
 from hf_summ.models.checks import check_integer, check_text
 
-# Marks of direction and others that are not shown. At the edges of words, they hide abbreviations from sentencex.
+# Characters that are not shown, such as marks of the direction of text, for a character class. Beside a word, they hide
+# from sentencex that the word is an abbreviation.
 _INVISIBLE = "\u061c\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff"
+# Such a character at the beginning or the end of a word.
 _AT_EDGES = re.compile(rf"[{_INVISIBLE}](?:(?<![^\s{_INVISIBLE}].)|(?![^\s{_INVISIBLE}]))")
-# The mark within Hebrew acronyms, which is no quotation mark.
+# The straight mark between two letters of a Hebrew acronym, which is no quotation mark.
 _ACRONYM = re.compile('"(?<=[א-ת].)(?=[א-ת])')
-# sentencex accepts no lone surrogates, and fails on a space outside ASCII between a capital and a full stop.
+# A lone surrogate, half of a character in UTF-16. sentencex accepts none.
 _SURROGATE = re.compile("[\ud800-\udfff]")
+# A space outside ASCII that ends no line, such as U+00A0. sentencex fails on it between a capital and a full stop.
 _WIDE_SPACE = re.compile(r"[^\S\x00-\x7f\x85\u2028\u2029]")
-# In tokenized text, a stop that ends a sentence is a separate token, and closing marks are tokens after it. The stop of
-# an abbreviation is no separate token.
+# The end of a sentence in tokenized text: a separate stop, or several ("stops"), the separate closing marks after them
+# ("closing"), and the next character ("next"), as in " . '' T". The stop of an abbreviation is no separate token.
 _LONE_STOP = re.compile(
     r"""(?<=[ ])(?P<stops>[.!?](?!\S)(?:\s+[.!?](?!\S))*+(?:\s+[.!?]["'”’»)\]]+(?!\S))?)"""
     r"""(?P<closing>(?:\s+(?:''|["'”’»)\]]|-[Rr][RrSsCc][Bb]-)(?!\S))*+)(?:\s+(?P<next>\S)|\s*$)"""
 )
-# sentencex ends no sentence before an inverted mark, as Spanish has them.
+# The end of a sentence before an inverted mark of Spanish, ". ¿", where sentencex ends no sentence.
 _BEFORE_INVERTED_MARK = re.compile(r"[.!?…][»”\")]?\s+(?=[¡¿])")
 _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
+# A line without any of these strings has no separate stop.
 _LONE_STOPS = (" .", " !", " ?")
+# A straight quotation mark that is a separate token.
 _LONE_QUOTE = re.compile(r'(?<!\S)"(?!\S)')
-# The time of sentencex grows with the cube of a line's number of brackets and quotation marks, and with the square of
-# its length. Therefore it reads a long line in windows of at most so many marks and characters.
+# The time of sentencex grows with the cube of the number of brackets and quotation marks in a line, and with the square
+# of the length of the line. Therefore it reads a long line in windows of at most so many marks and characters.
 _MARK = re.compile(r"""["'`«»‘’‚“”„‹›()\[\]（）「」『』《》]""")
 _WINDOW_MARKS = 400
 _WINDOW_CHARACTERS = 10_000
 
 
 def split_sentences(text: str, language: str = "en") -> list[str]:
-    """The sentences of `text` without surrounding space; a line end also ends a sentence.
+    """Split a text into its sentences; a line end also ends a sentence.
 
-    They are substrings of `text`, in its order, and together contain everything except space. In tokenized text, a stop
-    that is a separate token ends a sentence.
+    In tokenized text, a stop that is a separate token ends a sentence.
 
     Args:
-        language: ISO 639 code; languages that `sentencex` does not support are split by general rules.
+        text: any text, tokenized or not.
+        language: the ISO 639 code of the language of the text. Languages that `sentencex` does not support are split by
+            general rules.
+
+    Returns:
+        The sentences in the order of the text, without surrounding white space. They are substrings of the text, which
+        together contain all of its characters except white space.
 
     Raises:
-        TypeError: `text` is not a string.
-        ValueError: as `language_code`.
+        TypeError: `text` or `language` is not a string.
+        ValueError: `language` is no valid code.
     """
     check_text("text", text)
     code = language_code(language)
@@ -67,25 +81,31 @@ def split_sentences(text: str, language: str = "en") -> list[str]:
             sentences.extend([sentence for sentence in stripped if sentence])
     if readable == text:
         return sentences
-    # Both texts have the same length, so that their sentences have the same positions.
+    # `readable` and `text` have the same length, so their sentences have the same positions.
     return [text[start:end] for start, end in sentence_places(readable, sentences)]
 
 
 def splitter_version() -> str:
-    """The splitter's name and version, on which sentences depend."""
+    """The name and the version of the library that splits texts, such as "sentencex 1.0"; sentences depend on them."""
     return f"sentencex {version('sentencex')}"
 
 
 def lead(document: str | Sequence[str], sentences: int, language: str = "en") -> str:
-    """The LEAD-n baseline: the first `sentences` sentences of `document`, or all if it has fewer, in one line.
+    """The LEAD-n baseline: the first n sentences of a document are its summary.
 
-    Of several documents, the first sentences of each are taken, the First-k of Fabbri et al. 2019.
+    The summary of several documents is made of the first n sentences of each, as the First-k of Fabbri et al. 2019.
 
     Args:
-        language: as for `split_sentences`.
+        document: a text, or several texts.
+        sentences: n, the number of sentences to take; of a document with fewer sentences, all are taken.
+        language: the ISO 639 code of the language, as for `split_sentences`.
+
+    Returns:
+        The summary in one line, which is empty if the documents are blank.
 
     Raises:
-        ValueError: `sentences` is less than 1, or as `split_sentences`.
+        TypeError: a document or `language` is not a string, or `sentences` is not an integer.
+        ValueError: `sentences` is less than 1, or `language` is no valid code.
     """
     check_integer("sentences", sentences, 1)
     documents = [document] if isinstance(document, str) else document
@@ -98,13 +118,24 @@ def lead(document: str | Sequence[str], sentences: int, language: str = "en") ->
 
 
 def pick_sentences(document: str, sentences: Sequence[str], indices: Iterable[int]) -> str:
-    """The document's sentences with these indices, in its order and in one line."""
+    """Join some sentences of a document in one line, in the order of the document.
+
+    A space is put between two sentences only if the document has white space between them.
+
+    Args:
+        document: the text.
+        sentences: all sentences of the text, as `split_sentences` returns them.
+        indices: the indices in `sentences` of those to join, in any order. Indices without a sentence are ignored.
+
+    Raises:
+        ValueError: as `sentence_places`.
+    """
     previous_end = 0
     pieces: list[str] = []
     chosen = set(indices)
     for index, (start, end) in enumerate(sentence_places(document, sentences)):
         if index in chosen:
-            # Some scripts have no spaces between sentences, so a space is put only where the document has one.
+            # Some scripts have no spaces between sentences, so a space is put only where the document has white space.
             if start > previous_end:
                 pieces.append(" ")
             pieces.append(document[start:end])
@@ -113,7 +144,15 @@ def pick_sentences(document: str, sentences: Sequence[str], indices: Iterable[in
 
 
 def sentence_places(document: str, sentences: Sequence[str]) -> list[tuple[int, int]]:
-    """The [start, end) characters of a document's sentences, which must be substrings of it, in its order."""
+    """The spans of the sentences of a document: for each sentence, its [start, end) characters.
+
+    Args:
+        document: the text.
+        sentences: substrings of the text, in its order, which do not overlap.
+
+    Raises:
+        ValueError: the text does not contain the sentences in this order.
+    """
     end = 0
     spans = []
     for sentence in sentences:
@@ -124,25 +163,34 @@ def sentence_places(document: str, sentences: Sequence[str]) -> list[tuple[int, 
 
 
 def _split_tokenized(line: str) -> list[str]:
-    """Split a line where tokenized text ends a sentence; sentencex does not do so within quotations."""
+    """Split a line after each separate stop that ends a sentence in tokenized text.
+
+    sentencex does not split there within quotations.
+
+    Returns:
+        The pieces of the line, which together are the line. A line without separate stops is one piece.
+    """
     has_lone_stop = any(stop in line for stop in _LONE_STOPS)
     if not has_lone_stop:
         return [line]
+    # The positions between which the pieces are.
     bounds = [0]
-    has_case = line != line.lower()
-    # The number of straight quotation marks up to the position `counted`.
-    quotes = counted = 0
+    has_capitals = line != line.lower()
+    # The number of separate straight quotation marks before the position `counted`.
+    quotes = 0
+    counted = 0
     for match in _LONE_STOP.finditer(line):
         following = match["next"] or ""
         is_full_stop = match["stops"] == "." and not match["closing"]
-        if has_case and following.islower() and not is_full_stop:
+        if has_capitals and following.islower() and not is_full_stop:
             # The sentence continues after an ellipsis, a question or a quotation.
             continue
         quotes += len(_LONE_QUOTE.findall(line, counted, match.start()))
         counted = match.start()
         bound = match.end("closing")
-        if quotes % 2 == 0 and '"' in match["closing"]:
-            # No quotation is open, so the next straight mark opens one: it belongs to the next sentence.
+        is_quotation_open = quotes % 2 == 1
+        if not is_quotation_open and '"' in match["closing"]:
+            # The straight mark after the stop opens a quotation, so it belongs to the next sentence.
             bound = match.start("closing") + match["closing"].index('"')
         bounds.append(bound)
     bounds.append(len(line))
@@ -150,15 +198,26 @@ def _split_tokenized(line: str) -> list[str]:
 
 
 def _segment(line: str, code: str) -> list[str]:
-    """The sentences of one line, with surrounding space: those of sentencex after its misreadings are repaired."""
+    """Split a line into sentences by sentencex, whose errors are repaired before and after it reads the line.
+
+    Args:
+        line: a line without lone surrogates and without spaces outside ASCII.
+        code: the language: a code that `language_code` returns.
+
+    Returns:
+        The sentences with the white space around them, which together are the line.
+    """
     readable = line
     if not line.isascii():
         readable = _ACRONYM.sub("א", _AT_EDGES.sub(" ", line))
+    # The twin has the length of the line; characters that sentencex misreads are replaced in it. `starts` are the
+    # positions at which sentences begin.
     twin, starts = twin_and_starts(readable, code)
     starts.update(unseen_starts(readable))
     if code == "es":
         starts.update(match.end() for match in _BEFORE_INVERTED_MARK.finditer(line))
-    # Marks alone are no sentence, so a sentence ends only after a letter or a digit.
+    # Marks alone are no sentence, so a sentence ends only after a letter or a digit. `has_words` says whether there is
+    # one between the beginning of the current sentence and the position `scanned`.
     has_words = False
     scanned = 0
     for position, end in _segments(twin, code):
@@ -168,7 +227,7 @@ def _segment(line: str, code: str) -> list[str]:
         after = readable[position : position + NEAR]
         if has_words and line[position:end].strip() and is_end(before, after, code):
             start = position
-            # Invisible marks belong to the word after them.
+            # Characters that are not shown belong to the word after them.
             while line[start - 1] in _INVISIBLE:
                 start -= 1
             starts.add(start)
@@ -178,10 +237,19 @@ def _segment(line: str, code: str) -> list[str]:
 
 
 def _segments(line: str, code: str) -> Iterator[tuple[int, int]]:
-    """Yield the [start, end) characters of sentencex's sentences of a line, its segments, which it reads in windows.
+    """Yield the spans of the sentences that sentencex finds in a line. They are called segments here.
 
-    The next window begins with the last segment that begins in the first three quarters of a window, as the pairs of
-    marks in the last quarter may be incomplete. A segment that is longer than a window ends with the window.
+    sentencex reads a long line in windows. The next window begins with the last segment that begins in the first three
+    quarters of a window, as pairs of marks in the last quarter may be incomplete. If no second segment begins there,
+    the next window begins after three quarters, and continues the same segment.
+
+    Args:
+        line: the line, or its twin (see `twin_and_starts`).
+        code: the language: a code that `language_code` returns.
+
+    Yields:
+        The [start, end) characters of each segment in the line, in order. The end of a segment that is longer than a
+        window is the end of its first part.
     """
     marks = [match.start() for match in _MARK.finditer(line)]
     begin = 0
@@ -202,12 +270,14 @@ def _segments(line: str, code: str) -> Iterator[tuple[int, int]]:
         for start, stop in sentence_places(window, sentencex.segment(code, window)):
             if is_last or begin + start < following:
                 spans.append((begin + start, begin + stop))
-        # Whether the first segment goes on from the window before, and whether the last one goes on in the next window.
+        # Whether the first segment continues that of the window before.
         is_continued = is_within_segment
+        # Whether the only segment of this window continues in the next window.
         is_within_segment = not is_last and len(spans) < 2
         if is_last:
             following = len(line)
         elif not is_within_segment:
+            # The next window reads the last segment again, and begins with it.
             following, _ = spans.pop()
         if is_continued:
             spans = spans[1:]

@@ -1,10 +1,10 @@
-"""Marks that end sentences."""
+"""Marks that end sentences, as parts of regular expressions. Such a mark is called a stop."""
 
-# Marks of scripts without spaces.
+# The stops of scripts without spaces between sentences, such as Chinese and Tibetan, for a character class.
 UNSPACED_STOPS = "。！？។៕။།༎"
-# Any mark that ends a sentence. Amharic is often typed with two separators of words in place of its mark.
+# A stop of any script. Amharic is often typed with two separators of words in place of its stop.
 STOP = f"(?:[.!?।॥؟۔։።፧{UNSPACED_STOPS}]|፡፡)"
-# A mark that ends a sentence, with closing marks after it and a space.
+# A stop with the closing marks after it and a space, such as .) or ?" before a space.
 INNER_STOP = r"""[.!?][”"’')\]]*\s"""
-# So many characters before and after a stop decide whether a sentence ends there.
+# The number of characters before and after a stop that the rules read to decide whether a sentence ends there.
 NEAR = 100

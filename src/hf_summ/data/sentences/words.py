@@ -1,4 +1,7 @@
-"""The lists of words in `words.json`, by which the rules decide where sentences end."""
+"""The lists of words in `words.json`, by which the rules in `ends` and `twins` decide where sentences end.
+
+A stop is a mark that may end a sentence, such as a full stop. sentencex is the library that splits texts.
+"""
 
 import json
 from dataclasses import dataclass
@@ -10,20 +13,25 @@ _FILE = Path(__file__).with_name("words.json")
 
 @dataclass(frozen=True)
 class WordLists:
-    """Words without their last stop, for texts of any language unless it says otherwise.
+    """Lists of words, each word without the stop at its end; a list without a language is for texts of all languages.
+
+    Languages are codes that `language_code` returns, such as en.
 
     Attributes:
-        abbreviations: language -> abbreviations that sentencex lacks, in lower case.
-        no_abbreviations: language -> words that sentencex takes for abbreviations.
-        titles: English abbreviations, which occur in other languages too.
-        before_numbers: abbreviations before a number.
-        before_small_letters: abbreviations before a small letter.
-        years: abbreviations of a year, after its number.
-        units: units that may end a sentence after a number.
-        multiples: such as million, between a number and its unit.
-        and_so_on: ends of lists and speeds, with their stops, which may end a sentence before a capital.
-        zones, days, months: what follows a time of day in English. A month may continue after these letters.
-        after_german_ordinals: months and nouns that follow a number with a stop.
+        abbreviations: language -> abbreviations that sentencex does not know, in lower case.
+        no_abbreviations: language -> words that sentencex wrongly takes for abbreviations.
+        titles: English abbreviations such as Mr, which occur in texts of other languages too.
+        before_numbers: words that are abbreviations if a number follows, such as Fig.
+        before_small_letters: words that are abbreviations if a small letter follows, such as approx.
+        years: abbreviations of "year", which follow the number of a year, such as the Russian г.
+        units: units that may end a sentence after a number, such as km.
+        multiples: words between a number and its unit, such as mio (million).
+        and_so_on: abbreviations at the ends of lists (etc.) and of speeds, with all their stops. They may end a
+            sentence if a capital follows.
+        zones, days, months: beginnings of what follows a time of day in English, such as ET or Monday; `months` has the
+            first letters of their names.
+        after_german_ordinals: German months and nouns that follow an ordinal number with a stop, such as Mai in
+            "3. Mai".
     """
 
     abbreviations: dict[str, frozenset[str]]
@@ -43,7 +51,7 @@ class WordLists:
 
 @cache
 def word_lists() -> WordLists:
-    """The lists of the file, which is read once."""
+    """The lists in `words.json`, which is read at the first call only."""
     content = json.loads(_FILE.read_text(encoding="utf-8"))
     abbreviations = {}
     for language, words in _by_language(content["abbreviations"]).items():
@@ -68,10 +76,13 @@ def word_lists() -> WordLists:
 
 
 def _by_language(lines: dict[str, str]) -> dict[str, tuple[str, ...]]:
-    """Language -> its words.
+    """Split the lines of a mapping into a list of words for each language.
 
     Args:
-        lines: codes of languages, separated by spaces -> words of all these languages, separated by spaces.
+        lines: codes of languages, separated by spaces -> the words that all these languages get, separated by spaces.
+
+    Returns:
+        Language -> its words, in the order of the line.
     """
     words: dict[str, tuple[str, ...]] = {}
     for codes, line in lines.items():
