@@ -22,6 +22,8 @@ FINITE = sys.float_info.max
 IGNORED_LABEL = -100
 # padded checkpoints have embeddings with more rows than the tokenizer has tokens, by at most this number
 PADDING_ROWS = 127
+# The largest length to which rows are padded. It is above the length of any row, and memory has room for such a row.
+_LONGEST = 10**6
 
 
 @dataclass(frozen=True)
@@ -150,6 +152,19 @@ def check_tokenizer(tokenizer: Any) -> None:
     # more token, the mark of a space
     if len(tokenizer) <= len(tokenizer.all_special_ids) + 1:
         raise ValueError("the tokenizer has only special tokens, as its files are missing: save it beside the model")
+
+
+def check_padding(padding: bool | str, max_length: int | None, pad_to_multiple_of: int | None) -> None:
+    """Raise a TypeError or a ValueError unless these are valid arguments of `TextProcessor.pad`."""
+    if padding not in (True, False, "longest", "max_length", "do_not_pad"):
+        choices = "True, 'longest', 'max_length', False, 'do_not_pad'"
+        raise ValueError(f"`padding` is {padding!r:.80}, but must be one of {choices}")
+    if pad_to_multiple_of is not None:
+        check_integer("pad_to_multiple_of", pad_to_multiple_of, 1, _LONGEST)
+    if padding == "max_length" and max_length is None:
+        raise ValueError('`padding="max_length"` needs `max_length`, the length to pad to')
+    if padding == "max_length":
+        check_integer("max_length", max_length, 1, _LONGEST)
 
 
 def class_to_save(object_class: type) -> type:

@@ -1,4 +1,9 @@
-"""Case and spacing of summaries in lower case, restored from their documents."""
+"""Case and spacing of summaries in lower case, restored from their documents.
+
+A token is an ideograph, a run of letters and digits, or any other character but white space. The form of a token is
+what all its spellings have in common: its characters in lower case, perhaps without accents. Two neighbors are joined
+if no space is between them. A mark is a token that is no word, other than a quotation mark or an apostrophe.
+"""
 
 import re
 from collections import Counter, defaultdict
@@ -9,41 +14,42 @@ from unicodedata import category, normalize
 
 from .text_documents import IDEOGRAPHS, marks
 
-# The two groups are the space before a token, and the token: an ideograph, a run of letters and digits, or any other
-# character.
+# The two groups are the space before a token, and the token.
 _TOKEN = re.compile(rf"(\s*)([{IDEOGRAPHS}]|(?:[^\W_{IDEOGRAPHS}]+[{marks()}]*)+|\S)")
 # A period after one of these words, or after a single letter, does not end a sentence.
 _ABBREVIATIONS = frozenset("al cf dr eq fig figs gen gov jr lt mr mrs ms no prof rep rev sen sgt sr st vs".split())
 _APOSTROPHES = ("'", "’")
 _QUOTES = ('"', "'", "’", "‘", "“", "”")
+# The letters of a clitic after an apostrophe, such as the s of "it's".
 _CLITIC = r"(?:s|t|d|m|ll|re|ve)\b"
 _LETTER = r"[^\W\d_]"
-# Chinese and Japanese characters, and their punctuation, which have no spaces beside them
+# A Chinese or Japanese character, or a punctuation mark of theirs, which has no spaces beside it.
 _UNSPACED = rf"[{IDEOGRAPHS}\u3001-\u303f\uff01-\uff65]"
 # This pattern matches each space that English does not have, in a text whose tokens are all separated by one space.
 # Quotation marks are missing here, as the same mark may open and close: `_QUOTED` matches their pairs.
 _SUPERFLUOUS = re.compile(
     "|".join(
         (
-            # before closing marks and after opening ones, as in ( bert ) , 95 %
+            # Before closing marks and after opening ones, as in ( bert ) , 95 %
             r" (?=[.,;:?!)\]}%’”…])",
             r"(?<=[(\[{‘“]) |(?<=[$£€]) (?=\d)",
-            # around hyphens and slashes between words, except in pre - and post-war, and around dashes: bert - a model
+            # Around hyphens and slashes between words, except in pre - and post-war, and around dashes: bert - a model
             r"(?<=[^\W_]) (?=[-‑/] (?!(?:an?|the) [^-])[^\W_])",
             r"(?<=[^\W_] [-‑/]) (?!(?:and|or|an?|the) [^-])(?=[^\W_])",
-            # within numbers and times, as in 4 . 5 and 3 , 000 and 7 : 15
+            # Within numbers and times, as in 4 . 5 and 3 , 000 and 7 : 15
             r"(?<=\d [.:]) (?=\d)|(?<=\d ,) (?=\d{3}\b)",
-            # within e . g .
+            # Within e . g .
             rf"(?<=\b{_LETTER} \.) (?={_LETTER} \.)",
-            # at apostrophes, as in model ' s and models ' and d ' alembert
+            # At apostrophes, as in model ' s and models ' and d ' alembert
             rf"(?<={_LETTER}) (?=' {_CLITIC})|(?<={_LETTER} ['’]) (?={_CLITIC})",
             rf"(?<=s) (?=' )|(?<=\b{_LETTER}) (?=' {_LETTER})|(?<=\b{_LETTER} ['’]) (?={_LETTER})",
-            # beside Chinese and Japanese characters
+            # Beside Chinese and Japanese characters
             rf" (?={_UNSPACED})|(?<={_UNSPACED}) ",
         )
     )
 )
-# A quotation, with a space inside each of its marks. An apostrophe before or after a clitic is no quotation mark.
+# A quotation with a space inside each of two marks, such as " so ". An apostrophe before a clitic, or after the d or l
+# of d'alembert, is no quotation mark.
 _QUOTED = re.compile(rf"\" [^\"]* \"|(?<!\b[dlo] )' (?!{_CLITIC})[^']* '(?! {_CLITIC})")
 
 
@@ -52,13 +58,15 @@ def restored(
 ) -> list[str]:
     """Restore the case and spacing of an example's summaries from its documents, and begin sentences with a capital.
 
-    A word gets its most frequent spelling in the documents, in lower case if two are equally frequent. Occurrences
-    beside the same neighbors take precedence, those beside two before those beside one. So the words of a term such as
-    `Large Language Models` get capitals together, even if the documents also write `models` alone.
-    The first word of a sentence in the documents counts only if the word does not occur elsewhere. It is then put in
-    lower case, unless a later letter of it is a capital. Words that the documents lack stay as they are. A space
-    between two tokens is removed if the documents mostly have none between them; no space is added. Each sentence of
-    a summary begins with a capital, unless it begins with a word such as `iPhone`.
+    A word gets its most frequent spelling in the documents, in lower case if two spellings are equally frequent.
+    Occurrences of the word beside the same neighbors as in the summary take precedence: occurrences with two such
+    neighbors come first, then occurrences with one. So the words of a term such as `Large Language Models` get capitals
+    together, even if the documents also have `models` alone.
+
+    The spelling of the first word of a sentence counts only if the word does not occur elsewhere in the documents. It
+    is then put in lower case, unless a later letter is a capital, as in `iPhone`. Words that the documents lack are not
+    changed. A space between two tokens is removed if the documents mostly have no space between the same tokens; no
+    space is added. Each sentence of a summary begins with a capital, unless it begins with a word such as `iPhone`.
 
     Args:
         summaries: texts in lower case.
@@ -68,7 +76,7 @@ def restored(
             neighbors in the documents is then removed where English has none.
 
     Returns:
-        The summaries, which differ only in case, accents and white space.
+        The restored summaries, in the same order. They differ from `summaries` only in case, accents and white space.
     """
     tokenized = [_tokens(summary, strips_accents) for summary in summaries]
     vocabulary: set[str] = set()
@@ -78,11 +86,12 @@ def restored(
     return [_written(tokens, usage, is_split) for tokens in tokenized]
 
 
-# The forms of a token's neighbors in the order of the text, with an empty string in the place of the token.
+# A context of a token: the forms of two neighbors, one neighbor or none, in the order of the text, with an empty string
+# in the place of the token.
 _Context = tuple[str, ...]
-# the letters of a neighbor that may belong to the same term
+# A neighbor that a space separates from the token belongs to the same term only if it has at least so many letters.
 _LONG = 4
-# the context of all tokens
+# The context without neighbors, which every token has.
 _ANYWHERE: list[_Context] = [("",)]
 
 
@@ -90,9 +99,9 @@ class _Token(NamedTuple):
     """A token of a text.
 
     Attributes:
-        space: the white space before it; empty if it is joined to the token before.
-        text: its characters.
-        form: what all its spellings have in common: its characters in lower case, perhaps without accents.
+        space: the white space before the token; empty if the token is joined to the token before.
+        text: the characters of the token in the text.
+        form: what all spellings of the token have in common: the characters in lower case, perhaps without accents.
     """
 
     space: str
@@ -101,6 +110,7 @@ class _Token(NamedTuple):
 
 
 def _tokens(text: str, strips_accents: bool) -> list[_Token]:
+    """The tokens of a text, in order; forms have no accents if `strips_accents`. White space at the end is dropped."""
     # Spaces at the end are removed first: a search that fails at the last spaces would begin again at each of them.
     matches = _TOKEN.findall(text.rstrip())
     return [_Token(space, token, _form(token, strips_accents)) for space, token in matches]
@@ -108,7 +118,7 @@ def _tokens(text: str, strips_accents: bool) -> list[_Token]:
 
 @lru_cache(2**16)
 def _form(token: str, strips_accents: bool) -> str:
-    """The form of a token, which all its spellings share."""
+    """The form of a token, given its characters; it has no accents if `strips_accents`."""
     if token.isascii():
         return token.lower()
     if strips_accents:
@@ -124,16 +134,16 @@ class _Usage:
         joined: forms of two neighbors -> the number of times that they are joined, minus the number of times that a
             space separates them.
         spaced_marks: form of a token, form of a mark after it, form of the token that is joined to the mark, as in
-            `on .NET` -> the number of times that a space precedes the mark, minus the number of times that none does.
-            An empty string as the first form stands for any token.
+            `on .NET` -> the number of times that a space precedes the mark, minus the number of times that no space
+            does. An empty string as the first form stands for any token.
     """
 
     def __init__(self, documents: Sequence[str], vocabulary: set[str], strips_accents: bool):
         self.joined: Counter[tuple[str, str]] = Counter()
         self.spaced_marks: Counter[tuple[str, str, str]] = Counter()
-        # form -> spellings as the first word of a sentence
+        # Form -> the number of times of each spelling as the first word of a sentence.
         self._initial: dict[str, Counter[str]] = defaultdict(Counter)
-        # (form, one of its contexts, see `_contexts`) -> spellings elsewhere in sentences
+        # Form of a token, a context of the token (see `_contexts`) -> the number of times of each spelling elsewhere.
         self._spellings: dict[tuple[str, _Context], Counter[str]] = defaultdict(Counter)
         for document in documents:
             tokens = _tokens(document, strips_accents)
@@ -143,7 +153,12 @@ class _Usage:
                     self._count_spelling(tokens, index, is_initial)
 
     def _count_spacing(self, tokens: Sequence[_Token], index: int) -> None:
-        """Count the space before a token and, if the token is joined to a mark, the space before that mark."""
+        """Count whether a space precedes a token and, if the token is joined to a mark before it, the mark.
+
+        Args:
+            tokens: the tokens of a document.
+            index: the index of the token.
+        """
         if index == 0:
             return
         before, token = tokens[index - 1], tokens[index]
@@ -161,6 +176,13 @@ class _Usage:
             self.spaced_marks[first, before.form, token.form] += change
 
     def _count_spelling(self, tokens: Sequence[_Token], index: int, is_initial: bool) -> None:
+        """Count the spelling of a token of a document.
+
+        Args:
+            tokens: the tokens of the document.
+            index: the index of the token.
+            is_initial: whether the token is the first word of a sentence.
+        """
         token = tokens[index]
         if is_initial:
             self._initial[token.form][token.text] += 1
@@ -170,7 +192,15 @@ class _Usage:
                 self._spellings[token.form, context][token.text] += 1
 
     def keeps_space(self, tokens: Sequence[_Token], index: int) -> bool:
-        """Whether the documents have a space before this token, which is a mark that belongs to the token after it."""
+        """Whether the space before a token of a summary is kept, as the token is a mark that belongs to the next token.
+
+        The mark belongs to the next token if the documents mostly have a space before the mark and none after it, as in
+        `on .NET`.
+
+        Args:
+            tokens: the tokens of the summary.
+            index: the index of the token.
+        """
         is_inside = 0 < index < len(tokens) - 1
         if not is_inside or not _is_mark(tokens[index].form):
             return False
@@ -182,7 +212,15 @@ class _Usage:
         return not is_decimal_point and self.spaced_marks["", mark, after] > 0
 
     def spelling(self, tokens: Sequence[_Token], index: int) -> str:
-        """The spelling of a token of a summary in the documents; if they lack it, the token's own characters."""
+        """The spelling that a token of a summary has in the documents, as `restored` describes.
+
+        Args:
+            tokens: the tokens of the summary.
+            index: the index of the token.
+
+        Returns:
+            The spelling. If the documents do not have the token, it is the spelling in the summary.
+        """
         token = tokens[index]
         is_clitic = index > 0 and not token.space and tokens[index - 1].form in _APOSTROPHES
         for contexts in _contexts(tokens, index):
@@ -205,23 +243,33 @@ class _Usage:
 
 
 def _is_mark(form: str) -> bool:
-    """Whether a token is a mark, other than a quotation mark or an apostrophe."""
+    """Whether a token with this form is a mark: no word, quotation mark or apostrophe."""
     return not form[:1].isalnum() and form not in _QUOTES
 
 
 def _most_frequent(spellings: Counter[str]) -> str:
-    """The most frequent spelling; of equally frequent ones, the last in the order of strings."""
-    # Small letters come after capitals in that order, so ties are resolved in favor of lower case.
+    """The most frequent spelling; of equally frequent spellings, the last in the order of strings.
+
+    Args:
+        spellings: spelling -> number of times; not empty.
+    """
+    # Small letters come after capitals in the order of strings, so lower case is preferred.
     return max(spellings, key=lambda spelling: (spellings[spelling], spelling))
 
 
 def _contexts(tokens: Sequence[_Token], index: int) -> list[list[_Context]]:
-    """The contexts of a token, in groups of which the first says most about its spelling.
+    """The contexts of a token in three groups; earlier groups say more about its spelling.
 
-    The first group has pairs of neighbors. The second has single neighbors that are joined to the token or that are
-    long enough to belong to a term, unlike `the`. The last has the context that every token has.
+    The first group has pairs of neighbors: the two tokens before, one on each side, and the two tokens after. The
+    second has single neighbors that are joined to the token or long enough to belong to a term, unlike `the`. The third
+    has the context without neighbors.
+
+    Args:
+        tokens: the tokens of a text.
+        index: the index of the token.
     """
     forms = [token.form for token in tokens[max(index - 2, 0) : index + 3]]
+    # The index of the token in `forms`.
     position = min(index, 2)
     pairs: list[_Context] = []
     for start in range(position - 2, position + 1):
@@ -237,10 +285,13 @@ def _contexts(tokens: Sequence[_Token], index: int) -> list[list[_Context]]:
 
 
 def _sentence_starts(tokens: Sequence[_Token]) -> Iterator[bool]:
-    """Yield for each token whether it is the first word of a sentence."""
+    """Yield for each token of a text whether the token is the first word of a sentence."""
+    # Whether the next word is the first word of a sentence.
     is_start = True
-    # Whether the last mark ends a sentence if a space follows, and whether that mark is a period.
-    ends, is_period = False, True
+    # Whether the last stop (. ? or !) ends a sentence if a space follows, and whether this stop is a period.
+    ends = False
+    is_period = True
+    # The last word.
     word = ""
     for token in tokens:
         is_start = is_start or (ends and token.space != "") or "\n\n" in token.space
@@ -261,7 +312,13 @@ def _sentence_starts(tokens: Sequence[_Token]) -> Iterator[bool]:
 
 
 def _written(tokens: Sequence[_Token], usage: _Usage, is_split: bool) -> str:
-    """A summary with the documents' spacing and spelling, and a capital at the beginning of each sentence."""
+    """Write a summary with the spacing and spelling of the documents, and a capital at the beginning of each sentence.
+
+    Args:
+        tokens: the tokens of the summary.
+        usage: how the documents spell and space these tokens.
+        is_split: as for `restored`.
+    """
     spaced = _with_spacing(tokens, usage, is_split)
     spelled = []
     for index, token in enumerate(spaced):
@@ -276,11 +333,16 @@ def _written(tokens: Sequence[_Token], usage: _Usage, is_split: bool) -> str:
 
 
 def _with_spacing(tokens: Sequence[_Token], usage: _Usage, is_split: bool) -> list[_Token]:
-    """The tokens of a summary, without the spaces that the documents or, with `is_split`, English do not have."""
+    """The tokens of a summary, without the spaces that the documents do not have.
+
+    With `is_split`, a space between two tokens that are no neighbors in the documents, or are joined there as often as
+    not, is removed where English has none.
+    """
     superfluous = _superfluous(tokens) if is_split else set()
     spaced = list(tokens)
     for index in range(1, len(tokens)):
         before, token = tokens[index - 1], tokens[index]
+        # This is above 0 if the documents mostly join the two tokens.
         difference = usage.joined[before.form, token.form]
         if '"' in (before.form, token.form) or difference == 0:
             # A straight quotation mark may open or close a quotation, so its other occurrences say nothing.
@@ -293,14 +355,19 @@ def _with_spacing(tokens: Sequence[_Token], usage: _Usage, is_split: bool) -> li
 
 
 def _superfluous(tokens: Sequence[_Token]) -> set[int]:
-    """The indices of the tokens before which English has no space."""
+    """The indices of the tokens before which English has no space.
+
+    They are found in a text of the forms of all tokens, with one space between them.
+    """
     text = " ".join([token.form for token in tokens])
+    # The positions of superfluous spaces in this text.
     spaces = {match.start() for match in _SUPERFLUOUS.finditer(text)}
     for match in _QUOTED.finditer(text):
         # The spaces outside a quotation stay, and those inside its marks go.
         spaces -= {match.start() - 1, match.end()}
         spaces |= {match.start() + 1, match.end() - 2}
     indices = set()
+    # The position of the token in the text.
     start = 0
     for index, token in enumerate(tokens):
         if start - 1 in spaces:

@@ -1,6 +1,7 @@
 """What processors and generation know of texts: characters, rows of several documents, the words that tokens form.
 
 A `tokenizer` is a fast tokenizer of transformers, or any object with its `backend_tokenizer`, special ids and tokens.
+The source is the row of ids that a model reads of an example. A pointer is an id that stands for a word of the source.
 """
 
 import json
@@ -15,12 +16,12 @@ from weakref import WeakKeyDictionary
 
 from .checks import PADDING_ROWS
 
-# Japanese and Chinese characters, as ranges for a regular expression's character class
+# Japanese and Chinese characters, as ranges for a character class of a regular expression
 IDEOGRAPHS = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 # Characters of Thai, Lao, Burmese, Khmer and Tai scripts, whose words only a dictionary can separate
 RUNNING = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf"
-# Ids from this one on are pointers. A model that copies may write `FIRST_POINTER` + p for the word at position p of the
-# source, if its vocabulary lacks the word. The number is above any vocabulary, and small enough for 32 bits.
+# The first pointer. A model that copies may write `FIRST_POINTER` + p for the word at position p of the source, if the
+# vocabulary lacks the word. The number is above any vocabulary, and small enough for 32 bits.
 FIRST_POINTER = 2**30
 # Models that read a single text get an example's documents separated by a blank line, which sentence splitters and
 # tokenizers treat like any other line end.
@@ -30,8 +31,8 @@ _LCSTS = r"\s!-@\[-`{-~·…‘’“”《》「」『』【】、（）：￥"
 # Name of a washing -> the characters that it deletes from lower-case summaries, and from lower-case documents. DRGD's
 # program also deletes the marks between a document's clauses, as it splits at them and joins the clauses again.
 WASHINGS = {"lcsts": (re.compile(f"[{_LCSTS}]+"), re.compile(f"[{_LCSTS}。！？，；]+"))}
-# The class of a token is that of its first character. The last one is for scripts without spaces between words. Unknown
-# and special tokens have separate classes.
+# The classes of tokens. The class of a token is that of its first character, except for unknown and special tokens.
+# Unspaced characters are those of scripts without spaces between words.
 _LETTER = 0
 _DIGIT = 1
 _OTHER = 2
@@ -42,7 +43,7 @@ _UNSPACED = 6
 # Persian and Indian scripts join letters, or keep them apart, by these characters.
 _JOINERS = ("\u200c", "\u200d")
 _UNSPACED_CHARACTER = re.compile(f"[{IDEOGRAPHS}{RUNNING}]")
-# The number of pointers of a word table is a multiple of this one, so that sources of similar lengths share a table.
+# The number of pointers of a word table is a multiple of this number, so that sources of similar lengths share a table.
 _POINTERS_AT_ONCE = 512
 # In UTF-8, the first byte of an ideograph, and the later bytes of any character. A token may be one of these bytes.
 _UNSPACED_BYTES = range(0xE3, 0xEA)
@@ -80,14 +81,13 @@ def readable(text: str) -> str:
 
 
 def tokenize(tokenizer, texts: Sequence[str], **settings: Any):
-    """The tokenizer's output for whole texts, without truncation and padding.
-
-    A fast tokenizer keeps its truncation and padding as state, which another thread may change during this call. The
-    texts are then tokenized again.
+    """The tokenizer's output for whole texts, without truncation and padding: a list for each text in each field.
 
     Args:
-        settings: passed to the tokenizer.
+        settings: arguments of the tokenizer's `__call__`.
     """
+    # A fast tokenizer keeps its truncation and padding as state, which another thread may change during this call. If a
+    # text was truncated or padded, the texts are therefore tokenized again.
     while True:
         # `verbose=False` suppresses warnings of long texts, as the callers truncate rows themselves.
         encoded = tokenizer(texts, verbose=False, **settings)
@@ -118,8 +118,8 @@ class JoinedRow:
     """The tokens of an example's documents in one row.
 
     Attributes:
-        input_ids: the row, with separators and special tokens.
-        spans: for each document, the position of its first token and the number of its tokens.
+        input_ids: the ids of the row, with separators and special tokens.
+        spans: for each document, the position of its first token in the row and the number of its tokens there.
         lengths: the number of tokens of each document before truncation.
         length: the number of ids of the row without truncation.
     """
@@ -133,11 +133,11 @@ class JoinedRow:
 def shares(lengths: Sequence[int], total: int) -> list[int]:
     """Divide `total` tokens among documents of these lengths (Fabbri et al. 2019, section 6.3).
 
-    Each document gets an equal share. What a short document does not use is divided among the longer ones; the first
-    of these get the remainder of the division.
+    Each document gets an equal share. What a short document does not use is divided among the longer documents. If a
+    division has a remainder, the first documents get one token more.
 
     Returns:
-        The number of tokens of each document.
+        The number of tokens of each document, at most its length. Their sum is `total`, unless all documents fit.
     """
     numbers = list(lengths)
     remaining = max(total, 0)
@@ -157,13 +157,13 @@ def shares(lengths: Sequence[int], total: int) -> list[int]:
 def join(
     documents: Sequence[Sequence[int]], length: int | None, before: list[int], after: list[int], separator: int
 ) -> JoinedRow:
-    """Join an example's documents in one row: `before`, their tokens with separators between them, and `after`.
+    """Join the documents of an example in one row: `before`, the documents with separators between them, and `after`.
 
-    Documents without tokens get no separator. If the row has no room for one token of each document, the last
-    documents are omitted.
+    If the row is too long, `shares` says how many tokens each document keeps. Documents without tokens get no
+    separator. If the row has no room for one token of each document, the last documents are omitted.
 
     Args:
-        documents: the ids of each document's tokens.
+        documents: the ids of the tokens of each document.
         length: maximum number of ids of the row; None does not truncate.
         before, after: special ids at the beginning and the end of the row.
         separator: the id between two documents.
@@ -207,12 +207,12 @@ class WordTable:
         pointers: number of pointers, whose ids follow the vocabulary. Each is a word, like the unknown token.
 
     Attributes:
-        opens: for each token, whether it starts a word after any other token.
-        classes: the class of each token's first character.
+        opens: for each token, whether it starts a word whatever token precedes it.
+        classes: for each token, its class: `_LETTER`, `_DIGIT` and so on.
         texts: the characters of each token; empty for a token of space.
         continues: for each token, whether it continues the word before, even after a token of another class.
-        counts: for each token, its number of characters of scripts without spaces between words.
-        tokens: characters -> the tokens that have exactly these.
+        counts: for each token, the number of its characters of scripts without spaces between words.
+        tokens: text -> the ids of the tokens with exactly this text in `texts`.
     """
 
     def __init__(self, tokenizer, vocab_size: int, pointers: int = 0):
@@ -251,7 +251,7 @@ class WordTable:
             self.tokens.setdefault(self.texts[-1], []).append(index)
 
     def count(self, ids: Sequence[int], first: int = 0) -> int:
-        """The number of words from position `first` on, including the unfinished last one, without special tokens."""
+        """The number of words of `ids` from position `first` on, without special tokens; the last may be unfinished."""
         words = 0
         for token, opens in zip(ids[first:], self.words_opened(ids)[first:], strict=True):
             words += self.counts[token]
@@ -261,7 +261,7 @@ class WordTable:
         return words
 
     def words_opened(self, ids: Sequence[int]) -> list[bool]:
-        """Whether each token of a text starts a word; a special token is a separate word."""
+        """For each token of a text, whether it starts a word; a special token is a separate word."""
         opened = [self.classes[token] != _SPACE for token in ids[:1]]
         opened.extend([self.opens_after(before, token) for before, token in pairwise(ids)])
         return opened
@@ -277,7 +277,7 @@ class WordTable:
         return not self.continues[token]
 
     def words(self, ids: Sequence[int]) -> list[str]:
-        """The words of a text."""
+        """The words of a text, given its ids, in order; a special token is a word with a text that no word has."""
         words: list[str] = []
         for token, opens in zip(ids, self.words_opened(ids), strict=True):
             if opens:
@@ -287,15 +287,15 @@ class WordTable:
         return words
 
 
-# tokenizer -> (its size, size of the vocabulary, number of pointers) -> its table
+# Tokenizer -> (size of the tokenizer, size of the vocabulary, number of pointers) -> word table
 _tables: WeakKeyDictionary = WeakKeyDictionary()
 
 
 def word_table(tokenizer, vocab_size: int, pointers: int = 0) -> WordTable:
-    """The tokenizer's `WordTable` with at least this number of pointers, built once, as that reads every token.
+    """The tokenizer's `WordTable` with at least `pointers` pointers. It is kept, as all tokens are read to build it.
 
     Raises:
-        ValueError: the tokenizer does not fit the vocabulary, or does not show where words start.
+        ValueError: as `check_vocabulary`, or the tokenizer does not show where words start.
     """
     check_vocabulary(tokenizer, vocab_size)
     # The number is rounded up to a multiple.
@@ -308,7 +308,7 @@ def word_table(tokenizer, vocab_size: int, pointers: int = 0) -> WordTable:
 
 
 def check_vocabulary(tokenizer, vocab_size: int) -> None:
-    """Raise a ValueError unless the tokenizer fits a model with scores for `vocab_size` tokens."""
+    """Raise a ValueError if a model with scores for `vocab_size` tokens has too few or too many for the tokenizer."""
     if not 0 <= vocab_size - len(tokenizer) <= PADDING_ROWS:
         raise ValueError(
             f"the tokenizer has {len(tokenizer)} tokens and the model {vocab_size}: give the model's own as "
@@ -321,7 +321,7 @@ class PointedWord(NamedTuple):
 
     Attributes:
         text: the word.
-        opens_word: False if it continues the word before it without a space, as after a hyphen or in Chinese.
+        opens_word: False if the word continues the word before without a space, as after a hyphen or in Chinese.
     """
 
     text: str
@@ -335,12 +335,12 @@ def pointed_words(
 
     Args:
         document: the text.
-        offsets: the [start, end) characters of each of its tokens.
-        ids: the ids of the summary; other ids and pointers to other documents are skipped.
+        offsets: the [start, end) characters of each token of the document in the source.
+        ids: the ids of the summary; ids that are no pointers, and pointers to other documents, are skipped.
         start: the position in the source of the document's first token.
 
     Returns:
-        Pointer -> its word.
+        Pointer -> the word to which it points.
     """
     words = {}
     first = FIRST_POINTER + start
@@ -365,7 +365,7 @@ def decode_pointed(
     """Decode the ids of a summary, some of which are pointers, to a text.
 
     Args:
-        words: pointer -> its `PointedWord`; pointers that it lacks are omitted.
+        words: pointer -> its `PointedWord`; other pointers among `ids` are omitted.
         skip_special_tokens: whether to omit special tokens.
     """
     marks = word_marks(tokenizer)
@@ -388,11 +388,11 @@ def _continues_word(character: str) -> bool:
 
 @dataclass(frozen=True)
 class WordMarks:
-    """How the tokens of a vocabulary show where words start.
+    """How the tokens of a vocabulary show where words start. The text of a token is the token without the prefix.
 
     Attributes:
         prefix: the mark at the beginning of some tokens, such as `##`.
-        opens: whether tokens with the prefix start a word; otherwise those without it do.
+        opens: True if tokens with the prefix start a word, False if tokens without the prefix do.
         splits_classes: whether a word also starts where letters, digits and other characters meet.
         is_byte_level: whether each character of a token represents a byte of UTF-8.
         is_whole: whether every token is a word.
@@ -405,12 +405,12 @@ class WordMarks:
     is_whole: bool = False
 
     def read(self, token: str) -> tuple[str, bool]:
-        """A token's characters without the prefix, and whether the token starts a word according to the prefix."""
+        """The text of a token, without the prefix, and whether the token starts a word according to the prefix."""
         has_prefix = token.startswith(self.prefix)
         return token.removeprefix(self.prefix), self.is_whole or has_prefix == self.opens
 
     def character_class(self, text: str) -> int:
-        """The class of the first character of a token's text."""
+        """The class of a token's text, which is that of its first character: `_LETTER`, `_DIGIT` and so on."""
         # ASCII characters represent their own bytes.
         if self.is_byte_level and not text.isascii():
             content = self._bytes(text)
@@ -454,10 +454,10 @@ class WordMarks:
 
 
 def _byte_alphabet() -> dict[int, int]:
-    """Code of a character -> the byte that it represents in byte-level tokenizers (Radford et al. 2019).
+    """Code of a character -> the byte that the character represents in byte-level tokenizers (Radford et al. 2019).
 
-    Printable characters represent their own code and are left out. The other bytes are represented by the characters
-    from 256 on. A character with the code of such a byte represents none, and becomes a question mark.
+    A printable character represents the byte of its code, and is left out. The other bytes are represented by the
+    characters from 256 on. A character with the code of such a byte represents no byte, and becomes a question mark.
     """
     printable = set(range(33, 127)) | set(range(161, 173)) | set(range(174, 256))
     hidden = [byte for byte in range(256) if byte not in printable]
@@ -471,10 +471,10 @@ _BYTES = _byte_alphabet()
 
 
 def word_marks(tokenizer) -> WordMarks:
-    """How the tokenizer's tokens show where words start, which its decoder tells.
+    """How the tokens of a tokenizer show where words start, according to the tokenizer's decoder.
 
     Raises:
-        ValueError: they do not show it.
+        ValueError: the decoder is of an unknown type.
     """
     backend = tokenizer.backend_tokenizer
     decoder = {}

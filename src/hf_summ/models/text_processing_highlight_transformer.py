@@ -1,6 +1,8 @@
 """What Highlight-Transformer's processor does with texts: subwords, and key phrases among them (Liu et al. 2021, 4.1).
 
-Key phrases are the word bigrams and trigrams with the highest tf-idf, or phrases that the user gives.
+Key phrases are the word bigrams and trigrams with the highest tf-idf, or phrases that the user gives. The document
+frequency (df) of a phrase is the number of examples that contain it. An example is a text, or several documents with
+one summary; a row is the list of the ids that a model reads of an example.
 """
 
 import json
@@ -20,11 +22,13 @@ from .text_processing_base import CopyingTextProcessor
 
 logger = logging.getLogger(__name__)
 
-# A user's phrases: phrase -> value, or phrases with value 1.
+# A user's phrases for an example: phrase -> value, or a list of phrases, which all get the value 1. Values above 0
+# attract the attention of the model, values below 0 reduce it.
 Phrases = Mapping[str, float] | Sequence[str]
+# The inputs of the model for phrases: the first token of each occurrence, the token after the last one, and the value.
 _PHRASE_FIELDS = ("phrase_starts", "phrase_ends", "phrase_values")
-# Words, and the stop words below, are those of scikit-learn's TfidfVectorizer, except that vowel signs and accents do
-# not split words.
+# A word of two or more characters. Words and the stop words below are those of scikit-learn's TfidfVectorizer, except
+# that vowel signs and accents do not split words.
 _WORD = re.compile(rf"\w[\w{marks()}]+")
 STOP_WORDS = frozenset(
     """
@@ -47,13 +51,13 @@ STOP_WORDS = frozenset(
     whom whose why will with within without would yet you your yours yourself yourselves
     """.split()
 )
-# The numbers of words of a phrase.
+# A phrase has one of these numbers of words.
 _SIZES = (2, 3)
-# What may separate two words of a phrase.
+# What may separate two words of a phrase: white space or a hyphen.
 _GAP = re.compile(r"\s+|-")
-# A character inside a word; ideographs are left out, as words in them have no spaces around them.
+# A character inside a word. Ideographs are left out, as words of ideographs have no spaces around them.
 _IN_WORD = re.compile(rf"[^\W\u2e80-\u9fff\uf900-\ufaff]|[{marks()}]")
-# A character at the end of a word.
+# A character at which a word may end: a letter, a digit, a vowel sign or an accent.
 _ENDS_WORD = re.compile(rf"[^\W_]|[{marks()}]")
 
 
@@ -70,9 +74,9 @@ class Phrase:
     """A phrase of an example.
 
     Attributes:
-        text: its words in lower case, or the user's text.
-        value: its importance.
-        spans: its occurrences.
+        text: the words of the phrase in lower case, or the text that the user gives.
+        value: the importance of the phrase.
+        spans: the occurrences of the phrase in the documents of the example.
     """
 
     text: str
@@ -81,14 +85,18 @@ class Phrase:
 
 
 def candidates(text: str, skip_stop_words: bool = False) -> Iterator[tuple[str, int, int]]:
-    """Yield the phrases of a text with their [start, end) characters, by first word, short ones first.
+    """Yield the phrases of a text in the order of their first words, those of the same first word by length.
 
     A phrase has two or three words, none of them a stop word, separated by white space or a hyphen.
 
     Args:
-        skip_stop_words: leave stop words out before words are joined, whatever is between them, as scikit-learn's
-            n-grams do. The characters of a phrase then include what was left out.
+        skip_stop_words: whether stop words, and whatever else is between two words, may also separate the words of a
+            phrase, as in scikit-learn's n-grams. The phrase has no stop words then, but its characters include them.
+
+    Yields:
+        The phrase (its words in lower case, with single spaces between them), and its [start, end) characters.
     """
+    # Each word in lower case, with its [start, end) characters.
     words = []
     for match in _WORD.finditer(text):
         word = match.group().lower()
@@ -113,14 +121,15 @@ def key_phrases(
     number: int = 10,
     skip_stop_words: bool = False,
 ) -> list[Phrase]:
-    """The phrases of an example's documents with the highest tf-idf; of equal ones, the first in the documents.
+    """The phrases of an example with the highest tf-idf, the highest first; of equal phrases, the first in the text.
 
-    The value of a phrase is scikit-learn's: tf · (ln((1 + examples) / (1 + df)) + 1), divided by the L2 norm of this
-    number over all phrases of the example. Here tf is the number of occurrences in the example.
+    The value of a phrase is that of scikit-learn: tf · (ln((1 + examples) / (1 + df)) + 1), divided by the L2 norm of
+    this number over all phrases of the example. Here tf is the number of occurrences in the example.
 
     Args:
-        frequencies: phrase -> the number of examples that contain it (df); unlisted phrases count as 1.
-        examples: the number of examples in which the frequencies were counted.
+        documents: the documents of the example.
+        frequencies: phrase -> df, its document frequency; the df of phrases that are not listed is 1.
+        examples: the number of examples in which the document frequencies were counted.
         number: maximum number of phrases to return.
         skip_stop_words: as for `candidates`.
     """
@@ -133,6 +142,7 @@ def key_phrases(
     for phrase, places in occurrences.items():
         weights[phrase] = len(places) * (scale - math.log(1 + frequencies.get(phrase, 1)) + 1)
     norm = math.sqrt(sum(weight * weight for weight in weights.values())) or 1.0
+    # Sorting keeps the order of equal weights.
     best = sorted(weights, key=lambda phrase: -weights[phrase])[:number]
     return [Phrase(phrase, weights[phrase] / norm, tuple(occurrences[phrase])) for phrase in best]
 
@@ -143,54 +153,61 @@ def document_frequencies(
     """Count the examples that contain each phrase.
 
     Args:
-        examples: lists of documents.
-        largest: maximum number of phrases to keep, the most frequent ones.
+        examples: for each example, the list of its documents.
+        largest: maximum number of phrases to keep, the most frequent ones; None keeps all.
         skip_stop_words: as for `candidates`.
 
     Returns:
-        Phrase -> the number of examples that contain it, if at least two; and the number of all examples.
+        Phrase -> document frequency, for phrases that at least two examples contain; and the number of all examples.
     """
     phrases_of_examples = (_phrases_of(documents, skip_stop_words) for documents in examples)
     return frequencies_from_two(phrases_of_examples, largest)
 
 
 def _phrases_of(documents: Sequence[str], skip_stop_words: bool) -> Iterator[str]:
+    """Yield the phrases of an example's documents, each as often as it occurs."""
     for text in documents:
         for phrase, _, _ in candidates(text, skip_stop_words):
             yield phrase
 
 
 def frequencies_from_two(collection: Iterable[Iterable[str]], largest: int | None = None) -> tuple[dict[str, int], int]:
-    """Count the members of a collection that contain each term.
+    """Count the members of a collection that contain each term; a term may be any string, such as a phrase.
 
     Args:
-        collection: the terms of each member.
-        largest: maximum number of terms to keep, the most frequent ones.
+        collection: for each member, its terms, which may be repeated.
+        largest: maximum number of terms to keep, the most frequent ones; None keeps all.
 
     Returns:
-        Term -> the number of members that contain it, if at least two, in the order of strings; and the number of all
-        members.
+        Term -> the number of members that contain it, for terms that at least two members contain, in the order of
+        strings; and the number of all members.
     """
     counts: Counter[str] = Counter()
     number = 0
     for terms in collection:
         number += 1
-        # A term counts once. The order is that of the terms, so that a limit always keeps the same ones.
+        # A term counts once in a member. A dictionary keeps the order of the terms, unlike a set, so that of equally
+        # frequent terms a limit always keeps the same.
         counts.update(list(dict.fromkeys(terms)))
     frequent = [(term, count) for term, count in counts.most_common(largest) if count > 1]
     return dict(sorted(frequent)), number
 
 
 def locate_phrases(documents: Sequence[str], phrases: Phrases) -> list[Phrase]:
-    """Find a user's phrases in documents, regardless of case, space and hyphens; those with value 0 are omitted.
+    """Find a user's phrases in the documents of an example.
+
+    Case is ignored, and white space and hyphens stand for each other.
 
     Args:
         documents: the documents of one example.
-        phrases: phrase -> value, or phrases with value 1.
+        phrases: phrase -> value, or a list of phrases with value 1.
+
+    Returns:
+        The phrases in the order of `phrases`, without phrases of value 0. A phrase that does not occur has no spans.
 
     Raises:
-        TypeError: the phrases are no texts.
-        ValueError: a phrase is blank, or its value is not a finite number.
+        TypeError: a list of phrases has anything else than texts, or is no list.
+        ValueError: a phrase is blank or no text, or its value is not a finite number.
     """
     if isinstance(phrases, Mapping):
         values = phrases
@@ -212,10 +229,13 @@ def locate_phrases(documents: Sequence[str], phrases: Phrases) -> list[Phrase]:
 
 
 def _occurrences(phrase: str, document: str) -> Iterator[tuple[int, int]]:
-    """The [start, end) of a phrase in a text; occurrences that begin or end inside a word are skipped."""
+    """Yield the [start, end) characters of a phrase's occurrences in a document, which do not overlap.
+
+    Occurrences that begin or end inside a word are skipped.
+    """
     words = [re.escape(word) for word in re.split(r"[\s-]+", phrase) if word]
     if not words:
-        # The phrase is a hyphen.
+        # The phrase has only hyphens.
         words = [re.escape(phrase.strip())]
     # The edges are checked outside the pattern, as the class of all vowel signs and accents takes milliseconds to
     # compile, and each phrase has a pattern.
@@ -235,14 +255,14 @@ def _occurrences(phrase: str, document: str) -> Iterator[tuple[int, int]]:
 
 
 def read_phrases(value: Any) -> Mapping[str, float] | Sequence[str] | None:
-    """The phrases in a row of a corpus.
+    """The phrases that a user gives for an example: phrase -> value, a list of phrases, or None.
 
     Args:
         value: a mapping of phrases to values, a list of phrases, JSON of either, or None.
 
     Raises:
-        TypeError: it is none of these.
-        ValueError: a text is no JSON.
+        TypeError: `value` is none of these.
+        ValueError: `value` is a string, but no JSON.
     """
     if isinstance(value, str):
         try:
@@ -250,7 +270,7 @@ def read_phrases(value: Any) -> Mapping[str, float] | Sequence[str] | None:
         except json.JSONDecodeError as error:
             raise ValueError(f'`phrases` must be JSON such as {{"TEXT": VALUE}}, but is {value!r:.60}') from error
     if isinstance(value, Mapping):
-        # In a column of mappings, each row has the phrases of all rows, with None for those that it lacks.
+        # In a column of mappings, `datasets` gives each row the phrases of all rows, with None for missing phrases.
         return {text: number for text, number in value.items() if number is not None}
     if value is not None and not is_list(value):
         raise TypeError(f"`phrases` must be a mapping of texts to values or a list of texts, but is {value!r:.60}")
@@ -262,8 +282,8 @@ class TruncatedExample(NamedTuple):
 
     Attributes:
         documents: the cleaned documents.
-        row: the tokens that the truncation keeps.
-        offsets: for each document, the [start, end) characters of these tokens.
+        row: the tokens of the documents that the truncation keeps, in one row.
+        offsets: for each document, the [start, end) characters of each token that the truncation keeps.
     """
 
     documents: list[str]
@@ -272,7 +292,7 @@ class TruncatedExample(NamedTuple):
 
 
 class HighlightTransformerTextProcessor(CopyingTextProcessor):
-    """The `TextProcessor` of Highlight-Transformer; see `HighlightTransformerProcessor`."""
+    """The `TextProcessor` of Highlight-Transformer; `HighlightTransformerProcessor` describes the settings."""
 
     unaligned_fields = _PHRASE_FIELDS
 
@@ -321,16 +341,19 @@ class HighlightTransformerTextProcessor(CopyingTextProcessor):
         show_progress: bool,
         phrases: Phrases | Sequence[Phrases | None] | None = None,
     ) -> dict[str, list]:
-        """The base's features, and rows of `phrase_starts`, `phrase_ends` and `phrase_values`.
+        """The features of the base, and `phrase_starts`, `phrase_ends` and `phrase_values`.
+
+        These have a row for each example, with an entry for each occurrence of a phrase: its [start, end) tokens in
+        the row of ids, and the value of the phrase.
 
         Args:
-            phrases: for each example phrase -> value, or a list of phrases with value 1, or None to find them. With a
-                single example, its phrases need no outer list. Values above 0 attract attention, values below 0
-                reduce it; values of found phrases are at most 1.
+            phrases: for each example, the user's phrases, or None to find key phrases. The phrases of a single example
+                need no outer list. The values of key phrases are at most 1.
 
         Raises:
-            ValueError: finding phrases lacks fitted document frequencies, the numbers of `phrases` and examples
-                differ, or as `locate_phrases`.
+            TypeError: as `read_phrases` or `locate_phrases`.
+            ValueError: key phrases are to be found, but the processor has no document frequencies; the number of
+                entries in `phrases` is not that of the examples; or as `locate_phrases`.
         """
         truncated = self._read(examples, length)
         features = self._features([example.row for example in truncated])
@@ -354,9 +377,10 @@ class HighlightTransformerTextProcessor(CopyingTextProcessor):
         return features
 
     def _read(self, examples: list[list[str]], length: int | None) -> list[TruncatedExample]:
-        """The examples with their rows of at most `length` ids."""
+        """The examples as the model reads them, each in a row of at most `length` ids."""
         rows, encoded = self._source_rows(examples, length, return_offsets_mapping=True)
         truncated = []
+        # The index of the example's first document among all documents.
         first = 0
         for documents, row in zip(examples, rows, strict=True):
             offsets = []
@@ -375,7 +399,15 @@ class HighlightTransformerTextProcessor(CopyingTextProcessor):
         )
 
     def _of_each(self, phrases: Phrases | Sequence[Phrases | None] | str | None, number: int) -> list[Phrases | None]:
-        """The phrases that the user gives for each of `number` examples, or None to find them."""
+        """For each of `number` examples, the phrases that the user gives, or None to find them.
+
+        Args:
+            phrases: as for `source_features`; entries may also be JSON.
+
+        Raises:
+            TypeError: an entry is of another type.
+            ValueError: as `source_features`.
+        """
         if phrases is None:
             rows = [None] * number
         elif _are_of_one_example(phrases, number):
@@ -393,7 +425,7 @@ class HighlightTransformerTextProcessor(CopyingTextProcessor):
 
 
 def _are_of_one_example(phrases: Any, number: int) -> bool:
-    """Whether `phrases` are those of a single example, instead of a list with an entry for each of `number` examples.
+    """Whether `phrases` are the phrases of a single example, not a list with an entry for each of `number` examples.
 
     Raises:
         TypeError: they are neither a list nor a mapping nor a text.
@@ -405,10 +437,10 @@ def _are_of_one_example(phrases: Any, number: int) -> bool:
 
 
 def kept_text(text: str, tokens: Sequence[tuple[int, int]]) -> str:
-    """The part of a text that its first tokens cover, without a truncated last word.
+    """The beginning of a text that some tokens cover, without the last word if that is incomplete.
 
     Args:
-        tokens: the [start, end) characters of the tokens that the truncation keeps.
+        tokens: the [start, end) characters of the tokens that the truncation keeps, from the first one on.
     """
     end = tokens[-1][1] if tokens else 0
     word_character = re.compile(rf"[\w{marks()}]")
@@ -420,13 +452,17 @@ def kept_text(text: str, tokens: Sequence[tuple[int, int]]) -> str:
 
 
 def _token_spans(phrase: Phrase, example: TruncatedExample) -> list[tuple[int, int]]:
-    """The [start, end) tokens of a phrase's occurrences in an example's row; truncated ones are skipped."""
+    """The [start, end) tokens of a phrase's occurrences in the row of an example.
+
+    Occurrences that the truncation does not keep completely are left out.
+    """
     spans = []
     for occurrence in phrase.spans:
         tokens = example.offsets[occurrence.document]
         if tokens and occurrence.end <= tokens[-1][1]:
             row_start, _ = example.row.spans[occurrence.document]
-            # The first token that ends after the occurrence's start, and the first that starts after its end.
+            # The first token that ends after the start of the occurrence, and the first token that starts at its end
+            # or later.
             first = bisect_right(tokens, occurrence.start, key=itemgetter(1))
             last = bisect_left(tokens, occurrence.end, key=itemgetter(0))
             spans.append((row_start + first, row_start + last))
@@ -434,7 +470,7 @@ def _token_spans(phrase: Phrase, example: TruncatedExample) -> list[tuple[int, i
 
 
 def _warn_of_ignored(phrases: Sequence[Phrase], example: TruncatedExample) -> None:
-    """Warn of a user's phrases that do not occur in the part of an example that the truncation keeps."""
+    """Log a warning for each of a user's phrases that does not occur in the part that the truncation keeps."""
     for phrase in phrases:
         if not _token_spans(phrase, example):
             where = "occurs only in the truncated part" if phrase.spans else "does not occur in the text"

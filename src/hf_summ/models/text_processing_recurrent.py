@@ -1,4 +1,8 @@
-"""What the processors of DRGD and the pointer-generator do with texts, and unknown words replaced by source words."""
+"""What the processors of DRGD and the pointer-generator do with texts, and unknown words replaced by source words.
+
+The source is the row of ids that a model reads of an example. Shapes have B for documents, n for summaries of each
+document, L for tokens of a summary, and S for tokens of the source.
+"""
 
 from collections.abc import Sequence
 
@@ -11,21 +15,21 @@ from .text_processing_base import TextProcessor
 def replace_unknown(
     sequences: np.ndarray, attentions: np.ndarray, source_ids: np.ndarray, unknown: int, special: Sequence[int]
 ) -> np.ndarray:
-    """Replace unknown words by the source words with the most attention (Luong et al. 2015).
+    """Replace unknown words of summaries by the source words with the most attention (Luong et al. 2015).
 
-    A source word may be unknown as well: it has a text, but no id. A pointer then takes its place: `FIRST_POINTER`
-    plus its position in the source. Processors look pointers up in the document, and plain tokenizers omit them. If
-    the source has no words, `unknown` stays.
+    If the source word is unknown as well, its id would not tell which word it is. A pointer then takes the place of the
+    unknown word: `FIRST_POINTER` plus the position of the source word. Processors look pointers up in the document, and
+    plain tokenizers omit them. If the source has no words, the unknown word is not replaced.
 
     Args:
-        sequences: (B · n, L), ids of n summaries of each of B documents.
-        attentions: (B · n, L - 1, S), the attention of each token after the first.
-        source_ids: (B, S).
+        sequences: (B · n, L), the ids of the summaries; those of a document follow one another.
+        attentions: (B · n, L - 1, S), the attention to the source of each token after the first; at least 0.
+        source_ids: (B, S), the ids of the sources.
         unknown: the id of unknown words.
         special: ids that are not words, such as padding and the end.
 
     Returns:
-        (B · n, L), the summaries with other ids in place of `unknown`.
+        (B · n, L), the summaries with other ids in place of `unknown`; the first token of each is never replaced.
     """
     summaries_per_document = len(sequences) // len(source_ids)
     source_ids = source_ids.repeat(summaries_per_document, axis=0)
@@ -40,7 +44,11 @@ def replace_unknown(
 
 
 class DrgdTextProcessor(TextProcessor):
-    """The `TextProcessor` of DRGD; see `DrgdProcessor`."""
+    """The `TextProcessor` of DRGD; `DrgdProcessor` describes the settings.
+
+    Raises:
+        ValueError: `washing` is unknown, or as `TextProcessor`.
+    """
 
     def __init__(
         self,
@@ -67,12 +75,12 @@ class DrgdTextProcessor(TextProcessor):
         )
 
     def clean(self, text: str, is_document: bool = False) -> str:
-        """Clean a document (`is_document`) or a summary, and delete the characters that the washing deletes."""
+        """Clean a document (`is_document`) or a summary as the base does, and then as `washed` does."""
         return washed(super().clean(text), self.washing, is_document)
 
 
 class PointerGeneratorTextProcessor(TextProcessor):
-    """The `TextProcessor` of the pointer-generator; see `PointerGeneratorProcessor`."""
+    """The `TextProcessor` of the pointer-generator; `PointerGeneratorProcessor` describes the settings."""
 
     def __init__(
         self,
@@ -94,5 +102,5 @@ class PointerGeneratorTextProcessor(TextProcessor):
             unknown_ids,
         )
         if unknown_ids is None:
-            # Older checkpoints do not say how many ids tell unknown words apart.
+            # Older checkpoints do not store this number of ids.
             self.unknown_ids = self.needed_unknown_ids()
