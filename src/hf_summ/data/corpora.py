@@ -147,8 +147,12 @@ class Corpus(Reading):
 
     def only(self, splits: Iterable[str]) -> "Corpus":
         """A copy of this corpus with the files of the splits in `splits` only."""
-        unused = [file_flag(split) for split in set(SPLITS).difference(splits)]
-        return dataclasses.replace(self, **dict.fromkeys(unused))
+        kept = set(splits)
+        unset_files = {}
+        for split in SPLITS:
+            if split not in kept:
+                unset_files[file_flag(split)] = None
+        return dataclasses.replace(self, **unset_files)
 
     def paths(self, split: str) -> list[Path]:
         """The paths of all files that make up a split.

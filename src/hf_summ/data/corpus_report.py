@@ -206,9 +206,11 @@ def _hash(text: str) -> bytes:
 
 
 def _draw(number: int, sample: int) -> list[int]:
-    """Draw the indices of `sample` rows among `number` rows at random; all indices if there are no more rows.
+    """Draw the indices of some rows at random. They are in ascending order, and equal in every run.
 
-    The indices are in ascending order, and equal in every run.
+    Args:
+        number: the number of all rows.
+        sample: the number of indices to draw. If there are not more rows than this, all indices are returned.
     """
     if number <= sample:
         return list(range(number))

@@ -313,9 +313,12 @@ def _with_texts(split: _Split, columns: Columns, corpus: Corpus) -> Rows:
     """
     rows, where = split.rows, split.where
     if isinstance(rows, datasets.IterableDataset):
+        # A stream does not know the types of its columns before its first rows are read.
         rows = rows._resolve_features()
     if corpus.format is not None:
         rows = _passing(rows, corpus.format.option, corpus.option(), where)
+        # Data sets on the Hub have one text of all documents in a row. The column `documents`, which `format.read`
+        # makes from files, has lists already.
         if corpus.format.separate is not None and columns.document != DOCUMENTS_COLUMN:
             rows = rows.map(_separated, fn_kwargs={"column": columns.document, "separate": corpus.format.separate})
     has_documents = is_list_column(rows, columns.document, where)

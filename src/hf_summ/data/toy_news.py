@@ -157,8 +157,8 @@ def steered_examples(split: str, size: int, seed: int) -> Iterator[dict[str, Any
     """Yield the rows of one split: pairs of documents, where a key phrase says which document to summarize.
 
     Each of the two documents has two sentences: the news, which reports what a person did, and a distracting sentence.
-    The summary is that of one of the two news. The key phrase is the name of the person in this news; nothing else says
-    which document to summarize. Equal arguments yield equal rows.
+    The summary is that of one of the two documents. The key phrase is the name of the person in its news; nothing else
+    says which document to summarize. Equal arguments yield equal rows.
 
     Args:
         split: train, validation or test.
@@ -177,6 +177,7 @@ def steered_examples(split: str, size: int, seed: int) -> Iterator[dict[str, Any
         persons = generator.sample(people, 4)
         places = generator.sample(PLACES, 4)
         figures = generator.sample(NUMBERS, 4)
+        # Two facts for the news of the documents, and two for the distracting sentences.
         facts = []
         for person, place, figure in zip(persons, places, figures, strict=True):
             facts.append({"name": person, "place": place, "number": figure})

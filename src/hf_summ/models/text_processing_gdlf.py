@@ -170,7 +170,7 @@ def load_tagger(tagger: Tagger, tags: str) -> Any:
 
 
 def _pipeline_name(tagger: str) -> str:
-    """The argument of `spacy.load`: the name of an installed pipeline, or the path of a folder; errors as there."""
+    """The argument of `spacy.load`: an installed pipeline (English has two names) or a folder; else an error."""
     if os.path.isabs(tagger) and os.path.isdir(tagger):
         return tagger
     # The names of entry points are read without importing their packages.
@@ -295,7 +295,7 @@ def pairs_of_texts(word_tags: Any) -> list[list[Sequence[str]]]:
 
 
 def tags_within(text: str, pairs: Sequence[Sequence[str]], spans: Sequence[Sequence[int]]) -> list[tuple[str, str]]:
-    """The words of a text, each with its tag, that start within one of some spans; a ValueError as `align_tags`.
+    """The words of a text, each with its tag, that start within any of the spans; a ValueError as `align_tags`.
 
     Args:
         pairs: each word of the text with its tag.
@@ -464,7 +464,7 @@ class GdlfTextProcessor(TextProcessor):
     def _tagged(
         self, texts: list[str], kept_offsets: list[list[tuple[int, int]]], word_tags: Any
     ) -> Iterable[list[TaggedWord]]:
-        """The tagged words of each text: the user's words in `word_tags`, or those of the tagger; errors as there."""
+        """The tagged words of each text, from `word_tags` by `align_tags`, or from the tagger by `tag_words`."""
         # The tagger reads little more than the tokens that the truncation keeps.
         if word_tags is None:
             beginnings = []

@@ -359,11 +359,12 @@ class HighlightTransformerTextProcessor(CopyingTextProcessor):
         features = self._features([example.row for example in truncated])
         for name in _PHRASE_FIELDS:
             features[name] = []
-        for example, given in zip(truncated, self._of_each(phrases, len(truncated)), strict=True):
-            if given is None:
+        phrases_of_examples = self._phrases_of_examples(phrases, len(truncated))
+        for example, user_phrases in zip(truncated, phrases_of_examples, strict=True):
+            if user_phrases is None:
                 located = self._found_phrases(example)
             else:
-                located = locate_phrases(example.documents, given)
+                located = locate_phrases(example.documents, user_phrases)
                 _warn_of_ignored(located, example)
             starts, ends, values = [], [], []
             for phrase in located:
@@ -392,13 +393,15 @@ class HighlightTransformerTextProcessor(CopyingTextProcessor):
 
     def _found_phrases(self, example: TruncatedExample) -> list[Phrase]:
         """The key phrases in the part of an example that the truncation keeps."""
-        assert self.document_frequencies is not None, "`_of_each` refuses to find phrases without them"
+        assert self.document_frequencies is not None, "`_phrases_of_examples` refuses to find phrases without them"
         texts = [kept_text(text, tokens) for text, tokens in zip(example.documents, example.offsets, strict=True)]
         return key_phrases(
             texts, self.document_frequencies, self.fitted_examples, self.num_phrases, self.skip_stop_words
         )
 
-    def _of_each(self, phrases: Phrases | Sequence[Phrases | None] | str | None, number: int) -> list[Phrases | None]:
+    def _phrases_of_examples(
+        self, phrases: Phrases | Sequence[Phrases | None] | str | None, number: int
+    ) -> list[Phrases | None]:
         """For each of `number` examples, the phrases that the user gives, or None to find them.
 
         Args:

@@ -101,14 +101,19 @@ def twin_and_starts(line: str, code: str = "") -> tuple[str, set[int]]:
         replacements.update(dict.fromkeys(range(start, end), "X"))
     twin = _replaced(line, replacements)
     twin = _EMOTICON.sub(lambda match: "x" * len(match[0]), twin)
+    # A comma ends no sentence.
     twin = _CITED.sub(",", twin)
+    # After these stops, sentencex ends a sentence before a capital, but not before a digit or a small letter.
     twin = _BEFORE_DIGIT.sub(r"\1X", twin)
+    # Most lines have none of these characters, and are not searched for each of the patterns.
     if _RARE.search(twin):
-        twin = _OTHER_STOP.sub(lambda match: "፡።"[-len(match[0]) :], twin)
+        # sentencex knows the Ethiopic stop. The twin keeps the length of a stop of two characters.
+        twin = _OTHER_STOP.sub(lambda match: "፡።" if len(match[0]) == 2 else "።", twin)
         twin = _PIPE.sub("।", twin)
         twin = _DOUBLED.sub(r"“X\1” ", twin)
         twin = _REVERSED.sub(r"“\1”", twin)
         twin = _TITLE.sub(lambda match: re.sub("[。！？!?…]", "，", match[0]), twin)
+    # sentencex takes no word of these letters for an abbreviation.
     misread = _misread_words(code)
     if misread is not None:
         twin = misread.sub(lambda match: "é" * len(match[0]), twin)
