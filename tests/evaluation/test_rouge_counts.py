@@ -26,9 +26,9 @@ def batch_of(texts: list[list[int]]) -> Batch:
     return reader.read([" ".join(map(str, text)) for text in texts])
 
 
-def counts_of(measure: rouge_counts.Measure, texts: list[list[int]]) -> list[tuple[int, ...]]:
+def counts_of(count_units: rouge_counts.UnitCounter, texts: list[list[int]]) -> list[tuple[int, ...]]:
     """The counts of each pair."""
-    return [tuple(map(int, counts)) for counts in zip(*measure(batch_of(texts)), strict=True)]
+    return [tuple(map(int, counts)) for counts in zip(*count_units(batch_of(texts)), strict=True)]
 
 
 def naive_lcs(model: list[int], peer: list[int]) -> set[int]:

@@ -1,4 +1,9 @@
-"""BLEU (Papineni et al. 2002) and chrF (Popović 2015) of a corpus, computed by sacrebleu (Post 2018)."""
+"""BLEU (Papineni et al. 2002) and chrF (Popović 2015) of a corpus, computed by sacrebleu (Post 2018).
+
+Both scores are functions of counts that are summed over the corpus. So each function here returns a `Scored`, which
+holds the counts of each row, (N, K), and the function that maps sums of counts, (…, K), to scores, (…). N is the number
+of rows. A row is a prediction with one or several references.
+"""
 
 import logging
 from collections.abc import Sequence
@@ -14,7 +19,7 @@ from hf_summ.evaluation.words import check_rows
 
 logger = logging.getLogger(__name__)
 
-# The scores with their titles in tables.
+# The scores of `bleu`, score -> title in tables.
 TITLES = {
     "bleu": "BLEU",
     "bleu_precision1": "BLEU precision 1",
@@ -23,7 +28,7 @@ TITLES = {
     "bleu_precision4": "BLEU precision 4",
     "bleu_brevity_penalty": "BLEU brevity penalty",
 }
-# sacrebleu's default tokenizer by language; 13a for all others.
+# sacrebleu's default tokenizer of these languages. The default of all other languages is 13a.
 _TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 # chrF counts n-grams of 1 to 6 characters, without spaces.
 _CHRF_ORDERS = 6
@@ -34,41 +39,46 @@ def bleu(
 ) -> dict[str, Scored]:
     """The corpus's BLEU from sacrebleu: n-grams of orders 1 to 4, with "exp" smoothing of orders without a match.
 
-    Logs sacrebleu's signature, a description of the settings to cite with a score.
+    The log gets sacrebleu's signature, a description of the settings to cite with a score.
 
     Args:
-        predictions: one text per row, not tokenized.
-        references: one or several texts per row, not tokenized.
-        language: ISO 639 code, for sacrebleu's tokenizer: zh, ja-mecab or ko-mecab, and 13a for other languages.
+        predictions: (N,), one text per row, not tokenized.
+        references: (N,), one or several texts per row, not tokenized. An n-gram of the prediction matches up to the
+            largest number of times that it occurs in one of the row's references.
+        language: ISO 639 code, which chooses sacrebleu's tokenizer: zh for Chinese, ja-mecab for Japanese, ko-mecab for
+            Korean, and 13a for other languages.
 
     Returns:
-        `bleu` and `bleu_precision1` to `bleu_precision4` in points, 0 to 100; `bleu_brevity_penalty`, 0 to 1.
+        A dictionary with a `Scored` for each name in `TITLES`: `bleu` and `bleu_precision1` to `bleu_precision4` in
+        points, 0 to 100; `bleu_brevity_penalty`, 0 to 1. All share the counts, (N, 10), that `_scores_of_sums` names.
 
     Raises:
-        ImportError: sacrebleu, or a library that its tokenizer needs, is not installed.
-        ValueError: different numbers of predictions and references, none at all, a row without a reference, or only
-            blank references.
+        ImportError: sacrebleu, or a library that the tokenizer needs, is not installed.
+        TypeError: `predictions` or `references` is not a list.
+        ValueError: the numbers of predictions and references differ, there are none, a row has no reference, a value
+            is not a string, all references are blank, or the language is unknown.
     """
-    rows = check_reference_rows(predictions, references)
+    reference_lists = check_reference_rows(predictions, references)
     tokenize = _TOKENIZERS.get(language_code(language), "13a")
     metric_class = import_extra("sacrebleu.metrics.bleu", "BLEU needs sacrebleu", "bleu").BLEU
     try:
         metric = metric_class(tokenize=tokenize)
-        # Only the counts of examples are used. `effective_order` does not change them: it silences a warning about
-        # short texts.
+        # Only this metric's counts of rows are used. `effective_order` does not change them: it silences a warning
+        # about short texts.
         counter = metric_class(tokenize=tokenize, effective_order=True)
     except (RuntimeError, ImportError) as error:
         raise ImportError(f"sacrebleu's tokenizer '{tokenize}' cannot be used: {one_line(error)}") from error
-    statistics = np.empty((len(rows), 10), dtype=np.int64)
-    pairs = zip(predictions, rows, strict=True)
-    for number, (prediction, row) in enumerate(progress_bar(pairs, "BLEU", len(rows))):
-        score = counter.sentence_score(prediction, row)
-        statistics[number, :4] = score.counts
-        statistics[number, 4:8] = score.totals
-        statistics[number, 8:] = score.sys_len, score.ref_len
+    statistics = np.empty((len(predictions), 10), dtype=np.int64)
+    rows = zip(predictions, reference_lists, strict=True)
+    for row, (prediction, row_references) in enumerate(progress_bar(rows, "BLEU", len(predictions))):
+        score = counter.sentence_score(prediction, row_references)
+        statistics[row, :4] = score.counts
+        statistics[row, 4:8] = score.totals
+        statistics[row, 8] = score.sys_len
+        statistics[row, 9] = score.ref_len
     # The signature reads this attribute; -1 stands for rows with different numbers of references.
     metric.num_refs = -1
-    numbers_of_references = {len(row) for row in rows}
+    numbers_of_references = {len(row_references) for row_references in reference_lists}
     if len(numbers_of_references) == 1:
         metric.num_refs = numbers_of_references.pop()
     logger.info(f"bleu_signature: {metric.get_signature()}")
@@ -76,7 +86,7 @@ def bleu(
 
 
 def _measure_of_sums(name: str) -> MeasureOfSums:
-    """The function that maps sums to one of the scores in `TITLES`."""
+    """The function that maps sums of counts, (…, 10), to the score of this name in `TITLES`, (…)."""
 
     def measure(sums: np.ndarray) -> np.ndarray:
         return _scores_of_sums(sums)[name]
@@ -85,11 +95,16 @@ def _measure_of_sums(name: str) -> MeasureOfSums:
 
 
 def _scores_of_sums(sums: np.ndarray) -> dict[str, np.ndarray]:
-    """The scores in `TITLES`, (…) each, smoothed: the k-th order without a match counts as 2^-k matches.
+    """Map sums of counts over a corpus to the scores in `TITLES`, (…) each.
+
+    Precisions are smoothed as by sacrebleu's "exp": the k-th order without a match counts as 2^-k matches. A corpus
+    without any match scores 0.
 
     Args:
-        sums: (…, 10), matching n-grams of orders 1 to 4, n-grams of orders 1 to 4, words of the prediction, words of
-            the reference of closest length.
+        sums: (…, 10). Columns 0 to 3 are the numbers of matching n-grams of orders 1 to 4, columns 4 to 7 the numbers
+            of all n-grams of the predictions of these orders. Column 8 is the number of words of the predictions, and
+            column 9 that of the references. A row with several references counts the words of the reference whose
+            length is closest to that of the prediction.
     """
     sums = np.asarray(sums, dtype=np.float64)
     matches, totals = sums[..., :4], sums[..., 4:8]
@@ -110,32 +125,42 @@ def _scores_of_sums(sums: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def chrf(predictions: Sequence[str], references: Sequence[str | Sequence[str]]) -> dict[str, Scored]:
-    """The corpus's chrF in points, 0 to 100, as `chrf`: F2 of character n-grams, computed by sacrebleu.
+    """The corpus's chrF from sacrebleu: F2 of the n-grams of 1 to 6 characters, without spaces.
 
     Args:
-        predictions: one text per row.
-        references: one or several texts per row; only the reference with the highest chrF is used.
+        predictions: (N,), one text per row.
+        references: (N,), one or several texts per row. Each row counts only the reference with which the row's chrF is
+            highest.
+
+    Returns:
+        A dictionary with the key "chrf" alone: the `Scored` of the corpus's chrF in points, 0 to 100, whose counts,
+        (N, 18), are those that `_chrf_of_sums` names.
 
     Raises:
         ImportError: sacrebleu is not installed.
-        ValueError: as `bleu`.
+        TypeError: `predictions` or `references` is not a list.
+        ValueError: the numbers of predictions and references differ, there are none, a row has no reference, a value
+            is not a string, or all references are blank.
     """
-    rows = check_reference_rows(predictions, references)
+    reference_lists = check_reference_rows(predictions, references)
     metric = import_extra("sacrebleu.metrics.chrf", "chrF needs sacrebleu", "bleu").CHRF(char_order=_CHRF_ORDERS)
     counts = []
-    pairs = zip(predictions, rows, strict=True)
-    for prediction, row in progress_bar(pairs, "chrF", len(rows)):
-        # `CHRF.sentence_score` computes its score from these counts. No public method gives them.
-        reference_info = metric._extract_reference_info(row)
+    rows = zip(predictions, reference_lists, strict=True)
+    for prediction, row_references in progress_bar(rows, "chrF", len(predictions)):
+        # sacrebleu's `sentence_score` computes the score from these counts. No public method gives them.
+        reference_info = metric._extract_reference_info(row_references)
         counts.append(metric._compute_segment_statistics(prediction, reference_info))
     return {"chrf": Scored(np.array(counts, dtype=np.int64), _chrf_of_sums)}
 
 
 def _chrf_of_sums(sums: np.ndarray) -> np.ndarray:
-    """chrF in points, (…, 18) -> (…); precision and recall are means over the orders that both sides have.
+    """Map sums of counts over a corpus to chrF in points, (…, 18) -> (…).
+
+    Precision and recall are means over the orders of which both the predictions and the references have n-grams.
 
     Args:
-        sums: for each order, n-grams of the prediction, of the reference, and matching ones.
+        sums: (…, 18). Each order, from 1 to 6, has three columns: the numbers of n-grams in the predictions, of n-grams
+            in the references, and of matching n-grams.
     """
     sums = np.asarray(sums, dtype=np.float64)
     by_order = sums.reshape(*sums.shape[:-1], _CHRF_ORDERS, 3)
@@ -149,8 +174,18 @@ def _chrf_of_sums(sums: np.ndarray) -> np.ndarray:
 
 
 def check_reference_rows(predictions: Sequence[str], references: Sequence[str | Sequence[str]]) -> list[list[str]]:
-    """Each row's references as a list; errors are those of `bleu`."""
-    rows = check_rows(predictions, references)
-    if not any(text.strip() for text in chain.from_iterable(rows)):
+    """Check predictions and references, and give the list of each row's references, (N,).
+
+    Args:
+        predictions: (N,), one text per row.
+        references: (N,), one or several texts per row.
+
+    Raises:
+        TypeError: `predictions` or `references` is not a list.
+        ValueError: the numbers of predictions and references differ, there are none, a row has no reference, a value
+            is not a string, or all references are blank.
+    """
+    reference_lists = check_rows(predictions, references)
+    if not any(text.strip() for text in chain.from_iterable(reference_lists)):
         raise ValueError("nothing to score: all references are blank")
-    return rows
+    return reference_lists

@@ -1,4 +1,9 @@
-"""How abstractive a summary is: novelty, copying, compression, repetition, length; and the statistics of a corpus."""
+"""How abstractive a summary is: novelty, copying, compression, repetition, length; and the statistics of a corpus.
+
+A fragment is a run of words that a summary copies from its source (Grusky et al. 2018). An n-gram of a summary is novel
+if its source does not have it. Each score of a summary is a fraction, a numerator and a denominator, so that it can be
+averaged over summaries or computed for the whole corpus.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,12 +14,13 @@ import numpy as np
 from hf_summ.common.messages import check_choice, progress_bar
 from hf_summ.data.sentences import split_sentences
 from hf_summ.evaluation.significance import Scored, mean_over_rows, ratio
-from hf_summ.evaluation.words import check_pairs, no_words, split_words, split_words_and_marks, warn_of_wordless
+from hf_summ.evaluation.words import check_pairs, no_words_message, split_words, split_words_and_marks, warn_of_wordless
 
+# The sizes of n-grams.
 NGRAMS = (1, 2, 3, 4)
-# Scores that are not shares, and so not in points.
+# Scores that are not shares. All other scores are in points, 0 to 100.
 _NO_SHARES = ("copy_density", "compression", "length")
-# The scores with their titles in tables.
+# Score -> title in tables.
 TITLES = {
     "novel1": "Novel 1-grams, %",
     "novel2": "Novel 2-grams, %",
@@ -31,17 +37,21 @@ TITLES = {
     "length": "Length, words",
 }
 
+# How a score is averaged, and what novel n-grams are counted as; see `novelty`.
 Average = Literal["macro", "micro"]
 Count = Literal["types", "tokens"]
-# The numerator and denominator of a score.
+# The numerator and denominator of a summary's score. If the denominator is 0, the summary has no value.
 Fraction = tuple[float, float]
 
 
 class Fragment(NamedTuple):
-    """Consecutive words of a summary that also occur in its source: `length` of them from word `start` on.
+    """Consecutive words of a summary that also occur consecutively in the summary's source.
 
-    `sentences` are the source sentences, counted from 0, in which the fragment begins, one entry per occurrence.
-    Sentences without words, such as a line of dashes, are not counted.
+    Attributes:
+        start: the number of the fragment's first word in the summary, from 0.
+        length: how many words the fragment has.
+        sentences: for each occurrence in the source, the number of the source sentence in which it begins, from 0.
+            Sentences without words, such as a line of dashes, are not counted.
     """
 
     start: int
@@ -50,10 +60,16 @@ class Fragment(NamedTuple):
 
 
 class Alignment(NamedTuple):
-    """A summary aligned with its source.
+    """The words of a summary, and which of them the source has.
 
-    `matches` gives for each word of the summary the length of the longest fragment that begins there, 0 for a word that
-    is not in the source; the n-gram that begins there is novel if this is less than n.
+    Attributes:
+        words: the words of the summary.
+        matches: for each word of the summary, the length of the longest run of words that begins there and occurs in
+            the source; 0 for a word that is not in the source. The n-gram that begins at a word is novel if the word's
+            number here is less than n.
+        fragments: the fragments of the summary, in its order.
+        source_words: the number of words of the source.
+        source_sentences: the number of sentences of the source that have words.
     """
 
     words: list[str]
@@ -66,21 +82,28 @@ class Alignment(NamedTuple):
 def copied_fragments(
     prediction: str, source: str, language: str = "en", count_punctuation: bool = False
 ) -> list[Fragment]:
-    """The extractive fragments F(A, S) of a summary, in its order (Grusky et al. 2018).
+    """The extractive fragments F(A, S) of a summary, in the summary's order (Grusky et al. 2018).
 
-    The search is greedy from the left: the longest fragment at a word, then the next after its end. Fragments do not
-    overlap.
+    The search is greedy from the left: it takes the longest fragment that begins at a word, and goes on behind its end.
+    So fragments do not overlap.
 
     Args:
         prediction, source: the summary and its document.
-        language: as for `RougeSettings`.
+        language: ISO 639 code, which says how words are separated; see `split_words`.
         count_punctuation: whether punctuation marks are words too.
+
+    Raises:
+        TypeError: a text is not a string.
+        ValueError: the language is unknown.
     """
     return align(prediction, source, language, count_punctuation).fragments
 
 
 def align(prediction: str, source: str, language: str, count_punctuation: bool = False) -> Alignment:
-    """Match the words of `prediction` with those of `source`."""
+    """Find the words and fragments of a summary that its source has; see `copied_fragments` for arguments and errors.
+
+    A source without words matches nothing.
+    """
     split = split_words_and_marks if count_punctuation else split_words
     words = split(prediction, language)
     source_words: list[str] = []
@@ -92,6 +115,7 @@ def align(prediction: str, source: str, language: str, count_punctuation: bool =
             source_words.extend(sentence_words)
             sentence_of_word.extend([sentences] * len(sentence_words))
             sentences += 1
+    # Words of the summary that the source does not have get the number 0.
     word_ids: dict[str, int] = {}
     for word in source_words:
         word_ids.setdefault(word, len(word_ids) + 1)
@@ -105,16 +129,19 @@ def align(prediction: str, source: str, language: str, count_punctuation: bool =
 def _fragments(
     ids: np.ndarray, source_ids: np.ndarray, matches: Sequence[int], sentence_of_word: Sequence[int]
 ) -> list[Fragment]:
-    """The fragments of a summary, from the left, given the numbers of its words and the source's.
+    """The fragments of a summary, in the summary's order.
 
     Args:
-        ids, source_ids: as for `match_lengths`, which gives the `matches`.
-        sentence_of_word: the sentence of each word of the source.
+        ids: (W,), the number of each word of the summary; 0 is a word that the source does not have.
+        source_ids: (S,), the number of each word of the source.
+        matches: (W,), as `match_lengths` gives them.
+        sentence_of_word: (S,), the number of the sentence of each word of the source.
     """
     fragments = []
-    # A fragment may occur many times in both texts. Its sentences are searched and stored once.
+    # A fragment may occur many times in both texts. The sentences of the source are searched once for each run of
+    # words.
     sentences_of_run: dict[tuple[int, ...], tuple[int, ...]] = {}
-    # Where the last fragment ends.
+    # The word behind the last fragment.
     end = 0
     for start, length in enumerate(matches):
         if length == 0 or start < end:
@@ -129,14 +156,19 @@ def _fragments(
 
 
 def match_lengths(words: np.ndarray, source: np.ndarray) -> list[int]:
-    """For each word, the length of the longest run of words that begins there and occurs in the source.
+    """For each word of a summary, the length of the longest run of words that begins there and occurs in the source.
 
     Args:
-        words, source: (W,) and (S,), the number of each word; 0 is a word that the source does not have.
+        words: (W,), the number of each word of the summary; 0 is a word that the source does not have.
+        source: (S,), the number of each word of the source, above 0.
+
+    Returns:
+        W lengths, 0 for a word that the source does not have.
     """
     positions = {word: np.flatnonzero(source == word) for word in set(words.tolist())}
+    # The words are read from the last to the first.
     lengths = []
-    # For the following word, the length of the run that begins at each position of the source.
+    # For each position of the source, the length of the run that begins there and at the summary's next word.
     following = np.zeros(len(source) + 1, dtype=np.int64)
     for word in words[::-1].tolist():
         runs = np.zeros_like(following)
@@ -147,7 +179,12 @@ def match_lengths(words: np.ndarray, source: np.ndarray) -> list[int]:
 
 
 def occurrences(run: np.ndarray, source: np.ndarray) -> np.ndarray:
-    """The positions in the source at which a run of words begins, ascending."""
+    """The positions in the source at which a run of words begins, ascending.
+
+    Args:
+        run: (L,), the numbers of the run's words.
+        source: (S,), the number of each word of the source.
+    """
     positions = np.arange(len(source) - len(run) + 1)
     for shift, word in enumerate(run):
         positions = positions[source[positions + shift] == word]
@@ -162,39 +199,49 @@ def novelty(
     count: Count = "types",
     count_punctuation: bool = False,
 ) -> dict[str, Scored]:
-    """How abstractive the summaries are: score -> its average over the rows that have a value.
+    """How abstractive summaries are, beside their sources.
 
-    A row whose source has no words has no value; a warning lists such rows.
+    The scores of a summary:
 
-    - `novel1` to `novel4`: share of the summary's n-grams that are not in the source, in points, 0 to 100. A summary
-      shorter than n has no value. N-grams may cross sentence boundaries, in the summary and in the source.
-    - `repeated1` to `repeated4`: share of the summary's n-grams that occur earlier in it, in points.
-    - `copy_rate`: share of the summary's words inside a fragment of the source, in points; the coverage of
-      Grusky et al. 2018. `copy_density` is their density: the mean length, in words, of the fragment that a word
-      belongs to, 0 for a word in none.
-    - `copy_position`: mean relative position of the source sentences that the copied words come from, in points; the
-      middle of sentence i of k is at 100 (i + 1/2) / k. A fragment with several occurrences counts at each with equal
-      weight.
-    - `compression`: number of words of the source per word of the summary (their compression).
-    - `length`: number of words of the summary.
+    - `novel1` to `novel4`: the share of the summary's n-grams that are not in the source, in points, 0 to 100. A
+      summary shorter than n has no value. N-grams may cross the ends of sentences, in the summary and in the source.
+    - `repeated1` to `repeated4`: the share of the summary's n-grams that occur earlier in the summary, in points.
+    - `copy_rate`: the share of the summary's words inside a fragment, in points. This is the coverage of Grusky et al.
+      (2018).
+    - `copy_density`: the mean length, in words, of the fragment to which a word of the summary belongs, 0 for a word in
+      no fragment. This is their density.
+    - `copy_position`: the mean relative position of the source sentences from which the copied words come, in points.
+      The middle of sentence i of k, counted from 0, is at 100 (i + 1/2) / k. A fragment with several occurrences counts
+      at each with equal weight. A summary without fragments has no value.
+    - `compression`: the number of words of the source per word of the summary. This is their compression.
+    - `length`: the number of words of the summary.
 
-    Words are lowercased but not stemmed.
+    A summary without words has only a length, and a row whose source has no words has no value at all. Words are
+    lowercased but not stemmed.
 
     Args:
-        predictions, sources: one summary and one document per row.
-        language: as for `RougeSettings`.
-        average: "macro" is the mean of the rows' values; "micro" is the value of the corpus, where counts of n-grams,
-            words and so on are summed over the rows before dividing.
-        count: whether novel n-grams are counted once each ("types") or as often as they occur ("tokens").
+        predictions, sources: (N,) each, one summary and one document per row.
+        language: ISO 639 code, which says how words are separated; see `split_words`.
+        average: how a score is averaged over the rows that have a value. "macro" is the mean of the rows' values.
+            "micro" divides the sum of the rows' numerators, such as copied words, by the sum of their denominators,
+            such as words.
+        count: what is counted for `novel1` to `novel4`. With "types", an n-gram that occurs several times in a summary
+            counts once for this summary. With "tokens", it counts as often as it occurs.
         count_punctuation: whether punctuation marks are words too, as in counts of tokenized texts (Narayan et al.
             2018).
 
+    Returns:
+        Score -> `Scored`, for each name in `TITLES`. The value of a `Scored` is the average. Its statistics, (N, 2),
+        are each row's numerator and denominator with "micro", each row's score and 1 with "macro", and 0 and 0 for a
+        row without a value.
+
     Raises:
-        ValueError: different numbers of predictions and sources, none at all, no source with words, or an unknown
-            `average` or `count`.
+        TypeError: `predictions` or `sources` is not a list, or a value is not a string.
+        ValueError: the numbers of predictions and sources differ, there are none, no source has any words, or
+            `average`, `count` or the language is unknown.
 
     Warns:
-        UserWarning: some sources have no words.
+        UserWarning: some sources have no words. The message lists their rows.
     """
     check_choice("`average`", average, get_args(Average))
     check_choice("`count`", count, get_args(Count))
@@ -206,9 +253,12 @@ def novelty(
     for name, fractions in fractions_of_scores.items():
         statistics = np.array(fractions, dtype=np.float64)
         if name not in _NO_SHARES:
+            # Shares become points.
             statistics *= [100.0, 1.0]
-        # An empty summary has no compression, so the micro-average omits its source too.
-        statistics = np.where(statistics[:, 1:] > 0, statistics, 0.0)
+        # A row without a value must add nothing to the sums of "micro". The compression of an empty summary has the
+        # denominator 0, but the words of the source as its numerator.
+        has_value = statistics[:, 1:] > 0
+        statistics = np.where(has_value, statistics, 0.0)
         scored = Scored(statistics, ratio)
         if average == "macro":
             scored = mean_over_rows(scored.rows())
@@ -219,6 +269,10 @@ def novelty(
 def _alignments(
     predictions: Sequence[str], sources: Sequence[str], language: str, count_punctuation: bool
 ) -> Iterator[Alignment]:
+    """Yield the alignment of each row's summary with its source; see `novelty` for arguments, errors and the warning.
+
+    After the last row, the sources without words are warned of, or all of them are an error.
+    """
     check_pairs(predictions=predictions, sources=sources)
     pairs = zip(predictions, sources, strict=True)
     wordless_rows = []
@@ -231,7 +285,12 @@ def _alignments(
 
 
 def _fractions(alignment: Alignment, count: Count) -> dict[str, Fraction]:
-    """The fraction of each score of a summary; without words in the source, all denominators are 0."""
+    """Score -> fraction, for each name in `TITLES`. If the source has no words, all fractions are 0 and 0.
+
+    Args:
+        alignment: a summary with its source.
+        count: whether novel n-grams are counted as "types" or as "tokens".
+    """
     if not alignment.source_words:
         return dict.fromkeys(TITLES, (0, 0))
     fractions: dict[str, Fraction] = {}
@@ -245,7 +304,7 @@ def _fractions(alignment: Alignment, count: Count) -> dict[str, Fraction]:
 
 
 def _fractions_of_ngrams(alignment: Alignment, n: int, count: Count) -> dict[str, Fraction]:
-    """The shares of novel and of repeated n-grams."""
+    """The shares of novel and of repeated n-grams of a summary: `novel1` and `repeated1` for n = 1, and so on."""
     ngrams = []
     novel_ngrams = []
     for start in range(len(alignment.words) - n + 1):
@@ -256,20 +315,23 @@ def _fractions_of_ngrams(alignment: Alignment, n: int, count: Count) -> dict[str
     distinct = len(set(ngrams))
     repeated = len(ngrams) - distinct
     if count == "types":
-        return {f"novel{n}": (len(set(novel_ngrams)), distinct), f"repeated{n}": (repeated, len(ngrams))}
-    return {f"novel{n}": (len(novel_ngrams), len(ngrams)), f"repeated{n}": (repeated, len(ngrams))}
+        novel_share = (len(set(novel_ngrams)), distinct)
+    else:
+        novel_share = (len(novel_ngrams), len(ngrams))
+    return {f"novel{n}": novel_share, f"repeated{n}": (repeated, len(ngrams))}
 
 
 def _fractions_of_copying(alignment: Alignment) -> dict[str, Fraction]:
-    """How many words are copied, from where in the source, and in how long fragments."""
+    """The scores of a summary's fragments: `copy_rate`, `copy_position` and `copy_density`."""
     length = len(alignment.words)
     copied_words = 0
+    # Sums over the copied words: of the length of the word's fragment, and of the word's sentence in the source.
     summed_squares = 0
     summed_positions = 0.0
     for fragment in alignment.fragments:
         copied_words += fragment.length
         summed_squares += fragment.length**2
-        # The middle of sentence i is at i + 1/2. A fragment counts at the mean of its occurrences.
+        # The middle of sentence i is at i + 1/2, and all words of a fragment are at the mean of its occurrences.
         middle = sum(fragment.sentences) / len(fragment.sentences) + 0.5
         summed_positions += fragment.length * middle
     return {
@@ -282,48 +344,53 @@ def _fractions_of_copying(alignment: Alignment) -> dict[str, Fraction]:
 def corpus_statistics(
     documents: Sequence[str], summaries: Sequence[str], language: str = "en", unit: str = "words"
 ) -> dict[str, float]:
-    """Size, lengths and vocabularies of a corpus, rounded to 4 decimal places.
+    """Size, lengths and vocabularies of a corpus.
 
-    - `pairs`: number of documents with their summaries.
-    - `document_words`, `document_sentences`, `summary_words`, `summary_sentences`: means (Table 1 of the GDLF paper).
-    - `document_vocabulary`, `summary_vocabulary`, `vocabulary`: number of distinct words in the documents, in the
-      summaries and in both together.
-    - `source_target_ratio`: number of words of the documents per word of the summaries (Table 5.1 of Aksenov 2020,
-      whose words are WordPieces).
-
-    Words are those that ROUGE compares, lowercased and without punctuation; a sentence has at least one. Papers that
-    count punctuation marks as words report about 13% more words in English news. GDLF's counts words
-    between white space.
+    Words are the words that ROUGE compares, lowercased and without punctuation, and a sentence has at least one word.
+    Papers that count punctuation marks as words report about 13% more words in English news. The GDLF paper counts
+    words between white space.
 
     Args:
-        documents, summaries: one document and its summary per row.
-        language: as for `RougeSettings`.
-        unit: what a word is: "words", or "spaced" for anything between white space.
+        documents, summaries: (N,) each, one document and its summary per row.
+        language: ISO 639 code, which says how words are separated; see `split_words`.
+        unit: what a word is: "words" for the words above, or "spaced" for anything between white space, lowercased.
+
+    Returns:
+        Statistic -> number, rounded to 4 decimal places:
+
+        - `pairs`: the number of documents with their summaries.
+        - `document_words`, `document_sentences`, `summary_words`, `summary_sentences`: mean numbers of words and of
+          sentences in a document and in a summary (Table 1 of the GDLF paper).
+        - `document_vocabulary`, `summary_vocabulary`, `vocabulary`: the number of distinct words in the documents, in
+          the summaries, and in both together.
+        - `source_target_ratio`: the number of words of the documents per word of the summaries (Table 5.1 of Aksenov
+          2020, whose words are WordPieces).
 
     Raises:
-        ValueError: different numbers of documents and summaries, none at all, no words in the documents, or
-            none in the summaries.
+        TypeError: `documents` or `summaries` is not a list, or a value is not a string.
+        ValueError: the numbers of documents and summaries differ, there are none, the documents or the summaries have
+            no words, or the language is unknown.
     """
     check_pairs(documents=documents, summaries=summaries)
     pairs = len(documents)
-    document = _count(documents, "documents", language, unit)
-    summary = _count(summaries, "summaries", language, unit)
+    document_size = _size_of_texts(documents, "documents", language, unit)
+    summary_size = _size_of_texts(summaries, "summaries", language, unit)
     return {
         "pairs": pairs,
-        "document_words": round(document.words / pairs, 4),
-        "document_sentences": round(document.sentences / pairs, 4),
-        "summary_words": round(summary.words / pairs, 4),
-        "summary_sentences": round(summary.sentences / pairs, 4),
-        "document_vocabulary": len(document.vocabulary),
-        "summary_vocabulary": len(summary.vocabulary),
-        "vocabulary": len(document.vocabulary | summary.vocabulary),
-        "source_target_ratio": round(document.words / summary.words, 4),
+        "document_words": round(document_size.words / pairs, 4),
+        "document_sentences": round(document_size.sentences / pairs, 4),
+        "summary_words": round(summary_size.words / pairs, 4),
+        "summary_sentences": round(summary_size.sentences / pairs, 4),
+        "document_vocabulary": len(document_size.vocabulary),
+        "summary_vocabulary": len(summary_size.vocabulary),
+        "vocabulary": len(document_size.vocabulary | summary_size.vocabulary),
+        "source_target_ratio": round(document_size.words / summary_size.words, 4),
     }
 
 
 @dataclass
-class _Counts:
-    """Numbers of words and sentences in texts, and their distinct words."""
+class _TextSize:
+    """How many words and sentences several texts have together, and their distinct words."""
 
     words: int
     sentences: int
@@ -331,21 +398,31 @@ class _Counts:
 
 
 def _words_of_unit(sentence: str, language: str, unit: str) -> list[str]:
+    """The words of a sentence; see `corpus_statistics` for the unit."""
     if unit == "spaced":
         return sentence.lower().split()
     return split_words(sentence, language)
 
 
-def _count(texts: Sequence[str], name: str, language: str, unit: str) -> _Counts:
-    """The counts of all texts, whose name is for the progress bar and the message of an error."""
-    counts = _Counts(words=0, sentences=0, vocabulary=set())
+def _size_of_texts(texts: Sequence[str], name: str, language: str, unit: str) -> _TextSize:
+    """Count the words and sentences of all texts together.
+
+    Args:
+        texts: the documents or the summaries of a corpus.
+        name: what the texts are, such as "documents", for the progress bar and the message of an error.
+        language, unit: as for `corpus_statistics`.
+
+    Raises:
+        ValueError: no text has any words.
+    """
+    size = _TextSize(words=0, sentences=0, vocabulary=set())
     for text in progress_bar(texts, name):
         for sentence in split_sentences(text, language):
             sentence_words = _words_of_unit(sentence, language, unit)
             if sentence_words:
-                counts.words += len(sentence_words)
-                counts.sentences += 1
-                counts.vocabulary.update(sentence_words)
-    if counts.words == 0:
-        raise ValueError(no_words(f"nothing to count: none of the {name} has any words", language))
-    return counts
+                size.words += len(sentence_words)
+                size.sentences += 1
+                size.vocabulary.update(sentence_words)
+    if size.words == 0:
+        raise ValueError(no_words_message(f"nothing to count: none of the {name} has any words", language))
+    return size

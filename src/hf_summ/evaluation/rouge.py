@@ -1,4 +1,9 @@
-"""ROUGE (Lin 2004) with the scores of Google's rouge-score or of the Perl script ROUGE-1.5.5, without the script."""
+"""ROUGE (Lin 2004) with the scores of Google's rouge-score or of the Perl script ROUGE-1.5.5, without the script.
+
+A mode says which of the two programs gives the scores. A type of ROUGE, such as "rouge2", says which units are counted:
+n-grams, skip-bigrams, or the words of longest common subsequences. "The script" is ROUGE-1.5.5, and a flag such as `-b`
+in a docstring is one of the script's.
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -13,8 +18,8 @@ from hf_summ.common.flags import flag
 from hf_summ.common.messages import check_choice, one_line
 from hf_summ.data.sentences import split_sentences
 from hf_summ.evaluation.rouge_counts import (
-    Measure,
     Scores,
+    UnitCounter,
     combined_scores,
     count_matches,
     ngrams,
@@ -28,13 +33,14 @@ from hf_summ.evaluation.words import check_rows, check_units, is_english, warn_o
 from hf_summ.models.checks import check_integer
 from hf_summ.models.text_documents import readable
 
-_ROUGE_SCORE_MEASURES: dict[str, Measure] = {
+# In each mode, type of ROUGE -> the function that counts the units of the type.
+_ROUGE_SCORE_COUNTERS: dict[str, UnitCounter] = {
     "rouge1": ngrams(1),
     "rouge2": ngrams(2),
     "rougeL": sequence_lcs,
     "rougeLsum": summary_lcs,
 }
-_ROUGE155_MEASURES: dict[str, Measure] = {
+_ROUGE155_COUNTERS: dict[str, UnitCounter] = {
     "rouge1": ngrams(1),
     "rouge2": ngrams(2),
     "rouge3": ngrams(3),
@@ -42,15 +48,15 @@ _ROUGE155_MEASURES: dict[str, Measure] = {
     "rougeSU4": skip_bigrams_4,
     "rougeSU*": skip_bigrams,
 }
-_MEASURES_OF_MODES: Mapping[str, dict[str, Measure]] = {
-    "rouge_score": _ROUGE_SCORE_MEASURES,
-    "rouge155": _ROUGE155_MEASURES,
+_COUNTERS_OF_MODES: Mapping[str, dict[str, UnitCounter]] = {
+    "rouge_score": _ROUGE_SCORE_COUNTERS,
+    "rouge155": _ROUGE155_COUNTERS,
 }
-ROUGE_MODES = tuple(_MEASURES_OF_MODES)
-ROUGE_TYPES = tuple(_ROUGE_SCORE_MEASURES)
-ROUGE155_TYPES = tuple(_ROUGE155_MEASURES)
-# The types of both modes, each once.
-ALL_TYPES = tuple(_ROUGE155_MEASURES | _ROUGE_SCORE_MEASURES)
+ROUGE_MODES = tuple(_COUNTERS_OF_MODES)
+ROUGE_TYPES = tuple(_ROUGE_SCORE_COUNTERS)
+ROUGE155_TYPES = tuple(_ROUGE155_COUNTERS)
+# The types of both modes. A type that both modes have stands here once.
+ALL_TYPES = tuple(_ROUGE155_COUNTERS | _ROUGE_SCORE_COUNTERS)
 RougeMode = Literal["rouge155", "rouge_score"]
 Several = Literal["best", "pooled"]
 _SPACE = re.compile(rb"\s+")
@@ -58,33 +64,35 @@ _SPACE = re.compile(rb"\s+")
 
 @dataclass(frozen=True)
 class RougeSettings:
-    """What ROUGE compares, and how; all but the last are flags of `hf-summ evaluate`.
+    """What ROUGE compares, and how. All fields but the last are flags of `hf-summ evaluate`.
 
     Args:
-        language: English is split into words of a-z and 0-9, as in rouge-score and the script. Other languages are
-            split into words of any script, and Chinese and Japanese into characters.
-        sentences: "split" splits lines into sentences; "lines" treats each line as one, as rouge-score and the script
-            do.
+        language: ISO 639 code. English is split into words of a-z and 0-9, as in rouge-score and the script. Other
+            languages are split into words of any script, and Chinese and Japanese into characters.
+        sentences: "split" splits lines into sentences; "lines" treats each line as a sentence, as rouge-score and the
+            script do.
         rouge_mode: "rouge155" gives the numbers of the Perl script ROUGE-1.5.5, which papers report: rouge1, rouge2,
-            rouge3, rougeL, rougeSU4, rougeSU*. Its rougeL compares sentence by sentence. rougeSU* skips any number of
-            words; pyrouge prints it as SU4. rougeSU4 skips at most 4 words (`-2 4 -u`). As in the script, neither
-            counts a text's last word as a unigram. "rouge_score" gives the numbers of Google's package: rouge1, rouge2,
-            rougeL, which treats a summary as one sequence, and rougeLsum, which compares sentence by sentence.
-        rouge_types: which of the mode's types to compute.
+            rouge3, rougeL, rougeSU4, rougeSU*. In this mode, rougeL compares sentence by sentence. rougeSU* skips any
+            number of words; pyrouge prints it as SU4. rougeSU4 skips at most 4 words (`-2 4 -u`). As in the script,
+            neither counts a text's last word as a unigram. "rouge_score" gives the numbers of Google's package: rouge1,
+            rouge2, rougeL, which treats a summary as one sequence, and rougeLsum, which compares sentence by sentence.
+        rouge_types: which of the mode's types to compute; None for all.
         units: the units of languages other than English: "words", or "lcsts" for the characters that DRGD's program
-            compares, without most marks.
-        rouge_tokenizer: the tokenizer whose subwords are compared in place of words.
+            compares, without most punctuation and digits.
+        rouge_tokenizer: the tokenizer whose subwords are compared in place of words: a folder or a name on the Hub.
         byte_limit: number of bytes to which predictions and references are truncated (`-b`), not counting line ends.
             For rougeL the script counts within each sentence instead.
-        word_limit: number of words, separated by spaces, to which they are truncated (`-l`).
-        several: how several references are combined. "best": the one with the highest F, for each type separately, as
-            in rouge-score; "pooled": the matches with all, summed before dividing, as in the script (`-f A`).
+        word_limit: number of words, separated by spaces, to which predictions and references are truncated (`-l`).
+        several: how several references of a row are combined. "best": the scores are those with the reference of the
+            highest F, for each type separately, as in rouge-score. "pooled": the counts of all references are summed
+            before dividing, as in the script (`-f A`). None means the way of the mode's program.
         use_stemmer: whether inflected forms of an English word match: by NLTK's variant of Porter's stemmer in mode
             "rouge_score", by WordNet's exception lists and Porter's stemmer (`-m`) in "rouge155".
 
     Raises:
-        ValueError: an unknown choice or language; both limits, a limit below 1, or one that the mode or the language
-            does not have.
+        TypeError: `language` is not a string.
+        ValueError: a choice or the language is unknown; both limits are set; a limit is below 1, or the mode or the
+            language has no such limit.
     """
 
     language: str = flag("reporting", "ISO 639 code of the summaries' language", "en")
@@ -127,7 +135,7 @@ class RougeSettings:
         for rouge_type in self.rouge_types or ():
             if rouge_type == "rougeLsum" and self.rouge_mode == "rouge155":
                 raise ValueError("ROUGE type rougeLsum of rouge-score is rougeL here, which compares sentences: use it")
-            check_choice("ROUGE type", rouge_type, _MEASURES_OF_MODES[self.rouge_mode])
+            check_choice("ROUGE type", rouge_type, _COUNTERS_OF_MODES[self.rouge_mode])
         check_choice("`sentences`", self.sentences, ("split", "lines"))
         check_choice("`several`", self.of_several, get_args(Several))
         check_units(self.units, self.language)
@@ -145,19 +153,19 @@ class RougeSettings:
 
     @property
     def is_truncating(self) -> bool:
-        """Whether texts are truncated, so that recall is the score, as at DUC."""
+        """Whether texts are truncated. Then recall is the score to report, as in the DUC competitions."""
         return self.byte_limit is not None or self.word_limit is not None
 
     @property
     def of_several(self) -> str:
-        """How several references are combined."""
+        """How several references of a row are combined: "best" or "pooled", by default as in the mode's program."""
         if self.several is not None:
             return self.several
         return "pooled" if self.rouge_mode == "rouge155" else "best"
 
     @property
     def stemming(self) -> str:
-        """How the forms of a word are reduced to one."""
+        """How the inflected forms of a word are made equal, in words for a report."""
         if not self.use_stemmer or not is_english(self.language):
             return "none"
         if self.rouge_mode == "rouge_score":
@@ -168,34 +176,44 @@ class RougeSettings:
 def rouge(
     predictions: Sequence[str], references: Sequence[str | Sequence[str]], settings: RougeSettings | None = None
 ) -> dict[str, Scores]:
-    """ROUGE type -> precision, recall and F of each example, in points, 0 to 100. An empty prediction scores 0.
+    """ROUGE of each row, a prediction with one or several references. An empty prediction scores 0.
+
+    With `settings.rouge_tokenizer`, the subwords of a text, written with spaces between them, are read like any other
+    text. So English subwords lose marks such as ## and are stemmed, limits count subwords, and warnings are about
+    subwords.
 
     Args:
-        predictions: one text per row.
-        references: one or several texts per row.
-        settings: by default those of `RougeSettings`.
+        predictions: (N,), one text per row.
+        references: (N,), one or several texts per row.
+        settings: `RougeSettings()` by default.
+
+    Returns:
+        Type of ROUGE, such as "rouge2" -> precision, recall and F of each row, (N,) each, in points, 0 to 100. The
+        types are those of the settings, in their order, or all types of the mode.
 
     Raises:
-        ValueError: different numbers of predictions and references, none at all, a row without a reference, or
-            references of which none has a word.
+        TypeError: `predictions` or `references` is not a list.
+        ValueError: the numbers of predictions and references differ, there are none, a row has no reference, a value
+            is not a string, no reference has any words, or the tokenizer cannot be loaded.
 
     Warns:
         UserWarning: the language is English, but the references are written in another alphabet; or they have no
             spaces between words and are not read by characters.
     """
     settings = settings or RougeSettings()
-    rows = check_rows(predictions, references)
+    reference_lists = check_rows(predictions, references)
     if settings.rouge_tokenizer is not None:
-        pieces = _pieces(settings.rouge_tokenizer)
-        predictions = in_pieces(predictions, pieces, settings)
-        rows = in_pieces(rows, pieces, settings)
+        split_into_subwords = _subword_splitter(settings.rouge_tokenizer)
+        predictions = in_pieces(predictions, split_into_subwords, settings)
+        reference_lists = in_pieces(reference_lists, split_into_subwords, settings)
+        # Each line of subwords is a sentence now.
         settings = replace(settings, sentences="lines")
-    warn_of_script(chain.from_iterable(rows), settings.language)
-    measures = _MEASURES_OF_MODES[settings.rouge_mode]
+    warn_of_script(chain.from_iterable(reference_lists), settings.language)
+    counters = _COUNTERS_OF_MODES[settings.rouge_mode]
     if settings.rouge_types is not None:
-        measures = {rouge_type: measures[rouge_type] for rouge_type in settings.rouge_types}
-    counts_of_types = count_matches(predictions, rows, _reader(settings), measures, settings.language)
-    sizes = np.array([len(row) for row in rows])
+        counters = {rouge_type: counters[rouge_type] for rouge_type in settings.rouge_types}
+    counts_of_types = count_matches(predictions, reference_lists, _reader(settings), counters, settings.language)
+    sizes = np.array([len(row_references) for row_references in reference_lists])
     scores = {}
     for rouge_type, counts in counts_of_types.items():
         scores[rouge_type] = combined_scores(counts, sizes, settings.of_several)
@@ -205,10 +223,17 @@ def rouge(
 def in_pieces(
     texts: Sequence[str | Sequence[str]], pieces: Callable[[str], list[str]], settings: RougeSettings
 ) -> list:
-    """Texts, or lists of them, as subwords between spaces, with a sentence in each line, as subwords hide its end.
+    """Write texts as subwords with spaces between them, a sentence in each line.
+
+    Sentences are split before, because the ends of sentences cannot be seen in subwords.
 
     Args:
-        pieces: maps a text to its subwords.
+        texts: texts, or lists of texts, such as the references of each row.
+        pieces: splits a text into subwords.
+        settings: the settings by which texts are split into sentences.
+
+    Returns:
+        A list with the shape of `texts`.
     """
     texts_in_pieces: list[str | list] = []
     for text in texts:
@@ -221,15 +246,20 @@ def in_pieces(
 
 
 def _sentences(text: str, settings: RougeSettings) -> list[str]:
+    """The sentences of a text: its lines, or what a splitter for the language finds."""
     if settings.sentences == "lines":
         return text.split("\n")
     return split_sentences(text, settings.language)
 
 
 @lru_cache(maxsize=1)
-def _pieces(name: str) -> Callable[[str], list[str]]:
-    """The function that splits a text into a tokenizer's subwords."""
-    # It is imported here, as that is slow and rarely needed.
+def _subword_splitter(name: str) -> Callable[[str], list[str]]:
+    """The function that splits a text into the subwords of a tokenizer, a folder or a name on the Hub.
+
+    Raises:
+        ValueError: the tokenizer cannot be loaded.
+    """
+    # transformers is imported here, as its import is slow and rarely needed.
     from transformers import AutoTokenizer
 
     try:
@@ -240,12 +270,13 @@ def _pieces(name: str) -> Callable[[str], list[str]]:
 
 
 def _reader(settings: RougeSettings) -> Reader:
-    """The reader of texts in the settings' language and mode."""
+    """The reader that turns texts into numbered words, as the settings' mode does in their language."""
     split = sentence_splitter(settings.language, settings.sentences)
     if not is_english(settings.language):
         return foreign_reader(settings.language, settings.units, split)
     if settings.rouge_mode == "rouge_score":
-        return Reader(_read_lowercased, _nltk_stemmer() if settings.use_stemmer else None, split)
+        nltk_stemmer = _nltk_stemmer() if settings.use_stemmer else None
+        return Reader(_read_lowercased, nltk_stemmer, split)
     stemmer = stem if settings.use_stemmer else None
     if settings.word_limit is not None:
         return Reader(read_words, stemmer, _word_cutter(split, settings.word_limit))
@@ -257,14 +288,15 @@ def _reader(settings: RougeSettings) -> Reader:
 
 
 def _read_lowercased(text: str) -> list[bytes]:
-    """The words of an English text as in rouge-score's tokenizer."""
-    # A few letters outside ASCII become ASCII letters in lower case.
+    """The words of an English text as in rouge-score's tokenizer, with `END` for each line end."""
+    # A few letters outside ASCII, such as the Kelvin sign, become ASCII letters in lower case.
     return read_words(text.lower())
 
 
 @cache
 def _nltk_stemmer() -> Callable[[str], str]:
-    # It is imported late, as NLTK imports SciPy and scikit-learn.
+    """The function that maps a lowercased word to its stem as in rouge-score."""
+    # rouge-score is imported late, as it imports NLTK, and NLTK imports SciPy and scikit-learn.
     from rouge_score.tokenizers import DefaultTokenizer
 
     tokenizer = DefaultTokenizer(use_stemmer=True)
@@ -277,11 +309,13 @@ def _nltk_stemmer() -> Callable[[str], str]:
 
 
 def _byte_cutter(split: Splitter, limit: int, is_limit_of_text: bool) -> Splitter:
-    """A splitter that keeps the text up to the byte that reaches the limit.
+    """A splitter into sentences that truncates a text at the byte that reaches the limit.
 
     Args:
-        is_limit_of_text: whether bytes are counted from the start of the text, or from that of each sentence. In the
-            second case too, the text ends with the first sentence that reaches the limit, as in the script.
+        split: splits a text into sentences.
+        limit: number of bytes, not counting line ends.
+        is_limit_of_text: whether bytes are counted from the start of the text. If not, they are counted from the start
+            of each sentence, and the text still ends with the first sentence that reaches the limit, as in the script.
     """
 
     def first_bytes(text: str) -> list[str]:
@@ -300,7 +334,14 @@ def _byte_cutter(split: Splitter, limit: int, is_limit_of_text: bool) -> Splitte
 
 
 def _word_cutter(split: Splitter, limit: int) -> Splitter:
-    """A splitter that keeps the text up to the word that reaches the limit; an indent is a word, as in the script."""
+    """A splitter into sentences that truncates a text at the word that reaches the limit.
+
+    Space at the start of a sentence counts as a word, as in the script.
+
+    Args:
+        split: splits a text into sentences.
+        limit: number of words, separated by spaces.
+    """
 
     def first_words(text: str) -> list[str]:
         kept: list[str] = []
@@ -320,9 +361,10 @@ def _word_cutter(split: Splitter, limit: int) -> Splitter:
 
 
 def _lines_in_bytes(text: str, split: Splitter) -> list[bytes]:
+    """The sentences of a text, without empty ones, in UTF-8."""
     return [readable(line).encode() for line in split(text) if line]
 
 
 def _decoded(line: bytes) -> str:
-    """The line as ASCII, in which other letters, which count as bytes, separate words."""
+    """The sentence as text, in which a sign that separates words stands for each byte outside ASCII."""
     return line.decode("ascii", "replace")

@@ -1,7 +1,9 @@
-"""Counts of the matches of a prediction with its references, for every variant of ROUGE (Lin 2004).
+"""Counts of the matches of predictions with their references, for every type of ROUGE (Lin 2004).
 
-A unit is what a variant counts: an n-gram, a skip-bigram or a word of the longest common subsequence. Several
-references are combined into one score.
+A type of ROUGE, such as "rouge2", counts units: n-grams, skip-bigrams, or the words of longest common subsequences. A
+pair is a prediction with one of its references, and P is the number of pairs. The counts of a pair are three numbers:
+matching units, units of the prediction, and units of the reference. A row is a prediction with all of its references,
+and N is the number of rows. The counts of a row's pairs are combined into one score.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,11 +13,11 @@ import numpy as np
 
 from hf_summ.common.messages import progress_bar
 from hf_summ.evaluation.rouge_words import Batch, Reader
-from hf_summ.evaluation.words import no_words
+from hf_summ.evaluation.words import no_words_message
 
-# Ordered pairs of words that are counted at once.
+# The number of ordered pairs of words that `_common_pairs` counts at once.
 _PAIRS = 1 << 21
-# Characters of a batch, in which each pair counts as at least a headline.
+# The size of a batch: the characters of the batch's texts, and a number for each pair, as short texts cost time too.
 _BATCH_SIZE = 1 << 19
 _PAIR_SIZE = 64
 # In ROUGE-SU4, at most 4 words lie between the words of a skip-bigram.
@@ -23,7 +25,7 @@ _SU4_DISTANCES = (1, 2, 3, 4, 5)
 
 
 class Scores(NamedTuple):
-    """Precision, recall and F of each example, (N,) each, in points, 0 to 100."""
+    """Precision, recall and F of each row, (N,) each, in points, 0 to 100."""
 
     precision: np.ndarray
     recall: np.ndarray
@@ -31,55 +33,71 @@ class Scores(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Of each pair, the number of matching units, of units in the prediction and in the reference, (P,) each."""
+    """Each pair's numbers of matching units, of units in the prediction, and of units in the reference, (P,) each."""
 
     hits: np.ndarray
     in_predictions: np.ndarray
     in_references: np.ndarray
 
 
-Measure = Callable[[Batch], Counts]
+# A function that counts the units of a batch's pairs, for a type of ROUGE.
+UnitCounter = Callable[[Batch], Counts]
 
 
 def count_matches(
     predictions: Sequence[str],
-    rows: Sequence[Sequence[str]],
+    reference_lists: Sequence[Sequence[str]],
     reader: Reader,
-    measures: Mapping[str, Measure],
+    counters: Mapping[str, UnitCounter],
     language: str,
 ) -> dict[str, np.ndarray]:
-    """Measure -> the counts of each prediction with each of its references, (3, P), with a progress bar.
+    """Count the matching units of each prediction with each of its references, in batches, with a progress bar.
 
     Args:
-        rows: each prediction's references.
-        language: that of the texts, for the message of an error.
+        predictions: (N,), one text per row.
+        reference_lists: (N,), the references of each row. A row with R references has R pairs, and a row without
+            references has none.
+        reader: turns the texts of a batch into numbered words.
+        counters: type of ROUGE, such as "rouge2" -> the function that counts this type's units.
+        language: ISO 639 code of the texts, for the message of an error.
+
+    Returns:
+        Type of ROUGE -> (3, P), the fields of `Counts` in their order. The pairs of the first row come first, in the
+        order of the row's references, then the pairs of the second row, and so on.
 
     Raises:
-        ValueError: no reference has any words.
+        ValueError: no reference has any words, or the numbers of predictions and lists of references differ.
     """
     counts_of_batches: dict[str, list[Counts]] = {}
     has_words = False
-    with progress_bar(None, "ROUGE", sum(len(row) for row in rows)) as bar:
-        for texts in _batches(predictions, rows):
+    pairs = sum(len(references) for references in reference_lists)
+    with progress_bar(None, "ROUGE", pairs) as bar:
+        for texts in _batches(predictions, reference_lists):
             batch = reader.read(texts)
-            has_words = has_words or bool(batch.sizes[1::2].any())
-            for name, measure in measures.items():
-                counts_of_batches.setdefault(name, []).append(measure(batch))
+            # A batch's texts are predictions and references in turn.
+            reference_sizes = batch.sizes[1::2]
+            has_words = has_words or bool(reference_sizes.any())
+            for rouge_type, count_units in counters.items():
+                counts_of_batches.setdefault(rouge_type, []).append(count_units(batch))
             bar.update(batch.pairs)
     if not has_words:
-        raise ValueError(no_words("nothing to score: no reference has any words", language))
-    counts_of_measures = {}
-    for name, counts in counts_of_batches.items():
-        counts_of_measures[name] = np.concatenate(counts, axis=1)
-    return counts_of_measures
+        raise ValueError(no_words_message("nothing to score: no reference has any words", language))
+    counts_of_types = {}
+    for rouge_type, counts in counts_of_batches.items():
+        counts_of_types[rouge_type] = np.concatenate(counts, axis=1)
+    return counts_of_types
 
 
-def _batches(predictions: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[list[str]]:
-    """Texts of pairs to score at once: a prediction, one of its references, the next prediction, …."""
+def _batches(predictions: Sequence[str], reference_lists: Sequence[Sequence[str]]) -> Iterator[list[str]]:
+    """Yield the texts of one batch after the other: a prediction, one of its references, the next prediction, ….
+
+    A prediction with several references is repeated before each. A batch has at least one pair, and more while the sum
+    of their sizes is at most `_BATCH_SIZE`. If there are no pairs at all, the only batch is empty.
+    """
     texts: list[str] = []
     room = _BATCH_SIZE
-    for prediction, row in zip(predictions, rows, strict=True):
-        for reference in row:
+    for prediction, references in zip(predictions, reference_lists, strict=True):
+        for reference in references:
             size = _PAIR_SIZE + len(prediction) + len(reference)
             if texts and size > room:
                 yield texts
@@ -92,13 +110,15 @@ def _batches(predictions: Sequence[str], rows: Sequence[Sequence[str]]) -> Itera
 
 
 def combined_scores(counts: np.ndarray, sizes: np.ndarray, several: str) -> Scores:
-    """Scores of rows from the counts of all their pairs.
+    """The scores of rows, (N,) each, from the counts of the rows' pairs. A row without a match scores 0.
 
     Args:
-        counts: (3, P), of the pairs of the first row, then of the second, and so on.
-        sizes: the number of references of each row, (N,).
-        several: "pooled" sums the counts of a row; "best" takes those of the highest F.
+        counts: (3, P), as from `count_matches`.
+        sizes: (N,), the number of references of each row, at least 1.
+        several: how the pairs of a row are combined. "pooled" sums the counts of all pairs. "best" takes the counts of
+            the pair with the highest F, and of the first of such pairs.
     """
+    # The number of each row's first pair.
     starts = np.cumsum(sizes) - sizes
     if several == "pooled":
         hits, in_predictions, in_references = np.add.reduceat(counts, starts, axis=1)
@@ -110,12 +130,14 @@ def combined_scores(counts: np.ndarray, sizes: np.ndarray, several: str) -> Scor
     precision = 100 * (hits / np.maximum(in_predictions, 1))
     recall = 100 * (hits / np.maximum(in_references, 1))
     total = precision + recall
-    # Rows without matches score 0.
     return Scores(precision, recall, 2 * precision * recall / np.where(total > 0, total, 1))
 
 
 def _fmeasure(counts: np.ndarray) -> np.ndarray:
-    """F as rouge-score rounds it, which decides ties between references: (3, P) -> (P,)."""
+    """F of each pair, as a share, from its counts: (3, P) -> (P,).
+
+    The operations have the order of rouge-score's, as rounding decides ties between references.
+    """
     hits, in_predictions, in_references = counts
     precision = hits / np.maximum(in_predictions, 1)
     recall = hits / np.maximum(in_references, 1)
@@ -123,33 +145,45 @@ def _fmeasure(counts: np.ndarray) -> np.ndarray:
 
 
 def matches(units: np.ndarray, owners: np.ndarray, pairs: int, sides: int = 2) -> np.ndarray:
-    """Number of units common to all sides of each pair, each counted the minimum number of times that it occurs on any
-    side, (pairs,).
+    """The number of matching units of each pair, (pairs,), as floats.
+
+    A unit matches if it occurs on all sides of a pair, and counts as often as on the side where it is rarest. The two
+    sides of most pairs are the prediction and the reference. `summary_lcs` gives a third.
 
     Args:
-        units: number of each unit, (N,).
-        owners: number of its pair, times `sides`, plus number of the side that has it, (N,).
+        units: (U,), the number of each unit, which is equal for equal units.
+        owners: (U,), the number of each unit's pair, times `sides`, plus the number of the side that has the unit.
+        pairs: number of pairs.
+        sides: number of sides of a pair.
     """
     vocabulary = units.max(initial=0) + 1
     pair, side = np.divmod(owners, sides)
-    # A key stands for a unit, its pair and a side. The sorted keys of a unit follow each other, one for each side.
+    # A key stands for a pair, a unit and a side. The sorted keys of the same pair and unit follow each other, one for
+    # each side that has the unit.
     keys, occurrences = np.unique((pair * vocabulary + units) * sides + side, return_counts=True)
     unit_of_key = keys // sides
+    # The keys of units that all sides have, of each unit the first.
     first_keys = np.flatnonzero(unit_of_key[sides - 1 :] == unit_of_key[: 1 - sides])
     fewest = np.minimum.reduce([occurrences[first_keys + shift] for shift in range(sides)])
     return np.bincount(unit_of_key[first_keys] // vocabulary, fewest, pairs)
 
 
 def _count_units(batch: Batch, units: np.ndarray, texts: np.ndarray) -> Counts:
-    """The counts of units, given the number of each and the number of its text, (N,) both."""
+    """The counts of a batch's pairs, given their units.
+
+    Args:
+        units: (U,), the number of each unit, which is equal for equal units.
+        texts: (U,), the number of the text that has the unit; text 2i is the prediction of pair i, and text 2i + 1 the
+            reference.
+    """
     sizes = np.bincount(texts, minlength=len(batch.sizes))
     return Counts(matches(units, texts, batch.pairs), sizes[::2], sizes[1::2])
 
 
-def ngrams(size: int) -> Measure:
-    """The measure of n-grams, across sentences."""
+def ngrams(size: int) -> UnitCounter:
+    """The function that counts n-grams of so many words. An n-gram may cross the end of a sentence."""
 
-    def measure(batch: Batch) -> Counts:
+    def count_ngrams(batch: Batch) -> Counts:
         ids = batch.words.ids
         vocabulary = ids.max(initial=0) + 1
         grams = ids
@@ -162,11 +196,11 @@ def ngrams(size: int) -> Measure:
         is_within_text = texts == batch.words.texts[size - 1 :]
         return _count_units(batch, grams[is_within_text], texts[is_within_text])
 
-    return measure
+    return count_ngrams
 
 
 def skip_bigrams_4(batch: Batch) -> Counts:
-    """Like `skip_bigrams`, but with at most 4 words between those of a pair."""
+    """ROUGE-SU4: count the same units as `skip_bigrams`, but only word pairs with at most 4 words in between."""
     ids, texts = batch.words.ids, batch.words.texts
     vocabulary = ids.max(initial=0) + 1
     units = []
@@ -174,7 +208,8 @@ def skip_bigrams_4(batch: Batch) -> Counts:
     for distance in _SU4_DISTANCES:
         positions = np.flatnonzero(texts[:-distance] == texts[distance:])
         if distance == 1:
-            # Single words except a text's last are pairs whose second word is 0.
+            # A single word, which every word of a text but the last is, has the number of a pair whose second word is
+            # 0. No word has this number.
             units.append(ids[positions] * vocabulary)
             texts_of_units.append(texts[positions])
         units.append(ids[positions] * vocabulary + ids[positions + distance])
@@ -183,7 +218,10 @@ def skip_bigrams_4(batch: Batch) -> Counts:
 
 
 def skip_bigrams(batch: Batch) -> Counts:
-    """Count single words except the last, which the script ROUGE-1.5.5 leaves out, and all pairs in order."""
+    """ROUGE-SU*: count a text's skip-bigrams, which are all ordered pairs of its words, and its single words.
+
+    The last word of a text is not counted as a single word, as in the script ROUGE-1.5.5.
+    """
     ids, texts, sizes = batch.words.ids, batch.words.texts, batch.sizes
     positions = np.flatnonzero(texts[:-1] == texts[1:])
     hits = matches(ids[positions], texts[positions], batch.pairs)
@@ -191,22 +229,23 @@ def skip_bigrams(batch: Batch) -> Counts:
     for pair in range(batch.pairs):
         hits[pair] += _common_pairs(words_of_texts[2 * pair], words_of_texts[2 * pair + 1])
     single_words = np.maximum(sizes - 1, 0)
-    units = single_words + sizes * (sizes - 1) // 2
+    word_pairs = sizes * (sizes - 1) // 2
+    units = single_words + word_pairs
     return Counts(hits, units[::2], units[1::2])
 
 
 def _common_pairs(prediction: list[int], reference: list[int]) -> int:
-    """Number of ordered word pairs common to both texts, each as often as the text that has it less often.
+    """The number of matching ordered pairs of words of two texts, which are lists of the numbers of their words.
 
-    A text has quadratically many pairs, so they are counted by their words: each word adds the counts of the words
-    before it.
+    A word pair counts as often as in the text where it is rarer. A text has quadratically many word pairs, so they are
+    not listed: `_count_pairs` counts them in one pass over the text.
     """
     numbers: dict[int, int] = {}
     for word in set(prediction) & set(reference):
         numbers[word] = len(numbers)
     prediction_numbers = [numbers[word] for word in prediction if word in numbers]
     reference_numbers = [numbers[word] for word in reference if word in numbers]
-    # Earlier words are counted in blocks, which bounds memory for long texts.
+    # The first words of pairs are counted in blocks, which bounds memory for long texts.
     step = _PAIRS // max(len(numbers), 1) + 1
     common = 0
     for start in range(0, len(numbers), step):
@@ -218,10 +257,14 @@ def _common_pairs(prediction: list[int], reference: list[int]) -> int:
 
 
 def _count_pairs(text: list[int], start: int, end: int, words: int) -> np.ndarray:
-    """How often each word of a text follows each of the words from `start` to before `end`, (words, end - start).
+    """Count a text's ordered word pairs whose first word has a number from `start` to before `end`.
 
     Args:
-        text: the numbers of its words, which are below `words`.
+        text: the numbers of the text's words, which are below `words`.
+        words: how many numbers of words there are.
+
+    Returns:
+        (words, end - start): in row w and column v, how often word w follows word `start` + v at any distance.
     """
     pairs = np.zeros((words, end - start), dtype=np.int64)
     earlier_words = np.zeros(end - start, dtype=np.int64)

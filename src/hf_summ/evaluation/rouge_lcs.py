@@ -1,4 +1,8 @@
-"""ROUGE-L: the longest common subsequence (LCS) of a prediction and a reference, or of their sentences."""
+"""ROUGE-L: the longest common subsequence (LCS) of a prediction and a reference, or of their sentences.
+
+A span is the start and the number of words of a sequence in an array of the words of all sequences. A pair is the span
+of a reference and that of a prediction. The flags of a pair say which positions of the reference are on the LCS.
+"""
 
 from collections.abc import Iterator
 
@@ -7,18 +11,18 @@ import numpy as np
 from hf_summ.evaluation.rouge_counts import Counts, matches
 from hf_summ.evaluation.rouge_words import Batch
 
-# Pairs of sentences that are compared at once.
+# The number of pairs of sentences that are compared at once.
 _SENTENCE_PAIRS = 1 << 15
-# Bits of an array's integers.
+# The widths of integers, in bits. A bit stands for a position of a reference.
 _WIDTHS = (16, 32, 64)
-# Positions of references in an array.
+# The number of positions of references, in all pairs together, that are compared at once.
 _CELLS = 1 << 17
-# Up to this many pairs, a Python loop beats NumPy.
+# Up to this many pairs, a Python loop is faster than NumPy.
 _MAX_LOOPED = 8
 
 
 def sequence_lcs(batch: Batch) -> Counts:
-    """ROUGE-L of texts as single sequences: the length of their LCS."""
+    """ROUGE-L of texts that are single sequences: a pair's matching units are the words of the LCS of both texts."""
     spans = np.stack([np.cumsum(batch.sizes) - batch.sizes, batch.sizes])
     references, predictions = spans[:, 1::2], spans[:, ::2]
     hits = np.zeros(batch.pairs)
@@ -28,7 +32,11 @@ def sequence_lcs(batch: Batch) -> Counts:
 
 
 def summary_lcs(batch: Batch) -> Counts:
-    """ROUGE-L of summaries: for each sentence of the reference, the union of its LCSs with those of the prediction."""
+    """ROUGE-L of texts that are lists of sentences (Lin 2004, section 3.2).
+
+    A sentence of the reference has an LCS with each sentence of the prediction. Its matched words are the union of
+    these LCSs, and the matching units are the matched words of all sentences of the reference.
+    """
     words = batch.sentence_words
     is_matched = np.zeros(len(words.ids), dtype=bool)
     for references, predictions in _sentence_pairs(batch):
@@ -47,7 +55,12 @@ def summary_lcs(batch: Batch) -> Counts:
 
 
 def _sentence_pairs(batch: Batch) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Start and length of each sentence of a reference, beside each of its prediction, (2, n) both; n is bounded."""
+    """Pair each sentence of a reference with each sentence of the reference's prediction.
+
+    Yields:
+        The spans of the sentences of references and of predictions, start and number of words, (2, n) both. n is at
+        most `_SENTENCE_PAIRS`.
+    """
     words = batch.sentence_words
     starts = np.flatnonzero(np.diff(words.lines, prepend=-1))
     sentences = np.stack([starts, np.diff(starts, append=len(words.lines))])
@@ -68,22 +81,28 @@ def _sentence_pairs(batch: Batch) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 def lcs_positions(
     ids: np.ndarray, references: np.ndarray, predictions: np.ndarray, traced: bool
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield numbers of pairs (n,) and flags of their references' positions, as many as the LCS is long, (n, width).
+    """Find the positions of references that are on the LCS with the prediction, in groups of similar pairs.
 
     A column of a pair's dynamic program is one integer whose bit i says that position i of the reference extends the
     LCS (Hyyrö 2004). ROUGE-1.5.5 and rouge-score trace back diagonally at equal words, otherwise up where position i
-    adds nothing, otherwise left. So the next position visited in a column is the highest one below that extends the LCS
-    or is equal. An array holds the columns of many pairs; only references of more than 64 words need Python's integers.
+    adds nothing, otherwise left. So the next position visited in a column is the highest position below that extends
+    the LCS or has an equal word. An array holds the columns of many pairs; only references of more than 64 words need
+    Python's integers.
 
     Args:
-        ids: the words of all sequences, (W,).
-        references: start and number of words of each pair's reference, (2, N).
-        predictions: the same for the predictions.
-        traced: whether the positions are those of the LCS that ROUGE-1.5.5 chooses.
+        ids: (W,), the numbers of the words of all sequences.
+        references: (2, N), start and number of words of each pair's reference.
+        predictions: (2, N), start and number of words of each pair's prediction.
+        traced: whether the positions must be those of the LCS that ROUGE-1.5.5 chooses. If not, only their number is
+            right, which is faster.
+
+    Yields:
+        The numbers of n pairs, (n,), and their flags, (n, width), 1 at positions on the LCS. Each pair is yielded once,
+        and width is at least the length of the n references. Positions behind the end of a reference are 0.
     """
-    # The windows of the last words are complete with this padding.
+    # With this padding, as many words as the largest width follow the start of every reference.
     ids = np.pad(ids.astype(np.int32), (0, _WIDTHS[-1]))
-    # In this order, the pairs whose predictions have ended are the last ones.
+    # With the longest prediction first, the pairs whose predictions have ended are always the last pairs.
     order = np.argsort(-predictions[1], kind="stable")
     width_classes = np.searchsorted(_WIDTHS, references[1, order])
     for width_class in range(len(_WIDTHS) + 1):
@@ -102,26 +121,26 @@ def lcs_positions(
 
 
 def _words_of_span(ids: np.ndarray, span: np.ndarray) -> list[int]:
-    """The words of a sequence, given its start and its number of words."""
+    """The words of a sequence, given its span."""
     start, length = span
     return ids[start : start + length].tolist()
 
 
 def _matched(ids: np.ndarray, references: np.ndarray, predictions: np.ndarray, width: int, traced: bool) -> np.ndarray:
-    """The flags of many pairs, (n, width), see `lcs_positions`.
+    """The flags of many pairs, (n, width); see `lcs_positions`.
 
     Args:
-        references, predictions: starts and numbers of words, (2, n), of which the longest prediction is the first.
+        references, predictions: (2, n), start and number of words of each. The longest prediction is the first.
         width: bits of an integer, at least as many as each reference has words.
     """
     reference_starts, reference_lengths = references
     prediction_starts, prediction_lengths = predictions
     words = np.lib.stride_tricks.sliding_window_view(ids, width)[reference_starts]
-    # Bits of the reference's positions, and of those that do not extend the LCS with the words so far.
+    # The bits of the references' positions, and of the positions that do not extend the LCS with the words so far.
     positions = _bits(np.arange(width) < reference_lengths[:, None])
     flat = positions.copy()
     columns = []
-    # Column i belongs to word i of the predictions, which so many pairs have.
+    # Column i belongs to word i of the predictions. `running[i]` is the number of pairs that have such a word.
     running = np.searchsorted(-prediction_lengths, -np.arange(prediction_lengths.max()))
     for column, pairs in enumerate(running.tolist()):
         equal = _bits(words[:pairs] == ids[prediction_starts[:pairs] + column, None])
@@ -135,11 +154,13 @@ def _matched(ids: np.ndarray, references: np.ndarray, predictions: np.ndarray, w
 
 
 def _traced(columns: list[tuple[np.ndarray, np.ndarray]], positions: np.ndarray, width: int) -> np.ndarray:
-    """The bits of the positions on the LCSs that are traced back through the columns of many pairs.
+    """Trace the LCSs of n pairs back through their columns, and give the bits of the positions on them, (n,).
 
     Args:
-        columns: for each word of the predictions, the positions of equal words, and those that extend the LCS.
-        positions: the bits of all positions, which are changed.
+        columns: for each word of the predictions, two integers of each pair that has the word: the bits of the
+            positions of equal words, and the bits of the positions that extend the LCS.
+        positions: (n,), the bits of all positions of the references. The array is overwritten.
+        width: bits of an integer.
     """
     matched = np.zeros_like(positions)
     below = positions
@@ -156,28 +177,33 @@ def _traced(columns: list[tuple[np.ndarray, np.ndarray]], positions: np.ndarray,
 
 
 def _bits(flags: np.ndarray) -> np.ndarray:
-    """Integers of these bits, the lowest first: (N, width) -> (N,)."""
+    """The integers whose bits are these flags, the lowest bit first: (N, width) -> (N,)."""
     return np.packbits(flags.ravel(), bitorder="little").view(f"u{flags.shape[1] // 8}")
 
 
 def _flags(bits: np.ndarray, width: int) -> np.ndarray:
-    """The bits of these integers, the lowest first: (N,) -> (N, width)."""
+    """The bits of these integers as flags, the lowest bit first: (N,) -> (N, width)."""
     return np.unpackbits(bits.view(np.uint8), bitorder="little").reshape(-1, width)
 
 
 def _matched_single(reference: list[int], prediction: list[int], traced: bool) -> np.ndarray:
-    """The flags of a single pair of any length, (1, at least the reference's length)."""
+    """The flags of a single pair of any length, (1, width); see `lcs_positions`.
+
+    Args:
+        reference, prediction: the numbers of their words.
+    """
+    # Word -> the bits of its positions in the reference.
     positions: dict[int, int] = {}
     for position, word in enumerate(reference):
         positions[word] = positions.get(word, 0) | 1 << position
     all_positions = (1 << len(reference)) - 1
-    # Bits of the positions that do not extend the LCS with the words so far, and of those that do.
+    # The bits of the positions that do not extend the LCS with the words so far, and of the positions that do.
     flat = all_positions
     extends = 0
     columns = []
     for word in prediction:
         equal = positions.get(word, 0)
-        # Without an equal word, the column is that of the word before.
+        # Without an equal word in the reference, the column of the last word stays as it is.
         if equal:
             common = flat & equal
             flat = (flat + common | flat - common) & all_positions
@@ -191,7 +217,13 @@ def _matched_single(reference: list[int], prediction: list[int], traced: bool) -
 
 
 def _traced_single(columns: list[tuple[int, int]], all_positions: int) -> int:
-    """The bits of the positions on the LCS that is traced back through a single pair's columns."""
+    """Trace the LCS of a single pair back through its columns, and give the bits of the positions on it.
+
+    Args:
+        columns: for each word of the prediction, the bits of the positions of equal words, and of the positions that
+            extend the LCS.
+        all_positions: the bits of all positions of the reference.
+    """
     matched = 0
     below = all_positions
     for equal, extends in reversed(columns):
@@ -199,7 +231,7 @@ def _traced_single(columns: list[tuple[int, int]], all_positions: int) -> int:
         if candidates == 0:
             break
         visited = candidates.bit_length() - 1
-        # The bits up to the visited one, or below it if it is matched.
+        # A visited position stays a candidate unless it is matched.
         below = (1 << visited + 1) - 1
         if equal >> visited & 1:
             matched |= 1 << visited

@@ -1,6 +1,6 @@
-"""The words of predictions and references as numbers, as every variant of ROUGE reads them.
+"""The words of predictions and references as numbers, as every type of ROUGE reads them.
 
-Words are equal if they have the same number, and lines are the sentences that ROUGE-L compares.
+Words are equal if they have the same number. A line is a sentence that ROUGE-L compares.
 """
 
 from collections.abc import Callable
@@ -15,20 +15,21 @@ from hf_summ.models.text_documents import readable
 
 # Splits a text into sentences.
 Splitter = Callable[[str], list[str]]
-# Above this size the vocabulary is reset, so that two words, a pair and a side fit into 63 bits.
+# Above this number of words a reader forgets its vocabulary. So the numbers of two words, of a pair of texts and of a
+# side of the pair fit into one integer of 63 bits.
 _VOCABULARY = 1 << 20
-# Separates the lines of a text that was split into words.
+# The token that stands for a line end between the words of a text.
 END = b"|"
 
 
 @dataclass(frozen=True)
 class Words:
-    """The words of texts, one text after the other.
+    """The W words of several texts, one text after the other.
 
     Args:
-        ids: number of each word, from 1, (W,).
-        texts: number of the text that has the word, (W,).
-        lines: number of the sentence that has the word, counted through all texts, (W,).
+        ids: (W,), the number of each word, from 1.
+        texts: (W,), the number of the text that has the word, from 0.
+        lines: (W,), the number of the sentence that has the word, from 0, counted through all texts.
     """
 
     ids: np.ndarray
@@ -43,7 +44,7 @@ class Batch:
     Args:
         words: the words of the texts.
         sentence_words: the words that ROUGE-L compares, which differ under a byte limit.
-        sizes: how many words each text has, (2P,).
+        sizes: (2P,), how many words each text has.
     """
 
     words: Words
@@ -52,18 +53,21 @@ class Batch:
 
     @property
     def pairs(self) -> int:
-        """The number of pairs."""
+        """P, the number of pairs."""
         return len(self.sizes) // 2
 
 
 class Reader(dict[bytes | str, int]):
-    """Word -> number from 1, the same for words with the same stem; filled as the words of texts are looked up.
+    """Turns texts into numbered words.
+
+    A reader is the dictionary of its vocabulary: word -> number, from 1, the same for words with the same stem. A word
+    is added when it is looked up first. The number of `END` is 0.
 
     Args:
-        tokens: the words of a text, with `END` for each line end.
+        tokens: splits a text into words, with `END` for each line end.
         stem: maps a word to its stem; None leaves words unchanged.
         split: splits a text into sentences.
-        split_for_lcs: does so for ROUGE-L, if in another way.
+        split_for_lcs: splits a text into the sentences that ROUGE-L compares; `split` by default.
     """
 
     def __init__(
@@ -93,7 +97,10 @@ class Reader(dict[bytes | str, int]):
         return number
 
     def read(self, texts: list[str]) -> Batch:
-        """The words of these texts, which are predictions and references in turn."""
+        """The words of texts, which are predictions and references in turn: text 2i + 1 is the reference of text 2i.
+
+        Words of different calls have the same number only if the vocabulary was not reset in between.
+        """
         if len(self) > _VOCABULARY:
             self.clear()
             self._numbers_of_stems.clear()
@@ -105,6 +112,7 @@ class Reader(dict[bytes | str, int]):
         return Batch(words, sentence_words, sizes)
 
     def _read(self, texts: list[str], split: Splitter) -> Words:
+        """The words of texts that `split` splits into sentences."""
         all_lines = []
         lines_per_text = []
         for text in texts:
@@ -114,8 +122,9 @@ class Reader(dict[bytes | str, int]):
         tokens = self._tokens("\n".join(all_lines))
         # `map` is faster than a loop, and this line reads every word.
         numbers = np.fromiter(map(self.__getitem__, tokens), np.int64, len(tokens))
-        # The number 0 is that of `END`, which stands between lines.
+        # The number 0 is that of `END`.
         is_word = numbers > 0
+        # The line of a word is the number of line ends before it.
         lines = np.cumsum(~is_word)[is_word]
         text_of_line = np.repeat(np.arange(len(texts), dtype=np.int64), lines_per_text)
         return Words(numbers[is_word], text_of_line[lines], lines)
@@ -136,16 +145,17 @@ _READING_TABLE = _reading_table()
 
 
 def read_words(text: str) -> list[bytes]:
-    """The words of an English text, lowercased, without hyphens and punctuation, with `END` for each line end."""
+    """The words of an English text: runs of a-z and 0-9, lowercased, with `END` for each line end."""
     letters = readable(text).encode().translate(_READING_TABLE)
     return letters.replace(b"\n", b" %b " % END).split()
 
 
 def sentence_splitter(language: str, sentences: str) -> Splitter:
-    """The splitter into sentences that ROUGE-L compares.
+    """The function that splits a text into the sentences that ROUGE-L compares.
 
     Args:
-        sentences: "split" splits lines into sentences, "lines" treats each line as one.
+        language: ISO 639 code.
+        sentences: "split" splits lines into sentences; "lines" treats each line as a sentence.
     """
 
     def split_lines(text: str) -> list[str]:
@@ -155,11 +165,18 @@ def sentence_splitter(language: str, sentences: str) -> Splitter:
         # A reader takes a line end for the end of a sentence.
         return [sentence.replace("\n", " ") for sentence in split_sentences(text, language)]
 
-    return split_lines if sentences == "lines" else split_into_sentences
+    if sentences == "lines":
+        return split_lines
+    return split_into_sentences
 
 
 def foreign_reader(language: str, units: str, split: Splitter) -> Reader:
-    """The reader of texts in languages other than English, see `split_words`."""
+    """The reader of texts in a language other than English, whose words are not stemmed.
+
+    Args:
+        language, units: as for `hf_summ.evaluation.words.split_words`, which finds the words.
+        split: splits a text into sentences.
+    """
 
     def tokens(text: str) -> list[str | bytes]:
         words: list[str | bytes] = []

@@ -1,7 +1,7 @@
-"""The stemmer of the Perl script ROUGE-1.5.5 (Lin 2004).
+"""The stemmer of the Perl script ROUGE-1.5.5 (Lin 2004), for lowercased English words.
 
-It differs from Porter's: step 4 continues after removing a suffix, so "-mental" loses both parts. Words in WordNet's
-exception lists ("children", "went") are looked up first.
+The stemmer differs from Porter's: step 4 continues after removing a suffix, so "-mental" loses both parts. Words in
+WordNet's exception lists ("children", "went") are looked up first.
 """
 
 import re
@@ -12,7 +12,7 @@ from pathlib import Path
 # Shorter words are never stemmed.
 _MIN_LETTERS = 4
 _EXCEPTIONS = Path(__file__).with_name("wordnet_exceptions.txt")
-# Patterns of the stemmer. A measure is Porter's: the number of times that consonants follow vowels.
+# Patterns of the stemmer. Porter's measure of a word is the number of times that consonants follow vowels in it.
 _CONSONANT, _VOWEL = "[^aeiou]", "[aeiouy]"
 _CONSONANTS, _VOWELS = f"{_CONSONANT}[^aeiouy]*", f"{_VOWEL}[aeiou]*"
 _MEASURE_ABOVE_0 = re.compile(f"^({_CONSONANTS})?{_VOWELS}{_CONSONANTS}")
@@ -22,7 +22,7 @@ _HOLDS_VOWEL = re.compile(f"^({_CONSONANTS})?{_VOWEL}")
 _SHORT = re.compile(f"^{_CONSONANTS}{_VOWEL}[^aeiouwxy]$")
 _DOUBLE = re.compile(r"([^aeiouylsz])\1$")
 
-# Steps 2 and 3 replace a suffix by another, and step 4 removes suffixes.
+# Steps 2 and 3 replace suffixes, suffix -> replacement, and step 4 removes suffixes.
 _STEP_2 = {
     "ational": "ate",
     "tional": "tion",
@@ -51,6 +51,7 @@ _STEP_4 = "al ance ence er ic able ible ant ement ou ism ate iti ous ive ize".sp
 
 
 def _suffix_pattern(suffixes: Iterable[str]) -> re.Pattern[str]:
+    """The pattern of a word that ends with one of these suffixes; the suffix is its first group."""
     return re.compile(f"({'|'.join(suffixes)})$")
 
 
@@ -63,8 +64,8 @@ _SUFFIX_4 = _suffix_pattern(_STEP_4)
 def wordnet_exceptions() -> dict[str, str]:
     """WordNet 2.0's exception lists, irregular form -> base form.
 
-    If several lists have a form, the last one counts, in the order of the script's database: nouns, verbs, adjectives,
-    adverbs. So "best" and "better" are forms of "well".
+    If several lists have the same form, the last list counts, in the order of the script's database: nouns, verbs,
+    adjectives, adverbs. So "best" and "better" are forms of "well".
     """
     base_forms = {}
     for line in _EXCEPTIONS.read_text("ascii").splitlines():
@@ -76,7 +77,11 @@ def wordnet_exceptions() -> dict[str, str]:
 
 @lru_cache(maxsize=1 << 18)
 def stem(word: str) -> str:
-    """The form under which ROUGE-1.5.5 with `-m` counts a lowercased word."""
+    """The form under which ROUGE-1.5.5 with the flag `-m` counts a lowercased word.
+
+    It is the base form in WordNet's exception lists, or else the stem. Words of fewer than four letters stay as they
+    are.
+    """
     if len(word) < _MIN_LETTERS:
         return word
     base_form = wordnet_exceptions().get(word)
@@ -86,7 +91,7 @@ def stem(word: str) -> str:
 
 
 def porter_stem(word: str) -> str:
-    """The stem of a lowercased word of at least 3 letters, as in the script's `stem`."""
+    """The stem of a lowercased word of at least 3 letters, as the function `stem` of the script gives it."""
     if word[0] == "y":
         # An initial y is a consonant. As a capital, every pattern treats it as such.
         word = "Y" + word[1:]
@@ -108,7 +113,7 @@ def porter_stem(word: str) -> str:
 
 
 def _without_inflection(word: str) -> str:
-    """Step 1: remove the endings of plurals, -ed and -ing, and replace a final y by i."""
+    """Step 1 of the stemmer: remove the endings of plurals, -ed and -ing, and replace a final y by i."""
     if word.endswith(("sses", "ies")):
         word = word[:-2]
     elif word.endswith("s") and not word.endswith("ss") and len(word) > 1:
@@ -132,7 +137,10 @@ def _without_inflection(word: str) -> str:
 
 
 def _without_derivation(word: str) -> str:
-    """Step 4: remove suffixes after which a measure above 1 remains, one group of suffixes after the other."""
+    """Step 4 of the stemmer: remove suffixes if the rest of the word has a measure above 1.
+
+    There are three groups of suffixes, one after the other. At most one suffix of each group is removed.
+    """
     match = _SUFFIX_4.search(word)
     if match and _MEASURE_ABOVE_1.match(word[: match.start()]):
         word = word[: match.start()]

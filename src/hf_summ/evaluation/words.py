@@ -1,4 +1,4 @@
-"""Words as units of comparison, and checks that precede every measure of pairs."""
+"""Words as units of comparison, and the checks of texts that come before every measure."""
 
 import re
 import unicodedata
@@ -14,34 +14,40 @@ _ENGLISH_WORD = re.compile("[a-z0-9]+")
 _LETTERS = rf"[^\W_{IDEOGRAPHS}]"
 # Each ideograph counts as a word.
 _WORD = re.compile(rf"{_LETTERS}++(?:[{marks()}]+{_LETTERS}*+)*+|[{IDEOGRAPHS}]")
+# Characters of scripts that put no spaces between words.
 _RUN = re.compile(f"[{RUNNING}]+")
-# Longer runs of characters are no words: words have about five, and text without spaces has runs of about thirty.
+# Runs with a longer mean are not words. Words have about five characters, and texts without spaces have runs of about
+# thirty.
 _LONG_RUN = 12
-# Units of languages other than English. DRGD's program compares other characters, for LCSTS.
+# Units of languages other than English: words, or the characters that DRGD's program compares on LCSTS.
 UNITS = ("words", "lcsts")
 _CHARACTER = re.compile(rf"\S[{marks()}]*")
-# Characters within words: soft hyphens, Armenian marks of stress and of questions, and marks of Hebrew acronyms.
+# Characters within words that are left out: soft hyphens, Armenian marks of stress and of questions, and the quotation
+# marks of Hebrew acronyms.
 _WITHIN = re.compile('[\xad՛-՞]|["״](?<=[א-ת].)(?=[א-ת])')
 # Languages with a letter ı, whose capital is I.
 _DOTLESS = ("tr", "az")
 # A punctuation mark, which is neither space nor in a word of any script. Accents and the like belong to words.
 _MARK = re.compile(rf"([^\w\s{marks()}])")
 _FOREIGN_LETTER = re.compile(r"[^\W\d_a-zA-Z]")
-# English news has a lower share of such letters, in names and loan words. German and French texts exceed it.
+# In English news, the share of such letters, in names and loan words, is lower. In German and French it is higher.
 _FOREIGN_SHARE = 0.005
 
 
 def split_words(text: str, language: str = "en", units: str = "words") -> list[str]:
-    """The words of `text` that ROUGE compares: lowercased, without punctuation, not stemmed.
+    """The words of a text that ROUGE compares, in their order: lowercased, without punctuation, not stemmed.
 
     Args:
+        text: a text of any length, which may be blank.
         language: ISO 639 code. English words consist of a-z and 0-9. Other languages are split into words of any
             script, whose accents may be composed or not (NFC), and Chinese and Japanese into characters. Other
             spellings stay different, as in sacreBLEU: ß and ss, full and half width, words with and without tatweel.
-        units: for languages other than English. "words" are as above; "lcsts" are the characters that DRGD's program
-            compares, without space, most digits and punctuation.
+        units: the units of languages other than English. "words" are the words above; "lcsts" are the characters that
+            DRGD's program compares, without space, most digits and punctuation. English ignores it.
 
-    See `check_units` for errors; TypeError: `text` is not a string.
+    Raises:
+        TypeError: `text` or `language` is not a string.
+        ValueError: the language is unknown.
     """
     check_text("text", text)
     if is_english(language):
@@ -53,21 +59,36 @@ def split_words(text: str, language: str = "en", units: str = "words") -> list[s
 
 
 def lowercased(text: str, language: str) -> str:
-    """The text in lower case: in Turkish and Azerbaijani, I is ı and İ is i; elsewhere, İ is i without a second dot."""
+    """The text in lower case.
+
+    In Turkish and Azerbaijani, I becomes ı, and İ becomes i. In other languages, İ becomes i without a second dot.
+    """
     if language_code(language) in _DOTLESS:
         text = text.replace("I\u0307", "i").replace("I", "ı")
     return text.lower().replace("i\u0307", "i")
 
 
 def check_units(units: str, language: str) -> None:
-    """Raise a ValueError for an unknown value of `units`, or one that English does not have."""
+    """Check that a language has such units.
+
+    Raises:
+        ValueError: `units` is not one of `UNITS`, or is "lcsts" though the language is English.
+    """
     check_choice("`units`", units, UNITS)
     if units != "words" and is_english(language):
         raise ValueError(f"`units` is '{units}', but English is read as words of a-z and 0-9: name another `language`")
 
 
 def split_words_and_marks(text: str, language: str = "en") -> list[str]:
-    """The words of `text`, with each punctuation mark as a word."""
+    """The words of a text, in their order, where each punctuation mark is a word too.
+
+    Args:
+        language: as for `split_words`.
+
+    Raises:
+        TypeError: `text` is not a string.
+        ValueError: the language is unknown.
+    """
     check_text("text", text)
     words = []
     for piece in _MARK.split(text):
@@ -84,7 +105,12 @@ def is_english(language: str) -> bool:
 
 
 def check_lengths(**lists: Sequence) -> None:
-    """Raise a ValueError unless two named lists have equal lengths of at least 1; TypeError: not lists."""
+    """Check two lists, which are given by name, such as `check_lengths(predictions=…, sources=…)`.
+
+    Raises:
+        TypeError: one of both is not a list.
+        ValueError: their lengths differ, or both are empty.
+    """
     for name, values in lists.items():
         check_list(name, values)
     first_name, second_name = lists
@@ -96,22 +122,31 @@ def check_lengths(**lists: Sequence) -> None:
 
 
 def check_pairs(**texts: Sequence[str]) -> None:
-    """Raise an error as `check_lengths`, and a TypeError for values that are not texts."""
+    """Check two lists of texts, which are given by name, such as `check_pairs(predictions=…, sources=…)`.
+
+    Raises:
+        TypeError: one of both is not a list, or a value is not a string.
+        ValueError: their lengths differ, or both are empty.
+    """
     check_lengths(**texts)
     for name, values in texts.items():
         check_texts(name, values)
 
 
 def check_rows(predictions: Sequence[str], references: Sequence[str | Sequence[str]]) -> list[list[str]]:
-    """Each row's references as a list; a single reference may be given as a plain string.
+    """Check predictions and references, and give the list of each row's references, (N,).
+
+    Args:
+        predictions: (N,), one text per row.
+        references: (N,), a text or a list of texts per row.
 
     Raises:
-        ValueError: different numbers of predictions and references, none at all, a row without a reference, or a value
-            that is no string.
-        TypeError: predictions or references are not a list.
+        TypeError: `predictions` or `references` is not a list.
+        ValueError: the numbers of predictions and references differ, there are none, a row has no reference, or a value
+            is not a string.
     """
     check_lengths(predictions=predictions, references=references)
-    lists: list[list] = []
+    reference_lists: list[list] = []
     for position, (prediction, row) in enumerate(zip(predictions, references, strict=True)):
         row_references = [row]
         # Most rows are strings, for which `is_list` is slow.
@@ -122,11 +157,12 @@ def check_rows(predictions: Sequence[str], references: Sequence[str | Sequence[s
         _check_string(prediction, position)
         for reference in row_references:
             _check_string(reference, position)
-        lists.append(row_references)
-    return lists
+        reference_lists.append(row_references)
+    return reference_lists
 
 
 def _check_string(text: object, position: int) -> None:
+    """Raise a ValueError if a prediction or a reference of the row at this position is not a string."""
     if not isinstance(text, str):
         raise ValueError(
             f"texts must be strings, but row {position} holds {type(text).__name__}: {text!r:.80}; give '' for an "
@@ -137,33 +173,46 @@ def _check_string(text: object, position: int) -> None:
 def warn_of_wordless(
     rows: Sequence[int], texts: str, number: int, result: str, language: str, required: bool = True, stacklevel: int = 3
 ) -> None:
-    """Warn (UserWarning) of the rows whose texts have no words.
+    """Warn of the rows whose texts have no words; without such rows, nothing happens.
 
     Args:
+        rows: the numbers of the rows whose texts have no words, counted from 0.
         texts: what the texts are, such as "sources".
-        number: how many there are.
-        result: what happens to those without words, such as "are left out".
-        required: whether it is a ValueError if no text has any words.
+        number: how many texts there are in total.
+        result: what happens to texts without words, such as "are left out".
+        language: ISO 639 code of the texts, for the message.
+        required: whether at least one text must have words.
         stacklevel: as in `warnings.warn`; 3 is the caller's caller.
+
+    Raises:
+        ValueError: no text has any words, and `required` is true.
+
+    Warns:
+        UserWarning: some texts have no words.
     """
     if required and len(rows) == number:
-        raise ValueError(no_words(f"none of the {number} {texts} has any words", language))
+        raise ValueError(no_words_message(f"none of the {number} {texts} has any words", language))
     if rows:
         listed = first_of(rows)
         finding = f"{len(rows)} of {number} {texts} have no words and {result}: rows {listed}, counted from 0"
-        warnings.warn(no_words(finding, language), stacklevel=stacklevel)
+        warnings.warn(no_words_message(finding, language), stacklevel=stacklevel)
 
 
 def first_of(rows: Sequence[object]) -> str:
-    """The first five rows, and how many more there are."""
+    """The names or numbers of the first five rows with commas between them, and how many more rows there are."""
     listed = ", ".join([str(row) for row in rows[:5]])
     if len(rows) > 5:
         return f"{listed} and {len(rows) - 5} more"
     return listed
 
 
-def no_words(finding: str, language: str) -> str:
-    """The message of a `finding` such as `source 3 has no words`, with a possible reason."""
+def no_words_message(finding: str, language: str) -> str:
+    """The message that texts have no words, with a possible reason.
+
+    Args:
+        finding: which texts have no words, such as "source 3 has no words".
+        language: ISO 639 code of the texts.
+    """
     message = f"{finding} (language '{language}')"
     if is_english(language):
         message += "; English is read as a-z and 0-9, so name the language of other scripts"
@@ -171,10 +220,16 @@ def no_words(finding: str, language: str) -> str:
 
 
 def warn_of_script(references: Iterable[str], language: str) -> None:
-    """Warn (UserWarning) of texts whose words cannot be separated.
+    """Warn of references whose words cannot be separated.
 
-    Either the language is English but the texts have more letters outside a to z than English does, or their script has
-    no spaces between words and is not read by characters.
+    Args:
+        references: the texts of all references.
+        language: ISO 639 code that was given for the texts.
+
+    Warns:
+        UserWarning: the language is English, but the references have more letters outside a to z than English texts
+            have. Or the language is not English, and the references have no spaces between words and are not read by
+            characters.
     """
     if is_english(language):
         _warn_of_foreign_letters(references)
@@ -183,6 +238,7 @@ def warn_of_script(references: Iterable[str], language: str) -> None:
 
 
 def _warn_of_foreign_letters(references: Iterable[str]) -> None:
+    """Warn if the share of letters outside a to z is higher than in English."""
     characters = 0
     foreign_letters = 0
     for text in references:
@@ -198,6 +254,7 @@ def _warn_of_foreign_letters(references: Iterable[str]) -> None:
 
 
 def _warn_of_long_runs(references: Iterable[str], language: str) -> None:
+    """Warn if the runs of characters in scripts without spaces are so long that they cannot be words."""
     lengths = []
     for text in references:
         if not text.isascii():

@@ -23,7 +23,7 @@ from hf_summ.data.columns import WORD_TAGS, source_column
 from hf_summ.data.sentences import sentence_places
 from hf_summ.evaluation import words
 from hf_summ.evaluation.pair_models import NextSentenceModel
-from hf_summ.evaluation.words import no_words
+from hf_summ.evaluation.words import no_words_message
 from hf_summ.extractive import consistent, frequencies
 from hf_summ.extractive.consistent import UNCHECKED, ConsistentStage, Selection
 from hf_summ.extractive.settings import ExtractiveSettings
@@ -119,7 +119,7 @@ class Extraction:
             if documents_with_words < len(rows):
                 number = len(rows) - documents_with_words
                 report = f"{number} of {len(rows):,} documents have no words and keep their first sentences"
-                logger.warning(f"{split}: {no_words(report, self.stage.settings.language)}")
+                logger.warning(f"{split}: {no_words_message(report, self.stage.settings.language)}")
         return shortened
 
 
