@@ -1,4 +1,10 @@
-"""Scores of one or several systems on the same rows, and their differences; `report_tables` shows them."""
+"""Scores of one or several systems on the same rows, and their differences; `report_tables` shows them.
+
+A row is a prediction with its references and perhaps a source. A system is what wrote the predictions of all rows. The
+evaluated system has the name "predictions", and the systems with which it is compared have names from the caller. The
+texts of an evaluation are the predictions of each system, and the references. A measure is an entry of `MEASURES`, such
+as "novelty", and a score is a figure that a measure gives, such as "novel1".
+"""
 
 import math
 import warnings
@@ -27,26 +33,37 @@ from hf_summ.evaluation.words import first_of, split_words
 
 __all__ = ["OF_SEVERAL", "Evaluation", "as_latex", "as_text", "shown_interval", "shown_p_value", "shown_value"]
 
-# How several references are combined, in words for readers.
+# How several references of a row are combined, in words for readers of a report.
 OF_SEVERAL = {"best": "each score is that of the best one", "pooled": "scores pool the matches with all"}
 # The scores of novelty that stand in the first table.
 _COPYING_SCORES = ("copy_density", "copy_rate")
-# Names of texts, which no other system can have.
+# The names of the evaluated system and of the references, which no other system can have.
 _RESERVED_NAMES = ("predictions", "references")
-# With fewer pairs than this, the bootstrap's intervals are too narrow.
-_FEW_PAIRS = 100
+# With fewer rows than this, the bootstrap's intervals are too narrow.
+_FEW_ROWS = 100
 
 
 class Evaluation:
     """The scores of one or several systems on the same rows.
 
     Args:
-        predictions: one text per row.
-        references: one or several texts per row.
-        sources: one document per row.
-        against: name -> another system's predictions.
-        labels: name of each row in messages; by default its number, counted from 0.
-        name: the predictions' name in tables.
+        predictions: (N,), one text per row.
+        references: (N,), a list of one or several texts per row.
+        sources: (N,), one document per row. With sources, novelty and support are computed too.
+        against: system -> the other system's predictions, (N,).
+        settings: which measures are computed, and how; `Settings()` by default.
+        labels: (N,), the name of each row in messages; by default the row's number, counted from 0.
+        name: the name of the evaluated system in tables.
+
+    Attributes:
+        systems: system -> its predictions; "predictions" is the first.
+        rouge: system -> type of ROUGE -> precision, recall and F of each row.
+
+    Raises:
+        ImportError: a measure needs a library that is not installed.
+        TypeError: texts are not lists, or `settings.metrics` has a measure that reads sources, but there are none.
+        ValueError: `against` has a system named "predictions" or "references"; numbers of texts differ; no reference or
+            no source has any words; or a measure's model cannot be loaded.
     """
 
     def __init__(
@@ -74,14 +91,19 @@ class Evaluation:
                 # A missing model is reported before long computations.
                 measure.compute(["a"], ["a"], self.settings)
         self.rouge, self._warnings = self._rouge_of_systems()
-        # Of several references, the first is compared with sources.
-        self._first_texts = self.systems | {"references": [row[0] for row in references]}
-        self._scored = self._scores_of_texts(sources)
+        # The texts that are compared with sources: each system's, and of several references the first.
+        self._texts = self.systems | {"references": [row[0] for row in references]}
+        self._scores = self._scores_of_texts(sources)
         if sources is not None:
             self._warn_of_wordless(sources)
 
     def _rouge_of_systems(self) -> tuple[dict[str, dict[str, Scores]], list[str]]:
-        """System -> type -> ROUGE, and the texts of warnings, once each though all systems share the references."""
+        """Compute ROUGE, and collect the warnings about it.
+
+        Returns:
+            System -> type of ROUGE -> scores, and the texts of the warnings. A warning about the references comes once
+            for each system, but stands once in the list.
+        """
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
             scores = {}
@@ -95,21 +117,32 @@ class Evaluation:
         return scores, messages
 
     def _scores_of_texts(self, sources: Sequence[str] | None) -> dict[str, dict[str, Scored]]:
-        """Name of texts -> score -> its value for each measure other than ROUGE."""
-        scored: dict[str, dict[str, Scored]] = {name: {} for name in self._first_texts}
+        """Compute all measures other than ROUGE.
+
+        Args:
+            sources: (N,), one document per row. Without sources, no measure may read sources: novelty, for example,
+                raises a TypeError.
+
+        Returns:
+            System, and "references" -> score -> the score as a `Scored`, with the statistics of each row. The
+            references have only the scores of measures that read sources.
+        """
+        scores: dict[str, dict[str, Scored]] = {name: {} for name in self._texts}
         with warnings.catch_warnings():
-            # The notes list sources without words once, with their labels.
+            # The measures' warnings are left out. They are about sources without words, which `_warn_of_wordless`
+            # reports once for all texts, with the labels of the rows.
             warnings.simplefilter("ignore", UserWarning)
             for measure in self._measures:
                 if measure.reads == "sources":
-                    for name, texts in self._first_texts.items():
-                        scored[name].update(measure.compute(texts, sources, self.settings))
+                    for name, texts in self._texts.items():
+                        scores[name].update(measure.compute(texts, sources, self.settings))
                 else:
                     for name, texts in self.systems.items():
-                        scored[name].update(measure.compute(texts, self.references, self.settings))
-        return scored
+                        scores[name].update(measure.compute(texts, self.references, self.settings))
+        return scores
 
     def _warn_of_wordless(self, sources: Sequence[str]) -> None:
+        """Add a warning to the notes of the report if some sources have no words."""
         wordless_labels = []
         for row, source in enumerate(sources):
             if not split_words(source, self.settings.language):
@@ -121,31 +154,19 @@ class Evaluation:
             )
 
     def report(self) -> Report:
-        """All figures, ready for JSON.
+        """All figures, ready for JSON; `Report` describes each entry.
 
-        - `rouge`: metric -> system -> precision, recall, fmeasure (macro means in points, 0 to 100) and their 95%
-          `intervals`, null for a single pair.
-        - `measures`: of the other measures, score -> system -> `mean` over the rows that have a value, or the corpus's
-          value, and its 95% `interval`; null where there is none. With sources these are `support`, `copy_density` and
-          `copy_rate`, and those of `settings.metrics`.
-        - `differences`: other system -> score against the references -> predictions minus it: `mean`, the paired
-          bootstrap's `interval`, `p_value` of approximate randomization, `p_holm`, adjusted for all of these tests, and
-          `significant`, whether `p_holm` is at most 0.05. For ROUGE, `tested` names what is compared:
-          fmeasure, or recall if summaries are truncated.
-        - `texts`: predictions, other systems by name, references -> mean `length` in words and, with sources, all
-          scores against them. The first of several references is used; a score without any value is null.
-        - `rows`: the same texts -> score -> the number of rows over which it is a mean, where that is not all of them.
-        - `name`, `settings`, `pairs`, and `notes`, which a reader of the scores needs.
+        The intervals and tests are computed now, which takes a while for many rows or resamples.
         """
         settings = asdict(self.settings)
         settings["stemming"] = self.settings.stemming
         settings["hf_summ"] = __version__
         rouge_figures = {}
-        for metric in self.rouge["predictions"]:
-            rouge_figures[metric] = {name: self._rouge_figures(name, metric) for name in self.systems}
+        for rouge_type in self.rouge["predictions"]:
+            rouge_figures[rouge_type] = {system: self._rouge_figures(system, rouge_type) for system in self.systems}
         score_figures = {}
         for score in self._scores_of_first_table():
-            score_figures[score] = {name: self._score_figures(name, score) for name in self.systems}
+            score_figures[score] = {system: self._score_figures(system, score) for system in self.systems}
         return {
             "settings": settings,
             "name": self.name,
@@ -154,34 +175,40 @@ class Evaluation:
             "measures": score_figures,
             "tested": self._tested,
             "differences": self._differences(),
-            "texts": {name: self._means_of_texts(name) for name in self._first_texts},
-            "rows": {name: self._numbers_of_rows(name) for name in self._first_texts},
+            "texts": {name: self._means_of_texts(name) for name in self._texts},
+            "rows": {name: self._numbers_of_rows(name) for name in self._texts},
             "notes": self._warnings + self._notes(),
         }
 
     def rows(self) -> Iterator[dict[str, str | float | None]]:
-        """Each row's scores of each system: label, ROUGE and the other measures; null for none."""
-        for name in self.systems:
+        """Yield the scores of each row, for one system after the other.
+
+        Yields:
+            A dictionary with the keys `system`; `row`, the row's label; `rouge2_fmeasure` and the like, for each type
+            and part of ROUGE; and the names of the other scores. The value of a score is None for a row that has none.
+        """
+        for system in self.systems:
+            # Key -> the values of all rows.
             columns = {}
-            for metric, scores in self.rouge[name].items():
+            for rouge_type, scores in self.rouge[system].items():
                 for part, values in scores._asdict().items():
-                    columns[f"{metric}_{part}"] = values
-            for score, scored in self._scored[name].items():
+                    columns[f"{rouge_type}_{part}"] = values
+            for score, scored in self._scores[system].items():
                 columns[score] = scored.rows()
             for row, label in enumerate(self.labels):
-                record: dict[str, str | float | None] = {"system": name, "row": label}
+                record: dict[str, str | float | None] = {"system": system, "row": label}
                 for column, values in columns.items():
                     record[column] = _number_or_none(float(values[row]))
                 yield record
 
     @property
     def _tested(self) -> RougePart:
-        """The part of ROUGE's scores whose differences are tested."""
-        # Summaries of limited length are ranked by recall, as at DUC.
+        """The part of ROUGE in which systems are compared."""
+        # Summaries of limited length are ranked by recall, as in the DUC competitions.
         return "recall" if self.settings.is_truncating else "fmeasure"
 
     def _scores_of_first_table(self) -> list[str]:
-        """The scores other than ROUGE in the first table, of which novelty's come last."""
+        """The scores other than ROUGE in the report's first table. The scores of novelty come last."""
         scores = []
         for measure in self._measures:
             if measure.name != "novelty":
@@ -191,15 +218,15 @@ class Evaluation:
         return scores
 
     def _scores_with_differences(self) -> list[str]:
-        """The scores other than ROUGE in which systems are compared: those that read references."""
+        """The scores other than ROUGE in which systems are compared: the scores of measures that read references."""
         scores = []
         for measure in self._measures:
             if measure.reads == "references":
                 scores.extend(measure.columns or measure.titles)
         return scores
 
-    def _rouge_figures(self, name: str, metric: str) -> RougeFigures:
-        scores = self.rouge[name][metric]
+    def _rouge_figures(self, system: str, rouge_type: str) -> RougeFigures:
+        scores = self.rouge[system][rouge_type]
         return {
             "precision": float(scores.precision.mean()),
             "recall": float(scores.recall.mean()),
@@ -211,47 +238,66 @@ class Evaluation:
             },
         }
 
-    def _score_figures(self, name: str, score: str) -> ScoreFigures:
-        scored = self._scored[name][score]
+    def _score_figures(self, system: str, score: str) -> ScoreFigures:
+        scored = self._scores[system][score]
         mean = rounded({score: scored})[score]
         return {"mean": _number_or_none(mean), "interval": self._bounds(scored)}
 
     def _bounds(self, scored: Scored) -> Bounds:
-        """The bounds of the bootstrap interval, or None where there is none."""
+        """The bounds of a score's bootstrap interval, or None for fewer than two rows with a value."""
         interval = scored.interval(self.settings.resamples, self.settings.seed)
         if interval is None:
             return None
         return [interval.low, interval.high]
 
     def _differences(self) -> dict[str, dict[str, Difference]]:
-        """Other system -> score -> the difference, with p adjusted for the tests of all scores and systems."""
+        """The differences of the predictions from each other system, with p adjusted for all tests of the report.
+
+        Returns:
+            Other system -> type of ROUGE, or score against the references -> difference.
+        """
         differences = {}
+        # All differences in one list: each is a test.
         tests: list[Difference] = []
-        for name in self.systems:
-            if name != "predictions":
-                differences[name] = self._differences_from(name)
-                tests.extend(differences[name].values())
+        for system in self.systems:
+            if system != "predictions":
+                differences[system] = self._differences_from(system)
+                tests.extend(differences[system].values())
         adjusted_p_values = holm([test["p_value"] for test in tests])
         for test, p_holm in zip(tests, adjusted_p_values, strict=True):
             test["p_holm"] = p_holm
             test["significant"] = p_holm <= LEVEL
         return differences
 
-    def _differences_from(self, name: str) -> dict[str, Difference]:
-        """The predictions' scores minus those of another system, with p before Holm's adjustment."""
+    def _differences_from(self, system: str) -> dict[str, Difference]:
+        """The differences of the predictions from another system, with p before Holm's adjustment.
+
+        Returns:
+            Type of ROUGE, or score against the references -> difference.
+        """
         differences = {}
-        for metric, scores in self.rouge[name].items():
-            prediction_scores = getattr(self.rouge["predictions"][metric], self._tested)
-            differences[metric] = self._difference(prediction_scores, getattr(scores, self._tested))
+        for rouge_type, system_rouge in self.rouge[system].items():
+            prediction_values = getattr(self.rouge["predictions"][rouge_type], self._tested)
+            system_values = getattr(system_rouge, self._tested)
+            differences[rouge_type] = self._difference(prediction_values, system_values)
         for score in self._scores_with_differences():
-            prediction_scored, scored = self._scored["predictions"][score], self._scored[name][score]
-            differences[score] = self._difference(prediction_scored.statistics, scored.statistics, scored.measure)
+            prediction_score = self._scores["predictions"][score]
+            system_score = self._scores[system][score]
+            differences[score] = self._difference(
+                prediction_score.statistics, system_score.statistics, system_score.measure
+            )
         return differences
 
     def _difference(
         self, prediction_scores: np.ndarray, system_scores: np.ndarray, measure: MeasureOfSums | None = None
     ) -> Difference:
-        """The difference of two systems; scores and measure are those of `paired_bootstrap`."""
+        """The difference of the predictions from another system, with p before Holm's adjustment.
+
+        Args:
+            prediction_scores, system_scores: (N,), the scores of each row; with a measure (N, K), the statistics of
+                each row.
+            measure: maps sums of statistics, (…, K), to scores, (…).
+        """
         resamples, seed = self.settings.resamples, self.settings.seed
         compared = paired_bootstrap(prediction_scores, system_scores, resamples, seed=seed, measure=measure)
         p_value = paired_randomization(prediction_scores, system_scores, resamples, seed, measure)
@@ -265,18 +311,26 @@ class Evaluation:
         }
 
     def _means_of_texts(self, name: str) -> dict[str, float | None]:
-        """All scores of texts against the sources; without sources, the mean number of words."""
-        source_scores = self._scored["references"]
-        if not source_scores:
-            lengths = [len(split_words(text, self.settings.language)) for text in self._first_texts[name]]
+        """Score -> mean, for the predictions of a system or the "references".
+
+        With sources, the scores are those of the measures that read sources. Without sources, the only score is
+        `length`, the number of words.
+        """
+        # The references have only scores of measures that read sources.
+        scores_against_sources = list(self._scores["references"])
+        if not scores_against_sources:
+            lengths = [len(split_words(text, self.settings.language)) for text in self._texts[name]]
             return {"length": float(np.mean(lengths))}
-        means = rounded(self._scored[name])
-        return {score: _number_or_none(means[score]) for score in source_scores}
+        means = rounded(self._scores[name])
+        return {score: _number_or_none(means[score]) for score in scores_against_sources}
 
     def _numbers_of_rows(self, name: str) -> dict[str, int]:
-        """Score of texts -> the number of rows that have a value, where that is not all of them."""
+        """Score -> the number of rows that have a value, for the predictions of a system or the "references".
+
+        Scores that all rows have are left out.
+        """
         numbers = {}
-        for score, scored in self._scored[name].items():
+        for score, scored in self._scores[name].items():
             number = scored.number()
             if number < len(self.references):
                 numbers[score] = number
@@ -285,15 +339,15 @@ class Evaluation:
     def _notes(self) -> list[str]:
         """What a reader of the scores needs to know about the texts, the intervals and the tests."""
         notes = []
-        for name, texts in self.systems.items():
-            notes.extend(self._notes_on_system(name, texts))
+        for system, texts in self.systems.items():
+            notes.extend(self._notes_on_system(system, texts))
         pairs = len(self.references)
         blank_rows = sum(not "".join(row).strip() for row in self.references)
         if blank_rows:
             notes.append(f"{blank_rows} of {pairs} references are blank: their pairs score 0")
         if pairs == 1:
             notes.append("there is only one pair, so there is no interval")
-        elif len(self.systems) > 1 and pairs < _FEW_PAIRS:
+        elif len(self.systems) > 1 and pairs < _FEW_ROWS:
             notes.append(
                 f"there are only {pairs} pairs, so the bootstrap's intervals are too narrow (with 20 pairs, 8% of the "
                 "intervals of chance differences exclude 0): rely on p"
@@ -316,35 +370,37 @@ class Evaluation:
             )
         return notes
 
-    def _notes_on_system(self, name: str, texts: Sequence[str]) -> list[str]:
-        """What is strange about a system's texts: blank, identical to the references, or in another order."""
+    def _notes_on_system(self, system: str, texts: Sequence[str]) -> list[str]:
+        """What is strange about a system's predictions: blank, identical to the references, or in another order."""
         notes = []
         blank_texts = sum(not text.strip() for text in texts)
         if blank_texts:
-            subject = name if name == "predictions" else f"texts of {name}"
+            subject = system if system == "predictions" else f"texts of {system}"
             notes.append(f"{blank_texts} of {len(self.references)} {subject} are blank and score 0")
-        if texts == self._first_texts["references"]:
-            notes.append(f"{name} are identical to the references, perhaps from the same column")
+        if texts == self._texts["references"]:
+            notes.append(f"{system} are identical to the references, perhaps from the same column")
         elif not is_paired(texts, self.references, self._rouge1):
             notes.append(
-                f"{name} are no closer to their own references than to those of other rows: they may have another "
+                f"{system} are no closer to their own references than to those of other rows: they may have another "
                 "order, or be all alike"
             )
         return notes
 
     def _rouge1(self, texts: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:
+        """F of ROUGE-1 of each text, (N,)."""
         settings = replace(self.settings, rouge_types=("rouge1",))
         return rouge(texts, references, settings)["rouge1"].fmeasure
 
 
 def _measures_without_rouge(settings: Settings, has_sources: bool) -> list[Measure]:
-    """The measures besides ROUGE: with sources, novelty and support; then those of the settings."""
+    """The measures other than ROUGE: with sources, novelty and support; then the measures in `settings.metrics`."""
     names = list(settings.metrics)
     if has_sources:
         names = ["novelty", "support", *names]
-    # A measure may be named though it is computed anyway.
+    # A measure that is computed anyway may stand in the settings too. `dict.fromkeys` keeps each name once.
     return [MEASURES[name] for name in dict.fromkeys(names) if name != "rouge"]
 
 
 def _number_or_none(value: float) -> float | None:
+    """The value, or None for NaN, which JSON does not have."""
     return None if math.isnan(value) else value

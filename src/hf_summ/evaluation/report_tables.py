@@ -1,4 +1,8 @@
-"""The report of an evaluation as tables in Markdown and LaTeX."""
+"""The report of an evaluation as tables in Markdown and LaTeX.
+
+`report_types` says what stands in a report: systems, types of ROUGE such as "rouge2", scores such as "novel1", and
+figures. A figure's part is precision, recall or F of ROUGE.
+"""
 
 import math
 from dataclasses import dataclass
@@ -10,15 +14,21 @@ from hf_summ.evaluation.report_types import Report, RougePart
 
 # The largest adjusted p of a difference that is called significant.
 LEVEL = 0.05
-# The parts of ROUGE's scores in the order of the table, with their letters in titles.
+# The parts of ROUGE in the order of the table, part -> letter in titles.
 _LETTERS: dict[RougePart, str] = {"fmeasure": "F", "precision": "P", "recall": "R"}
-# Units of ROUGE other than the language's words.
+# Units of ROUGE -> what the line of settings says of them.
 _UNITS = {"words": "", "lcsts": ", characters kept by DRGD's program for LCSTS"}
 
 
 @dataclass
 class _Table:
-    """A table whose first columns, `text_columns` of them, hold texts, and the others figures."""
+    """A table.
+
+    Attributes:
+        columns: the titles of the columns.
+        rows: the cells of each row.
+        text_columns: the number of columns, from the left, that hold texts. The other columns hold figures.
+    """
 
     columns: list[str]
     rows: list[list[str]]
@@ -40,21 +50,26 @@ def as_text(report: Report) -> str:
 
 
 def as_latex(report: Report) -> str:
-    """The scores as a paper's table, with a row for each system and a column for each measure, and how to read it."""
+    """The report's scores as a table in LaTeX, and below it how to read the table.
+
+    The table has a row for each system, and a column for each type of ROUGE and each other score.
+    """
     part = report["tested"]
     columns = []
-    figures_of_systems: dict[str, list[str]] = {}
-    for metric, systems in report["rouge"].items():
-        columns.append(title_of(metric))
-        for name, means in systems.items():
-            figure = latex_figure(means[part], means["intervals"][part], _is_significant(report, name, metric))
-            figures_of_systems.setdefault(name, []).append(figure)
-    for score, systems in report["measures"].items():
+    cells_of_systems: dict[str, list[str]] = {}
+    for rouge_type, rouge_figures in report["rouge"].items():
+        columns.append(title_of(rouge_type))
+        for name, figures in rouge_figures.items():
+            is_significant = _is_significant(report, name, rouge_type)
+            cell = latex_figure(figures[part], figures["intervals"][part], is_significant)
+            cells_of_systems.setdefault(name, []).append(cell)
+    for score, score_figures in report["measures"].items():
         columns.append(title_of(score))
-        for name, figures in systems.items():
-            figure = latex_figure(figures["mean"], figures["interval"], _is_significant(report, name, score))
-            figures_of_systems.setdefault(name, []).append(figure)
-    rows = {_system_title(report, name): figures for name, figures in figures_of_systems.items()}
+        for name, figures in score_figures.items():
+            is_significant = _is_significant(report, name, score)
+            cell = latex_figure(figures["mean"], figures["interval"], is_significant)
+            cells_of_systems.setdefault(name, []).append(cell)
+    rows = {_system_title(report, name): cells for name, cells in cells_of_systems.items()}
     legend = rf"{_LETTERS[part]} of ROUGE, $\pm$ half the width of the 95\% bootstrap interval."
     if report["differences"]:
         legend += rf" $\dagger$ differs significantly from {latex_text(report['name'])}."
@@ -63,13 +78,19 @@ def as_latex(report: Report) -> str:
 
 
 def _is_significant(report: Report, name: str, score: str) -> bool:
-    """Whether a system's score differs significantly from that of the predictions."""
+    """Whether a system differs significantly from the predictions in a type of ROUGE or a score.
+
+    The answer is no for the predictions, and for scores that are not tested.
+    """
     differences = report["differences"].get(name, {})
     return score in differences and differences[score]["significant"]
 
 
 def _scores_table(report: Report) -> _Table:
-    """ROUGE and the other measures of each system, with a column of names only if there are several systems."""
+    """The table of ROUGE and the other scores: a row for each score and system.
+
+    It has a column of the systems' names only if there are several systems.
+    """
     has_names = len(report["differences"]) > 0
     columns = ["Metric"]
     if has_names:
@@ -77,17 +98,17 @@ def _scores_table(report: Report) -> _Table:
     columns.append("F or mean" if report["measures"] else "F")
     columns.extend(["95% interval", "P", "95% interval", "R", "95% interval"])
     rows = []
-    for metric, systems in report["rouge"].items():
-        for name, means in systems.items():
-            row = [title_of(metric)]
+    for rouge_type, rouge_figures in report["rouge"].items():
+        for name, figures in rouge_figures.items():
+            row = [title_of(rouge_type)]
             if has_names:
                 row.append(_system_title(report, name))
             for part in _LETTERS:
-                row.append(f"{means[part]:.2f}")
-                row.append(shown_interval(means["intervals"][part], ".2f"))
+                row.append(f"{figures[part]:.2f}")
+                row.append(shown_interval(figures["intervals"][part], ".2f"))
             rows.append(row)
-    for score, systems in report["measures"].items():
-        for name, figures in systems.items():
+    for score, score_figures in report["measures"].items():
+        for name, figures in score_figures.items():
             row = [title_of(score)]
             if has_names:
                 row.append(_system_title(report, name))
@@ -100,6 +121,7 @@ def _scores_table(report: Report) -> _Table:
 
 
 def _differences_table(report: Report) -> _Table:
+    """The table of the predictions' differences from other systems: a row for each other system and score."""
     columns = [f"{report['name']} minus", "Metric", "Difference", "95% interval", "p", "p, Holm", "Significant"]
     rows = []
     for name, differences in report["differences"].items():
@@ -133,7 +155,7 @@ def _rule_line(report: Report) -> str:
 
 
 def _texts_table(report: Report) -> _Table:
-    """The measures of all texts, and of the references among them: a row for each score."""
+    """The table of means of texts: a row for each score, and a column for each system and for the references."""
     texts = report["texts"]
     columns = ["Texts"]
     for name in texts:
@@ -148,6 +170,7 @@ def _texts_table(report: Report) -> _Table:
 
 
 def _system_title(report: Report, name: str) -> str:
+    """The title of a system, or of the "references", in tables."""
     if name == "predictions":
         return report["name"]
     if name == "references":
@@ -156,7 +179,12 @@ def _system_title(report: Report, name: str) -> str:
 
 
 def shown_interval(bounds: list[float] | None, form: str) -> str:
-    """`[low, high]`, each in the format."""
+    """An interval as `[low, high]`, or "none".
+
+    Args:
+        bounds: low and high, or None for no interval.
+        form: format of both numbers, such as ".2f".
+    """
     if bounds is None:
         return "none"
     low, high = bounds
@@ -164,7 +192,10 @@ def shown_interval(bounds: list[float] | None, form: str) -> str:
 
 
 def shown_p_value(p_value: float | None) -> str:
-    """p with three digits, or with its first digit that is not 0."""
+    """A p-value with three decimal places, or "none" for None.
+
+    Below 0.001, it is shown with the first digit that is not 0.
+    """
     if p_value is None:
         return "none"
     if p_value >= 0.001:
@@ -174,12 +205,18 @@ def shown_p_value(p_value: float | None) -> str:
 
 
 def _shown_mean(report: Report, name: str, score: str, mean: float | None) -> str:
-    """A text's mean and, if it is not over all rows, the number of rows that have a value."""
+    """The mean of a score of a system or of the "references", as `shown_value` shows it."""
     return shown_value(mean, report["rows"][name].get(score), report["pairs"])
 
 
 def shown_value(value: float | None, rows: float | None, pairs: int) -> str:
-    """A value with two digits and, where given, the number of the pairs' rows over which it is a mean."""
+    """A value with two decimal places, or "-" for None, NaN and infinity.
+
+    Args:
+        value: the mean of a score over rows.
+        rows: the number of rows over which `value` is the mean, which is shown in brackets; None if these are all rows.
+        pairs: the number of all rows.
+    """
     if value is None or not math.isfinite(value):
         return "-"
     if rows is None:
