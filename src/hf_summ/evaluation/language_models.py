@@ -2,8 +2,11 @@
 
 A token is accepted if its probability, given the tokens before it, is above the p-th percentile of the
 language model's distribution there. A good judge accepts a written text. It rejects the text's words in random order,
-and random words. *Recall* is the share of tokens accepted in the text, *detection* the share rejected in its shuffle
-or in random words, and *accuracy* the mean of the two.
+and random words. *Recall* is the share of tokens accepted in the text, *detection* the share rejected in the shuffled
+text or in random words, and *accuracy* the mean of the two.
+
+Here a sequence is a start token, if the model has one, and a text's tokens. A position is a token's number in the
+sequence, from 0. V is the size of the model's vocabulary.
 """
 
 import random
@@ -29,11 +32,11 @@ from hf_summ.models.layers_language_model import above_percentile, draft_predict
 from hf_summ.models.text_documents import readable
 
 MASKED, CAUSAL, PERMUTATION = "masked", "causal", "permutation"
-# The longest context of a token, which bounds memory for models without a maximum length.
+# Most tokens that a model reads at once, which bounds memory for models without a maximum length.
 _LONGEST_CONTEXT = 1024
-# The name of the random words among the texts.
+# The name of the random words in the rows of tables.
 _RANDOM_WORDS = "random words"
-# Whether each token that is judged is accepted.
+# For each judged token of a text, in the text's order, whether the model accepts it.
 Decisions = list[bool]
 
 
@@ -42,9 +45,10 @@ class LanguageModel:
     """A pre-trained language model with its tokenizer.
 
     Attributes:
-        objective: "masked", "causal" or "permutation": how a token is predicted from those before it.
-        start: id of the token that precedes a text, or None.
-        context: number of tokens that the model reads at once, including the predicted one.
+        name: the folder or the name on the Hub.
+        objective: "masked", "causal" or "permutation": how a token is predicted from the tokens before it.
+        start: id of the start token, which precedes a text, or None.
+        context: number of tokens that the model reads at once, including the predicted token.
     """
 
     name: str
@@ -56,7 +60,7 @@ class LanguageModel:
 
     @property
     def judges_first_token(self) -> bool:
-        """Whether a text's first token is judged, before which only the start token stands.
+        """Whether a text's first token is judged. Only the start token stands before it.
 
         A masked model's first token is not judged: the percentages of Table 4.2 imply one token fewer than BERT's
         tokenizer gives.
@@ -64,7 +68,11 @@ class LanguageModel:
         return self.start is not None and self.objective != MASKED
 
     def tokens(self, text: str) -> list[int]:
-        """Ids of the text's tokens, without special tokens."""
+        """Ids of the text's tokens, without special tokens.
+
+        Raises:
+            ValueError: the tokenizer gives an id that the model does not have.
+        """
         tokens = self.tokenizer(readable(text), add_special_tokens=False, verbose=False)["input_ids"]
         if max(tokens, default=0) >= self.model.config.vocab_size:
             raise ValueError(
@@ -76,7 +84,7 @@ class LanguageModel:
 
 @dataclass(frozen=True)
 class _Sample:
-    """A text to judge, and its words in random order."""
+    """A text to judge, and as `shuffle` the same text with its words in random order."""
 
     name: str
     text: str
@@ -85,7 +93,7 @@ class _Sample:
 
 @dataclass(frozen=True)
 class _JudgedSample:
-    """The decisions on a sample's text and on its shuffle: one list for each percentile."""
+    """The decisions on a sample: on the text and on its words in random order, a list for each percentile."""
 
     name: str
     text_decisions: list[Decisions]
@@ -93,7 +101,16 @@ class _JudgedSample:
 
 
 class JudgedText(TypedDict):
-    """A row of the tables: how a language model judges a text at a percentile; see `compare_language_models`."""
+    """A row of the tables: how a language model judges a text at a percentile.
+
+    Attributes:
+        percentile: 0 to 100.
+        text: the name of the text, or "random words".
+        tokens: the number of judged tokens.
+        recall: percentage of the text's tokens that are accepted; None for random words.
+        detection: percentage of the tokens of the shuffled text, or of the random words, that are rejected.
+        accuracy: the mean of recall and detection; None for random words.
+    """
 
     percentile: float
     text: str
@@ -107,8 +124,15 @@ def load_language_model(name: str) -> LanguageModel:
     """Load a masked, causal or permutation language model from a folder or the Hub, onto the GPU if there is one.
 
     XLNet is a permutation LM, BERT and RoBERTa are masked, and decoder-only models are causal. A masked LM starts with
-    `[CLS]`, a causal one with its beginning-of-text token. XLNet has no token that starts a text: its `<cls>` comes
-    last.
+    `[CLS]`, or with the beginning-of-text token if its tokenizer has no `[CLS]`. A causal LM starts with the
+    beginning-of-text token. XLNet has no token that starts a text: its `<cls>` comes last.
+
+    Args:
+        name: a folder or a name on the Hub.
+
+    Raises:
+        ValueError: the checkpoint cannot be loaded, is no such language model, or lacks the weights of the language
+            model head; or its tokenizer lacks the mask token that a masked LM needs.
     """
 
     def choose_class(config: PreTrainedConfig) -> type:
@@ -136,7 +160,11 @@ def load_language_model(name: str) -> LanguageModel:
 
 
 def _objective(name: str, config: PreTrainedConfig) -> str:
-    """How a model of this architecture predicts tokens, or raise `Unfit` if it predicts none."""
+    """How a model of this architecture predicts tokens: masked, causal or permutation.
+
+    Raises:
+        Unfit: the architecture is not that of a language model.
+    """
     if config.model_type == "xlnet":
         return PERMUTATION
     if not config.is_encoder_decoder:
@@ -160,17 +188,23 @@ def acceptance(
     """Whether the language model accepts each token of a text, at each percentile.
 
     A text longer than the model's context is judged with a sliding left context. A masked LM reads the last tokens that
-    fit. The others read windows that advance by half their length, so at least half a window precedes each token.
+    fit. Causal and permutation LMs read windows that advance by half of their length, so at least half a window
+    precedes each token.
 
     Args:
-        progress: called with the number of tokens judged since the last call.
+        percentiles: p of each judgement, from 0 to 100. A token is accepted if its score is above the p-th percentile.
+        progress: called with the number of tokens predicted since the last call.
 
     Returns:
-        One list per percentile with one value per token, without the first unless the model judges it.
+        For each percentile, the decision on each token of the text in its order. The text's first token has no decision
+        unless `language_model.judges_first_token`.
+
+    Raises:
+        ValueError: the text has no token to judge, or its tokens do not belong to the model.
     """
     tokens = language_model.tokens(text)
-    # Every token but the first is predicted. If that is the start token, a text's first token is
-    # predicted, too.
+    # The first token of the sequence is not predicted. If this is the start token, the first token of the text is
+    # predicted, though a masked LM does not judge it.
     omitted_predictions = 0
     if language_model.start is not None:
         tokens = [language_model.start, *tokens]
@@ -179,10 +213,9 @@ def acceptance(
     if len(tokens) < 2 + omitted_predictions:
         raise ValueError(f"{language_model.name}: a text of {len(tokens)} tokens has none to judge: give a longer one")
     sequence = torch.tensor(tokens, device=language_model.model.device)
-    predict = {MASKED: _masked, CAUSAL: _causal, PERMUTATION: _permuted}[language_model.objective]
     accepted: list[Decisions] = [[] for _ in percentiles]
     position = 1
-    for scores in predict(language_model, sequence):
+    for scores in _PREDICTIONS[language_model.objective](language_model, sequence):
         predicted_tokens = sequence[position : position + len(scores), None]
         for decisions, percentile in zip(accepted, percentiles, strict=True):
             is_accepted = above_percentile(scores, predicted_tokens, percentile)[:, 0]
@@ -193,8 +226,18 @@ def acceptance(
     return [decisions[omitted_predictions:] for decisions in accepted]
 
 
-def _masked(language_model: LanguageModel, sequence: torch.Tensor) -> Iterator[torch.Tensor]:
-    """Scores (n, V) of the tokens from the second on, in batches. Each is predicted at [MASK] after those before it."""
+def _masked_scores(language_model: LanguageModel, sequence: torch.Tensor) -> Iterator[torch.Tensor]:
+    """Predict the tokens of a sequence with a masked LM, which reads the tokens before a position, and then [MASK].
+
+    If they exceed the model's context, the last tokens that fit are read.
+
+    Args:
+        sequence: (T,), token ids.
+
+    Yields:
+        (n, V), the scores at the next n positions of the sequence, in batches. The first batch begins with position 1,
+        and the last ends with position T - 1.
+    """
     tokenizer = language_model.tokenizer
     context = min(language_model.context, len(sequence))
     padding = tokenizer.pad_token_id
@@ -203,54 +246,92 @@ def _masked(language_model: LanguageModel, sequence: torch.Tensor) -> Iterator[t
         padding = tokenizer.mask_token_id
     shifts = torch.arange(context - 1, device=sequence.device)
     positions = torch.arange(1, len(sequence), device=sequence.device)
-    for ends in positions.split(rows_at_once(context)):
-        starts = (ends - context + 1).clamp(min=0)
+    for batch_positions in positions.split(rows_at_once(context)):
+        # A row reads the tokens from its start to before its position. Later tokens in a row are not read.
+        starts = (batch_positions - context + 1).clamp(min=0)
         drafts = sequence[(starts[:, None] + shifts).clamp(max=len(sequence) - 1)]
-        yield draft_predictions(language_model.model, drafts, ends - starts, tokenizer.mask_token_id, padding)
+        lengths = batch_positions - starts
+        yield draft_predictions(language_model.model, drafts, lengths, tokenizer.mask_token_id, padding)
 
 
 @torch.no_grad()
-def _causal(language_model: LanguageModel, sequence: torch.Tensor) -> Iterator[torch.Tensor]:
-    """Scores (n, V) of the tokens from the second on, in windows. Each is predicted at the token before it."""
+def _causal_scores(language_model: LanguageModel, sequence: torch.Tensor) -> Iterator[torch.Tensor]:
+    """Predict the tokens of a sequence with a causal LM, which scores a position at the token before it.
+
+    Args:
+        sequence: (T,), token ids.
+
+    Yields:
+        (n, V), the scores at the next n positions of the sequence, from a window each time. The first window predicts
+        the positions from 1 on, and the last ends with position T - 1.
+    """
     for window in _windows(len(sequence), language_model.context):
         logits = language_model.model(input_ids=sequence[None, window.start : window.end]).logits[0]
-        yield logits[window.first_judged - window.start - 1 : -1]
+        # The scores of a position are at the position before.
+        first_row = window.first_predicted - window.start - 1
+        yield logits[first_row:-1]
 
 
 @torch.no_grad()
-def _permuted(language_model: LanguageModel, sequence: torch.Tensor) -> Iterator[torch.Tensor]:
-    """Scores (n, V) of the tokens from the second on, in windows. The permutation is the text's order."""
+def _permutation_scores(language_model: LanguageModel, sequence: torch.Tensor) -> Iterator[torch.Tensor]:
+    """Predict the tokens of a sequence with a permutation LM, whose permutation is the order of the sequence.
+
+    Args:
+        sequence: (T,), token ids.
+
+    Yields:
+        (n, V), the scores at the next n positions of the sequence, from a window each time. The first window predicts
+        the positions from 1 on, and the last ends with position T - 1.
+    """
     for window in _windows(len(sequence), language_model.context):
         length = window.end - window.start
-        # A position sees those before it, and not itself.
-        is_hidden = torch.ones(length, length, device=sequence.device).triu()
-        targets = torch.eye(length, device=sequence.device)[window.first_judged - window.start :]
+        # In row i of XLNet's mask, a 1 in column j hides position j of the window from position i. So each position
+        # reads only the positions before it. A row of the targets has a 1 at the position that is predicted.
+        hidden_mask = torch.ones(length, length, device=sequence.device).triu()
+        first_row = window.first_predicted - window.start
+        targets = torch.eye(length, device=sequence.device)[first_row:]
         outputs = language_model.model(
-            input_ids=sequence[None, window.start : window.end], perm_mask=is_hidden[None], target_mapping=targets[None]
+            input_ids=sequence[None, window.start : window.end],
+            perm_mask=hidden_mask[None],
+            target_mapping=targets[None],
         )
         yield outputs.logits[0]
 
 
+# Objective -> the function that yields the scores of a sequence's tokens.
+_PREDICTIONS = {MASKED: _masked_scores, CAUSAL: _causal_scores, PERMUTATION: _permutation_scores}
+
+
 @dataclass(frozen=True)
 class _Window:
-    """Positions of a sequence that a model reads at once, from `start` to before `end`."""
+    """Positions of a sequence that a model reads at once.
+
+    Attributes:
+        start, end: the model reads the positions from `start` to before `end`.
+        first_predicted: the position in the sequence, not in the window, from which on tokens are predicted.
+    """
 
     start: int
     end: int
-    first_judged: int
+    first_predicted: int
 
 
 def _windows(length: int, size: int) -> Iterator[_Window]:
-    """The windows of a sequence, in which all positions but the first are judged exactly once."""
-    first_judged = 1
-    while first_judged < length:
+    """Yield the windows of a sequence, which predict each position but 0 exactly once, in order.
+
+    Args:
+        length: number of tokens of the sequence.
+        size: most tokens of a window, at least 2.
+    """
+    first_predicted = 1
+    while first_predicted < length:
         start = 0
-        if first_judged > 1:
-            # Half a window precedes the positions that it judges.
-            start = max(0, first_judged - size // 2)
+        if first_predicted > 1:
+            # Half a window stands before the positions that the window predicts.
+            start = max(0, first_predicted - size // 2)
         end = min(start + size, length)
-        yield _Window(start, end, first_judged)
-        first_judged = end
+        yield _Window(start, end, first_predicted)
+        first_predicted = end
 
 
 def shuffled(text: str, seed: int) -> str:
@@ -261,7 +342,15 @@ def shuffled(text: str, seed: int) -> str:
 
 
 def random_words(language_model: LanguageModel, count: int, seed: int) -> str:
-    """`count` words drawn uniformly from the whole words of two letters or more in the model's vocabulary."""
+    """Words drawn uniformly from the whole words of two letters or more in the model's vocabulary, with spaces between.
+
+    Args:
+        count: number of words.
+        seed: random seed of the draw.
+
+    Raises:
+        ValueError: the vocabulary has no whole words.
+    """
     words = _whole_words(language_model.tokenizer)
     if not words:
         raise ValueError(f"{language_model.name} has no whole words in its vocabulary: give the random text as a file")
@@ -269,7 +358,10 @@ def random_words(language_model: LanguageModel, count: int, seed: int) -> str:
 
 
 def _whole_words(tokenizer: PreTrainedTokenizerBase) -> list[str]:
-    """The tokens of two letters or more that the tokenizer gives for the same letters after a space."""
+    """The tokens of two letters or more, as text, that the tokenizer gives for the same letters after a space.
+
+    The words have the order of their ids.
+    """
     tokens = sorted(set(tokenizer.get_vocab().values()))
     texts = tokenizer.batch_decode([[token] for token in tokens])
     candidates = []
@@ -279,12 +371,12 @@ def _whole_words(tokenizer: PreTrainedTokenizerBase) -> list[str]:
             candidates.append((token, word))
     if not candidates:
         return []
-    # The letters of a subword become other tokens after a space.
+    # After a space, the letters of a token that is only a part of words become other tokens.
     tokens_after_space = tokenizer([f"a {word}" for _, word in candidates], add_special_tokens=False)["input_ids"]
     tokens_before = tokenizer("a", add_special_tokens=False)["input_ids"]
     words = []
-    for (token, word), written in zip(candidates, tokens_after_space, strict=True):
-        if written == [*tokens_before, token]:
+    for (token, word), written_tokens in zip(candidates, tokens_after_space, strict=True):
+        if written_tokens == tokens_before + [token]:
             words.append(word)
     return words
 
@@ -298,18 +390,29 @@ def compare_language_models(
 ) -> dict:
     """Recall, detection and accuracy of each language model on each text, in points, 0 to 100 (Tables 4.1 to 4.3).
 
-    Texts are normalized to words separated by single spaces. All models judge the same shuffles of whole words and the
-    same random words.
+    Texts are normalized to words separated by single spaces. All models judge the same texts with words in random order
+    and the same random words.
 
     Args:
-        texts: name and content of each.
-        random_text: random words; by default as many as the texts have in total, from `random_words` of the first
+        texts: name and content of each text.
+        percentiles: the percentiles at which tokens are accepted, from 0 to 100.
+        random_text: random words; by default as many words as the texts have in total, from `random_words` of the first
             model.
+        seed: random seed of the order of words, and of the random words.
 
     Returns:
-        `random_text`, `seed` and `models`. Each model has `model`, `kind`, `judges_first_token`, `context` and `rows`,
-        one row per percentile and text with `percentile`, `text`, `tokens`, `recall`, `detection` and `accuracy`; the
-        row of random words has only a detection.
+        A dictionary, ready for JSON, with `random_text`, `seed` and `models`. `models` has a dictionary for each
+        language model:
+
+        - `model`: its name.
+        - `kind`: its objective, "masked", "causal" or "permutation".
+        - `judges_first_token` and `context`: as in `LanguageModel`.
+        - `rows`: a `JudgedText` for each percentile and text. The rows of a percentile follow each other in the order
+          of the texts, with the random words at the end.
+
+    Raises:
+        ValueError: a percentile is not from 0 to 100, a text has no tokens to judge, or the first model has no whole
+            words for the random text.
     """
     for percentile in percentiles:
         if not 0 <= percentile <= 100:
@@ -338,7 +441,13 @@ def compare_language_models(
 def _judge(
     language_model: LanguageModel, samples: Sequence[_Sample], random_text: str, percentiles: Sequence[float]
 ) -> list[JudgedText]:
-    """The rows of a language model: at each percentile the samples, and then the random words."""
+    """The rows of a language model; see `compare_language_models` for their order.
+
+    Args:
+        samples: the texts to judge.
+        random_text: the random words.
+        percentiles: the percentiles at which tokens are accepted.
+    """
     predictions = _number_of_predictions(language_model, random_text)
     for sample in samples:
         predictions += _number_of_predictions(language_model, sample.text)
@@ -359,7 +468,10 @@ def _judge(
 
 
 def _number_of_predictions(language_model: LanguageModel, text: str) -> int:
-    """How many tokens of a text are predicted: without a start token, the first is not."""
+    """How many tokens of a text are predicted: all tokens with a start token before them, otherwise all but the first.
+
+    A masked LM predicts a text's first token too, though it is not judged.
+    """
     tokens = len(language_model.tokens(text))
     if language_model.start is None:
         return tokens - 1
@@ -367,6 +479,7 @@ def _number_of_predictions(language_model: LanguageModel, text: str) -> int:
 
 
 def _row_of_sample(judged: _JudgedSample, index: int, percentile: float) -> JudgedText:
+    """The row of a text at a percentile, which is the `index`-th of the percentiles."""
     decisions = judged.text_decisions[index]
     recall = _share(decisions, True)
     detection = _share(judged.shuffle_decisions[index], False)
@@ -392,4 +505,5 @@ def _row_of_random_words(decisions: Decisions, percentile: float) -> JudgedText:
 
 
 def _share(decisions: Decisions, decision: bool) -> float:
+    """The percentage of decisions that are `decision`, where true is for accepted tokens."""
     return 100.0 * decisions.count(decision) / len(decisions)

@@ -1,9 +1,9 @@
 """The table of measures: what computes each, what it reads, the titles of its scores, and which of them should fall.
 
-Each score is a function of sums of the rows' statistics, see `Scored`, so each has an interval and can be compared.
-Training runs, `hf-summ evaluate`, the papers' tables and model cards read this table, and `hf_summ.evaluation.metrics`
-makes metrics of the library `evaluate` of its entries. A new measure is a function and an entry here, which other
-packages may add.
+A measure, such as "novelty", gives one or several scores, such as "novel1". A score is a `Scored`, the statistics of
+each row with a function of their sums, so every score has an interval and can be compared. Training runs,
+`hf-summ evaluate`, the papers' tables and model cards read this table, and `hf_summ.evaluation.metrics` makes metrics
+of the library `evaluate` of its entries. A new measure is a function and an entry here, which other packages may add.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -24,12 +24,18 @@ from hf_summ.models.checks import Range
 
 @dataclass(frozen=True)
 class Settings(RougeSettings):
-    """What the measures and the bootstrap are computed with, besides ROUGE; most are flags of `hf-summ evaluate`.
+    """The settings of all measures and of the bootstrap; those of ROUGE are the fields of `RougeSettings`.
 
     Args:
-        rouge_part: which of ROUGE's "fmeasure", "precision" and "recall" is the score.
-        metrics: the measures to compute, in `hf-summ evaluate` further ones -> the model that it needs, a folder or a
-            name on the Hub; empty for a measure that needs none.
+        average: "macro" averages novelty over rows; "micro" computes it over the corpus. See `novelty`.
+        count: "types" counts the distinct novel n-grams of a summary; "tokens" counts them as often as they occur.
+        count_punctuation: whether punctuation marks are words in novelty.
+        resamples: number of resamples of the bootstrap, and of trials of the randomization test.
+        seed: random seed of the resamples and the trials.
+        rouge_part: which part of ROUGE is the score: "fmeasure", "precision" or "recall".
+        metrics: measure -> the model that the measure needs, a folder or a name on the Hub, or "" if it needs no model.
+            `hf-summ evaluate` computes these measures besides ROUGE, and besides novelty and support if there are
+            sources.
     """
 
     average: Average = flag("reporting", "Average novelty over rows, or over the corpus", "macro", needs=("sources",))
@@ -52,15 +58,16 @@ class Measure:
     """An entry of the table.
 
     Args:
-        name: its name in `--metrics`.
-        titles: score -> its title in tables.
-        compute: predictions, references or sources, settings -> score -> `Scored`.
-        note: a sentence for readers of its scores.
-        reads: what the predictions are compared with.
-        columns: the scores that a run's table and card show, if not all.
+        name: the measure's name in `--metrics`.
+        titles: score -> the score's title in tables.
+        compute: a function of predictions, (N,), of what `reads` names, (N,), and of a `Settings`. It returns score ->
+            `Scored`.
+        note: a sentence for readers of the scores.
+        reads: what the predictions are compared with: "references" or "sources".
+        columns: the scores that a run's table and card show; empty for all scores.
         falling: the scores for which lower is better.
-        needs: the model that it needs, in messages.
-        source: the address of its paper.
+        needs: what the model is that the measure needs, such as "encoder", for messages; None if it needs no model.
+        source: the address of the measure's paper.
     """
 
     name: str
@@ -74,7 +81,11 @@ class Measure:
     source: str | None = None
 
     def scores(self, rouge_mode: str) -> tuple[str, ...]:
-        """The names of its scores, of which ROUGE has others in each mode."""
+        """The names of the measure's scores, in the order of tables.
+
+        Args:
+            rouge_mode: "rouge155" or "rouge_score". Each mode has different types of ROUGE; other measures ignore it.
+        """
         if self.name != "rouge":
             return tuple(self.titles)
         if rouge_mode == "rouge155":
@@ -175,7 +186,7 @@ MEASURES: dict[str, Measure] = {measure.name: measure for measure in _TABLE}
 
 
 def falling_scores() -> tuple[str, ...]:
-    """The scores for which lower is better, with those of the model's losses."""
+    """The scores for which lower is better, among them those of training, "nll" and "perplexity"."""
     scores = ["nll", "perplexity"]
     for measure in MEASURES.values():
         scores.extend(measure.falling)
@@ -194,7 +205,11 @@ def names_of_metrics() -> str:
 
 
 def title_of(score: str) -> str:
-    """A score's title in tables."""
+    """The title of a score in tables.
+
+    Raises:
+        KeyError: no measure has this score.
+    """
     if score == "perplexity":
         return "Perplexity"
     measure = measure_of(score)
@@ -204,7 +219,7 @@ def title_of(score: str) -> str:
 
 
 def measure_of(score: str) -> Measure | None:
-    """The measure with a score."""
+    """The measure that gives a score, or None if there is no such measure."""
     for measure in MEASURES.values():
         if score in measure.titles:
             return measure
@@ -212,7 +227,17 @@ def measure_of(score: str) -> Measure | None:
 
 
 def check_metrics(metrics: Iterable[str]) -> dict[str, str]:
-    """The measures named on a command line as `name` or `name=MODEL`: name -> model, empty if it needs none."""
+    """Read the measures that are named on a command line.
+
+    Args:
+        metrics: names of measures, with the model behind a measure that needs one: `name` or `name=MODEL`.
+
+    Returns:
+        Measure -> model, "" for a measure that needs no model.
+
+    Raises:
+        ValueError: there is no such measure, a measure needs a model and has none, or has a model and needs none.
+    """
     models = {}
     for text in metrics:
         name, _, model = text.partition("=")

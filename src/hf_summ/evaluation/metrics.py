@@ -1,4 +1,8 @@
-"""The measures as metrics of the library `evaluate`, which only this module imports."""
+"""The measures as metrics of the library `evaluate`, which only this module imports.
+
+A measure is an entry of `MEASURES`, which compares predictions with references or with sources. A metric is an
+`evaluate.Metric`, to which rows of texts are added, and which computes scores of all rows.
+"""
 
 from dataclasses import fields, replace
 from typing import Any
@@ -11,21 +15,26 @@ from hf_summ.evaluation.measures import MEASURES, Measure, Settings
 from hf_summ.evaluation.significance import rounded
 from hf_summ.models.checks import check_list
 
+# The type of a text's column, and what a measure reads -> the columns of its metric.
 _TEXT = Value("string")
 _FEATURES = {
-    # Rows may have different numbers of references, but `evaluate` takes the type of the first row for all rows.
+    # References are always lists. Otherwise `evaluate` would take the type of the first row, a text or a list, for all.
     "references": Features({"predictions": _TEXT, "references": Sequence(_TEXT)}),
     "sources": Features({"predictions": _TEXT, "sources": _TEXT}),
 }
+# What a measure reads -> how these texts are given.
 _INPUTS = {"references": "one text per row, or a list of several", "sources": "one document per row"}
 
 
 class Metric(evaluate.Metric):
-    """A measure as a metric of `evaluate`. `metric` makes one of each measure.
+    """A measure as a metric of `evaluate`; the function `metric` makes a metric of each measure.
 
     Args:
-        settings: those of the measure.
-        metric_settings: those of `evaluate.Metric`.
+        settings: the settings of the measure.
+        metric_settings: the arguments of `evaluate.Metric`.
+
+    Attributes:
+        measure: the entry of `MEASURES`. Each measure has a subclass of this class.
     """
 
     measure: Measure
@@ -35,14 +44,38 @@ class Metric(evaluate.Metric):
         super().__init__(**metric_settings)
 
     def compute(self, *, predictions=None, references=None, **kwargs) -> dict[str, float] | None:
-        """The scores of the texts given here or added before; None in all processes but the first."""
+        """The scores of all rows: the texts that are given here, or else the rows that were added before.
+
+        Args:
+            predictions: one text per row.
+            references: one text per row, or a list of several.
+            kwargs: `sources`, one document per row, which a measure of references ignores, and fields of `Settings`
+                that replace those of the metric.
+
+        Returns:
+            Score -> value, rounded to 4 digits, NaN where it is undefined. In several processes, all but the first get
+            None.
+
+        Raises:
+            TypeError: texts are not given as a list, or an option is no field of `Settings`.
+            ValueError: the texts or an option's value are as the measure's function rejects them.
+        """
         if "sources" not in self._feature_names():
-            # Another metric of a combination takes the sources.
+            # In a combination of metrics, the sources are for another metric.
             kwargs.pop("sources", None)
         return evaluate.Metric.compute(self, predictions=predictions, references=references, **kwargs)
 
     def add_batch(self, *, predictions=None, references=None, **kwargs) -> None:
-        """Add rows, as `compute` does with the texts given to it."""
+        """Add rows of texts, whose scores `compute` gives later.
+
+        Args:
+            predictions: one text per row.
+            references: one text per row, or a list of several.
+            kwargs: `sources`, one document per row, for a measure of sources.
+
+        Raises:
+            TypeError: texts are not given as a list.
+        """
         columns = {"predictions": predictions, "references": references} | kwargs
         for name, texts in columns.items():
             # `evaluate` would read a single text as a list of its characters.
@@ -53,10 +86,11 @@ class Metric(evaluate.Metric):
         super().add_batch(predictions=predictions, references=references, **kwargs)
 
     def add(self, *, prediction=None, reference=None, **kwargs) -> None:
-        """Add a row."""
+        """Add a row: a prediction, and a text or a list of texts as its reference, or `sources` for a document."""
         super().add(prediction=prediction, reference=_listed(reference), **kwargs)
 
     def _info(self) -> evaluate.MetricInfo:
+        """The description of the metric, which `evaluate` asks for."""
         reads = self.measure.reads
         addresses = []
         if self.measure.source:
@@ -70,7 +104,17 @@ class Metric(evaluate.Metric):
         )
 
     def _compute(self, predictions, references=(), sources=(), **options) -> dict[str, float]:
-        """The scores of all rows; `evaluate` holds a list of references for each."""
+        """The scores of all rows, which `evaluate` asks for.
+
+        Args:
+            predictions: (N,), one text per row.
+            references: (N,), a list of texts per row, for a measure of references.
+            sources: (N,), one document per row, for a measure of sources.
+            options: fields of `Settings` that replace those of the metric.
+
+        Returns:
+            Score -> value, rounded to 4 digits.
+        """
         if self.measure.reads == "sources":
             compared_texts = sources
         elif all(len(row) == 1 for row in references):
@@ -82,14 +126,18 @@ class Metric(evaluate.Metric):
 
 
 def _listed(reference):
-    """A row's references as a list: None stays for `evaluate` to report."""
+    """A row's references as a list. None becomes `[None]`, so that `evaluate` reports the missing reference."""
     if reference is None or isinstance(reference, str):
         return [reference]
     return reference
 
 
 def _class_of(name: str) -> type[Metric]:
-    """The class of a measure's metric: `evaluate` names a metric after it, and a pickled one looks for it here."""
+    """The subclass of `Metric` for a measure, such as `Rouge` for "rouge".
+
+    `evaluate` takes the name of a metric from the name of its class. A pickled metric looks for its class in this
+    module, so the class is stored here.
+    """
     class_name = name.capitalize()
     metric_class = globals().get(class_name)
     if metric_class is None or metric_class.measure is not MEASURES[name]:
@@ -98,7 +146,7 @@ def _class_of(name: str) -> type[Metric]:
     return metric_class
 
 
-# A metric that was pickled in another process finds its class here.
+# So a metric that was pickled in another process finds its class.
 for _name in MEASURES:
     _class_of(_name)
 
@@ -106,18 +154,18 @@ for _name in MEASURES:
 def metric(name: str, model: str = "", rouge_mode: str = "rouge_score", **settings) -> evaluate.Metric:
     """A measure as a metric of `evaluate`: `metric("rouge").compute(predictions=…, references=…)`.
 
-    `evaluate.combine([metric("rouge"), metric("support")])` computes several; those that need sources take `sources`.
+    `evaluate.combine([metric("rouge"), metric("support")])` computes several measures. Measures that read sources take
+    them as `sources`.
 
     Args:
         name: one of `hf_summ.evaluation.measures.MEASURES`.
         model: a folder or a name on the Hub, for a measure that needs a model.
-        rouge_mode: as for `rouge`.
+        rouge_mode: "rouge155" or "rouge_score"; see `RougeSettings`.
         settings: other fields of `hf_summ.evaluation.measures.Settings`, such as `language`, which `compute` takes too;
-            and those of `evaluate.Metric`, such as `experiment_id`, `keep_in_memory` and `cache_dir`.
+            and arguments of `evaluate.Metric`, such as `experiment_id`, `keep_in_memory` and `cache_dir`.
 
     Raises:
-        ValueError: there is no such measure.
-        TypeError: neither has such a setting.
+        ValueError: there is no such measure, or a setting has an impossible value.
     """
     check_choice("`name`", name, MEASURES)
     options: dict[str, Any] = {"rouge_mode": rouge_mode, "metrics": {name: model}}

@@ -1,4 +1,4 @@
-"""Pre-trained models that judge pairs of texts, and their loading.
+"""Pre-trained models that judge pairs of texts, and the loading of checkpoints.
 
 BERT's next-sentence head judges whether two sentences are neighbors (Devlin et al. 2019, section 3.1). BERTScore (Zhang
 et al. 2020) matches the tokens of two texts greedily by the cosine of their contextual embeddings.
@@ -32,27 +32,34 @@ from hf_summ.evaluation.bleu import check_reference_rows
 from hf_summ.models.layers_copy_transformer import longest_input
 from hf_summ.models.text_documents import readable
 
+# Two texts that are judged together.
 Pair = tuple[str, str]
-# Most tokens of a pair, which bounds memory where a model's positions do not.
+# Most tokens that a model reads at once, which bounds memory where the model's positions do not.
 _LONGEST_CONTEXT = 512
 # Pairs that are tokenized and sorted by length together.
 _PAIRS_AT_ONCE = 4096
-# The labels of BERT's head: the second text follows the first, or is a random one.
+# The labels of BERT's next-sentence head: the second text follows the first, or is a random text.
 _FOLLOWS, _IS_RANDOM = 0, 1
 _HINT = "name a checkpoint that was saved with its next-sentence head, such as google-bert/bert-base-uncased"
-# Pairs that are encoded and compared together. Their texts are batched by length.
+# Pairs whose texts are embedded together, batched by length.
 _COMPARED_AT_ONCE = 512
 # Tokens per batch, with padding: enough for throughput, few enough to bound memory.
 _TOKENS_AT_ONCE = 8192
 
 
 class Unfit(ValueError):
-    """A checkpoint's architecture cannot do the task."""
+    """The architecture of a checkpoint cannot do the task for which it is loaded."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A pre-trained model, on the GPU if there is one, its tokenizer, and the names of weights that it lacks."""
+    """A pre-trained model with its tokenizer.
+
+    Attributes:
+        tokenizer: the model's tokenizer.
+        model: the model, in evaluation mode, on the GPU if there is one.
+        missing_weights: the names of the model's weights that the checkpoint lacks, and that are random.
+    """
 
     tokenizer: PreTrainedTokenizerBase
     model: PreTrainedModel
@@ -61,7 +68,12 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class EmbeddedText:
-    """The normalized embeddings of a text's tokens, (T, D), and which of them are not special tokens, (T,)."""
+    """A text's tokens as an encoder of width D embeds them.
+
+    Attributes:
+        embeddings: (T, D), an embedding of length 1 for each token.
+        is_content: (T,), false at special tokens, which are not counted.
+    """
 
     embeddings: torch.Tensor
     is_content: torch.Tensor
@@ -73,9 +85,15 @@ def load_checkpoint(
     """Load a model and its tokenizer from a folder or the Hub.
 
     Args:
-        task: what the model is for, in messages: "it cannot be loaded as a … model".
-        choose_class: maps the configuration to transformers' Auto class for the head, or raises `Unfit`.
+        name: a folder or a name on the Hub.
+        task: what the model is for, in the message "cannot be loaded as a … model".
+        choose_class: maps the configuration to the Auto class of transformers that has the task's head, or raises
+            `Unfit`.
         hub_settings: `cache_dir`, `token` and similar arguments of `from_pretrained`.
+
+    Raises:
+        Unfit: raised by `choose_class`.
+        ValueError: the checkpoint does not exist, is damaged, or cannot be reached.
     """
     try:
         config = AutoConfig.from_pretrained(name, trust_remote_code=False, **hub_settings)
@@ -96,18 +114,26 @@ def load_checkpoint(
 
 
 def context_of(model: PreTrainedModel) -> int:
-    """The number of tokens that the model reads."""
+    """The number of tokens that the model reads at once, at most 512."""
     return min(longest_input(model) or _LONGEST_CONTEXT, _LONGEST_CONTEXT)
 
 
 class NextSentenceModel:
-    """A BERT with its next-sentence head: the probability that the second sentence of a pair follows the first.
+    """A BERT with a next-sentence head: the probability that the second sentence of a pair follows the first.
 
-    The model is a `BertForNextSentencePrediction` or has this head otherwise, and is on the GPU if there is one. A pair
-    that exceeds its positions is truncated at the end of its longer text.
+    The architecture is any for which transformers has such a head. The model is on the GPU if there is one. A pair with
+    more tokens than `context` is truncated at the end of the longer text.
+
+    Args:
+        name: a folder or a name on the Hub.
+        hub_settings: `cache_dir`, `token` and similar arguments of `from_pretrained`.
 
     Attributes:
-        context: the number of tokens of a pair that the model reads.
+        context: the number of tokens of a pair that the model reads, with special tokens.
+
+    Raises:
+        ValueError: the checkpoint cannot be loaded, its architecture has no next-sentence head, or it lacks the
+            weights of this head.
     """
 
     def __init__(self, name: str, **hub_settings: object):
@@ -121,12 +147,12 @@ class NextSentenceModel:
         self.model = checkpoint.model
         missing = checkpoint.missing_weights
         if missing:
-            # The last name is that of the head.
+            # In the alphabet, the name of the head's weights is the last.
             raise ValueError(f"{name} has no weights for {max(missing)} ({len(missing)} are missing): {_HINT}")
         self.context = context_of(self.model)
 
     def __call__(self, pairs: Sequence[Pair]) -> list[float]:
-        """The probability of each pair; pairs of similar length share a batch."""
+        """The probability of each pair, 0 to 1, that the second sentence follows the first, in the pairs' order."""
         probabilities: list[float] = []
         with progress_bar(None, "next-sentence", len(pairs)) as bar:
             for start in range(0, len(pairs), _PAIRS_AT_ONCE):
@@ -134,14 +160,19 @@ class NextSentenceModel:
         return probabilities
 
     def _read(self, pairs: Sequence[Pair], bar) -> list[float]:
+        """The probability of each pair, in the order of the pairs. Pairs of similar length share a batch.
+
+        Args:
+            bar: the progress bar, which counts pairs.
+        """
         has_token_types = getattr(self.model.config, "type_vocab_size", 0) > 1
         encoded = self.tokenizer(
             [readable(first) for first, _ in pairs],
             [readable(second) for _, second in pairs],
             truncation="longest_first",
             max_length=self.context,
-            # Some tokenizers omit token types by default, so that a pair looks like a single text. Models without
-            # them reject them.
+            # Some tokenizers omit token types by default, so that a pair looks like a single text. Models without token
+            # types reject them.
             return_token_type_ids=has_token_types or None,
         )
         lengths = [len(row) for row in encoded["input_ids"]]
@@ -162,13 +193,14 @@ class NextSentenceModel:
 
     @torch.inference_mode()
     def _classify(self, batch: dict[str, list]) -> list[float]:
+        """The probability of each pair of a batch, whose tokens are not padded yet."""
         inputs = self.tokenizer.pad(batch, return_tensors="pt").to(self.model.device)
         # Double precision keeps probabilities near 1 apart.
         logits = self.model(**inputs).logits.double()
         return torch.sigmoid(logits[:, _FOLLOWS] - logits[:, _IS_RANDOM]).tolist()
 
     def fingerprint(self) -> str:
-        """A hash of the weights and the vocabulary, equal for equal checkpoints whatever their names."""
+        """A hash of the weights and the vocabulary, in hexadecimal digits, equal for equal checkpoints of any name."""
         vocabulary = json.dumps(self.tokenizer.get_vocab(), sort_keys=True)
         digest = hashlib.sha256(vocabulary.encode())
         for name, values in self.model.state_dict().items():
@@ -179,27 +211,30 @@ class NextSentenceModel:
 def bertscore_scores(model: str, predictions: Sequence[str], references: Sequence[str | Sequence[str]]) -> np.ndarray:
     """F of BERTScore of each row, in points, without weights by frequency and without rescaling.
 
-    Precision is the mean over the prediction's tokens of the highest cosine with a token of the reference, and recall
-    that over the reference's tokens. Special tokens can be matched, but are not counted. Texts that exceed the
-    encoder's positions, or 512 tokens, are truncated.
+    Precision is the mean over the prediction's tokens of the highest cosine with a token of the reference. Recall is
+    the mean over the reference's tokens of the highest cosine with a token of the prediction. Special tokens can be
+    matched, but are not counted. Texts that exceed the encoder's positions, or 512 tokens, are truncated.
 
     Args:
-        model: an encoder, or the encoder of a sequence-to-sequence model: a folder or a name on the Hub, with `:LAYER`
-            after it to take the hidden states of an earlier layer than the last, as in `roberta-large:17`.
-        predictions: one text per row.
-        references: one or several texts per row, of which the one with the highest F counts.
+        model: an encoder, or a sequence-to-sequence model, whose encoder is used: a folder or a name on the Hub. With
+            `:LAYER` behind the name, as in `roberta-large:17`, the embeddings are the hidden states of this layer
+            instead of the last.
+        predictions: (N,), one text per row.
+        references: (N,), one or several texts per row. The score of a row is the highest F with one of its references.
 
     Returns:
-        (N,), 0 where either text is blank.
+        (N,), at most 100; 0 for a row whose prediction is blank, or whose references are all blank.
 
     Raises:
-        ValueError: the encoder cannot be loaded, or has no such layer; or as `bleu`.
+        TypeError: `predictions` or `references` is not a list.
+        ValueError: the numbers of predictions and references differ, there are none, a row has no reference, a value
+            is not a string, all references are blank, the encoder cannot be loaded, or it has no such layer.
     """
-    rows = check_reference_rows(predictions, references)
+    reference_lists = check_reference_rows(predictions, references)
     encoder = _encoder(model)
     pairs: list[Pair] = []
     row_of_pair: list[int] = []
-    for row, (prediction, row_references) in enumerate(zip(predictions, rows, strict=True)):
+    for row, (prediction, row_references) in enumerate(zip(predictions, reference_lists, strict=True)):
         for reference in row_references:
             pairs.append((prediction.strip(), reference.strip()))
             row_of_pair.append(row)
@@ -207,17 +242,17 @@ def bertscore_scores(model: str, predictions: Sequence[str], references: Sequenc
     with progress_bar(None, "BERTScore", len(pairs)) as bar:
         for start in range(0, len(pairs), _COMPARED_AT_ONCE):
             chunk = pairs[start : start + _COMPARED_AT_ONCE]
-            texts = encoder.embed(set(chain.from_iterable(chunk)))
+            embedded_texts = encoder.embed(set(chain.from_iterable(chunk)))
             for prediction, reference in chunk:
-                scores.append(_fmeasure(texts[prediction], texts[reference]))
+                scores.append(_fmeasure(embedded_texts[prediction], embedded_texts[reference]))
             bar.update(len(chunk))
-    best = np.full(len(rows), -np.inf)
+    best = np.full(len(reference_lists), -np.inf)
     np.maximum.at(best, row_of_pair, scores)
     return 100 * best
 
 
 def _fmeasure(prediction: EmbeddedText, reference: EmbeddedText) -> float:
-    """F of a pair, in which special tokens can be matched, but are not counted."""
+    """F of BERTScore of a pair, as a share; 0 if one of the texts has only special tokens."""
     if not (prediction.is_content.any() and reference.is_content.any()):
         return 0.0
     cosines = prediction.embeddings @ reference.embeddings.T
@@ -227,10 +262,14 @@ def _fmeasure(prediction: EmbeddedText, reference: EmbeddedText) -> float:
 
 
 class _Encoder:
-    """Embeds texts, in batches of similar length.
+    """Embeds the tokens of texts, in batches of similar length.
 
     Args:
-        name: a checkpoint, with `:LAYER` after it for an earlier layer than the last.
+        name: a folder or a name on the Hub, with `:LAYER` behind it for the hidden states of an earlier layer than the
+            last.
+
+    Raises:
+        ValueError: the checkpoint cannot be loaded, or has no such layer.
     """
 
     def __init__(self, name: str):
@@ -248,7 +287,7 @@ class _Encoder:
         self._layer = layer
 
     def embed(self, texts: set[str]) -> dict[str, EmbeddedText]:
-        """The embedding of each text."""
+        """Text -> its embedded tokens, for each of the texts."""
         shortest_first = sorted(texts, key=len)
         embedded_texts: dict[str, EmbeddedText] = {}
         while shortest_first:
@@ -261,6 +300,7 @@ class _Encoder:
 
     @torch.inference_mode()
     def _embed_batch(self, texts: list[str]) -> dict[str, EmbeddedText]:
+        """Text -> embedded tokens, for the texts of one batch."""
         inputs = self._tokenizer(
             [readable(text) for text in texts],
             truncation=True,
@@ -282,5 +322,5 @@ class _Encoder:
 
 @lru_cache(maxsize=1)
 def _encoder(name: str) -> _Encoder:
-    """The encoder, which is loaded once for all systems."""
+    """The encoder of this name. The last encoder stays loaded, as it scores several systems."""
     return _Encoder(name)

@@ -1,8 +1,9 @@
 """Bootstrap intervals of mean scores and of differences of two systems, tests, and sample sizes of comparisons.
 
-Scores that are not means over examples, such as BLEU and perplexity, are measures of sums. Each example has a row of K
-statistics, and the measure maps their sums over a corpus, (…, K), to values, (…). A micro-average is the measure
-`s[..., 0] / s[..., 1]` of rows (numerator, denominator), and a mean is that of rows (score, 1).
+N is the number of examples, which are the rows of a corpus. Scores that are not means over examples, such as BLEU and
+perplexity, are measures of sums. Each example has K statistics, and the measure is a function that maps their sums over
+a corpus, (…, K), to values, (…). For example, a micro-average has the statistics (numerator, denominator) and the
+measure `s[..., 0] / s[..., 1]`. A mean has the statistics (score, 1) and the same measure.
 """
 
 import math
@@ -16,13 +17,14 @@ import numpy as np
 
 from hf_summ.models.checks import check_integer
 
+# Maps sums of statistics over a corpus, (…, K), to values, (…).
 MeasureOfSums = Callable[[np.ndarray], np.ndarray]
 # The scores of examples, (N,), or their statistics, (N, K).
 Rows = Sequence[float] | np.ndarray
 
-# Examples drawn at once: the counts of a chunk fit into the processor's cache.
+# The number of examples that are drawn at once. Their counts fit into the processor's cache.
 _CHUNK = 1 << 16
-# `is_paired` reads so many texts at most, needs so many at least, and tests at this level of significance.
+# For `is_paired`: the most and the fewest texts that it reads, and its level of significance.
 _MOST_READ = 100
 _FEWEST_READ = 20
 _LEVEL = 0.05
@@ -30,9 +32,13 @@ _LEVEL = 0.05
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean over `pairs` examples and its bootstrap interval; for a single pair, low and high equal the mean.
+    """A mean over examples, and its bootstrap interval.
 
-    For a measure of sums, `mean` is the value of the corpus.
+    Attributes:
+        mean: the mean; for a measure of sums, the value of the corpus.
+        low, high: the ends of the interval, which equal the mean for a single example.
+        pairs: the number of examples.
+        confidence: the percentage of the resamples' values in the interval.
     """
 
     mean: float
@@ -49,10 +55,11 @@ class Interval:
 
 @dataclass(frozen=True)
 class Comparison(Interval):
-    """Mean difference of two systems on the same examples, with its interval and p-value.
+    """The mean difference of two systems on the same examples, with its interval and p-value.
 
-    p_value is two-sided: twice the share of resamples in which the difference is 0 or has the opposite sign, at most 1.
-    The examples themselves count as one more such resample, so p is never 0.
+    Attributes:
+        p_value: the two-sided p-value: twice the share of resamples in which the difference is 0 or has the opposite
+            sign, at most 1. The examples themselves count as one more such resample, so the p-value is never 0.
     """
 
     p_value: float = 1.0
@@ -66,18 +73,18 @@ class Comparison(Interval):
 def bootstrap_interval(
     scores: Rows, resamples: int = 1000, confidence: float = 95.0, seed: int = 0, measure: MeasureOfSums | None = None
 ) -> Interval:
-    """The mean of per-example scores, or a measure of sums, with its percentile interval by bootstrap over examples.
+    """The mean of the examples' scores, or a measure of sums, with its percentile interval by bootstrap over examples.
 
     Args:
-        scores: (N,), in any unit; with a measure (N, K), its statistics of each example.
+        scores: (N,), in any unit; with a measure (N, K), the statistics of each example.
         resamples: number of drawn samples of N examples.
         confidence: percentage of the resamples' values in the interval.
         seed: random seed of the resamples.
-        measure: maps sums (…, K) to values (…), for example `perplexity`, or that of a `Scored`.
+        measure: maps sums (…, K) to values (…), for example `perplexity`, or the measure of a `Scored`.
 
     Raises:
-        ValueError: no scores, scores that are not finite or not of that shape, `resamples` below 1, or a measure
-            without a finite value for the corpus or a resample of it.
+        ValueError: there are no scores, or they are not finite or have another shape; `resamples` is below 1; or the
+            measure has no finite value for the corpus or for one of the resamples.
     """
     statistics = _statistics("scores", scores, measure)
     if measure is None:
@@ -96,17 +103,18 @@ def paired_bootstrap(
     seed: int = 0,
     measure: MeasureOfSums | None = None,
 ) -> Comparison:
-    """The mean or measure of a minus that of b, with its interval and p-value, from the same resamples for both.
+    """The mean or measure of system a minus that of system b, with its interval and p-value.
 
-    Source: Koehn (2004), "Statistical significance tests for machine translation evaluation".
+    Both systems have the same resamples. Source: Koehn (2004), "Statistical significance tests for machine translation
+    evaluation".
 
     Args:
-        scores_a: (N,) or, with a measure, (N, K): those of system a.
-        scores_b: those of system b on the same examples, in the same order.
+        scores_a: (N,), the scores of system a; with a measure (N, K), the statistics of each example.
+        scores_b: the same of system b on the same examples, in the same order.
         resamples, confidence, seed, measure: as for `bootstrap_interval`.
 
     Raises:
-        ValueError: as `bootstrap_interval`, or different shapes of both scores.
+        ValueError: see `bootstrap_interval`; or both scores have different shapes.
     """
     paired = _paired_statistics(scores_a, scores_b, measure)
     difference = float(paired.difference())
@@ -124,12 +132,13 @@ def paired_bootstrap(
 def paired_randomization(
     scores_a: Rows, scores_b: Rows, trials: int = 1000, seed: int = 0, measure: MeasureOfSums | None = None
 ) -> float:
-    """The two-sided p-value of the mean or measure of a minus that of b by approximate randomization: 0 to 1, never 0.
+    """The two-sided p-value of the difference of two systems by approximate randomization, above 0 and at most 1.
 
-    It is the share of trials whose difference is at least as far from 0 as that of the scores, which count as one more
-    trial. In each trial, every example's scores are exchanged with probability 1/2. Unlike the bootstrap's, it is
-    valid for few examples too. Source: Riezler and Maxwell (2005), "On some pitfalls in automatic evaluation and
-    significance testing for MT".
+    The difference is the mean or measure of system a minus that of system b. In each trial, every example's scores are
+    exchanged between the systems with probability 1/2. The p-value is the share of trials whose difference is at least
+    as far from 0 as the difference without exchanges, which counts as one more trial. This p-value is valid for few
+    examples too, unlike the p-value of the bootstrap. Source: Riezler and Maxwell (2005), "On some pitfalls in
+    automatic evaluation and significance testing for MT".
 
     Args:
         scores_a, scores_b, measure: as for `paired_bootstrap`.
@@ -137,13 +146,14 @@ def paired_randomization(
         seed: random seed of the exchanges.
 
     Raises:
-        ValueError: as `paired_bootstrap`, or `trials` below 1.
+        ValueError: the scores are as `paired_bootstrap` rejects them, or `trials` is below 1.
     """
     paired = _paired_statistics(scores_a, scores_b, measure)
     check_integer("trials", trials, 1)
     generator = np.random.default_rng(seed)
     total_a, total_b = paired.a.sum(0), paired.b.sum(0)
-    # Rounding makes sums of the same numbers depend on their order.
+    # Sums of the same numbers in another order differ by rounding. Trials whose difference is smaller by no more than
+    # that are as far from 0.
     size_a = np.abs(_values(paired.measure, np.abs(paired.a).sum(0)))
     size_b = np.abs(_values(paired.measure, np.abs(paired.b).sum(0)))
     least = abs(paired.difference()) - 1e-9 * (size_a + size_b)
@@ -160,19 +170,20 @@ def paired_randomization(
 
 
 def _random_bits(generator: np.random.Generator, number: int) -> np.ndarray:
+    """So many random bits, (number,), 0 or 1."""
     random_bytes = np.frombuffer(generator.bytes((number + 7) // 8), np.uint8)
     return np.unpackbits(random_bytes)[:number]
 
 
 def is_paired(texts: Sequence[str], counterparts: Sequence, score: Callable[..., np.ndarray]) -> bool:
-    """Whether the first texts have higher scores with their counterparts than with those of other rows.
+    """Whether texts have significantly higher scores with their counterparts than with the counterparts of other rows.
 
-    Too few texts, or texts that cannot be scored, are taken to be paired.
+    At most the first 100 texts are read. Fewer than 20 texts, and texts that cannot be scored, are taken to be paired.
 
     Args:
-        texts: (N,).
-        counterparts: (N,), what each text belongs to, such as its references.
-        score: maps N texts and N counterparts to scores, (N,); higher is closer.
+        texts: (N,), for example predictions.
+        counterparts: (N,), what each text belongs to, for example the references of the row.
+        score: maps n texts and their n counterparts to scores, (n,); higher is closer.
     """
     texts, counterparts = texts[:_MOST_READ], counterparts[:_MOST_READ]
     if len(texts) < _FEWEST_READ:
@@ -190,11 +201,14 @@ def is_paired(texts: Sequence[str], counterparts: Sequence, score: Callable[...,
 def holm(p_values: Sequence[float]) -> list[float]:
     """The p-values of several tests, adjusted by Holm's method, which bounds the family-wise error rate.
 
-    The smallest of m is multiplied by m, the next by m - 1, and so on; none is smaller than those before it, or larger
-    than 1. Source: Holm (1979), "A simple sequentially rejective multiple test procedure".
+    The smallest of m p-values is multiplied by m, the next by m - 1, and so on. A product is raised to the largest
+    product before it, and is at most 1. Source: Holm (1979), "A simple sequentially rejective multiple test procedure".
 
     Args:
-        p_values: those of all tests; the result has their order.
+        p_values: (m,), the p-values of all tests, in any order.
+
+    Returns:
+        (m,), the adjusted p-values in the order of `p_values`.
     """
     values = np.asarray(p_values, dtype=np.float64)
     order = values.argsort(kind="stable")
@@ -205,24 +219,24 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def sign_test(wins: int, losses: int) -> float:
-    """The exact two-sided p-value of so many wins and losses if both are equally likely: 0 to 1.
+    """The exact two-sided p-value of so many wins and losses, above 0 and at most 1, if both are equally likely.
 
     Args:
-        wins, losses: their numbers; ties favor neither and do not count.
+        wins, losses: the numbers of wins and of losses, without ties.
     """
     tosses = wins + losses
-    # Outcomes that are at least as one-sided: the rarer side has no more tosses than here.
+    # The number of outcomes in which the rarer side is as rare as here or rarer.
     as_few = sum(math.comb(tosses, number) for number in range(min(wins, losses) + 1))
     return min(1.0, 2 * as_few / 2**tosses)
 
 
 def _share(number: int, resamples: int) -> float:
-    """The share of resamples, counting the examples themselves as one more."""
+    """The share of resamples, or of trials, where the examples themselves count as one more such resample."""
     return (number + 1) / (resamples + 1)
 
 
 def _mean_of(examples: int) -> MeasureOfSums:
-    """The measure that maps the sum of so many scores, (…, 1), to their mean."""
+    """The measure that maps the sum of the scores of so many examples, (…, 1), to the mean score, (…)."""
 
     def mean(sums: np.ndarray) -> np.ndarray:
         return sums[..., 0] / examples
@@ -231,7 +245,15 @@ def _mean_of(examples: int) -> MeasureOfSums:
 
 
 def _statistics(name: str, scores: Rows, measure: MeasureOfSums | None) -> np.ndarray:
-    """The scores as statistics, (N, K): without a measure, each is a row of a single number."""
+    """Check scores, and give them as statistics of examples, (N, K); without a measure, K is 1.
+
+    Args:
+        name: the name of the scores in messages.
+        scores: (N,); with a measure (N, K).
+
+    Raises:
+        ValueError: the scores have another shape, are empty, or are not finite.
+    """
     values = np.asarray(scores, dtype=np.float64)
     if measure is None:
         dimensions, shape = 1, "one number"
@@ -257,15 +279,23 @@ class _Paired:
 
     @property
     def examples(self) -> int:
+        """N, the number of examples."""
         return len(self.a)
 
     def difference(self) -> np.ndarray:
-        """The value of a minus that of b over all examples."""
+        """The value of system a minus the value of system b over all examples."""
         return _values(self.measure, self.a.sum(0)) - _values(self.measure, self.b.sum(0))
 
 
 def _paired_statistics(scores_a: Rows, scores_b: Rows, measure: MeasureOfSums | None) -> _Paired:
-    """The statistics of both systems. Without a measure, those of a are differences, and those of b zeros."""
+    """Check the scores of two systems, and give their statistics.
+
+    Without a measure, the statistics of system a are the differences of the examples' scores, and those of system b are
+    zeros.
+
+    Raises:
+        ValueError: scores are empty or not finite, or have another shape than the measure or each other needs.
+    """
     a = _statistics("scores_a", scores_a, measure)
     b = _statistics("scores_b", scores_b, measure)
     if np.shape(scores_a) != np.shape(scores_b):
@@ -280,7 +310,19 @@ def _paired_statistics(scores_a: Rows, scores_b: Rows, measure: MeasureOfSums | 
 
 
 def _resampled(tables: Sequence[np.ndarray], measure: MeasureOfSums, resamples: int, seed: int) -> list[np.ndarray]:
-    """The values of resamples, (R,) for each table of statistics, (N, K); all tables have the same resamples."""
+    """The values of a measure on resamples of N examples, drawn with replacement.
+
+    Args:
+        tables: for each system, the statistics of the examples, (N, K). All systems have the same resamples.
+        resamples: R, the number of resamples.
+        seed: random seed of the draws.
+
+    Returns:
+        For each system, the value of each resample, (R,).
+
+    Raises:
+        ValueError: `resamples` is below 1, or the measure has no finite value for one of the resamples.
+    """
     check_integer("resamples", resamples, 1, why="; 1000 are usual")
     generator = np.random.default_rng(seed)
     examples = len(tables[0])
@@ -289,18 +331,22 @@ def _resampled(tables: Sequence[np.ndarray], measure: MeasureOfSums, resamples: 
     for start in range(0, resamples, resamples_at_once):
         number = min(resamples_at_once, resamples - start)
         drawn = generator.integers(examples, size=(number, examples), dtype=np.int32)
-        # Numbers that tell the resamples apart, so that all are counted at once.
+        # With these numbers, each example of each resample has another number, so that all are counted at once.
         drawn = drawn + examples * np.arange(number)[:, None]
         counts = np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape).astype(np.float64)
-        # Counts times statistics copy no drawn row. Each table has the same steps, so that equal systems have equal
-        # sums to the last digit.
+        # A product of counts and statistics gives the sums without copying the statistics of drawn examples. Each
+        # table has the same steps, so that equal systems have equal sums to the last digit.
         for table, sums in zip(tables, sums_of_tables, strict=True):
             sums[start : start + number] = counts @ table
     return [_values(measure, sums) for sums in sums_of_tables]
 
 
 def _values(measure: MeasureOfSums, sums: np.ndarray) -> np.ndarray:
-    """The measure's values, which must be finite: (…, K) -> (…)."""
+    """The values of a measure, which must be finite: sums (…, K) -> values (…).
+
+    Raises:
+        ValueError: the measure gives values of another shape, or values that are not finite.
+    """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         values = np.asarray(measure(sums), dtype=np.float64)
     if values.shape != sums.shape[:-1]:
@@ -315,14 +361,14 @@ def _values(measure: MeasureOfSums, sums: np.ndarray) -> np.ndarray:
 
 
 def _bounds(values: np.ndarray, confidence: float) -> list[float]:
-    """The lowest and the highest value, without the rarest at both ends."""
+    """The percentile interval: its low and its high end, between which `confidence` percent of the values lie."""
     return np.percentile(values, [50 - confidence / 2, 50 + confidence / 2]).tolist()
 
 
 def examples_to_decide(differences: Rows, power: float = 0.8, confidence: float = 95.0) -> float:
-    """Total number of examples that a comparison of two systems probably needs; infinity if the mean is 0.
+    """The total number of examples that a comparison of two systems probably needs; infinity if the mean is 0.
 
-    This assumes that further examples have the mean and deviation of the given ones, and that means are normally
+    The formula assumes that further examples have the mean and deviation of the given ones, and that means are normally
     distributed: n = ((z_confidence + z_power) · deviation / mean)², for a two-sided test. The given mean is an
     estimate; if it is large by chance, n is too small.
 
@@ -332,7 +378,7 @@ def examples_to_decide(differences: Rows, power: float = 0.8, confidence: float 
         confidence: percentage, 100 minus the test's level of significance.
 
     Raises:
-        ValueError: fewer than two differences, or some that are not finite.
+        ValueError: there are fewer than two differences, or one of them is NaN.
     """
     values = np.asarray(differences, dtype=np.float64)
     # Sums that cancel out may leave a rounding error.
@@ -345,14 +391,14 @@ def examples_to_decide(differences: Rows, power: float = 0.8, confidence: float 
 
 
 def perplexity(sums: np.ndarray) -> np.ndarray:
-    """exp(nll / tokens), infinite where that exceeds a float: a measure of sums.
+    """The perplexity exp(nll / tokens) as a measure of sums.
 
     Args:
         sums: (…, 2), negative log-likelihood and number of tokens, summed over a corpus, for example `nll` and `tokens`
             of the rows that training writes to `predictions.jsonl`.
 
     Returns:
-        (…), NaN where there are no tokens.
+        (…), infinity where the perplexity exceeds a float, and NaN where there are no tokens.
     """
     sums = np.asarray(sums, dtype=np.float64)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
@@ -361,11 +407,13 @@ def perplexity(sums: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Scored:
-    """A system's score: statistics of each row, and the measure of their sums.
+    """A system's score: the statistics of each row, and the measure of their sums.
+
+    A row has no value if the measure of its statistics is not finite.
 
     Args:
-        statistics: (N, K); with several seeds, sums over them.
-        measure: maps sums (…, K) to values (…).
+        statistics: (N, K). If a system was trained with several seeds, they are sums over the seeds.
+        measure: maps sums of statistics, (…, K), to values, (…).
         seeds: the value of each seed, if there are several.
     """
 
@@ -374,16 +422,16 @@ class Scored:
     seeds: tuple[float, ...] = ()
 
     def rows(self) -> np.ndarray:
-        """(N,), the measure of each row alone, NaN for a row that has none."""
+        """The value of each row alone, (N,); NaN, or infinity, for a row without a value."""
         with np.errstate(all="ignore"):
             return np.asarray(self.measure(np.asarray(self.statistics, dtype=np.float64)))
 
     def number(self) -> int:
-        """The number of rows that have a value: the others do not count."""
+        """The number of rows that have a value."""
         return int(np.isfinite(self.rows()).sum())
 
     def value(self) -> float | None:
-        """The corpus's value, or None if it is undefined."""
+        """The value of the corpus, or None if it is not finite."""
         with np.errstate(all="ignore"):
             value = float(self.measure(self.statistics.sum(0)))
         if not np.isfinite(value):
@@ -391,7 +439,10 @@ class Scored:
         return value
 
     def interval(self, resamples: int = 1000, seed: int = 0) -> Interval | None:
-        """The bootstrap interval over the rows that have a value; None for fewer than two, or an undefined value."""
+        """The bootstrap interval of the corpus's value, over the rows that have a value.
+
+        It is None if fewer than two rows have a value, or if the corpus or a resample has none.
+        """
         statistics = self.statistics[np.isfinite(self.rows())]
         if len(statistics) < 2:
             return None
@@ -407,14 +458,18 @@ def ratio(sums: np.ndarray) -> np.ndarray:
 
 
 def mean_over_rows(values: Sequence[float] | np.ndarray) -> Scored:
-    """The mean over the rows whose value is not NaN."""
+    """The score that is the mean of the rows' values.
+
+    Args:
+        values: (N,), NaN for a row without a value.
+    """
     values = np.asarray(values, dtype=np.float64)
     has_value = ~np.isnan(values)
     return Scored(np.stack([np.where(has_value, values, 0.0), has_value], axis=1), ratio)
 
 
 def rounded(scores: Mapping[str, Scored]) -> dict[str, float]:
-    """The value of each score, to 4 digits; NaN where it is undefined."""
+    """Score -> value of the corpus, rounded to 4 decimal places; NaN where it is undefined."""
     values = {}
     for name, scored in scores.items():
         value = scored.value()

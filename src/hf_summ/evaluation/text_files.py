@@ -1,4 +1,9 @@
-"""Files of predictions, references and sources: rows, lines or a folder of texts; sentence tags; alignment."""
+"""Files of predictions, references and sources: reading, alignment of rows by their ids, tags between sentences.
+
+A file has the texts of rows, which are the examples of a corpus: a file of rows with columns, such as .jsonl or .csv, a
+.txt file with a text in each line, or a folder with a text in each file. A row may have an id, by which it is matched
+with the same row in another file. A kind of texts is predictions, references or documents.
+"""
 
 import os
 import re
@@ -28,17 +33,17 @@ if TYPE_CHECKING:
 # Tags between sentences, as PreSumm, Pegasus, the pointer-generator network, bottom-up summarization, ProphetNet,
 # UniLM, arXiv and NeuSum write.
 SENTENCE_TAGS = ("<q>", "<n>", "<s>", "</s>", "<t>", "</t>", "[X_SEP]", "<S_SEP>", "<S>", "</S>", "##SENT##")
-# The separator that keeps tags as words.
+# The separator by which tags stay in the texts.
 NO_SEPARATOR = "none"
 Kind = Literal["predictions", "references", "documents"]
-# The setting that names the column of each kind of texts.
+# Kind of texts -> the field of `RowReading` that names the column of these texts.
 _SETTINGS: dict[Kind, str] = {
     "predictions": "prediction_column",
     "references": "summary_column",
     "documents": "text_column",
 }
 _ID_COLUMN = "id"
-# In a file's name, a capital letter between stops tells references of the same text apart.
+# The part of a file's name that tells references of the same text apart: a capital letter between stops.
 _LETTER = re.compile(r"(?:^|(?<=\.))[A-Z](?:\.|$)")
 
 
@@ -49,7 +54,8 @@ class RowReading:
     Args:
         prediction_column, summary_column, text_column: columns of predictions, references and documents; by default the
             first of the usual names that the rows have.
-        csv_separator, encoding: as for `hf_summ.data.corpora.Reading`.
+        csv_separator: separator of the fields in CSV files; by default a comma, and a tab in .tsv files.
+        encoding: encoding of text files; UTF-8 by default.
     """
 
     prediction_column: str | None = None
@@ -67,12 +73,13 @@ class TextFile:
     """The texts of a file or of a folder, in its order.
 
     Args:
-        name: its path as it was given.
-        column: column of the texts; None for lines, and for a folder of texts.
-        rows: (N,), the texts of each row: a single one, or several references or documents.
-        ids: (N,), values of the column `id`; in a folder, the numbers in the files' names, or the names if they share
-            numbers. None if a row has no id.
-        notes: what was chosen, such as a column, for readers of the scores.
+        name: the path as it was given, or several paths with commas between them.
+        column: the column of the texts; None for a .txt file and for a folder.
+        rows: (N,), the texts of each row, at least one: a prediction, or one or several references or documents.
+        ids: (N,), the id of each row: the value of the column `id` as a string. In a folder, it is the numbers in a
+            file's name, or the names of all files if some share their numbers. None for a .txt file, or if a row has no
+            id.
+        notes: what was chosen, such as a column, in sentences for readers of the scores.
     """
 
     name: str
@@ -91,16 +98,17 @@ class TextFile:
 
 
 def read_predictions(file: str, reading: RowReading = _USUAL_READING, taken: str | None = None) -> TextFile:
-    """Read one text per row.
+    """Read predictions, one text per row.
 
     Args:
-        file: rows as `hf_summ.data.files.read_files` reads them, a .txt file with a text in each line, of which blank
-            ones count, or a folder with a text in each file, as for ROUGE's script.
-        taken: a column with other texts, which is not chosen.
+        file: rows as `hf_summ.data.files.read_files` reads them, a .txt file with a text in each line, where blank
+            lines are blank texts, or a folder with a text in each file, as for ROUGE's script.
+        reading: the columns and the format of files of rows.
+        taken: a column that has other texts, and so is not chosen.
 
     Raises:
-        ValueError: a file that cannot be read, a column that does not exist, or values that are not texts. The message
-            names the file.
+        ValueError: the file cannot be read, the column does not exist or has lists, or values are not texts. The
+            message names the file.
     """
     return _read(file, "predictions", reading, taken)
 
@@ -108,16 +116,20 @@ def read_predictions(file: str, reading: RowReading = _USUAL_READING, taken: str
 def read_references(
     files: str | Sequence[str], reading: RowReading = _USUAL_READING, taken: str | None = None
 ) -> TextFile:
-    """Read one or several texts per row, without the blank ones, unless all of the row's texts are blank.
+    """Read references, one or several texts per row.
 
-    Each item of a list is a reference. Without a named column, a column `references` of lists is preferred to a column
-    of summaries, as in the scores of training.
+    If a column has lists, each item is a reference. Without a named column, a column `references` of lists is preferred
+    to a column of summaries, as in the scores of training. Blank references are left out. A row whose references are
+    all blank has a single blank text.
 
     Args:
-        files: a file as for `read_predictions`, or several, which have a reference each. In a folder, files whose names
-            differ in one capital letter between dots have references of the same text.
+        files: a file as for `read_predictions`, or several files, each with another reference of every row. In a
+            folder, files whose names differ in a capital letter between stops have references of the same text.
+        reading, taken: as for `read_predictions`.
 
-    See `read_predictions` for the other arguments and the errors.
+    Raises:
+        ValueError: a file cannot be read, a column does not exist, values are not texts, or several files do not have
+            the same rows; see `aligned`.
     """
     if isinstance(files, str):
         files = [files]
@@ -129,18 +141,21 @@ def read_references(
         for row, texts in zip(rows, further_references.rows, strict=True):
             row.extend(texts)
         notes.extend(further_references.notes)
-    # A row whose texts are all blank keeps a blank one.
+    # A row whose texts are all blank gets a single blank text.
     rows = [written_texts(row) or [""] for row in rows]
     return replace(first, name=", ".join(files), rows=rows, notes=tuple(notes))
 
 
 def read_documents(file: str, reading: RowReading = _USUAL_READING, taken: str | None = None) -> TextFile:
-    """Read one or several documents per row; see `read_predictions` for the arguments and the errors."""
+    """Read documents, one or several texts per row; see `read_predictions` for arguments and errors.
+
+    If a column has lists, each item is a document.
+    """
     return _read(file, "documents", reading, taken)
 
 
 def read_sources(file: str, reading: RowReading = _USUAL_READING) -> TextFile:
-    """Read one text per row as `read_documents` does; several documents are joined by blank lines."""
+    """Read sources, one text per row: documents as `read_documents` reads them, joined by blank lines if several."""
     texts = read_documents(file, reading)
     rows = [[DOCUMENT_SEPARATOR.join(documents)] for documents in texts.rows]
     return replace(texts, rows=rows)
@@ -152,14 +167,21 @@ def read_systems(
     sources: str | None = None,
     reading: RowReading = _USUAL_READING,
 ) -> tuple[list[TextFile], TextFile, TextFile | None]:
-    """Read the predictions of each system, their references, and their sources, if there are any.
+    """Read the predictions of several systems, and the references and sources of the same rows.
 
     Args:
-        predictions: a file for each system.
-        references: one or several files; by default another column of the first predictions.
+        predictions: a file of predictions for each system, at least one.
+        references: one or several files of references; by default another column of the first file of predictions.
+        sources: a file of documents, if there are any.
+        reading: the columns and the format of files of rows.
+
+    Returns:
+        The predictions of each system, the references, and the sources or None. All have the rows of the first file of
+        predictions, in its order.
 
     Raises:
-        ValueError: there are no references, or as `read_predictions` and `aligned`.
+        ValueError: there are no references, or a file cannot be read or does not have the same rows; see
+            `read_predictions` and `aligned`.
     """
     if references is None:
         first = read_predictions(predictions[0], reading, taken=reading.summary_column)
@@ -183,7 +205,8 @@ def read_text(file: str | Path) -> str:
     """Read a whole file as one text.
 
     Raises:
-        ValueError: it is blank, or not in UTF-8.
+        OSError: there is no such file, or it is a folder.
+        ValueError: the file is blank, or not in UTF-8.
     """
     text = _whole_text(Path(file))
     if not text.strip():
@@ -192,12 +215,17 @@ def read_text(file: str | Path) -> str:
 
 
 def aligned(file: TextFile, first: TextFile) -> TextFile:
-    """The file with its rows in the order of the first file's ids if they have the same, otherwise as they are.
+    """Bring the rows of a file into the order of the rows of the first file.
 
-    Files without ids in common are aligned by the order of their rows.
+    If both files have ids and at least one id in common, rows with the same id belong together. Otherwise rows at the
+    same position belong together.
+
+    Returns:
+        The file with its rows in the order of the first file's rows.
 
     Raises:
-        ValueError: some ids are in only one of the files, or are there twice; or the numbers of rows differ.
+        ValueError: the files have ids in common, but some id is in only one of the files, or is twice in a file. Or
+            they have no ids in common, and different numbers of rows.
     """
     if file.ids is not None and first.ids is not None and file.ids != first.ids:
         common_ids = set(file.ids).intersection(first.ids)
@@ -212,6 +240,11 @@ def aligned(file: TextFile, first: TextFile) -> TextFile:
 
 
 def _in_order_of_ids(file: TextFile, first: TextFile) -> TextFile:
+    """The file with its rows in the order of the first file's ids, and a note of it. Both files have ids.
+
+    Raises:
+        ValueError: some id is in only one of the files, or is twice in a file.
+    """
     assert file.ids is not None
     assert first.ids is not None
     counts, first_counts = Counter(file.ids), Counter(first.ids)
@@ -228,10 +261,13 @@ def _in_order_of_ids(file: TextFile, first: TextFile) -> TextFile:
 
 
 def tag_pattern(separator: str | None = None) -> re.Pattern[str]:
-    """The pattern of the tags between sentences.
+    """The pattern of a tag between sentences.
 
     Args:
-        separator: the mark between sentences, such as `|||`; by default any of `SENTENCE_TAGS`.
+        separator: the tag or mark between sentences, such as `|||`; by default any of `SENTENCE_TAGS`.
+
+    Raises:
+        ValueError: `separator` is blank.
     """
     if separator is None:
         return re.compile("|".join([re.escape(tag) for tag in SENTENCE_TAGS]))
@@ -241,7 +277,11 @@ def tag_pattern(separator: str | None = None) -> re.Pattern[str]:
 
 
 def without_tags(text: str, tag: re.Pattern[str]) -> str:
-    """The text with line ends in place of tags."""
+    """The text with line ends in place of tags; a text without tags stays as it is.
+
+    Args:
+        tag: the pattern of a tag, from `tag_pattern`.
+    """
     if tag.search(text) is None:
         return text
     sentences = []
@@ -252,10 +292,16 @@ def without_tags(text: str, tag: re.Pattern[str]) -> str:
 
 
 def part_sentences(file: TextFile, separator: str | None = None) -> tuple[TextFile, list[str]]:
-    """The texts with line ends in place of tags between sentences, and a note of each tag that occurs.
+    """Replace the tags between sentences by line ends in all texts of a file.
 
     Args:
         separator: as for `tag_pattern`; "none" leaves the texts as they are.
+
+    Returns:
+        The file, and a sentence about each tag that occurs in it.
+
+    Raises:
+        ValueError: `separator` is blank.
     """
     if separator == NO_SEPARATOR:
         return file, []
@@ -278,7 +324,7 @@ def part_sentences(file: TextFile, separator: str | None = None) -> tuple[TextFi
 
 
 def _read(file: str, kind: Kind, reading: RowReading, taken: str | None) -> TextFile:
-    """Read a file of a kind of texts; no column that is taken for other texts is chosen."""
+    """Read a file of a kind of texts; see `read_predictions` for the other arguments and the errors."""
     is_folder = _is_folder_of_texts(file)
     if is_folder or extension_of(file) == ".txt":
         if getattr(reading, _SETTINGS[kind]) is not None:
@@ -296,6 +342,11 @@ def _read(file: str, kind: Kind, reading: RowReading, taken: str | None) -> Text
 
 
 def _texts_of_column(rows: "Dataset", column: str, kind: Kind, file: str) -> TextFile:
+    """The texts of a column of a file of rows, with the ids of the column `id` if all rows have one.
+
+    Raises:
+        ValueError: the column has lists of predictions, or values that are not texts.
+    """
     has_lists = is_list_column(rows, column, file)
     if has_lists and kind == "predictions":
         raise ValueError(f"{file}: column '{column}' has lists of texts, but must have one prediction in each row")
@@ -313,10 +364,14 @@ def _texts_of_column(rows: "Dataset", column: str, kind: Kind, file: str) -> Tex
 
 
 def _choose_column(rows: "Dataset", kind: Kind, reading: RowReading, file: str, taken: str | None) -> str:
-    """The column that has texts of a kind.
+    """The column of a file of rows that has texts of a kind: the column that `reading` names, or one of a usual name.
 
     Args:
+        file: the path of the file, for messages.
         taken: a column that has texts of another kind, and so is not chosen.
+
+    Raises:
+        ValueError: the rows have no such column.
     """
     columns = [column for column in rows.column_names if column != taken]
     if kind == "predictions":
@@ -336,17 +391,20 @@ def _choose_column(rows: "Dataset", kind: Kind, reading: RowReading, file: str, 
 
 
 def _is_folder_of_texts(name: str) -> bool:
-    """Whether this is a folder that has neither rows of `datasets` nor files of rows."""
+    """Whether a path is a folder of texts: one that `datasets` did not save, and without files of rows in it."""
     if not os.path.isdir(name) or is_saved(name):
         return False
     return not any(is_row_file(os.path.join(name, file)) for file in os.listdir(name))
 
 
 def _read_folder(folder: str, kind: Kind, encoding: str | None) -> TextFile:
-    """The texts of a folder's files, in the order of the numbers in their names, by which ROUGE's script pairs files.
+    """The texts of a folder's files, in the order of the numbers in the files' names.
 
-    References whose names differ in a capital letter between stops, such as D30002.M.100.T.C and D30002.M.100.T.E,
-    belong to the same text.
+    ROUGE's script pairs files by these numbers too. References whose names differ in a capital letter between stops,
+    such as D30002.M.100.T.C and D30002.M.100.T.E, belong to the same text, and so to one row.
+
+    Raises:
+        ValueError: the folder has no files, or a file is not in the encoding.
     """
     files_of_names = _files_of_names(folder, kind)
     if not files_of_names:
@@ -358,13 +416,17 @@ def _read_folder(folder: str, kind: Kind, encoding: str | None) -> TextFile:
         ids.append(_id_of_name(name))
         rows.append([_whole_text(file, encoding).strip() for file in files_of_names[name]])
     if len(set(ids)) < len(ids):
-        # The shared numbers of names may be those of a day with several texts.
+        # Several names have the same numbers, for example those of a day with several texts.
         ids = names
     return TextFile(folder, None, rows, ids)
 
 
 def _files_of_names(folder: str, kind: Kind) -> dict[str, list[Path]]:
-    """Name of a text -> its files: references of the same text share a name, without the letter that differs."""
+    """Name of a text -> the files of the text, in the order of the files' names.
+
+    The name of a text is the name of its file. For references, the name lacks the capital letter between stops, so that
+    several references of a text have the same name.
+    """
     files_of_names: dict[str, list[Path]] = {}
     for file in sorted(Path(folder).iterdir()):
         if not file.is_file() or file.name.startswith("."):
@@ -379,7 +441,7 @@ def _files_of_names(folder: str, kind: Kind) -> dict[str, list[Path]]:
 
 
 def _id_of_name(name: str) -> str:
-    """The numbers in a file's name without leading zeros, or the name without its extension."""
+    """The id of a text: the numbers in the name without leading zeros, or else the name without its extension."""
     numbers = _numbers(name)
     if numbers:
         return " ".join([str(number) for number in numbers])
@@ -387,11 +449,17 @@ def _id_of_name(name: str) -> str:
 
 
 def _numbers(name: str) -> list[int]:
-    """The numbers in a file's name, without those in its extension."""
+    """The numbers in a file's name, from left to right, without the numbers in the extension."""
     return [int(digits) for digits in re.findall(r"\d+", Path(name).stem)]
 
 
 def _whole_text(file: Path, encoding: str | None = None) -> str:
+    """The content of a file, by default in UTF-8.
+
+    Raises:
+        OSError: there is no such file, or it is a folder.
+        ValueError: the file is not in the encoding, or there is no such encoding.
+    """
     try:
         return file.read_text(encoding or "utf-8-sig")
     except (UnicodeDecodeError, LookupError) as error:
