@@ -121,7 +121,7 @@ def test_left_context_of_a_long_text_slides(language_models, kind, monkeypatch):
 @pytest.mark.parametrize("kind", KINDS)
 def test_predictions_do_not_see_later_tokens(language_models, kind):
     language_model = language_models[kind]
-    predict = comparison._PREDICTIONS[kind]
+    predict = comparison._PREDICTORS[kind]
     sequence = torch.arange(10, 22)
     changed = sequence.clone()
     changed[7:] += 20

@@ -213,9 +213,11 @@ def acceptance(
     if len(tokens) < 2 + omitted_predictions:
         raise ValueError(f"{language_model.name}: a text of {len(tokens)} tokens has none to judge: give a longer one")
     sequence = torch.tensor(tokens, device=language_model.model.device)
+    predict_scores = _PREDICTORS[language_model.objective]
     accepted: list[Decisions] = [[] for _ in percentiles]
+    # The position of the first token that is scored next.
     position = 1
-    for scores in _PREDICTIONS[language_model.objective](language_model, sequence):
+    for scores in predict_scores(language_model, sequence):
         predicted_tokens = sequence[position : position + len(scores), None]
         for decisions, percentile in zip(accepted, percentiles, strict=True):
             is_accepted = above_percentile(scores, predicted_tokens, percentile)[:, 0]
@@ -299,7 +301,7 @@ def _permutation_scores(language_model: LanguageModel, sequence: torch.Tensor) -
 
 
 # Objective -> the function that yields the scores of a sequence's tokens.
-_PREDICTIONS = {MASKED: _masked_scores, CAUSAL: _causal_scores, PERMUTATION: _permutation_scores}
+_PREDICTORS = {MASKED: _masked_scores, CAUSAL: _causal_scores, PERMUTATION: _permutation_scores}
 
 
 @dataclass(frozen=True)
@@ -494,6 +496,7 @@ def _row_of_sample(judged: _JudgedSample, index: int, percentile: float) -> Judg
 
 
 def _row_of_random_words(decisions: Decisions, percentile: float) -> JudgedText:
+    """The row of the random words at a percentile, which has only a detection."""
     return {
         "percentile": percentile,
         "text": _RANDOM_WORDS,

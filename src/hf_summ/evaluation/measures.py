@@ -6,7 +6,7 @@ each row with a function of their sums, so every score has an interval and can b
 of the library `evaluate` of its entries. A new measure is a function and an entry here, which other packages may add.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -20,6 +20,9 @@ from hf_summ.evaluation.rouge import ALL_TYPES, ROUGE155_TYPES, ROUGE_TYPES, Rou
 from hf_summ.evaluation.significance import Scored, mean_over_rows
 from hf_summ.evaluation.support import support
 from hf_summ.models.checks import Range
+
+# One or several references per row.
+References = Sequence[str | Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -93,30 +96,35 @@ class Measure:
         return ROUGE_TYPES
 
 
-def _rouge(predictions, references, settings: Settings) -> dict[str, Scored]:
+# The functions of the entries; see `Measure.compute`.
+
+
+def _rouge(predictions: Sequence[str], references: References, settings: Settings) -> dict[str, Scored]:
     scores = {}
-    for rouge_type, rows in rouge(predictions, references, settings).items():
-        scores[rouge_type] = mean_over_rows(getattr(rows, settings.rouge_part))
+    for rouge_type, rouge_scores in rouge(predictions, references, settings).items():
+        # One part of ROUGE is the score.
+        values = getattr(rouge_scores, settings.rouge_part)
+        scores[rouge_type] = mean_over_rows(values)
     return scores
 
 
-def _bleu(predictions, references, settings: Settings) -> dict[str, Scored]:
+def _bleu(predictions: Sequence[str], references: References, settings: Settings) -> dict[str, Scored]:
     return bleu(predictions, references, settings.language)
 
 
-def _chrf(predictions, references, settings: Settings) -> dict[str, Scored]:
+def _chrf(predictions: Sequence[str], references: References, settings: Settings) -> dict[str, Scored]:
     return chrf(predictions, references)
 
 
-def _bertscore(predictions, references, settings: Settings) -> dict[str, Scored]:
-    # No other measure needs torch, which takes seconds to import.
+def _bertscore(predictions: Sequence[str], references: References, settings: Settings) -> dict[str, Scored]:
+    # The module is imported here, as it needs torch, which takes seconds to import. No other measure does.
     from hf_summ.evaluation.pair_models import bertscore_scores
 
     scores = bertscore_scores(settings.metrics["bertscore"], predictions, references)
     return {"bertscore": mean_over_rows(scores)}
 
 
-def _novelty(predictions, sources, settings: Settings) -> dict[str, Scored]:
+def _novelty(predictions: Sequence[str], sources: Sequence[str], settings: Settings) -> dict[str, Scored]:
     return novelty(
         predictions,
         sources,
@@ -127,7 +135,7 @@ def _novelty(predictions, sources, settings: Settings) -> dict[str, Scored]:
     )
 
 
-def _support(predictions, sources, settings: Settings) -> dict[str, Scored]:
+def _support(predictions: Sequence[str], sources: Sequence[str], settings: Settings) -> dict[str, Scored]:
     return support(predictions, sources, settings.language)
 
 

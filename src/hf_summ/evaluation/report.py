@@ -226,6 +226,7 @@ class Evaluation:
         return scores
 
     def _rouge_figures(self, system: str, rouge_type: str) -> RougeFigures:
+        """The means and intervals of a type of ROUGE of a system."""
         scores = self.rouge[system][rouge_type]
         return {
             "precision": float(scores.precision.mean()),
@@ -239,6 +240,7 @@ class Evaluation:
         }
 
     def _score_figures(self, system: str, score: str) -> ScoreFigures:
+        """The value and interval of another score of a system."""
         scored = self._scores[system][score]
         mean = rounded({score: scored})[score]
         return {"mean": _number_or_none(mean), "interval": self._bounds(scored)}

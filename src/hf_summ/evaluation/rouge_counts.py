@@ -162,7 +162,7 @@ def matches(units: np.ndarray, owners: np.ndarray, pairs: int, sides: int = 2) -
     # each side that has the unit.
     keys, occurrences = np.unique((pair * vocabulary + units) * sides + side, return_counts=True)
     unit_of_key = keys // sides
-    # The keys of units that all sides have, of each unit the first.
+    # A unit is on all sides if so many keys in a row belong to it. These are the positions of the first of them.
     first_keys = np.flatnonzero(unit_of_key[sides - 1 :] == unit_of_key[: 1 - sides])
     fewest = np.minimum.reduce([occurrences[first_keys + shift] for shift in range(sides)])
     return np.bincount(unit_of_key[first_keys] // vocabulary, fewest, pairs)
@@ -181,20 +181,23 @@ def _count_units(batch: Batch, units: np.ndarray, texts: np.ndarray) -> Counts:
 
 
 def ngrams(size: int) -> UnitCounter:
-    """The function that counts n-grams of so many words. An n-gram may cross the end of a sentence."""
+    """The function that counts n-grams of `size` words. An n-gram may cross the end of a sentence."""
 
     def count_ngrams(batch: Batch) -> Counts:
         ids = batch.words.ids
         vocabulary = ids.max(initial=0) + 1
+        # The numbers of the n-grams that begin at each word, first of single words. Each step adds the next word.
         grams = ids
         for shift in range(1, size):
             if shift > 1:
                 # The numbers of shorter n-grams become small, so that with another word they fit into an integer.
                 grams = np.unique(grams, return_inverse=True)[1]
             grams = grams[:-1] * vocabulary + ids[shift:]
-        texts = batch.words.texts[: len(grams)]
-        is_within_text = texts == batch.words.texts[size - 1 :]
-        return _count_units(batch, grams[is_within_text], texts[is_within_text])
+        # An n-gram belongs to a text if the text has both its first and its last word.
+        texts_of_first_words = batch.words.texts[: len(grams)]
+        texts_of_last_words = batch.words.texts[size - 1 :]
+        is_within_text = texts_of_first_words == texts_of_last_words
+        return _count_units(batch, grams[is_within_text], texts_of_first_words[is_within_text])
 
     return count_ngrams
 

@@ -34,8 +34,8 @@ def sequence_lcs(batch: Batch) -> Counts:
 def summary_lcs(batch: Batch) -> Counts:
     """ROUGE-L of texts that are lists of sentences (Lin 2004, section 3.2).
 
-    A sentence of the reference has an LCS with each sentence of the prediction. Its matched words are the union of
-    these LCSs, and the matching units are the matched words of all sentences of the reference.
+    A sentence of the reference has an LCS with each sentence of the prediction. The union of these LCSs is the matched
+    words of the sentence, and the matching units are the matched words of all sentences of the reference.
     """
     words = batch.sentence_words
     is_matched = np.zeros(len(words.ids), dtype=bool)
@@ -43,12 +43,14 @@ def summary_lcs(batch: Batch) -> Counts:
         for pairs, flags in lcs_positions(words.ids, references, predictions, traced=True):
             pair, position = np.nonzero(flags)
             is_matched[references[0, pairs[pair]] + position] = True
-    # A word with several matches counts at most as often as it occurs in both texts. So a pair has three sides: its
-    # prediction, its reference, and the matched words of its reference.
+    # A word may be matched more often than it occurs in the prediction, and then counts only as often as there. So a
+    # pair has three sides: the prediction, side 0, the reference, side 1, and the reference's matched words, side 2.
+    # Pair i has texts 2i and 2i + 1, and owners 3i to 3i + 2.
     matched_texts = words.texts[is_matched]
     units = np.concatenate([batch.words.ids, words.ids[is_matched]])
     text_owners = batch.words.texts // 2 * 3 + batch.words.texts % 2
-    owners = np.concatenate([text_owners, matched_texts // 2 * 3 + 2])
+    matched_owners = matched_texts // 2 * 3 + 2
+    owners = np.concatenate([text_owners, matched_owners])
     hits = matches(units, owners, batch.pairs, sides=3)
     sentence_sizes = np.bincount(words.texts, minlength=len(batch.sizes))
     return Counts(hits, batch.sizes[::2], sentence_sizes[1::2])
@@ -62,20 +64,23 @@ def _sentence_pairs(batch: Batch) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         most `_SENTENCE_PAIRS`.
     """
     words = batch.sentence_words
+    # The spans of all sentences with words, and the number of each sentence's text.
     starts = np.flatnonzero(np.diff(words.lines, prepend=-1))
-    sentences = np.stack([starts, np.diff(starts, append=len(words.lines))])
+    sizes = np.diff(starts, append=len(words.lines))
+    sentences = np.stack([starts, sizes])
     text_of_sentence = words.texts[starts]
     sentences_of_text = np.bincount(text_of_sentence, minlength=len(batch.sizes))
-    references = np.flatnonzero(text_of_sentence % 2)
-    predictions = text_of_sentence[references] - 1
-    # Pairs are numbered in the order of the references' sentences. The pairs of sentence i end before number ends[i].
+    # The numbers of the references' sentences, and of each such sentence's prediction. References are the odd texts.
+    reference_sentences = np.flatnonzero(text_of_sentence % 2)
+    predictions = text_of_sentence[reference_sentences] - 1
+    # Pairs are numbered in the order of the references' sentences. The pairs of the i-th end before number ends[i].
     ends = np.cumsum(sentences_of_text[predictions])
-    # The number of a pair plus this offset is the number of its prediction's sentence.
+    # The number of a pair plus this offset is the number of the prediction's sentence.
     offsets = np.cumsum(sentences_of_text)[predictions] - ends
     for start in range(0, int(ends.max(initial=0)), _SENTENCE_PAIRS):
         pairs = np.arange(start, min(start + _SENTENCE_PAIRS, ends[-1]))
-        reference = np.searchsorted(ends, pairs, "right")
-        yield sentences[:, references[reference]], sentences[:, offsets[reference] + pairs]
+        index = np.searchsorted(ends, pairs, "right")
+        yield sentences[:, reference_sentences[index]], sentences[:, offsets[index] + pairs]
 
 
 def lcs_positions(

@@ -88,6 +88,7 @@ class Reader(dict[bytes | str, int]):
         self._numbers_of_stems: dict[bytes | str, int] = {}
 
     def __missing__(self, word: bytes) -> int:
+        """Number a word that is looked up for the first time, and keep its number in the vocabulary."""
         if word == END:
             number = 0
         else:

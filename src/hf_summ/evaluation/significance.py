@@ -9,7 +9,6 @@ measure `s[..., 0] / s[..., 1]`. A mean has the statistics (score, 1) and the sa
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -152,8 +151,8 @@ def paired_randomization(
     check_integer("trials", trials, 1)
     generator = np.random.default_rng(seed)
     total_a, total_b = paired.a.sum(0), paired.b.sum(0)
-    # Sums of the same numbers in another order differ by rounding. Trials whose difference is smaller by no more than
-    # that are as far from 0.
+    # Sums of the same numbers in another order differ by rounding. So a trial counts as equally far from 0 if its
+    # difference is smaller only by such an error.
     size_a = np.abs(_values(paired.measure, np.abs(paired.a).sum(0)))
     size_b = np.abs(_values(paired.measure, np.abs(paired.b).sum(0)))
     least = abs(paired.difference()) - 1e-9 * (size_a + size_b)
@@ -188,14 +187,19 @@ def is_paired(texts: Sequence[str], counterparts: Sequence, score: Callable[...,
     texts, counterparts = texts[:_MOST_READ], counterparts[:_MOST_READ]
     if len(texts) < _FEWEST_READ:
         return True
+    # Each text is also compared with the counterpart of a text that is half of the texts away.
     half = len(texts) // 2
     moved_counterparts = list(counterparts[half:]) + list(counterparts[:half])
-    with warnings.catch_warnings(), suppress(ValueError):
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        scores = score(texts, counterparts)
-        moved_scores = score(texts, moved_counterparts)
-        return scores.mean() > moved_scores.mean() and paired_randomization(scores, moved_scores) <= _LEVEL
-    return True
+        try:
+            scores = score(texts, counterparts)
+            moved_scores = score(texts, moved_counterparts)
+            is_closer = scores.mean() > moved_scores.mean()
+            return is_closer and paired_randomization(scores, moved_scores) <= _LEVEL
+        except ValueError:
+            # The texts cannot be scored.
+            return True
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -434,6 +434,7 @@ def _files_of_names(folder: str, kind: Kind) -> dict[str, list[Path]]:
         name = file.name
         if kind == "references":
             shared_name = _LETTER.sub("", name)
+            # Without numbers, such as in A.txt and B.txt, the letter may be all that tells the texts apart.
             if _numbers(shared_name):
                 name = shared_name
         files_of_names.setdefault(name, []).append(file)
