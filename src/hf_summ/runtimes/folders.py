@@ -1,7 +1,6 @@
-"""Writing and loading folders that contain a model's graphs instead of its weights."""
+"""Writing and loading folders that contain the ONNX graphs of a model instead of its weights."""
 
 import json
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,39 +9,77 @@ from hf_summ.common.files import content_hash, moved_into_place, shared_name, wr
 from hf_summ.runtimes.any_model import source_positions, target_positions
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase, ProcessorMixin
 
-# file in an exported folder that names the runtime and the layout
+# file in an exported folder that names the runtime and the version of the folder's layout
 RUNTIME_FILE = "runtime.json"
 # file of an adapter, which names the model that it adapts
 _ADAPTER_FILE = "adapter_config.json"
-# files of a checkpoint that determine its summaries
+# endings of the files of a checkpoint that determine its summaries
 _ENDINGS = (".safetensors", ".json", ".txt", ".model", ".onnx", ".data", ".py", ".bin")
-# name of the runtime, and of its folder inside a checkpoint
+# name of the runtime, and of the folder of its graphs inside a checkpoint
 ONNX = "onnx"
 _LAYOUT = 3
 _MODEL_TYPES = (
-    *("gdlf", "drgd", "copy_transformer", "highlight_transformer", "pointer_generator", "sagcopy"),
-    # of transformers
-    *("bart", "mbart", "pegasus", "marian", "blenderbot", "blenderbot-small", "m2m_100", "plbart"),
-    *("t5", "mt5", "umt5", "longt5"),
+    # architectures of this package
+    "gdlf",
+    "drgd",
+    "copy_transformer",
+    "highlight_transformer",
+    "pointer_generator",
+    "sagcopy",
+    # architectures of transformers
+    "bart",
+    "mbart",
+    "pegasus",
+    "marian",
+    "blenderbot",
+    "blenderbot-small",
+    "m2m_100",
+    "plbart",
+    "t5",
+    "mt5",
+    "umt5",
+    "longt5",
 )
 
-# of CopyTransformer's `bert_config`; others may need attention that `onnx_graphs` does not export
+# possible model types of CopyTransformer's `bert_config`; others may need attention that `onnx_graphs` does not export
 _ENCODERS = (
-    *("bert", "albert", "camembert", "convbert", "deberta", "deberta-v2", "distilbert", "electra", "ernie"),
-    *("megatron-bert", "modernbert", "mpnet", "rembert", "roberta", "roformer", "xlm-roberta"),
+    "bert",
+    "albert",
+    "camembert",
+    "convbert",
+    "deberta",
+    "deberta-v2",
+    "distilbert",
+    "electra",
+    "ernie",
+    "megatron-bert",
+    "modernbert",
+    "mpnet",
+    "rembert",
+    "roberta",
+    "roformer",
+    "xlm-roberta",
 )
+# the contents of a JSON file, or a part of it
+_Json = dict[str, Any]
 
 
-def export(model: "PreTrainedModel", processor: Any, output: Path, int8: bool) -> None:
+def export(
+    model: "PreTrainedModel", processor: "ProcessorMixin | PreTrainedTokenizerBase", output: Path, int8: bool
+) -> None:
     """Export a loaded checkpoint to a folder for ONNX Runtime, with config and processor.
 
     Args:
         model: the model, in float32.
         processor: the checkpoint's processor or tokenizer.
-        output: folder, new or empty.
-        int8: whether matrices have 8 bits.
+        output: the folder to write, which must be new or empty.
+        int8: whether the matrices of the graphs have 8 bits.
+
+    Raises:
+        ValueError: the model cannot be exported.
+        ImportError: a library of the extra is not installed.
     """
     problem = _problem(model)
     if problem is not None:
@@ -50,10 +87,16 @@ def export(model: "PreTrainedModel", processor: Any, output: Path, int8: bool) -
     check_libraries("onnx", "onnxscript")
     from transformers.utils import cached_file
 
-    folder = Path(cached_file(model.name_or_path, "config.json", **getattr(model, "hub_settings", {}))).parent
-    record = {"runtime": ONNX, "layout": _LAYOUT, "int8": int8, "weights": _weights(folder)}
-    # the configuration tells the size of a table, of which RoBERTa's positions do not use the first rows
-    record["positions"] = {"encoder": source_positions(model), "decoder": target_positions(model)}
+    hub_settings = getattr(model, "hub_settings", {})
+    folder = Path(cached_file(model.name_or_path, "config.json", **hub_settings)).parent
+    record = {
+        "runtime": ONNX,
+        "layout": _LAYOUT,
+        "int8": int8,
+        "weights": _weights(folder),
+        # the configuration has the size of a table, but RoBERTa's positions do not use the table's first rows
+        "positions": {"encoder": source_positions(model), "decoder": target_positions(model)},
+    }
     from hf_summ.runtimes.onnx_graphs import write_graphs
 
     with moved_into_place(output) as temporary:
@@ -67,6 +110,9 @@ def export(model: "PreTrainedModel", processor: Any, output: Path, int8: bool) -
 def load(name: str) -> "PreTrainedModel":
     """Load the model of an exported folder.
 
+    Args:
+        name: as for `find`.
+
     Raises:
         ValueError: as `find`.
         ImportError: the extra is not installed.
@@ -79,15 +125,16 @@ def load(name: str) -> "PreTrainedModel":
 
 
 def load_exported(name: str | Path, **hub_settings: Any) -> "PreTrainedModel | None":
-    """Load an exported folder or repository; None for any other.
+    """Load the model of an exported folder or repository; None if the name is that of another folder or repository.
 
     Args:
+        name: the folder, or the name of the repository on the Hub.
         hub_settings: arguments of `from_pretrained` for files on the Hub.
     """
     from huggingface_hub import snapshot_download
     from transformers.utils import cached_file
 
-    # None if there is no such file, or no such repository, of which loading the weights raises the error
+    # None if there is no such file or no such repository: loading the weights then raises the error
     file = cached_file(
         name,
         RUNTIME_FILE,
@@ -105,33 +152,64 @@ def load_exported(name: str | Path, **hub_settings: Any) -> "PreTrainedModel | N
 
 
 def find(name: str) -> Path:
-    """An exported folder by its own name, or by that of the checkpoint that contains it; both may be on the Hub."""
-    folder = Path(name) if Path(name).exists() else _downloaded(name)
-    exported = next((path for path in (folder, folder / ONNX) if (path / RUNTIME_FILE).is_file()), None)
+    """The exported folder of this name, or the exported folder in the checkpoint of this name.
+
+    Args:
+        name: a folder, or a repository on the Hub.
+
+    Raises:
+        ValueError: there are no graphs, another version of this package wrote them, or the checkpoint has other weights
+            than they have.
+    """
+    folder = Path(name)
+    if not folder.exists():
+        folder = _downloaded(name)
+    exported = _folder_of_graphs(folder)
     if exported is None:
         raise ValueError(
             f"{name} has no graphs for ONNX Runtime: run `hf-summ export {name} --to {ONNX} --output {folder / ONNX}`"
         )
-    record = json.loads((exported / RUNTIME_FILE).read_text(encoding="utf-8"))
+    record = _read_json(exported / RUNTIME_FILE)
     if record.get("layout") != _LAYOUT:
         raise ValueError(f"{exported} was written by another version of hf_summ: export it again")
-    if _weights(folder) not in ("", record["weights"]):
+    # a folder of graphs has no weights to compare
+    weights = _weights(folder)
+    if weights and weights != record["weights"]:
         raise ValueError(f"{exported} was exported from other weights than those of {name}: export it again")
     return exported
 
 
+def _folder_of_graphs(folder: Path) -> Path | None:
+    """This folder if it is an exported one, otherwise the exported folder inside it; None if neither is one."""
+    for path in (folder, folder / ONNX):
+        if (path / RUNTIME_FILE).is_file():
+            return path
+    return None
+
+
+def _read_json(file: Path) -> _Json:
+    """The contents of a JSON file that has an object."""
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
 def recorded_positions(exported: Path) -> dict[str, int | None] | None:
-    """The numbers of positions of encoder and decoder; None for graphs that were exported before these were recorded.
+    """The numbers of positions of `encoder` and `decoder`; None for graphs of versions that did not record them.
 
     Args:
         exported: a folder that `find` returns.
+
+    Returns:
+        The number of each side, which is None if positions are unlimited.
     """
-    record = json.loads((exported / RUNTIME_FILE).read_text(encoding="utf-8"))
-    return record.get("positions")
+    return _read_json(exported / RUNTIME_FILE).get("positions")
 
 
 def _downloaded(name: str) -> Path:
-    """The graphs of a repository, or the path of this name if there is no such repository within reach."""
+    """Download the graphs of a repository.
+
+    Returns:
+        The folder of the repository's files; if the repository is not found or not within reach, the name as a path.
+    """
     from huggingface_hub import snapshot_download
 
     try:
@@ -141,7 +219,7 @@ def _downloaded(name: str) -> Path:
 
 
 def _problem(model: "PreTrainedModel") -> str | None:
-    """Why a model cannot be exported, or None."""
+    """The reason why a model cannot be exported, as the rest of a sentence about it; None if it can be exported."""
     config = model.config
     if config.model_type not in _MODEL_TYPES:
         return f"is a {config.model_type}, which cannot be exported: name one of {', '.join(_MODEL_TYPES)}"
@@ -161,49 +239,61 @@ def _problem(model: "PreTrainedModel") -> str | None:
 
 def _weights(folder: Path) -> str:
     """A fingerprint of the weights in a folder; empty if there are none."""
-    return "-".join(content_hash(file) for file in sorted(folder.glob("*.safetensors")))
+    hashes = [content_hash(file) for file in sorted(folder.glob("*.safetensors"))]
+    return "-".join(hashes)
 
 
 def check_libraries(*libraries: str) -> None:
-    """Raise an ImportError that names the extra if one of its libraries is not installed."""
+    """Raise an ImportError, which names the extra `onnx`, if one of these libraries is not installed."""
     for library in libraries:
         if find_spec(library) is None:
             raise ImportError(f"`runtime=\"{ONNX}\"` needs {library}: pip install 'hf-summ[onnx]'")
 
 
-def model_identity(model: str, revision: str | None) -> dict[str, Any]:
-    """A checkpoint's identity: its name, and its commit or, for a folder, hashes of its files.
+def model_identity(model: str, revision: str | None) -> _Json:
+    """The identity of a checkpoint or an adapter: two with equal identities write the same summaries.
 
-    That of an adapter's folder has also the identity of its `base`.
+    Args:
+        model: a folder, or a repository on the Hub.
+        revision: the repository's branch, tag or commit; None for its main branch.
+
+    Returns:
+        `model`, the name, and `content`: for a repository its commit, for a folder a hash of each file. The identity of
+        an adapter's folder also has `base`, the identity of the model that it adapts.
     """
     folder = Path(model)
     if not folder.is_dir():
         return _hub_identity(model, revision)
-    files = sorted(path for path in folder.iterdir() if path.suffix in _ENDINGS and path.is_file())
-    # the folder's path is not part of it, as a folder may be moved
-    identity: dict[str, Any] = {"model": shared_name(model)}
-    identity["content"] = {path.name: content_hash(path) for path in files}
-    if (folder / _ADAPTER_FILE).is_file() and not (folder / "config.json").is_file():
-        identity |= _base_identity(folder / _ADAPTER_FILE)
+    content = {}
+    for path in sorted(folder.iterdir()):
+        if path.suffix in _ENDINGS and path.is_file():
+            content[path.name] = content_hash(path)
+    # the folder's path is not part of the identity, as a folder may be moved
+    identity = {"model": shared_name(model), "content": content}
+    adapter_file = folder / _ADAPTER_FILE
+    if adapter_file.is_file() and not (folder / "config.json").is_file():
+        identity |= _base_identity(adapter_file)
     return identity
 
 
-def _hub_identity(name: str, revision: str | None) -> dict[str, Any]:
+def _hub_identity(name: str, revision: str | None) -> _Json:
     """The identity of a checkpoint or an adapter on the Hub."""
     from transformers.utils import cached_file
     from transformers.utils.hub import extract_commit_hash
 
-    find_file = partial(cached_file, name, revision=revision)
-    config = find_file("config.json", _raise_exceptions_for_missing_entries=False)
-    file = config or find_file(_ADAPTER_FILE)
-    identity: dict[str, Any] = {"model": name, "content": extract_commit_hash(file, None)}
-    if config is None:
-        identity |= _base_identity(Path(file))
-    return identity
+    # None if there is no such file
+    config_file = cached_file(name, "config.json", revision=revision, _raise_exceptions_for_missing_entries=False)
+    if config_file is not None:
+        return {"model": name, "content": extract_commit_hash(config_file, None)}
+    adapter_file = cached_file(name, _ADAPTER_FILE, revision=revision)
+    identity = {"model": name, "content": extract_commit_hash(adapter_file, None)}
+    return identity | _base_identity(Path(adapter_file))
 
 
-def _base_identity(adapter_file: Path) -> dict[str, Any]:
-    """The identity of an adapter's base as `base`; nothing if the adapter names none."""
-    adapter = json.loads(adapter_file.read_text(encoding="utf-8"))
+def _base_identity(adapter_file: Path) -> _Json:
+    """The identity of the model that an adapter adapts, as `base`; empty if the adapter names no model."""
+    adapter = _read_json(adapter_file)
     base = adapter.get("base_model_name_or_path")
-    return {"base": model_identity(base, adapter.get("revision"))} if base else {}
+    if not base:
+        return {}
+    return {"base": model_identity(base, adapter.get("revision"))}
