@@ -1,94 +1,68 @@
 """What summarizers do around their model, in PyTorch or in another runtime: read documents, and write records."""
 
 import logging
-import math
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from dataclasses import dataclass, field
 from typing import Any
 
-from hf_summ.models.checks import check_integer, check_texts, is_list, truncates
+from hf_summ.models.checks import check_integer, check_texts, truncates
 from hf_summ.models.generation_sentences import Candidate, candidates_of
-from hf_summ.models.text_documents import DOCUMENT_SEPARATOR, readable, tokenize
 from hf_summ.runtimes.any_model import source_positions, target_positions, task_parameters, with_prefix
+from hf_summ.runtimes.encoding import EncodedDocument, ReadExample, encode_by_processor, encode_by_tokenizer
+from hf_summ.runtimes.examples import (
+    Example,
+    Examples,
+    SizedIterator,
+    check_document,
+    check_no_table,
+    generated,
+    is_read_lazily,
+    is_single,
+    source_lists,
+    without_lists_of_one,
+)
 from hf_summ.runtimes.long_documents import (
     SHORTENERS,
     TRUNCATE,
     ModelReader,
-    Reading,
+    Note,
+    Record,
+    SummaryEnds,
     check_long_documents,
     cut_of,
     details_of,
     in_chunks,
+    joined_text,
+    texts_of,
     with_warnings,
 )
 from hf_summ.runtimes.settings import CHOICE_SETTINGS, SETTINGS
 
 logger = logging.getLogger(__name__)
 
-# two names of one limit; `generate()` of transformers always prefers the second
-_LIMITS = (("max_length", "max_new_tokens"), ("min_length", "min_new_tokens"))
-# of `generate()`, for a summary with its first token
+# arguments of a call or of the constructor by name, whose values have many types
+Settings = dict[str, Any]
+# a function that shortens each of some examples
+Shorten = Callable[[Iterator], Iterator[Example]]
+
+# each limit of `generate()` has two names; transformers always prefers the name with `new_tokens`
+_OTHER_NAMES = {
+    "max_new_tokens": "max_length",
+    "max_length": "max_new_tokens",
+    "min_new_tokens": "min_length",
+    "min_length": "min_new_tokens",
+}
+# the default `max_length` of `generate()`, which counts a summary with its first token
 _MAX_LENGTH = 20
+# models without a limit have a number as large as this one or larger
+_NO_LIMIT = 10**9
 # the end of a warning of a truncated document
 _HINT = "; set `long_documents` to 'windows' to read all of it, or to 'extract' to read its most important sentences"
 # settings of the extractive stage before the model, see `hf_summ.shortening.extract`
 EXTRACTION = ("extract_share", "extract_tokens", "extract_idf", "next_sentence_model")
-# what may be given beside a document -> the model's input that it becomes, and its name
+# for each argument that may be given beside a document, the model's input that it becomes, and its name in messages
 SOURCES = {"phrases": ("phrase_starts", "key phrases"), "word_tags": ("tag_ids", "word tags")}
-
-
-@dataclass(frozen=True)
-class Example:
-    """A document, or several to summarize together.
-
-    Args:
-        document: the user's document.
-        source: what is given beside it, by the name of the processor's argument.
-        reading: the shortened document, if the model reads that instead.
-    """
-
-    document: Any
-    source: Mapping[str, Any] = field(default_factory=dict)
-    reading: Reading | None = None
-
-    def __post_init__(self):
-        if not isinstance(self.document, (str, list)) and is_list(self.document):
-            # such as an array, which pandas reads from a column of lists
-            object.__setattr__(self, "document", list(self.document))
-        if isinstance(self.document, list) and any(map(is_missing, self.document)):
-            texts = [text for text in self.document if not is_missing(text)]
-            object.__setattr__(self, "document", texts or "")
-
-    @classmethod
-    def of(cls, item: Any) -> "Example":
-        """Wrap an item of a list, unless it is an example already; a missing value is a blank document."""
-        if isinstance(item, cls):
-            return item
-        return cls("" if is_missing(item) else item)
-
-
-def is_missing(value: Any) -> bool:
-    """Whether a value of a list or of a data frame's column stands for a missing text: None, NaN, or pandas' NA."""
-    if isinstance(value, float):
-        return math.isnan(value)
-    return value is None or type(value).__name__ == "NAType"
-
-
-class Examples(Sequence):
-    """Documents as examples, each with what is given beside it: argument of the processor -> one value per document."""
-
-    def __init__(self, documents, source: Mapping[str, Sequence] | None = None):
-        self.documents = documents
-        self.source = source or {}
-
-    def __len__(self):
-        return len(self.documents)
-
-    def __getitem__(self, index):
-        document = self.documents[index]
-        source = {name: values[index] for name, values in self.source.items()}
-        return Example("" if is_missing(document) else document, source)
+# a summary of a part of a document is one text
+_PART_SETTINGS = {"num_return_sequences": 1, "return_tensors": False, "return_text": True, "return_details": False}
 
 
 class DocumentSummarizer:
@@ -107,30 +81,46 @@ class DocumentSummarizer:
     model: Any
     processor: Any
     tokenizer: Any
-    batch_size: Any
+    batch_size: int | None
     show_progress = False
 
-    def _set_reading(self, long_documents: str, language: str, source_prefix: str | None, **extraction: Any) -> None:
-        """Set the defaults of reading documents; `extraction` has the settings of the extractive stage."""
+    def _set_reading(self, long_documents: str, language: str, source_prefix: str | None, **extraction: object) -> None:
+        """Set the defaults of reading documents.
+
+        Args:
+            long_documents, language, source_prefix: as for `SummarizationPipeline`.
+            extraction: the settings of the extractive stage; None means unset.
+        """
         check_long_documents(long_documents)
         self.long_documents = long_documents
         self.language = language
         self.source_prefix = source_prefix
-        self._extraction = {name: value for name, value in extraction.items() if value is not None}
-        self._shortens_all = not {"extract_share", "extract_tokens"}.isdisjoint(self._extraction)
-        trained = getattr(self.model.config, "extraction", None)
-        if trained and not self._shortens_all:
-            settings = (f"`{name}`" if value is True else f"`{name}={value}`" for name, value in trained.items())
+        self._extraction = _set_values(extraction)
+        self._shortens_all = "extract_share" in self._extraction or "extract_tokens" in self._extraction
+        trained_extraction = getattr(self.model.config, "extraction", None)
+        if trained_extraction and not self._shortens_all:
+            settings = []
+            for name, value in trained_extraction.items():
+                setting = name if value is True else f"{name}={value}"
+                settings.append(f"`{setting}`")
             logger.warning(
                 "the extractive stage shortened the documents of the model's training, but here it reads whole ones: "
                 f"set {', '.join(settings)}"
             )
 
-    def _run(self, examples, *args, **settings) -> Any:
-        """The records and the note of an example, or an iterator of those of several examples."""
+    def _run(self, examples, *args, **settings):
+        """Summarize examples.
+
+        Args:
+            examples: an `Example`, or several examples or documents.
+            settings: the settings of the call.
+
+        Returns:
+            The records and the note of the `Example`. For several examples, an iterator that has both for each.
+        """
         raise NotImplementedError
 
-    def search_settings(self, **settings: Any) -> dict[str, Any]:
+    def search_settings(self, **settings: object) -> Settings:
         """All settings of a call's search for summaries: the call's, and those that replace unset ones."""
         raise NotImplementedError
 
@@ -150,51 +140,45 @@ class DocumentSummarizer:
             check_integer("batch_size", kwargs["batch_size"], 1)
             kwargs["batch_size"] = int(kwargs["batch_size"])
         self._warn_of_search_settings(kwargs)
-        columns = getattr(documents, "column_names", getattr(documents, "columns", None))
-        if columns is not None:
-            raise TypeError(f"`documents` has the columns {', '.join(map(str, columns))}: give one of them")
-        given = {"phrases": phrases, "word_tags": word_tags}
-        source = {name: value for name, value in given.items() if value is not None}
+        check_no_table(documents)
+        source = _set_values({"phrases": phrases, "word_tags": word_tags})
         shorten = self._shortener(long_documents or self.long_documents, language or self.language, source, kwargs)
-        is_lazy = _is_data_set(documents) or (hasattr(documents, "__getitem__") and not isinstance(documents, Iterable))
-        if isinstance(documents, (str, bytes, Mapping)) or not (is_lazy or isinstance(documents, Iterable)):
-            (example,) = shorten(iter([Example(documents, source)]))
-            return next(with_warnings(iter([self._run(example, *args, **kwargs)])))
-        is_eager = isinstance(documents, Sized) and not is_lazy
+        if is_single(documents):
+            example = Example(documents, source)
+            if shorten is not None:
+                (example,) = shorten(iter([example]))
+            result = self._run(example, *args, **kwargs)
+            return next(with_warnings(iter([result])))
+        is_eager = isinstance(documents, Sized) and not is_read_lazily(documents)
         if is_eager:
             documents = list(documents)
-            # before the first is summarized
+            # every document is checked before the first one is summarized
             for row, document in enumerate(documents):
-                _check_document(Example.of(document).document, f"document {row}")
-        length = len(documents) if isinstance(documents, Sized) else None
-        for name, values in source.items():
-            if length is None or not is_list(values) or len(values) != length:
-                number = "a list of" if length is None else length
-                raise ValueError(
-                    f"`{name}` must be a list, with an entry for each of {number} documents: {values!r:.80}"
-                )
-            # rows of a Series would be looked up by its labels
-            source[name] = list(values)
-        if length is not None:
-            documents = Examples(documents, source)
-        if shorten is not iter:
-            # a generator, as the shortener needs the model of this process
+                check_document(Example.of(document).document, f"document {row}")
+        number = len(documents) if isinstance(documents, Sized) else None
+        values = source_lists(source, number)
+        if number is not None:
+            documents = Examples(documents, values)
+        if shorten is not None:
+            # a generator, as other processes of a data loader would lack the model, which the shortener needs
             documents = generated(shorten(generated(documents)))
         results = self._run(documents, *args, **kwargs)
         if show_progress is None:
-            show_progress = self.show_progress and length is not None and length > 1
+            show_progress = self.show_progress and number is not None and number > 1
         if show_progress:
             from huggingface_hub.utils import tqdm
 
-            # otherwise it would be shown in terminals only
-            results = tqdm(results, total=length, desc="summarizing", disable=False)
+            # without `disable=False` the bar is shown in terminals only
+            results = tqdm(results, total=number, desc="summarizing", disable=False)
+        # reading begins here, also if the caller reads the summaries later
         summaries = with_warnings(iter(results))
-        if not is_eager:
-            return summaries if length is None else _SizedIterator(summaries, length)
-        summaries = list(summaries)
-        return [records[0] for records in summaries] if all(len(records) == 1 for records in summaries) else summaries
+        if is_eager:
+            return without_lists_of_one(list(summaries))
+        if number is None:
+            return summaries
+        return SizedIterator(summaries, number)
 
-    def _warn_of_search_settings(self, settings: Mapping[str, Any]) -> None:
+    def _warn_of_search_settings(self, settings: Mapping[str, object]) -> None:
         """Warn of a call's first setting that a choice among whole sentences does not read."""
         name = self.setting_without_search(settings)
         if name is not None:
@@ -203,15 +187,17 @@ class DocumentSummarizer:
                 "False for a search"
             )
 
-    def setting_without_search(self, settings: Mapping[str, Any]) -> str | None:
+    def setting_without_search(self, settings: Mapping[str, object]) -> str | None:
         """The first of these settings that steers a search, if a choice among whole sentences replaces it."""
         for name, value in settings.items():
             if value is None or name not in SETTINGS or name in CHOICE_SETTINGS:
                 continue
-            chooses = settings.get("whole_sentences")
-            if chooses is None:
-                chooses = self.search_settings().get("whole_sentences")
-            return name if chooses else None
+            chooses_sentences = settings.get("whole_sentences")
+            if chooses_sentences is None:
+                chooses_sentences = self.search_settings().get("whole_sentences")
+            if chooses_sentences:
+                return name
+            return None
         return None
 
     def _split_settings(
@@ -225,10 +211,13 @@ class DocumentSummarizer:
         stop_sequence=None,
         framework=None,
         **generate,
-    ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        """The settings of a call for `read`, the search and `to_records`."""
-        # `framework` is of transformers 4; now all models are of PyTorch
-        truncation = None if truncation is None else truncates(truncation)
+    ) -> tuple[Settings, Settings, Settings]:
+        """The settings of a call for `read`, for the search and for `to_records`.
+
+        `framework`, an argument of transformers 4, is ignored, as all models are PyTorch's now.
+        """
+        if truncation is not None:
+            truncation = truncates(truncation)
         preprocess = {"truncation": truncation, "return_details": return_details, "source_prefix": source_prefix}
         if stop_sequence is not None:
             stops = [stop_sequence] if isinstance(stop_sequence, str) else stop_sequence
@@ -241,109 +230,140 @@ class DocumentSummarizer:
             "return_text": return_text,
             "clean_up_tokenization_spaces": clean_up_tokenization_spaces,
         }
-        preprocess, postprocess = (
-            {name: value for name, value in settings.items() if value is not None}
-            for settings in (preprocess, postprocess)
-        )
-        return preprocess, generate, postprocess
+        return _set_values(preprocess), generate, _set_values(postprocess)
 
-    def _shortener(self, name: str, language: str, source: Mapping[str, Any], settings: dict[str, Any]) -> Callable:
-        """A function from an iterator of examples to one of shortened examples; `iter` if nothing shortens them."""
+    def _shortener(self, name: str, language: str, source: Mapping[str, object], settings: Settings) -> Shorten | None:
+        """The function that shortens the examples of a call; None if the call only truncates them.
+
+        Args:
+            name: the value of `long_documents`.
+            language: ISO 639 code of the documents.
+            source: what is given beside the documents.
+            settings: the other settings of the call.
+
+        Raises:
+            ValueError: the settings exclude each other, or `name` is not a value of `long_documents`.
+        """
         if self._shortens_all:
             if name == "windows":
                 raise ValueError("`extract_share` and `long_documents='windows'` exclude each other: set only one")
             name = "extract"
         check_long_documents(name)
         if name == TRUNCATE:
-            return iter
-        stage = self._extraction if name == "extract" else {}
+            return None
         if source and name == "windows":
             given = next(iter(source))
             raise ValueError(f"`{given}` cannot be located in windows: set `long_documents` to 'extract' or 'truncate'")
-        prefix, limit = settings.get("source_prefix"), self.source_limit
-        reader = ModelReader(self, limit, lambda texts: self._summaries(texts, settings), prefix)
+        stage_settings = self._extraction if name == "extract" else {}
+        chunk_size = settings.get("batch_size") or self.batch_size or 1
 
-        def shorten(examples: Iterator) -> Iterator[Example]:
-            for chunk in in_chunks(map(Example.of, examples), settings.get("batch_size") or self.batch_size or 1):
-                for example in chunk:
-                    _check_document(example.document)
-                readings = SHORTENERS[name]([example.document for example in chunk], reader, language, **stage)
-                for example, reading in zip(chunk, readings, strict=True):
+        def summarize(texts: Sequence[str]) -> list[str]:
+            results = self._run(Examples(texts), **{**settings, **_PART_SETTINGS})
+            return [records[0]["summary_text"] for records, _ in results]
+
+        reader = ModelReader(self, self.source_limit, summarize, settings.get("source_prefix"))
+
+        def shorten(items: Iterator) -> Iterator[Example]:
+            for chunk in in_chunks(items, chunk_size):
+                examples = [Example.of(item) for item in chunk]
+                for example in examples:
+                    check_document(example.document)
+                documents = [example.document for example in examples]
+                readings = SHORTENERS[name](documents, reader, language, **stage_settings)
+                for example, reading in zip(examples, readings, strict=True):
                     yield Example(example.document, example.source, reading)
 
         return shorten
 
-    def _summaries(self, texts: Sequence[str], settings: dict[str, Any]) -> list[str]:
-        """Summarize parts of documents with the settings of the call."""
-        own = {"num_return_sequences": 1, "return_tensors": False, "return_text": True, "return_details": False}
-        results = self._run(Examples(texts), **{**settings, **own})
-        return [records[0]["summary_text"] for records, _ in results]
-
     def read(
-        self, example: Any, truncation: bool = True, return_details: bool = False, source_prefix: str | None = None
-    ) -> tuple[dict[str, list], dict[str, Any], dict[str, Any]]:
-        """The model's inputs for an example, each a list of one row.
+        self, example: object, truncation: bool = True, return_details: bool = False, source_prefix: str | None = None
+    ) -> ReadExample:
+        """The model's inputs for an example, and what `to_records` needs besides the summary's ids.
 
         Args:
             example: a document, or an `Example`.
             truncation, return_details, source_prefix: as for `SummarizationPipeline`.
 
-        Returns:
-            Also what `to_records` needs: the document to which ids may point, and the note of the example: whether it
-            is blank or truncated, and its `details`.
+        Raises:
+            TypeError: a document is no text.
+            ValueError: the example is too long and may not be truncated, or the model does not read what is given
+                beside the document, or it lacks an id of the tokenizer.
         """
         example = Example.of(example)
-        source = {name: [value] for name, value in example.source.items() if value is not None}
-        for name in source:
-            field_name, noun = SOURCES[name]
-            if field_name not in getattr(self.processor, "model_input_names", ()):
-                raise ValueError(f"`{name}` are given, but the model does not read {noun}: omit them")
-        _check_document(example.document)
-        if "word_tags" in source and example.reading is not None and example.reading.ranges is not None:
-            tags = self.processor.tags_within(example.document, *source["word_tags"], example.reading.ranges)
-            source["word_tags"] = [tags]
-        document = example.document if example.reading is None else example.reading.example
-        limit = self.source_limit
-        reader = ModelReader(self, limit, lambda texts: [], source_prefix)
-        inputs, length, counts = self._encoded(with_prefix(document, reader.prefix), limit, source)
-        self._check_ids(inputs["input_ids"][0])
-        texts = [document] if isinstance(document, str) else document
-        note: dict[str, Any] = {
-            "blank": not any(text.strip() for text in texts),
-            "text": DOCUMENT_SEPARATOR.join(texts),
-        }
-        if limit is not None and length > limit:
-            who = "the document has" if isinstance(document, str) else f"the {len(document)} documents have"
-            message = f"{who} {length} tokens, but the model reads at most {limit}"
+        reading = example.reading
+        source = self._source_of(example)
+        document = example.document if reading is None else reading.example
+        reader = ModelReader(self, self.source_limit, _no_summaries, source_prefix)
+        encoded = self._encoded(with_prefix(document, reader.prefix), reader.limit, source)
+        self._check_ids(encoded.inputs["input_ids"][0])
+        is_blank = not any(text.strip() for text in texts_of(document))
+        note: Note = {"blank": is_blank, "text": joined_text(document)}
+        if reader.limit is not None and encoded.length > reader.limit:
+            subject = "the document has" if isinstance(document, str) else f"the {len(document)} documents have"
+            message = f"{subject} {encoded.length} tokens, but the model reads at most {reader.limit}"
             if not truncation:
                 raise ValueError(f"{message}: shorten it, or call the pipeline with `truncation=True`")
-            hint = _HINT if example.reading is None and SHORTENERS else ""
-            note["cut"] = f"{message}: {cut_of(document, length, limit, counts)}{hint}"
-            note |= {"length": length, "limit": limit, "hint": hint}
+            hint = _HINT if reading is None and SHORTENERS else ""
+            cut = cut_of(document, encoded.length, reader.limit, encoded.counts)
+            note["cut"] = f"{message}: {cut}{hint}"
+            note["length"] = encoded.length
+            note["limit"] = reader.limit
+            note["hint"] = hint
         if getattr(self.processor, "restore_case", False):
             note["restored_from"] = example.document
         if return_details:
-            note["details"] = details_of(example.document, reader, length, counts, example.reading)
-        # summaries may point to its words
-        pointed = {} if counts is None else {"document": with_prefix(document, reader.prefix)}
-        return inputs, pointed, note
+            note["details"] = details_of(example.document, reader, encoded.length, encoded.counts, reading)
+        pointed = {}
+        if encoded.counts is not None:
+            # summaries may point to its words
+            pointed["document"] = with_prefix(document, reader.prefix)
+        return ReadExample(encoded.inputs, pointed, note)
 
-    def _add_candidates(self, notes: Iterable[dict[str, Any]], settings: Mapping[str, Any]) -> None:
+    def _source_of(self, example: Example) -> dict[str, list]:
+        """What is given beside an example's document, each in a list of one; tags are those of the words that are read.
+
+        Raises:
+            TypeError: a document is no text.
+            ValueError: the model does not read it.
+        """
+        source = {}
+        for name, value in example.source.items():
+            if value is not None:
+                source[name] = [value]
+        for name in source:
+            input_name, noun = SOURCES[name]
+            if input_name not in getattr(self.processor, "model_input_names", ()):
+                raise ValueError(f"`{name}` are given, but the model does not read {noun}: omit them")
+        check_document(example.document)
+        ranges = None if example.reading is None else example.reading.ranges
+        if "word_tags" in source and ranges is not None:
+            tags = self.processor.tags_within(example.document, source["word_tags"][0], ranges)
+            source["word_tags"] = [tags]
+        return source
+
+    def _add_candidates(self, notes: Iterable[Note], settings: Settings) -> None:
         """Add to each note the sentences among which `whole_sentences` chooses, if it is set.
 
         Args:
+            notes: the notes of examples, changed in place.
             settings: all settings of the search.
         """
         if not settings.get("whole_sentences"):
             return
-        most, _ = ends_of(settings)
-        end, is_own = self.tokenizer.eos_token_id, hasattr(self.processor, "source_features")
+        max_tokens = ends_of(settings).max_tokens
+        end_id = self.tokenizer.eos_token_id
+        # processors of ours add no special tokens to a summary but its end
+        has_special_tokens = not hasattr(self.processor, "source_features")
         for note in notes:
             if not note["blank"]:
-                note["candidates"] = candidates_of(note["text"], self.tokenizer, end, most, special_tokens=not is_own)
+                note["candidates"] = candidates_of(
+                    note["text"], self.tokenizer, end_id, max_tokens, special_tokens=has_special_tokens
+                )
 
     def _check_ids(self, token_ids: Sequence[int]) -> None:
-        number, largest = self._number_of_tokens(), max(token_ids, default=0)
+        """Raise a ValueError if the model has no token of one of these ids."""
+        number = self._number_of_tokens()
+        largest = max(token_ids, default=0)
         if largest >= number:
             token = self.tokenizer.convert_ids_to_tokens(largest)
             raise ValueError(f"the tokenizer gives the id {largest} ({token!r}), but the model has {number} tokens")
@@ -353,38 +373,26 @@ class DocumentSummarizer:
         # a processor may tell unknown words apart by further ids
         return self.model.config.vocab_size + getattr(self.processor, "unknown_ids", 0)
 
-    def _task_settings(self, names: Iterable[str]) -> dict[str, Any]:
+    def _task_settings(self, names: Iterable[str]) -> Settings:
         """The settings of these names in the config's `task_specific_params`, which transformers 4 read."""
-        names = {*names, *getattr(self.model, "generation_keys", ())}
-        return {name: value for name, value in task_parameters(self.model.config).items() if name in names}
+        known_names = set(names)
+        known_names.update(getattr(self.model, "generation_keys", ()))
+        return {name: value for name, value in task_parameters(self.model.config).items() if name in known_names}
 
-    def _encoded(
-        self, document: str | list[str], limit: int | None, source: dict
-    ) -> tuple[dict[str, list], int, list[tuple[int, int]] | None]:
-        """The model's inputs, truncated to `limit` tokens, their full length, and each document's read and full length.
+    def _encoded(self, document: str | list[str], limit: int | None, source: Mapping[str, list]) -> EncodedDocument:
+        """Encode a document, or several of one example, and truncate them to `limit` tokens.
 
-        The last is None if documents are joined into one text.
+        Args:
+            limit: the number of tokens that the model reads, special ones included; None for all.
+            source: as `_source_of` returns it.
         """
         if hasattr(self.processor, "source_features"):
-            inputs = dict(self.processor([document], max_length=limit, return_lengths=True, **source))
-            (length,) = inputs.pop("lengths")
-            lengths = inputs.pop("kept_lengths")[0], inputs.pop("document_lengths")[0]
-            return inputs, length, list(zip(*lengths, strict=True))
-        text = readable(document if isinstance(document, str) else DOCUMENT_SEPARATOR.join(document))
-        encoded = tokenize(self.tokenizer, [text], return_special_tokens_mask=True)
-        (special,) = encoded["special_tokens_mask"]
-        own = [position for position, is_special in enumerate(special) if not is_special]
-        # truncated here: the tokenizer's own setting is shared by all threads
-        read = len(special) if limit is None else max(limit - (len(special) - len(own)), 0)
-        cut = set(own[read:])
-        inputs = {
-            name: [[value for position, value in enumerate(encoded[name][0]) if position not in cut]]
-            for name in self.tokenizer.model_input_names
-            if name in encoded
-        }
-        return inputs, len(special), None
+            # a processor of ours
+            return encode_by_processor(self.processor, document, limit, source)
+        return encode_by_tokenizer(self.tokenizer, joined_text(document), limit)
 
-    def _check_length(self, settings: Mapping[str, Any]) -> None:
+    def _check_length(self, settings: Settings) -> None:
+        """Raise a ValueError if the decoder has no positions for the longest summary that these settings allow."""
         positions = target_positions(self.model)
         name = "max_length" if settings.get("max_new_tokens") is None else "max_new_tokens"
         if positions is not None and (settings.get(name) or 0) > positions:
@@ -393,102 +401,99 @@ class DocumentSummarizer:
     @property
     def source_limit(self) -> int | None:
         """The number of tokens that the model reads, special ones included; None if it has no limit."""
-        limits = [
-            # the processor's limit first: its tokenizer may come from a model with fewer positions
-            getattr(self.processor, "max_source_length", self.tokenizer.model_max_length),
-            source_positions(self.model),
-        ]
-        return min((limit for limit in limits if limit is not None and limit < 10**9), default=None)
+        # the processor's limit comes first, as its tokenizer may be that of a model with fewer positions
+        text_limit = getattr(self.processor, "max_source_length", self.tokenizer.model_max_length)
+        limits = []
+        for limit in (text_limit, source_positions(self.model)):
+            if limit is not None and limit < _NO_LIMIT:
+                limits.append(limit)
+        return min(limits, default=None)
 
     def to_records(
         self,
         sequences,
-        note: dict[str, Any],
-        pointed: Mapping[str, Any],
+        note: Note,
+        pointed: Mapping[str, str | list[str]],
         return_tensors=False,
         return_text=None,
         clean_up_tokenization_spaces=None,
-    ) -> list[dict[str, Any]]:
-        """The records of an example's sequences of ids.
+    ) -> list[Record]:
+        """The records of an example's summaries.
 
         Args:
-            sequences: (n, L).
-            note, pointed: as `read` returns them, with the `ends` of summaries, see `ends_of`.
+            sequences: (n, L), an array or a tensor with the ids of each summary.
+            note: the note that `read` returns, with the `ends` of summaries.
+            pointed: as `read` returns it.
             return_tensors, return_text: whether a record has its ids, and its text, which it has by default.
             clean_up_tokenization_spaces: as for the tokenizer's `batch_decode`.
         """
-        document = note.pop("restored_from", None)
-        limit, ends = note.pop("ends")
         if note["blank"]:
             sequences = sequences[:, :0]
-        records: list[dict[str, Any]] = [{} for _ in sequences]
+        records: list[Record] = [{} for _ in sequences]
         if return_tensors:
-            records = [{"summary_token_ids": token_ids} for token_ids in sequences]
+            for record, token_ids in zip(records, sequences, strict=True):
+                record["summary_token_ids"] = token_ids
         if return_text or not return_tensors:
-            source = {"documents": [pointed["document"]]} if pointed else {}
-            texts = (self.processor or self.tokenizer).batch_decode(
-                sequences, skip_special_tokens=True, clean_up_tokenization_spaces=clean_up_tokenization_spaces, **source
-            )
+            settings: Settings = {"clean_up_tokenization_spaces": clean_up_tokenization_spaces}
+            if pointed:
+                settings["documents"] = [pointed["document"]]
+            decoder = self.processor or self.tokenizer
+            texts = decoder.batch_decode(sequences, skip_special_tokens=True, **settings)
             if "candidates" in note:
                 texts = [_text_of(token_ids, note["candidates"]) for token_ids in sequences]
-            elif document is not None:
-                texts = self.processor.restore(texts, [document])
+            elif "restored_from" in note:
+                texts = self.processor.restore(texts, [note["restored_from"]])
             for record, text in zip(records, texts, strict=True):
                 record["summary_text"] = text.strip()
         if "details" in note:
-            for record, ids in zip(records, sequences, strict=True):
-                is_cut = len(ids) > limit and int(ids[limit]) not in ends
-                record["details"] = {**note["details"], "finish_reason": "length" if is_cut else "stop"}
+            ends = note["ends"]
+            for record, token_ids in zip(records, sequences, strict=True):
+                is_full = len(token_ids) > ends.max_tokens
+                is_cut = is_full and int(token_ids[ends.max_tokens]) not in ends.end_ids
+                finish_reason = "length" if is_cut else "stop"
+                record["details"] = {**note["details"], "finish_reason": finish_reason}
         return records
 
 
-def _text_of(token_ids: Any, candidates: Iterable[Candidate]) -> str:
-    """The text of the candidate that these ids are, after their first token."""
-    ids = [int(token) for token in token_ids[1:]]
-    return next(candidate.text for candidate in candidates if ids[: len(candidate.ids)] == candidate.ids)
+def _set_values(settings: Settings) -> Settings:
+    """The settings that are set: those whose value is not None."""
+    return {name: value for name, value in settings.items() if value is not None}
 
 
-def _is_data_set(documents: Any) -> bool:
-    """Whether documents are a data set of PyTorch, which is read lazily."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(documents, torch.utils.data.Dataset)
+def _no_summaries(texts: Sequence[str]) -> list[str]:
+    """For a `ModelReader` that only measures texts."""
+    return []
 
 
-def generated(documents: Any) -> Iterator:
-    """Generate the documents of an iterable or a data set, which need only be indexable."""
-    yield from documents if isinstance(documents, Iterable) else map(documents.__getitem__, range(len(documents)))
+def _text_of(token_ids: Iterable, candidates: Iterable[Candidate]) -> str:
+    """The text of the candidate with these ids, which follow a start token and may be padded."""
+    ids = [int(token_id) for token_id in token_ids][1:]
+    for candidate in candidates:
+        if ids[: len(candidate.ids)] == candidate.ids:
+            return candidate.text
+    raise ValueError(f"no candidate has the ids {ids}")
 
 
-class _SizedIterator(Iterator):
-    """An iterator whose length is known."""
-
-    def __init__(self, items: Iterator, length: int):
-        self._items, self._length = items, length
-
-    def __next__(self):
-        return next(self._items)
-
-    def __len__(self):
-        return self._length
-
-
-def ends_of(settings: Mapping[str, Any]) -> tuple[int, set[int | None]]:
-    """The most tokens after the first one, and those that the last of them is if a summary is complete."""
-    limit = settings.get("max_new_tokens") or (settings.get("max_length") or _MAX_LENGTH) - 1
-    ends = settings.get("eos_token_id")
-    # an end that is forced may come in mid-sentence
-    is_forced = settings.get("forced_eos_token_id") is not None
-    own = [] if is_forced else ends if isinstance(ends, list) else [ends]
-    return limit, {settings.get("pad_token_id"), *own}
+def ends_of(settings: Settings) -> SummaryEnds:
+    """How summaries end with these settings of `generate()`."""
+    max_tokens = settings.get("max_new_tokens")
+    if not max_tokens:
+        max_tokens = (settings.get("max_length") or _MAX_LENGTH) - 1
+    end_ids = {settings.get("pad_token_id")}
+    # a forced end token may end a summary in mid-sentence
+    if settings.get("forced_eos_token_id") is None:
+        eos_token_id = settings.get("eos_token_id")
+        if isinstance(eos_token_id, list):
+            end_ids.update(eos_token_id)
+        else:
+            end_ids.add(eos_token_id)
+    return SummaryEnds(max_tokens, frozenset(end_ids))
 
 
-def clear_aliases(settings: dict[str, Any]) -> dict[str, Any]:
+def clear_aliases(settings: Settings) -> Settings:
     """For each limit that is set under one name, unset its other name, so that the checkpoint's value does not win."""
-    aliases = {alias: name for pair in _LIMITS for name, alias in (pair, pair[::-1])}
-    return {**{alias: None for alias, name in aliases.items() if settings.get(name) is not None}, **settings}
-
-
-def _check_document(document: Any, name: str = "a document") -> None:
-    for text in document if isinstance(document, list) else [document]:
-        if not isinstance(text, str):
-            raise TypeError(f"{name} must be a string, but is {type(text).__name__}: {text!r:.80}")
+    cleared = {}
+    for name, other_name in _OTHER_NAMES.items():
+        if settings.get(other_name) is not None:
+            cleared[name] = None
+    return {**cleared, **settings}

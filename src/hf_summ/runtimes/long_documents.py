@@ -1,22 +1,35 @@
-"""How `pipeline("summarization")` reads documents that exceed the model's input length."""
+"""How `pipeline("summarization")` reads documents that exceed the model's input length.
+
+An example is a document, or several documents that have one summary together.
+"""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, NotRequired, TypedDict, TypeVar
 
 from hf_summ.models.checks import check_text
+from hf_summ.models.generation_sentences import Candidate
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR, readable, tokenize
 from hf_summ.runtimes.any_model import prefix_of, with_prefix
 
 logger = logging.getLogger(__name__)
 
+Item = TypeVar("Item")
+
 # a document, or several of one example
 Example = str | list[str]
+# for each document of an example, the number of its tokens that the model reads, and the number of all its tokens
+TokenCounts = Sequence[tuple[int, int]]
+# the fields of a summary, such as `summary_text`
+Record = dict[str, Any]
+# the pipeline's `details` of a summary by name
+Details = dict[str, object]
+# the value of `long_documents` that cuts off what the model cannot read
 TRUNCATE = "truncate"
-# most rows in a warning
-_NAMED = 10
+# the largest number of rows that a warning lists
+_LISTED_ROWS = 10
 
 
 @dataclass(frozen=True)
@@ -33,14 +46,53 @@ class Reading:
     example: Example
     source_tokens: int
     ranges: list[list[list[int]]] | None = None
-    details: dict[str, Any] = field(default_factory=dict)
+    details: Details = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SummaryEnds:
+    """How a summary ends.
+
+    Args:
+        max_tokens: the largest number of tokens after the first one.
+        end_ids: the ids that the last of that many tokens may have in a complete summary.
+    """
+
+    max_tokens: int
+    end_ids: frozenset[int | None]
+
+
+class Note(TypedDict):
+    """What is known of an example besides the model's inputs.
+
+    Keys:
+        blank: whether all its documents are blank.
+        text: its documents, joined.
+        cut: a warning, if the model does not read all of it. Then there are also `length` and `limit`, its number of
+            tokens and the number that the model reads, and `hint`, the end of the warning, which proposes a setting.
+        restored_from: the user's example, if the summary gets its upper case from there.
+        details: as `details_of` returns them, if they are asked for.
+        candidates: the sentences among which `whole_sentences` chooses.
+        ends: how its summaries end; the search adds it.
+    """
+
+    blank: bool
+    text: str
+    cut: NotRequired[str]
+    length: NotRequired[int]
+    limit: NotRequired[int]
+    hint: NotRequired[str]
+    restored_from: NotRequired[Example]
+    details: NotRequired[Details]
+    candidates: NotRequired[list[Candidate]]
+    ends: NotRequired[SummaryEnds]
 
 
 class ModelReader:
-    """The interface of a pipeline's model for `SHORTENERS`.
+    """Measures texts in the tokens of a summarizer's model, and summarizes them, for the functions in `SHORTENERS`.
 
     Args:
-        pipeline: the pipeline.
+        pipeline: the pipeline, or another `DocumentSummarizer`.
         limit: maximum number of tokens in the model's input, including special ones; None if it has no limit.
         summarize: summarizes texts with the settings of the call.
         prefix: the text before each document; by default the pipeline's `source_prefix`, then the config's.
@@ -49,11 +101,17 @@ class ModelReader:
     def __init__(
         self, pipeline, limit: int | None, summarize: Callable[[Sequence[str]], list[str]], prefix: str | None = None
     ):
-        self._processor = pipeline.processor if hasattr(pipeline.processor, "read_source") else None
+        self._processor = None
+        if hasattr(pipeline.processor, "read_source"):
+            # a processor of ours
+            self._processor = pipeline.processor
         self._tokenizer = pipeline.tokenizer
-        prefixes = (prefix, pipeline.source_prefix, prefix_of(pipeline.model.config))
-        self.prefix = next(text for text in prefixes if text is not None)
-        check_text("source_prefix", self.prefix)
+        if prefix is None:
+            prefix = pipeline.source_prefix
+        if prefix is None:
+            prefix = prefix_of(pipeline.model.config)
+        check_text("source_prefix", prefix)
+        self.prefix = prefix
         self.limit = limit
         self.summarize = summarize
 
@@ -63,7 +121,7 @@ class ModelReader:
         if self._processor is not None:
             _, row, _ = self._processor.read_source(example)
             return row.length
-        text = example if isinstance(example, str) else DOCUMENT_SEPARATOR.join(example)
+        text = joined_text(example)
         return len(tokenize(self._tokenizer, [readable(text)])["input_ids"][0])
 
     def count(self, texts: Sequence[str]) -> list[int]:
@@ -73,7 +131,8 @@ class ModelReader:
         if self._processor is not None:
             texts = [self._processor.clean_document(text) for text in texts]
         texts = [readable(text) for text in texts]
-        return [len(row) for row in tokenize(self._tokenizer, texts, add_special_tokens=False)["input_ids"]]
+        rows = tokenize(self._tokenizer, texts, add_special_tokens=False)["input_ids"]
+        return [len(row) for row in rows]
 
     def is_too_long(self, length: int) -> bool:
         """Whether the model cannot read that many tokens."""
@@ -81,48 +140,86 @@ class ModelReader:
 
     def room(self, texts: int = 1) -> int:
         """Number of tokens available to an example of that many texts; at least 1."""
-        blank = "" if texts == 1 else [""] * texts
+        blank_example: Example = ""
+        if texts != 1:
+            blank_example = [""] * texts
         # a separator precedes each text but the first
-        return max((self.limit or 0) - self.length(blank) - (texts - 1), 1)
+        separators = texts - 1
+        limit = self.limit or 0
+        return max(limit - self.length(blank_example) - separators, 1)
 
-    def ends_of(self, texts: Sequence[str], counts: Sequence[tuple[int, int]] | None) -> list[int]:
+    def ends_of(self, texts: Sequence[str], counts: TokenCounts | None) -> list[int]:
         """The number of characters that the model reads of each text in a truncated example.
 
         Args:
+            texts: the documents of the example.
             counts: as for `details_of`.
         """
-        before = len(self.prefix)
         texts = with_prefix(list(texts), self.prefix)
         if counts is None:
-            room, tokens = (self.limit or 0) - (self.length("") - self.count([self.prefix])[0]), []
-            for count in self.count(texts):
-                tokens.append(min(count, room))
-                room -= tokens[-1]
+            tokens = self._read_tokens(texts)
         else:
             tokens = [read for read, _ in counts]
         ends = [self.end_of(text, number) for text, number in zip(texts, tokens, strict=True)]
-        return [max(ends[0] - before, 0), *ends[1:]]
+        # the prefix is no part of the first text
+        ends[0] = max(ends[0] - len(self.prefix), 0)
+        return ends
+
+    def _read_tokens(self, texts: Sequence[str]) -> list[int]:
+        """The number of tokens that the model reads of each of several texts, which are joined into one."""
+        special_tokens = self.length("") - self.count([self.prefix])[0]
+        room = (self.limit or 0) - special_tokens
+        tokens = []
+        for count in self.count(texts):
+            read = min(count, room)
+            tokens.append(read)
+            room -= read
+        return tokens
 
     def end_of(self, text: str, tokens: int) -> int:
         """The number of characters in a text's first `tokens` tokens."""
         if tokens < 1:
             return 0
-        end, beyond = 0, min(len(text), 4 * tokens)
-        # double the prefix, to tokenize no text that is much longer than the result
-        while beyond < len(text) and self.count([text[:beyond]])[0] <= tokens:
-            end, beyond = beyond, min(len(text), 2 * beyond)
-        if beyond == len(text) and self.count([text])[0] <= tokens:
+        # the first `end` characters fit into this number of tokens, and the first `beyond` characters may not
+        end = 0
+        beyond = min(len(text), 4 * tokens)
+        # double the characters, to tokenize no text that is much longer than the result
+        while beyond < len(text) and self._fits(text[:beyond], tokens):
+            end = beyond
+            beyond = min(len(text), 2 * beyond)
+        if beyond == len(text) and self._fits(text, tokens):
             return len(text)
+        # bisect
         while beyond - end > 1:
             middle = (end + beyond) // 2
-            fits = self.count([text[:middle]])[0] <= tokens
-            end, beyond = (middle, beyond) if fits else (end, middle)
+            if self._fits(text[:middle], tokens):
+                end = middle
+            else:
+                beyond = middle
         return end
 
+    def _fits(self, text: str, tokens: int) -> bool:
+        """Whether a text has at most this number of tokens."""
+        return self.count([text])[0] <= tokens
 
-# value of `long_documents` -> function of examples, a ModelReader and the documents' language, which returns a Reading
-# of each example. hf_summ adds its own functions, as a checkpoint's code cannot split sentences
-SHORTENERS: dict[str, Callable[[Sequence[Example], ModelReader, str], list[Reading]]] = {}
+
+# for a value of `long_documents`, a function of examples, a ModelReader and the documents' language that returns a
+# Reading of each example. hf_summ adds the functions when it is imported, as a checkpoint's code cannot split sentences
+SHORTENERS: dict[str, Callable[..., list[Reading]]] = {}
+
+
+def texts_of(example: Example) -> list[str]:
+    """The documents of an example."""
+    if isinstance(example, str):
+        return [example]
+    return example
+
+
+def joined_text(example: Example) -> str:
+    """The text of a document, or of several joined documents."""
+    if isinstance(example, str):
+        return example
+    return DOCUMENT_SEPARATOR.join(example)
 
 
 def check_long_documents(name: str) -> None:
@@ -134,16 +231,13 @@ def check_long_documents(name: str) -> None:
 
 
 def details_of(
-    example: Example,
-    reader: ModelReader,
-    length: int,
-    counts: Sequence[tuple[int, int]] | None,
-    reading: Reading | None,
-) -> dict[str, Any]:
+    example: Example, reader: ModelReader, length: int, counts: TokenCounts | None, reading: Reading | None
+) -> Details:
     """The pipeline's `details`: the part of an example that was read.
 
     Args:
         example: the user's example.
+        reader: the reader of the model.
         length: number of tokens of the model's input before truncation.
         counts: for each text, the number of tokens that the model reads and the total number; None if the texts are
             joined into one.
@@ -154,75 +248,105 @@ def details_of(
         `read`: the [start, end) characters that were read, one list for each of several documents. Then the
         shortener's entries.
     """
-    texts = [example] if isinstance(example, str) else example
-    limit = length if reader.limit is None else min(length, reader.limit)
-    source_tokens = length if reading is None else reading.source_tokens
-    ranges = None if reading is None else reading.ranges
-    more = {} if reading is None else reading.details
-    # windows read all tokens, in several passes
-    read_tokens = source_tokens if "windows" in more else limit
+    read_tokens = length
+    if reader.limit is not None:
+        read_tokens = min(length, reader.limit)
+    is_truncated = length > read_tokens
+    source_tokens = length
+    ranges = None
+    shortener_details = {}
+    if reading is not None:
+        source_tokens = reading.source_tokens
+        ranges = reading.ranges
+        shortener_details = reading.details
+    if "windows" in shortener_details:
+        # windows read all tokens, in several passes
+        read_tokens = source_tokens
     if ranges is None:
-        is_cut = length > limit and not more
-        ends = reader.ends_of(texts, counts) if is_cut else [len(text) for text in texts]
-        ranges = [[[0, end]] if end else [] for end in ends]
+        texts = texts_of(example)
+        if is_truncated and not shortener_details:
+            ends = reader.ends_of(texts, counts)
+        else:
+            ends = [len(text) for text in texts]
+        ranges = []
+        for end in ends:
+            # nothing is read of a text that ends at 0
+            ranges.append([[0, end]] if end else [])
     return {
         "source_tokens": source_tokens,
         "read_tokens": read_tokens,
         "cut_tokens": source_tokens - read_tokens,
         "read": ranges[0] if isinstance(example, str) else ranges,
-        **more,
+        **shortener_details,
     }
 
 
-def in_chunks(examples: Iterator[Any], size: int) -> Iterator[list[Any]]:
+def in_chunks(items: Iterator[Item], size: int) -> Iterator[list[Item]]:
     """Group items into lists of `size`; the last may be shorter."""
-    while chunk := list(islice(examples, size)):
+    chunk = list(islice(items, size))
+    while chunk:
         yield chunk
+        chunk = list(islice(items, size))
 
 
-def cut_of(document: Example, length: int, limit: int, counts: list[tuple[int, int]] | None) -> str:
-    """Describe the truncation of a document, or of several."""
+def cut_of(document: Example, length: int, limit: int, counts: TokenCounts | None) -> str:
+    """The part of a warning that describes how an example was truncated.
+
+    Args:
+        document: the example.
+        length: its number of tokens.
+        limit: the number of tokens that the model reads.
+        counts: as for `details_of`.
+    """
     if isinstance(document, str) or counts is None:
         return f"the last {length - limit} ({1 - limit / length:.0%}) were truncated"
-    return f"{', '.join(f'{read} of {total}' for read, total in counts)} were kept"
+    kept = [f"{read} of {total}" for read, total in counts]
+    return f"{', '.join(kept)} were kept"
 
 
 def _blank_documents(rows: Sequence[int], number: int) -> str:
-    """The warning of blank documents in these rows of a number of documents."""
+    """The warning of blank documents.
+
+    Args:
+        rows: their positions, from 0, among all documents.
+        number: the number of all documents.
+    """
     if number == 1:
         return "the document is blank, and so is its summary"
-    named = ", ".join(map(str, rows[:_NAMED]))
-    if len(rows) > _NAMED:
-        named += ", ..."
-    row = "row" if len(rows) == 1 else "rows"
-    return f"{len(rows)} of {number} documents are blank, and so are their summaries: {row} {named}, counted from 0"
+    listed = ", ".join(str(row) for row in rows[:_LISTED_ROWS])
+    if len(rows) > _LISTED_ROWS:
+        listed += ", ..."
+    noun = "row" if len(rows) == 1 else "rows"
+    return f"{len(rows)} of {number} documents are blank, and so are their summaries: {noun} {listed}, counted from 0"
 
 
-def with_warnings(results: Iterator[tuple[list[dict], dict]]) -> Iterator[list[dict]]:
+def with_warnings(results: Iterable[tuple[list[Record], Note]]) -> Iterator[list[Record]]:
     """The summaries of each document; finally warn of the blank documents and of the number of truncated ones.
 
     Args:
-        results: the output of `postprocess` for each document.
+        results: the records and the note of each document.
     """
-    read = 0
-    blank: list[int] = []
-    cut: list[dict] = []
+    documents = 0
+    blank_rows: list[int] = []
+    cut_notes: list[Note] = []
     try:
         for records, note in results:
             if note["blank"]:
-                blank.append(read)
-            read += 1
+                blank_rows.append(documents)
+            documents += 1
             if "cut" in note:
-                cut.append(note)
+                cut_notes.append(note)
             yield records
     finally:
-        if blank:
-            logger.warning(_blank_documents(blank, read))
-        if cut and read == 1:
-            logger.warning(cut[0]["cut"])
-        elif cut:
-            lost = 1 - sum(note["limit"] for note in cut) / sum(note["length"] for note in cut)
+        if blank_rows:
+            logger.warning(_blank_documents(blank_rows, documents))
+        if cut_notes and documents == 1:
+            logger.warning(cut_notes[0]["cut"])
+        elif cut_notes:
+            read_tokens = sum(note["limit"] for note in cut_notes)
+            all_tokens = sum(note["length"] for note in cut_notes)
+            limit, hint = cut_notes[0]["limit"], cut_notes[0]["hint"]
             logger.warning(
-                f"{len(cut)} of {read} documents exceed the model's maximum of {cut[0]['limit']} tokens: {lost:.0%} of "
-                f"their tokens were truncated{cut[0]['hint']}"
+                f"{len(cut_notes)} of {documents} documents exceed the model's maximum of {limit} tokens: "
+                f"{1 - read_tokens / all_tokens:.0%} of their tokens were truncated{hint}"
             )

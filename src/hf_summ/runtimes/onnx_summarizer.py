@@ -1,15 +1,16 @@
-"""Summaries by exported graphs, with neither PyTorch nor transformers."""
+"""Summaries by exported ONNX graphs, without PyTorch and without transformers."""
 
 import json
 import math
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,10 +31,18 @@ from hf_summ.models.generation_sentences import Candidate, padded
 from hf_summ.models.text_documents import FIRST_POINTER, WordTable, check_vocabulary, word_table
 from hf_summ.models.text_processing_recurrent import replace_unknown
 from hf_summ.runtimes.any_model import target_positions
-from hf_summ.runtimes.documents import EXTRACTION, DocumentSummarizer, Example, clear_aliases, ends_of, generated
+from hf_summ.runtimes.documents import (
+    EXTRACTION,
+    DocumentSummarizer,
+    Example,
+    Settings,
+    clear_aliases,
+    ends_of,
+    generated,
+)
 from hf_summ.runtimes.folder_tokenizer import FolderTokenizer
 from hf_summ.runtimes.folders import find, recorded_positions
-from hf_summ.runtimes.long_documents import in_chunks
+from hf_summ.runtimes.long_documents import Note, Record, in_chunks
 from hf_summ.runtimes.onnx_search import (
     POSITIONS,
     READ,
@@ -55,17 +64,44 @@ from hf_summ.runtimes.settings import (
     lacking,
 )
 
-# architecture -> its processor, and the module of the processor's text side
-_PROCESSORS = {
-    "copy_transformer": ("CopyTransformerProcessor", "base"),
-    "drgd": ("DrgdProcessor", "recurrent"),
-    "gdlf": ("GdlfProcessor", "gdlf"),
-    "highlight_transformer": ("HighlightTransformerProcessor", "highlight_transformer"),
-    "pointer_generator": ("PointerGeneratorProcessor", "recurrent"),
-    "sagcopy": ("SagCopyProcessor", "base"),
+if TYPE_CHECKING:
+    from hf_summ.models.text_processing_base import TextProcessor
+
+# architectures of this package, whose models have settings of their own
+_ARCHITECTURES = ("copy_transformer", "drgd", "gdlf", "highlight_transformer", "pointer_generator", "sagcopy")
+# for each class of processor, the module of `hf_summ.models` with its text side, which needs no PyTorch
+_TEXT_MODULES = {
+    "CopyTransformerProcessor": "text_processing_base",
+    "DrgdProcessor": "text_processing_recurrent",
+    "GdlfProcessor": "text_processing_gdlf",
+    "HighlightTransformerProcessor": "text_processing_highlight_transformer",
+    "PointerGeneratorProcessor": "text_processing_recurrent",
+    "SagCopyProcessor": "text_processing_base",
 }
-# as of the pipeline
+# the pipeline's defaults
 _DEFAULTS = {"max_new_tokens": 256, "num_beams": 4}
+# transformers' defaults
+_GNMT_OFFSET = 5.0
+_LENGTH_PENALTY = 1.0
+
+
+@dataclass
+class _GraphModel:
+    """What a summarizer reads of a model, without the model.
+
+    Args:
+        config: the values of `config.json`.
+        generation_config: the settings of `generation_config.json`.
+        generation_keys: the settings of `generate()` that the architecture adds.
+        name_or_path: the folder.
+        recorded_positions: as `folders.recorded_positions` returns them.
+    """
+
+    config: SimpleNamespace
+    generation_config: Settings
+    generation_keys: Sequence[str]
+    name_or_path: str
+    recorded_positions: dict[str, int | None] | None
 
 
 class OnnxSummarizer(DocumentSummarizer):
@@ -100,24 +136,25 @@ class OnnxSummarizer(DocumentSummarizer):
         batch_size: int = 1,
         threads: int | None = None,
         seed: int | None = None,
-        **settings: Any,
+        **settings: object,
     ):
-        path = find(str(folder))
-        # a checkpoint's folder may contain the graphs alone
-        settings_folder = path if (path / "config.json").is_file() else path.parent
-        config = _read_json(settings_folder / "config.json")
+        graphs = find(str(folder))
+        # a checkpoint's folder may contain a folder with nothing but the graphs
+        settings_folder = graphs if (graphs / "config.json").is_file() else graphs.parent
+        config = {"task_specific_params": None, "prefix": None, **_read_json(settings_folder / "config.json")}
         model_type = config["model_type"]
-        # as the properties of SAGCopy's and CopyTransformer's configurations
+        # PyTorch's configurations of SAGCopy and CopyTransformer compute these two
         if config.get("positions") == "learned":
             config["max_position_embeddings"] = config["max_positions"]
         if config.get("decoder_embedding") == "bert_module":
             config["max_decoder_position_embeddings"] = config["bert_config"]["max_position_embeddings"]
-        self.model = SimpleNamespace(
-            config=SimpleNamespace(**{"task_specific_params": None, "prefix": None, **config}),
+        generation_keys = own_settings(model_type) if model_type in _ARCHITECTURES else ()
+        self.model = _GraphModel(
+            config=SimpleNamespace(**config),
             generation_config=_read_json(settings_folder / "generation_config.json"),
-            generation_keys=own_settings(model_type) if model_type in _PROCESSORS else (),
+            generation_keys=generation_keys,
             name_or_path=str(folder),
-            recorded_positions=recorded_positions(path),
+            recorded_positions=recorded_positions(graphs),
         )
         self.tokenizer = FolderTokenizer(settings_folder)
         self.processor = _processor(settings_folder, self.tokenizer)
@@ -125,12 +162,15 @@ class OnnxSummarizer(DocumentSummarizer):
         self._set_reading(long_documents, language, source_prefix, **extraction)
         self.batch_size = batch_size
         self._seed = seed
-        self._preprocess, generate, self._postprocess = self._split_settings(**settings)
-        task = clear_aliases(self._task_settings((*SETTINGS, *SUPPORTED)))
-        self._settings = {**task, **clear_aliases(generate)}
+        self._preprocess, generate_settings, self._postprocess = self._split_settings(**settings)
+        task_settings = clear_aliases(self._task_settings([*SETTINGS, *SUPPORTED]))
+        self._settings = {**task_settings, **clear_aliases(generate_settings)}
+        # raises an error for wrong settings
         self.search_settings()
         threads = threads or threads_for(1, only_idle=True) or omp_threads() or 1
-        self._read, self._step = Graph(path / READ, threads), Graph(path / WRITE, threads)
+        self._read = Graph(graphs / READ, threads)
+        self._step = Graph(graphs / WRITE, threads)
+        # the graphs of recurrent models read all documents at once
         self._positions = sys.maxsize if model_type in RECURRENT else POSITIONS
 
     @cached_property
@@ -138,7 +178,7 @@ class OnnxSummarizer(DocumentSummarizer):
         # created late, as importing numpy.random takes time
         return np.random.default_rng(self._seed)
 
-    def search_settings(self, **settings: Any) -> dict[str, Any]:
+    def search_settings(self, **settings: object) -> Settings:
         """The settings of a call's search: the call's, the constructor's, the checkpoint's, then the pipeline's.
 
         Args:
@@ -147,179 +187,266 @@ class OnnxSummarizer(DocumentSummarizer):
         Raises:
             ValueError: a setting is out of range, of another architecture, or not supported by this runtime.
         """
-        checkpoint = self.model.generation_config
         given = {**self._settings, **clear_aliases(settings)}
         check_own_settings(given, self.model)
-        check_generation_settings({**checkpoint, **given})
-        merged = {**checkpoint, **given}
+        given = {**self.model.generation_config, **given}
+        check_generation_settings(given)
         defaults = {**_DEFAULTS, "pad_token_id": self.tokenizer.pad_token_id}
-        if "max_length" in merged:
+        positions = target_positions(self.model)
+        if "max_length" in given:
             del defaults["max_new_tokens"]
-        elif (positions := target_positions(self.model)) is not None:
+        elif positions is not None:
             defaults["max_new_tokens"] = min(positions, defaults["max_new_tokens"])
-        merged = {**defaults, **merged}
-        # as the pipeline, which does not treat None as unset for this one
+        merged = {**defaults, **given}
+        # 1 for None, as in the pipeline, which does not treat None as unset for this setting
         merged["num_beams"] = merged["num_beams"] or 1
-        if (name := lacking(merged)) is not None:
+        unsupported = lacking(merged)
+        if unsupported is not None:
             raise UnsupportedSetting(
-                f"`{name}` is {merged[name]!r:.80}, which ONNX Runtime's search lacks: omit it, or load the "
-                "checkpoint itself with `pipeline`"
+                f"`{unsupported}` is {merged[unsupported]!r:.80}, which ONNX Runtime's search lacks: omit it, or load "
+                "the checkpoint itself with `pipeline`"
             )
         self._check_length(merged)
-        beams, returned = merged["num_beams"], merged.get("num_return_sequences") or 1
-        if returned > beams and not (merged.get("do_sample") and beams == 1):
+        beams = merged["num_beams"]
+        returned = merged.get("num_return_sequences") or 1
+        is_sampled = merged.get("do_sample") and beams == 1
+        if returned > beams and not is_sampled:
             raise ValueError(f"`num_return_sequences` is {returned}, but must be at most `num_beams` ({beams})")
-        return {name: value for name, value in (merged | in_types(merged)).items() if value is not None}
+        merged |= in_types(merged)
+        return {name: value for name, value in merged.items() if value is not None}
 
-    def _run(self, examples: Any, batch_size: int | None = None, **settings: Any) -> Any:
-        preprocess, generate, postprocess = self._split_settings(**settings)
-        preprocess, postprocess = {**self._preprocess, **preprocess}, {**self._postprocess, **postprocess}
-        config = self.search_settings(**generate)
+    def _run(self, examples, batch_size: int | None = None, **settings):
+        preprocess, generate_settings, postprocess = self._split_settings(**settings)
+        preprocess = {**self._preprocess, **preprocess}
+        postprocess = {**self._postprocess, **postprocess}
+        search_settings = self.search_settings(**generate_settings)
+        returned = search_settings.get("num_return_sequences", 1)
+        blank_summaries = np.zeros((returned, 0), np.int64)
 
-        def results(examples: Iterable) -> Iterator[tuple[list[dict], dict]]:
-            read = (self.read(example, **preprocess) for example in examples)
-            for batch in in_chunks(read, batch_size or self.batch_size or 1):
-                notes = [note for _, _, note in batch]
-                self._add_candidates(notes, config)
+        def summarize(examples: Iterable) -> Iterator[tuple[list[Record], Note]]:
+            read_examples = (self.read(example, **preprocess) for example in examples)
+            for batch in in_chunks(read_examples, batch_size or self.batch_size or 1):
+                notes = [read_example.note for read_example in batch]
+                self._add_candidates(notes, search_settings)
                 candidates = [note["candidates"] for note in notes if "candidates" in note]
-                written = self._generate([inputs for inputs, _, note in batch if not note["blank"]], config, candidates)
-                blank = np.zeros((config.get("num_return_sequences", 1), 0), np.int64)
-                for _, pointed, note in batch:
-                    note["ends"] = ends_of(config)
-                    sequences = blank if note["blank"] else next(written)
-                    yield self.to_records(sequences, note, pointed, **postprocess), note
+                rows = [read_example.inputs for read_example in batch if not read_example.note["blank"]]
+                # nothing is generated for blank documents
+                summaries = iter(self._generate(rows, search_settings, candidates))
+                for read_example in batch:
+                    note = read_example.note
+                    note["ends"] = ends_of(search_settings)
+                    sequences = blank_summaries if note["blank"] else next(summaries)
+                    yield self.to_records(sequences, note, read_example.pointed, **postprocess), note
 
-        return next(results([examples])) if isinstance(examples, Example) else results(generated(examples))
+        if isinstance(examples, Example):
+            return next(summarize([examples]))
+        return summarize(generated(examples))
 
     def _generate(
-        self, rows: Sequence[Mapping[str, list]], settings: Mapping[str, Any], candidates: Sequence[list[Candidate]]
-    ) -> Iterator[np.ndarray]:
-        """The sequences (n, L) of each example.
+        self, rows: Sequence[Mapping[str, list]], settings: Settings, candidates: Sequence[list[Candidate]]
+    ) -> Iterable[np.ndarray]:
+        """The summaries of a batch of examples, as ids.
 
         Args:
-            rows: the inputs of each example.
+            rows: the inputs of each example, as `read` returns them.
+            settings: as `search_settings` returns them.
             candidates: of each example, if `whole_sentences` chooses among them.
+
+        Returns:
+            For each example, an array (n, L) of n summaries.
         """
         if not rows:
-            return iter(())
+            return []
+        returned = settings.get("num_return_sequences", 1)
         if settings["num_beams"] == 1:
-            # samples are texts of their own
-            rows = [row for row in rows for _ in range(settings.get("num_return_sequences", 1))]
-        inputs = self._padded({name: [row[name][0] for row in rows] for name in rows[0]})
+            # each sample is a text by itself
+            rows = [row for row in rows for _ in range(returned)]
+        features = {}
+        for name in rows[0]:
+            features[name] = [row[name][0] for row in rows]
+        inputs = self._padded(features)
+        # a model may copy unknown words of the source by pointers to positions, which then have scores too
         has_pointers = getattr(self.processor, "unknown_ids", 0) and self.model.config.copy
-        # to positions of the source, which have scores too
         pointers = inputs["input_ids"].shape[1] if has_pointers else 0
-        config, rules = self._search_of(settings, pointers)
+        config = _search_config(settings)
+        rules = self._rules(config, pointers)
         source = {**inputs, **encode(self._read, inputs, self._positions)}
-        first = config.bos_token_id if config.decoder_start_token_id is None else config.decoder_start_token_id
         if candidates:
+            first = _first_token(config)
             chosen = choose_sentences(self._step, source, candidates, first, config.length_penalty)
-            return iter(padded(chosen, config.pad_token_id)[:, None])
-        start = np.full((len(inputs["input_ids"]) * config.num_beams, 1), first)
-        kept = Beams if config.num_beams > 1 else Texts
-        texts = kept(start, config, _ids(config.eos_token_id), config.pad_token_id)
-        noise = self._noise if config.do_sample else None
-        change = list(processors(config, _ids(config.eos_token_id)))
-        deadline = math.inf if config.max_time is None else time.monotonic() + config.max_time
+            return padded(chosen, config.pad_token_id)[:, None]
+        sequences = self._searched(source, config, rules)
+        if pointers:
+            vocab_size = self.model.config.vocab_size
+            sequences = np.where(sequences < vocab_size, sequences, FIRST_POINTER + sequences - vocab_size)
+        if config.replace_unk:
+            sequences = self._without_unknown(source, sequences)
+        return sequences.reshape(-1, returned, sequences.shape[-1])
 
-        def proceed() -> None:
+    def _searched(self, source: Mapping[str, np.ndarray], config: SimpleNamespace, rules: Sequence[Rule]) -> np.ndarray:
+        """The ids (R, L) that a search or sampling finds, with a row for each summary.
+
+        Args:
+            source: the documents' ids and mask, and what `encode` returns, with a row for each document.
+            config: as `_search_config` returns it.
+            rules: the rules that forbid tokens.
+        """
+        end_ids = _ids(config.eos_token_id)
+        start = np.full((len(source["input_ids"]) * config.num_beams, 1), _first_token(config))
+        if config.num_beams > 1:
+            texts = Beams(start, config, end_ids, config.pad_token_id)
+        else:
+            texts = Texts(start, config, end_ids, config.pad_token_id)
+        noise = self._noise if config.do_sample else None
+        score_processors = list(processors(config, end_ids))
+        deadline = math.inf
+        if config.max_time is not None:
+            deadline = time.monotonic() + config.max_time
+
+        def end_at_deadline() -> None:
             if time.monotonic() > deadline:
                 texts.end()
 
         try:
-            best = search(self._step, source, texts, rules, config.coverage_penalty or 0.0, change, noise, proceed)
+            best = search(
+                self._step,
+                source,
+                texts,
+                rules,
+                config.coverage_penalty or 0.0,
+                score_processors,
+                noise,
+                end_at_deadline,
+            )
         except OverflowError as error:
             penalty = config.length_penalty
             raise ValueError(f"`length_penalty` is {penalty}, too large for a summary's length: lower it") from error
-        sequences, returned = best.sequences, settings.get("num_return_sequences", 1)
-        if pointers:
-            size = self.model.config.vocab_size
-            sequences = np.where(sequences < size, sequences, FIRST_POINTER + sequences - size)
-        if config.replace_unk:
-            sequences = self._without_unknown(source, sequences)
-        return iter(sequences.reshape(-1, returned, sequences.shape[-1]))
+        return best.sequences
 
-    def _search_of(self, settings: Mapping[str, Any], pointers: int) -> tuple[SimpleNamespace, list[Rule]]:
-        """The config of a search with these settings, as `generate()` prepares it, and the rules that forbid tokens.
+    def _rules(self, config: SimpleNamespace, pointers: int) -> list[Rule]:
+        """The rules that forbid tokens in a search.
 
         Args:
+            config: as `_search_config` returns it.
             pointers: number of words, besides those of the vocabulary, that have scores.
         """
-        values = {**dict.fromkeys(SUPPORTED), "length_penalty": 1.0, "early_stopping": False, **settings}
-        config = SimpleNamespace(**{"num_return_sequences": 1, **values})
-        config.num_return_sequences = config.num_return_sequences or 1
-        # with the start token
-        if config.max_new_tokens is not None:
-            config.max_length = 1 + config.max_new_tokens
-        least = config.min_length if config.min_new_tokens is None else 1 + config.min_new_tokens
-        if config.gnmt_length_penalty is not None:
-            offset = 5.0 if config.gnmt_length_offset is None else config.gnmt_length_offset
-            config.length_penalty = GnmtLengthPenalty(config.gnmt_length_penalty, offset)
-        if config.num_beams == 1:
-            config.beam_stopping = config.ngram_blocking = None
-        ends, size = _ids(config.eos_token_id), self.model.config.vocab_size
+        end_ids = _ids(config.eos_token_id)
 
         def table() -> WordTable:
-            return word_table(self.tokenizer, size, pointers)
+            return word_table(self.tokenizer, self.model.config.vocab_size, pointers)
 
-        rules = list(word_rules(config, table, 1, ends))
-        if least and config.beam_stopping != "drgd":
-            rules.append(MinLength(least, ends))
+        rules = list(word_rules(config, table, 1, end_ids))
+        min_length = config.min_length
+        if config.min_new_tokens is not None:
+            # with the start token
+            min_length = 1 + config.min_new_tokens
+        # this value of `beam_stopping` defers short summaries instead
+        if min_length and config.beam_stopping != "drgd":
+            rules.append(MinLength(min_length, end_ids))
+        # this value of `ngram_blocking` is among the `word_rules`
         if config.no_repeat_ngram_size and config.ngram_blocking != "beam":
             rules.append(NoRepeatNGram(config.no_repeat_ngram_size))
         if config.bad_words_ids:
-            rules.append(BadWords(config.bad_words_ids, ends))
+            rules.append(BadWords(config.bad_words_ids, end_ids))
         if config.forced_bos_token_id is not None:
             rules.append(Force([config.forced_bos_token_id], 1))
         if config.forced_eos_token_id is not None:
             rules.append(Force(_ids(config.forced_eos_token_id), config.max_length - 1))
-        return config, rules
+        return rules
 
     def _padded(self, features: Mapping[str, list]) -> dict[str, np.ndarray]:
-        """Rows of one length as arrays."""
+        """Arrays of a batch of rows, padded to one length.
+
+        Args:
+            features: for each input of the model, the row of each example.
+        """
         if self.processor is not None:
-            features = self.processor.pad(features)
+            padded_features = self.processor.pad(features)
         else:
-            longest = max(map(len, features["input_ids"]))
-            values = {"input_ids": self.tokenizer.pad_token_id, "attention_mask": 0}
-            features = {
-                name: [row + [value] * (longest - len(row)) for row in features[name]] for name, value in values.items()
-            }
-        types = {"phrase_values": np.float32}
-        return {name: np.array(rows, types.get(name, np.int64)) for name, rows in features.items()}
+            longest = max(len(row) for row in features["input_ids"])
+            padded_features = {}
+            for name, value in (("input_ids", self.tokenizer.pad_token_id), ("attention_mask", 0)):
+                padded_features[name] = [row + [value] * (longest - len(row)) for row in features[name]]
+        arrays = {}
+        for name, rows in padded_features.items():
+            value_type = np.float32 if name == "phrase_values" else np.int64
+            arrays[name] = np.array(rows, value_type)
+        return arrays
 
     def _without_unknown(self, source: Mapping[str, np.ndarray], sequences: np.ndarray) -> np.ndarray:
+        """The ids (R, L) of summaries where words of the source replace unknown words, as by `replace_unknown`."""
         check_vocabulary(self.tokenizer, self.model.config.vocab_size)
         unknown = self.tokenizer.unk_token_id
         if unknown is None:
             raise ValueError("`replace_unk` needs unknown words, but the tokenizer has no `unk_token`: set it to False")
         if not (sequences[:, 1:] == unknown).any():
             return sequences
-        special = [token for token in self.tokenizer.all_special_ids if token != unknown]
+        special_ids = [token_id for token_id in self.tokenizer.all_special_ids if token_id != unknown]
         attention = attentions(self._step, source, sequences)
         source_ids = source["input_ids"]
+        # words of the source beyond the vocabulary are unknown words too
         source_ids = np.where(source_ids < self.model.config.vocab_size, source_ids, unknown)
-        return replace_unknown(sequences, attention, source_ids, unknown, special)
+        return replace_unknown(sequences, attention, source_ids, unknown, special_ids)
 
 
-def _read_json(file: Path) -> Any:
+def _read_json(file: Path) -> Settings:
+    """The contents of a JSON file that has an object."""
     return json.loads(file.read_text(encoding="utf-8"))
 
 
-def _processor(folder: Path, tokenizer: FolderTokenizer) -> Any:
+def _processor(folder: Path, tokenizer: FolderTokenizer) -> "TextProcessor | None":
     """The processor of a folder; None if it has only a tokenizer."""
     file = folder / "processor_config.json"
     if not file.is_file():
         return None
     settings = _read_json(file)
     name = settings.pop("processor_class", None)
-    modules = dict(_PROCESSORS.values())
-    if name not in modules:
-        raise ValueError(f"{file}: `processor_class` is {name!r:.80}, but must be one of {', '.join(modules)}")
-    module = import_module(f"hf_summ.models.text_processing_{modules[name]}")
+    if name not in _TEXT_MODULES:
+        raise ValueError(f"{file}: `processor_class` is {name!r:.80}, but must be one of {', '.join(_TEXT_MODULES)}")
+    module = import_module(f"hf_summ.models.{_TEXT_MODULES[name]}")
+    # it names the code of a processor that is loaded from the Hub
     settings.pop("auto_map", None)
-    return getattr(module, name.replace("Processor", "TextProcessor"))(tokenizer, **settings)
+    text_processor_class = getattr(module, name.replace("Processor", "TextProcessor"))
+    return text_processor_class(tokenizer, **settings)
+
+
+def _search_config(settings: Settings) -> SimpleNamespace:
+    """The generation config of a search, as `generate()` prepares it: it has all supported settings, None if unset.
+
+    Args:
+        settings: as `search_settings` returns them.
+    """
+    config = SimpleNamespace(**dict.fromkeys(SUPPORTED))
+    config.length_penalty = _LENGTH_PENALTY
+    config.early_stopping = False
+    vars(config).update(settings)
+    config.num_return_sequences = config.num_return_sequences or 1
+    if config.max_new_tokens is not None:
+        # with the start token
+        config.max_length = 1 + config.max_new_tokens
+    if config.gnmt_length_penalty is not None:
+        offset = config.gnmt_length_offset
+        if offset is None:
+            offset = _GNMT_OFFSET
+        config.length_penalty = GnmtLengthPenalty(config.gnmt_length_penalty, offset)
+    if config.num_beams == 1:
+        # these two are settings of beam search
+        config.beam_stopping = None
+        config.ngram_blocking = None
+    return config
+
+
+def _first_token(config: SimpleNamespace) -> int:
+    """The id with which summaries begin."""
+    if config.decoder_start_token_id is None:
+        return config.bos_token_id
+    return config.decoder_start_token_id
 
 
 def _ids(value: int | Sequence[int] | None) -> list[int]:
-    return [] if value is None else [value] if isinstance(value, int) else list(value)
+    """The ids of a setting that may have one id, several or none."""
+    if value is None:
+        return []
+    if isinstance(value, int):
+        return [value]
+    return list(value)

@@ -1,0 +1,85 @@
+"""The tokens of a document that a model reads, and how many it does not read."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from hf_summ.models.text_documents import readable, tokenize
+from hf_summ.runtimes.long_documents import Note, TokenCounts
+
+
+class EncodedDocument(NamedTuple):
+    """An example as the model reads it.
+
+    Attributes:
+        inputs: the model's inputs by name, each a list of one row, truncated to what the model reads.
+        length: the number of tokens before truncation.
+        counts: for each document, the number of tokens that the model reads and the number of all; None if the
+            documents are joined into one text.
+    """
+
+    inputs: dict[str, list]
+    length: int
+    counts: TokenCounts | None
+
+
+class ReadExample(NamedTuple):
+    """What `read` returns.
+
+    Attributes:
+        inputs: the model's inputs by name, each a list of one row.
+        pointed: as `document` the example whose words a summary may copy by pointers; otherwise empty.
+        note: what else `to_records` needs.
+    """
+
+    inputs: dict[str, list]
+    pointed: dict[str, str | list[str]]
+    note: Note
+
+
+def encode_by_processor(
+    processor: Callable[..., Mapping], document: str | list[str], limit: int | None, source: Mapping[str, list]
+) -> EncodedDocument:
+    """Encode a document, or several of one example, by the processor of one of our architectures.
+
+    Args:
+        processor: the processor.
+        limit: the number of tokens to which inputs are truncated, special ones included; None for all.
+        source: what is given beside the document by the name of the processor's argument, each in a list of one.
+    """
+    inputs = dict(processor([document], max_length=limit, return_lengths=True, **source))
+    (length,) = inputs.pop("lengths")
+    (read_lengths,) = inputs.pop("kept_lengths")
+    (document_lengths,) = inputs.pop("document_lengths")
+    counts = list(zip(read_lengths, document_lengths, strict=True))
+    return EncodedDocument(inputs, length, counts)
+
+
+def encode_by_tokenizer(tokenizer, text: str, limit: int | None) -> EncodedDocument:
+    """Encode a text by a tokenizer alone.
+
+    Args:
+        tokenizer: a tokenizer of transformers, or another with its methods.
+        text: the document, or several that are joined.
+        limit: the number of tokens to which inputs are truncated, special ones included; None for all. Special tokens
+            stay, even if they are more.
+    """
+    encoded = tokenize(tokenizer, [readable(text)], return_special_tokens_mask=True)
+    (special_tokens_mask,) = encoded["special_tokens_mask"]
+    length = len(special_tokens_mask)
+    word_positions = []
+    for position, is_special in enumerate(special_tokens_mask):
+        if not is_special:
+            word_positions.append(position)
+    room = length
+    if limit is not None:
+        special_tokens = length - len(word_positions)
+        room = max(limit - special_tokens, 0)
+    # truncated here, as all threads share the tokenizer's own setting
+    cut_positions = set(word_positions[room:])
+    read_positions = [position for position in range(length) if position not in cut_positions]
+    inputs = {}
+    for name in tokenizer.model_input_names:
+        if name in encoded:
+            (row,) = encoded[name]
+            inputs[name] = [[row[position] for position in read_positions]]
+    return EncodedDocument(inputs, length, None)
