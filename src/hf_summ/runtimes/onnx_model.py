@@ -1,10 +1,9 @@
-"""Our models in ONNX Runtime, with the `generate()` of their architecture."""
+"""Models of exported ONNX graphs, with the `generate()` of their architecture."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +18,9 @@ from hf_summ.runtimes.folders import recorded_positions
 from hf_summ.runtimes.onnx_search import (
     BEST_TOKENS,
     BEST_TOTALS,
+    COPIED,
     LAST,
+    LOGITS,
     NEXT,
     NO_CANDIDATES,
     POSITIONS,
@@ -33,12 +34,19 @@ from hf_summ.runtimes.onnx_search import (
     search,
 )
 
-_INPUTS = ("attention_mask", "decoder_input_ids", "encoder_outputs", "cache")
-# inputs that the graphs do not support
-_NOT_READ = (
-    *("inputs_embeds", "decoder_inputs_embeds", "decoder_attention_mask", "labels"),
-    *("latent_seed", "zero_latent", "output_attentions", "output_hidden_states"),
+# arguments of `forward` that the graphs do not support
+_UNSUPPORTED = (
+    "inputs_embeds",
+    "decoder_inputs_embeds",
+    "decoder_attention_mask",
+    "labels",
+    "latent_seed",
+    "zero_latent",
+    "output_attentions",
+    "output_hidden_states",
 )
+# name -> a tensor, or an array of NumPy, to which ONNX Runtime converts tensors without a copy
+Tensors = Mapping[str, torch.Tensor | np.ndarray]
 
 
 @dataclass
@@ -47,16 +55,17 @@ class OnnxSource(ModelOutput):
 
     Attributes:
         last_hidden_state: the encoder's output, (B, S, C).
-        tensors: name -> source tensors of the steps, and initial states, with one row per document.
+        tensors: the tensors of the source that all steps read, the ids, and the initial states, by name, with one row
+            per document.
     """
 
     last_hidden_state: torch.Tensor | None = None
-    tensors: dict[str, Any] | None = None
+    tensors: dict[str, torch.Tensor] | None = None
 
 
 @dataclass
 class OnnxOutput(CopySummarizationOutput):
-    """`CopySummarizationOutput` with the source's subwords.
+    """`CopySummarizationOutput` with the ids of the documents.
 
     Attributes:
         source_ids: (B, S).
@@ -69,12 +78,17 @@ class OnnxCache:
     """The states after the last token of each row.
 
     Args:
-        states: name -> states; the next step reads the rows in `rows`.
-        rows: (R).
+        states: the states by name, with one row per document at first, then with one row per row of the last step.
+        rows: (R,), the rows of the states from which the next step continues.
+
+    Attributes:
+        written: the number of tokens that have been written in each row.
     """
 
-    def __init__(self, states: dict[str, Any], rows: torch.Tensor):
-        self.states, self.rows, self.written = states, rows, 0
+    def __init__(self, states: Tensors, rows: torch.Tensor):
+        self.states = states
+        self.rows = rows
+        self.written = 0
 
     def get_seq_length(self) -> int:
         """The number of tokens of a row."""
@@ -92,29 +106,45 @@ class _Reader(nn.Module):
     """Encodes documents.
 
     Args:
+        file: the graph of the encoder.
         positions: maximum number of positions that are encoded at once, over several documents.
     """
 
     def __init__(self, file: Path, positions: int):
         super().__init__()
-        self.graph, self._positions = Graph(file, torch.get_num_threads()), positions
+        self.graph = Graph(file, torch.get_num_threads())
+        self._positions = positions
 
-    def forward(self, input_ids: Any = None, attention_mask: Any = None, **kwargs: Any) -> OnnxSource:
-        """The inputs of the architecture's encoder -> the encoded documents.
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        **kwargs: torch.Tensor | None,
+    ) -> OnnxSource:
+        """Encode a batch of documents.
+
+        Args:
+            input_ids: (B, S).
+            attention_mask: (B, S), by default 1 everywhere.
+            kwargs: the other inputs of the architecture's encoder, such as `tag_ids`. `generate()` passes them only to
+                an argument of this name.
 
         Raises:
             ValueError: an input is missing.
         """
         if attention_mask is None and input_ids is not None:
             attention_mask = torch.ones_like(input_ids)
-        tensors = {"input_ids": input_ids, "attention_mask": attention_mask, **kwargs}
-        inputs: dict[str, Any] = {name: tensors.get(name) for name in self.graph.inputs}
-        for name, value in inputs.items():
+        given = {"input_ids": input_ids, "attention_mask": attention_mask, **kwargs}
+        inputs = {}
+        for name in self.graph.inputs:
+            value = given.get(name)
             if value is None:
                 raise ValueError(f"the model needs `{name}`: use its processor (`AutoProcessor`)")
-        arrays = encode(self.graph, inputs, self._positions)
-        read = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        return OnnxSource(read[LAST], {"input_ids": input_ids, **read})
+            inputs[name] = value
+        tensors = {"input_ids": inputs["input_ids"]}
+        for name, array in encode(self.graph, inputs, self._positions).items():
+            tensors[name] = torch.from_numpy(array)
+        return OnnxSource(tensors[LAST], tensors)
 
 
 class OnnxGeneration(PreTrainedModel):
@@ -125,7 +155,7 @@ class OnnxGeneration(PreTrainedModel):
     compiles_steps = False
     # assisted decoding would have to roll back the states
     _is_stateful = True
-    hub_settings: Mapping[str, Any] = {}
+    hub_settings: Mapping[str, object] = {}
 
     def __init__(self, config, folder: Path):
         # skip the architecture's constructor, which creates weights
@@ -136,11 +166,13 @@ class OnnxGeneration(PreTrainedModel):
         positions = sys.maxsize if config.model_type in RECURRENT else POSITIONS
         self._reader = _Reader(folder / READ, positions)
         self._step = Graph(folder / WRITE, torch.get_num_threads())
+        # `generate()` of PyTorch chooses among the scores itself
         self._outputs = [name for name in self._step.outputs if name not in (BEST_TOTALS, BEST_TOKENS)]
 
     def __reduce__(self):
         # sessions cannot be copied: the copy reads the graphs again
-        return load_graphs, (self._folder,), {name: vars(self)[name] for name in ("config", "generation_config")}
+        attributes = {"config": self.config, "generation_config": self.generation_config}
+        return load_graphs, (self._folder,), attributes
 
     @property
     def model(self) -> "OnnxGeneration":
@@ -169,59 +201,109 @@ class OnnxGeneration(PreTrainedModel):
         raise ValueError("a model of ONNX graphs has no weights to save: copy its folder")
 
     def _apply(self, fn, recurse=True):
-        if (device := fn(torch.empty(0)).device).type != "cpu":
+        device = fn(torch.empty(0)).device
+        if device.type != "cpu":
             raise ValueError(f"ONNX graphs are for CPUs, but the model's device is {device}: load it on the CPU")
         return super()._apply(fn, recurse)
 
     def _search_by_rules(self, input_ids, logits_processor, generation_config, model_kwargs):
         """Search with the candidates of the graph if all processors only forbid tokens, otherwise with its scores."""
-        rules = [rule for rule in map(rule_of, logits_processor) if rule is not None]
+        rules = []
+        for processor in logits_processor:
+            rule = rule_of(processor)
+            if rule is not None:
+                rules.append(rule)
+        has_other_processors = len(rules) < len(logits_processor)
+        continues_prompts = input_ids.shape[1] > 1
         replaces_unknown = getattr(generation_config, "replace_unk", None)
-        if len(rules) < len(logits_processor) or input_ids.shape[1] > 1 or replaces_unknown:
+        if has_other_processors or continues_prompts or replaces_unknown:
             return super()._search_by_rules(input_ids, logits_processor, generation_config, model_kwargs)
         tensors = {**model_kwargs["encoder_outputs"].tensors, "attention_mask": model_kwargs["attention_mask"]}
-        arrays = {name: value.numpy() for name, value in tensors.items()}
+        arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
         best = search(self._step, arrays, start_of(input_ids, generation_config), rules)
         return output_of(best, generation_config, None, input_ids.device)
 
     def _forward(self, **inputs) -> OnnxOutput:
-        """The scores of the next subword after each one of `decoder_input_ids`, step by step."""
-        for name in _NOT_READ:
-            if (value := inputs.get(name)) is not None and value is not False:
+        """The scores of the next token after each token of `decoder_input_ids` (R, T), step by step.
+
+        Args:
+            inputs: the arguments of the architecture's `forward`.
+
+        Raises:
+            ValueError: an argument is not supported.
+        """
+        for name in _UNSUPPORTED:
+            value = inputs.get(name)
+            if value is not None and value is not False:
                 raise ValueError(f"ONNX graphs do not support `{name}`: omit it, or load the checkpoint itself")
-        mask, tokens, source, cache = (inputs[name] for name in _INPUTS)
-        # the name before transformers 5.24
-        cache = inputs.get("past_key_values", cache)
+        source = inputs["encoder_outputs"]
         if source is None:
             source = self._reader(**{name: inputs[name] for name in self._reader.graph.inputs})
-        ids = source.tensors["input_ids"]
-        tensors = {**source.tensors, "attention_mask": torch.ones_like(ids) if mask is None else mask}
+        source_ids = source.tensors["input_ids"]
+        mask = inputs["attention_mask"]
+        if mask is None:
+            mask = torch.ones_like(source_ids)
+        tensors = {**source.tensors, "attention_mask": mask}
+        decoder_ids = inputs["decoder_input_ids"]
+        # the cache has the name `past_key_values` before transformers 5.24
+        cache = inputs["past_key_values"] if "past_key_values" in inputs else inputs["cache"]
         if cache is None:
-            rows = torch.arange(len(ids)).repeat_interleave(len(tokens) // len(ids))
-            cache = OnnxCache({name: value for name, value in tensors.items() if name.startswith(STATE)}, rows)
-        steps = [self._write(column, tensors, cache) for column in tokens.unbind(1)]
-        logits, copied = (
-            torch.from_numpy(joined([step[name] for step in steps], 1)) if name in steps[0] else None
-            for name in ("logits", "copy_attentions")
-        )
-        coverage = next((torch.from_numpy(cache.states[name]) for name in cache.states if ".coverage." in name), None)
+            documents = len(source_ids)
+            states = {name: tensor for name, tensor in tensors.items() if name.startswith(STATE)}
+            cache = OnnxCache(states, torch.arange(documents).repeat_interleave(len(decoder_ids) // documents))
+        steps = [self._write(tokens, tensors, cache) for tokens in decoder_ids.unbind(1)]
+        returned_cache = None if inputs["use_cache"] is False else cache
         return OnnxOutput(
-            logits=logits,
-            copy_attentions=copied,
-            coverage=coverage,
-            **cache_argument(None if inputs["use_cache"] is False else cache),
-            source_ids=ids,
+            logits=_joined_steps(steps, LOGITS),
+            copy_attentions=_joined_steps(steps, COPIED),
+            coverage=_coverage_of(cache),
+            **cache_argument(returned_cache),
+            source_ids=source_ids,
         )
 
-    def _write(self, tokens: torch.Tensor, tensors: Mapping[str, Any], cache: OnnxCache) -> dict[str, np.ndarray]:
-        """The outputs of a step without its states, which go to the cache."""
-        written = np.empty(cache.written, np.float32)
-        inputs = {**tensors, **cache.states, "tokens": tokens, "rows": cache.rows, "written": written, **NO_CANDIDATES}
-        outputs = self._step(inputs, self._outputs)
-        cache.states = {name.removeprefix(NEXT): outputs.pop(name) for name in list(outputs) if name.startswith(NEXT)}
+    def _write(self, tokens: torch.Tensor, tensors: Tensors, cache: OnnxCache) -> dict[str, np.ndarray]:
+        """The outputs of a step without its states, which go to the cache.
+
+        Args:
+            tokens: (R,), the last token of each row.
+            tensors: the tensors of the source by name, with a row for each document.
+            cache: the states before the step, changed in place.
+        """
+        inputs = {
+            **tensors,
+            **cache.states,
+            "tokens": tokens,
+            "rows": cache.rows,
+            # only the length is read
+            "written": np.empty(cache.written, np.float32),
+            **NO_CANDIDATES,
+        }
+        outputs = {}
+        states = {}
+        for name, array in self._step(inputs, self._outputs).items():
+            if name.startswith(NEXT):
+                states[name.removeprefix(NEXT)] = array
+            else:
+                outputs[name] = array
+        cache.states = states
         cache.rows = torch.arange(len(tokens))
         cache.written += 1
         return outputs
+
+
+def _joined_steps(steps: Sequence[Mapping[str, np.ndarray]], name: str) -> torch.Tensor | None:
+    """An output of several steps as one tensor (R, T, ...); None if steps have no such output."""
+    if name not in steps[0]:
+        return None
+    return torch.from_numpy(joined([step[name] for step in steps], 1))
+
+
+def _coverage_of(cache: OnnxCache) -> torch.Tensor | None:
+    """The coverage of the source (R, S), which is one of the states; None if the model has none."""
+    for name, state in cache.states.items():
+        if ".coverage." in name:
+            return torch.as_tensor(state)
+    return None
 
 
 class OnnxTransformersGeneration(OnnxGeneration, SummarizationGenerationMixin):
@@ -252,12 +334,13 @@ class OnnxTransformersGeneration(OnnxGeneration, SummarizationGenerationMixin):
 
 
 def load_graphs(folder: Path) -> PreTrainedModel:
-    """Load the model from a folder of graphs, or of graphs alone in that of their checkpoint."""
+    """Load the model of a folder of graphs, whose configuration is there or in the folder above, a checkpoint's."""
     settings_folder = folder if (folder / "config.json").is_file() else folder.parent
     config = AutoConfig.from_pretrained(settings_folder)
     architecture = MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING[type(config)]
     is_ours = issubclass(architecture, SummarizationGenerationMixin)
     runtime = OnnxGeneration if is_ours else OnnxTransformersGeneration
-    model = type(f"Onnx{architecture.__name__}", (runtime, architecture), {})(config, folder)
+    model_class = type(f"Onnx{architecture.__name__}", (runtime, architecture), {})
+    model = model_class(config, folder)
     model.generation_config = GenerationConfig.from_pretrained(settings_folder)
     return model.eval()
