@@ -1,10 +1,15 @@
-"""Forms of models' layers whose graphs are fast in ONNX Runtime, or that torch can export at all."""
+"""Replacements for `forward` of layers whose graphs would be slow in ONNX Runtime, or which torch cannot export.
+
+In shapes, B is the number of documents, S their length, R the number of rows of a step, H the number of heads, D the
+width of a head, Q and K the numbers of queries and keys, and k the width of a recurrent state.
+"""
 
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from types import ModuleType
 
 import torch
 from torch import nn
@@ -33,9 +38,9 @@ from hf_summ.models.layers_transformer import (
 from hf_summ.models.modeling_base import DecoderStateLayer, SharedSourceCache
 from hf_summ.models.modeling_pointer_generator import BidirectionalLstm
 
-# heads of fewer channels are faster in the operator for attention
+# ONNX Runtime's operator for attention is faster for heads with fewer channels
 _WIDE_HEAD = 64
-# columns of GDLF's fusion per product
+# number of columns of GDLF's fusion in one product
 _FUSION_COLUMNS = 960
 # the name of `_attend` among transformers' attention functions
 _ATTENTION = "onnx_runtime"
@@ -43,13 +48,13 @@ _ATTENTION = "onnx_runtime"
 
 @contextmanager
 def forms_for_export(model: PreTrainedModel) -> Generator[None]:
-    """Use these forms of a model's attention, layers and lengths in this context."""
+    """Replace a model's attention, layers and lengths in this context by those of this module."""
     with _attention_for_export(model), _layers_for_export(model), _lengths_for_export(model):
         yield
 
 
 @contextmanager
-def replaced(module: Any, **functions: Callable) -> Generator[None]:
+def replaced(module: ModuleType, **functions: Callable) -> Generator[None]:
     """Use other functions of a module in this context."""
     before = {name: vars(module)[name] for name in functions}
     vars(module).update(functions)
@@ -72,9 +77,11 @@ def _attention_for_export(model: PreTrainedModel) -> Generator[None]:
 
 
 def _source_mask(mask_function: Callable, attention_mask: torch.Tensor | None = None, **kwargs) -> torch.Tensor | None:
-    """The padding of the source (B, 1, 1, S), true at tokens; None for a step, which reads all previous tokens.
+    """The mask of attention, for transformers' models.
 
-    If some layers of the encoder read only neighbors, as in ModernBERT, scores to add, (B, 1, S, S).
+    Returns:
+        For the source its mask (B, 1, 1, S), which is true at tokens. For layers that read only neighbors, as some of
+        ModernBERT, scores to add (B, 1, S, S). None for a step, whose token reads all previous ones.
     """
     if mask_function is causal_mask_function or attention_mask is None:
         return None
@@ -93,21 +100,35 @@ def _attend(
     position_bias: torch.Tensor | None = None,
     **kwargs,
 ) -> tuple[torch.Tensor, None]:
-    """Attention as one operator of ONNX Runtime, (R, H, Q, D) -> (R, Q, H, D).
+    """Attention as one operator of ONNX Runtime.
 
-    In models of transformers the rows of a document, its beams, become queries of its keys, as in ours.
+    In models of transformers, the rows of a document become queries of the document's keys. Our models do this
+    themselves.
+
+    Args:
+        module: the layer.
+        queries: (R, H, Q, D).
+        keys, values: (B, H, K, D), where R is a multiple of B.
+        attention_mask: as `_source_mask` returns it.
+        scaling: the factor of the scores.
+        position_bias: scores to add (1, H, Q, K), for T5.
+
+    Returns:
+        The contexts (R, Q, H, D), and None in place of the attention.
     """
     if attention_mask is not None and attention_mask.dtype != torch.bool:
         return eager_attention_forward(module, queries, keys, values, attention_mask, scaling)
     rows, heads, length, width = queries.shape
     if _reads_source(module):
-        # of T5, where it is zero
+        # the bias of T5, which is zero between a summary and the source
         position_bias = None
         queries = queries.transpose(1, 2).reshape(keys.shape[0], -1, heads, width).transpose(1, 2)
     if _reads_wide_source(module, width):
         context, _ = _attend_with_weights(module, queries, keys, values, attention_mask, scaling)
     else:
-        mask = None if attention_mask is None else attention_mask[:, 0, 0].int()
+        mask = None
+        if attention_mask is not None:
+            mask = attention_mask[:, 0, 0].int()
         queries = queries.transpose(1, 2).flatten(2)
         context = _multi_head_attention(queries, keys, values, scaling, mask, position_bias)
     return context.reshape(rows, length, heads, width), None
@@ -132,7 +153,7 @@ def _attend_with_weights(
     scaling: float,
     **kwargs,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """`eager_attention_forward`, without copies of wide keys and values of the source."""
+    """`eager_attention_forward` with the same arguments, without copies of wide keys and values of the source."""
     if not _reads_wide_source(module, queries.shape[-1]):
         return eager_attention_forward(module, queries, keys, values, attention_mask, scaling, **kwargs)
     # ONNX Runtime copies the right factor of a product of several rows
@@ -143,10 +164,22 @@ def _attend_with_weights(
 def _multi_head_attention(
     queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scaling: float, *masks: torch.Tensor | None
 ) -> torch.Tensor:
-    """ONNX Runtime's operator, (R, Q, H·D) and (R, H, K, D) -> (R, Q, H·D)."""
+    """ONNX Runtime's operator for attention, as an operator of the graph.
+
+    Args:
+        queries: (R, Q, H·D).
+        keys, values: (R, H, K, D).
+        scaling: the factor of the scores.
+        masks: the mask (R, K) of tokens and the scores to add, if there are any.
+
+    Returns:
+        The contexts (R, Q, H·D).
+    """
+    # the operator's fourth input is a bias of the projections
+    inputs = (queries, keys, values, None, *masks)
     return torch.onnx.ops.symbolic(
         "com.microsoft::MultiHeadAttention",
-        (queries, keys, values, None, *masks),
+        inputs,
         {"num_heads": keys.shape[1], "scale": float(scaling)},
         dtype=torch.float32,
         shape=queries.shape,
@@ -156,82 +189,132 @@ def _multi_head_attention(
 
 @contextmanager
 def _layers_for_export(model: PreTrainedModel) -> Generator[None]:
-    """Use forms of layers in this context whose graphs are fast."""
-    forms: dict[nn.Module, Callable] = {}
+    """Replace `forward` of a model's layers in this context."""
+    forwards: dict[nn.Module, Callable] = {}
     for layer in model.modules():
-        match layer:
-            case BidirectionalGru():
-                forms[layer] = partial(_grus, layer)
-            case BidirectionalLstm():
-                forms[layer] = partial(_lstm, layer)
-            case DeepLayerFusion():
-                forms[layer] = partial(_fused, layer, _fusion_chunks(layer))
-            case DynamicConvolution(causal=True):
-                forms[layer] = partial(_convolution, layer)
-            case SelfAttention(is_causal=True):
-                projections = layer.q_proj, layer.k_proj, layer.v_proj
-                weight, bias = (torch.cat([getattr(part, name) for part in projections]) for name in ("weight", "bias"))
-                forms[layer] = partial(_self_attention, layer, weight, bias)
-            case BertWindows():
-                # `_Read` sets its form
-                forms[layer] = layer.forward
-    for layer, form in forms.items():
-        layer.forward = form
+        forward = _forward_for_export(layer)
+        if forward is not None:
+            forwards[layer] = forward
+    for layer, forward in forwards.items():
+        layer.forward = forward
     try:
         yield
     finally:
-        for layer in forms:
+        for layer in forwards:
+            # the method of the class is visible again
             del layer.forward
+
+
+def _forward_for_export(layer: nn.Module) -> Callable | None:
+    """The function that replaces `forward` of a layer; None for a layer that stays as it is."""
+    match layer:
+        case BidirectionalGru():
+            return partial(_grus, layer)
+        case BidirectionalLstm():
+            return partial(_lstm, layer)
+        case DeepLayerFusion():
+            return partial(_fused, layer, _fusion_chunks(layer))
+        case DynamicConvolution(causal=True):
+            return partial(_convolution, layer)
+        case SelfAttention(is_causal=True):
+            projections = (layer.q_proj, layer.k_proj, layer.v_proj)
+            weight = torch.cat([projection.weight for projection in projections])
+            bias = torch.cat([projection.bias for projection in projections])
+            return partial(_self_attention, layer, weight, bias)
+        case BertWindows():
+            # `onnx_graphs` replaces it further, until the end of the context
+            return layer.forward
+    return None
 
 
 @contextmanager
 def _lengths_for_export(model: PreTrainedModel) -> Generator[None]:
-    """In this context no length of the example becomes a constant of LongT5's graph."""
+    """In this context, no length of the example becomes a constant of LongT5's graph."""
     if model.config.model_type != "longt5":
         yield
         return
-    module: Any = sys.modules[type(model).__module__]
+    module = sys.modules[type(model).__module__]
     with replaced(module, _split_into_blocks=_blocks), replaced(nn.functional, one_hot=_one_hot):
         yield
 
 
 def _blocks(states: torch.Tensor, block_len: int, dim: int) -> torch.Tensor:
-    """LongT5's blocks of a dimension, which becomes (blocks, block_len), with zeros after the last state."""
+    """Split a dimension of LongT5's states into blocks, with zeros after the last state.
+
+    The dimension `dim` becomes two dimensions, (blocks, block_len).
+    """
     dim %= states.ndim
-    padded = nn.functional.pad(states, (0, 0) * (states.ndim - dim - 1) + (0, block_len - 1))
+    dims_after = states.ndim - dim - 1
+    # `pad` reads pairs of numbers, and begins with the last dimension
+    padding = (0, 0) * dims_after + (0, block_len - 1)
+    padded = nn.functional.pad(states, padding)
     starts = torch.arange((states.shape[dim] + block_len - 1) // block_len) * block_len
-    # torch cannot solve the lengths of a view
-    return padded[(slice(None),) * dim + (starts[:, None] + torch.arange(block_len),)]
+    positions = starts[:, None] + torch.arange(block_len)
+    # an index instead of a view, of which torch cannot solve the lengths
+    return padded[(slice(None),) * dim + (positions,)]
 
 
 def _one_hot(ids: torch.Tensor, num_classes: int) -> torch.Tensor:
-    """torch's `one_hot`."""
+    """torch's `one_hot`: the ids (...) as vectors (..., num_classes)."""
     return (ids[..., None] == torch.arange(num_classes)).long()
 
 
-def _fusion_chunks(layer: DeepLayerFusion) -> list[tuple[torch.Tensor, ...]]:
-    """Copies of columns of the inner weights, their bias, and the outer weights; a graph would contain slices."""
-    weights = layer.inner.weight, layer.inner.bias, layer.outer.weight.T
-    columns = zip(*(weight.split(_FUSION_COLUMNS) for weight in weights), strict=True)
-    return [(inner.clone(), bias.clone(), outer.clone()) for inner, bias, outer in columns]
+@dataclass(frozen=True)
+class _FusionChunk:
+    """A part of the inner width of GDLF's fusion, with copies of its weights; a graph would contain slices.
+
+    Args:
+        inner: (columns, C), rows of the inner weight.
+        bias: (columns,), the inner bias.
+        outer: (columns, C), columns of the outer weight, transposed.
+    """
+
+    inner: torch.Tensor
+    bias: torch.Tensor
+    outer: torch.Tensor
 
 
-def _fused(layer: DeepLayerFusion, chunks: list[tuple[torch.Tensor, ...]], layers: list[torch.Tensor]) -> torch.Tensor:
-    """A fusion as a sum over chunks of its inner width, which fit in a processor's cache."""
+def _fusion_chunks(layer: DeepLayerFusion) -> list[_FusionChunk]:
+    """The chunks of a fusion, each with at most `_FUSION_COLUMNS` columns of the inner width."""
+    inner_weights = layer.inner.weight.split(_FUSION_COLUMNS)
+    biases = layer.inner.bias.split(_FUSION_COLUMNS)
+    outer_weights = layer.outer.weight.T.split(_FUSION_COLUMNS)
+    chunks = []
+    for inner, bias, outer in zip(inner_weights, biases, outer_weights, strict=True):
+        chunks.append(_FusionChunk(inner.clone(), bias.clone(), outer.clone()))
+    return chunks
+
+
+def _fused(layer: DeepLayerFusion, chunks: list[_FusionChunk], layers: list[torch.Tensor]) -> torch.Tensor:
+    """`DeepLayerFusion` as a sum over chunks of its inner width, which fit in a processor's cache.
+
+    Args:
+        chunks: as `_fusion_chunks` returns them.
+        layers: the hidden states of each layer, which are added.
+    """
     total = sum(layers[1:], start=layers[0])
-    products = (gelu(linear(total, inner, bias)) @ outer for inner, bias, outer in chunks)
+    # a generator, so that each product is added before the next is computed
+    products = (gelu(linear(total, chunk.inner, chunk.bias)) @ chunk.outer for chunk in chunks)
     return layer.layer_norm(sum(products) + layer.outer.bias)
 
 
 def _convolution(layer: DynamicConvolution, inputs: torch.Tensor, cache_layer: DecoderStateLayer) -> torch.Tensor:
-    """The convolution of a step, with a window (R, H, K - 1, D) in the layout of its product."""
-    heads, states = layer.num_heads, cache_layer.states
+    """`DynamicConvolution` in a step, with kernels of K taps.
+
+    Args:
+        inputs: (R, 1, H·D).
+        cache_layer: its window (R, H, K - 1, D) has the last inputs, in the layout of the product.
+    """
+    heads = layer.num_heads
+    states = cache_layer.states
     taps = layer.kernel_projection(inputs).reshape(-1, heads, 1, layer.kernel_size).softmax(-1)
     inputs = inputs.reshape(-1, heads, 1, inputs.shape[2] // heads)
-    past = states.get(WINDOW, inputs.new_zeros(*inputs.shape[:2], layer.kernel_size - 1, inputs.shape[3]))
+    rows, _, _, width = inputs.shape
+    # zeros before the first token
+    past = states.get(WINDOW, inputs.new_zeros(rows, heads, layer.kernel_size - 1, width))
     window = torch.cat((past, inputs), dim=2)
     states[WINDOW] = window[:, :, 1:]
-    return layer.output_projection((taps @ window).reshape(-1, 1, heads * inputs.shape[3]))
+    return layer.output_projection((taps @ window).reshape(-1, 1, heads * width))
 
 
 def _self_attention(
@@ -243,70 +326,128 @@ def _self_attention(
     cache: SharedSourceCache,
     **kwargs,
 ) -> tuple[torch.Tensor, None]:
-    """The self-attention of a step, whose query reads all keys, with one product for queries, keys and values."""
-    queries, *new = linear(hidden_states, weight, bias).chunk(3, dim=-1)
-    keys, values = (states.reshape(-1, layer.num_heads, 1, layer.head_width) for states in new)
+    """`SelfAttention` in a step, whose query reads all keys, with one product for queries, keys and values.
+
+    Args:
+        weight, bias: the parameters of the three projections, concatenated.
+        hidden_states: (R, 1, C).
+        causal_mask: not used, as all keys are those of previous tokens.
+        cache: the keys and values of previous tokens, to which the step's are added.
+    """
+    queries, keys, values = linear(hidden_states, weight, bias).chunk(3, dim=-1)
+    keys = keys.reshape(-1, layer.num_heads, 1, layer.head_width)
+    values = values.reshape(-1, layer.num_heads, 1, layer.head_width)
     keys, values = cache.self_attention_cache.update(keys, values, layer.layer_index)
     return layer.out_proj(_multi_head_attention(queries, keys, values, layer.scaling)), None
 
 
 def _grus(layer: BidirectionalGru, inputs: torch.Tensor, padding_mask: torch.Tensor) -> torch.Tensor:
-    """`BidirectionalGru` as a loop in each direction; torch would export a step per position."""
-    inputs, padding_mask = inputs.transpose(0, 1), padding_mask.T[..., None].float()
+    """`BidirectionalGru` as a loop in each direction; torch would export a step per position.
+
+    Args:
+        inputs: (B, S, C).
+        padding_mask: (B, S), true at tokens.
+
+    Returns:
+        The states of both directions, (B, S, 2 k).
+    """
+    inputs = inputs.transpose(0, 1)
+    padding_mask = padding_mask.T[..., None].float()
     forward = _gru_states(layer.forward_gru, inputs, padding_mask)
     backward = _gru_states(layer.backward_gru, inputs.flip(0), padding_mask.flip(0))
     return torch.cat((forward, backward.flip(0)), dim=-1).transpose(0, 1)
 
 
 def _gru_states(layer: nn.GRU, inputs: torch.Tensor, is_token: torch.Tensor) -> torch.Tensor:
-    """The states (S, B, k) of a GRU after the inputs (S, B, C), zero at padding (S, B, 1)."""
-    # of inputs and of states; torch traces no GRU in a loop
-    word_weight, weight, word_bias, bias = layer.parameters()
+    """The states (S, B, k) of a GRU after each of the inputs (S, B, C).
+
+    Args:
+        is_token: (S, B, 1), 0 at padding, whose states are zero.
+    """
+    # the layer itself cannot be used, as torch traces no GRU in a loop
+    input_weight, state_weight, input_bias, state_bias = layer.parameters()
 
     def step(state: torch.Tensor, position: tuple[torch.Tensor, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
         words, is_token = position
-        state = next_state(words, state, weight, bias, reset_after=True) * is_token
-        # as the next state and as an output, which must be different tensors
+        state = next_state(words, state, state_weight, state_bias, reset_after=True) * is_token
+        # the next state and the output must be different tensors
         return state, state.clone()
 
     start = inputs.new_zeros(inputs.shape[1], layer.hidden_size)
-    return scan(step, start, (linear(inputs, word_weight, word_bias), is_token))[1]
+    words = linear(inputs, input_weight, input_bias)
+    _, states = scan(step, start, (words, is_token))
+    return states
 
 
 def _lstm(
     layer: BidirectionalLstm, inputs: torch.Tensor, padding_mask: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """`BidirectionalLstm` as a loop in each direction; torch would export a step per position."""
+    """`BidirectionalLstm` as a loop in each direction; torch would export a step per position.
+
+    Args:
+        inputs: (B, S, C).
+        padding_mask: (B, S), true at tokens.
+
+    Returns:
+        The hidden states (B, S, 2 k), zero at padding, and the last hidden states and cells (B, 2 k).
+    """
     forward = _lstm_states(layer, "", inputs, padding_mask)
     backward = _lstm_states(layer, "_reverse", inputs.flip(1), padding_mask.flip(1))
-    outputs = torch.cat((forward[0], backward[0].flip(1)), dim=-1) * padding_mask[..., None]
-    hidden, cells = (torch.cat(states, dim=-1) for states in zip(forward[1:], backward[1:], strict=True))
+    outputs = torch.cat((forward.outputs, backward.outputs.flip(1)), dim=-1) * padding_mask[..., None]
+    hidden = torch.cat((forward.hidden, backward.hidden), dim=-1)
+    cells = torch.cat((forward.cells, backward.cells), dim=-1)
     return outputs, hidden, cells
+
+
+@dataclass(frozen=True)
+class _LstmStates:
+    """The states of one direction of an LSTM.
+
+    Args:
+        outputs: (B, S, k), the hidden states.
+        hidden, cells: (B, k), the last hidden states and cells.
+    """
+
+    outputs: torch.Tensor
+    hidden: torch.Tensor
+    cells: torch.Tensor
 
 
 def _lstm_states(
     layer: BidirectionalLstm, direction: str, inputs: torch.Tensor, padding_mask: torch.Tensor
-) -> tuple[torch.Tensor, ...]:
-    """The hidden states (B, S, k) of a direction, and its last hidden states and cells (B, k)."""
-    names = (f"{name}_l0{direction}" for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
-    word_weight, weight, word_bias, bias = map(layer.get_parameter, names)
-    words = linear(inputs, word_weight, word_bias).transpose(0, 1)
+) -> _LstmStates:
+    """The states of one direction of an LSTM after each of the inputs (B, S, C).
+
+    Args:
+        direction: the end of its parameters' names.
+        padding_mask: (B, S), true at tokens; padding changes no state.
+    """
+    input_weight = layer.get_parameter(f"weight_ih_l0{direction}")
+    state_weight = layer.get_parameter(f"weight_hh_l0{direction}")
+    input_bias = layer.get_parameter(f"bias_ih_l0{direction}")
+    state_bias = layer.get_parameter(f"bias_hh_l0{direction}")
+    words = linear(inputs, input_weight, input_bias).transpose(0, 1)
 
     def step(
         states: tuple[torch.Tensor, torch.Tensor], position: tuple[torch.Tensor, torch.Tensor]
     ) -> tuple[tuple[torch.Tensor, torch.Tensor], torch.Tensor]:
-        (hidden, cell), (words, is_token) = states, position
-        entry, forget, new, output = (words + linear(hidden, weight, bias)).chunk(4, dim=-1)
-        next_cell = forget.sigmoid() * cell + entry.sigmoid() * new.tanh()
-        next_hidden = output.sigmoid() * next_cell.tanh()
+        hidden, cell = states
+        words, is_token = position
+        gates = words + linear(hidden, state_weight, state_bias)
+        input_gate, forget_gate, candidate, output_gate = gates.chunk(4, dim=-1)
+        next_cell = forget_gate.sigmoid() * cell + input_gate.sigmoid() * candidate.tanh()
+        next_hidden = output_gate.sigmoid() * next_cell.tanh()
         # padding changes no state
-        states = next_hidden.where(is_token, hidden), next_cell.where(is_token, cell)
-        # as the next state and as an output, which must be different tensors
-        return states, states[0].clone()
+        next_hidden = next_hidden.where(is_token, hidden)
+        next_cell = next_cell.where(is_token, cell)
+        # the next state and the output must be different tensors
+        return (next_hidden, next_cell), next_hidden.clone()
 
-    start = inputs.new_zeros(inputs.shape[0], layer.hidden_size)
-    (hidden, cell), outputs = scan(step, (start, start.clone()), (words, padding_mask.transpose(0, 1)[..., None]))
-    return outputs.transpose(0, 1), hidden, cell
+    start_hidden = inputs.new_zeros(inputs.shape[0], layer.hidden_size)
+    start_cells = start_hidden.clone()
+    is_token = padding_mask.transpose(0, 1)[..., None]
+    (hidden, cells), outputs = scan(step, (start_hidden, start_cells), (words, is_token))
+    return _LstmStates(outputs.transpose(0, 1), hidden, cells)
 
 
 ALL_ATTENTION_FUNCTIONS.register(_ATTENTION, _attend)

@@ -1,23 +1,34 @@
 """Changes to graphs that PyTorch wrote: nodes for the sizes of windows and for the best continuations, and files."""
 
+import math
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
-from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from hf_summ.runtimes.onnx_search import BEST_TOKENS, BEST_TOTALS, FORBIDDEN, NUMBER, TOTALS
+from hf_summ.runtimes.onnx_search import BEST_TOKENS, BEST_TOTALS, FORBIDDEN, LOGITS, NUMBER, TOTALS
 
 # the arguments of `BertWindows.read_windows` that a graph computes
 WINDOW_SIZES = ("starts", "offsets")
-# bytes of weights in one file, whose format is limited to 2 GB with nodes and names
+# the largest number of bytes of weights in one file, whose format is limited to 2 GB with nodes and names
 _LARGEST = 2**31 - 2**24
-# sizes of a block of the vocabulary, of which the maxima are compared first
-_BLOCKS = range(100, 49, -1)
+# possible sizes of a block of the vocabulary; the maxima of blocks are compared before their tokens
+_BLOCK_SIZES = range(100, 49, -1)
+# the size where none of these divides the vocabulary
+_PADDED_BLOCK_SIZE = 128
 
 
 def add_window_sizes(graph: onnx.GraphProto, window_size: int, stride: int) -> None:
-    """Compute the inputs `WINDOW_SIZES` of a graph from the width of the batch, in place."""
+    """Compute the inputs `WINDOW_SIZES` of a graph from the width of the batch, in place.
+
+    Args:
+        graph: the graph of an encoder that reads documents in windows.
+        window_size: the number of tokens of a window.
+        stride: the number of tokens from a window's start to the next one's.
+    """
     sizes = onnx.parser.parse_graph(f"""
         sizes (int64[B, S] input_ids) => (int64[N] starts, int64[L] offsets) {{
             zero = Constant <value = int64 {{0}}> ()
@@ -32,17 +43,20 @@ def add_window_sizes(graph: onnx.GraphProto, window_size: int, stride: int) -> N
             starts = Range (zero, end, stride)
             offsets = Range (zero, length, one)
         }}""")
-    nodes = [*sizes.node, *graph.node]
+    nodes = list(graph.node)
     del graph.node[:]
+    graph.node.extend(sizes.node)
     graph.node.extend(nodes)
-    for value in [value for value in graph.input if value.name in WINDOW_SIZES]:
+    computed_inputs = [value for value in graph.input if value.name in WINDOW_SIZES]
+    for value in computed_inputs:
         graph.input.remove(value)
 
 
 def save(graph: onnx.ModelProto, file: Path) -> None:
     """Write a graph, with weights of more than 2 GB in a second file beside it."""
     size = sum(len(tensor.raw_data) for tensor in graph.graph.initializer)
-    onnx.save(graph, file, save_as_external_data=size > _LARGEST, location=f"{file.name}.data")
+    is_large = size > _LARGEST
+    onnx.save(graph, file, save_as_external_data=is_large, location=f"{file.name}.data")
 
 
 def clear_traces(graph: onnx.GraphProto) -> None:
@@ -54,82 +68,130 @@ def clear_traces(graph: onnx.GraphProto) -> None:
                 clear_traces(attribute.g)
 
 
-def add_candidates(model: ModelProto, vocab_size: int, are_log_probs: bool = False, points: bool = False) -> None:
-    """Add the best continuations to a graph with `logits` (R, 1, V), in place.
+class _Nodes:
+    """Creates nodes, and the constants that they read."""
 
-    With `are_log_probs`, the logits are log-probabilities, as of models that copy. With `points`, there are more logits
-    than words, by a number that only a step determines.
+    def __init__(self, constants: Mapping[str, np.ndarray]):
+        self._constants = constants
+        self._used_constants = set()
+        self.nodes: list[NodeProto] = []
+
+    def add(self, operator: str, *inputs: str, name: str = "", outputs: int = 1, **attributes: Any) -> str:
+        """Add a node.
+
+        Args:
+            inputs: names of constants, or of other values of the graph.
+            name: the name of its only output; by default a new one.
+            outputs: the number of its outputs.
+            attributes: those of the operator.
+
+        Returns:
+            The name of the last output.
+        """
+        input_names = []
+        for input_name in inputs:
+            if input_name in self._constants:
+                self._used_constants.add(input_name)
+                input_name = _constant_name(input_name)
+            input_names.append(input_name)
+        number = len(self.nodes)
+        output_names = [name or f"candidates.{number}.{index}" for index in range(outputs)]
+        self.nodes.append(helper.make_node(operator, input_names, output_names, **attributes))
+        return output_names[-1]
+
+    def used_constants(self) -> list[TensorProto]:
+        """The constants that the nodes read; ONNX Runtime would warn of others."""
+        tensors = []
+        for name, value in self._constants.items():
+            if name in self._used_constants:
+                tensors.append(numpy_helper.from_array(value, _constant_name(name)))
+        return tensors
+
+
+def _constant_name(name: str) -> str:
+    """The name of a constant in the graph, which has other values too."""
+    return f"candidates.{name}"
+
+
+def add_candidates(model: ModelProto, vocab_size: int, are_log_probs: bool = False, points: bool = False) -> None:
+    """Add the best continuations of each row to a graph, in place.
 
     Further inputs are `forbidden` (P, 2), pairs of a row and a token; `totals` (R, 1), the rows' scores so far; and
     `number` (1,), the number of continuations of a row. Further outputs are their totals and tokens, (R, number), best
     first.
+
+    Args:
+        model: a graph with the output `logits` (R, 1, V).
+        vocab_size: the number V of words.
+        are_log_probs: whether the logits are log-probabilities, as of models that copy.
+        points: whether there are more logits than words, by a number that only a step determines.
     """
-    # whole blocks need no padding, which copies the scores
-    block = next((size for size in _BLOCKS if vocab_size % size == 0), 128)
-    blocks = -(-vocab_size // block)
+    block_size = _block_size(vocab_size)
+    blocks = math.ceil(vocab_size / block_size)
     constants = {
         "last": np.array([-1]),
         "first": np.array([0]),
         "lowest": np.array(-np.inf, np.float32),
-        "cells": np.array([0, -1, block]),
+        "cells": np.array([0, -1, block_size]),
         "unpadded": np.array([0, 0, 0]),
         "second": np.array([1]),
-        "size": np.array([block]),
+        "size": np.array([block_size]),
         "row": np.array([0, -1]),
         "blocks": np.array([blocks]),
         "width": np.array([vocab_size]),
-        "block": np.array(block),
-        "offsets": np.arange(block),
+        "block": np.array(block_size),
+        "offsets": np.arange(block_size),
     }
-    nodes: list = []
-
-    def node(operator: str, *inputs: str, name: str = "", outputs: int = 1, **attributes) -> str:
-        names = [name or f"candidates.{len(nodes)}.{index}" for index in range(outputs)]
-        nodes.append(helper.make_node(operator, [_name(value) for value in inputs], names, **attributes))
-        return names[-1]
-
-    def _name(value: str) -> str:
-        return f"candidates.{value}" if value in constants else value
-
-    scores = node("Reshape", "logits", "row")
+    nodes = _Nodes(constants)
+    # the log-probabilities (R, V)
+    scores = nodes.add("Reshape", LOGITS, "row")
     if not are_log_probs:
         # the norm by LogSoftmax, as ReduceLogSumExp takes ten times as long
-        scores = node("LogSoftmax", scores, axis=-1)
-    pairs = node("Gather", node("Shape", FORBIDDEN), "first")
-    forbidding = helper.make_tensor("value", TensorProto.FLOAT, [1], [-np.inf])
-    scores = node("ScatterND", scores, FORBIDDEN, node("ConstantOfShape", pairs, value=forbidding))
-    if points or vocab_size % block:
-        width = node("Gather", node("Shape", scores), "second")
-        missing = node("Mod", node("Neg", width), "size")
-        scores = node("Pad", scores, node("Concat", "unpadded", missing, axis=0), "lowest")
-    cells = node("Reshape", scores, "cells")
-    maxima = node("ReduceMax", cells, "last", keepdims=0)
-    # the best are in the blocks with the highest maxima
-    chosen = node("Unsqueeze", node("TopK", maxima, node("Min", NUMBER, "blocks"), outputs=2), "last")
-    within = node("Reshape", node("GatherND", cells, chosen, batch_dims=1), "row")
-    tokens = node("Reshape", node("Add", node("Mul", chosen, "block"), "offsets"), "row")
-    order = node("TopK", within, node("Min", NUMBER, "width"), outputs=2)
-    node("Add", nodes[-1].output[0], TOTALS, name=BEST_TOTALS)
-    node("GatherElements", tokens, order, axis=1, name=BEST_TOKENS)
+        scores = nodes.add("LogSoftmax", scores, axis=-1)
+    # -inf for each forbidden token
+    forbidden_shape = nodes.add("Shape", FORBIDDEN)
+    pairs = nodes.add("Gather", forbidden_shape, "first")
+    lowest_score = helper.make_tensor("value", TensorProto.FLOAT, [1], [-np.inf])
+    lowest_scores = nodes.add("ConstantOfShape", pairs, value=lowest_score)
+    scores = nodes.add("ScatterND", scores, FORBIDDEN, lowest_scores)
+    if points or vocab_size % block_size:
+        # pad the scores to whole blocks
+        scores_shape = nodes.add("Shape", scores)
+        width = nodes.add("Gather", scores_shape, "second")
+        missing = nodes.add("Mod", nodes.add("Neg", width), "size")
+        padding = nodes.add("Concat", "unpadded", missing, axis=0)
+        scores = nodes.add("Pad", scores, padding, "lowest")
+    # (R, blocks, block size)
+    cells = nodes.add("Reshape", scores, "cells")
+    maxima = nodes.add("ReduceMax", cells, "last", keepdims=0)
+    # the best tokens are in the blocks with the highest maxima
+    chosen_number = nodes.add("Min", NUMBER, "blocks")
+    chosen_blocks = nodes.add("TopK", maxima, chosen_number, outputs=2)
+    chosen = nodes.add("Unsqueeze", chosen_blocks, "last")
+    chosen_cells = nodes.add("GatherND", cells, chosen, batch_dims=1)
+    chosen_scores = nodes.add("Reshape", chosen_cells, "row")
+    chosen_starts = nodes.add("Mul", chosen, "block")
+    chosen_ids = nodes.add("Add", chosen_starts, "offsets")
+    tokens = nodes.add("Reshape", chosen_ids, "row")
+    best_number = nodes.add("Min", NUMBER, "width")
+    best_positions = nodes.add("TopK", chosen_scores, best_number, outputs=2)
+    best_scores = nodes.nodes[-1].output[0]
+    nodes.add("Add", best_scores, TOTALS, name=BEST_TOTALS)
+    nodes.add("GatherElements", tokens, best_positions, axis=1, name=BEST_TOKENS)
 
     graph = model.graph
-    graph.node.extend(nodes)
-    # ONNX Runtime warns of those that no node reads
-    used = {name for added in nodes for name in added.input}
-    graph.initializer.extend(
-        numpy_helper.from_array(value, _name(name)) for name, value in constants.items() if _name(name) in used
-    )
-    make = helper.make_tensor_value_info
-    graph.input.extend(
-        [
-            make(FORBIDDEN, TensorProto.INT64, ["pairs", 2]),
-            make(TOTALS, TensorProto.FLOAT, ["rows_", 1]),
-            make(NUMBER, TensorProto.INT64, [1]),
-        ]
-    )
-    graph.output.extend(
-        [
-            make(BEST_TOTALS, TensorProto.FLOAT, ["rows_", "number_"]),
-            make(BEST_TOKENS, TensorProto.INT64, ["rows_", "number_"]),
-        ]
-    )
+    graph.node.extend(nodes.nodes)
+    graph.initializer.extend(nodes.used_constants())
+    graph.input.append(helper.make_tensor_value_info(FORBIDDEN, TensorProto.INT64, ["pairs", 2]))
+    graph.input.append(helper.make_tensor_value_info(TOTALS, TensorProto.FLOAT, ["rows_", 1]))
+    graph.input.append(helper.make_tensor_value_info(NUMBER, TensorProto.INT64, [1]))
+    graph.output.append(helper.make_tensor_value_info(BEST_TOTALS, TensorProto.FLOAT, ["rows_", "number_"]))
+    graph.output.append(helper.make_tensor_value_info(BEST_TOKENS, TensorProto.INT64, ["rows_", "number_"]))
+
+
+def _block_size(vocab_size: int) -> int:
+    """The number of tokens of a block of the vocabulary. Whole blocks need no padding, which copies the scores."""
+    for size in _BLOCK_SIZES:
+        if vocab_size % size == 0:
+            return size
+    return _PADDED_BLOCK_SIZE
