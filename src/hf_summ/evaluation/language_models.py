@@ -406,8 +406,8 @@ def compare_language_models(
         A dictionary, ready for JSON, with `random_text`, `seed` and `models`. `models` has a dictionary for each
         language model:
 
-        - `model`: its name.
-        - `kind`: its objective, "masked", "causal" or "permutation".
+        - `model`: the name of the model.
+        - `kind`: the objective of the model, "masked", "causal" or "permutation".
         - `judges_first_token` and `context`: as in `LanguageModel`.
         - `rows`: a `JudgedText` for each percentile and text. The rows of a percentile follow each other in the order
           of the texts, with the random words at the end.

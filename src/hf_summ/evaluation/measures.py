@@ -1,4 +1,4 @@
-"""The table of measures: what computes each, what it reads, the titles of its scores, and which of them should fall.
+"""The table of measures: the function of each measure, what it reads, the titles of the scores, and which should fall.
 
 A measure, such as "novelty", gives one or several scores, such as "novel1". A score is a `Scored`, the statistics of
 each row with a function of their sums, so every score has an interval and can be compared. Training runs,
@@ -27,7 +27,7 @@ References = Sequence[str | Sequence[str]]
 
 @dataclass(frozen=True)
 class Settings(RougeSettings):
-    """The settings of all measures and of the bootstrap; those of ROUGE are the fields of `RougeSettings`.
+    """The settings of all measures and of the bootstrap, with the fields of `RougeSettings` for ROUGE.
 
     Args:
         average: "macro" averages novelty over rows; "micro" computes it over the corpus. See `novelty`.
@@ -194,7 +194,7 @@ MEASURES: dict[str, Measure] = {measure.name: measure for measure in _TABLE}
 
 
 def falling_scores() -> tuple[str, ...]:
-    """The scores for which lower is better, among them those of training, "nll" and "perplexity"."""
+    """The scores for which lower is better, among them training's scores "nll" and "perplexity"."""
     scores = ["nll", "perplexity"]
     for measure in MEASURES.values():
         scores.extend(measure.falling)

@@ -50,7 +50,7 @@ class Metric(evaluate.Metric):
             predictions: one text per row.
             references: one text per row, or a list of several.
             kwargs: `sources`, one document per row, which a measure of references ignores, and fields of `Settings`
-                that replace those of the metric.
+                that replace the metric's settings.
 
         Returns:
             Score -> value, rounded to 4 digits, NaN where it is undefined. In several processes, all but the first get
@@ -110,7 +110,7 @@ class Metric(evaluate.Metric):
             predictions: (N,), one text per row.
             references: (N,), a list of texts per row, for a measure of references.
             sources: (N,), one document per row, for a measure of sources.
-            options: fields of `Settings` that replace those of the metric.
+            options: fields of `Settings` that replace the metric's settings.
 
         Returns:
             Score -> value, rounded to 4 digits.

@@ -67,7 +67,7 @@ class Alignment(NamedTuple):
         matches: for each word of the summary, the length of the longest run of words that begins there and occurs in
             the source; 0 for a word that is not in the source. The n-gram that begins at a word is novel if the word's
             number here is less than n.
-        fragments: the fragments of the summary, in its order.
+        fragments: the fragments of the summary, in the summary's order.
         source_words: the number of words of the source.
         source_sentences: the number of sentences of the source that have words.
     """
@@ -209,11 +209,11 @@ def novelty(
     - `copy_rate`: the share of the summary's words inside a fragment, in points. This is the coverage of Grusky et al.
       (2018).
     - `copy_density`: the mean length, in words, of the fragment to which a word of the summary belongs, 0 for a word in
-      no fragment. This is their density.
+      no fragment. This is the density of Grusky et al.
     - `copy_position`: the mean relative position of the source sentences from which the copied words come, in points.
       The middle of sentence i of k, counted from 0, is at 100 (i + 1/2) / k. A fragment with several occurrences counts
       at each with equal weight. A summary without fragments has no value.
-    - `compression`: the number of words of the source per word of the summary. This is their compression.
+    - `compression`: the number of words of the source per word of the summary. This is the compression of Grusky et al.
     - `length`: the number of words of the summary.
 
     A summary without words has only a length, and a row whose source has no words has no value at all. Words are

@@ -259,7 +259,7 @@ class Evaluation:
             Other system -> type of ROUGE, or score against the references -> difference.
         """
         differences = {}
-        # All differences in one list: each is a test.
+        # The differences from all systems in one list. Each difference is a test.
         tests: list[Difference] = []
         for system in self.systems:
             if system != "predictions":
@@ -315,7 +315,7 @@ class Evaluation:
     def _means_of_texts(self, name: str) -> dict[str, float | None]:
         """Score -> mean, for the predictions of a system or the "references".
 
-        With sources, the scores are those of the measures that read sources. Without sources, the only score is
+        With sources, the scores are the figures of the measures that read sources. Without sources, the only score is
         `length`, the number of words.
         """
         # The references have only scores of measures that read sources.

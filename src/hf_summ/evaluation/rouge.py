@@ -189,7 +189,7 @@ def rouge(
 
     Returns:
         Type of ROUGE, such as "rouge2" -> precision, recall and F of each row, (N,) each, in points, 0 to 100. The
-        types are those of the settings, in their order, or all types of the mode.
+        types are the settings' types, in the settings' order, or all types of the mode.
 
     Raises:
         TypeError: `predictions` or `references` is not a list.
