@@ -229,16 +229,12 @@ def acceptance(
 
 
 def _masked_scores(language_model: LanguageModel, sequence: torch.Tensor) -> Iterator[torch.Tensor]:
-    """Predict the tokens of a sequence with a masked LM, which reads the tokens before a position, and then [MASK].
+    """Predict the tokens of a sequence, (T,), with a masked LM, which reads the tokens before a position, then [MASK].
 
-    If they exceed the model's context, the last tokens that fit are read.
-
-    Args:
-        sequence: (T,), token ids.
+    If the tokens before a position exceed the model's context, the last tokens that fit are read.
 
     Yields:
-        (n, V), the scores at the next n positions of the sequence, in batches. The first batch begins with position 1,
-        and the last ends with position T - 1.
+        (n, V), the scores at the next n positions from 1 to T - 1, in batches.
     """
     tokenizer = language_model.tokenizer
     context = min(language_model.context, len(sequence))
@@ -258,14 +254,10 @@ def _masked_scores(language_model: LanguageModel, sequence: torch.Tensor) -> Ite
 
 @torch.no_grad()
 def _causal_scores(language_model: LanguageModel, sequence: torch.Tensor) -> Iterator[torch.Tensor]:
-    """Predict the tokens of a sequence with a causal LM, which scores a position at the token before it.
-
-    Args:
-        sequence: (T,), token ids.
+    """Predict the tokens of a sequence, (T,), with a causal LM, which scores a position at the token before it.
 
     Yields:
-        (n, V), the scores at the next n positions of the sequence, from a window each time. The first window predicts
-        the positions from 1 on, and the last ends with position T - 1.
+        (n, V), the scores at the next n positions from 1 to T - 1, from a window each time.
     """
     for window in _windows(len(sequence), language_model.context):
         logits = language_model.model(input_ids=sequence[None, window.start : window.end]).logits[0]
@@ -276,14 +268,10 @@ def _causal_scores(language_model: LanguageModel, sequence: torch.Tensor) -> Ite
 
 @torch.no_grad()
 def _permutation_scores(language_model: LanguageModel, sequence: torch.Tensor) -> Iterator[torch.Tensor]:
-    """Predict the tokens of a sequence with a permutation LM, whose permutation is the order of the sequence.
-
-    Args:
-        sequence: (T,), token ids.
+    """Predict the tokens of a sequence, (T,), with a permutation LM, whose permutation is the order of the sequence.
 
     Yields:
-        (n, V), the scores at the next n positions of the sequence, from a window each time. The first window predicts
-        the positions from 1 on, and the last ends with position T - 1.
+        (n, V), the scores at the next n positions from 1 to T - 1, from a window each time.
     """
     for window in _windows(len(sequence), language_model.context):
         length = window.end - window.start
