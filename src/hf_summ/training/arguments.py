@@ -443,10 +443,10 @@ GROUPS = (ModelArguments, LoraArguments, Corpus, DataArguments, GenerationArgume
 
 
 def _flags_by_name() -> dict[str, Flag]:
-    """The declarations of all flags.
+    """Name of each flag -> its declaration.
 
-    A field of ours contains its declaration. That of a field of transformers is its entry in `INHERITED`, with the
-    default of the field.
+    Our fields contain their declarations. A field of transformers has its declaration in `INHERITED`, or an empty one
+    if it is not there, and gets the field's default. Fields without `init` are no flags.
     """
     flags = {}
     for group in GROUPS:

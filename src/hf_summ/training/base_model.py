@@ -40,10 +40,16 @@ def build_base_model(config: PreTrainedConfig, processor: Processor, base: Model
 def _new_model(
     config: PreTrainedConfig, processor: Processor, base: ModelArguments, hub: HubArguments
 ) -> PreTrainedModel:
-    """A model with new weights, whose config is aligned with the processor's vocabulary and special tokens.
+    """A model with new weights, but for its pre-trained parts, such as a BERT, whose weights are read.
 
     Args:
-        hub: the arguments of downloads for checkpoints of its parts.
+        config: the model's config, which is changed to fit the processor's vocabulary and special tokens.
+        processor: a processor of ours, which has `align`, or a tokenizer or processor of transformers.
+        base: how the model is created.
+        hub: how checkpoints of the pre-trained parts are downloaded.
+
+    Raises:
+        ValueError: no model of the config's sizes can be created.
     """
     if hasattr(processor, "align"):
         processor.align(config)

@@ -90,9 +90,10 @@ class _Settings:
 
     @property
     def sum_dtype(self) -> torch.dtype:
-        """The precision of scores, sums and their gradients: at least float32.
+        """The precision of scores, sums and gradients: at least float32.
 
-        Gradients of half-precision inputs have it too, because they sum chunks and are scaled before they are cast.
+        Gradients are cast to the precision of their inputs at the end. Before, those of the weights are summed over
+        chunks, and all of them are scaled, for which half precision is too coarse.
         """
         return torch.promote_types(self.dtype, torch.float32)
 
@@ -337,7 +338,7 @@ class _Sums:
         return _Chunk(rows, states, labels, columns, first, is_first, is_label, pointers)
 
     def _project(self, states: torch.Tensor) -> torch.Tensor:
-        """The scores of all words, (R, C) -> (R, V), in the buffer that the next chunk reuses."""
+        """The scores of all words in `sum_dtype`, (R, C) -> (R, V); the next chunk overwrites their buffer."""
         products = self.products[: states.shape[0]]
         if self.bias is None:
             torch.mm(states, self.weight.T, out=products)

@@ -372,7 +372,11 @@ def _print_names(trainer: SummarizationTrainer) -> None:
 
 
 def _set_up_logging(training: SummarizationTrainingArguments) -> None:
-    """Show messages with their times, at the levels of the arguments."""
+    """Show log messages with their times.
+
+    Our messages are shown from INFO on in the process that logs, and from ERROR on in others. Those of datasets and
+    transformers are shown from the level of `--log_level` on.
+    """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", datefmt="%H:%M:%S")
     level = training.get_process_log_level()
     logging.getLogger("hf_summ").setLevel(logging.INFO if training.should_log else logging.ERROR)

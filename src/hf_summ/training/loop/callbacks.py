@@ -137,14 +137,14 @@ class RunProgress(TrainerCallback, ExportableState):
 
     Attributes:
         loss_sum: the sum of the losses of all updates; None if the checkpoint did not have it.
-        since: the sum of this process's losses that are not in `loss_sum` yet, a scalar tensor.
+        unsummed_loss: the sum of this process's losses that are not in `loss_sum` yet, a scalar tensor.
         seconds: the duration of all updates without evaluations; None if the checkpoint did not have it. On a CPU,
             these are CPU seconds of this process, which other processes hardly affect; otherwise wall-clock seconds.
     """
 
     def __init__(self):
         self.loss_sum: float | None = 0.0
-        self.since = torch.zeros(())
+        self.unsummed_loss = torch.zeros(())
         self.seconds: float | None = 0.0
         self._clock = time.process_time
         # the clock at the end of the last update or evaluation
@@ -166,7 +166,7 @@ class RunProgress(TrainerCallback, ExportableState):
             self.seconds = 0.0
         self._clock = time.process_time if args.device.type == "cpu" else time.perf_counter
         self._last_time = self._clock()
-        self.since = torch.zeros((), device=args.device)
+        self.unsummed_loss = torch.zeros((), device=args.device)
         state.compute_steps(args, state.max_steps)
         epochs = state.num_train_epochs
         message = f"training: {state.max_steps:,} updates"

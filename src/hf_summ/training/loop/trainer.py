@@ -159,7 +159,11 @@ class SummarizationTrainer(RowwiseTrainer):
         return super().create_scheduler(num_training_steps, optimizer)
 
     def _get_grad_norm(self, model: nn.Module, grad_norm=None):
-        """The gradient norm; the gradient's elements are clipped here, where it is complete and unscaled."""
+        """Clip the elements of the gradient, and return its norm before that.
+
+        transformers calls this method once an update, after the backward passes of all its batches, and after it has
+        clipped the norm. If a scaler of half precision is used, the gradient is unscaled here.
+        """
         grad_norm = super()._get_grad_norm(model, grad_norm)
         # a scaler of half precision skips an update that is not finite, and lowers its scale
         if self.accelerator.scaler is None:
@@ -284,7 +288,7 @@ class SummarizationTrainer(RowwiseTrainer):
                 loss = torch.lerp(loss, policy_loss * process_factor, self.args.reward_share)
                 components["reward"] = reward
             self._non_finite.watch("loss", loss.detach(), self.state.global_step + 1, components)
-            self.progress.since += loss.detach()
+            self.progress.unsummed_loss += loss.detach()
             self._add_components(components, process_factor)
         if return_outputs:
             return loss, outputs
@@ -352,12 +356,13 @@ class SummarizationTrainer(RowwiseTrainer):
         raise ValueError("the trainer needs the callback RunProgress: do not remove it")
 
     def _note_loss(self) -> None:
-        """Add the losses since the last call, averaged over processes, to their sum."""
+        """Add the losses since the last call, averaged over processes, to `loss_sum`. All processes must call it."""
         progress = self.progress
-        since = self.accelerator.reduce(progress.since, reduction="mean").item()
+        new_losses = self.accelerator.reduce(progress.unsummed_loss, reduction="mean").item()
+        # the sum is unknown if the checkpoint did not have it
         if progress.loss_sum is not None:
-            progress.loss_sum += since
-        progress.since.zero_()
+            progress.loss_sum += new_losses
+        progress.unsummed_loss.zero_()
 
     def evaluation_loop(self, *args, **kwargs) -> EvalLoopOutput:
         """Evaluate, unless a loss or gradient was not finite, which would have damaged the weights."""

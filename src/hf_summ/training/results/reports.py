@@ -62,11 +62,12 @@ class Scorer:
     def __init__(self, metrics: Sequence[str], rouge_mode: RougeMode, language: str, several: Several | None = None):
         # an unknown language is reported here, and not after the first epoch
         language_code(language)
-        models = check_metrics(metrics)
-        self.settings = Settings(rouge_mode=rouge_mode, language=language, several=several, metrics=models)
+        # name of each metric -> the model that it needs, or an empty text
+        models_of_metrics = check_metrics(metrics)
+        self.settings = Settings(rouge_mode=rouge_mode, language=language, several=several, metrics=models_of_metrics)
         self.language = language
         self.clean: Callable[[str], str] = str
-        self.measures = [MEASURES[name] for name in models]
+        self.measures = [MEASURES[name] for name in models_of_metrics]
         self.needs_documents = any(measure.reads == "sources" for measure in self.measures)
         self.columns = [measure.columns or measure.scores(rouge_mode) for measure in self.measures]
         # the texts that were scored last, and their scores
@@ -231,29 +232,34 @@ def decode(
 
 
 def write_predictions(
-    folder: str, dataset: datasets.Dataset, predictions: Sequence[str], values: Sequence[Mapping[str, float | None]]
+    folder: str,
+    dataset: datasets.Dataset,
+    predictions: Sequence[str],
+    further_fields: Sequence[Mapping[str, float | None]],
 ) -> None:
-    """Write `generated_predictions.txt`, with a line for each summary, and `predictions.jsonl`.
+    """Write the predictions of a split to two files.
 
-    An object of the latter has the id, the summary, `references` if the rows have several, the prediction and `values`.
+    `generated_predictions.txt` has a line for each prediction. `predictions.jsonl` has an object for each row, with the
+    keys `id`, `summary` (the reference), `references` if the dataset has a column of several, `prediction`, and the
+    further fields of the row.
 
     Args:
         folder: the folder of the files.
         dataset: the rows of the split.
-        predictions: the generated summary of each row.
-        values: further fields of each row's object, such as `nll`, `tokens` and `support`.
+        predictions: the prediction of each row.
+        further_fields: further fields of each row's object, such as `nll`, `tokens` and `support`.
     """
     ids = list(dataset["id"]) if "id" in dataset.column_names else list(range(len(dataset)))
     references = reference_texts(dataset) if has_references(dataset.features) else None
     lines = []
     objects = []
-    for index, summary in enumerate(dataset["summary"]):
+    for index, reference in enumerate(dataset["summary"]):
         lines.append(one_line(predictions[index]) + "\n")
-        row = {"id": ids[index], "summary": summary}
+        row = {"id": ids[index], "summary": reference}
         if references is not None:
             row["references"] = references[index]
         row["prediction"] = predictions[index]
-        row.update(values[index])
+        row.update(further_fields[index])
         objects.append(to_json(row) + "\n")
     write_atomically(Path(folder) / "generated_predictions.txt", "".join(lines))
     write_atomically(Path(folder) / "predictions.jsonl", "".join(objects))

@@ -62,7 +62,10 @@ class Extraction:
 
     @property
     def settings(self) -> dict[str, object]:
-        """The given flags of the stage for the model's config, with True in place of this machine's names of files."""
+        """The flags that the user gave for this stage, as the model's config records them.
+
+        The names of files and models are replaced by True, as they may not exist on other machines.
+        """
         flags: dict[str, object] = {}
         if self.stage.settings.share is not None:
             flags["extract_share"] = self.stage.settings.share
