@@ -1,18 +1,26 @@
-"""Registers the architectures with transformers' Auto classes and pipelines and with PEFT, and imports none of them.
+"""Registers the architectures with transformers' Auto classes and pipelines and with PEFT.
 
-Registering a class takes its import, and that of torch. So each registry is filled when it is first read.
+`import hf_summ` calls `register`, which imports neither the architectures nor these libraries. To register a class, it
+must be imported, and torch with it. So a library is changed only after its import, and our classes are added to a
+registry only when the registry is first read.
 """
 
 from collections.abc import Callable, Iterator, MutableMapping
-from functools import partial, wraps
+from functools import wraps
 from importlib import import_module
 from threading import RLock
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hf_summ.common.lazy import after_import
 
-# model type -> what the names of its classes begin with
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedModel, Trainer
+
+    from hf_summ.runtimes.long_documents import Reading
+
+# Model type -> the beginning of the names of its classes.
 ARCHITECTURES = {
     "gdlf": "Gdlf",
     "copy_transformer": "CopyTransformer",
@@ -22,26 +30,28 @@ ARCHITECTURES = {
     "sagcopy": "SagCopy",
 }
 
-# public name of `hf_summ` -> its module
-PUBLIC_NAMES = {
-    f"{prefix}{suffix}": f".models.{module}_{model_type}"
-    for model_type, prefix in ARCHITECTURES.items()
-    for suffix, module in (
-        ("Config", "configuration"),
-        ("Model", "modeling"),
-        ("ForConditionalGeneration", "modeling"),
-        ("Processor", "processing"),
-    )
-} | {
-    "Int8Config": ".models.quantization_int8",
-    "SummarizationCollator": ".data.collator",
-    "SummarizationPipeline": ".runtimes.pipeline",
-    "bundled_model": ".pretrained",
-    "summarizer": ".pretrained",
-}
 
-# architecture -> modules that PEFT's LoRA adapts when its config names none: the queries and values of attention, as
-# for BART, the projection that predicts a convolution's kernels, which corresponds to queries, and the token shift
+def _public_names() -> dict[str, str]:
+    """Public name of `hf_summ` -> the module that defines it, relative to `hf_summ`."""
+    modules = {}
+    for model_type, prefix in ARCHITECTURES.items():
+        modules[f"{prefix}Config"] = f".models.configuration_{model_type}"
+        modules[f"{prefix}Model"] = f".models.modeling_{model_type}"
+        modules[f"{prefix}ForConditionalGeneration"] = f".models.modeling_{model_type}"
+        modules[f"{prefix}Processor"] = f".models.processing_{model_type}"
+    modules["Int8Config"] = ".models.quantization_int8"
+    modules["SummarizationCollator"] = ".data.collator"
+    modules["SummarizationPipeline"] = ".runtimes.pipeline"
+    modules["bundled_model"] = ".pretrained"
+    modules["summarizer"] = ".pretrained"
+    return modules
+
+
+PUBLIC_NAMES = _public_names()
+
+# Architecture -> the modules that LoRA of PEFT adapts if its config names none. These are the projections of attention
+# to queries and values, as for BART. The projection that predicts the kernels of a convolution corresponds to queries.
+# The architectures with a token shift adapt its projection too.
 LORA_TARGET_MODULES: dict[str, list[str]] = {
     "gdlf": ["q_proj", "v_proj", "kernel_projection"],
     "copy_transformer": ["q_proj", "v_proj", "token_shift.projection"],
@@ -51,168 +61,228 @@ LORA_TARGET_MODULES: dict[str, list[str]] = {
     "sagcopy": ["q_proj", "v_proj", "token_shift.projection"],
 }
 
-# what PEFT's IA3 scales: keys, values and the input of the second layer of feed-forward networks (Liu et al. 2022)
-_RECURRENT = ("drgd", "pointer_generator")
-_IA3_FEEDFORWARD_MODULES = {name: [] if name in _RECURRENT else ["feed_forward.outer"] for name in ARCHITECTURES}
-_IA3_TARGET_MODULES = {
-    name: [*(["key_projection"] if name in _RECURRENT else ["k_proj", "v_proj"]), *modules]
-    for name, modules in _IA3_FEEDFORWARD_MODULES.items()
+# Architecture -> the modules that IA3 of PEFT adapts if its config names none. It scales the keys and values of
+# attention and the input of the second layer of a feed-forward network (Liu et al. 2022).
+_IA3_TARGET_MODULES: dict[str, list[str]] = {
+    "gdlf": ["k_proj", "v_proj", "feed_forward.outer"],
+    "copy_transformer": ["k_proj", "v_proj", "feed_forward.outer"],
+    "drgd": ["key_projection"],
+    "highlight_transformer": ["k_proj", "v_proj", "feed_forward.outer"],
+    "pointer_generator": ["key_projection"],
+    "sagcopy": ["k_proj", "v_proj", "feed_forward.outer"],
+}
+# Architecture -> the modules among them of which the input is scaled, and not the output.
+_IA3_FEEDFORWARD_MODULES: dict[str, list[str]] = {
+    "gdlf": ["feed_forward.outer"],
+    "copy_transformer": ["feed_forward.outer"],
+    "drgd": [],
+    "highlight_transformer": ["feed_forward.outer"],
+    "pointer_generator": [],
+    "sagcopy": ["feed_forward.outer"],
 }
 
 
 class _FilledWhenRead(MutableMapping):
-    """A registry's dict, to which a function adds our entries when it is first read."""
+    """A registry in the form of a dict, to which a function adds our entries when it is first read.
 
-    def __init__(self, content: dict, fill: Callable[[], Any]):
-        self._content, self._fill, self._lock = content, fill, RLock()
+    Args:
+        content: the dict of the registry.
+        fill: adds our entries to the registry. After an error it is called again by the next access.
+    """
 
-    def _filled(self) -> dict:
-        # other threads wait until all entries are there; the function itself comes here too
+    def __init__(self, content: dict, fill: Callable[[], object]):
+        self._content = content
+        self._fill = fill
+        self._is_filled = False
+        # `fill` itself accesses the registry, so its thread may take the lock again.
+        self._lock = RLock()
+
+    def _filled_content(self) -> dict:
+        # While one thread fills the registry, others wait here until all entries are there.
         with self._lock:
-            fill, self._fill = self._fill, lambda: None
-            try:
-                fill()
-            except BaseException:
-                self._fill = fill
-                raise
+            if not self._is_filled:
+                # This is set before the call, because `fill` gets here as well.
+                self._is_filled = True
+                try:
+                    self._fill()
+                except BaseException:
+                    self._is_filled = False
+                    raise
         return self._content
 
     def __getitem__(self, key):
-        return self._filled()[key]
+        return self._filled_content()[key]
 
     def __setitem__(self, key, value) -> None:
-        self._filled()[key] = value
+        self._filled_content()[key] = value
 
     def __delitem__(self, key) -> None:
-        del self._filled()[key]
+        del self._filled_content()[key]
 
     def __iter__(self) -> Iterator:
-        return iter(self._filled())
+        return iter(self._filled_content())
 
     def __len__(self) -> int:
-        return len(self._filled())
+        return len(self._filled_content())
 
 
 def register() -> None:
-    """Register with transformers and PEFT, which need not be imported yet."""
+    """Register the architectures with transformers and PEFT now, or after the import of their modules."""
     after_import(
         {
-            "transformers.models.auto.configuration_auto": lambda auto: _register_when_read(
-                auto.CONFIG_MAPPING, auto.AutoConfig, "Config"
-            ),
-            "transformers.models.auto.modeling_auto": _models,
-            "transformers.models.auto.processing_auto": lambda auto: _register_when_read(
-                auto.PROCESSOR_MAPPING, auto.AutoProcessor, "Processor"
-            ),
-            "transformers.pipelines": _pipeline,
-            "transformers.trainer": _trainer,
-            "peft.utils.constants": _adapters,
-            "hf_summ.models.modeling_base": _int8,
-            "hf_summ.models.modeling_copying": _fused_loss,
-            "hf_summ.runtimes.long_documents": _shorteners,
+            "transformers.models.auto.configuration_auto": _register_configs,
+            "transformers.models.auto.modeling_auto": _register_models,
+            "transformers.models.auto.processing_auto": _register_processors,
+            "transformers.pipelines": _register_pipeline,
+            "transformers.trainer": _adapt_trainer,
+            "peft.utils.constants": _register_adapted_modules,
+            "hf_summ.models.modeling_base": _register_int8,
+            "hf_summ.models.modeling_copying": _set_fused_loss,
+            "hf_summ.runtimes.long_documents": _add_shorteners,
         }
     )
 
 
-def _class(name: str) -> Any:
-    return getattr(import_module(PUBLIC_NAMES[name], "hf_summ"), name)
+def _class(name: str) -> type:
+    """Import one of our classes by its public name."""
+    module = import_module(PUBLIC_NAMES[name], "hf_summ")
+    return getattr(module, name)
 
 
-def _models(auto: ModuleType) -> None:
+def _register_configs(auto: ModuleType) -> None:
+    _register_when_read(auto.CONFIG_MAPPING, auto.AutoConfig, "Config")
+
+
+def _register_models(auto: ModuleType) -> None:
     _register_when_read(auto.MODEL_MAPPING, auto.AutoModel, "Model")
-    seq2seq = auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING
-    _register_when_read(seq2seq, auto.AutoModelForSeq2SeqLM, "ForConditionalGeneration")
+    seq2seq_mapping = auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING
+    _register_when_read(seq2seq_mapping, auto.AutoModelForSeq2SeqLM, "ForConditionalGeneration")
+
+
+def _register_processors(auto: ModuleType) -> None:
+    _register_when_read(auto.PROCESSOR_MAPPING, auto.AutoProcessor, "Processor")
 
 
 def _register_when_read(mapping: Any, auto_class: Any, suffix: str) -> None:
+    """Register a class of each architecture with an Auto class when its mapping is first read.
+
+    Args:
+        mapping: the registry that the Auto class reads.
+        auto_class: such as `AutoModel`.
+        suffix: the end of the classes' names.
+    """
+
     def fill() -> None:
         for model_type, prefix in ARCHITECTURES.items():
+            # Configs are registered by their model type, and other classes by their config.
             key = model_type if suffix == "Config" else _class(f"{prefix}Config")
             auto_class.register(key, _class(f"{prefix}{suffix}"), exist_ok=True)
 
-    # what `register` of an Auto class writes to
+    # This is the dict to which `register` of an Auto class writes.
     mapping._extra_content = _FilledWhenRead(mapping._extra_content, fill)
 
 
-def _pipeline(pipelines: ModuleType) -> None:
-    task: dict[str, Any] = {}
+def _register_pipeline(pipelines: ModuleType) -> None:
+    """Register the task "summarization", which transformers 5 removed."""
+    task: dict[str, object] = {}
 
     def fill() -> None:
-        # of its own: the other one would warn that the task is there already
+        # A private registry makes the entry: the global one would warn that the task is already registered.
         registry = pipelines.PipelineRegistry({}, {})
         registry.register_pipeline(
             "summarization",
             pipeline_class=_class("SummarizationPipeline"),
             pt_model=import_module("hf_summ.checkpoints.adapters").AutoModelForSummarization,
-            # that of transformers 4
+            # This was the default model in transformers 4.
             default={"model": ("sshleifer/distilbart-cnn-12-6", "a4f8f3e")},
             type="text",
         )
         task.update(registry.supported_tasks["summarization"])
 
     pipelines.PIPELINE_REGISTRY.supported_tasks["summarization"] = _FilledWhenRead(task, fill)
-    # transformers looks for removed tasks before it looks for registered ones
+    # transformers looks for removed tasks before it looks for registered ones.
     pipelines.REMOVED_TASKS.pop("summarization", None)
 
 
-def _trainer(trainer: ModuleType) -> None:
-    init, call_model_init = trainer.Trainer.__init__, trainer.Trainer.call_model_init
+def _adapt_trainer(module: ModuleType) -> None:
+    """Make `Trainer` adapt our models to its settings, when it gets a model and when it calls its `model_init`."""
+    trainer_class = module.Trainer
+    original_init = trainer_class.__init__
+    original_call_model_init = trainer_class.call_model_init
 
-    def adapt(self, model: Any) -> Any:
+    def adapt(trainer: "Trainer", model: "PreTrainedModel | None") -> None:
         config: Any = getattr(model, "config", None)
-        if getattr(config, "model_type", None) not in ARCHITECTURES:
-            return model
-        if (processor := getattr(self, "processing_class", None)) is not None:
-            # a trainer calls `generate` without a tokenizer, which a new model does not have
+        if model is None or getattr(config, "model_type", None) not in ARCHITECTURES:
+            return
+        processor = getattr(trainer, "processing_class", None)
+        if processor is not None:
+            # A trainer calls `generate` without a tokenizer, which a new model does not have.
             model._own_tokenizer = getattr(processor, "tokenizer", processor)
-        if factor := self.args.label_smoothing_factor:
-            # transformers would compute the loss from the logits, without KL, guidance and the model's other losses
-            self.label_smoother = None
-            if config.label_smoothing not in (0, factor):
-                trainer.logger.warning(
-                    f"`label_smoothing_factor` is {factor}, but the model's config.label_smoothing is "
-                    f"{config.label_smoothing}, which applies: set the latter"
-                )
-            config.label_smoothing = config.label_smoothing or factor
-        return model
+        factor = trainer.args.label_smoothing_factor
+        if not factor:
+            return
+        # transformers would compute the loss from the logits, without KL, guidance and the model's other losses.
+        trainer.label_smoother = None
+        if config.label_smoothing == 0:
+            config.label_smoothing = factor
+        elif config.label_smoothing != factor:
+            module.logger.warning(
+                f"`label_smoothing_factor` is {factor}, but the model's config.label_smoothing is "
+                f"{config.label_smoothing}, which applies: set the latter"
+            )
 
-    @wraps(init)
+    @wraps(original_init)
     def adapting_init(self, *arguments, **settings) -> None:
-        init(self, *arguments, **settings)
+        original_init(self, *arguments, **settings)
         adapt(self, self.model)
 
-    @wraps(call_model_init)
-    def adapting_model_init(self, *arguments, **settings) -> Any:
-        return adapt(self, call_model_init(self, *arguments, **settings))
+    @wraps(original_call_model_init)
+    def adapting_call_model_init(self, *arguments, **settings) -> "PreTrainedModel":
+        model = original_call_model_init(self, *arguments, **settings)
+        adapt(self, model)
+        return model
 
-    trainer.Trainer.__init__ = adapting_init
-    trainer.Trainer.call_model_init = adapting_model_init
+    trainer_class.__init__ = adapting_init
+    trainer_class.call_model_init = adapting_call_model_init
 
 
-def _adapters(constants: ModuleType) -> None:
+def _register_adapted_modules(constants: ModuleType) -> None:
+    """Add the modules that adapters adapt by default to the tables of PEFT."""
     for name, table in vars(constants).items():
-        # all other tuners adapt what LoRA adapts
+        # All tuners adapt the modules that LoRA adapts, except IA3 below and the one that tunes layer norms.
         if name.endswith("_TARGET_MODULES_MAPPING") and "LNTUNING" not in name:
             table.update(LORA_TARGET_MODULES)
     constants.TRANSFORMERS_MODELS_TO_IA3_TARGET_MODULES_MAPPING.update(_IA3_TARGET_MODULES)
     constants.TRANSFORMERS_MODELS_TO_IA3_FEEDFORWARD_MODULES_MAPPING.update(_IA3_FEEDFORWARD_MODULES)
 
 
-def _int8(modeling: ModuleType) -> None:
-    # registers the method that checkpoints in 8 bits name
+def _register_int8(modeling: ModuleType) -> None:
+    # This module registers the quantization method that checkpoints in 8 bits name.
     import_module("hf_summ.models.quantization_int8")
 
 
-def _fused_loss(modeling: ModuleType) -> None:
-    def fused_loss(*arguments, **settings) -> Any:
-        # only training needs it
-        return import_module("hf_summ.training.losses").copy_cross_entropy(*arguments, **settings)
+def _set_fused_loss(modeling: ModuleType) -> None:
+    """Let models that copy compute the loss of training without the logits, see `copy_cross_entropy`.
+
+    The code of a checkpoint on the Hub lacks this function, and computes the loss from the logits.
+    """
+
+    def fused_loss(*arguments, **settings) -> "tuple[Tensor, Tensor]":
+        # Only training needs this module.
+        losses = import_module("hf_summ.training.losses")
+        return losses.copy_cross_entropy(*arguments, **settings)
 
     modeling.CopyingForConditionalGeneration.fused_loss = staticmethod(fused_loss)
 
 
-def _shorteners(pipeline: ModuleType) -> None:
-    def shorten(method: str, *arguments, **settings) -> Any:
-        return getattr(import_module("hf_summ.shortening"), method)(*arguments, **settings)
+def _add_shorteners(long_documents: ModuleType) -> None:
+    """Add the values of the pipeline's `long_documents` that need the splitting of sentences."""
 
-    pipeline.SHORTENERS.update({method: partial(shorten, method) for method in ("extract", "windows")})
+    def extract(*arguments, **settings) -> "list[Reading]":
+        return import_module("hf_summ.shortening").extract(*arguments, **settings)
+
+    def windows(*arguments, **settings) -> "list[Reading]":
+        return import_module("hf_summ.shortening").windows(*arguments, **settings)
+
+    long_documents.SHORTENERS["extract"] = extract
+    long_documents.SHORTENERS["windows"] = windows
