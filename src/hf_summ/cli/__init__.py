@@ -1,4 +1,4 @@
-"""`hf-summ`: the package's command line, with one file per command."""
+"""The command line, `hf-summ`: each command has a file in this package."""
 
 import argparse
 import logging
@@ -8,15 +8,17 @@ import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from types import ModuleType
 from typing import Any, NoReturn
 
 from hf_summ import __version__
-from hf_summ.common.messages import one_line, print_note, unknown_flag
+from hf_summ.common.messages import logged_from, one_line, print_note, unknown_flag
 from hf_summ.common.processes import INTERRUPTED
 
 __all__ = ["main"]
 
-# only the given command's file is imported, as the libraries of others load slowly
+# The commands and their purposes. A command's file is imported only when the command is given, because some commands
+# need libraries that load slowly.
 COMMANDS = {
     "summarize": "Summarize text files, or the rows of corpora",
     "extract": "Extractive summaries, without a model",
@@ -38,12 +40,13 @@ COMMANDS = {
     "table": "Reproduce a table of one of the papers",
     "completion": "Print a script with which a shell completes commands and flags",
 }
-# flags that name what a command writes
-_OUTPUTS = ("output", "output_dir", "scores", "key", "json")
-# commands that set up logging themselves
-_LOGGING = ("train", "table")
+# The flags that name a file or a folder that a command writes.
+_OUTPUT_FLAGS = ("output", "output_dir", "scores", "key", "json")
+# The commands that set up logging themselves.
+_COMMANDS_WITH_LOGGING = ("train", "table")
+# The exit status for invalid input.
 _INVALID = 2
-# as for `INTERRUPTED`, of SIGPIPE
+# The exit status that a shell reports of a command that SIGPIPE ended: 128 plus the signal's number.
 _BROKEN_PIPE = 141
 
 
@@ -54,46 +57,66 @@ def main(argv: Sequence[str] | None = None) -> int:
         0 on success, 1 if a run or a row of a table failed, 2 for invalid input, 130 after Ctrl-C, 141 if the output
         pipe is closed, as by `| head`.
     """
-    argv = list(sys.argv[1:] if argv is None else argv)
+    if argv is None:
+        argv = sys.argv[1:]
+    argv = list(argv)
     if argv[:1] == ["help"]:
-        # of a command, or of all
-        argv = [*argv[1:], "--help"]
-    command = argv[0] if argv else None
+        # `hf-summ help COMMAND` is `hf-summ COMMAND --help`, and `hf-summ help` is `hf-summ --help`.
+        argv = argv[1:] + ["--help"]
+    # The namespace is made here, because the handlers of errors read it.
     arguments = argparse.Namespace()
     try:
-        parser = _parser(command)
-        if command is None:
-            parser.print_help()
-            return 0
-        _, unknown = parser.parse_known_args(argv, arguments)
-        arguments.more = unknown
-        _check_outputs(arguments)
-        if command in _LOGGING:
-            status = arguments.run(arguments)
-        else:
-            with _notes_on_data():
-                status = arguments.run(arguments)
-        print(end="", flush=True)
-        return status or 0
+        return _run(argv, arguments)
     except BrokenPipeError:
-        # otherwise Python would flush again at exit, and print an error
+        # At its exit, Python flushes standard output again. It would print an error if the output were still the pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _BROKEN_PIPE
     except KeyboardInterrupt:
         hint = getattr(arguments, "interrupted", "rerun the command to start over")
-        # on a new line, below the progress bar
+        # The message is on a new line, below the progress bar.
         print(f"\nhf-summ: interrupted: {hint}", file=sys.stderr)
         return INTERRUPTED
     except (ValueError, TypeError, OSError, ImportError) as error:
-        # settings are spelled as flags
-        flags = {f"`{name}`": f"--{name}" for name in vars(arguments)}
-        line = re.sub(r"`\w+`", lambda name: flags.get(name[0], name[0]), one_line(error))
-        print(f"hf-summ: error: {line}", file=sys.stderr)
+        message = _with_flags(one_line(error), list(vars(arguments)))
+        print(f"hf-summ: error: {message}", file=sys.stderr)
         return _INVALID
 
 
-def _parser(command: str | None) -> argparse.ArgumentParser:
-    """The parser of the command line: with the flags of the command, or with the names of all commands."""
+def _run(argv: list[str], arguments: argparse.Namespace) -> int:
+    """Parse a command line into `arguments`, run its command, and return the exit status."""
+    if not argv:
+        _parser_for(None).print_help()
+        return 0
+    command = argv[0]
+    # The parser refuses unknown arguments itself, unless the command passes them on to the training recipe.
+    _, unknown_arguments = _parser_for(command).parse_known_args(argv, arguments)
+    arguments.more = unknown_arguments
+    _check_outputs(arguments)
+    if command in _COMMANDS_WITH_LOGGING:
+        status = arguments.run(arguments)
+    else:
+        with _notes_on_data():
+            status = arguments.run(arguments)
+    # Flushing raises BrokenPipeError here, and not at Python's exit, if the output pipe is closed.
+    print(end="", flush=True)
+    # A command that can only succeed, or raise an error, returns None.
+    return status or 0
+
+
+def _with_flags(message: str, settings: Sequence[str]) -> str:
+    """The message with each of the settings that stands in backticks spelled as a flag, such as `--num_beams`."""
+    for name in settings:
+        message = message.replace(f"`{name}`", f"--{name}")
+    return message
+
+
+def _parser_for(command: str | None) -> argparse.ArgumentParser:
+    """The parser of the command line.
+
+    Args:
+        command: the command whose flags the parser has. For None, or for an unknown command, it has the names and
+            purposes of all commands, and no flags of theirs.
+    """
     parser, commands = empty_parser()
     if command in COMMANDS:
         module_of(command).add_parser(commands)
@@ -103,31 +126,34 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
     return parser
 
 
-def module_of(command: str) -> Any:
-    """The module of a command, which has its parser and runs it."""
+def module_of(command: str) -> ModuleType:
+    """The module of a command: its `add_parser` adds the command's parser, whose default `run` runs the command."""
     return import_module(f"hf_summ.cli.{command.replace('-', '_')}")
 
 
 def empty_parser() -> tuple[argparse.ArgumentParser, Any]:
-    """The parser of the command line, and its action to which commands are added."""
+    """The parser of the command line without commands, and argparse's action to which commands are added.
+
+    The action's type is private to argparse.
+    """
     parser = _Parser("hf-summ", description="Abstractive summarization: train, compare, summarize.")
     parser.add_argument("--version", action="version", version=f"hf-summ {__version__}")
     return parser, parser.add_subparsers(metavar="COMMAND")
 
 
 def _check_outputs(arguments: argparse.Namespace) -> None:
-    """Raise a ValueError if an output is named by a URL."""
-    # imported here: it takes time, which the version and the help do not need
+    """Raise a ValueError if the name of an output is a URL."""
+    # The version and the help do not need this module, whose import takes time.
     from hf_summ.common.files import check_is_local
 
-    for name in _OUTPUTS:
+    for name in _OUTPUT_FLAGS:
         output = getattr(arguments, name, None)
         if isinstance(output, str):
             check_is_local(f"--{name}", output)
 
 
-class _Notes(logging.Handler):
-    """Prints what is logged as notes of the command."""
+class _NoteHandler(logging.Handler):
+    """Prints log records as notes of the command."""
 
     def emit(self, record: logging.LogRecord) -> None:
         print_note(record.getMessage())
@@ -135,31 +161,30 @@ class _Notes(logging.Handler):
 
 @contextmanager
 def _notes_on_data() -> Generator[None]:
-    """Within, the choices made when reading a corpus, such as its columns, are printed."""
-    logger, notes = logging.getLogger("hf_summ.data"), _Notes()
-    level = logger.level
-    logger.addHandler(notes)
-    logger.setLevel(logging.INFO)
+    """Within, print notes on how a corpus is read, such as which columns were chosen."""
+    logger = logging.getLogger("hf_summ.data")
+    handler = _NoteHandler()
+    logger.addHandler(handler)
     try:
-        yield
+        with logged_from(logger.name, logging.INFO):
+            yield
     finally:
-        logger.removeHandler(notes)
-        logger.setLevel(level)
+        logger.removeHandler(handler)
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser, also of each command, whose errors are one line; it suggests the most similar flag."""
+    """The parser of the command line, or of a command: its errors are one line, and suggest the most similar flag."""
 
     def __init__(self, *args, **settings):
         super().__init__(*args, **settings, allow_abbrev=False)
 
     def parse_known_args(self, args=None, namespace=None):
-        """As in argparse, but only commands whose defaults include `more` accept unknown arguments."""
-        arguments, more = super().parse_known_args(args, namespace)
-        if more and not hasattr(arguments, "more"):
+        """Parse as argparse does, but refuse unknown arguments unless the command has a default for `more`."""
+        arguments, unknown_arguments = super().parse_known_args(args, namespace)
+        if unknown_arguments and not hasattr(arguments, "more"):
             flags = re.findall(r"--(\w+)", self.format_usage())
-            self.error(unknown_flag(more, flags))
-        return arguments, more
+            self.error(unknown_flag(unknown_arguments, flags))
+        return arguments, unknown_arguments
 
     def error(self, message: str) -> NoReturn:
         """Print the message, and exit with status 2."""

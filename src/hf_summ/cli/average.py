@@ -14,9 +14,9 @@ def add_parser(commands) -> None:
     )
     parser.add_argument("folders", nargs="+", metavar="FOLDER", help="Checkpoints, or one run's output folder")
     parser.add_argument("--output", required=True, help="Folder for the averaged checkpoint")
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument("--last", type=int, metavar="N", help="Average the run's last N checkpoints")
-    which.add_argument(
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument("--last", type=int, metavar="N", help="Average the run's last N checkpoints")
+    choice.add_argument(
         "--best", type=int, metavar="N", help="Average the run's best N checkpoints according to its validation metric"
     )
     parser.add_argument(
@@ -28,13 +28,16 @@ def add_parser(commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Average the checkpoints."""
+    """Average the checkpoints, and print their folders."""
     import torch
 
     from hf_summ.training.folder.averaging import average_checkpoints
 
-    folders = [*map(model_folder, arguments.folders)]
-    dtype = None if arguments.dtype is None else getattr(torch, arguments.dtype)
-    folders = average_checkpoints(folders, arguments.output, arguments.last, arguments.best, dtype)
-    precision = "" if arguments.dtype is None else f", in {arguments.dtype}"
-    print(f"{arguments.output}: the mean of {', '.join(folders)}{precision}")
+    folders = [model_folder(name) for name in arguments.folders]
+    dtype = None
+    precision = ""
+    if arguments.dtype is not None:
+        dtype = getattr(torch, arguments.dtype)
+        precision = f", in {arguments.dtype}"
+    averaged_folders = average_checkpoints(folders, arguments.output, arguments.last, arguments.best, dtype)
+    print(f"{arguments.output}: the mean of {', '.join(averaged_folders)}{precision}")

@@ -2,14 +2,18 @@
 
 import argparse
 import random
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from hf_summ.cli.summarizers import ColumnFlags, check_names, check_output_file
 from hf_summ.common.flags import add_flags, check_flags, flag, flags_in, values_of
 from hf_summ.common.messages import print_note
 from hf_summ.models.checks import Range
+
+if TYPE_CHECKING:
+    from hf_summ.evaluation.text_files import TextFile
 
 
 @dataclass
@@ -50,38 +54,90 @@ def add_parser(commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Write the page."""
+    """Read the files, and write or print the page."""
     from hf_summ.common.files import write_atomically
-    from hf_summ.evaluation.text_files import RowReading, read_systems
     from hf_summ.inspection.side_by_side import as_html, as_markdown
 
     check_flags(arguments, flags_in(ExampleFlags))
-    names = check_names(arguments.names, [Path(file).name for file in arguments.files], ("Document", "Reference"))
-    output = None if arguments.output is None else Path(arguments.output)
+    file_names = [Path(file).name for file in arguments.files]
+    names = check_names(arguments.names, file_names, ("Document", "Reference"))
     check_output_file(arguments, ".md", ".html")
     if arguments.shade == "document" and arguments.sources is None:
         raise ValueError("--shade document: needs --sources")
+    files = _read(arguments, names)
+    # The rows of all files are aligned with those of the first system.
+    first_system = files[names[0]]
+    rows = _choose_rows(arguments, len(first_system.rows))
+    examples = {}
+    for row in rows:
+        examples[_title(first_system, row)] = _texts_of_row(files, row)
+    # The title of the text with which summaries are compared, as in `examples`.
+    shade = None
+    if arguments.shade != "none":
+        shade = arguments.shade.capitalize()
+    if arguments.output is None:
+        print(as_markdown(examples, shade, arguments.language), end="")
+        return
+    output = Path(arguments.output)
+    if output.suffix == ".html":
+        page = as_html(examples, shade, arguments.language)
+    else:
+        page = as_markdown(examples, shade, arguments.language)
+    write_atomically(output, page)
+
+
+def _read(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, "TextFile"]:
+    """Read all files, and print each note on them once.
+
+    Args:
+        names: the names of the systems.
+
+    Returns:
+        "Document", if there are documents, "Reference" and the names -> the texts, all with the same rows.
+    """
+    from hf_summ.evaluation.text_files import RowReading, read_systems
+
     reading = RowReading(**values_of(arguments, ColumnFlags))
     systems, references, sources = read_systems(arguments.files, arguments.references, arguments.sources, reading)
-    columns = {"Document": sources, "Reference": references, **dict(zip(names, systems, strict=True))}
-    for note in dict.fromkeys(note for column in columns.values() if column is not None for note in column.notes):
-        print_note(note)
-    first = systems[0]
-    number = len(first.rows)
-    if outside := [row for row in arguments.rows or () if not 1 <= row <= number]:
-        raise ValueError(f"--rows {outside[0]}: must be from 1 to {number}, the number of rows")
-    rows = arguments.rows or sorted(
-        random.Random(arguments.seed).sample(range(1, number + 1), min(arguments.samples, number))
-    )
-    examples = {
-        f"Row {row}" if first.ids is None else f"Row {row}: {first.ids[row - 1]}": {
-            name: "\n".join(column.rows[row - 1]) for name, column in columns.items() if column is not None
-        }
-        for row in rows
-    }
-    shade = None if arguments.shade == "none" else arguments.shade.capitalize()
-    page = (as_html if output and output.suffix == ".html" else as_markdown)(examples, shade, arguments.language)
-    if output is None:
-        print(page, end="")
-    else:
-        write_atomically(output, page)
+    files = {}
+    if sources is not None:
+        files["Document"] = sources
+    files["Reference"] = references
+    files.update(zip(names, systems, strict=True))
+    printed_notes = set()
+    for file in files.values():
+        for note in file.notes:
+            if note not in printed_notes:
+                print_note(note)
+            printed_notes.add(note)
+    return files
+
+
+def _choose_rows(arguments: argparse.Namespace, number: int) -> list[int]:
+    """The rows to show, counted from 1: those of --rows, or some that are drawn.
+
+    Args:
+        number: the number of rows in the files.
+    """
+    if not arguments.rows:
+        samples = min(arguments.samples, number)
+        return sorted(random.Random(arguments.seed).sample(range(1, number + 1), samples))
+    for row in arguments.rows:
+        if not 1 <= row <= number:
+            raise ValueError(f"--rows {row}: must be from 1 to {number}, the number of rows")
+    return arguments.rows
+
+
+def _title(file: "TextFile", row: int) -> str:
+    """The title of a row, counted from 1, with its id in the file if it has one."""
+    if file.ids is None:
+        return f"Row {row}"
+    return f"Row {row}: {file.ids[row - 1]}"
+
+
+def _texts_of_row(files: Mapping[str, "TextFile"], row: int) -> dict[str, str]:
+    """Name of a file -> its text in a row, which is counted from 1; several texts are lines."""
+    texts = {}
+    for name, file in files.items():
+        texts[name] = "\n".join(file.rows[row - 1])
+    return texts

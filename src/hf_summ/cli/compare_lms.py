@@ -2,10 +2,14 @@
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from hf_summ.cli.summarizers import check_output_file
 from hf_summ.common.pages import markdown_table
 from hf_summ.common.records import to_json
+
+if TYPE_CHECKING:
+    from hf_summ.evaluation.language_models import JudgedText
 
 
 def add_parser(commands) -> None:
@@ -46,12 +50,15 @@ def add_parser(commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Compare the language models."""
+    """Compare the language models, print their tables, and write the figures."""
     from hf_summ.evaluation.text_files import read_text
 
     check_output_file(arguments)
+    # The texts are read before the libraries of the models are imported, as errors in them are quick to find.
     texts = [(file, read_text(file)) for file in arguments.files]
-    random_text = None if arguments.random_text is None else read_text(arguments.random_text)
+    random_text = None
+    if arguments.random_text is not None:
+        random_text = read_text(arguments.random_text)
     from hf_summ.evaluation.language_models import compare_language_models, load_language_model
 
     language_models = [load_language_model(name) for name in arguments.models]
@@ -60,17 +67,34 @@ def run(arguments: argparse.Namespace) -> None:
         from hf_summ.common.files import write_atomically
 
         write_atomically(Path(arguments.output), to_json(report, indent=2) + "\n")
-    print("\n\n".join(_table(compared) for compared in report["models"]))
+    tables = [_table(figures) for figures in report["models"]]
+    print("\n\n".join(tables))
 
 
-def _table(compared: dict) -> str:
-    """One model's figures as Markdown."""
-    first = "" if compared["judges_first_token"] else ", first tokens not judged"
-    rows, last = [], None
-    for row in compared["rows"]:
-        percentile = "" if row["percentile"] == last else f"{row['percentile']:g}%"
-        last = row["percentile"]
-        measures = (row[measure] for measure in ("recall", "detection", "accuracy"))
-        rows.append([percentile, row["text"], *("-" if value is None else f"{value:.1f}%" for value in measures)])
+def _table(figures: dict[str, Any]) -> str:
+    """A language model's figures as a title and a table in Markdown.
+
+    Args:
+        figures: one of the `models` in the report of `compare_language_models`.
+    """
+    kind = f"{figures['kind']} language model"
+    if not figures["judges_first_token"]:
+        kind += ", first tokens not judged"
+    rows = []
+    previous_percentile = None
+    judged_texts: list[JudgedText] = figures["rows"]
+    for judged in judged_texts:
+        # Only the first of the rows with the same percentile names it.
+        percentile_cell = ""
+        if judged["percentile"] != previous_percentile:
+            percentile_cell = f"{judged['percentile']:g}%"
+        previous_percentile = judged["percentile"]
+        recall, detection = _percentage(judged["recall"]), _percentage(judged["detection"])
+        rows.append([percentile_cell, judged["text"], recall, detection, _percentage(judged["accuracy"])])
     table = markdown_table(["Percentile", "Text", "Recall", "Detection", "Accuracy"], rows, left=2)
-    return f"{compared['model']} ({compared['kind']} language model{first})\n\n{table}"
+    return f"{figures['model']} ({kind})\n\n{table}"
+
+
+def _percentage(value: float | None) -> str:
+    """A cell with a number of percent, or a dash without a number."""
+    return "-" if value is None else f"{value:.1f}%"

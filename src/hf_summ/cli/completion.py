@@ -27,10 +27,10 @@ def run(arguments: argparse.Namespace) -> None:
     from hf_summ.cli.train import recipe_parser
 
     parser, subparsers = empty_parser()
-    commands = _Described(subparsers, COMMANDS)
+    commands = _CommandsWithHelp(subparsers, COMMANDS)
     for name in COMMANDS:
         if name == "train":
-            # the recipe parses its flags itself
+            # The module of `train` declares no flags, as the recipe parses them.
             commands.add_parser("train", add_help=False, parents=[recipe_parser()])
         else:
             module_of(name).add_parser(commands)
@@ -38,11 +38,13 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 @dataclass
-class _Described:
-    """Adds commands with their purposes, as shtab leaves out those without a help.
+class _CommandsWithHelp:
+    """Stands for argparse's action of subcommands, and gives each command its purpose as help.
+
+    shtab leaves commands without a help out.
 
     Args:
-        subparsers: the action to which commands are added.
+        subparsers: argparse's action, to which commands are added; its type is private.
         purposes: name of a command -> its purpose.
     """
 

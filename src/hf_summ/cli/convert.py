@@ -19,7 +19,7 @@ def add_parser(commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Convert the checkpoint."""
+    """Convert the checkpoint, and print the size of the BART."""
     from transformers import AutoConfig
 
     from hf_summ.checkpoints.mass import convert_mass

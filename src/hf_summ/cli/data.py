@@ -2,8 +2,9 @@
 
 import argparse
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from hf_summ.common.flags import add_flags, check_flags, flag, flags_in
 from hf_summ.common.records import to_json
@@ -11,8 +12,13 @@ from hf_summ.data.corpora import Corpus, Reading
 from hf_summ.models.checks import Range
 from hf_summ.pretrained import DEFAULT_MODEL, model_folder
 
-# the value of --model with which no subwords are counted
+if TYPE_CHECKING:
+    from hf_summ.data.corpus_report import Counter, Limits
+
+# The value of --model with which no subwords are counted.
 _NO_MODEL = "none"
+# A tokenizer without a limit has a number of 30 digits instead.
+_LARGEST_LIMIT = 1_000_000
 
 
 @dataclass
@@ -63,18 +69,25 @@ def run(arguments: argparse.Namespace) -> None:
         print(as_tables(reports))
 
 
-def _load_counter(model: str) -> tuple[Any, Any]:
-    """A function from texts to their numbers of subwords in a model, and the model's limits."""
+def _load_counter(model: str) -> tuple["Counter", "Limits"]:
+    """A function from texts to their numbers of subwords, and the numbers of subwords that the model reads.
+
+    Args:
+        model: the model's folder or name.
+    """
     from hf_summ.data.corpus_report import Limits
     from hf_summ.data.vocabulary import load_tokenizer
 
     processor = load_tokenizer(model_folder(model))
     tokenizer: Any = getattr(processor, "tokenizer", processor)
-    # a tokenizer without a limit has a number of 30 digits
-    read = getattr(processor, "max_source_length", min(tokenizer.model_max_length, 1_000_000))
+    if hasattr(processor, "max_source_length"):
+        source_limit = processor.max_source_length
+    else:
+        source_limit = min(tokenizer.model_max_length, _LARGEST_LIMIT)
+    target_limit = getattr(processor, "max_target_length", source_limit)
 
-    def count(texts: list[str]) -> list[int]:
+    def count(texts: Sequence[str]) -> list[int]:
         encoded = tokenizer(texts, add_special_tokens=False, verbose=False)
         return [len(ids) for ids in encoded["input_ids"]]
 
-    return count, Limits(read, getattr(processor, "max_target_length", read))
+    return count, Limits(source_limit, target_limit)

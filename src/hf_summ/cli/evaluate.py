@@ -1,23 +1,24 @@
 """`hf-summ evaluate`: ROUGE with intervals, comparison with other systems, novelty and support."""
 
 import argparse
-from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from hf_summ.cli.summarizers import PREDICTION_COLUMN, ColumnFlags, check_names, check_output_file
 from hf_summ.common.flags import add_flags, check_flags, flag, flags_in, values_of
 from hf_summ.common.messages import print_note
 from hf_summ.common.records import to_json
+from hf_summ.evaluation.measures import MEASURES, Settings, check_metrics, names_of_metrics
 
 if TYPE_CHECKING:
     from hf_summ.evaluation.report_types import Report
+    from hf_summ.evaluation.text_files import TextFile
 
 
 @dataclass
 class TextFlags:
-    """The files of texts."""
+    """The files with the texts, and the names of systems."""
 
     predictions: str = flag("data", "Summaries to score", required=True, metavar="FILE")
     references: list[str] | None = flag(
@@ -68,9 +69,6 @@ def add_parser(commands) -> None:
         ".csv, .tsv, .parquet, .arrow, also compressed), whose columns are named below. A folder has files of rows, or "
         "a text in each file, as for ROUGE's script.",
     )
-    # imported here: other commands need none of it
-    from hf_summ.evaluation.measures import Settings, names_of_metrics
-
     texts = parser.add_argument_group("texts")
     add_flags(texts, TextFlags)
     add_flags(texts, ColumnFlags)
@@ -97,15 +95,95 @@ def add_parser(commands) -> None:
     parser.set_defaults(run=run)
 
 
+@dataclass
+class _Texts:
+    """The texts of all files, with the same rows, and notes on how they were read.
+
+    Args:
+        predictions: the summaries to score.
+        references: one or several texts per row.
+        sources: the source documents, if there are any.
+        compared: name of another system -> its predictions.
+        notes: columns that were chosen, and tags that were found.
+    """
+
+    predictions: "TextFile"
+    references: "TextFile"
+    sources: "TextFile | None"
+    compared: dict[str, "TextFile"]
+    notes: list[str]
+
+
+@dataclass
+class _SentenceSplitter:
+    """Splits the texts of files into sentences at tags, and collects notes.
+
+    Args:
+        separator: the tag; None stands for the usual ones, and "none" for no tag.
+        file_notes: the files' own notes, such as on their columns.
+        tag_notes: notes on the tags that were found.
+    """
+
+    separator: str | None
+    file_notes: list[str] = field(default_factory=list)
+    tag_notes: list[str] = field(default_factory=list)
+
+    def split(self, file: "TextFile") -> "TextFile":
+        """The file with line ends in place of tags."""
+        from hf_summ.evaluation.text_files import part_sentences
+
+        self.file_notes.extend(file.notes)
+        split_file, tag_notes = part_sentences(file, self.separator)
+        self.tag_notes.extend(tag_notes)
+        return split_file
+
+
 def run(arguments: argparse.Namespace) -> None:
-    """Score the predictions."""
+    """Score the predictions, print the report, and write it to files."""
     from hf_summ.common.files import write_atomically
-    from hf_summ.evaluation.measures import MEASURES, Settings, check_metrics
-    from hf_summ.evaluation.report import Evaluation, as_latex, as_text
-    from hf_summ.evaluation.words import is_english
+    from hf_summ.evaluation.report import Evaluation
 
     check_flags(arguments, flags_in(TextFlags, Settings))
     metrics = check_metrics(arguments.metrics)
+    _check(arguments, list(metrics))
+    compared_paths = arguments.against or []
+    names = check_names(arguments.names, ["Predictions"] + compared_paths)
+    texts = _read(arguments, list(names[1:]))
+    source_texts = None
+    if texts.sources is not None:
+        source_texts = texts.sources.texts()
+    evaluation = Evaluation(
+        predictions=texts.predictions.texts(),
+        references=texts.references.rows,
+        sources=source_texts,
+        against={name: file.texts() for name, file in texts.compared.items()},
+        settings=Settings(**values_of(arguments, Settings), use_stemmer=not arguments.no_stemmer, metrics=metrics),
+        labels=texts.predictions.labels(),
+        name=names[0],
+    )
+    paths = values_of(arguments, TextFlags)
+    del paths["names"]
+    report: Report = {"files": paths, **evaluation.report()}
+    report["notes"] = texts.notes + report["notes"]
+    if arguments.scores is not None:
+        lines = [to_json(row) + "\n" for row in evaluation.rows()]
+        write_atomically(arguments.scores, "".join(lines))
+    if arguments.output is not None:
+        write_atomically(arguments.output, _as_json(report))
+        write_atomically(Path(arguments.output).with_suffix(".md"), _as_markdown(report))
+    for note in report["notes"]:
+        print_note(note)
+    print(_as_format(report, arguments.format), end="")
+
+
+def _check(arguments: argparse.Namespace, metrics: list[str]) -> None:
+    """Raise a ValueError for flags that do not go together, or for an output file that cannot be written.
+
+    Args:
+        metrics: the names of the further measures.
+    """
+    from hf_summ.evaluation.words import is_english
+
     for name in metrics:
         if MEASURES[name].reads == "sources" and arguments.sources is None:
             raise ValueError(f"--metrics {name}: needs --sources, with which it compares the summaries")
@@ -113,57 +191,49 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError("--text_column: needs --sources, whose column it names")
     if arguments.no_stemmer and not is_english(arguments.language):
         raise ValueError(f"--no_stemmer: has no effect beside --language {arguments.language}, which has no stemmer")
-    if twice := [name for name, number in Counter(arguments.against or ()).items() if number > 1]:
-        raise ValueError(f"--against {twice[0]}: is named twice; name each file once")
+    compared_paths = arguments.against or []
+    for path in compared_paths:
+        if compared_paths.count(path) > 1:
+            raise ValueError(f"--against {path}: is named twice; name each file once")
     check_output_file(arguments, ".json", beside=".md")
     check_output_file(arguments, ".jsonl", flag="scores")
-    own, *others = check_names(arguments.names, ["Predictions", *(arguments.against or ())])
-    files, notes = _read(arguments)
-    predictions, sources = files["predictions"], files.get("sources")
-    evaluation = Evaluation(
-        predictions.texts(),
-        files["references"].rows,
-        None if sources is None else sources.texts(),
-        {name: files[file].texts() for name, file in zip(others, arguments.against or (), strict=True)},
-        Settings(**values_of(arguments, Settings), use_stemmer=not arguments.no_stemmer, metrics=metrics),
-        predictions.labels(),
-        own,
-    )
-    paths = values_of(arguments, TextFlags)
-    del paths["names"]
-    report: Report = {"files": paths, **evaluation.report()}
-    report["notes"] = notes + report["notes"]
-    if arguments.scores is not None:
-        lines = (to_json(row) + "\n" for row in evaluation.rows())
-        write_atomically(arguments.scores, "".join(lines))
-    if arguments.output is not None:
-        write_atomically(arguments.output, _as_json(report))
-        write_atomically(Path(arguments.output).with_suffix(".md"), _as_markdown(report))
-    for note in report["notes"]:
-        print_note(note)
-    print({"json": _as_json, "latex": as_latex, "markdown": as_text}[arguments.format](report), end="")
 
 
-def _read(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
-    """The texts of all files, other systems' by their paths, and notes of the tags found in them."""
-    from hf_summ.evaluation.text_files import NO_SEPARATOR, RowReading, part_sentences, read_systems
+def _read(arguments: argparse.Namespace, compared_names: list[str]) -> _Texts:
+    """Read all files, and split their texts into sentences.
 
-    names = [arguments.predictions] + (arguments.against or [])
+    Args:
+        compared_names: the names of the systems of --against.
+    """
+    from hf_summ.evaluation.text_files import NO_SEPARATOR, RowReading, read_systems
+
+    paths = [arguments.predictions] + (arguments.against or [])
     reading = RowReading(prediction_column=arguments.prediction_column, **values_of(arguments, ColumnFlags))
-    systems, references, sources = read_systems(names, arguments.references, arguments.sources, reading)
-    files = {"predictions": systems[0], "references": references}
+    systems, references, sources = read_systems(paths, arguments.references, arguments.sources, reading)
+    # The notes are in the order in which the files are split.
+    splitter = _SentenceSplitter(arguments.separator)
+    predictions = splitter.split(systems[0])
+    references = splitter.split(references)
     if sources is not None:
-        files["sources"] = sources
-    files.update(zip(names[1:], systems[1:], strict=True))
-    notes = []
-    tag_notes = []
-    for name, file in files.items():
-        notes.extend(file.notes)
-        files[name], notes_of_file = part_sentences(file, arguments.separator)
-        tag_notes.extend(notes_of_file)
-    if arguments.separator not in (None, NO_SEPARATOR) and not tag_notes:
-        tag_notes.append(f"no text contains the separator {arguments.separator!r:.80}")
-    return files, notes + tag_notes
+        sources = splitter.split(sources)
+    compared = {}
+    for name, file in zip(compared_names, systems[1:], strict=True):
+        compared[name] = splitter.split(file)
+    notes = splitter.file_notes + splitter.tag_notes
+    if arguments.separator not in (None, NO_SEPARATOR) and not splitter.tag_notes:
+        notes.append(f"no text contains the separator {arguments.separator!r:.80}")
+    return _Texts(predictions, references, sources, compared, notes)
+
+
+def _as_format(report: "Report", format: str) -> str:
+    """The report in a value of --format."""
+    from hf_summ.evaluation.report import as_latex, as_text
+
+    if format == "json":
+        return _as_json(report)
+    if format == "latex":
+        return as_latex(report)
+    return as_text(report)
 
 
 def _as_json(report: "Report") -> str:
@@ -171,9 +241,17 @@ def _as_json(report: "Report") -> str:
 
 
 def _as_markdown(report: "Report") -> str:
+    """The report as a page of Markdown: the files, the tables and the notes."""
     from hf_summ.evaluation.report import as_text
 
-    inputs = {name: [file] if isinstance(file, str) else file for name, file in report["files"].items() if file}
-    sections = ["# Evaluation", "\n".join(f"- {name}: {', '.join(paths)}" for name, paths in inputs.items())]
-    sections += [as_text(report).rstrip(), "\n".join(f"- {note}" for note in report["notes"])]
-    return "\n\n".join(filter(None, sections)) + "\n"
+    file_lines = []
+    for name, paths in report["files"].items():
+        if isinstance(paths, str):
+            paths = [paths]
+        if paths:
+            file_lines.append(f"- {name}: {', '.join(paths)}")
+    note_lines = [f"- {note}" for note in report["notes"]]
+    sections = ["# Evaluation", "\n".join(file_lines), as_text(report).rstrip()]
+    if note_lines:
+        sections.append("\n".join(note_lines))
+    return "\n\n".join(sections) + "\n"

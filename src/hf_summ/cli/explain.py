@@ -2,7 +2,9 @@
 
 import argparse
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from hf_summ.cli.summarizers import (
     STANDARD_INPUT,
@@ -21,6 +23,9 @@ from hf_summ.cli.summarizers import (
 from hf_summ.common.flags import add_flags
 from hf_summ.common.messages import print_note
 from hf_summ.common.records import to_json
+
+if TYPE_CHECKING:
+    from hf_summ.runtimes.pipeline import SummarizationPipeline
 
 
 def add_parser(commands) -> None:
@@ -43,7 +48,7 @@ def add_parser(commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Write the page."""
+    """Summarize the files, or read the summary, and write the page."""
     check_flags(arguments)
     check_output_file(arguments, ".html")
     page = Path(arguments.output)
@@ -51,24 +56,26 @@ def run(arguments: argparse.Namespace) -> None:
     for file in files:
         check_is_text(file, "name files of text")
     documents = [read_document(file, arguments.encoding) for file in files]
-    summary = None if arguments.summary is None else read_document(arguments.summary, arguments.encoding)
+    summary = None
+    if arguments.summary is not None:
+        summary = read_document(arguments.summary, arguments.encoding)
     phrases = read_phrases(arguments.phrase)
     find_model(arguments)
-    summarizer = load_summarizer(arguments)
+    # The command has no --runtime, so PyTorch runs the model.
+    summarizer = cast("SummarizationPipeline", load_summarizer(arguments))
 
     from hf_summ.common.files import write_atomically
     from hf_summ.inspection import as_page, explain
 
+    # Several documents are one example, and a single one is a text.
+    source: str | Sequence[str] = documents
+    if len(documents) == 1:
+        source = documents[0]
     try:
+        # `summarize` searches with the same settings.
+        settings = summarizer.generation_settings(**decoding_settings(arguments))
         explanation = explain(
-            summarizer.model,
-            summarizer.processor,
-            documents[0] if len(documents) == 1 else documents,
-            summary,
-            phrases,
-            arguments.source_prefix,
-            # as in `summarize`
-            **summarizer.generation_settings(**decoding_settings(arguments)),
+            summarizer.model, summarizer.processor, source, summary, phrases, arguments.source_prefix, **settings
         )
     except ValueError as error:
         raise ValueError(f"{arguments.model}: {error}") from error
@@ -76,7 +83,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.json:
         text = to_json(dataclasses.asdict(explanation), indent=1)
         write_atomically(page.with_suffix(".json"), f"{text}\n")
-    unread = sum(not word.is_read for word in explanation.source_words)
-    if unread:
-        print_note(f"the model did not read the last {unread} words, which exceed its maximum length")
+    unread_words = [word for word in explanation.source_words if not word.is_read]
+    if unread_words:
+        print_note(f"the model did not read the last {len(unread_words)} words, which exceed its maximum length")
     print(explanation.summary.strip())

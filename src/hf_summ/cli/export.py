@@ -32,17 +32,19 @@ def add_parser(commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Export the checkpoint."""
+    """Export the checkpoint, and print the size of its graphs."""
     from hf_summ.runtimes.folders import export
 
     output = Path(arguments.output)
     check_new_folder(output)
     find_model(arguments)
     summarizer = load_summarizer(arguments)
-    # PyTorch's exporter warns of operations that it does not simplify, of packages that it could use, and of itself
+    # PyTorch's exporter warns of operations that it does not simplify, of packages that it could use, and of its own
+    # code. A user can do nothing about them.
     for name in ("onnxscript", "torch.onnx"):
         logging.getLogger(name).setLevel(logging.ERROR)
     warnings.simplefilter("ignore", FutureWarning)
     export(summarizer.model, summarizer.processor or summarizer.tokenizer, output, arguments.in_8_bits)
-    size = sum(file.stat().st_size for file in output.glob("*.onnx*")) / 1e6
-    print(f"{output}: {size:.1f} MB of graphs in {8 if arguments.in_8_bits else 32} bits")
+    size = sum(file.stat().st_size for file in output.glob("*.onnx*"))
+    bits = 8 if arguments.in_8_bits else 32
+    print(f"{output}: {size / 1e6:.1f} MB of graphs in {bits} bits")

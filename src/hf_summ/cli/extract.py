@@ -28,7 +28,13 @@ class TextFlags:
 
 @dataclass
 class _Texts:
-    """The documents of all files, their references for the oracle, and notes on files."""
+    """The documents of all files.
+
+    Args:
+        documents: a text, or several, for each summary.
+        references: one for each document with the method "oracle"; empty with the others.
+        notes: what was chosen or found in the files, such as columns and tags.
+    """
 
     documents: list[str | list[str]] = field(default_factory=list)
     references: list[str] = field(default_factory=list)
@@ -64,39 +70,53 @@ def run(arguments: argparse.Namespace) -> None:
     texts = _read(arguments)
     from hf_summ.extractive import extract
 
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as caught_warnings:
         warnings.simplefilter("always", UserWarning)
         summaries = extract(texts.documents, settings, texts.references)
     for note in texts.notes:
         print_note(note)
-    for warning in caught:
+    for warning in caught_warnings:
         print_note(warning.message)
-    write_summaries("".join(f"{readable(summary)}\n" for summary in summaries), arguments.output)
+    lines = [readable(summary) + "\n" for summary in summaries]
+    write_summaries("".join(lines), arguments.output)
 
 
 def _read(arguments: argparse.Namespace) -> _Texts:
-    """Read all files."""
+    """Read all files, or standard input."""
+    # Texts, of which each is a document, do not need the library that reads rows.
     from hf_summ.data.files import is_row_file
+
+    texts = _Texts()
+    for file in arguments.files or [STANDARD_INPUT]:
+        if is_row_file(file) or os.path.isdir(file):
+            _add_rows(texts, file, arguments)
+            continue
+        if arguments.method == "oracle":
+            raise ValueError(f"--method oracle: {name_of(file)} has no references: name files of rows")
+        if arguments.text_column is not None:
+            raise ValueError(f"--text_column: {name_of(file)} is plain text, which has no columns")
+        texts.documents.append(read_document(file, arguments.encoding or "utf-8"))
+    return texts
+
+
+def _add_rows(texts: _Texts, file: str, arguments: argparse.Namespace) -> None:
+    """Add a file of rows, or a folder: its documents, for the oracle also its references, and the notes on them."""
     from hf_summ.evaluation.text_files import RowReading, part_sentences, read_documents, read_references
 
     reading = RowReading(**values_of(arguments, ColumnFlags))
-    texts = _Texts()
-    needs_references = arguments.method == "oracle"
-    for file in arguments.files or [STANDARD_INPUT]:
-        if not is_row_file(file) and not os.path.isdir(file):
-            if needs_references:
-                raise ValueError(f"--method oracle: {name_of(file)} has no references: name files of rows")
-            if arguments.text_column is not None:
-                raise ValueError(f"--text_column: {name_of(file)} is plain text, which has no columns")
-            texts.documents.append(read_document(file, arguments.encoding or "utf-8"))
-            continue
-        documents, tag_notes = part_sentences(read_documents(file, reading, taken=arguments.summary_column))
-        texts.documents.extend(row[0] if len(row) == 1 else row for row in documents.rows)
-        texts.notes.extend((*documents.notes, *tag_notes))
-        if needs_references:
-            if documents.column is None:
-                raise ValueError(f"--method oracle: {file} has no references: name files of rows")
-            references, tag_notes = part_sentences(read_references(file, reading, taken=documents.column))
-            texts.references.extend(references.texts())
-            texts.notes.extend((*references.notes, *tag_notes))
-    return texts
+    documents, tag_notes = part_sentences(read_documents(file, reading, taken=arguments.summary_column))
+    for row in documents.rows:
+        if len(row) == 1:
+            texts.documents.append(row[0])
+        else:
+            texts.documents.append(row)
+    texts.notes.extend(documents.notes)
+    texts.notes.extend(tag_notes)
+    if arguments.method != "oracle":
+        return
+    if documents.column is None:
+        raise ValueError(f"--method oracle: {file} has no references: name files of rows")
+    references, tag_notes = part_sentences(read_references(file, reading, taken=documents.column))
+    texts.references.extend(references.texts())
+    texts.notes.extend(references.notes)
+    texts.notes.extend(tag_notes)

@@ -29,8 +29,10 @@ def run(arguments: argparse.Namespace) -> None:
     from hf_summ.extractive.frequencies import DocumentFrequencies
 
     check_output_file(arguments)
+    # An unknown language is reported before the corpus is read.
     language_code(arguments.language)
-    documents = (row["document"] for row in training_rows(arguments.files, vars(arguments)))
+    rows = training_rows(arguments.files, vars(arguments))
+    documents = (row["document"] for row in rows)
     table = DocumentFrequencies.fit(documents, arguments.language)
     table.save(arguments.output)
     print(f"{arguments.output}: {len(table.frequencies)} words that occur in at least 2 of {table.documents} documents")

@@ -4,11 +4,15 @@ import argparse
 import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from hf_summ.cli.summarizers import CORPUS_FILES
 from hf_summ.common.files import check_new_folder, moved_into_place
 from hf_summ.common.flags import add_flags
 from hf_summ.data.corpora import Reading
+
+if TYPE_CHECKING:
+    from hf_summ.models.processing_highlight_transformer import HighlightTransformerProcessor
 
 
 def add_parser(commands) -> None:
@@ -52,30 +56,39 @@ def add_parser(commands) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Fit the frequencies and write the processor."""
-    from transformers.utils import PROCESSOR_NAME
-
     from hf_summ.data.columns import source_column
     from hf_summ.data.loading import training_rows
     from hf_summ.data.vocabulary import fit_phrases, load_tokenizer
 
     output = Path(arguments.output)
-    is_own = output.is_dir() and output.resolve() == Path(arguments.processor).resolve()
-    if not is_own:
+    replaces_processor = output.is_dir() and output.resolve() == Path(arguments.processor).resolve()
+    if not replaces_processor:
         check_new_folder(output)
+    rows = training_rows(arguments.files, vars(arguments))
+    examples = (row[source_column(row)] for row in rows)
     processor = fit_phrases(
-        (row[source_column(row)] for row in training_rows(arguments.files, vars(arguments))),
+        examples,
         load_tokenizer(arguments.processor),
         arguments.max_frequencies,
         num_phrases=arguments.num_phrases,
         skip_stop_words=arguments.skip_stop_words,
         max_source_length=arguments.max_source_length,
     )
-    # the vocabulary's files are there already, and the settings replace the old ones in one step
-    with TemporaryDirectory() as folder, moved_into_place(output / PROCESSOR_NAME if is_own else output) as draft:
-        processor.save_pretrained(folder if is_own else draft)
-        if is_own:
-            shutil.copy(Path(folder, PROCESSOR_NAME), draft)
+    if replaces_processor:
+        _replace_settings(output, processor)
+    else:
+        with moved_into_place(output) as draft:
+            processor.save_pretrained(draft)
     print(
         f"{arguments.output}: {len(processor.document_frequencies)} phrases that occur in at least 2 of "
         f"{processor.fitted_examples} examples"
     )
+
+
+def _replace_settings(folder: Path, processor: "HighlightTransformerProcessor") -> None:
+    """Replace the file with a processor's settings in one step; its folder has the vocabulary's files already."""
+    from transformers.utils import PROCESSOR_NAME
+
+    with TemporaryDirectory() as temporary, moved_into_place(folder / PROCESSOR_NAME) as draft:
+        processor.save_pretrained(temporary)
+        shutil.copy(Path(temporary, PROCESSOR_NAME), draft)

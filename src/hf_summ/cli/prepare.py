@@ -21,8 +21,9 @@ def add_parser(commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Write the rows."""
-    folder, output = Path(arguments.folder), Path(arguments.output)
+    """Write the rows, and print what was written as soon as it is."""
+    folder = Path(arguments.folder)
+    output = Path(arguments.output)
     if output.resolve() == folder.resolve():
         raise ValueError(f"--output {output}: would replace files of the corpus: name another folder")
     for line in prepare(arguments.corpus, folder, output):

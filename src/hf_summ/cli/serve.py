@@ -2,10 +2,8 @@
 
 import argparse
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hf_summ.cli.summarizers import (
     DecodingFlags,
@@ -21,6 +19,9 @@ from hf_summ.cli.summarizers import (
 from hf_summ.common.flags import add_flags, flag, values_of
 from hf_summ.models.checks import Range
 from hf_summ.serving.settings import Limits
+
+if TYPE_CHECKING:
+    from hf_summ.runtimes.documents import DocumentSummarizer
 
 
 @dataclass
@@ -40,16 +41,48 @@ def add_parser(commands) -> None:
         "text into. Unset parameters of requests fall back to the decoding flags.",
     )
     add_flags(parser, ModelFlags)
-    for declared in (ServerFlags, RuntimeFlags, Limits, ExtractionFlags, DecodingFlags):
-        add_flags(parser, declared)
+    add_flags(parser, ServerFlags)
+    add_flags(parser, RuntimeFlags)
+    add_flags(parser, Limits)
+    add_flags(parser, ExtractionFlags)
+    add_flags(parser, DecodingFlags)
     parser.set_defaults(run=run, interrupted="accepted requests were answered")
+
+
+@dataclass(frozen=True)
+class _Loader:
+    """Loads the service's model when it is called. It is sent to the worker processes.
+
+    Args:
+        arguments: the command's flags.
+        identity: with several workers, the identity of the checkpoint when the service began. All workers must have the
+            same model, also one that later replaces a dead one.
+    """
+
+    arguments: argparse.Namespace
+    identity: dict[str, object] | None = None
+
+    def __call__(self) -> "DocumentSummarizer":
+        """Load the model.
+
+        Raises:
+            ValueError: it cannot be loaded, or the checkpoint has changed since the service began.
+        """
+        summarizer = load_summarizer(self.arguments, **decoding_settings(self.arguments))
+        # The identity is compared after loading, so that a change during loading is noticed too.
+        if self.identity is not None and checkpoint_identity(self.arguments) != self.identity:
+            raise ValueError(
+                f"--model {self.arguments.model}: has changed since the service began: start the service again"
+            )
+        return summarizer
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Serve until SIGTERM or Ctrl-C."""
     check_flags(arguments, ServerFlags)
-    if arguments.host == "localhost" or arguments.host.startswith(("127.", "::1")):
-        arguments.allowed_hosts = arguments.allowed_hosts or "localhost,127.0.0.1,[::1]"
+    is_local = arguments.host == "localhost" or arguments.host.startswith(("127.", "::1"))
+    if is_local and not arguments.allowed_hosts:
+        arguments.allowed_hosts = "localhost,127.0.0.1,[::1]"
     limits = Limits(**values_of(arguments, Limits))
     try:
         from hf_summ.serving.app import read_key
@@ -57,26 +90,14 @@ def run(arguments: argparse.Namespace) -> None:
     except ModuleNotFoundError as error:
         raise ImportError(f"`hf-summ serve` needs {error.name}: pip install 'hf-summ[serve]'") from error
     find_model(arguments)
+    # An unreadable key is reported before the model is loaded, which takes longer.
     read_key(limits.api_key_file)
-    listening = bind(arguments.host, arguments.port)
-    print(f"hf-summ: listening on {url(listening)}; loading {arguments.model}", file=sys.stderr, flush=True)
-    # workers need the flags, not the command
+    listening_socket = bind(arguments.host, arguments.port)
+    address = url(listening_socket)
+    print(f"hf-summ: listening on {address}; loading {arguments.model}", file=sys.stderr, flush=True)
+    # The arguments are sent to the workers, which do not run the command.
     del arguments.run
-    load = partial(load_summarizer, arguments, **decoding_settings(arguments))
+    identity = None
     if arguments.workers > 1:
-        load = partial(_load_unchanged, load, arguments, checkpoint_identity(arguments))
-    serve(load, limits, listening, arguments.workers)
-
-
-def _load_unchanged(load: Callable[[], Any], arguments: argparse.Namespace, identity: dict[str, Any]) -> Any:
-    """The pipeline of one of several workers, all of which have the same model.
-
-    Raises:
-        ValueError: the checkpoint is no longer that of this identity, so that a worker that replaces one would answer
-            by another model.
-    """
-    summarizer = load()
-    # after loading: what changes before is noticed
-    if checkpoint_identity(arguments) != identity:
-        raise ValueError(f"--model {arguments.model}: has changed since the service began: start the service again")
-    return summarizer
+        identity = checkpoint_identity(arguments)
+    serve(_Loader(arguments, identity), limits, listening_socket, arguments.workers)

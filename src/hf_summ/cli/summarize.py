@@ -1,9 +1,9 @@
 """`hf-summ summarize`: summarize files, standard input, or rows of corpora."""
 
 import argparse
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
 from hf_summ.checkpoints.decoding import extracts
 from hf_summ.cli.summarize_rows import RowFlags, has_rows, run_rows
@@ -31,6 +31,9 @@ from hf_summ.common.messages import no_warnings, one_line, print_note
 from hf_summ.common.records import shown, to_json
 from hf_summ.models.checks import Range
 from hf_summ.models.text_documents import readable
+
+if TYPE_CHECKING:
+    from hf_summ.runtimes.documents import DocumentSummarizer
 
 
 @dataclass
@@ -66,20 +69,33 @@ def add_parser(commands) -> None:
     parser.add_argument(
         "files", nargs="*", metavar="FILE", help="Text files, files of rows, or - for standard input (default: -)"
     )
-    groups = (
-        DocumentFlags,
-        LengthFlags,
-        ExtractionFlags,
-        OutputFlags,
-        RowFlags,
-        Int8Flags,
-        RuntimeFlags,
-        DecodingFlags,
-    )
     add_flags(parser, ModelFlags)
-    for declared in groups:
-        add_flags(parser, declared)
+    add_flags(parser, DocumentFlags)
+    add_flags(parser, LengthFlags)
+    add_flags(parser, ExtractionFlags)
+    add_flags(parser, OutputFlags)
+    add_flags(parser, RowFlags)
+    add_flags(parser, Int8Flags)
+    add_flags(parser, RuntimeFlags)
+    add_flags(parser, DecodingFlags)
     parser.set_defaults(run=run)
+
+
+@dataclass
+class _Summary:
+    """A file, or the files that are summarized together, and their summary.
+
+    Args:
+        name: the file's name, or those of the files.
+        source: the text of the file, or the texts of the files that are not blank; empty if there is none.
+        text: the summary; empty without a source.
+        details: which parts of the source were read, as the pipeline returns them; empty without a source.
+    """
+
+    name: str | list[str]
+    source: str | list[str]
+    text: str = ""
+    details: dict[str, Any] = field(default_factory=dict)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -96,69 +112,108 @@ def run(arguments: argparse.Namespace) -> None:
     documents = [read_document(file, arguments.encoding) for file in files]
     find_model(arguments)
     summarizer = load_summarizer(arguments)
-    # a checkpoint may set several return sequences
-    settings = {**decoding_settings(arguments), **values_of(arguments, LengthFlags), "num_return_sequences": 1}
-    settings["return_details"] = True
-    written = [index for index, document in enumerate(documents) if document.strip()]
-    for index in sorted(set(range(len(documents))) - set(written)):
-        effect = "it is omitted" if arguments.together else "its summary is empty"
-        print_note(f"{name_of(files[index])} is blank: {effect}")
-    texts = [documents[index] for index in written]
-    # a file name may contain undecodable bytes
-    names: Sequence[str | list[str]] = list(map(readable, files))
-    if arguments.together:
-        names, written, texts = [list(map(readable, files))], [0] if texts else [], [texts] if texts else []
-    summaries: list[dict[str, Any]] = [{"summary_text": ""}] * len(names)
-    if phrases is not None:
-        settings["phrases"] = [phrases] * len(texts)
-    with no_warnings(summarizer):
-        results = summarizer(
-            texts, batch_size=min(arguments.batch_size, max(len(texts), 1)), show_progress=len(texts) > 1, **settings
-        )
-    for index, result in zip(written, results, strict=True):
-        summaries[index] = result
-    for note in _notes([(names[index], summaries[index]) for index in written], arguments):
+    for file, document in zip(files, documents, strict=True):
+        if not document.strip():
+            effect = "it is omitted" if arguments.together else "its summary is empty"
+            print_note(f"{name_of(file)} is blank: {effect}")
+    summaries = _without_texts(files, documents, arguments.together)
+    written_summaries = [summary for summary in summaries if summary.source]
+    _summarize(summarizer, written_summaries, phrases, arguments)
+    for note in _notes(written_summaries, arguments):
         print_note(note)
-    write_summaries("".join(_lines(names, summaries, arguments)), arguments.output)
+    write_summaries("".join(_lines(summaries, arguments)), arguments.output)
 
 
-def _notes(records: list[tuple[str | list[str], dict[str, Any]]], arguments: argparse.Namespace) -> Iterator[str]:
-    """Notes on empty and unfinished summaries, and on shortened documents."""
-    empty = [name for name, record in records if not record["summary_text"].strip()]
-    if empty:
-        yield f"the model's summary of {_shown(empty)} is empty: set --min_new_tokens for longer ones"
-    read = [(name, record["details"]) for name, record in records]
-    unfinished = [name for name, details in read if details["finish_reason"] == "length"]
-    if unfinished:
-        most = f"the summary of {_shown(unfinished)} has the most tokens allowed"
-        yield f"{most}: raise --max_new_tokens if it is cut off"
-    cut = [(name, details) for name, details in read if details["cut_tokens"]]
-    if cut:
-        shares = (
-            f"{details['read_tokens'] / details['source_tokens']:.0%} of {_shown([name])}" for name, details in cut
-        )
-        if extracts(vars(arguments)):
-            yield f"the extractive stage kept {shown([*shares])}"
+def _without_texts(files: Sequence[str], documents: Sequence[str], together: bool) -> list[_Summary]:
+    """The summaries that are to be made, still empty: one of each file, or with `together` one of all files."""
+    # A file's name may contain bytes that cannot be decoded.
+    names = [readable(file) for file in files]
+    if together:
+        written_documents = [document for document in documents if document.strip()]
+        return [_Summary(names, written_documents)]
+    summaries = []
+    for name, document in zip(names, documents, strict=True):
+        source = document if document.strip() else ""
+        summaries.append(_Summary(name, source))
+    return summaries
+
+
+def _summarize(
+    summarizer: "DocumentSummarizer",
+    summaries: Sequence[_Summary],
+    phrases: dict[str, float] | None,
+    arguments: argparse.Namespace,
+) -> None:
+    """Summarize the sources, and set the texts and the details.
+
+    Args:
+        phrases: key phrases of every source with their values; None if the user gave none.
+    """
+    settings = {**decoding_settings(arguments), **values_of(arguments, LengthFlags)}
+    # The settings of a checkpoint may request several summaries of a source.
+    settings["num_return_sequences"] = 1
+    settings["return_details"] = True
+    if phrases is not None:
+        settings["phrases"] = [phrases] * len(summaries)
+    sources = [summary.source for summary in summaries]
+    settings["batch_size"] = min(arguments.batch_size, max(len(sources), 1))
+    settings["show_progress"] = len(sources) > 1
+    with no_warnings(summarizer):
+        results = summarizer(sources, **settings)
+    for summary, result in zip(summaries, results, strict=True):
+        summary.text = result["summary_text"]
+        summary.details = result["details"]
+
+
+def _notes(summaries: Sequence[_Summary], arguments: argparse.Namespace) -> Iterator[str]:
+    """Notes on empty and unfinished summaries, and on sources that were not read to their end."""
+    empty_summaries, unfinished_summaries = [], []
+    shares = []
+    for summary in summaries:
+        if not summary.text.strip():
+            empty_summaries.append(summary)
+        if summary.details["finish_reason"] == "length":
+            unfinished_summaries.append(summary)
+        if summary.details["cut_tokens"]:
+            share = summary.details["read_tokens"] / summary.details["source_tokens"]
+            shares.append(f"{share:.0%} of {_files_of([summary])}")
+    if empty_summaries:
+        yield f"the model's summary of {_files_of(empty_summaries)} is empty: set --min_new_tokens for longer ones"
+    if unfinished_summaries:
+        files = _files_of(unfinished_summaries)
+        yield f"the summary of {files} has the most tokens allowed: raise --max_new_tokens if it is cut off"
+    if not shares:
+        return
+    if extracts(vars(arguments)):
+        yield f"the extractive stage kept {shown(shares)}"
+        return
+    hint = ""
+    if arguments.long_documents == "truncate":
+        hint = ": set --long_documents to windows to read all, or to extract to read the most important sentences"
+    yield f"too long for the model, which read only {shown(shares)}{hint}"
+
+
+def _files_of(summaries: Sequence[_Summary]) -> str:
+    """The files of summaries for a message: the names of the first ones, and the number of further ones."""
+    files = []
+    for summary in summaries:
+        if isinstance(summary.name, str):
+            files.append(summary.name)
         else:
-            hint = ": set --long_documents to windows to read all, or to extract to read the most important sentences"
-            hint = hint if arguments.long_documents == "truncate" else ""
-            yield f"too long for the model, which read only {shown([*shares])}{hint}"
+            files.extend(summary.name)
+    return shown([name_of(file) for file in files])
 
 
-def _shown(names: Iterable[str | list[str]]) -> str:
-    return shown([name_of(file) for name in names for file in ([name] if isinstance(name, str) else name)])
-
-
-def _lines(
-    names: Sequence[str | list[str]], summaries: Sequence[dict[str, Any]], arguments: argparse.Namespace
-) -> Iterator[str]:
-    """The lines of output; an entry of `names` is a file, or the files that were summarized together."""
-    for name, record in zip(names, summaries, strict=True):
-        summary = record["summary_text"]
+def _lines(summaries: Sequence[_Summary], arguments: argparse.Namespace) -> Iterator[str]:
+    """The lines of output, one for each summary."""
+    for summary in summaries:
         if arguments.format == "jsonl":
-            source = {"file": name} if isinstance(name, str) else {"files": name}
-            line = {**source, "summary": summary, **(record.get("details", {}) if arguments.details else {})}
+            key = "file" if isinstance(summary.name, str) else "files"
+            line = {key: summary.name, "summary": summary.text}
+            if arguments.details:
+                line.update(summary.details)
             yield to_json(line) + "\n"
+        elif len(summaries) > 1:
+            yield f"{one_line(summary.name)}: {summary.text}\n"
         else:
-            heading = f"{one_line(name)}: " if len(names) > 1 else ""
-            yield f"{heading}{summary}\n"
+            yield f"{summary.text}\n"

@@ -2,11 +2,11 @@
 
 import argparse
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from hf_summ.checkpoints.decoding import extracts
 from hf_summ.cli.summarizers import (
@@ -24,9 +24,18 @@ from hf_summ.common.processes import end_on_sigterm
 from hf_summ.data.files import is_row_file
 from hf_summ.models.checks import Range
 
-# flags of documents in text files, which have no effect on rows
-_OF_DOCUMENTS = ("together", "details")
-_OF_HUB = ("dataset_name",)
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+    from hf_summ.offline.engines import Outcome, Work
+    from hf_summ.offline.run import Engine
+    from hf_summ.offline.shards import Plan
+    from hf_summ.runtimes.documents import DocumentSummarizer
+
+# The flags that only summaries of text files have.
+_TEXT_FILE_FLAGS = ("together", "details")
+# The flags of a data set on the Hub have an effect if this condition holds.
+_NEEDS_DATASET = ("dataset_name",)
 
 
 @dataclass
@@ -39,9 +48,9 @@ class RowFlags:
     csv_separator: str | None = flag("data", "Separator of the fields in CSV files", unset="a comma; a tab in .tsv")
     dataset_name: str | None = flag("data", "Data set on the Hub, instead of files", unset="files")
     dataset_config_name: str | None = flag(
-        "data", "Configuration of that data set", unset="its only one", needs=_OF_HUB
+        "data", "Configuration of that data set", unset="its only one", needs=_NEEDS_DATASET
     )
-    split: str = flag("data", "Split of that data set", "train", needs=_OF_HUB)
+    split: str = flag("data", "Split of that data set", "train", needs=_NEEDS_DATASET)
     columns: list[str] | None = flag("data", "Columns to keep in the output", unset="all", nargs="+", metavar="COLUMN")
     output_column: str = flag("data", "Column for the summaries", "summary")
     rows_per_shard: int = flag(
@@ -60,7 +69,7 @@ class RowFlags:
 
 
 def has_rows(arguments: argparse.Namespace) -> bool:
-    """Whether a command summarizes rows: of a data set, of files of rows, or of a named column.
+    """Whether the command line names rows: a data set, files of rows, or a column.
 
     Raises:
         ValueError: some of the files have rows and some do not, or flags of rows are given without rows.
@@ -79,36 +88,24 @@ def has_rows(arguments: argparse.Namespace) -> bool:
 
 
 def run_rows(arguments: argparse.Namespace) -> None:
-    """Summarize the rows."""
-    if arguments.format == "text":
-        raise ValueError("--format text: for rows, it must be one of parquet, jsonl")
-    if arguments.output is None:
-        raise ValueError("--output: rows need a folder, or one .parquet, .jsonl, .jsonl.gz or .csv file")
-    for name in _OF_DOCUMENTS:
-        if getattr(arguments, name):
-            raise ValueError(f"--{name}: has no effect on rows: omit it")
+    """Summarize the rows, print notes on the outcome, and leave the summaries in the folder or the file of --output."""
+    _check(arguments)
     from hf_summ.offline.engines import Work
     from hf_summ.offline.run import run_plan
-    from hf_summ.runtimes.documents import SOURCES
 
     phrases = read_phrases(arguments.phrase)
     decoding = {**decoding_settings(arguments), **values_of(arguments, LengthFlags)}
     plan = _make_plan(arguments)
-    # before the model, whose libraries load slowly
+    # Faults of the rows are reported before the model is loaded, whose libraries load slowly.
     plan.check()
-    for name, (_, noun) in SOURCES.items():
-        is_replaced = name == "phrases" and phrases is not None
-        if name in plan.rows.column_names and not is_replaced:
-            print_note(f"models that read {noun} take those in the column {name}: rename it to leave them out")
+    for note in _notes_on_columns(plan, has_phrases=phrases is not None):
+        print_note(note)
     arguments.interrupted = f"rerun the command to resume in {arguments.output}"
     end_on_sigterm()
     find_model(arguments)
-    settings = {**checkpoint_identity(arguments), "int8": arguments.int8, **decoding}
-    settings |= {"dtype": arguments.dtype, "seed": arguments.seed}
-    optional = {"phrases": phrases, "source_prefix": arguments.source_prefix, **values_of(arguments, ExtractionFlags)}
-    settings |= {name: value for name, value in optional.items() if value is not None}
+    settings = _recorded_settings(arguments, decoding, phrases)
     if Path(arguments.model).is_dir():
-        # other processes may have another working directory
+        # Other processes may have another working directory.
         arguments.model = os.path.realpath(arguments.model)
     work = Work(
         load=partial(_load, arguments),
@@ -119,16 +116,25 @@ def run_rows(arguments: argparse.Namespace) -> None:
         uses_torch=arguments.runtime != "onnx",
     )
     outcome = run_plan(plan, settings, _engine(arguments, work, plan), print_note)
-    for message in _notes(outcome, arguments, plan):
-        print_note(message)
+    for note in _notes_on_outcome(outcome, arguments, plan):
+        print_note(note)
 
 
-def _make_plan(arguments: argparse.Namespace) -> Any:
+def _check(arguments: argparse.Namespace) -> None:
+    """Raise a ValueError for flags that rows lack, or without an output."""
+    if arguments.format == "text":
+        raise ValueError("--format text: for rows, it must be one of parquet, jsonl")
+    if arguments.output is None:
+        raise ValueError("--output: rows need a folder, or one .parquet, .jsonl, .jsonl.gz or .csv file")
+    for name in _TEXT_FILE_FLAGS:
+        if getattr(arguments, name):
+            raise ValueError(f"--{name}: has no effect on rows: omit it")
+
+
+def _make_plan(arguments: argparse.Namespace) -> "Plan":
     """The rows and their division into shards."""
-    import datasets
-
     from hf_summ.data.columns import choose_text_column
-    from hf_summ.data.files import files_of, read_files
+    from hf_summ.data.files import files_of
     from hf_summ.offline.shards import Plan, destination
 
     if (arguments.dataset_name is None) == (not arguments.files):
@@ -136,32 +142,82 @@ def _make_plan(arguments: argparse.Namespace) -> Any:
     paths: list[str] = []
     if arguments.dataset_name is None:
         paths = files_of(arguments.files)
-        encoding = None if arguments.encoding == "utf-8" else arguments.encoding
-        rows = read_files(paths, csv_separator=arguments.csv_separator, encoding=encoding)
-    else:
-        rows = datasets.load_dataset(arguments.dataset_name, arguments.dataset_config_name, split=arguments.split)
-    where = arguments.dataset_name or paths[0]
-    column = choose_text_column(rows, arguments.text_column, where)
-    written_to = destination(arguments.output, arguments.format)
+    rows = _read_rows(arguments, paths)
+    # Messages about columns name the data set or the first file.
+    source = arguments.dataset_name or paths[0]
+    column = choose_text_column(rows, arguments.text_column, source)
+    output = destination(arguments.output, arguments.format)
     return Plan(
         rows=rows,
         text_column=column,
         columns=arguments.columns,
         output_column=arguments.output_column,
         rows_per_shard=arguments.rows_per_shard,
-        folder=written_to.folder,
-        format=written_to.format,
-        file=written_to.file,
-        inputs=tuple(Path(path) for path in paths),
+        folder=output.folder,
+        format=output.format,
+        file=output.file,
+        inputs=tuple([Path(path) for path in paths]),
         csv_separator=arguments.csv_separator or ",",
     )
 
 
-def _load(arguments: argparse.Namespace, device: str | None = None):
+def _read_rows(arguments: argparse.Namespace, paths: list[str]) -> "Dataset":
+    """The rows of the data set of --dataset_name or, without this flag, of the files with these paths."""
+    import datasets
+
+    from hf_summ.data.files import read_files
+
+    if arguments.dataset_name is not None:
+        return datasets.load_dataset(arguments.dataset_name, arguments.dataset_config_name, split=arguments.split)
+    encoding = arguments.encoding
+    if encoding == "utf-8":
+        # UTF-8 is the default of the reader, which then also accepts a mark at the start of a file.
+        encoding = None
+    return read_files(paths, csv_separator=arguments.csv_separator, encoding=encoding)
+
+
+def _notes_on_columns(plan: "Plan", has_phrases: bool) -> Iterator[str]:
+    """A note for each column that some models read besides the documents.
+
+    Args:
+        has_phrases: whether the user gave key phrases, which replace those of a column.
+    """
+    from hf_summ.runtimes.documents import SOURCES
+
+    for name, (_, noun) in SOURCES.items():
+        is_replaced = name == "phrases" and has_phrases
+        if name in plan.rows.column_names and not is_replaced:
+            yield f"models that read {noun} take those in the column {name}: rename it to leave them out"
+
+
+def _recorded_settings(
+    arguments: argparse.Namespace, decoding: Mapping[str, object], phrases: dict[str, float] | None
+) -> dict[str, object]:
+    """What determines the summaries besides the rows. A run resumes only with the same settings.
+
+    Args:
+        decoding: settings of the pipeline's call.
+        phrases: key phrases with their values, if the user gave some.
+    """
+    settings = {**checkpoint_identity(arguments), "int8": arguments.int8, **decoding}
+    settings["dtype"] = arguments.dtype
+    settings["seed"] = arguments.seed
+    # These are recorded only if they are set.
+    optional_settings = {"phrases": phrases, "source_prefix": arguments.source_prefix}
+    optional_settings.update(values_of(arguments, ExtractionFlags))
+    for name, value in optional_settings.items():
+        if value is not None:
+            settings[name] = value
+    return settings
+
+
+def _load(arguments: argparse.Namespace, device: str | None = None) -> "DocumentSummarizer":
+    """Load the model of the flags, by default on this device."""
     return load_summarizer(arguments, device=arguments.device or device)
 
 
-def _engine(arguments: argparse.Namespace, work: Any, plan: Any):
+def _engine(arguments: argparse.Namespace, work: "Work", plan: "Plan") -> "Engine":
+    """The function that summarizes the shards of the plan, in this process, in several, or on a Ray cluster."""
     from hf_summ.offline.engines import in_processes, in_this_process, on_ray
 
     number = arguments.num_processes
@@ -172,21 +228,28 @@ def _engine(arguments: argparse.Namespace, work: Any, plan: Any):
     return partial(in_processes, work, plan, number=number)
 
 
-def _notes(outcome: Any, arguments: argparse.Namespace, plan: Any) -> Iterator[str]:
-    """Notes on the outcome of a run."""
-    written = arguments.output
+def _notes_on_outcome(outcome: "Outcome", arguments: argparse.Namespace, plan: "Plan") -> Iterator[str]:
+    """Notes on what a run has done, and on rows with a summary that may not be as expected."""
+    output = arguments.output
     if plan.file is None:
-        written = f"{outcome.shards:,} shard{'s' * (outcome.shards != 1)} in {written}"
-    yield f"{outcome.rows:,} rows summarized: {written}" if outcome.rows else f"nothing is left to do: {written}"
+        unit = "shard" if outcome.shards == 1 else "shards"
+        output = f"{outcome.shards:,} {unit} in {output}"
+    if outcome.rows:
+        yield f"{outcome.rows:,} rows summarized: {output}"
+    else:
+        yield f"nothing is left to do: {output}"
     if outcome.failed:
         yield f"{outcome.failed:,} of these rows have no summary: see their column 'error'"
     if outcome.empty:
         yield f"{outcome.empty:,} of them have an empty summary: set --min_new_tokens for longer ones"
     if outcome.unfinished:
-        most = f"{outcome.unfinished:,} of them have a summary with the most tokens allowed"
-        yield f"{most}: raise --max_new_tokens if summaries are cut off"
+        yield (
+            f"{outcome.unfinished:,} of them have a summary with the most tokens allowed: raise --max_new_tokens if "
+            "summaries are cut off"
+        )
     if outcome.cut:
-        read = 1 - outcome.cut_tokens / outcome.source_tokens
-        shortens = extracts(vars(arguments))
-        cause = "shortened by the extractive stage, which kept" if shortens else "too long for the model, which read"
-        yield f"{outcome.cut:,} of them were {cause} {read:.0%} of their text"
+        cause = "too long for the model, which read"
+        if extracts(vars(arguments)):
+            cause = "shortened by the extractive stage, which kept"
+        read_share = 1 - outcome.cut_tokens / outcome.source_tokens
+        yield f"{outcome.cut:,} of them were {cause} {read_share:.0%} of their text"

@@ -1,15 +1,14 @@
-"""Shared parts of the commands that summarize: flags, loading of models, and reading of documents."""
+"""What several commands share: flags, checks, loading of models, and reading of documents."""
 
 import argparse
 import os
 import sys
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from hf_summ.checkpoints.decoding import decoding_flags, extraction_flags
 from hf_summ.common import flags
@@ -20,8 +19,14 @@ from hf_summ.models.checks import Range, check_own_settings
 from hf_summ.pretrained import DEFAULT_MODEL, PYTORCH, choose_runtime, load_graphs, load_pipeline, purpose
 from hf_summ.runtimes.folders import ONNX, find, model_identity
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    from hf_summ.runtimes.documents import DocumentSummarizer
+
+# The name of a file that stands for standard input.
 STANDARD_INPUT = "-"
-# the helps of corpus files and `--prediction_column`
+# The helps of corpus files and of `--prediction_column`.
 CORPUS_FILES = (
     "Corpus files: .jsonl, .json, .csv, .tsv, .parquet or .arrow, also compressed (.gz, .bz2, .xz), or folders or "
     "patterns of them"
@@ -125,11 +130,12 @@ class LengthFlags:
     language: str = flag("decoding", "ISO 639 code of the documents' language, for sentence splitting", "en")
 
 
-_Settings: Any = decoding_flags("the checkpoint's", needs_beams=("num_beams=1",))
+# A dataclass with a flag for each setting of `generate()`. Settings of beam search have no effect with a single beam.
+_GenerationFlags: Any = decoding_flags("the checkpoint's", needs_beams=("num_beams=1",))
 
 
 @dataclass
-class DecodingFlags(_Settings):
+class DecodingFlags(_GenerationFlags):
     """The settings of `generate()`, and the seed of sampling."""
 
     seed: int | None = flag(
@@ -141,173 +147,249 @@ class DecodingFlags(_Settings):
     )
 
 
+# A dataclass with the flags of the extractive stage, which --long_documents extract applies too.
 ExtractionFlags: Any = extraction_flags("long_documents=extract")
-_FLAGS = flags_in(ModelFlags, DocumentFlags, RuntimeFlags, Int8Flags, LengthFlags, ExtractionFlags, DecodingFlags)
+# The flags that several commands share, of which a command may lack some.
+_SHARED_FLAGS = flags_in(
+    ModelFlags, DocumentFlags, RuntimeFlags, Int8Flags, LengthFlags, ExtractionFlags, DecodingFlags
+)
 
 
-def check_names(given: list[str] | None, usual: Sequence[str], taken: Collection[str] = ()) -> Sequence[str]:
-    """The names of systems, one for each file, which differ from each other and from those taken.
+def check_names(names: list[str] | None, default_names: Sequence[str], taken: Collection[str] = ()) -> Sequence[str]:
+    """The names of systems, one for each file: those of --names or, without this flag, the default ones.
+
+    Args:
+        taken: other names, from which those of systems must differ.
 
     Raises:
-        ValueError: they do not.
+        ValueError: there are too few or too many names, or two are equal.
     """
-    names = given or usual
-    if len(names) != len(usual) or len({*names, *taken}) != len(names) + len(taken):
-        raise ValueError(f"--names {' '.join(names)}: must be {len(usual)} different names, one for each file")
+    if not names:
+        names = list(default_names)
+    distinct_names = {*names, *taken}
+    if len(names) != len(default_names) or len(distinct_names) != len(names) + len(taken):
+        raise ValueError(f"--names {' '.join(names)}: must be {len(default_names)} different names, one for each file")
     return names
 
 
 def decoding_settings(arguments: argparse.Namespace) -> dict[str, Any]:
     """The settings of `generate()` that were given, by name."""
-    return {name: value for name, value in values_of(arguments, _Settings).items() if value is not None}
+    settings = values_of(arguments, _GenerationFlags)
+    return {name: value for name, value in settings.items() if value is not None}
 
 
-def check_flags(arguments: argparse.Namespace, *declared: Any) -> None:
-    """Check numbers and conditions.
+def check_flags(arguments: argparse.Namespace, *declared: "type[DataclassInstance]") -> None:
+    """Raise a ValueError for a number out of its range, or for a flag that has no effect or contradicts another.
 
     Args:
         declared: the dataclasses of flags that only this command has.
     """
-    flags.check_flags(arguments, _FLAGS | flags_in(*declared))
-    most = arguments.max_new_tokens
-    for name in ("min_new_tokens", "min_new_words"):
-        value = getattr(arguments, name)
-        if None not in (value, most) and value > most:
-            raise ValueError(f"--{name} {value}: must be at most {most}, which is --max_new_tokens")
-    is_cpu = arguments.device is None or arguments.device.startswith("cpu")
-    for name in ("runtime", "int8"):
-        if not is_cpu and getattr(arguments, name, None) not in (None, False, "pytorch"):
-            raise ValueError(f"--{name}: needs --device cpu")
+    flags.check_flags(arguments, _SHARED_FLAGS | flags_in(*declared))
+    most_tokens = arguments.max_new_tokens
+    if most_tokens is not None:
+        for name in ("min_new_tokens", "min_new_words"):
+            value = getattr(arguments, name)
+            if value is not None and value > most_tokens:
+                raise ValueError(f"--{name} {value}: must be at most {most_tokens}, which is --max_new_tokens")
+    if arguments.device is None or arguments.device.startswith("cpu"):
+        return
+    # Not every command has these two flags.
+    if getattr(arguments, "runtime", None) == ONNX:
+        raise ValueError("--runtime: needs --device cpu")
+    if getattr(arguments, "int8", False):
+        raise ValueError("--int8: needs --device cpu")
 
 
 def find_model(arguments: argparse.Namespace) -> None:
-    """Replace the name of a bundled model by its folder; without --model, use the default model and print a note."""
+    """Set `model` to the checkpoint to load, and `runtime`, if the command has this flag, to its runtime.
+
+    A bundled model is loaded from its folder. Without --model, it is the default model. Choices that the user did not
+    make are printed as notes.
+    """
     name = arguments.model or None
-    # other commands run models by PyTorch
-    has_runtimes = hasattr(arguments, "runtime")
-    given = arguments.runtime if has_runtimes else PYTORCH
-    settings: dict[str, Any] = {}
-    if has_runtimes:
-        settings = decoding_settings(arguments)
-        settings |= {"device": arguments.device, "dtype": arguments.dtype, "int8": getattr(arguments, "int8", None)}
-    arguments.model, runtime = choose_runtime(name, given, settings)
-    if name is None:
-        print_note(f"no --model: using {DEFAULT_MODEL}, which writes {purpose(DEFAULT_MODEL)}")
-    if has_runtimes:
-        arguments.runtime = runtime
-    # the folder of graphs was not the one that --model names
-    if given is None and runtime == ONNX and arguments.model != name:
+    if not hasattr(arguments, "runtime"):
+        # Commands without this flag run models by PyTorch.
+        arguments.model, _ = choose_runtime(name, PYTORCH, {})
+        _print_default_model(name)
+        return
+    given_runtime = arguments.runtime
+    settings = decoding_settings(arguments)
+    settings["device"] = arguments.device
+    settings["dtype"] = arguments.dtype
+    settings["int8"] = getattr(arguments, "int8", None)
+    arguments.model, arguments.runtime = choose_runtime(name, given_runtime, settings)
+    _print_default_model(name)
+    # A user who names a folder of graphs has chosen the runtime.
+    names_graphs = arguments.model == name
+    if given_runtime is None and arguments.runtime == ONNX and not names_graphs:
         print_note("no --runtime: using onnx, in 8 bits; --runtime pytorch uses 32")
 
 
+def _print_default_model(name: str | None) -> None:
+    """Print a note that the default model is used, unless the user named a model."""
+    if name is None:
+        print_note(f"no --model: using {DEFAULT_MODEL}, which writes {purpose(DEFAULT_MODEL)}")
+
+
 def check_output_file(arguments: argparse.Namespace, *endings: str, flag: str = "output", beside: str = "") -> None:
-    """Check the output file, if there is one.
+    """Check the output file, if the user named one.
 
     Args:
-        endings: those that its name may have.
+        endings: the endings that its name may have; without any, all are allowed.
         flag: the flag that names it.
-        beside: the ending of a second file.
+        beside: the ending of a second output file, which has the same name otherwise; empty if there is none.
+
+    Raises:
+        ValueError: the folder does not exist, the ending is another one, or the file is an input.
     """
-    if (name := getattr(arguments, flag)) is None:
+    name = getattr(arguments, flag)
+    if name is None:
         return
     output = Path(name)
-    if output.is_dir() or not output.parent.is_dir() or (endings and output.suffix not in endings):
-        form = f"a {' or '.join(endings)} file" if endings else "a file"
+    has_other_ending = bool(endings) and output.suffix not in endings
+    if output.is_dir() or not output.parent.is_dir() or has_other_ending:
+        form = "a file"
+        if endings:
+            form = f"a {' or '.join(endings)} file"
         raise ValueError(f"--{flag} {output}: must be {form} in an existing folder")
-    values = chain.from_iterable(
-        value if isinstance(value, list) else [value] for other, value in vars(arguments).items() if other != flag
-    )
-    inputs = {os.path.realpath(value) for value in values if isinstance(value, str)}
-    for file in (output, output.with_suffix(beside)) if beside else (output,):
-        if os.path.realpath(file) in inputs:
-            own = "" if file == output else f" {file}"
-            raise ValueError(f"--{flag} {output}: would replace the input{own}; give it another name")
+    inputs = _paths_in(arguments, flag)
+    if os.path.realpath(output) in inputs:
+        raise ValueError(f"--{flag} {output}: would replace the input; give it another name")
+    if beside:
+        second_output = output.with_suffix(beside)
+        if os.path.realpath(second_output) in inputs:
+            raise ValueError(f"--{flag} {output}: would replace the input {second_output}; give it another name")
 
 
-def load_summarizer(arguments: argparse.Namespace, **settings):
-    """The checkpoint's pipeline; errors of transformers are replaced by one that names the checkpoint.
+def _paths_in(arguments: argparse.Namespace, output_flag: str) -> set[str]:
+    """The absolute paths of all texts among the arguments, except the output; each may be the path of an input."""
+    paths = set()
+    for name, value in vars(arguments).items():
+        if name == output_flag:
+            continue
+        values = value if isinstance(value, list) else [value]
+        paths.update([os.path.realpath(text) for text in values if isinstance(text, str)])
+    return paths
+
+
+def load_summarizer(arguments: argparse.Namespace, **settings: Any) -> "DocumentSummarizer":
+    """Load the summarizer of the checkpoint, by exported graphs or by PyTorch, and check the flags against it.
 
     Args:
         settings: arguments of `pipeline` that override the flags.
+
+    Raises:
+        ValueError: the checkpoint cannot be loaded, or the model does not support a flag; names the checkpoint.
     """
     values = vars(arguments)
-    given = {name: values.get(name) for name in names(ExtractionFlags)}
-    settings |= {name: value for name, value in given.items() if value is not None}
-    load = _load_graphs if values.get("runtime") == ONNX else _load_pipeline
-    summarizer = load(arguments, settings)
+    for name in names(ExtractionFlags):
+        if values.get(name) is not None:
+            settings[name] = values[name]
+    if values.get("runtime") == ONNX:
+        summarizer = _load_graphs(arguments, settings)
+    else:
+        summarizer = _load_pipeline(arguments, settings)
     check_own_settings(values, summarizer.model)
-    ignored = summarizer.setting_without_search({name: values.get(name) for name in names(_Settings)})
+    generation_settings = {name: values.get(name) for name in names(_GenerationFlags)}
+    ignored = summarizer.setting_without_search(generation_settings)
     if ignored is not None:
         print_note(f"--{ignored}: has no effect, as the model chooses whole sentences; --no-whole_sentences searches")
-    inputs = getattr(summarizer.processor, "model_input_names", ())
-    if values.get("phrase") is not None and "phrase_starts" not in inputs:
+    model_inputs = getattr(summarizer.processor, "model_input_names", ())
+    if values.get("phrase") is not None and "phrase_starts" not in model_inputs:
         raise ValueError(f"--phrase: {arguments.model} does not read key phrases, but a highlight_transformer does")
     return summarizer
 
 
-def _load_graphs(arguments: argparse.Namespace, settings: dict[str, Any]) -> Any:
-    """The summarizer of exported graphs: without PyTorch, unless a setting needs it."""
-    own = {name: value for name, value in settings.items() if name != "device"} | decoding_settings(arguments)
-    prefix, seed = arguments.source_prefix, arguments.seed or 0
+def _load_graphs(arguments: argparse.Namespace, settings: dict[str, Any]) -> "DocumentSummarizer":
+    """The summarizer of exported graphs: without PyTorch, unless a setting needs it.
+
+    Args:
+        settings: as for `load_summarizer`.
+    """
+    graph_settings = settings | decoding_settings(arguments)
+    # Graphs run on the CPU.
+    graph_settings.pop("device", None)
     with loading(arguments.model):
-        summarizer = load_graphs(arguments.model, source_prefix=prefix, seed=seed, **own)
-    return summarizer or _load_pipeline(arguments, settings)
+        summarizer = load_graphs(
+            arguments.model, source_prefix=arguments.source_prefix, seed=arguments.seed or 0, **graph_settings
+        )
+    if summarizer is None:
+        return _load_pipeline(arguments, settings)
+    return summarizer
 
 
-def _load_pipeline(arguments: argparse.Namespace, settings: dict[str, Any]) -> Any:
-    """The pipeline of a checkpoint."""
+def _load_pipeline(arguments: argparse.Namespace, settings: Mapping[str, Any]) -> "DocumentSummarizer":
+    """The summarizer of a checkpoint by PyTorch, or of graphs of which only the search runs by PyTorch.
+
+    Args:
+        settings: as for `load_summarizer`.
+    """
     import torch
 
     from hf_summ.models.quantization_int8 import Int8Config
 
-    model, values = arguments.model, vars(arguments)
+    values = vars(arguments)
     options = {name: values[name] for name in ("revision", "device", "trust_remote_code")}
-    # for the model alone: transformers could not save a tokenizer that was loaded with a dtype
+    # The dtype is for the model alone: transformers could not save a tokenizer that was loaded with a dtype.
     options["model_kwargs"] = {"dtype": arguments.dtype or "auto"}
+    options.update(settings)
     if values.get("source_prefix") is not None:
-        settings["source_prefix"] = arguments.source_prefix
+        options["source_prefix"] = arguments.source_prefix
     if values.get("runtime") == ONNX:
-        settings |= {"device": "cpu", "runtime": arguments.runtime}
+        options["device"] = "cpu"
+        options["runtime"] = ONNX
     if values.get("int8"):
-        settings |= {"device": "cpu", "model_kwargs": {"quantization_config": Int8Config()}}
-    with loading(model):
-        summarizer = load_pipeline(model, **{**options, **settings})
-    # building a model draws random numbers
+        options["device"] = "cpu"
+        options["model_kwargs"] = {"quantization_config": Int8Config()}
+    with loading(arguments.model):
+        summarizer = load_pipeline(arguments.model, **options)
+    # Building a model draws random numbers, so the seed is set after it.
     torch.manual_seed(values.get("seed") or 0)
     return summarizer
 
 
-def checkpoint_identity(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The identity of the checkpoint, or of its graphs, see `model_identity`."""
+def checkpoint_identity(arguments: argparse.Namespace) -> dict[str, object]:
+    """The identity of the checkpoint, or of the folder of its graphs; see `model_identity`."""
     with loading(arguments.model):
-        checkpoint = str(find(arguments.model)) if arguments.runtime == "onnx" else arguments.model
+        checkpoint = arguments.model
+        if arguments.runtime == ONNX:
+            checkpoint = str(find(checkpoint))
         return model_identity(checkpoint, arguments.revision)
 
 
 @contextmanager
 def loading(model: str) -> Generator[None]:
-    """Within, replace errors of transformers by a ValueError that names the checkpoint."""
+    """Within, replace any error by a ValueError that names the checkpoint."""
     try:
         yield
     except Exception as error:
-        # for broken files, transformers and tokenizers raise errors of any type
+        # For broken files, transformers and tokenizers raise errors of any type.
         reason = str(error).strip() or type(error).__name__
         if isinstance(error, UnpicklingError):
-            # torch's own message advises to run the code
+            # The message of torch advises the user to run the code in the file.
             reason = "it contains more than weights, or is damaged"
-        # the last line of a traceback has the message
         if "Traceback" in reason:
+            # The last line of a traceback has the message.
             reason = reason.splitlines()[-1]
         raise ValueError(f"--model {model}: cannot be loaded: {one_line(reason)}") from error
 
 
 def read_phrases(items: list[str] | None) -> dict[str, float] | None:
-    """Phrase -> value, from `TEXT=VALUE` or `TEXT`; raises a ValueError if a value is not a number."""
+    """Key phrases with their values, or None if no --phrase was given.
+
+    Args:
+        items: the values of --phrase: `TEXT=VALUE`, or `TEXT` for a value of 1.
+
+    Raises:
+        ValueError: a value is not a number.
+    """
     if items is None:
         return None
     phrases = {}
     for item in items:
-        text, _, value = item.rpartition("=") if "=" in item else (item, "=", "1")
+        text, value = item, "1"
+        if "=" in item:
+            text, _, value = item.rpartition("=")
         try:
             phrases[text] = float(value)
         except ValueError:
@@ -316,8 +398,8 @@ def read_phrases(items: list[str] | None) -> dict[str, float] | None:
 
 
 def check_is_text(file: str, remedy: str) -> None:
-    """Raise a ValueError for a file of rows; `remedy` is what to do instead."""
-    # imported here, as it is slow
+    """Raise a ValueError for a file of rows; `remedy` says in the message what to do instead."""
+    # This module is imported here, as that is slow.
     from hf_summ.data.files import is_row_file
 
     if is_row_file(file):
@@ -325,7 +407,12 @@ def check_is_text(file: str, remedy: str) -> None:
 
 
 def read_document(file: str, encoding: str) -> str:
-    """The text of a file or of standard input."""
+    """The text of a file or of standard input.
+
+    Raises:
+        ValueError: the text is in another encoding, or the encoding is unknown.
+        OSError: the file cannot be read.
+    """
     if file == STANDARD_INPUT:
         if sys.stdin.isatty():
             print_note("waiting for a text: type or paste it, and end it with Ctrl-D on a new line; --help shows more")
@@ -333,7 +420,7 @@ def read_document(file: str, encoding: str) -> str:
     else:
         content = Path(file).read_bytes()
     try:
-        # a byte-order mark is not part of the text
+        # A byte-order mark at the start is not part of the text.
         return content.decode(encoding).removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise ValueError(
@@ -344,12 +431,12 @@ def read_document(file: str, encoding: str) -> str:
 
 
 def name_of(file: str) -> str:
-    """The file's name for messages."""
+    """The name of a file, or of standard input, in messages."""
     return "standard input" if file == STANDARD_INPUT else file
 
 
 def write_summaries(text: str, output: str | None) -> None:
-    """Write the lines to a file, or to standard output."""
+    """Write a text to a file, or without one to standard output."""
     if output is None:
         sys.stdout.write(text)
         return

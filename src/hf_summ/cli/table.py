@@ -3,8 +3,13 @@
 import argparse
 import sys
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from hf_summ.common.processes import end_on_sigterm
+
+if TYPE_CHECKING:
+    from hf_summ.experiments.content import Report
+    from hf_summ.experiments.tables import Table
 
 
 def add_parser(commands) -> None:
@@ -58,18 +63,19 @@ def add_parser(commands) -> None:
     )
     parser.add_argument(
         "--output_dir",
-        # otherwise it would be passed to the training runs, whose folders the table sets
+        # This spelling is allowed too, because an unknown flag is passed to the training runs, and the table sets their
+        # folders.
         "--output-dir",
         default="out/tables",
         metavar="FOLDER",
         help="Folder for the reports and the runs, which tables share (default: %(default)s)",
     )
-    # the training recipe parses the rest
+    # `more` allows unknown arguments, which the training recipe parses.
     parser.set_defaults(run=run, more=[], interrupted="rerun the command to resume where it stopped")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the table and return 0, or 1 if a row could not be run."""
+    """Run the table, print it, and return 0, or 1 if a row could not be run."""
     from hf_summ.experiments.tables import load_table, table_titles
 
     if arguments.list:
@@ -80,12 +86,11 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError("no table: name one; --list shows them")
     from hf_summ.experiments.report import markdown
     from hf_summ.experiments.run import run_table
-    from hf_summ.experiments.scoring import why_not_run
 
     table = load_table(arguments.name)
     data = _replacements("data", arguments.data, table.datasets)
     language_models = _replacements("language_model", arguments.language_model, table.language_models)
-    # also ends the current training run
+    # SIGTERM then ends the current training run as well.
     end_on_sigterm()
     report = run_table(
         arguments.name,
@@ -98,33 +103,49 @@ def run(arguments: argparse.Namespace) -> int:
         language_models=language_models,
     )
     print(markdown(report), end="")
-    expected = {row.row: why_not_run(row) for row in table.rows}
-    stopped = []
-    for block in report["datasets"]:
-        for row in block["rows"]:
-            if row["problem"] != expected[row["row"]]:
-                stopped.append(row["row"])
-    if not stopped:
+    stopped_rows = _stopped_rows(report, table)
+    if not stopped_rows:
         return 0
-    names = ", ".join(dict.fromkeys(stopped))
-    print(f"hf-summ: error: some rows could not be run, for reasons given in the table: {names}", file=sys.stderr)
+    rows = ", ".join(stopped_rows)
+    print(f"hf-summ: error: some rows could not be run, for reasons given in the table: {rows}", file=sys.stderr)
     return 1
 
 
+def _stopped_rows(report: "Report", table: "Table") -> list[str]:
+    """The names of the rows that should have been run, but could not be. Rows from the literature are never run."""
+    from hf_summ.experiments.scoring import why_not_run
+
+    expected_problems = {row.row: why_not_run(row) for row in table.rows}
+    names = []
+    for block in report["datasets"]:
+        for row in block["rows"]:
+            name = row["row"]
+            if row["problem"] != expected_problems[name] and name not in names:
+                names.append(name)
+    return names
+
+
 def _replacements(flag: str, items: list[str], names: Collection[str]) -> dict[str, str]:
-    """What the user replaces -> its folder; a folder without a name replaces the only one.
+    """Name of what the user replaces -> the folder that replaces it.
 
     Args:
+        flag: the flag that has the items.
+        items: each is `NAME=FOLDER`, or a folder, which replaces the only one of the names.
         names: what the table has, and a folder can replace.
+
+    Raises:
+        ValueError: the table has nothing to replace, or several names and an item without one.
     """
     folders = {}
     for item in items:
         if not names:
             raise ValueError(f"--{flag} {item}: the table has none that it could replace")
         name, separator, folder = item.partition("=")
-        if not separator:
-            if len(names) > 1:
-                raise ValueError(f"--{flag} {item}: name what it replaces: {', '.join(names)}")
-            name, folder = next(iter(names)), item
-        folders[name] = folder
+        if separator:
+            folders[name] = folder
+        elif len(names) == 1:
+            only_name = next(iter(names))
+            folders[only_name] = item
+        else:
+            raise ValueError(f"--{flag} {item}: name what it replaces: {', '.join(names)}")
     return folders

@@ -19,7 +19,7 @@ _DESCRIPTION = (
 
 def add_parser(commands) -> None:
     """Add the command to the command line."""
-    # the training recipe parses the flags
+    # The training recipe parses the flags, so this parser allows unknown arguments.
     commands.add_parser("train", add_help=False).set_defaults(run=run, more=[])
 
 
@@ -33,47 +33,49 @@ def run(arguments: argparse.Namespace) -> int:
     except BrokenPipeError:
         raise
     except Exception:
-        # an error inside another library: print the full traceback
+        # This is an error inside another library, which a message of one line would not explain.
         traceback.print_exc()
         return 1
 
 
 def _help() -> str:
-    """The recipe's own flags in groups, and the names of transformers'."""
+    """The help of the recipe: its flags in groups, and the names of the flags of transformers."""
     return recipe_parser().format_help()
 
 
 def recipe_parser() -> argparse.ArgumentParser:
-    """A parser with the recipe's own flags in groups, whose help names those of transformers."""
-    # imported here: it takes seconds
+    """A parser with the flags that the recipe declares, in groups; its help also names the flags of transformers."""
+    # The recipe is imported here, as that takes seconds.
     from hf_summ.training.arguments import FLAGS, GROUPS, RunArguments
     from hf_summ.training.parsing import bundled_configs
 
     description = _DESCRIPTION.format(configs=", ".join(bundled_configs()))
     parser = argparse.ArgumentParser(usage=_USAGE, description=description, add_help=False)
-    inherited = set(FLAGS)
+    flags_of_transformers = set(FLAGS)
     for title, declared in typing.get_type_hints(RunArguments).items():
         if declared not in GROUPS:
             continue
-        purpose, *_ = declared.__doc__.splitlines()
+        purpose = declared.__doc__.splitlines()[0]
         group = parser.add_argument_group(f"{title}: {purpose.rstrip('.')}")
-        hints, fields = typing.get_type_hints(declared), declared.__dataclass_fields__
+        hints = typing.get_type_hints(declared)
+        fields = declared.__dataclass_fields__
         for name in names(declared):
-            group.add_argument(f"--{name}", **_shape(hints[name]), help=fields[name].metadata["help"])
-        inherited -= {*names(declared)}
+            group.add_argument(f"--{name}", **_settings_of(hints[name]), help=fields[name].metadata["help"])
+        flags_of_transformers.difference_update(names(declared))
     parser.add_argument_group(
         "transformers' own",
         "The other flags of Seq2SeqTrainingArguments, explained by `python -m hf_summ.training --help`: "
-        + ", ".join(sorted(inherited)),
+        + ", ".join(sorted(flags_of_transformers)),
     )
     return parser
 
 
-def _shape(hint: Any) -> dict[str, Any]:
-    """Arguments of `add_argument` for a flag of this type."""
+def _settings_of(hint: object) -> dict[str, Any]:
+    """The arguments of `add_argument` for a flag with this type."""
     value_type = without_none(hint)
     if typing.get_origin(value_type) is typing.Literal:
         return {"choices": typing.get_args(value_type)}
     if typing.get_origin(value_type) is list:
         return {"nargs": "+", "metavar": "TEXT"}
-    return {"metavar": {int: "N", float: "X", bool: "BOOL"}.get(value_type, "TEXT")}
+    placeholders: dict[object, str] = {int: "N", float: "X", bool: "BOOL"}
+    return {"metavar": placeholders.get(value_type, "TEXT")}

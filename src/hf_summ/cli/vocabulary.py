@@ -2,9 +2,8 @@
 
 import argparse
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from hf_summ.cli.summarizers import CORPUS_FILES
@@ -88,55 +87,71 @@ def add_parser(commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Fit the vocabulary and write the processor."""
-    flags, settings = flags_in(VocabularyFlags), values_of(arguments, VocabularyFlags)
+    """Fit the vocabulary and write the processor, or prune a BERT."""
+    flags = flags_in(VocabularyFlags)
+    settings = values_of(arguments, VocabularyFlags)
     check_flags(arguments, flags)
     check_new_folder(arguments.output)
     bert = settings.pop("prune_bert")
-    if bert is not None:
-        for name, value in settings.items():
-            if name != "min_frequency" and value != flags[name].default:
-                raise ValueError(f"--{name}: has no effect beside --prune_bert {bert}: BERT's tokenizer stays as it is")
-        from hf_summ.data.vocabulary import prune_bert
-
-        size, of_bert = prune_bert(_texts(arguments), bert, arguments.output, min_frequency=arguments.min_frequency)
-        print(f"{arguments.output}: {size} of BERT's {of_bert} subwords")
+    if bert is None:
+        _fit_processor(arguments, settings)
         return
+    for name, value in settings.items():
+        if name != "min_frequency" and value != flags[name].default:
+            raise ValueError(f"--{name}: has no effect beside --prune_bert {bert}: BERT's tokenizer stays as it is")
+    from hf_summ.data.vocabulary import prune_bert
+
+    size, size_of_bert = prune_bert(_texts(arguments), bert, arguments.output, min_frequency=arguments.min_frequency)
+    print(f"{arguments.output}: {size} of BERT's {size_of_bert} subwords")
+
+
+def _fit_processor(arguments: argparse.Namespace, flag_values: Mapping[str, Any]) -> None:
+    """Fit a vocabulary to the files, write a processor with it, and print its size and kind of tags.
+
+    Args:
+        flag_values: the flags that are arguments of `fit_processor`, with their values.
+    """
     from hf_summ.data.vocabulary import fit_processor
 
+    settings = dict(flag_values)
     settings["tags"] = arguments.tags or "pos"
-    if arguments.tagger is None and settings["tags"] != "none" and arguments.washing is None:
-        settings["tagger"] = "en_core_web_sm"
-        if given := _given_tags(arguments):
-            settings |= {"tagger": None, "tag_vocabulary": sorted(given)}
+    needs_tagger = settings["tags"] != "none" and arguments.washing is None
+    if arguments.tagger is None and needs_tagger:
+        given_tags = _given_tags(arguments)
+        if given_tags:
+            settings["tag_vocabulary"] = sorted(given_tags)
             print_note(f"no --tagger: word tags are those in the column {WORD_TAGS}")
-    elif os.path.isdir(arguments.tagger or ""):
-        # a relative path could name a folder of the checkpoint itself
+        else:
+            settings["tagger"] = "en_core_web_sm"
+    elif arguments.tagger is not None and os.path.isdir(arguments.tagger):
+        # A relative path could also name a folder inside a checkpoint that is saved with the processor.
         settings["tagger"] = os.path.abspath(arguments.tagger)
     processor = fit_processor(_texts(arguments), **settings)
-    output = Path(arguments.output)
-    with moved_into_place(output) as draft:
+    with moved_into_place(arguments.output) as draft:
         processor.save_pretrained(draft)
-    tags = len(getattr(processor, "word_tags", ())) or "none"
-    print(f"{arguments.output}: {len(processor.tokenizer)} {arguments.units}, word tags: {tags}")
+    # The processor of DRGD has no word tags.
+    number_of_tags = len(getattr(processor, "word_tags", ()))
+    print(f"{arguments.output}: {len(processor.tokenizer)} {arguments.units}, word tags: {number_of_tags or 'none'}")
 
 
 def _given_tags(arguments: argparse.Namespace) -> set[str]:
-    """The tags in the column of word tags, if there is one."""
+    """The tags in the column of word tags; none if there is no such column."""
     tags: set[str] = set()
     for row in _rows(arguments):
         for pairs in pairs_of_texts(row.get(WORD_TAGS) or []):
-            tags.update(tag for _, tag in pairs)
+            tags.update([tag for _, tag in pairs])
     return tags
 
 
 def _texts(arguments: argparse.Namespace) -> Iterator[str]:
+    """The documents and summaries of the files."""
     for row in _rows(arguments):
         yield row["document"]
         yield row["summary"]
 
 
 def _rows(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """The rows of the files, which are read anew by each call."""
     from hf_summ.data.loading import training_rows
 
     return training_rows(arguments.files, vars(arguments))

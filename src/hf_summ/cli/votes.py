@@ -2,8 +2,9 @@
 
 import argparse
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hf_summ.cli.summarizers import PREDICTION_COLUMN, ColumnFlags
 from hf_summ.common.files import check_new_folder
@@ -12,7 +13,11 @@ from hf_summ.common.messages import one_line, print_note
 from hf_summ.common.processes import end_on_sigterm
 from hf_summ.common.records import to_json
 
-# the names of `hf_summ.votes.PROTOCOLS`, whose import is slow
+if TYPE_CHECKING:
+    from hf_summ.evaluation.text_files import TextFile
+    from hf_summ.votes import Key, Protocol, Sheet
+
+# The names of `hf_summ.votes.PROTOCOLS`, whose import is slow.
 _PROTOCOLS = ("gdlf", "highlight_transformer", "sagcopy")
 
 
@@ -21,13 +26,14 @@ def add_parser(commands) -> None:
     parser = commands.add_parser(
         "votes", description="Make sheets on which people compare summaries blindly, and count their votes."
     )
-    steps = parser.add_subparsers(metavar="COMMAND", required=True)
-    _add_make(steps)
-    _add_collect(steps)
+    subcommands = parser.add_subparsers(metavar="COMMAND", required=True)
+    _add_make(subcommands)
+    _add_collect(subcommands)
 
 
-def _add_make(steps) -> None:
-    parser = steps.add_parser(
+def _add_make(subcommands) -> None:
+    """Add the subcommand that makes sheets."""
+    parser = subcommands.add_parser(
         "make",
         help="Make a sheet for each voter",
         description="Draw documents. Write a page and a table with the same pairs of summaries for each voter, and a "
@@ -74,8 +80,9 @@ def _add_make(steps) -> None:
     parser.set_defaults(run=make, interrupted="rerun the command to start over")
 
 
-def _add_collect(steps) -> None:
-    parser = steps.add_parser(
+def _add_collect(subcommands) -> None:
+    """Add the subcommand that counts votes."""
+    parser = subcommands.add_parser(
         "collect",
         help="Count the votes",
         description="Print wins, losses and ties as in the papers, with confidence intervals, the number of further "
@@ -103,53 +110,112 @@ def _add_collect(steps) -> None:
     parser.set_defaults(run=collect)
 
 
+@dataclasses.dataclass
+class _Texts:
+    """The texts of all files.
+
+    Args:
+        systems: path of a system's file -> its summaries, one per document.
+        sources: the documents.
+        references: the human summaries, if there are any.
+        notes: columns that were chosen, and tags that were found.
+    """
+
+    systems: dict[str, "TextFile"]
+    sources: "TextFile"
+    references: "TextFile | None"
+    notes: list[str]
+
+
 def make(arguments: argparse.Namespace) -> None:
     """Write sheets and key."""
-    _check_make(arguments)
-    folder, key_file = Path(arguments.output), Path(arguments.key)
-    from hf_summ.common.files import moved_into_place
-    from hf_summ.models.text_documents import readable
-    from hf_summ.votes import PROTOCOLS, as_csv, as_page, make_sheets
+    _check_outputs(arguments)
+    from hf_summ.votes import make_sheets
 
-    settings: dict[str, Any] = {name: getattr(arguments, name) for name in ("documents", "voters")}
-    settings["aspects"] = _aspects(arguments.aspect)
-    changed = {name: value for name, value in settings.items() if value is not None}
-    protocol = dataclasses.replace(PROTOCOLS[arguments.preset], **changed)
-    files, notes = _read(arguments)
-    # names may differ only in undecodable bytes, which the key replaces
-    systems = {readable(name): files[name].texts() for name in arguments.systems}
-    if len(systems) < len(arguments.systems):
-        raise ValueError(
-            f"--systems {' '.join(map(readable, arguments.systems))}: these names are equal in the key: rename a file"
-        )
-    sources = files["sources"]
+    protocol = _protocol(arguments)
+    texts = _read(arguments)
+    reference_texts = None
+    if texts.references is not None:
+        reference_texts = texts.references.texts()
     sheets, key = make_sheets(
-        systems,
-        sources.texts(),
+        _named_systems(arguments.systems, texts),
+        texts.sources.texts(),
         protocol,
-        files["references"].texts() if "references" in files else None,
-        sources.labels(),
+        reference_texts,
+        texts.sources.labels(),
         arguments.seed,
     )
+    folder, key_file = Path(arguments.output), Path(arguments.key)
+    _write(sheets, key, folder, key_file)
+    for note in texts.notes:
+        print_note(note)
+    # All sheets have the same items.
+    items_with_equal_summaries = 0
+    for item in sheets[0].items:
+        summary_a, summary_b = item.summaries
+        if summary_a == summary_b:
+            items_with_equal_summaries += 1
+    if items_with_equal_summaries:
+        print_note(f"{items_with_equal_summaries} of {len(key.items)} items have the same summary on both sides")
+    print(f"{len(sheets)} sheets of {len(key.items)} items in {folder}; keep {key_file} from the voters")
+
+
+def _protocol(arguments: argparse.Namespace) -> "Protocol":
+    """The preset's questions and numbers of documents and voters, with those that the user gave in their place."""
+    from hf_summ.votes import PROTOCOLS
+
+    preset = PROTOCOLS[arguments.preset]
+    documents = preset.documents
+    if arguments.documents is not None:
+        documents = arguments.documents
+    voters = preset.voters
+    if arguments.voters is not None:
+        voters = arguments.voters
+    aspects = preset.aspects
+    if arguments.aspect is not None:
+        aspects = _aspects(arguments.aspect)
+    return dataclasses.replace(preset, documents=documents, voters=voters, aspects=aspects)
+
+
+def _named_systems(paths: Sequence[str], texts: _Texts) -> dict[str, list[str]]:
+    """Name of each system in the key -> its summaries.
+
+    Args:
+        paths: the systems' files, as the user named them.
+
+    Raises:
+        ValueError: two names are equal.
+    """
+    from hf_summ.models.text_documents import readable
+
+    # The key replaces bytes that cannot be decoded, and some names may differ only in these.
+    names = [readable(path) for path in paths]
+    if len(set(names)) < len(names):
+        raise ValueError(f"--systems {' '.join(names)}: these names are equal in the key: rename a file")
+    systems = {}
+    for path, name in zip(paths, names, strict=True):
+        systems[name] = texts.systems[path].texts()
+    return systems
+
+
+def _write(sheets: Sequence["Sheet"], key: "Key", folder: Path, key_file: Path) -> None:
+    """Write a page and a table for each voter to the new folder, and the key to a new file: all of them or none."""
+    from hf_summ.common.files import moved_into_place
+    from hf_summ.votes import as_csv, as_page
+
     end_on_sigterm()
     with moved_into_place(folder) as draft:
         draft.mkdir()
         for sheet in sheets:
             (draft / f"{sheet.voter}.html").write_text(as_page(sheet), encoding="utf-8")
             (draft / f"{sheet.voter}.csv").write_text(as_csv(sheet), encoding="utf-8", newline="")
-        # an existing key belongs to other sheets
+        # An existing key belongs to other sheets, so opening it is an error.
         with key_file.open("x", encoding="utf-8") as file:
             file.write(key.to_json())
-    equal = sum(one == other for one, other in (item.summaries for item in sheets[0].items))
-    if equal:
-        notes.append(f"{equal} of {len(key.items)} items have the same summary on both sides")
-    for note in notes:
-        print_note(note)
-    print(f"{len(sheets)} sheets of {len(key.items)} items in {folder}; keep {key_file} from the voters")
 
 
 def collect(arguments: argparse.Namespace) -> None:
-    """Print the report on the votes."""
+    """Print the report on the votes, and write its figures."""
     _check_report(arguments)
     from hf_summ.common.files import write_atomically
     from hf_summ.models.text_documents import readable
@@ -158,8 +224,10 @@ def collect(arguments: argparse.Namespace) -> None:
     from hf_summ.votes.report import as_text
 
     votes = read_votes(arguments.files, read_key(arguments.key))
-    if arguments.complete and (missing := missing_votes(votes)):
-        raise ValueError(f"--complete: {'; '.join(missing)}")
+    if arguments.complete:
+        missing = missing_votes(votes)
+        if missing:
+            raise ValueError(f"--complete: {'; '.join(missing)}")
     report = vote_report(votes, arguments.resamples, arguments.seed)
     if arguments.json is not None:
         files = {"votes": arguments.files, "key": arguments.key}
@@ -170,8 +238,12 @@ def collect(arguments: argparse.Namespace) -> None:
     print(as_text(report), end="")
 
 
-def _read(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
-    """The texts of all files, systems' by their paths, and notes of the tags found in them."""
+def _read(arguments: argparse.Namespace) -> _Texts:
+    """Read all files, match their rows with the sources, and split their texts into sentences.
+
+    Raises:
+        ValueError: a file cannot be read, or has other rows than the sources.
+    """
     from hf_summ.evaluation.text_files import (
         RowReading,
         aligned,
@@ -182,53 +254,74 @@ def _read(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
     )
 
     reading = RowReading(prediction_column=arguments.prediction_column, **values_of(arguments, ColumnFlags))
-    files = {"sources": read_sources(arguments.sources, reading)}
+    sources = read_sources(arguments.sources, reading)
+    references = None
     if arguments.references is not None:
-        files["references"] = read_references(arguments.references, reading)
+        references = read_references(arguments.references, reading)
     elif arguments.summary_column is not None:
         raise ValueError("--summary_column: needs --references")
-    for name in arguments.systems:
-        files[name] = read_predictions(name, reading)
-    notes = []
-    for name, file in files.items():
-        file = aligned(file, files["sources"])
-        notes += file.notes
-        # tags would reveal the systems
-        files[name], tag_notes = part_sentences(file, arguments.separator)
-        notes += tag_notes
-    return files, notes
+    systems = {path: read_predictions(path, reading) for path in arguments.systems}
+    notes: list[str] = []
+
+    def prepare(file: "TextFile") -> "TextFile":
+        aligned_file = aligned(file, sources)
+        # Tags would tell the voters which system wrote a summary.
+        split_file, tag_notes = part_sentences(aligned_file, arguments.separator)
+        notes.extend(aligned_file.notes)
+        notes.extend(tag_notes)
+        return split_file
+
+    # The notes are in the order in which the files are prepared.
+    prepared_sources = prepare(sources)
+    if references is not None:
+        references = prepare(references)
+    prepared_systems = {path: prepare(file) for path, file in systems.items()}
+    return _Texts(prepared_systems, prepared_sources, references, notes)
 
 
-def _aspects(items: list[str] | None) -> dict[str, str] | None:
-    if items is None:
-        return None
+def _aspects(items: Sequence[str]) -> dict[str, str]:
+    """Name of an aspect -> the question for voters.
+
+    Args:
+        items: the values of --aspect, each `NAME=QUESTION`.
+
+    Raises:
+        ValueError: an item without a name or a question, or with a name that another has.
+    """
     from hf_summ.models.text_documents import readable
 
     aspects = {}
-    # arguments may have undecodable bytes and line breaks
-    for item in (one_line(readable(text)) for text in items):
-        name, _, question = map(str.strip, item.partition("="))
+    for item in items:
+        # Arguments may have bytes that cannot be decoded, and line breaks.
+        text = one_line(readable(item))
+        name, _, question = text.partition("=")
+        name, question = name.strip(), question.strip()
         if not name or not question or name in aspects:
             raise ValueError(
-                f"--aspect '{item}': must be a new name and a question, such as 'fluency=Which reads better?'"
+                f"--aspect '{text}': must be a new name and a question, such as 'fluency=Which reads better?'"
             )
         aspects[name] = question
     return aspects
 
 
-def _check_make(arguments: argparse.Namespace) -> None:
-    folder, key = Path(arguments.output), Path(arguments.key)
+def _check_outputs(arguments: argparse.Namespace) -> None:
+    """Raise a ValueError unless the folder is new or empty, and the key is a new file outside of it."""
+    folder, key_file = Path(arguments.output), Path(arguments.key)
     check_new_folder(folder)
-    if folder.resolve() in key.resolve().parents:
-        raise ValueError(f"--key {key}: must not be in the folder {folder}, which the voters receive")
-    if key.exists() or not key.parent.is_dir():
-        raise ValueError(f"--key {key}: must be a new file in an existing folder")
+    if folder.resolve() in key_file.resolve().parents:
+        raise ValueError(f"--key {key_file}: must not be in the folder {folder}, which the voters receive")
+    if key_file.exists() or not key_file.parent.is_dir():
+        raise ValueError(f"--key {key_file}: must be a new file in an existing folder")
 
 
 def _check_report(arguments: argparse.Namespace) -> None:
-    for name, least in (("resamples", 1), ("seed", 0)):
-        if getattr(arguments, name) < least:
-            raise ValueError(f"--{name} {getattr(arguments, name)}: must be at least {least}")
-    inputs = [Path(file).resolve() for file in (arguments.key, *arguments.files)]
-    if arguments.json and Path(arguments.json).resolve() in inputs:
+    """Raise a ValueError for a number out of range, or a report that would replace an input."""
+    if arguments.resamples < 1:
+        raise ValueError(f"--resamples {arguments.resamples}: must be at least 1")
+    if arguments.seed < 0:
+        raise ValueError(f"--seed {arguments.seed}: must be at least 0")
+    if not arguments.json:
+        return
+    inputs = [Path(file).resolve() for file in [arguments.key] + arguments.files]
+    if Path(arguments.json).resolve() in inputs:
         raise ValueError(f"--json {arguments.json}: would replace an input; give the report another name")
