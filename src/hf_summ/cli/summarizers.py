@@ -147,9 +147,10 @@ class DecodingFlags(_GenerationFlags):
     )
 
 
-# A dataclass with the flags of the extractive stage, which --long_documents extract applies too.
+# A dataclass with the flags of the extractive stage. Some need another flag that applies the stage, such as
+# --long_documents extract.
 ExtractionFlags: Any = extraction_flags("long_documents=extract")
-# The flags that several commands share, of which a command may lack some.
+# Flags that several commands share; a command may lack some of them.
 _SHARED_FLAGS = flags_in(
     ModelFlags, DocumentFlags, RuntimeFlags, Int8Flags, LengthFlags, ExtractionFlags, DecodingFlags
 )
@@ -219,7 +220,7 @@ def find_model(arguments: argparse.Namespace) -> None:
     settings["int8"] = getattr(arguments, "int8", None)
     arguments.model, arguments.runtime = choose_runtime(name, given_runtime, settings)
     _print_default_model(name)
-    # A user who names a folder of graphs has chosen the runtime.
+    # A user who names a folder of graphs has chosen the runtime, and needs no note.
     names_graphs = arguments.model == name
     if given_runtime is None and arguments.runtime == ONNX and not names_graphs:
         print_note("no --runtime: using onnx, in 8 bits; --runtime pytorch uses 32")
