@@ -90,7 +90,7 @@ def test_files_that_are_linked_to_exist(page):
 
 def test_readme_is_short():
     text = TEXTS[ROOT / "README.md"]
-    assert len(text.split()) <= 900
+    assert len(text.split()) <= 850
     assert text.count("\n") <= 150
 
 
