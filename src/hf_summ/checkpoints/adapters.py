@@ -140,8 +140,9 @@ class Adapter:
 
 
 def save_settings(model: PreTrainedModel, folder: Path) -> None:
-    """Write an adapted model's settings, of decoding and for `restore_settings`, to the adapter's folder."""
+    """Write two files to an adapter's folder: the generation config, and what `restore_settings` reads."""
     model.generation_config.save_pretrained(folder)
+    # only what the config itself holds, without the defaults of its class
     values = vars(model.config)
     settings = {}
     for name in _SETTINGS:
@@ -152,6 +153,8 @@ def save_settings(model: PreTrainedModel, folder: Path) -> None:
 
 def find_adapter(arguments: ModelArguments, local_files_only: bool = False) -> Adapter | None:
     """The adapter at `model_name_or_path`, or None for a whole model.
+
+    The adapter's configuration names the base model and its revision.
 
     Raises:
         ValueError: PEFT cannot read its configuration, or it names no base model.
@@ -182,7 +185,10 @@ def is_adapted(model: object) -> bool:
 
 
 def base_model(model: Any) -> Any:
-    """The model without its adapter, if it has one."""
+    """The model of transformers inside a wrapper of PEFT; another model is returned unchanged.
+
+    Layers of an adapter, such as those of LoRA, are within that model and still take effect.
+    """
     if hasattr(model, "get_base_model"):
         return model.get_base_model()
     return model

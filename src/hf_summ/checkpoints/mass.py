@@ -28,13 +28,13 @@ def convert_mass(checkpoint: str | os.PathLike, dictionary: str | os.PathLike, f
     """Convert a MASS of fairseq to a BART that computes the same, and write it with its tokenizer.
 
     Args:
-        checkpoint: the .pt file. It has weights by name, or a mapping with these as `model` and with the training
-            settings as `args`.
+        checkpoint: the .pt file. It has the weights by name, or a mapping whose `model` has the weights by name and
+            whose `args` has the training settings.
         dictionary: the file dict.txt of the MASS, with a WordPiece and its count in each line.
         folder: an empty or new folder.
 
     Raises:
-        ValueError: a file is damaged, or no file of a MASS, or BART cannot compute the same.
+        ValueError: a file is damaged or is not of a MASS, or a BART cannot compute the same.
     """
     pieces = read_dictionary(dictionary)
     weights, settings = read_fairseq(checkpoint)
@@ -204,7 +204,8 @@ def _config(bart_weights: Mapping[str, torch.Tensor], settings: Mapping[str, obj
 def word_piece_tokenizer(pieces: list[str], max_length: int) -> PreTrainedTokenizerFast:
     """BERT's tokenizer with these word pieces, for texts of at most `max_length` tokens.
 
-    As in MASS, texts end with a token of their own, but do not begin with one.
+    Its end token is `[SEP]`, and it has no start token, as in MASS. It does not add the end token to texts:
+    the processors of hf_summ do.
     """
     ids = {piece: number for number, piece in enumerate(pieces)}
     tokenizer = Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))

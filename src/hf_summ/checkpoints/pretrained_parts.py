@@ -197,7 +197,7 @@ def _settings_of_bart(bart_config: PreTrainedConfig, name: str) -> dict[str, obj
 
 
 def _load_start(model: PreTrainedModel, **hub_settings) -> None:
-    """Load a BART's weights into a SAGCopy, and log the names of randomly initialized ones."""
+    """Load a BART's weights into a new SAGCopy, in place, and log the names of the weights that stay random."""
     config = model.config
     name = config.start_name
     start_config = read_config("start_name", name, **hub_settings)
@@ -219,11 +219,12 @@ def _load_start(model: PreTrainedModel, **hub_settings) -> None:
         raise ValueError(f"`start_name` is {name!r}, but this model has no {unknown[0]} ({len(unknown)} in all)")
     encoder = model.get_submodule("model.encoder")
     if encoder.token_shift is not None:
-        # The centrality's weight begins with 0 too, so that the new model computes the same as the BART.
+        # The token shift begins with 0, so that the encoder computes the same as the BART's. The weight of the
+        # centrality in the attention to the source begins with 0 in each new SAGCopy.
         nn.init.zeros_(encoder.get_submodule("token_shift.projection").weight)
     # Tied weights are loaded under another name.
-    fresh = sorted(set(missing).difference(model.all_tied_weights_keys))
-    logger.info(f"started from {name}; randomly initialized weights: {', '.join(fresh) or 'none'}")
+    random_weights = sorted(set(missing).difference(model.all_tied_weights_keys))
+    logger.info(f"started from {name}; randomly initialized weights: {', '.join(random_weights) or 'none'}")
 
 
 def weights_of_bart(bart: PreTrainedModel, vocab_size: int) -> dict[str, torch.Tensor]:

@@ -59,7 +59,7 @@ def summarize_rows(
 ) -> Outcome:
     """Summarize the rows of files into a folder of shards, like `hf-summ summarize FILES --output FOLDER`.
 
-    The same call resumes an interrupted run.
+    The same call resumes an interrupted run. If `output` is one file, a finished run is repeated.
 
     Args:
         files: .jsonl, .json, .csv, .tsv (also compressed), .parquet or .arrow files, or patterns such as
@@ -76,13 +76,15 @@ def summarize_rows(
             function under `if __name__ == "__main__":`.
         batch_size: number of documents that are decoded together.
         device: the device of each model; by default, a GPU for each process if there are any.
-        csv_separator, encoding: how to read text files, as in `hf_summ.data.Reading`.
+        csv_separator, encoding: how to read text files, as in `hf_summ.data.Reading`. A .csv file is written with the
+            same separator.
         settings: settings of the pipeline's call, such as `num_beams` and `long_documents`.
 
     Raises:
         TypeError: a number is not an integer.
-        ValueError: a number is below 1, an unknown format, a file or a column does not exist, or as `run_plan`.
-        OSError: as `run_plan`.
+        ValueError: a number is below 1, a format is unknown, a file or a column does not exist, or an error of
+            `run_plan`.
+        OSError: an error of `run_plan`.
     """
     numbers = {"rows_per_shard": rows_per_shard, "num_processes": num_processes, "batch_size": batch_size}
     for name, number in numbers.items():

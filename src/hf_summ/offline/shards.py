@@ -208,7 +208,7 @@ class Plan:
 
         Args:
             row: the values by column.
-            sources: the columns beside the documents to read.
+            sources: the columns that the model reads beside the documents, such as key phrases.
         """
         text = row[self.text_column]
         if isinstance(text, list):

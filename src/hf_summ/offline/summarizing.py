@@ -168,9 +168,10 @@ class ShardSummarizer:
         return summaries
 
     def _summarize(self, examples: list[Example]) -> Iterator[Summary]:
-        """Summarize examples in batches; after an error, those of the next batch one by one, and so on.
+        """Summarize examples in batches, in their order.
 
-        A summary of an example that the model refuses has the reason as `error`.
+        The examples of a batch that fails are summarized one by one, and the next ones in batches again. A summary of
+        an example that the model refuses has the reason as `error`.
         """
         done = 0
         while done < len(examples):

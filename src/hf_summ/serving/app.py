@@ -187,7 +187,8 @@ def _key_check(key: bytes) -> Callable[..., None]:
         problem = None
         if sent is None:
             problem = "an API key is needed"
-        # This comparison takes equally long for all wrong keys, so that its time tells nothing of the key.
+        # Starlette decodes headers as Latin-1, so that this encoding gives the bytes that were sent. The comparison
+        # takes equally long for all wrong keys of this length, so that its time tells nothing of the key.
         elif not hmac.compare_digest(sent.credentials.encode("latin-1"), key):
             problem = "the API key is wrong"
         if problem is not None:
