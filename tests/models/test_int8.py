@@ -243,7 +243,9 @@ def test_another_layout_is_refused(folder, settings, tmp_path):
     config = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
     config["quantization_config"] = {"quant_method": "hf_summ_int8", "least_weights": 0, **settings}
     (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    message = f"^`layout` is {settings.get('layout', 1)}, but must be 2: .*; load the checkpoint in 32 bits with"
+    message = (
+        f"^`layout` is {settings.get('layout', 1)}, but must be 2: .*; load the checkpoint that it was made of with"
+    )
     with pytest.raises(ValueError, match=message):
         AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
 

@@ -284,9 +284,10 @@ class CopyTransformerConfig(SummarizationConfig):
 
 
 def _nested_config(key: str, nested: dict | PreTrainedConfig) -> PreTrainedConfig:
-    """The configuration of the nested model under `key`, as an object that nothing else shares.
+    """The configuration of the nested model under `key`, as a new object. Without a model type it is a BERT's.
 
-    A ValueError is raised if transformers does not have the model type; without one, the model is a BERT.
+    Raises:
+        ValueError: transformers does not have the model type.
     """
     if isinstance(nested, dict):
         settings = {"model_type": "bert"} | nested

@@ -395,7 +395,7 @@ class SummarizationGenerationMixin(GenerationMixin):
             raise ValueError("`coverage_penalty` and `renormalize_logits=True` exclude each other: set only one")
 
     def _expand_inputs_for_generation(self, expand_size=1, is_encoder_decoder=False, input_ids=None, **model_kwargs):
-        # repeat only the decoder's rows: its layers infer the number of beams from the shapes
+        # `input_ids` are the decoder's. The source keeps a row a document, as layers infer the number of beams.
         if expand_size == 1:
             return input_ids, model_kwargs
         for name, value in model_kwargs.items():

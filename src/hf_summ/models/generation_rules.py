@@ -431,10 +431,10 @@ class Beams:
         """Whether the search for each document (B,) ends."""
         if not self._config.beam_stopping:
             return self._cannot_improve()
-        is_over = np.isneginf(self.totals[:, 0])
+        has_ended = np.isneginf(self.totals[:, 0])  # no beam runs any more
         if self._config.beam_stopping == "opennmt":
-            is_over |= self._best_has_ended & (self._number_finished() >= self._config.num_return_sequences)
-        return is_over
+            has_ended |= self._best_has_ended & (self._number_finished() >= self._config.num_return_sequences)
+        return has_ended
 
     def _cannot_improve(self) -> np.ndarray:
         """Whether no running beam of a document (B,) is expected to surpass its worst finished beam, by its total."""

@@ -124,8 +124,9 @@ def accepted_tokens(
     """Whether the masked LM accepts each candidate for a draft's next token, in batches of bounded memory.
 
     Args:
-        drafts: (R, T) ids.
-        lengths: (R,), the number of draft tokens in each row; sorted lengths need the least padding.
+        drafts: (R, T) ids, with padding on the right.
+        lengths: (R,), the number of draft tokens in each row. Rows should be sorted by it, as a batch is as wide as its
+            longest draft.
         candidates: (R, N) ids.
         percentile: candidates above this percentile of the LM's scores are accepted.
 

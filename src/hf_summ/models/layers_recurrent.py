@@ -67,20 +67,20 @@ class BidirectionalGru(nn.Module):
             backward = self.backward_gru(inputs.flip(1)).flip(1)
             return torch.cat((self.forward_gru(inputs), backward), dim=-1)
         if not is_symbolic(padding_mask):
-            follows_padding = padding_mask[:, 1:] & ~padding_mask[:, :-1]
-            if bool(follows_padding.any()):
-                # move the tokens to the front, and their states back to the tokens' positions
-                order = padding_mask.long().argsort(dim=1, descending=True, stable=True)
-                index = order[..., None]
-                states = self(inputs.gather(1, index.expand_as(inputs)), padding_mask.gather(1, order))
+            is_behind_padding = padding_mask[:, 1:] & ~padding_mask[:, :-1]
+            if bool(is_behind_padding.any()):
+                # A second call gets the tokens in front of the padding. Its states move back to the tokens' positions.
+                tokens_first = padding_mask.long().argsort(dim=1, descending=True, stable=True)
+                index = tokens_first[..., None]
+                states = self(inputs.gather(1, index.expand_as(inputs)), padding_mask.gather(1, tokens_first))
                 return torch.zeros_like(states).scatter(1, index.expand_as(states), states)
         # the tokens of each row are reversed, and padding stays behind them, where it does not affect their states
         positions = torch.arange(inputs.shape[1], device=inputs.device)
         last = padding_mask.sum(-1, keepdim=True) - 1
-        order = torch.where(padding_mask, last - positions, positions)[..., None]
-        backward = self.backward_gru(inputs.gather(1, order.expand_as(inputs)))
-        # the same order reverses the states again
-        backward = backward.gather(1, order.expand_as(backward))
+        reversed_tokens = torch.where(padding_mask, last - positions, positions)[..., None]
+        backward = self.backward_gru(inputs.gather(1, reversed_tokens.expand_as(inputs)))
+        # the same indices reverse the states again
+        backward = backward.gather(1, reversed_tokens.expand_as(backward))
         states = torch.cat((self.forward_gru(inputs), backward), dim=-1)
         return states * padding_mask[..., None]
 

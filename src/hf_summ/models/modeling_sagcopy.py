@@ -370,7 +370,13 @@ class SagCopyDecoder(SagCopyPreTrainedModel, CopyingDecoder):
         return CrossAttention
 
     def _copy_gate_logits(self, words, hidden_states, context):
-        """The logits (R, T) of copying (equation 8), from (R, T, C) each; None if the model does not copy."""
+        """The logits (R, T) of copying, where positive means to copy (equation 8); None if the model does not copy.
+
+        Args:
+            words: (R, T, C), the embeddings of the decoder's input words.
+            hidden_states: (R, T, C), of the decoder.
+            context: (R, T, C), the source as the last cross-attention averages it.
+        """
         if self.copy_gate is None:
             return None
         return self.copy_gate(torch.cat((context, hidden_states, words), dim=-1))[..., 0]

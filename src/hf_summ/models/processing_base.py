@@ -203,7 +203,10 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
     def pad(
         self, features, padding=True, max_length=None, pad_to_multiple_of=None, return_tensors="pt", **kwargs
     ) -> BatchFeature:
-        """As `TextProcessor.pad`; `return_tensors` is `pt`, or None for lists."""
+        """As `TextProcessor.pad`; `return_tensors` is `pt`, or None for lists.
+
+        Further arguments of a tokenizer's `pad`, which collators of transformers give, have no effect.
+        """
         padded = super().pad(features, padding, max_length, pad_to_multiple_of)
         return BatchFeature(padded, tensor_type=return_tensors)
 

@@ -242,7 +242,7 @@ class Int8Config(QuantizationConfigMixin):
         if layout != cls.layout:
             raise ValueError(
                 f"`layout` is {layout}, but must be {cls.layout}: another version of hf_summ saved these 8 bits; "
-                "load the checkpoint in 32 bits with `quantization_config=Int8Config()`, and save it again"
+                "load the checkpoint that it was made of with `quantization_config=Int8Config()`, and save it again"
             )
         return super().from_dict(config_dict, **kwargs)
 

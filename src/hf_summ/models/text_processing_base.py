@@ -180,12 +180,12 @@ class TextProcessor:
         max_length: int | None = None,
         pad_to_multiple_of: int | None = None,
     ) -> dict[str, list]:
-        """Pad the fields of `padding_values` on the right to one length, and drop all others.
+        """Pad each field of `padding_values` on the right, and drop all other fields.
 
         Args:
-            features: a mapping of fields to values for each example, or one mapping of fields to lists of rows.
-            padding: True or `longest` pads to the longest row, `max_length` to the argument `max_length`, and False or
-                `do_not_pad` to nothing. Labels are padded to the longest labels in any case but the last.
+            features: a list with a mapping for each example, or one mapping of fields to lists of rows.
+            padding: True or `longest` pads to the field's longest row, `max_length` to the argument `max_length`, and
+                False or `do_not_pad` does not pad. Labels are always padded to the longest labels, if at all.
             max_length: the length for `max_length`.
             pad_to_multiple_of: lengths are rounded up to a multiple of this number.
 
@@ -195,7 +195,7 @@ class TextProcessor:
         """
         check_padding(padding, max_length, pad_to_multiple_of)
         if not isinstance(features, Mapping):
-            features = {name: [row[name] for row in features] for name in features[0]}
+            features = {name: [example[name] for example in features] for name in features[0]}
         pads = padding not in (False, "do_not_pad")
         fixed_length = max_length if padding == "max_length" else None
         padding_values = self.padding_values

@@ -320,11 +320,11 @@ class DocumentSummarizer:
         return ReadExample(encoded.inputs, pointed, note)
 
     def _source_of(self, example: Example) -> dict[str, list]:
-        """What is given beside an example's document, each in a list of one; tags are those of the words that are read.
+        """What an example has beside its document, as a batch of one: name -> list of one value.
 
         Raises:
             TypeError: a document is no text.
-            ValueError: the model does not read it.
+            ValueError: the model does not read such an input.
         """
         source = {}
         for name, value in example.source.items():
@@ -336,7 +336,7 @@ class DocumentSummarizer:
                 raise ValueError(f"`{name}` are given, but the model does not read {noun}: omit them")
         check_document(example.document)
         ranges = None if example.reading is None else example.reading.ranges
-        if "word_tags" in source and ranges is not None:
+        if "word_tags" in source and ranges is not None:  # the tags of the words that are read
             tags = self.processor.tags_within(example.document, source["word_tags"][0], ranges)
             source["word_tags"] = [tags]
         return source

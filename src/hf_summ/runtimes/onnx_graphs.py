@@ -294,6 +294,7 @@ def _cache_of(inputs: Tensors) -> SharedSourceCache:
     for index, layer in enumerate(layers):
         if isinstance(layer, DecoderStateLayer):
             layer.states = states[index]
+            # these layers do not know their length from their states, and `written` is as long as the summary so far
             layer.seen_positions = inputs["written"].shape[0]
         else:
             layer.update(states[index][_KEYS], states[index][_VALUES])

@@ -102,13 +102,13 @@ def _attend(
 ) -> tuple[torch.Tensor, None]:
     """Attention as one operator of ONNX Runtime.
 
-    In models of transformers, the rows of a document become queries of the document's keys. Our models do this
-    themselves.
+    In a step's attention to the source, the rows of a document, which are neighbors, become queries of the document's
+    keys. This function does it for models of transformers; our models have done it before.
 
     Args:
         module: the layer.
         queries: (R, H, Q, D).
-        keys, values: (B, H, K, D), where R is a multiple of B.
+        keys, values: (B, H, K, D). R is a multiple of B in attention to the source, and otherwise B.
         attention_mask: as `_source_mask` returns it.
         scaling: the factor of the scores.
         position_bias: scores to add (1, H, Q, K), for T5.
@@ -120,7 +120,7 @@ def _attend(
         return eager_attention_forward(module, queries, keys, values, attention_mask, scaling)
     rows, heads, length, width = queries.shape
     if _reads_source(module):
-        # the bias of T5, which is zero between a summary and the source
+        # T5's bias is zero between a summary and the source
         position_bias = None
         queries = queries.transpose(1, 2).reshape(keys.shape[0], -1, heads, width).transpose(1, 2)
     if _reads_wide_source(module, width):

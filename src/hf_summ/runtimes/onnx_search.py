@@ -222,17 +222,20 @@ def _forced(tokens: Sequence[int], totals: np.ndarray, beams: Beams | Texts) -> 
 def _without_finished(
     tensors: dict[str, np.ndarray], source: Mapping[str, np.ndarray], beams: Beams | Texts, rows: np.ndarray
 ) -> np.ndarray:
-    """Remove finished documents from the beams and from the tensors of the source.
+    """Remove finished documents from the beams and from a step's inputs that belong to the source.
+
+    The first n rows of each input remain for n unfinished documents. A finished document among them is replaced by an
+    unfinished one behind them, so that few rows are copied.
 
     Args:
         tensors: the inputs of a step, changed in place.
-        source: the tensors of all documents, which stay as they are.
+        source: the tensors of all documents, which `tensors` holds at first, and which do not change.
         rows: (R,), the rows of the states with which the beams continue.
 
     Returns:
         The rows for the remaining beams, in their new order.
     """
-    # the last documents take the places of finished ones, so that few are copied
+    # there are as many finished documents among the first n as unfinished ones behind them
     unfinished = np.flatnonzero(~beams.is_done)
     places = np.flatnonzero(beams.is_done[: len(unfinished)])
     moved = unfinished[len(unfinished) - len(places) :]

@@ -228,9 +228,9 @@ class OnnxSummarizer(DocumentSummarizer):
             for batch in in_chunks(read_examples, batch_size or self.batch_size or 1):
                 notes = [read_example.note for read_example in batch]
                 self._add_candidates(notes, search_settings)
+                # blank documents have no candidates and no row, as nothing is generated for them
                 candidates = [note["candidates"] for note in notes if "candidates" in note]
                 rows = [read_example.inputs for read_example in batch if not read_example.note["blank"]]
-                # nothing is generated for blank documents
                 summaries = iter(self._generate(rows, search_settings, candidates))
                 for read_example in batch:
                     note = read_example.note

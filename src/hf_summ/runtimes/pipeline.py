@@ -100,7 +100,8 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
         if hasattr(tokenizer, "tokenizer"):
             # it is a processor
             processor, tokenizer = tokenizer, None
-        # `pipeline` takes all but the weights of an adapter from its base model
+        # `pipeline` of transformers loads the processor of an adapter's base model. The adapter's replaces it, unless
+        # the user gave a tokenizer from elsewhere.
         adapter_processor = vars(model).pop("adapter_processor", None)
         is_of_model = getattr(tokenizer, "name_or_path", model.name_or_path) == model.name_or_path
         if adapter_processor is not None and is_of_model:
@@ -217,7 +218,8 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
 
         Args:
             inputs: the model's inputs, with a row for each document.
-            notes: what is known of each document of the batch, among it candidates for `whole_sentences`.
+            notes: the note of each example of the batch. With `whole_sentences`, those that are not blank have their
+                candidates.
             settings: the settings of `generate()`.
         """
         settings = dict(settings)
@@ -230,8 +232,8 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
             settings["num_beams"] = 1
             settings["whole_sentences"] = None
         nan_processor = _NanProcessor()
+        # our models warn of NaN themselves, others by this processor
         if not is_ours:
-            # our models warn of NaN themselves
             settings["logits_processor"] = [*(settings.get("logits_processor") or []), nan_processor]
         try:
             output_ids = self.model.generate(**inputs, **settings)
