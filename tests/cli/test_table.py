@@ -91,7 +91,7 @@ def test_flags_of_training_are_taken_before_and_after(run, workplace):
             ["made_up.yaml", "--rows", "reference"],
             "--rows reference: made_up has no such row; did you mean references?",
         ),
-        (["made_up.yaml", "--language_model", "bert"], "--language_model bert: the table has none that it could"),
+        (["made_up.yaml", "--language_model", "bert"], "--language_model bert: the table has nothing that it could"),
         (
             ["made_up.yaml", "--num_beams", "3"],
             "--num_beams: has no effect on made_up, which trains and decodes nothing",

@@ -179,7 +179,11 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(*args, **settings, allow_abbrev=False)
 
     def parse_known_args(self, args=None, namespace=None):
-        """Parse as argparse does, but refuse unknown arguments unless the command has a default for `more`."""
+        """Parse as argparse does, and refuse unknown arguments.
+
+        A command that passes unknown arguments on, as `table` does, has a default for `more`. The parsers of commands
+        are of this class too, so that each of them refuses its unknown arguments.
+        """
         arguments, unknown_arguments = super().parse_known_args(args, namespace)
         if unknown_arguments and not hasattr(arguments, "more"):
             flags = re.findall(r"--(\w+)", self.format_usage())

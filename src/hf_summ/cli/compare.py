@@ -93,7 +93,8 @@ def _read(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, "Tex
         names: the names of the systems.
 
     Returns:
-        "Document", if there are documents, "Reference" and the names -> the texts, all with the same rows.
+        Title of a column -> its texts. The titles are "Document" if the user gave documents, "Reference", and the names
+        of the systems, in this order. All texts have the same rows.
     """
     from hf_summ.evaluation.text_files import RowReading, read_systems
 

@@ -17,7 +17,7 @@ def add_parser(commands) -> None:
     parser = commands.add_parser(
         "compare-lms",
         description="Judge each token of the texts, of their shuffles and of random words by its probability given the "
-        "previous tokens: a token is accepted if it is above a percentile of the language model's distribution. Print "
+        "previous tokens: a token is accepted if its probability is above a percentile of those of all tokens. Print "
         "a table for each model: recall (share accepted in the text), detection (share rejected in its shuffle, and in "
         "random words) and accuracy (their mean). Only a causal model with a start "
         "token judges the first token of a text.",

@@ -83,7 +83,8 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _read(arguments: argparse.Namespace) -> _Texts:
     """Read all files, or standard input."""
-    # Texts, of which each is a document, do not need the library that reads rows.
+    # This module is imported late, as it takes time. The library that reads rows takes more, and only `_add_rows`
+    # imports it: a plain text is one document and has no rows.
     from hf_summ.data.files import is_row_file
 
     texts = _Texts()

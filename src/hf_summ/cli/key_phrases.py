@@ -47,8 +47,8 @@ def add_parser(commands) -> None:
     parser.add_argument(
         "--skip_stop_words",
         action="store_true",
-        help="Leave stop words out before words are joined to phrases, in the order of scikit-learn (default: a phrase "
-        "is contiguous in the text)",
+        help="Leave stop words out before words are joined to phrases, as scikit-learn does, so that a phrase may skip "
+        "words of the text (default: a phrase is contiguous in the text)",
     )
     add_flags(parser, Reading)
     parser.set_defaults(run=run)

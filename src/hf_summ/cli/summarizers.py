@@ -350,7 +350,14 @@ def _load_pipeline(arguments: argparse.Namespace, settings: Mapping[str, Any]) -
 
 
 def checkpoint_identity(arguments: argparse.Namespace) -> dict[str, object]:
-    """The identity of the checkpoint, or of the folder of its graphs; see `model_identity`."""
+    """What identifies the weights that a command uses, of a checkpoint or of exported graphs; see `model_identity`.
+
+    Args:
+        arguments: those of a command with `--runtime`, after `find_model`.
+
+    Raises:
+        ValueError: the checkpoint cannot be read.
+    """
     with loading(arguments.model):
         checkpoint = arguments.model
         if arguments.runtime == ONNX:

@@ -131,7 +131,7 @@ def _replacements(flag: str, items: list[str], names: Collection[str]) -> dict[s
     Args:
         flag: the flag that has the items.
         items: each is `NAME=FOLDER`, or a folder, which replaces the only one of the names.
-        names: what the table has, and a folder can replace.
+        names: the names of what the table has and a folder can replace, such as its data sets.
 
     Raises:
         ValueError: the table has nothing to replace, or several names and an item without one.
@@ -139,7 +139,7 @@ def _replacements(flag: str, items: list[str], names: Collection[str]) -> dict[s
     folders = {}
     for item in items:
         if not names:
-            raise ValueError(f"--{flag} {item}: the table has none that it could replace")
+            raise ValueError(f"--{flag} {item}: the table has nothing that it could replace")
         name, separator, folder = item.partition("=")
         if separator:
             folders[name] = folder
