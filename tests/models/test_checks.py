@@ -12,23 +12,26 @@ from hf_summ.models.checks import FINITE, Range, check_integer, check_text, chec
 from tests.models.architectures import ARCHITECTURES
 
 
-@pytest.mark.parametrize("texts", [[], ["a"], ("a", "b"), {"a"}, np.array(["a"]), pd.Series(["a", "b"])])
+SEVERAL_TEXTS = [[], ["a"], ("a", "b"), {"a"}, np.array(["a"]), pd.Series(["a", "b"])]
+
+
+@pytest.mark.parametrize("texts", SEVERAL_TEXTS)
 def test_several_texts_may_be_of_many_types(texts):
     check_texts("documents", texts)
     check_texts("documents", datasets.Dataset.from_dict({"text": ["a", "b"]})["text"])
 
 
-@pytest.mark.parametrize(
-    ("texts", "message"),
-    [
-        ("a text", r"^`documents` must be a list, but is str: 'a text'$"),
-        (None, r"^`documents` must be a list, but is NoneType: None$"),
-        (iter(["a"]), r"^`documents` must be a list, but is list_iterator: "),
-        (["a", None], r"^`documents` must be strings, but row 1 is NoneType: None$"),
-        # a missing text of pandas
-        (pd.Series([float("nan"), "a"], dtype=object), r"^`documents` must be strings, but row 0 is float: nan$"),
-    ],
-)
+CASES_OF_NO_TEXTS = [
+    ("a text", r"^`documents` must be a list, but is str: 'a text'$"),
+    (None, r"^`documents` must be a list, but is NoneType: None$"),
+    (iter(["a"]), r"^`documents` must be a list, but is list_iterator: "),
+    (["a", None], r"^`documents` must be strings, but row 1 is NoneType: None$"),
+    # a missing text of pandas
+    (pd.Series([float("nan"), "a"], dtype=object), r"^`documents` must be strings, but row 0 is float: nan$"),
+]
+
+
+@pytest.mark.parametrize(("texts", "message"), CASES_OF_NO_TEXTS)
 def test_what_is_no_list_of_texts_is_told(texts, message):
     with pytest.raises(TypeError, match=message):
         check_texts("documents", texts)
@@ -40,16 +43,17 @@ def test_what_is_no_text_is_told():
         check_text("language", None)
 
 
-@pytest.mark.parametrize(
-    ("value", "error", "message"),
-    [
-        (1, ValueError, r"^`number` is 1, but must be at least 2, for the end token$"),
-        (10, ValueError, r"^`number` is 10, but must be at most 9, for the end token$"),
-        (10**400, ValueError, r"^`number` is 1.000e\+400, but must be at most 9, for the end token$"),
-        (2.0, TypeError, r"^`number` must be an integer, but is float: 2.0$"),
-        (True, TypeError, r"^`number` must be an integer, but is bool: True$"),
-    ],
-)
+# The allowed integers are 2 to 9.
+CASES_OF_NO_INTEGER_IN_RANGE = [
+    (1, ValueError, r"^`number` is 1, but must be at least 2, for the end token$"),
+    (10, ValueError, r"^`number` is 10, but must be at most 9, for the end token$"),
+    (10**400, ValueError, r"^`number` is 1.000e\+400, but must be at most 9, for the end token$"),
+    (2.0, TypeError, r"^`number` must be an integer, but is float: 2.0$"),
+    (True, TypeError, r"^`number` must be an integer, but is bool: True$"),
+]
+
+
+@pytest.mark.parametrize(("value", "error", "message"), CASES_OF_NO_INTEGER_IN_RANGE)
 def test_what_is_no_integer_in_range_is_told(value, error, message):
     for fine in (2, 9, np.int64(5)):
         check_integer("number", fine, 2, 9)
@@ -62,19 +66,19 @@ def test_numbers_are_finite_and_fit_into_tensors():
     assert not any(map(is_number, (float("nan"), float("inf"), 2**63, True, "1", None, 1j)))
 
 
-@pytest.mark.parametrize(
-    ("allowed", "words", "problems"),
-    [
-        (Range(1), "at least 1", {0: "at least 1", 1: None, 10**400: None, math.nan: "finite"}),
-        (Range(0, FINITE), "at least 0 and finite", {-1: "at least 0", 0.0: None, math.inf: "finite"}),
-        (Range(0, FINITE, above=True), "above 0 and finite", {0: "above 0", 5e-324: None, 10**400: "finite"}),
-        (Range(-FINITE, FINITE), "finite", {-1e308: None, -math.inf: "finite"}),
-        (Range(1e-4, 1e4), "from 0.0001 to 10000", {0: "at least 0.0001", 1e4: None, 10001: "at most 10000"}),
-        (Range(0, 100, below=True), "from 0 to below 100", {-0.1: "at least 0", 0: None, 100: "below 100"}),
-        (Range(0, 1, above=True), "above 0 and at most 1", {0: "above 0", 1: None, 1.5: "at most 1"}),
-    ],
-    ids=str,
-)
+# A range, its words, and numbers with what each must be instead; None where it is allowed.
+CASES_OF_RANGES = [
+    (Range(1), "at least 1", {0: "at least 1", 1: None, 10**400: None, math.nan: "finite"}),
+    (Range(0, FINITE), "at least 0 and finite", {-1: "at least 0", 0.0: None, math.inf: "finite"}),
+    (Range(0, FINITE, above=True), "above 0 and finite", {0: "above 0", 5e-324: None, 10**400: "finite"}),
+    (Range(-FINITE, FINITE), "finite", {-1e308: None, -math.inf: "finite"}),
+    (Range(1e-4, 1e4), "from 0.0001 to 10000", {0: "at least 0.0001", 1e4: None, 10001: "at most 10000"}),
+    (Range(0, 100, below=True), "from 0 to below 100", {-0.1: "at least 0", 0: None, 100: "below 100"}),
+    (Range(0, 1, above=True), "above 0 and at most 1", {0: "above 0", 1: None, 1.5: "at most 1"}),
+]
+
+
+@pytest.mark.parametrize(("allowed", "words", "problems"), CASES_OF_RANGES, ids=str)
 def test_ranges_say_what_a_number_must_be(allowed, words, problems):
     assert str(allowed) == words
     for number, problem in problems.items():

@@ -171,15 +171,15 @@ def test_loss_and_gradients_equal_the_naive_reading(variant, is_training):
     assert_equals_naive(model, NaiveCopyTransformer(model), COPY_TRANSFORMER.inputs(), COPY_TRANSFORMER.labels())
 
 
+CASES_OF_INITIALIZATIONS = [
+    # Glorot and Bengio 2010, equation 16, of V + d units
+    ({}, math.sqrt(6 / 2064), math.sqrt(2 / 2064)),
+    ({"embedding_init": "normal"}, math.inf, 1 / 8),
+]
+
+
 @pytest.mark.parametrize("architecture", [COPY_TRANSFORMER, HIGHLIGHT_TRANSFORMER], ids=str)
-@pytest.mark.parametrize(
-    ("settings", "bound", "deviation"),
-    [
-        # Glorot and Bengio 2010, equation 16, of V + d units
-        ({}, math.sqrt(6 / 2064), math.sqrt(2 / 2064)),
-        ({"embedding_init": "normal"}, math.inf, 1 / 8),
-    ],
-)
+@pytest.mark.parametrize(("settings", "bound", "deviation"), CASES_OF_INITIALIZATIONS)
 def test_new_embeddings_are_drawn_as_the_config_says(architecture, settings, bound, deviation):
     torch.manual_seed(0)
     model = architecture.head_class(architecture.config(vocab_size=2000, d_model=64, **settings))

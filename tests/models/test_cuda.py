@@ -32,7 +32,10 @@ def test_loss_and_gradients_are_those_of_a_cpu(architecture):
     torch.testing.assert_close(gradients(copied), gradients(model), **tolerance)
 
 
-@pytest.mark.parametrize("settings", [{"num_beams": 1}, {"num_beams": 4}, {"num_beams": 4, "no_repeat_ngram_size": 2}])
+DECODINGS = [{"num_beams": 1}, {"num_beams": 4}, {"num_beams": 4, "no_repeat_ngram_size": 2}]
+
+
+@pytest.mark.parametrize("settings", DECODINGS)
 @pytest.mark.parametrize("architecture", EACH)
 def test_texts_are_those_of_a_cpu(architecture, settings):
     model, inputs = architecture.model(), architecture.inputs()

@@ -152,9 +152,12 @@ def test_released_noise_is_clipped(seed):
 SAMPLED = {"sample_latent": True, "latent_seed": 5, "min_new_tokens": 8, "max_new_tokens": 8}
 
 
+CASES_OF_DECODING = [{}, {"num_beams": 4}, {"do_sample": True}]
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("architecture", [DRGD, DRGD_PRINTED], ids=lambda architecture: architecture.name)
-@pytest.mark.parametrize("settings", [{}, {"num_beams": 4}, {"do_sample": True}], ids=str)
+@pytest.mark.parametrize("settings", CASES_OF_DECODING, ids=str)
 def test_sampled_latent_variables_are_the_same_however_a_document_is_decoded(architecture, settings):
     # a tied output of random weights repeats one word, whatever is sampled
     model, inputs = architecture.model(tie_output=False), architecture.inputs()
@@ -259,13 +262,13 @@ def test_variances_beyond_half_precision_stay_finite(dtype):
     assert outputs.loss_parts["kl"].item() > 5 * 0.5 * 2.718**11
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"free_bits": 6.0}, r"`free_bits` is 6.0, but must be at most `latent_size` \(5\)$"),
-        ({"tie_output": True, "equations": "printed"}, r"`tie_output` with .* needs an equal `hidden_size` \(8\) and"),
-    ],
-)
+CASES_OF_INCONSISTENT_SETTINGS = [
+    ({"free_bits": 6.0}, r"`free_bits` is 6.0, but must be at most `latent_size` \(5\)$"),
+    ({"tie_output": True, "equations": "printed"}, r"`tie_output` with .* needs an equal `hidden_size` \(8\) and"),
+]
+
+
+@pytest.mark.parametrize(("settings", "message"), CASES_OF_INCONSISTENT_SETTINGS)
 def test_inconsistent_configuration_is_refused(settings, message):
     with pytest.raises(StrictDataclassError) as caught:
         DRGD.config(**settings)

@@ -251,16 +251,16 @@ def test_long_document_needs_no_position_limit():
     assert model.generate(**inputs, max_new_tokens=3).shape == (1, 4)
 
 
-@pytest.mark.parametrize(
-    ("overrides", "message"),
-    [
-        ({"encoder_kernel_sizes": [3, 7]}, "has 2 kernel sizes .* `encoder_layers` is 7"),
-        ({"decoder_layers": 2}, "has 6 kernel sizes .* `decoder_layers` is 2"),
-        ({"decoder_kernel_sizes": [3, 7, 15, 31, 31, 4]}, "contains 4, but must be odd and positive"),
-        ({"num_heads": 7}, r"`d_model` \(256\) must be a multiple of `num_heads` \(7\)"),
-        ({"d_model": "wide"}, "d_model"),
-    ],
-)
+CASES_OF_IMPOSSIBLE_SETTINGS = [
+    ({"encoder_kernel_sizes": [3, 7]}, "has 2 kernel sizes .* `encoder_layers` is 7"),
+    ({"decoder_layers": 2}, "has 6 kernel sizes .* `decoder_layers` is 2"),
+    ({"decoder_kernel_sizes": [3, 7, 15, 31, 31, 4]}, "contains 4, but must be odd and positive"),
+    ({"num_heads": 7}, r"`d_model` \(256\) must be a multiple of `num_heads` \(7\)"),
+    ({"d_model": "wide"}, "d_model"),
+]
+
+
+@pytest.mark.parametrize(("overrides", "message"), CASES_OF_IMPOSSIBLE_SETTINGS)
 def test_config_that_cannot_be_built_says_why(overrides, message):
     with pytest.raises(Exception, match=message):
         GdlfConfig(**overrides)

@@ -177,18 +177,21 @@ class Never(StoppingCriteria):
         return torch.zeros(len(input_ids), dtype=torch.bool)
 
 
+CASES_OF_TRANSFORMERS_SEARCHES = [
+    ("do_sample", True),
+    ("output_scores", True),
+    ("output_logits", True),
+    ("output_attentions", True),
+    ("output_hidden_states", True),
+    ("use_cache", False),
+    ("decoder_attention_mask", torch.ones(3, 1, dtype=torch.long)),
+    ("stopping_criteria", [Never()]),
+    ("streamer", Lines()),
+]
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        *((name, True) for name in ("do_sample", "output_scores", "output_logits", "output_attentions")),
-        ("output_hidden_states", True),
-        ("use_cache", False),
-        ("decoder_attention_mask", torch.ones(3, 1, dtype=torch.long)),
-        ("stopping_criteria", [Never()]),
-        ("streamer", Lines()),
-    ],
-)
+@pytest.mark.parametrize(("name", "value"), CASES_OF_TRANSFORMERS_SEARCHES)
 def test_other_settings_are_searched_by_transformers(name, value, caplog):
     # beams are not streamed
     settings = {"num_beams": 1 + (name != "streamer"), "max_new_tokens": 3, "return_dict_in_generate": True}

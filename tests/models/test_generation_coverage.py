@@ -42,9 +42,13 @@ def best_text(model, inputs, beta, alpha):
     )
 
 
+# The weights of the coverage penalty and of the length penalty.
+CASES_OF_PENALTIES = [(0.0, 0.9), (1.0, 0.0), (5.0, 0.9)]
+
+
 @pytest.mark.parametrize("overrides", ATTENTIONS)
 @pytest.mark.parametrize("use_cache", first([True, False]))
-@pytest.mark.parametrize(("beta", "alpha"), [(0.0, 0.9), (1.0, 0.0), (5.0, 0.9)])
+@pytest.mark.parametrize(("beta", "alpha"), CASES_OF_PENALTIES)
 def test_coverage_penalty_finds_the_best_of_all_texts(beta, alpha, use_cache, overrides):
     model, inputs = toy(**overrides)
     score, tokens = best_text(model, inputs, beta, alpha)

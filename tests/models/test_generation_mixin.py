@@ -21,10 +21,15 @@ def best_text(model, inputs, longest, alpha, offset):
     )
 
 
-@pytest.mark.parametrize(
-    ("alpha", "offset"),
-    [(0.9, None), (3.0, 40), *(pytest.param(alpha, None, marks=pytest.mark.thorough) for alpha in (0.0, 3.0))],
-)
+CASES_OF_LENGTH_PENALTIES = [
+    (0.9, None),
+    (3.0, 40),
+    pytest.param(0.0, None, marks=pytest.mark.thorough),
+    pytest.param(3.0, None, marks=pytest.mark.thorough),
+]
+
+
+@pytest.mark.parametrize(("alpha", "offset"), CASES_OF_LENGTH_PENALTIES)
 def test_gnmt_length_penalty_finds_the_best_of_all_texts(alpha, offset):
     model = GDLF.model(vocab_size=5)
     inputs = GDLF.inputs(rows=1, length=5)
@@ -37,8 +42,11 @@ def test_gnmt_length_penalty_finds_the_best_of_all_texts(alpha, offset):
     assert outputs.sequences_scores[0].item() == pytest.approx(score, abs=1e-4)
 
 
+CASES_OF_DECODING = [{"num_beams": 1}, {"num_beams": 4}, {"do_sample": True, "top_p": 0.9}]
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize("settings", [{"num_beams": 1}, {"num_beams": 4}, {"do_sample": True, "top_p": 0.9}], ids=str)
+@pytest.mark.parametrize("settings", CASES_OF_DECODING, ids=str)
 def test_generated_texts_keep_the_word_limits(settings, tiny_tokenizer):
     model, processor = build_with_processor(GDLF, tiny_tokenizer)
     inputs = processor(SENTENCES, return_tensors="pt")

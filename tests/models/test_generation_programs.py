@@ -181,7 +181,10 @@ def test_word_that_is_begun_counts_as_it_stands(tiny_tokenizer):
     assert not all(ends)
 
 
-@pytest.mark.parametrize("rule", [{"beam_stopping": "opennmt"}, {"beam_stopping": "drgd"}, {"ngram_blocking": "beam"}])
+RULES = [{"beam_stopping": "opennmt"}, {"beam_stopping": "drgd"}, {"ngram_blocking": "beam"}]
+
+
+@pytest.mark.parametrize("rule", RULES)
 def test_rules_that_transformers_does_not_have_are_refused_where_it_searches(rule):
     ((name, value),) = rule.items()
     for setting, asked in (("do_sample", True), ("use_cache", False), ("output_scores", True)):

@@ -140,11 +140,14 @@ def test_generate_decodes_the_source_and_returns_ids(tiny_tokenizer):
     ]
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [{"do_sample": True}, {"output_scores": True, "return_dict_in_generate": True}, {"num_return_sequences": 2}],
-    ids=str,
-)
+CASES_OF_SEARCH_SETTINGS = [
+    {"do_sample": True},
+    {"output_scores": True, "return_dict_in_generate": True},
+    {"num_return_sequences": 2},
+]
+
+
+@pytest.mark.parametrize("settings", CASES_OF_SEARCH_SETTINGS, ids=str)
 def test_settings_of_a_search_are_refused_beside_it(settings, tiny_tokenizer):
     model, processor = build_with_processor(GDLF, tiny_tokenizer, tags="none")
     model.config.tags = "none"

@@ -60,12 +60,16 @@ def naive_replacement(model, processor, document, sequence):
     return replaced
 
 
+CASES_OF_DECODING = [
+    {},
+    {"num_beams": 4},
+    {"num_beams": 4, "num_return_sequences": 3},
+    {"do_sample": True, "num_return_sequences": 2},
+]
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    "settings",
-    [{}, {"num_beams": 4}, {"num_beams": 4, "num_return_sequences": 3}, {"do_sample": True, "num_return_sequences": 2}],
-    ids=str,
-)
+@pytest.mark.parametrize("settings", CASES_OF_DECODING, ids=str)
 def test_unknown_words_become_the_most_attended_words(architecture, tokenizer, settings):
     model, processor = build_with_processor(architecture, tokenizer)
     likely(model, tokenizer.unk_token_id)
@@ -112,20 +116,21 @@ def pointing(processor, document, *places):
     return [FIRST_POINTER + place if isinstance(place, int) else vocabulary[place] for place in places]
 
 
-@pytest.mark.parametrize(
-    ("document", "places", "text"),
-    [
-        # first, last, all; with the case of the document, and with its punctuation
-        ("Ana Lopez came.", [0, "▁the", "▁bridge", "."], "Ana the bridge."),
-        ("Ana Lopez came.", ["▁the", 1], "the Lopez"),
-        ("Ana Lopez came.", [1, 0, 2], "Lopez Ana came"),
-        ("the (Ana) Lopez", ["▁the", 2, ",", 4], "theAna, Lopez"),
-        ("u.s.-led O'Neill 4,000.5", [2, 1, 0], "4,000.5 O'Neill u.s.-led"),
-        ("Ana", [0], "Ana"),
-        ("桥 Ана", ["▁the", 1, 0], "the Ана 桥"),
-        ("\u00a0Cafe\u0301 \n x", [0, 1], "Cafe\u0301 x"),
-    ],
-)
+# A document, its positions or known words in the summary, and the summary.
+CASES_OF_WORDS = [
+    # first, last, all; with the case of the document, and with its punctuation
+    ("Ana Lopez came.", [0, "▁the", "▁bridge", "."], "Ana the bridge."),
+    ("Ana Lopez came.", ["▁the", 1], "the Lopez"),
+    ("Ana Lopez came.", [1, 0, 2], "Lopez Ana came"),
+    ("the (Ana) Lopez", ["▁the", 2, ",", 4], "theAna, Lopez"),
+    ("u.s.-led O'Neill 4,000.5", [2, 1, 0], "4,000.5 O'Neill u.s.-led"),
+    ("Ana", [0], "Ana"),
+    ("桥 Ана", ["▁the", 1, 0], "the Ана 桥"),
+    ("\u00a0Cafe\u0301 \n x", [0, 1], "Cafe\u0301 x"),
+]
+
+
+@pytest.mark.parametrize(("document", "places", "text"), CASES_OF_WORDS)
 def test_words_come_back_from_the_document(document, places, text):
     tokenizer = fit_vocabulary(KNOWN, units="words", min_frequency=1, lowercase=True, show_progress=False)
     processor = DrgdProcessor(tokenizer)
@@ -135,16 +140,17 @@ def test_words_come_back_from_the_document(document, places, text):
     assert whole[0].endswith("</s><pad>")
 
 
-@pytest.mark.parametrize(
-    ("document", "places", "text"),
-    [
-        ("桥龘", [1, "桥", 1], "龘桥龘"),
-        ("Apple发布iPhone6s", [0, 3], "Apple iPhone6s"),
-        ("Apple发布iPhone6s", ["桥", 3, "大", 0], "桥iPhone6s大Apple"),
-        ("（Mac）", ["▁new", 1], "newMac"),
-        ("龘", [0], "龘"),
-    ],
-)
+# A document, its positions or known words in the summary, and the summary.
+CASES_OF_IDEOGRAPHS = [
+    ("桥龘", [1, "桥", 1], "龘桥龘"),
+    ("Apple发布iPhone6s", [0, 3], "Apple iPhone6s"),
+    ("Apple发布iPhone6s", ["桥", 3, "大", 0], "桥iPhone6s大Apple"),
+    ("（Mac）", ["▁new", 1], "newMac"),
+    ("龘", [0], "龘"),
+]
+
+
+@pytest.mark.parametrize(("document", "places", "text"), CASES_OF_IDEOGRAPHS)
 def test_ideographs_come_back_without_spaces(document, places, text):
     tokenizer = fit_vocabulary(KNOWN, units="ideographs", min_frequency=1, lowercase=True, show_progress=False)
     processor = DrgdProcessor(tokenizer)

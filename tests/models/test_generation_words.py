@@ -85,16 +85,17 @@ def repeats(words, size):
     return len(words) > size and any(words[place : place + size] == last for place in range(len(words) - size))
 
 
+# How a tokenizer is made, and how the words are spelled that its tokens make.
+CASES_OF_TOKENIZERS = [
+    (byte_level_tokenizer, byte_level_words),
+    (word_piece_tokenizer, word_piece_words),
+    (words_tokenizer, whole_words),
+    (characters_tokenizer, whole_words),
+]
+
+
 @pytest.mark.parametrize("size", [1, 2, 3])
-@pytest.mark.parametrize(
-    ("make", "spell"),
-    [
-        (byte_level_tokenizer, byte_level_words),
-        (word_piece_tokenizer, word_piece_words),
-        (words_tokenizer, whole_words),
-        (characters_tokenizer, whole_words),
-    ],
-)
+@pytest.mark.parametrize(("make", "spell"), CASES_OF_TOKENIZERS)
 def test_forbids_just_the_tokens_after_which_words_repeat(make, spell, size):
     tokenizer = make()
     vocab_size = len(tokenizer) + 2
@@ -170,10 +171,15 @@ def test_real_tokenizer_counts_words_as_its_pre_tokenizer_does(tiny_tokenizer):
     assert sum(table.words_opened(ids)) == len(re.findall(r"[A-Za-z]+|[0-9]+|[^\sA-Za-z0-9]+", text))
 
 
-@pytest.mark.parametrize(
-    ("units", "text", "words"),
-    [("words", "a ca, u.s. quay (won't)", 8), ("ideographs", "微软Windows 10很好，龘", 8), ("ideographs", "微", 1)],
-)
+# The units of the vocabulary, a text, and how many words it has.
+CASES_OF_UNITS = [
+    ("words", "a ca, u.s. quay (won't)", 8),
+    ("ideographs", "微软Windows 10很好，龘", 8),
+    ("ideographs", "微", 1),
+]
+
+
+@pytest.mark.parametrize(("units", "text", "words"), CASES_OF_UNITS)
 def test_words_and_characters_count_as_they_are_split(units, text, words):
     known = text.replace("quay", "").replace("龘", "")
     tokenizer = fit_vocabulary([known], units=units, min_frequency=1, show_progress=False)

@@ -79,16 +79,15 @@ def inputs_with_nested_phrases():
     return inputs | {"phrase_values": torch.tensor(values, dtype=torch.float64)}
 
 
-@pytest.mark.parametrize(
-    ("highlighting", "lit_heads", "shift"),
-    [
-        *product(("weighted", "additive"), ([0], [3, 1], [0, 1, 2, 3]), (True,)),
-        # without plain heads, its queries would have no gradients
-        *product(("replacement",), ([0], [3, 1]), (True,)),
-        ("weighted", [0, 3], False),
-    ],
-    ids=str,
-)
+CASES_OF_HIGHLIGHTING = [
+    *product(("weighted", "additive"), ([0], [3, 1], [0, 1, 2, 3]), (True,)),
+    # without plain heads, its queries would have no gradients
+    *product(("replacement",), ([0], [3, 1]), (True,)),
+    ("weighted", [0, 3], False),
+]
+
+
+@pytest.mark.parametrize(("highlighting", "lit_heads", "shift"), CASES_OF_HIGHLIGHTING, ids=str)
 def test_loss_and_gradients_equal_the_equations(highlighting, lit_heads, shift):
     settings = {"highlighting": highlighting, "lit_heads": lit_heads, "token_shift": shift, "epochs_trained": 2}
     model = HIGHLIGHT_TRANSFORMER.model(**SETTINGS, **settings)
@@ -144,16 +143,16 @@ def test_default_heads_and_layers_are_the_first():
     assert (small.heads_that_highlight, small.layers_that_highlight) == ([0], [0])
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"lit_heads": [4]}, r"`lit_heads` is \[4\], but must be different numbers from 0 to 3$"),
-        ({"lit_layers": [-1]}, r"`lit_layers` is \[-1\], but must be different numbers from 0 to 1$"),
-        ({"lit_heads": [1, 1]}, r"`lit_heads` is \[1, 1\], but must be different numbers"),
-        ({"lit_layers": []}, r"`lit_layers` is empty: to switch highlighting off, set `highlighting=\"none\"`$"),
-        ({"num_heads": 3, "lit_heads": None}, r"`d_model` \(16\) must be a multiple of `num_heads` \(3\)$"),
-    ],
-)
+CASES_OF_INCONSISTENT_SETTINGS = [
+    ({"lit_heads": [4]}, r"`lit_heads` is \[4\], but must be different numbers from 0 to 3$"),
+    ({"lit_layers": [-1]}, r"`lit_layers` is \[-1\], but must be different numbers from 0 to 1$"),
+    ({"lit_heads": [1, 1]}, r"`lit_heads` is \[1, 1\], but must be different numbers"),
+    ({"lit_layers": []}, r"`lit_layers` is empty: to switch highlighting off, set `highlighting=\"none\"`$"),
+    ({"num_heads": 3, "lit_heads": None}, r"`d_model` \(16\) must be a multiple of `num_heads` \(3\)$"),
+]
+
+
+@pytest.mark.parametrize(("settings", "message"), CASES_OF_INCONSISTENT_SETTINGS)
 def test_inconsistent_configuration_is_refused(settings, message):
     with pytest.raises(StrictDataclassError) as caught:
         HIGHLIGHT_TRANSFORMER.config(**settings)

@@ -196,8 +196,12 @@ def test_small_layers_compute_in_32_bits(folder):
     assert isinstance(model.lm_head, Int8Linear)
 
 
+# The weights from which on a matrix is stored as integers, and whether none is.
+CASES_OF_SIZES = [(0, True), (0, False), (2**17, False)]
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize(("least_weights", "is_exact"), [(0, True), (0, False), (2**17, False)])
+@pytest.mark.parametrize(("least_weights", "is_exact"), CASES_OF_SIZES)
 def test_matrices_are_stored_as_integers_and_once(folder, least_weights, is_exact, tmp_path, monkeypatch):
     # weights lie in another order in memory where products are exact
     monkeypatch.setattr(quantization_int8, "has_exact_products", lambda: is_exact)
@@ -304,8 +308,11 @@ def test_a_masked_language_model_is_in_8_bits_too(conditioned, tmp_path):
     assert torch.equal(again.generate(**inputs, **settings), model.generate(**inputs, **settings))
 
 
+ACCELERATORS = ["cuda", "cuda:1", 0, {"": "cpu", "lm_head": "cuda:0"}, {"": "disk"}]
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize("device_map", ["cuda", "cuda:1", 0, {"": "cpu", "lm_head": "cuda:0"}, {"": "disk"}])
+@pytest.mark.parametrize("device_map", ACCELERATORS)
 def test_accelerators_are_refused_on_loading(folder, device_map):
     with pytest.raises(ValueError, match=r"int8 is for CPUs, but the device is .*: load without"):
         load(folder, device_map=device_map)

@@ -52,14 +52,20 @@ def test_windows_of_a_mixed_batch_equal_the_naive_ones(family):
         torch.testing.assert_close(module(input_ids[row : row + 1, :length])[0], actual[row, :length])
 
 
-@pytest.mark.parametrize("lengths", [[3, 8, 5], [3, 4, 5], [7] * 20, [2, 8] * 9])
+CASES_OF_LENGTHS = [[3, 8, 5], [3, 4, 5], [7] * 20, [2, 8] * 9]
+
+
+@pytest.mark.parametrize("lengths", CASES_OF_LENGTHS)
 def test_documents_of_one_window_each_equal_the_naive_ones(lengths):
     module = make()
     input_ids, mask = documents(lengths, padding=4)
     torch.testing.assert_close(module(input_ids, mask), naive_windows(module.bert, input_ids, mask, WINDOW, STRIDE))
 
 
-@pytest.mark.parametrize(("window_size", "stride"), [(8, 8), (8, 1), (7, 3), (5, 4)])
+CASES_OF_WINDOWS = [(8, 8), (8, 1), (7, 3), (5, 4)]
+
+
+@pytest.mark.parametrize(("window_size", "stride"), CASES_OF_WINDOWS)
 def test_any_stride_up_to_the_window(window_size, stride):
     module = make(window_size=window_size, stride=stride)
     input_ids, mask = documents([23, 6, 17])
@@ -67,7 +73,10 @@ def test_any_stride_up_to_the_window(window_size, stride):
     torch.testing.assert_close(module(input_ids, mask), expected)
 
 
-@pytest.mark.parametrize(("window_size", "stride"), [(8, 4), (8, 8), (7, 3), (5, 4)])
+CASES_OF_WINDOWS_IN_GRAPHS = [(8, 4), (8, 8), (7, 3), (5, 4)]
+
+
+@pytest.mark.parametrize(("window_size", "stride"), CASES_OF_WINDOWS_IN_GRAPHS)
 def test_windows_of_a_graph_equal_the_naive_ones(window_size, stride):
     module = make(window_size=window_size, stride=stride)
     for lengths, padding in (([23, 6, 17], 2), ([1], 0), ([3, 5], 1), ([17, 16], 0)):

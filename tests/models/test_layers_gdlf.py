@@ -75,7 +75,10 @@ def test_compiled_in_training_where_there_is_a_compiler(tmp_path, compiler, comp
     assert ("torch.compile does not work here, so GDLF is slower: " in errors) == (compiler is not None)
 
 
-@pytest.mark.parametrize("pieces", [[1] * 11, [4, 1, 1, 5], [11]])
+CASES_OF_PIECES = [[1] * 11, [4, 1, 1, 5], [11]]
+
+
+@pytest.mark.parametrize("pieces", CASES_OF_PIECES)
 def test_windows_kept_in_the_state_equal_the_whole(pieces):
     layer = DynamicConvolution(6, 5, num_heads=2, causal=True).double()
     inputs = torch.randn(2, 11, 6, dtype=torch.float64)

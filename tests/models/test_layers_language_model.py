@@ -122,9 +122,13 @@ def test_positions_that_start_behind_padding_are_counted():
         torch.testing.assert_close(predicted[row], masked_lm(inputs).logits[0, -1])
 
 
+CASES_OF_TOP_TOKENS = [(1, 90), (5, 50), (20, 80), (VOCABULARY + 9, 30)]
+CASES_OF_FACTORS = [(0.7, 1.0), (1.0, 1.5), (0.3, 2.0)]
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize(("top_tokens", "percentile"), [(1, 90), (5, 50), (20, 80), (VOCABULARY + 9, 30)])
-@pytest.mark.parametrize(("rejected", "accepted"), [(0.7, 1.0), (1.0, 1.5), (0.3, 2.0)])
+@pytest.mark.parametrize(("top_tokens", "percentile"), CASES_OF_TOP_TOKENS)
+@pytest.mark.parametrize(("rejected", "accepted"), CASES_OF_FACTORS)
 @pytest.mark.parametrize("space", LM_SPACES)
 def test_processor_does_what_the_thesis_says(masked_lm, space, top_tokens, percentile, rejected, accepted):
     settings = (top_tokens, percentile, rejected, accepted)

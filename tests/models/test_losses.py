@@ -9,8 +9,11 @@ from tests.models.architectures import EACH
 from tests.models.naive import naive_loss
 
 
+CASES_OF_ITEMS = [None, 7, torch.tensor(9)]
+
+
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
-@pytest.mark.parametrize("items", [None, 7, torch.tensor(9)], ids=str)
+@pytest.mark.parametrize("items", CASES_OF_ITEMS, ids=str)
 @pytest.mark.parametrize("normalize", [True, False])
 def test_loss_and_gradients_equal_the_naive_ones(smoothing, items, normalize):
     labels = torch.randint(11, (3, 5))

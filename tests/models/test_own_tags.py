@@ -37,14 +37,14 @@ def ends(starts):
     return [len(TEXT[:start].rstrip()) for start in starts[1:]]
 
 
-@pytest.mark.parametrize(
-    ("pairs", "message"),
-    [
-        (PAIRS[:-1], r"has '' where the document has '\.': give a pair for each word"),
-        ([*PAIRS, (".", ".")], r"has '\.' where the document has '': give a pair"),
-        ([("The", "DT"), ("cat", "NN")], r"has 'cat' where the document has 'dog \(a"),
-    ],
-)
+CASES_OF_WRONG_PAIRS = [
+    (PAIRS[:-1], r"has '' where the document has '\.': give a pair for each word"),
+    ([*PAIRS, (".", ".")], r"has '\.' where the document has '': give a pair"),
+    ([("The", "DT"), ("cat", "NN")], r"has 'cat' where the document has 'dog \(a"),
+]
+
+
+@pytest.mark.parametrize(("pairs", "message"), CASES_OF_WRONG_PAIRS)
 def test_pairs_that_do_not_fit_are_named(pairs, message):
     with pytest.raises(ValueError, match=f"^`word_tags` {message}"):
         align_tags(TEXT, pairs)

@@ -107,8 +107,11 @@ def test_a_document_is_tokenized_once(folder, bart_folder, read_texts, limit):
         assert read_texts.count(SENTENCES[0]) == 1
 
 
+LONG_DOCUMENTS = [*SENTENCES, " ".join(SENTENCES), "", "a \ud83d b"]
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize("document", [*SENTENCES, " ".join(SENTENCES), "", "a \ud83d b"])
+@pytest.mark.parametrize("document", LONG_DOCUMENTS)
 def test_a_bare_tokenizers_rows_are_those_that_it_cuts(bart_folder, document, caplog):
     summarizer = pipeline("summarization", model=str(bart_folder))
     readable = document.replace("\ud83d", "\ufffd")

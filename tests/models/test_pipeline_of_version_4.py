@@ -327,34 +327,34 @@ def test_row_output_dictionary(summarizer):
     assert summarizer(SENTENCES, max_length=9) == expected
 
 
+CASES_OF_ROW_NUMBERS = [
+    ({"num_beams": 0}, "`num_beams` is 0, but must be an integer of at least 1"),
+    ({"max_length": 0}, "`max_length` is 0, but must be an integer of at least 2"),
+    ({"length_penalty": 1e4}, "`length_penalty` is 10000.0, too large for a summary's length: lower it"),
+    ({"batch_size": 0}, "`batch_size` is 0, but must be at least 1"),
+    ({"stop_sequence": ""}, "`stop_sequence` is empty: give a text that ends summaries"),
+]
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"num_beams": 0}, "`num_beams` is 0, but must be an integer of at least 1"),
-        ({"max_length": 0}, "`max_length` is 0, but must be an integer of at least 2"),
-        ({"length_penalty": 1e4}, "`length_penalty` is 10000.0, too large for a summary's length: lower it"),
-        ({"batch_size": 0}, "`batch_size` is 0, but must be at least 1"),
-        ({"stop_sequence": ""}, "`stop_sequence` is empty: give a text that ends summaries"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "message"), CASES_OF_ROW_NUMBERS)
 def test_row_numbers(summarizer, settings, message):
     """invalid values such as `num_beams=0`."""
     with pytest.raises(ValueError, match=message):
         summarizer(SENTENCES[0], **{"max_length": 9, **settings})
 
 
+CASES_OF_ROW_TYPES = [
+    ("a", {"stop_sequence": 3}, "`stop_sequence` must be a list, but is int: 3"),
+    (["a"], {"phrases": 3}, "`phrases` must be a list, with an entry for each of 1 documents: 3"),
+    ([[["a"]]], {}, r"document 0 must be a string, but is list: \['a'\]"),
+    (["a", ["b", 3]], {}, "document 1 must be a string, but is int: 3"),
+    (iter(["a", 3]), {}, "a document must be a string, but is int: 3"),
+]
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("documents", "settings", "message"),
-    [
-        ("a", {"stop_sequence": 3}, "`stop_sequence` must be a list, but is int: 3"),
-        (["a"], {"phrases": 3}, "`phrases` must be a list, with an entry for each of 1 documents: 3"),
-        ([[["a"]]], {}, r"document 0 must be a string, but is list: \['a'\]"),
-        (["a", ["b", 3]], {}, "document 1 must be a string, but is int: 3"),
-        (iter(["a", 3]), {}, "a document must be a string, but is int: 3"),
-    ],
-)
+@pytest.mark.parametrize(("documents", "settings", "message"), CASES_OF_ROW_TYPES)
 def test_row_types(summarizer, documents, settings, message):
     """settings and documents of a wrong type."""
     with pytest.raises((TypeError, ValueError), match=f"^{message}"):

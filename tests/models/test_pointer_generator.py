@@ -125,7 +125,10 @@ def test_unknown_word_of_a_summary_that_the_source_lacks_is_the_unknown_token():
         model(**inputs, labels=labels)
 
 
-@pytest.mark.parametrize("settings", [{}, {"num_beams": 3}, {"no_repeat_ngram_size": 2}])
+CASES_OF_DECODING = [{}, {"num_beams": 3}, {"no_repeat_ngram_size": 2}]
+
+
+@pytest.mark.parametrize("settings", CASES_OF_DECODING)
 def test_generated_pointers_are_those_of_the_scores(settings):
     """Greedy search writes what one pass over its own text scores highest, whatever is padded beside it."""
     model, (inputs, _) = POINTER_GENERATOR.model(**POINTING), with_unknown_words()

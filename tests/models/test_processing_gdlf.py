@@ -33,15 +33,15 @@ def tag_names(processor, tag_ids):
     return [names[tag_id] for tag_id in tag_ids]
 
 
+CASES_OF_TAGS = [
+    ("pos", {"US": "NNP", "exits": "VBZ", "from": "IN", "WHO": "NNP", ",": ",", "Ana": "NNP", ".": "."}),
+    ("ner", {"US": "GPE", "exits": "NONE", "from": "NONE", "Ana": "PERSON", "Lopez": "PERSON", ".": "NONE"}),
+    ("pos+ner", {"US": "GPE", "exits": "VBZ", "from": "IN", "Ana": "PERSON", "Lopez": "PERSON", ".": "."}),
+]
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("tags", "expected"),
-    [
-        ("pos", {"US": "NNP", "exits": "VBZ", "from": "IN", "WHO": "NNP", ",": ",", "Ana": "NNP", ".": "."}),
-        ("ner", {"US": "GPE", "exits": "NONE", "from": "NONE", "Ana": "PERSON", "Lopez": "PERSON", ".": "NONE"}),
-        ("pos+ner", {"US": "GPE", "exits": "VBZ", "from": "IN", "Ana": "PERSON", "Lopez": "PERSON", ".": "."}),
-    ],
-)
+@pytest.mark.parametrize(("tags", "expected"), CASES_OF_TAGS)
 def test_subwords_carry_their_words_tags(tags, expected, lowercasing_tokenizer):
     processor = GdlfProcessor(lowercasing_tokenizer, tags=tags)
     encoded = processor(SENTENCE)

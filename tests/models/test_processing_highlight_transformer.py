@@ -39,24 +39,25 @@ def found(text: str) -> list[tuple[str, str]]:
     return [(phrase, text[start:end]) for phrase, start, end in candidates(text)]
 
 
-@pytest.mark.parametrize(
-    ("text", "phrases"),
-    [
-        ("Mayor Lopez", [("mayor lopez", "Mayor Lopez")]),
-        # in the order of their first words, short ones first
-        ("old town hall", [("old town", "old town"), ("old town hall", "old town hall"), ("town hall", "town hall")]),
-        ("the old-town  bus", [("old town", "old-town"), ("old town bus", "old-town  bus"), ("town bus", "town  bus")]),
-        # nothing stands across a stop word, a comma, a word of one letter or the end of a sentence
-        ("flood of water", []),
-        ("flood, water", []),
-        ("flood a water", []),
-        ("Flood. Water", []),
-        ("one word", []),
-        ("", []),
-        # vowel signs are in their words
-        ("मुंबई में", [("मुंबई में", "मुंबई में")]),
-    ],
-)
+# A text, and its candidates with what each covers of it.
+CASES_OF_CANDIDATES = [
+    ("Mayor Lopez", [("mayor lopez", "Mayor Lopez")]),
+    # in the order of their first words, short ones first
+    ("old town hall", [("old town", "old town"), ("old town hall", "old town hall"), ("town hall", "town hall")]),
+    ("the old-town  bus", [("old town", "old-town"), ("old town bus", "old-town  bus"), ("town bus", "town  bus")]),
+    # nothing stands across a stop word, a comma, a word of one letter or the end of a sentence
+    ("flood of water", []),
+    ("flood, water", []),
+    ("flood a water", []),
+    ("Flood. Water", []),
+    ("one word", []),
+    ("", []),
+    # vowel signs are in their words
+    ("मुंबई में", [("मुंबई में", "मुंबई में")]),
+]
+
+
+@pytest.mark.parametrize(("text", "phrases"), CASES_OF_CANDIDATES)
 def test_candidates(text, phrases):
     assert found(text) == phrases
 
@@ -193,17 +194,17 @@ def test_users_phrases_stand_where_their_words_are():
     assert spans == [((0, 0, len("बड़ी नदी")),)]
 
 
-@pytest.mark.parametrize(
-    ("phrases", "error", "message"),
-    [
-        ({"a": math.nan}, ValueError, "a phrase must be text with a finite value, but there is 'a': nan"),
-        ({3: 1.0}, ValueError, "a phrase must be text with a finite value, but there is 3: 1.0"),
-        ([" "], ValueError, "a phrase must be text with a finite value, but there is ' ': 1.0"),
-        ("a", ValueError, "`phrases` must be JSON such as {\"TEXT\": VALUE}, but is 'a'"),
-        ([3], TypeError, "`phrases` must be a mapping of texts to values or a list of texts, but is 3"),
-        ([None, None], ValueError, "there are phrases for 2 examples, but 1 examples: give each its own"),
-    ],
-)
+CASES_OF_UNUSABLE_PHRASES = [
+    ({"a": math.nan}, ValueError, "a phrase must be text with a finite value, but there is 'a': nan"),
+    ({3: 1.0}, ValueError, "a phrase must be text with a finite value, but there is 3: 1.0"),
+    ([" "], ValueError, "a phrase must be text with a finite value, but there is ' ': 1.0"),
+    ("a", ValueError, "`phrases` must be JSON such as {\"TEXT\": VALUE}, but is 'a'"),
+    ([3], TypeError, "`phrases` must be a mapping of texts to values or a list of texts, but is 3"),
+    ([None, None], ValueError, "there are phrases for 2 examples, but 1 examples: give each its own"),
+]
+
+
+@pytest.mark.parametrize(("phrases", "error", "message"), CASES_OF_UNUSABLE_PHRASES)
 def test_unusable_phrases_are_refused(tiny_tokenizer, phrases, error, message):
     with pytest.raises(error) as caught:
         HIGHLIGHT_TRANSFORMER.processor(tiny_tokenizer)(SENTENCES[0], phrases=phrases)
@@ -219,9 +220,10 @@ def test_without_frequencies_phrases_must_be_given(tiny_tokenizer):
         HighlightTransformerProcessor(tiny_tokenizer, num_phrases=0)
 
 
-@pytest.mark.parametrize(
-    "padding", [{"padding": "max_length", "max_length": 40}, {"pad_to_multiple_of": 8}, {}], ids=str
-)
+PADDINGS = [{"padding": "max_length", "max_length": 40}, {"pad_to_multiple_of": 8}, {}]
+
+
+@pytest.mark.parametrize("padding", PADDINGS, ids=str)
 def test_phrases_are_padded_to_their_own_longest_row(tiny_tokenizer, padding):
     processor = HIGHLIGHT_TRANSFORMER.processor(tiny_tokenizer)
     batch = processor(["old bridge", "no", "river flood, old bridge"], return_tensors="pt", **padding)

@@ -86,17 +86,17 @@ def test_saved_model_needs_its_start_no_more(tmp_path):
     torch.testing.assert_close(loaded(**inputs, labels=labels).loss, model(**inputs, labels=labels).loss)
 
 
-@pytest.mark.parametrize(
-    ("settings", "bart", "message"),
-    [
-        ({"d_model": 48}, {}, r"`d_model` is 48, but 16 in `start_name` \(.*\): omit it"),
-        ({"norm": "pre"}, {}, r"`norm` is pre, but post in `start_name`"),
-        ({}, {"decoder_ffn_dim": 20}, "whose `ffn_dim` differ: 24 and 20"),
-        ({}, {"encoder_attention_heads": 2}, "whose `attention_heads` differ: 2 and 4"),
-        ({"vocab_size": 60}, {}, "has 40 tokens, but the tokenizer has 60, or other special tokens: use the tokenizer"),
-        ({"eos_token_id": 3}, {}, "has 40 tokens, but the tokenizer has 40, or other special tokens"),
-    ],
-)
+CASES_OF_WRONG_STARTS = [
+    ({"d_model": 48}, {}, r"`d_model` is 48, but 16 in `start_name` \(.*\): omit it"),
+    ({"norm": "pre"}, {}, r"`norm` is pre, but post in `start_name`"),
+    ({}, {"decoder_ffn_dim": 20}, "whose `ffn_dim` differ: 24 and 20"),
+    ({}, {"encoder_attention_heads": 2}, "whose `attention_heads` differ: 2 and 4"),
+    ({"vocab_size": 60}, {}, "has 40 tokens, but the tokenizer has 60, or other special tokens: use the tokenizer"),
+    ({"eos_token_id": 3}, {}, "has 40 tokens, but the tokenizer has 40, or other special tokens"),
+]
+
+
+@pytest.mark.parametrize(("settings", "bart", "message"), CASES_OF_WRONG_STARTS)
 def test_start_that_does_not_fit_is_refused(settings, bart, message, tmp_path):
     save_bart(tmp_path, **bart)
     with pytest.raises(ValueError, match=message):

@@ -12,21 +12,21 @@ from tests.models.architectures import ARCHITECTURES, EACH, build_with_processor
 OF_EACH = pytest.mark.parametrize("architecture", EACH)
 
 
-@pytest.mark.parametrize(
-    ("lengths", "total", "kept"),
-    [
-        ([100, 100], 50, [25, 25]),
-        ([100, 100, 100], 50, [17, 17, 16]),
-        # what the short ones leave, the long ones share
-        ([3, 100, 5, 100], 50, [3, 21, 5, 21]),
-        ([100, 20, 18], 50, [17, 17, 16]),
-        ([100, 10, 16], 50, [24, 10, 16]),
-        ([0, 9], 4, [0, 4]),
-        ([4, 4, 4], 2, [1, 1, 0]),
-        ([4], 0, [0]),
-        ([], 9, []),
-    ],
-)
+CASES_OF_SHARES = [
+    ([100, 100], 50, [25, 25]),
+    ([100, 100, 100], 50, [17, 17, 16]),
+    # what the short ones leave, the long ones share
+    ([3, 100, 5, 100], 50, [3, 21, 5, 21]),
+    ([100, 20, 18], 50, [17, 17, 16]),
+    ([100, 10, 16], 50, [24, 10, 16]),
+    ([0, 9], 4, [0, 4]),
+    ([4, 4, 4], 2, [1, 1, 0]),
+    ([4], 0, [0]),
+    ([], 9, []),
+]
+
+
+@pytest.mark.parametrize(("lengths", "total", "kept"), CASES_OF_SHARES)
 def test_shares(lengths, total, kept):
     assert shares(lengths, total) == kept
 
