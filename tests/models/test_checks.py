@@ -11,7 +11,6 @@ from huggingface_hub.errors import StrictDataclassError
 from hf_summ.models.checks import FINITE, Range, check_integer, check_text, check_texts, is_number
 from tests.models.architectures import ARCHITECTURES
 
-
 SEVERAL_TEXTS = [[], ["a"], ("a", "b"), {"a"}, np.array(["a"]), pd.Series(["a", "b"])]
 
 

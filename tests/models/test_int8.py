@@ -196,7 +196,7 @@ def test_small_layers_compute_in_32_bits(folder):
     assert isinstance(model.lm_head, Int8Linear)
 
 
-# The weights from which on a matrix is stored as integers, and whether none is.
+# The fewest weights of a matrix that is stored as integers, and whether the machine's products are exact.
 CASES_OF_SIZES = [(0, True), (0, False), (2**17, False)]
 
 

@@ -8,7 +8,6 @@ from hf_summ.models.layers_copying import smoothed_cross_entropy
 from tests.models.architectures import EACH
 from tests.models.naive import naive_loss
 
-
 CASES_OF_ITEMS = [None, 7, torch.tensor(9)]
 
 

@@ -14,10 +14,44 @@ from tests.conftest import SENTENCES, save
 
 TEXT = 'The dog (a "good" dog) barks… and/or sleeps.'
 PAIRS = [
-    *[("The", "DT"), ("dog", "NN"), ("-LRB-", "-LRB-"), ("a", "DT"), ("``", "``"), ("good", "JJ"), ("''", "''")],
-    *[("dog", "NN"), ("-RRB-", "-RRB-"), ("barks", "VBZ"), ("...", ":"), ("and\\/or", "CC")],
-    *[("sleeps", "VBZ"), (".", ".")],
+    ("The", "DT"),
+    ("dog", "NN"),
+    ("-LRB-", "-LRB-"),
+    ("a", "DT"),
+    ("``", "``"),
+    ("good", "JJ"),
+    ("''", "''"),
+    ("dog", "NN"),
+    ("-RRB-", "-RRB-"),
+    ("barks", "VBZ"),
+    ("...", ":"),
+    ("and\\/or", "CC"),
+    ("sleeps", "VBZ"),
+    (".", "."),
 ]
+# where each word starts and ends in the text
+SPANS = [
+    (0, 3),
+    (4, 7),
+    (8, 9),
+    (9, 10),
+    (11, 12),
+    (12, 16),
+    (16, 17),
+    (18, 21),
+    (21, 22),
+    (23, 28),
+    (28, 29),
+    (30, 36),
+    (37, 43),
+    (43, 44),
+]
+
+
+def pairs_of_tagger(text):
+    """The words of a text, each with the tag that spaCy gives it."""
+    (words,) = tag_words([text], "en_core_web_sm", "pos")
+    return [(text[start:end], tag) for start, end, tag in words]
 
 
 @pytest.fixture
@@ -26,15 +60,9 @@ def processor(tiny_tokenizer):
 
 
 def test_pairs_are_found_in_the_text():
-    starts = [0, 4, 8, 9, 11, 12, 16, 18, 21, 23, 28, 30, 37, 43]
-    expected = [(start, end, tag) for start, end, (_, tag) in zip(starts, [*ends(starts), 44], PAIRS, strict=True)]
+    expected = [(start, end, tag) for (start, end), (_, tag) in zip(SPANS, PAIRS, strict=True)]
     assert align_tags(TEXT, PAIRS) == expected
     assert align_tags(" ", []) == []
-
-
-def ends(starts):
-    """The ends of all words but the last: those of the text before the next start, without space."""
-    return [len(TEXT[:start].rstrip()) for start in starts[1:]]
 
 
 CASES_OF_WRONG_PAIRS = [
@@ -51,10 +79,10 @@ def test_pairs_that_do_not_fit_are_named(pairs, message):
 
 
 def test_entries_of_examples_with_several_documents():
-    one, other = [["a", "X"]], [["b", "Y"], ["c", "Z"]]
-    assert pairs_of_texts(one) == pairs_of_texts([one]) == pairs_of_texts(json.dumps(one)) == [one]
-    assert pairs_of_texts([one, [one, other]]) == [one, one, other]
-    assert pairs_of_texts([json.dumps([one, []]), other]) == [one, [], other]
+    short, long = [["a", "X"]], [["b", "Y"], ["c", "Z"]]
+    assert pairs_of_texts(short) == pairs_of_texts([short]) == pairs_of_texts(json.dumps(short)) == [short]
+    assert pairs_of_texts([short, [short, long]]) == [short, short, long]
+    assert pairs_of_texts([json.dumps([short, []]), long]) == [short, [], long]
     for value, error in ((3, TypeError), ("DT NN", ValueError), (["DT"], ValueError)):
         with pytest.raises(error, match=r"^`word_tags` must be pairs of a word and its tag, but is "):
             pairs_of_texts(value)
@@ -66,19 +94,17 @@ def test_the_tagger_reads_long_stretches_without_spaces_in_linear_time():
     (words,) = tag_words([text], "en_core_web_sm", "pos")
     assert time.process_time() - began < 3
     (expected,) = tag_words([SENTENCES[0]], "en_core_web_sm", "pos")
-    assert [text[start:end] for start, end, _ in words[: len(expected)]] == [
-        SENTENCES[0][start:end] for start, end, _ in expected
-    ]
+    found_words = [text[start:end] for start, end, _ in words[: len(expected)]]
+    assert found_words == [SENTENCES[0][start:end] for start, end, _ in expected]
 
 
 def test_given_tags_are_as_good_as_the_taggers(tiny_tokenizer, processor):
-    own = GdlfProcessor(tiny_tokenizer)
-    words = [list(words) for words in tag_words(SENTENCES, "en_core_web_sm", "pos")]
-    pairs = [[(text[start:end], tag) for start, end, tag in row] for text, row in zip(SENTENCES, words, strict=True)]
-    expected = own(SENTENCES)["tag_ids"]
+    with_tagger = GdlfProcessor(tiny_tokenizer)
+    pairs = [pairs_of_tagger(text) for text in SENTENCES]
+    expected = with_tagger(SENTENCES)["tag_ids"]
     assert processor(SENTENCES, word_tags=pairs)["tag_ids"] == expected
     assert processor(SENTENCES[0], word_tags=pairs[0])["tag_ids"] == expected[0]
-    assert processor([SENTENCES[:2]], word_tags=[pairs[:2]]).data == own([SENTENCES[:2]]).data
+    assert processor([SENTENCES[:2]], word_tags=[pairs[:2]]).data == with_tagger([SENTENCES[:2]]).data
     by_text = dict(zip(SENTENCES, pairs, strict=True))
     called = GdlfProcessor(tiny_tokenizer, tagger=by_text.__getitem__)
     assert called(SENTENCES)["tag_ids"] == expected
@@ -127,29 +153,26 @@ def test_pipes_may_have_any_name_and_universal_tags(tmp_path):
 
 def test_summaries_of_documents_with_tags(tiny_tokenizer):
     sizes = {"d_model": 16, "num_heads": 2, "ffn_dim": 16, "encoder_kernel_sizes": [3], "decoder_kernel_sizes": [3]}
-    own = GdlfProcessor(tiny_tokenizer, max_source_length=40)
+    with_tagger = GdlfProcessor(tiny_tokenizer, max_source_length=40)
     config = GdlfConfig(encoder_layers=1, decoder_layers=1, **sizes)
-    own.align(config)
+    with_tagger.align(config)
     model = GdlfForConditionalGeneration(config).eval()
     tagless = GdlfProcessor(tiny_tokenizer, tagger=None, max_source_length=40)
-    wanted, summarizer = (
-        pipeline("summarization", model=model, processor=one, max_new_tokens=8) for one in (own, tagless)
-    )
+    reference = pipeline("summarization", model=model, processor=with_tagger, max_new_tokens=8)
+    summarizer = pipeline("summarization", model=model, processor=tagless, max_new_tokens=8)
     texts = [" ".join(SENTENCES), *SENTENCES]
-
-    def tags_of(text):
-        return [(text[start:end], tag) for start, end, tag in next(iter(tag_words([text], "en_core_web_sm", "pos")))]
-
-    tags = list(map(tags_of, texts))
-    assert summarizer(texts, word_tags=tags) == wanted(texts)
-    assert summarizer(texts[1], word_tags=tags[1]) == wanted(texts[1])
-    assert summarizer([texts[1:3]], word_tags=[tags[1:3]]) == wanted([texts[1:3]])
+    tags = [pairs_of_tagger(text) for text in texts]
+    assert summarizer(texts, word_tags=tags) == reference(texts)
+    assert summarizer(texts[1], word_tags=tags[1]) == reference(texts[1])
+    assert summarizer([texts[1:3]], word_tags=[tags[1:3]]) == reference([texts[1:3]])
     # the kept sentences have the tags that they have in the whole document
     (record,) = summarizer(texts[0], word_tags=tags[0], long_documents="extract", return_details=True)
-    pieces = [(start, end) for start, end in record["details"]["read"]]
+    pieces = [texts[0][start:end] for start, end in record["details"]["read"]]
     assert 0 < len(pieces) < len(SENTENCES)
-    kept = " ".join(texts[0][start:end] for start, end in pieces)
-    pairs = [pair for start, end in pieces for pair in tags_of(texts[0][start:end])]
+    kept = " ".join(pieces)
+    pairs = []
+    for piece in pieces:
+        pairs.extend(pairs_of_tagger(piece))
     assert record["summary_text"] == summarizer(kept, word_tags=pairs)[0]["summary_text"]
     with pytest.raises(ValueError, match=r"^`word_tags` cannot be located in windows"):
         summarizer(texts[0], word_tags=tags[0], long_documents="windows")

@@ -26,17 +26,35 @@ WORDS = "bridge river mayor Lopez flood bus school tree sheep coin house wall gu
 def made_up(examples: int, seed: int = 0) -> list[list[str]]:
     """Examples of two texts without stop words, with commas between some words."""
     generator = random.Random(seed)
-    return [
-        [
-            "".join(generator.choice(WORDS) + generator.choice((" ", " ", "-", ", ")) for _ in range(30))
-            for _ in range(2)
-        ]
-        for _ in range(examples)
-    ]
+    rows = []
+    for _ in range(examples):
+        documents = []
+        for _ in range(2):
+            text = ""
+            for _ in range(30):
+                text += generator.choice(WORDS)
+                text += generator.choice((" ", " ", "-", ", "))
+            documents.append(text)
+        rows.append(documents)
+    return rows
 
 
-def found(text: str) -> list[tuple[str, str]]:
-    return [(phrase, text[start:end]) for phrase, start, end in candidates(text)]
+def candidate_phrases(documents: list[str]) -> list[str]:
+    """The candidates of all documents of an example, in the order in which they occur."""
+    phrases = []
+    for text in documents:
+        for phrase, _, _ in candidates(text):
+            phrases.append(phrase)
+    return phrases
+
+
+def values_of_row(matrix, vectorizer, row: int) -> dict[str, float]:
+    """The TF-IDF values above zero that scikit-learn gives the phrases of an example."""
+    values = {}
+    for phrase, column in vectorizer.vocabulary_.items():
+        if matrix[row, column]:
+            values[phrase] = matrix[row, column]
+    return values
 
 
 # A text, and its candidates with what each covers of it.
@@ -59,7 +77,8 @@ CASES_OF_CANDIDATES = [
 
 @pytest.mark.parametrize(("text", "phrases"), CASES_OF_CANDIDATES)
 def test_candidates(text, phrases):
-    assert found(text) == phrases
+    found = [(phrase, text[start:end]) for phrase, start, end in candidates(text)]
+    assert found == phrases
 
 
 def test_stop_words_are_scikit_learns():
@@ -72,17 +91,19 @@ def test_values_are_scikit_learns():
     text = pytest.importorskip("sklearn.feature_extraction.text")
     examples = made_up(40)
     # it takes one text an example, and knows no commas, so it gets our candidates
-    lists = [[phrase for part in documents for phrase, _, _ in candidates(part)] for documents in examples]
-    twin = text.TfidfVectorizer(analyzer=lambda phrases: phrases)
-    matrix = twin.fit_transform(lists)
+    lists = [candidate_phrases(documents) for documents in examples]
+    vectorizer = text.TfidfVectorizer(analyzer=lambda phrases: phrases)
+    matrix = vectorizer.fit_transform(lists)
     frequencies, number = document_frequencies(examples)
     assert number == 40
-    counts = Counter(phrase for phrases in lists for phrase in set(phrases))
+    counts = Counter()
+    for phrases in lists:
+        counts.update(set(phrases))
     assert frequencies == {phrase: count for phrase, count in sorted(counts.items()) if count > 1}
     for row, documents in enumerate(examples):
-        values = {phrase: matrix[row, column] for phrase, column in twin.vocabulary_.items() if matrix[row, column]}
-        ours = key_phrases(documents, frequencies, number, number=10**6)
-        assert {phrase.text: phrase.value for phrase in ours} == pytest.approx(values)
+        values = values_of_row(matrix, vectorizer, row)
+        phrases = key_phrases(documents, frequencies, number, number=10**6)
+        assert {phrase.text: phrase.value for phrase in phrases} == pytest.approx(values)
         # the best first, ties by first occurrence
         order = list(dict.fromkeys(lists[row]))
         expected = sorted(values, key=lambda phrase: (-round(values[phrase], 9), order.index(phrase)))
@@ -91,18 +112,21 @@ def test_values_are_scikit_learns():
 
 def test_without_stop_words_phrases_and_values_are_scikit_learns_own():
     text = pytest.importorskip("sklearn.feature_extraction.text")
-    examples = [["Mayor of the Lopez, a bridge. Cost: 12 million"], *([" ".join(SENTENCES[i:])] for i in range(4))]
-    twin = text.TfidfVectorizer(stop_words="english", ngram_range=(2, 3))
-    matrix = twin.fit_transform([documents[0] for documents in examples])
+    examples = [["Mayor of the Lopez, a bridge. Cost: 12 million"]]
+    for start in range(4):
+        examples.append([" ".join(SENTENCES[start:])])
+    vectorizer = text.TfidfVectorizer(stop_words="english", ngram_range=(2, 3))
+    matrix = vectorizer.fit_transform([documents[0] for documents in examples])
     frequencies, number = document_frequencies(examples, skip_stop_words=True)
     for row, documents in enumerate(examples):
-        values = {phrase: matrix[row, column] for phrase, column in twin.vocabulary_.items() if matrix[row, column]}
-        ours = key_phrases(documents, frequencies, number, number=10**6, skip_stop_words=True)
-        assert {phrase.text: phrase.value for phrase in ours} == pytest.approx(values)
+        values = values_of_row(matrix, vectorizer, row)
+        phrases = key_phrases(documents, frequencies, number, number=10**6, skip_stop_words=True)
+        assert {phrase.text: phrase.value for phrase in phrases} == pytest.approx(values)
     # a phrase's characters include what is between its words
-    starts = {phrase: (start, end) for phrase, start, end in candidates(examples[0][0], skip_stop_words=True)}
-    assert examples[0][0][slice(*starts["mayor lopez"])] == "Mayor of the Lopez"
-    assert examples[0][0][slice(*starts["lopez bridge cost"])] == "Lopez, a bridge. Cost"
+    document = examples[0][0]
+    covered = {phrase: document[start:end] for phrase, start, end in candidates(document, skip_stop_words=True)}
+    assert covered["mayor lopez"] == "Mayor of the Lopez"
+    assert covered["lopez bridge cost"] == "Lopez, a bridge. Cost"
 
 
 def test_processor_keeps_the_order_in_which_phrases_are_formed(tiny_tokenizer, tmp_path):
@@ -129,10 +153,14 @@ def test_phrases_stand_where_their_subwords_are(tiny_tokenizer):
     decoded = [processor.decode(row["input_ids"][start:end]).strip() for start, end, _ in spans]
     # white space of a document is one space to the model
     read_text = text.replace("  ", " ")
-    expected = key_phrases([read_text], processor.document_frequencies, processor.fitted_examples)
-    assert decoded == [read_text[start:end] for phrase in expected for _, start, end in phrase.spans]
+    expected_texts, expected_values = [], []
+    for phrase in key_phrases([read_text], processor.document_frequencies, processor.fitted_examples):
+        for _, start, end in phrase.spans:
+            expected_texts.append(read_text[start:end])
+            expected_values.append(phrase.value)
+    assert decoded == expected_texts
     assert decoded.count("Ana Lopez") == 2
-    assert [value for _, _, value in spans] == [phrase.value for phrase in expected for _ in phrase.spans]
+    assert [value for _, _, value in spans] == expected_values
 
 
 def test_each_document_has_its_phrases_and_separators_are_in_none(tiny_tokenizer):
@@ -163,8 +191,10 @@ def test_users_phrases_have_their_values(tiny_tokenizer, caplog):
     processor = HIGHLIGHT_TRANSFORMER.processor(tiny_tokenizer)
 
     def spans(row):
-        places = zip(row["phrase_starts"], row["phrase_ends"], row["phrase_values"], strict=True)
-        return [(processor.decode(row["input_ids"][start:end]).strip(), value) for start, end, value in places]
+        phrases = []
+        for start, end, value in zip(row["phrase_starts"], row["phrase_ends"], row["phrase_values"], strict=True):
+            phrases.append((processor.decode(row["input_ids"][start:end]).strip(), value))
+        return phrases
 
     text = "Mayor Ana Lopez opened the new-bridge. ANA LOPEZ left the Lopezes."
     row = processor(text, phrases={"ana lopez": 2, "new bridge": -0.5, "of no value": 0})
@@ -240,4 +270,9 @@ def test_a_truncated_word_is_not_kept(text):
     for end in range(len(text)):
         kept = kept_text(text, [(0, end)])
         assert text.startswith(kept)
-        assert len(kept) == max(start for start in (0, *ends, *(index + 1 for index in ends)) if start <= end)
+        # the longest text up to `end` that ends before or behind a space
+        lengths = [0]
+        for index in ends:
+            lengths.append(index)
+            lengths.append(index + 1)
+        assert len(kept) == max(length for length in lengths if length <= end)

@@ -168,39 +168,49 @@ def naive_begins(text: str, start: int) -> bool:
 def naive_words(text: str) -> list[dict]:
     """Each token with what surrounds it."""
     found = naive_tokens(text)
-    ends = {start + len(token): token.lower() for start, token in found}
-    starts = {start: token.lower() for start, token in found}
-    return [
-        {
-            "token": token,
-            "begins": naive_begins(text, start),
-            "before": ends.get(start, ""),
-            "after": starts.get(start + len(token), ""),
-            "previous": found[index - 1][1].lower() if index else None,
-        }
-        for index, (start, token) in enumerate(found)
-    ]
+    starts, ends = {}, {}
+    for start, token in found:
+        starts[start] = token.lower()
+        ends[start + len(token)] = token.lower()
+    words, previous = [], None
+    for start, token in found:
+        word = {"token": token, "begins": naive_begins(text, start), "previous": previous}
+        word["before"] = ends.get(start, "")
+        word["after"] = starts.get(start + len(token), "")
+        words.append(word)
+        previous = token.lower()
+    return words
 
 
 def most(tokens: list[str]) -> str:
+    """The most frequent spelling, and of equally frequent ones the one with lower case first."""
     counts = Counter(tokens)
-    return sorted(counts, key=lambda token: (-counts[token], [-ord(letter) for letter in token]))[0]
+    return max(counts, key=lambda token: (counts[token], token))
 
 
 def naive_spelling(word: dict, documents: list[dict]) -> str:
     form = word["token"].lower()
-    same = [other for other in documents if other["token"].lower() == form]
-    inside = [other for other in same if not other["begins"]]
+    # occurrences in the documents, at the start of a sentence and inside of sentences
+    beginning, inside = [], []
+    for occurrence in documents:
+        if occurrence["token"].lower() == form:
+            if occurrence["begins"]:
+                beginning.append(occurrence)
+            else:
+                inside.append(occurrence)
     joined = []
     for side in ("before", "after"):
-        joined += [other["token"] for other in inside if word[side] and other[side] == word[side]]
+        for occurrence in inside:
+            if word[side] and occurrence[side] == word[side]:
+                joined.append(occurrence["token"])
     if joined:
         return most(joined)
     if inside and word["before"] != "'":
-        return most([other["token"] for other in inside])
-    if [other for other in same if other["begins"]]:
-        first = most([other["token"] for other in same if other["begins"]])
-        return first if any(letter.isupper() for letter in first[1:]) else first.lower()
+        return most([occurrence["token"] for occurrence in inside])
+    if beginning:
+        first = most([occurrence["token"] for occurrence in beginning])
+        has_inner_capital = any(letter.isupper() for letter in first[1:])
+        return first if has_inner_capital else first.lower()
     return word["token"]
 
 
@@ -225,12 +235,17 @@ def naive_opens(before: str, mark: str, after: str, documents: list[str]) -> boo
 
 def naive(summary: str, documents: list[str]) -> str:
     """`restored` of one text, without the spaces of English."""
-    words = [word for document in documents for word in naive_words(document)]
+    words = []
+    for document in documents:
+        words.extend(naive_words(document))
     found = naive_tokens(summary)
     text, end, previous = "", 0, None
     for index, (start, token) in enumerate(found):
-        pair = (previous, token.lower())
-        joined = [word["before"] != "" for word in words if (word["previous"], word["token"].lower()) == pair]
+        # whether each occurrence of the two tokens in the documents has no space between them
+        joined = []
+        for word in words:
+            if word["previous"] == previous and word["token"].lower() == token.lower():
+                joined.append(word["before"] != "")
         joins = sum(joined) > len(joined) / 2 and '"' not in (previous, token)
         if previous is not None and index + 1 < len(found):
             joins = joins and not naive_opens(previous, token, found[index + 1][1].lower(), documents)
