@@ -38,11 +38,12 @@ class TableScores(LogitsProcessor):
         self.table = scores.log_softmax(-1)
 
     def __call__(self, input_ids, scores):
-        own = self.table[input_ids[:, 1], input_ids[:, -2], input_ids[:, -1]]
-        return own.masked_fill(scores.isneginf(), -torch.inf)
+        table_scores = self.table[input_ids[:, 1], input_ids[:, -2], input_ids[:, -1]]
+        return table_scores.masked_fill(scores.isneginf(), -torch.inf)
 
     def after(self, document: int, text: list[int]) -> list[float]:
-        return self.table[document, *[START, document, *text][-2:]].tolist()
+        previous, last = [START, document, *text][-2:]
+        return self.table[document, previous, last].tolist()
 
 
 def repeats(units: list, size: int) -> bool:
@@ -53,14 +54,14 @@ def repeats(units: list, size: int) -> bool:
 
 def continuations(running, scores, blocked, least=0):
     """What can follow the running texts, best first; nothing follows a text that repeats itself."""
-    found = [
-        (total + score, [*text, token])
-        for total, text in running
-        if not repeats(text, blocked)
-        for token, score in enumerate(scores(text))
-        if token != END or len(text) >= least
-    ]
-    return sorted(found, reverse=True)
+    longer = []
+    for total, text in running:
+        if repeats(text, blocked):
+            continue
+        for token, score in enumerate(scores(text)):
+            if token != END or len(text) >= least:
+                longer.append((total + score, [*text, token]))
+    return sorted(longer, reverse=True)
 
 
 def fairseq(scores, beams, least, longest, blocked, penalty, wanted):
@@ -70,8 +71,9 @@ def fairseq(scores, beams, least, longest, blocked, penalty, wanted):
         if not found:
             return sorted(ended, reverse=True) or running
         # an end is forced where the text may not be longer
-        is_last = len(found[0][1]) == longest
-        found = [(total, text) for total, text in found if text[-1] == END or not is_last][: 2 * beams]
+        if len(found[0][1]) == longest:
+            found = [(total, text) for total, text in found if text[-1] == END]
+        found = found[: 2 * beams]
         ended += [(total / penalty(len(text)), text) for total, text in found[:beams] if text[-1] == END]
         running = [(total, text) for total, text in found if text[-1] != END][:beams]
     return sorted(ended, reverse=True)
@@ -103,7 +105,7 @@ def drgd(scores, beams, least, longest, blocked, penalty, wanted):
     for total, text in ended + running:
         tokens = len(text) - (text[-1] == END)
         summaries.append((tokens < least, -total / penalty(tokens + 1), text))
-    is_any_long = not all(is_short for is_short, *_ in summaries)
+    is_any_long = any(not is_short for is_short, _, _ in summaries)
     return [(is_short and is_any_long, text) for is_short, _, text in sorted(summaries)]
 
 
@@ -126,8 +128,12 @@ def texts_of(seed, **settings):
 @pytest.mark.parametrize("program", [fairseq, opennmt, drgd])
 def test_texts_are_those_of_the_program(program, seed):
     draw = random.Random(f"{program.__name__} {seed}")
-    beams, least, longest, size = draw.choice([2, 3, 5, 8]), draw.choice([0, 3, 6]), draw.choice([8, 12]), seed % 4
-    alpha, offset = draw.choice([0.0, 0.6, 2.0]), draw.choice([5.0, 9.0])
+    beams = draw.choice([2, 3, 5, 8])
+    least = draw.choice([0, 3, 6])
+    longest = draw.choice([8, 12])
+    size = seed % 4
+    alpha = draw.choice([0.0, 0.6, 2.0])
+    offset = draw.choice([5.0, 9.0])
     # of several, fairseq drops others among those that end together, and DRGD's program writes one
     wanted = draw.randint(1, beams) if program is opennmt else 1
     settings = {"num_beams": beams, "num_return_sequences": wanted, "min_new_tokens": least, "max_new_tokens": longest}
@@ -149,8 +155,8 @@ def test_texts_are_those_of_the_program(program, seed):
         assert texts[: len(expected)] == expected
 
 
-def of_words(**settings):
-    """The texts of a model whose tokens are words."""
+def generate_words(**settings):
+    """The texts that a model writes whose tokens are words."""
     tokenizer = fit_vocabulary(SENTENCES, vocab_size=300, min_frequency=1, show_progress=False, units="words")
     model, processor = build_with_processor(GDLF, tokenizer)
     inputs = processor(SENTENCES, padding=True, return_tensors="pt")
@@ -163,20 +169,21 @@ def of_words(**settings):
 @pytest.mark.thorough
 def test_beams_end_after_words_that_repeat():
     for size in (1, 2, 3):
-        ended = of_words(no_repeat_word_ngram_size=size, ngram_blocking="beam")
-        assert ended == of_words(no_repeat_ngram_size=size, ngram_blocking="beam")
-        assert ended != of_words(no_repeat_word_ngram_size=size)
+        ended = generate_words(no_repeat_word_ngram_size=size, ngram_blocking="beam")
+        assert ended == generate_words(no_repeat_ngram_size=size, ngram_blocking="beam")
+        assert ended != generate_words(no_repeat_word_ngram_size=size)
 
 
 def test_word_that_is_begun_counts_as_it_stands(tiny_tokenizer):
     table = word_table(tiny_tokenizer, len(tiny_tokenizer))
     processor = ForbiddingLogitsProcessor(EndRepetitions(2, table.words, 1))
     ids = tiny_tokenizer(SENTENCES[0] * 2, add_special_tokens=False).input_ids
-    ends = [
-        bool(processor(torch.tensor([[START, *ids[:length]]]), torch.zeros(1, 9)).isneginf().all())
-        for length in range(1, len(ids) + 1)
-    ]
-    assert ends == [repeats(table.words(ids[:length]), 2) for length in range(1, len(ids) + 1)]
+    ends, expected = [], []
+    for length in range(1, len(ids) + 1):
+        scores = processor(torch.tensor([[START, *ids[:length]]]), torch.zeros(1, 9))
+        ends.append(bool(scores.isneginf().all()))
+        expected.append(repeats(table.words(ids[:length]), 2))
+    assert ends == expected
     assert any(ends)
     assert not all(ends)
 

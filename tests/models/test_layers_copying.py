@@ -17,63 +17,72 @@ def make(documents=2, beams=1, target=3, source=9, dtype=torch.float64, padding=
     if padding:
         source_ids[-1, -padding:] = 0
         scores[-beams:, :, -padding:] = -torch.inf
-    logits = torch.randn(documents * beams, target, VOCABULARY, dtype=dtype)
-    gate_logits = torch.randn(documents * beams, target, dtype=dtype)
-    tensors = (logits, gate_logits, scores.softmax(-1))
-    return *(tensor.requires_grad_() for tensor in tensors), source_ids
+    logits = torch.randn(documents * beams, target, VOCABULARY, dtype=dtype).requires_grad_()
+    gate_logits = torch.randn(documents * beams, target, dtype=dtype).requires_grad_()
+    copy_attention = scores.softmax(-1).requires_grad_()
+    return logits, gate_logits, copy_attention, source_ids
 
 
 @pytest.mark.parametrize("beams", [1, 3])
 def test_mixture_and_its_gradients_equal_the_naive_ones(beams):
-    *tensors, source_ids = make(beams=beams)
-    expected, actual = naive_copying(*tensors, source_ids).log(), copy_log_probs(*tensors, source_ids)
-    names = ("logits", "gate_logits", "copy_attention")
-    assert_equals_with_gradients(actual, expected, **dict(zip(names, tensors, strict=True)))
+    logits, gate_logits, copy_attention, source_ids = make(beams=beams)
+    expected = naive_copying(logits, gate_logits, copy_attention, source_ids).log()
+    actual = copy_log_probs(logits, gate_logits, copy_attention, source_ids)
+    assert_equals_with_gradients(
+        actual, expected, logits=logits, gate_logits=gate_logits, copy_attention=copy_attention
+    )
 
 
 @pytest.mark.parametrize("beams", [1, 3])
 def test_words_that_the_vocabulary_lacks_have_pointers_to_their_first_occurrence(beams):
-    logits, *tensors, source_ids = make(beams=beams)
+    logits, gate_logits, copy_attention, source_ids = make(beams=beams)
     unknown_ids = 4
     source_ids[0, 4] = source_ids[0, 7] = source_ids[1, 2] = VOCABULARY + 3
     source_ids[0, 5] = VOCABULARY
-    log_probs = copy_log_probs(logits, *tensors, source_ids, unknown_ids)
+    log_probs = copy_log_probs(logits, gate_logits, copy_attention, source_ids, unknown_ids)
     larger = torch.cat((logits, logits.new_full((*logits.shape[:2], unknown_ids), -torch.inf)), dim=-1)
-    words = naive_copying(larger, *tensors, source_ids)
-    expected = words.new_zeros(*logits.shape[:2], source_ids.shape[1])
-    expected[:beams, :, 4], expected[:beams, :, 5] = words[:beams, :, -1], words[:beams, :, -4]
-    expected[beams:, :, 2] = words[beams:, :, -1]
-    expected = torch.cat((words[:, :, :VOCABULARY], expected), dim=-1)
+    words = naive_copying(larger, gate_logits, copy_attention, source_ids)
+    pointers = words.new_zeros(*logits.shape[:2], source_ids.shape[1])
+    pointers[:beams, :, 4] = words[:beams, :, -1]
+    pointers[:beams, :, 5] = words[:beams, :, -4]
+    pointers[beams:, :, 2] = words[beams:, :, -1]
+    expected = torch.cat((words[:, :, :VOCABULARY], pointers), dim=-1)
     torch.testing.assert_close(log_probs.exp(), expected)
     assert log_probs.isfinite().all()
     with torch.no_grad():
-        torch.testing.assert_close(copy_log_probs(logits, *tensors, source_ids, unknown_ids), log_probs)
+        without = copy_log_probs(logits, gate_logits, copy_attention, source_ids, unknown_ids)
+    torch.testing.assert_close(without, log_probs)
 
 
 def test_without_gradients_the_same_and_no_input_is_changed():
-    *tensors, source_ids = make(beams=2)
-    copies = [tensor.clone() for tensor in tensors]
+    logits, gate_logits, copy_attention, source_ids = make(beams=2)
+    inputs = (logits, gate_logits, copy_attention)
+    copies = [tensor.clone() for tensor in inputs]
     with torch.no_grad():
-        without = copy_log_probs(*tensors, source_ids)
-    torch.testing.assert_close(without, copy_log_probs(*tensors, source_ids), rtol=0, atol=0)
-    for tensor, copy in zip(tensors, copies, strict=True):
+        without = copy_log_probs(logits, gate_logits, copy_attention, source_ids)
+    log_probs = copy_log_probs(logits, gate_logits, copy_attention, source_ids)
+    torch.testing.assert_close(without, log_probs, rtol=0, atol=0)
+    for tensor, copy in zip(inputs, copies, strict=True):
         assert torch.equal(tensor, copy)
 
 
 def test_one_input_alone_may_want_a_gradient():
-    *tensors, source_ids = make()
-    everything = torch.autograd.grad(copy_log_probs(*tensors, source_ids).square().sum(), tensors)
-    for position, expected in enumerate(everything):
-        alone = [tensor.detach() for tensor in tensors]
-        alone[position].requires_grad_()
-        (gradient,) = torch.autograd.grad(copy_log_probs(*alone, source_ids).square().sum(), alone[position])
+    logits, gate_logits, copy_attention, source_ids = make()
+    inputs = (logits, gate_logits, copy_attention)
+    log_probs = copy_log_probs(logits, gate_logits, copy_attention, source_ids)
+    gradients = torch.autograd.grad(log_probs.square().sum(), inputs)
+    for position, expected in enumerate(gradients):
+        detached = [tensor.detach() for tensor in inputs]
+        detached[position].requires_grad_()
+        log_probs = copy_log_probs(*detached, source_ids)
+        (gradient,) = torch.autograd.grad(log_probs.square().sum(), detached[position])
         torch.testing.assert_close(gradient, expected)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_rows_add_up_to_one_in_float32(dtype):
-    *tensors, source_ids = make(dtype=dtype)
-    log_probs = copy_log_probs(*tensors, source_ids)
+    logits, gate_logits, copy_attention, source_ids = make(dtype=dtype)
+    log_probs = copy_log_probs(logits, gate_logits, copy_attention, source_ids)
     assert log_probs.dtype == torch.float32
     # the attention itself adds up to one only as its precision goes
     tolerance = 10 * torch.finfo(dtype).eps

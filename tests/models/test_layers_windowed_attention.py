@@ -12,20 +12,26 @@ from tests.models.naive import assert_equals_with_gradients, naive_windowed_atte
 
 
 def make(length, heads=3, batch=2, width=4, dtype=torch.float64):
-    # as a layer's projections give them: heads behind positions in memory
-    return tuple(
-        torch.randn(batch, length, heads, width, dtype=dtype).transpose(1, 2).requires_grad_() for _ in range(3)
-    )
+    """Queries, keys and values (batch, heads, length, width), which want gradients."""
+    inputs = []
+    for _ in range(3):
+        # as a layer's projections give them: heads behind positions in memory
+        states = torch.randn(batch, length, heads, width, dtype=dtype).transpose(1, 2)
+        inputs.append(states.requires_grad_())
+    return tuple(inputs)
 
 
 def prefix_mask(lengths, length):
     return (torch.arange(length) < torch.tensor(lengths)[:, None]).long()
 
 
-def assert_equals_naive(inputs, *settings, padding_mask=None):
-    expected = naive_windowed_attention(*inputs, *settings, padding_mask=padding_mask)
-    actual = windowed_attention(*inputs, *settings, padding_mask=padding_mask)
-    assert_equals_with_gradients(actual, expected, **dict(zip(("queries", "keys", "values"), inputs, strict=True)))
+def assert_equals_naive(inputs, window_size, head_window_size, circular, padding_mask=None):
+    queries, keys, values = inputs
+    settings = {"window_size": window_size, "head_window_size": head_window_size, "circular": circular}
+    settings["padding_mask"] = padding_mask
+    expected = naive_windowed_attention(queries, keys, values, **settings)
+    actual = windowed_attention(queries, keys, values, **settings)
+    assert_equals_with_gradients(actual, expected, queries=queries, keys=keys, values=values)
 
 
 KINDS = {"1d": (1, False), "2d": (3, False), "circular": (3, True)}
@@ -79,7 +85,7 @@ def test_a_window_over_everything_is_full_attention():
 @pytest.mark.parametrize("kind", KINDS)
 def test_half_precision_stays_finite(dtype, kind):
     exact = make(33, dtype=torch.float32)
-    inputs = tuple(states.detach().to(dtype).requires_grad_() for states in exact)
+    inputs = [states.detach().to(dtype).requires_grad_() for states in exact]
     mask = prefix_mask([33, 0], 33)
     outputs = windowed_attention(*inputs, 5, *KINDS[kind], padding_mask=mask)
     assert outputs.dtype == dtype
@@ -93,7 +99,7 @@ def test_half_precision_stays_finite(dtype, kind):
 
 def test_large_scores_of_half_precision_stay_finite():
     # scores near the largest float16, beside padding
-    inputs = tuple((100 * states).detach().half().requires_grad_() for states in make(9, width=16))
+    inputs = [(100 * states).detach().half().requires_grad_() for states in make(9, width=16)]
     outputs = windowed_attention(*inputs, 3, padding_mask=prefix_mask([9, 4], 9))
     assert outputs.isfinite().all()
     assert all(gradient.isfinite().all() for gradient in torch.autograd.grad(outputs.float().sum(), inputs))
@@ -117,7 +123,8 @@ def test_dropout_acts_on_the_weights_in_training_alone():
 
 def test_memory_is_linear_in_the_length():
     def peak(length):
-        inputs, mask = make(length, heads=4, batch=1, width=8, dtype=torch.float32), torch.ones(1, length)
+        inputs = make(length, heads=4, batch=1, width=8, dtype=torch.float32)
+        mask = torch.ones(1, length)
         return peak_mebibytes(lambda: windowed_attention(*inputs, 11, 3, padding_mask=mask).sum().backward())
 
     assert 0 < peak(2048) < 4.5 * peak(512)

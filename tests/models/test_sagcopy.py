@@ -27,7 +27,9 @@ def naive_centrality(weights, kind, damping):
     transitions = torch.stack([edges[i] / edges[i].sum() for i in range(length)])
     scores = torch.full((length,), 1 / length, dtype=weights.dtype)
     for turn in range(int(kind[-1])):
-        arrived = torch.stack([sum(transitions[j, i] * scores[j] for j in range(length)) for i in range(length)])
+        arrived = torch.zeros_like(scores)
+        for i in range(length):
+            arrived[i] = sum(transitions[j, i] * scores[j] for j in range(length))
         scores = arrived if turn == 0 else damping * arrived + (1 - damping) * scores
     return scores
 
@@ -38,15 +40,16 @@ class NaiveSagCopy(NaiveModel):
     def log_probs(self, decoder_input_ids, input_ids):
         config = self.config
         e, graph = self.encode(input_ids)
-        self.central = (
-            naive_centrality(graph, config.centrality, config.centrality_damping) if graph is not None else None
-        )
+        self.central = None
+        if graph is not None:
+            self.central = naive_centrality(graph, config.centrality, config.centrality_damping)
         words = self.weights["model.shared.weight"][decoder_input_ids]
         h = self.read("model.decoder", words)
         for layer in range(config.decoder_layers):
             name = f"model.decoder.layers.{layer}"
             is_guided = self.central is not None and layer == config.decoder_layers - 1
-            h, context, weights = self.decoder_layer(name, h, e, self.shift(name) if is_guided else 0.0)
+            shift = self.shift(name) if is_guided else 0.0
+            h, context, weights = self.decoder_layer(name, h, e, shift)
             self.copied = weights.mean(0)
         scores = h @ self.weights["model.shared.weight"].T
         p = (scores + self.weights.get("lm_head.bias", 0)).softmax(-1)
@@ -172,7 +175,7 @@ def test_attention_in_chunks_equals_that_of_all_weights(length, at_once, monkeyp
     draw = [torch.randn(2, 3, length, 4, generator=generator, dtype=torch.float64) for _ in range(4)]
     mask = (torch.arange(length)[None] < torch.tensor([length, max(length - 20, 1)])[:, None])[:, None, None]
     inputs = [tensor.requires_grad_() for tensor in draw[:3]]
-    of_mean = torch.randn(2, length, length, generator=generator, dtype=torch.float64)
+    mean_gradient = torch.randn(2, length, length, generator=generator, dtype=torch.float64)
 
     def naive(queries, keys, values):
         scores = (queries @ keys.transpose(2, 3)) * 0.5
@@ -180,9 +183,13 @@ def test_attention_in_chunks_equals_that_of_all_weights(length, at_once, monkeyp
         return (weights @ values).transpose(1, 2), weights.mean(1)
 
     results = []
-    for attend in (naive, lambda *given: attention_with_mean(*given, mask, 0.5)):
+
+    def in_chunks(queries, keys, values):
+        return attention_with_mean(queries, keys, values, mask, 0.5)
+
+    for attend in (naive, in_chunks):
         context, mean = attend(*inputs)
-        total = (context * draw[3].transpose(1, 2)).sum() + (mean * of_mean).sum()
+        total = (context * draw[3].transpose(1, 2)).sum() + (mean * mean_gradient).sum()
         results.append((context, mean, *torch.autograd.grad(total, inputs)))
     for expected, found in zip(*results, strict=True):
         torch.testing.assert_close(found, expected)
@@ -192,7 +199,7 @@ def test_attention_in_chunks_equals_that_of_all_weights(length, at_once, monkeyp
 
 def test_dropped_weights_are_the_same_in_both_passes():
     generator = torch.Generator().manual_seed(0)
-    queries, keys, values = (torch.randn(1, 2, 150, 3, generator=generator, dtype=torch.float64) for _ in range(3))
+    queries, keys, values = torch.randn(3, 1, 2, 150, 3, generator=generator, dtype=torch.float64)
     direction = torch.randn(queries.shape, generator=generator, dtype=torch.float64)
 
     def total(moved):
@@ -215,17 +222,17 @@ def test_encoder_outputs_that_a_user_hands_in_keep_the_centrality():
     model = SAGCOPY.model()
     inputs, labels = SAGCOPY.inputs(), SAGCOPY.labels()
     expected = model(**inputs, labels=labels)
-    given = {"attention_mask": inputs["attention_mask"], "labels": labels}
+    batch = {"attention_mask": inputs["attention_mask"], "labels": labels}
     encoded = model.model.encoder(**inputs)
     assert encoded.centrality.shape == inputs["input_ids"].shape
     model.set_attn_implementation("eager")
     recorded = model.model.encoder(**inputs, output_hidden_states=True, output_attentions=True)
     for outputs in (encoded, recorded):
-        found = model(encoder_outputs=outputs, **given)
-        torch.testing.assert_close(found.loss, expected.loss)
-        torch.testing.assert_close(found.centrality, expected.centrality)
+        actual = model(encoder_outputs=outputs, **batch)
+        torch.testing.assert_close(actual.loss, expected.loss)
+        torch.testing.assert_close(actual.centrality, expected.centrality)
     with pytest.raises(ValueError, match="guided copying needs `encoder_outputs` as the model's encoder returns them"):
-        model(inputs["input_ids"], encoder_outputs=(encoded.last_hidden_state,), **given)
+        model(inputs["input_ids"], encoder_outputs=(encoded.last_hidden_state,), **batch)
 
 
 def test_documents_of_one_token_and_of_padding_alone():
