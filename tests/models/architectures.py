@@ -47,16 +47,17 @@ class Architecture:
 
     @property
     def name(self) -> str:
-        return "-".join(filter(None, (self.model_type, self.variant)))
+        return f"{self.model_type}-{self.variant}" if self.variant else self.model_type
 
     def config(self, **overrides) -> SummarizationConfig:
         return self.config_class(**{**self.settings, **overrides})
 
     def config_for(self, processor) -> SummarizationConfig:
         """A config that is aligned with the processor; a nested BERT has the processor's vocabulary."""
-        size = len(processor.tokenizer)
-        nested = {key: {**self.settings[key], "vocab_size": size} for key in self.settings if key == "bert_config"}
-        config = self.config(vocab_size=size, **nested)
+        overrides = {"vocab_size": len(processor.tokenizer)}
+        if "bert_config" in self.settings:
+            overrides["bert_config"] = {**self.settings["bert_config"], **overrides}
+        config = self.config(**overrides)
         processor.align(config)
         return config
 
@@ -106,9 +107,15 @@ def classes(name: str) -> list[type]:
 
 # of a Transformer
 SIZES = {
-    **{"vocab_size": VOCAB_SIZE, "d_model": 16, "num_heads": 4, "ffn_dim": 32},
-    **{"encoder_layers": 2, "decoder_layers": 2},
-    **{"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0},
+    "vocab_size": VOCAB_SIZE,
+    "d_model": 16,
+    "num_heads": 4,
+    "ffn_dim": 32,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "dropout": 0.0,
+    "attention_dropout": 0.0,
+    "activation_dropout": 0.0,
 }
 
 GDLF = Architecture(
@@ -119,8 +126,10 @@ GDLF = Architecture(
         "encoder_kernel_sizes": [3, 5, 15],
         "decoder_kernel_sizes": [3, 7],
         "fusion_dim": 24,
-        **{"tags": "pos", "tag_vocab_size": 9},
-        **{"input_dropout": 0.0, "kernel_dropout": 0.0},
+        "tags": "pos",
+        "tag_vocab_size": 9,
+        "input_dropout": 0.0,
+        "kernel_dropout": 0.0,
         # compiling would take longer than the test
         "conv_implementation": "chunked",
     },
@@ -141,18 +150,30 @@ COPY_TRANSFORMER = Architecture(
     *classes("CopyTransformer"),
     settings={
         **SIZES,
-        **{"convolutional_attention": "2d", "convolutional_layers": 1, "window_size": 5},
+        "convolutional_attention": "2d",
+        "convolutional_layers": 1,
+        "window_size": 5,
         # so large that it shows
         "layer_norm_eps": 0.01,
-        **{"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1, "mask_token_id": 3},
+        "pad_token_id": 0,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "decoder_start_token_id": 1,
+        "mask_token_id": 3,
     },
     lora_modules=("q_proj", "v_proj", "token_shift.projection"),
 )
 
 TINY_BERT = {
-    **{"model_type": "bert", "vocab_size": VOCAB_SIZE, "hidden_size": 8, "intermediate_size": 12},
-    **{"num_hidden_layers": 4, "num_attention_heads": 2, "max_position_embeddings": 8},
-    **{"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
+    "model_type": "bert",
+    "vocab_size": VOCAB_SIZE,
+    "hidden_size": 8,
+    "intermediate_size": 12,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 2,
+    "max_position_embeddings": 8,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
 }
 
 # an encoder on it, in windows shorter than the documents
@@ -165,8 +186,12 @@ COPY_TRANSFORMER_BERT = dataclasses.replace(
     settings={
         **COPY_TRANSFORMER.settings,
         **ON_BERT,
-        **{"copy_attention": "mean", "norm": "post", "label_smoothing": 0.1, "side_layers": 1},
-        **{"decoder_embedding": "bert", "token_shift": True},
+        "copy_attention": "mean",
+        "norm": "post",
+        "label_smoothing": 0.1,
+        "side_layers": 1,
+        "decoder_embedding": "bert",
+        "token_shift": True,
     },
     variant="bert",
 )
@@ -176,7 +201,9 @@ COPY_TRANSFORMER_BERT_OUTPUT = dataclasses.replace(
     COPY_TRANSFORMER_BERT,
     settings={
         **COPY_TRANSFORMER_BERT.settings,
-        **{"decoder_embedding": "trained", "output_embedding": "bert", "train_bert": True},
+        "decoder_embedding": "trained",
+        "output_embedding": "bert",
+        "train_bert": True,
     },
     variant="bert-output",
 )
@@ -206,8 +233,13 @@ DRGD_PRINTED = dataclasses.replace(
     DRGD,
     settings={
         **DRGD.settings,
-        **{"equations": "printed", "reset_after": True, "embedding_size": 8, "tie_output": True},
-        **{"copy": True, "label_smoothing": 0.1, "free_bits": 0.01},
+        "equations": "printed",
+        "reset_after": True,
+        "embedding_size": 8,
+        "tie_output": True,
+        "copy": True,
+        "label_smoothing": 0.1,
+        "free_bits": 0.01,
     },
     word_width=8,
     variant="printed",
@@ -215,7 +247,7 @@ DRGD_PRINTED = dataclasses.replace(
 
 HIGHLIGHT_TRANSFORMER = Architecture(
     *classes("HighlightTransformer"),
-    settings={**SIZES, **{"lit_heads": [0, 3], "lit_layers": [1], "token_shift": True, "layer_norm_eps": 0.01}},
+    settings={**SIZES, "lit_heads": [0, 3], "lit_layers": [1], "token_shift": True, "layer_norm_eps": 0.01},
     has_phrases=True,
     # of the sentences that the tests read
     processor_settings={"document_frequencies": {"ana lopez": 2, "new bridge": 3}, "fitted_examples": 5},
@@ -228,7 +260,10 @@ SAGCOPY = Architecture(
         **SIZES,
         "centrality": "indegree-2",
         "centrality_damping": 0.85,
-        **{"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2},
+        "pad_token_id": 0,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "decoder_start_token_id": 2,
     },
     lora_modules=("q_proj", "v_proj", "token_shift.projection"),
 )
@@ -238,8 +273,12 @@ SAGCOPY_OUTDEGREE = dataclasses.replace(
     SAGCOPY,
     settings={
         **SAGCOPY.settings,
-        **{"centrality": "outdegree", "guidance_sum": "documents", "guidance_weight": 0.5},
-        **{"scale_embedding": False, "output_bias": True, "token_shift": True},
+        "centrality": "outdegree",
+        "guidance_sum": "documents",
+        "guidance_weight": 0.5,
+        "scale_embedding": False,
+        "output_bias": True,
+        "token_shift": True,
     },
     variant="outdegree",
 )
@@ -247,8 +286,12 @@ SAGCOPY_OUTDEGREE = dataclasses.replace(
 POINTER_GENERATOR = Architecture(
     *classes("PointerGenerator"),
     settings={
-        **{"vocab_size": VOCAB_SIZE, "embedding_size": 6, "hidden_size": 8},
-        **{"coverage": True, "recurrent_range": 0.5, "init_std": 0.5},
+        "vocab_size": VOCAB_SIZE,
+        "embedding_size": 6,
+        "hidden_size": 8,
+        "coverage": True,
+        "recurrent_range": 0.5,
+        "init_std": 0.5,
     },
     lora_modules=("query_projection", "key_projection"),
     attention_heads=1,
@@ -257,24 +300,34 @@ POINTER_GENERATOR = Architecture(
 )
 
 ARCHITECTURES = [
-    *(GDLF, GDLF_COPY, COPY_TRANSFORMER, COPY_TRANSFORMER_BERT, COPY_TRANSFORMER_BERT_OUTPUT),
-    *(COPY_TRANSFORMER_BERT_MODULE, DRGD, DRGD_PRINTED, HIGHLIGHT_TRANSFORMER, POINTER_GENERATOR, SAGCOPY),
+    GDLF,
+    GDLF_COPY,
+    COPY_TRANSFORMER,
+    COPY_TRANSFORMER_BERT,
+    COPY_TRANSFORMER_BERT_OUTPUT,
+    COPY_TRANSFORMER_BERT_MODULE,
+    DRGD,
+    DRGD_PRINTED,
+    HIGHLIGHT_TRANSFORMER,
+    POINTER_GENERATOR,
+    SAGCOPY,
     SAGCOPY_OUTDEGREE,
 ]
 
 
-def _each(representatives: list[Architecture]) -> list:
-    """Each architecture as a parameter, of which `make test` runs the representatives."""
-    return [
-        pytest.param(made, id=made.name, marks=() if made in representatives else pytest.mark.thorough)
-        for made in ARCHITECTURES
-    ]
+def _parameters(representatives: list[Architecture]) -> list:
+    """All architectures as parameters of a test, of which `make test` runs the representatives."""
+    parameters = []
+    for architecture in ARCHITECTURES:
+        marks = () if architecture in representatives else pytest.mark.thorough
+        parameters.append(pytest.param(architecture, id=architecture.name, marks=marks))
+    return parameters
 
 
 # of a convolution, of recurrence and of attention with copying and a BERT, which stand for all in `make test`
-EACH = _each([GDLF, DRGD, COPY_TRANSFORMER_BERT])
+EACH = _parameters([GDLF, DRGD, COPY_TRANSFORMER_BERT])
 # where what they share is the subject
-EACH_BY_ONE = _each([GDLF])
+EACH_BY_ONE = _parameters([GDLF])
 
 
 def generate(model, inputs, seed=0, **settings):

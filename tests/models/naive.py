@@ -30,15 +30,18 @@ def naive_windowed_attention(queries, keys, values, window_size, head_window_siz
     outputs = []
     for document in range(batch):
         for head in range(heads):
-            neighbours = range(head - head_reach, head + head_reach + 1)
-            seen_heads = {g % heads for g in neighbours} if circular else {g for g in neighbours if 0 <= g < heads}
+            seen_heads = set()
+            for g in range(head - head_reach, head + head_reach + 1):
+                if circular:
+                    seen_heads.add(g % heads)
+                elif 0 <= g < heads:
+                    seen_heads.add(g)
             for i in range(length):
-                seen = [
-                    (document, g, j)
-                    for g in sorted(seen_heads)
-                    for j in range(max(0, i - reach), min(length, i + reach + 1))
-                    if padding_mask is None or padding_mask[document, j]
-                ]
+                seen = []
+                for g in sorted(seen_heads):
+                    for j in range(max(0, i - reach), min(length, i + reach + 1)):
+                        if padding_mask is None or padding_mask[document, j]:
+                            seen.append((document, g, j))
                 if not seen:
                     outputs.append(0.0 * queries[document, head, i])
                     continue
@@ -66,8 +69,13 @@ def naive_windows(bert, input_ids, mask, window_size, stride, layers=4):
             if end == length:
                 break
             start += stride
-        zeros = torch.zeros_like(vectors[0][0])
-        rows.append(torch.stack([sum(found) / len(found) if found else zeros for found in vectors]))
+        means = []
+        for states in vectors:
+            if states:
+                means.append(sum(states) / len(states))
+            else:
+                means.append(torch.zeros_like(vectors[0][0]))
+        rows.append(torch.stack(means))
     return torch.stack(rows)
 
 
@@ -130,7 +138,10 @@ class NaiveModel:
     def shifted(self, words):
         """docs/equations.md, section 6: P e(i−1) of a text's words e, with e(−1) = 0."""
         matrix = self.weights["model.encoder.token_shift.projection.weight"]
-        return torch.stack([0 * matrix[:, 0], *(matrix @ word for word in words[:-1])])
+        projected = [0 * matrix[:, 0]]
+        for word in words[:-1]:
+            projected.append(matrix @ word)
+        return torch.stack(projected)
 
     def source_words(self, input_ids):
         words = self.weights["model.shared.weight"][input_ids]
@@ -142,7 +153,8 @@ class NaiveModel:
         for position in range(length):
             for pair in range(width // 2):
                 angle = position / 10000 ** (2 * pair / width)
-                table[position, 2 * pair], table[position, 2 * pair + 1] = math.sin(angle), math.cos(angle)
+                table[position, 2 * pair] = math.sin(angle)
+                table[position, 2 * pair + 1] = math.cos(angle)
         return table
 
     def feed_forward(self, name, s):
@@ -150,16 +162,17 @@ class NaiveModel:
 
     def heads(self, name, h, source):
         """Queries, keys and values, each (length, heads, width of a head)."""
-        heads = self.config.num_heads
-        return (
-            self.linear(f"{name}.{kind}_proj", x).unflatten(-1, (heads, -1))
-            for kind, x in (("q", h), ("k", source), ("v", source))
-        )
+        shape = (self.config.num_heads, -1)
+        queries = self.linear(f"{name}.q_proj", h).unflatten(-1, shape)
+        keys = self.linear(f"{name}.k_proj", source).unflatten(-1, shape)
+        values = self.linear(f"{name}.v_proj", source).unflatten(-1, shape)
+        return queries, keys, values
 
     def attention(self, name, h, source, is_causal=False, shift=0.0, weigh=lambda head, scores: scores.softmax(-1)):
         """Outputs (T, C), and each head's weights (H, T, S), of its scores and of keys that are shifted."""
         q, k, v = self.heads(name, h, source)
-        k, contexts, weights = k + shift, [], []
+        k = k + shift
+        contexts, weights = [], []
         for head in range(self.config.num_heads):
             scores = q[:, head] @ k[:, head].T / math.sqrt(q.shape[-1])
             if is_causal:
@@ -168,28 +181,32 @@ class NaiveModel:
             contexts.append(weights[-1] @ v[:, head])
         return self.linear(f"{name}.out_proj", torch.cat(contexts, dim=-1)), torch.stack(weights)
 
-    def layer(self, name, h, attend, *attend_to_source):
-        """A Transformer's layer, whose attention is given."""
-        for kind, compute in zip(("self", "cross"), (attend, *attend_to_source), strict=False):
-            h = self.sub_layer(f"{name}.{kind}_attention_norm", h, compute)
+    def layer(self, name, h, attend, attend_to_source=None):
+        """A Transformer's layer, whose attention is given; a decoder's layer attends to the source too."""
+        h = self.sub_layer(f"{name}.self_attention_norm", h, attend)
+        if attend_to_source is not None:
+            h = self.sub_layer(f"{name}.cross_attention_norm", h, attend_to_source)
         return self.sub_layer(f"{name}.feed_forward_norm", h, lambda s: self.feed_forward(f"{name}.feed_forward", s))
 
     def decoder_layer(self, name, h, source, shift=0.0):
-        """Its output, and the context and each head's weights of its attention to the source."""
-        found = []
+        """The layer's output, and the context and each head's weights of its attention to the source."""
+        context = weights = None
 
         def attend_to_source(read):
-            found.extend(self.attention(f"{name}.cross_attention", read, source, shift=shift))
-            return found[0]
+            nonlocal context, weights
+            context, weights = self.attention(f"{name}.cross_attention", read, source, shift=shift)
+            return context
 
         def attend(read):
             return self.attention(f"{name}.self_attention", read, read, is_causal=True)[0]
 
-        return self.layer(name, h, attend, attend_to_source), *found
+        outputs = self.layer(name, h, attend, attend_to_source)
+        return outputs, context, weights
 
     def mixture(self, generated, gate, weights, input_ids):
         """log p(w) = log(p(copy) p_copy(w) + (1 - p(copy)) p_generated(w))."""
-        return (gate * torch.zeros_like(generated).index_add(1, input_ids, weights) + (1 - gate) * generated).log()
+        copied = torch.zeros_like(generated).index_add(1, input_ids, weights)
+        return (gate * copied + (1 - gate) * generated).log()
 
     def loss(self, inputs, labels):
         """docs/equations.md, section 0: smoothed over the vocabulary, divided by the target tokens."""
@@ -206,15 +223,16 @@ class NaiveModel:
 
 
 def assert_equals_with_gradients(actual, expected, **inputs):
-    """Outputs, and the gradients of a weighted sum of them, by the inputs' names."""
+    """The same outputs, and the same gradient of a weighted sum of them for each input, which has a name."""
     torch.testing.assert_close(actual, expected)
     weights = torch.randn_like(expected)
-    pairs = [
-        torch.autograd.grad((outputs * weights).sum(), list(inputs.values()), materialize_grads=True)
-        for outputs in (actual, expected)
-    ]
-    for name, one, other in zip(inputs, *pairs, strict=True):
-        torch.testing.assert_close(one, other, msg=lambda message, name=name: f"gradient of {name}: {message}")
+    tensors = list(inputs.values())
+    gradients = torch.autograd.grad((actual * weights).sum(), tensors, materialize_grads=True)
+    expected_gradients = torch.autograd.grad((expected * weights).sum(), tensors, materialize_grads=True)
+    for name, gradient, expected_gradient in zip(inputs, gradients, expected_gradients, strict=True):
+        torch.testing.assert_close(
+            gradient, expected_gradient, msg=lambda message, name=name: f"gradient of {name}: {message}"
+        )
 
 
 def assert_equals_naive(model, naive, inputs, labels):
@@ -225,6 +243,8 @@ def assert_equals_naive(model, naive, inputs, labels):
     names, parameters = zip(*learning, strict=True)
     expected = torch.autograd.grad(expected_loss, parameters, allow_unused=True)
     actual = torch.autograd.grad(loss, parameters, allow_unused=True)
-    for name, one, other in zip(names, actual, expected, strict=True):
+    for name, gradient, expected_gradient in zip(names, actual, expected, strict=True):
         # the model may take its softmax in float32
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6, msg=lambda text, name=name: f"{name}: {text}")
+        torch.testing.assert_close(
+            gradient, expected_gradient, rtol=1e-4, atol=1e-6, msg=lambda text, name=name: f"{name}: {text}"
+        )

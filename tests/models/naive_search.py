@@ -10,11 +10,11 @@ def all_texts(model, inputs, longest: int) -> Iterator[tuple[tuple[int, ...], fl
     """Tokens and log p of each text that ends or has `longest` tokens, and the coverage of the places of its source."""
     end = model.config.eos_token_id
     for length in range(1, longest + 1):
-        texts = [
-            tokens
-            for tokens in itertools.product(range(model.config.vocab_size), repeat=length)
-            if end not in tokens[:-1] and (tokens[-1] == end or length == longest)
-        ]
+        texts = []
+        for tokens in itertools.product(range(model.config.vocab_size), repeat=length):
+            is_complete = tokens[-1] == end or length == longest
+            if is_complete and end not in tokens[:-1]:
+                texts.append(tokens)
         sources = {name: value.expand(len(texts), -1) for name, value in inputs.items()}
         ids = torch.tensor([[1, *tokens] for tokens in texts])
         with torch.no_grad():

@@ -17,8 +17,12 @@ from tests.models.architectures import DRGD, DRGD_PRINTED, build_with_processor
 # half of each text is unknown: names and rare words
 KNOWN = ["the bridge over the river, and the old town on monday. it cost euros", "桥，河上的大 the new"]
 DOCUMENTS = [
-    *(SENTENCES[0], "Critics: the council promised (Ana Lopez) a report.", "桥 iPhone6s，大 Mayor Lopez！龘河"),
-    *("Quay", "河", ""),
+    SENTENCES[0],
+    "Critics: the council promised (Ana Lopez) a report.",
+    "桥 iPhone6s，大 Mayor Lopez！龘河",
+    "Quay",
+    "河",
+    "",
 ]
 
 
@@ -79,23 +83,25 @@ def test_unknown_words_become_the_most_attended_words(architecture, tokenizer, s
     plain = model.generate(**inputs, **settings, tokenizer=processor)
     torch.manual_seed(1)
     replaced = model.generate(**inputs, **settings, tokenizer=processor, replace_unk=True)
-    each = len(plain) // len(DOCUMENTS)
-    expected = [
-        naive_replacement(model, processor, DOCUMENTS[row // each], sequence)
-        for row, sequence in enumerate(plain.tolist())
-    ]
+    # how many texts a document has
+    number = len(plain) // len(DOCUMENTS)
+    expected = []
+    for row, sequence in enumerate(plain.tolist()):
+        expected.append(naive_replacement(model, processor, DOCUMENTS[row // number], sequence))
     assert replaced.tolist() == expected
-    assert (plain == tokenizer.unk_token_id).any(-1).sum() > each
+    assert (plain == tokenizer.unk_token_id).any(-1).sum() > number
     # nothing is left to replace but the summary of a text without words
-    assert not (replaced[: 5 * each] == tokenizer.unk_token_id).any()
+    assert not (replaced[: 5 * number] == tokenizer.unk_token_id).any()
     torch.manual_seed(1)
     output = model.generate(
         **inputs, **settings, tokenizer=processor, replace_unk=True, return_dict_in_generate=True, output_scores=True
     )
     torch.testing.assert_close(output.sequences, replaced)
     # plain tokenizers leave out words that they do not know
-    for ids, text in zip(replaced.tolist(), tokenizer.batch_decode(replaced, skip_special_tokens=True), strict=True):
-        assert text == tokenizer.decode([token for token in ids if token < FIRST_POINTER], skip_special_tokens=True)
+    texts = tokenizer.batch_decode(replaced, skip_special_tokens=True)
+    for ids, text in zip(replaced.tolist(), texts, strict=True):
+        known_ids = [token for token in ids if token < FIRST_POINTER]
+        assert text == tokenizer.decode(known_ids, skip_special_tokens=True)
 
 
 def test_padding_the_end_and_words_of_no_weight_are_not_chosen():
@@ -113,7 +119,13 @@ def test_padding_the_end_and_words_of_no_weight_are_not_chosen():
 def pointing(processor, document, *places):
     """Ids of a summary: pointers to these positions of the document, or known words."""
     vocabulary = processor.tokenizer.get_vocab()
-    return [FIRST_POINTER + place if isinstance(place, int) else vocabulary[place] for place in places]
+    ids = []
+    for place in places:
+        if isinstance(place, int):
+            ids.append(FIRST_POINTER + place)
+        else:
+            ids.append(vocabulary[place])
+    return ids
 
 
 # A document, its positions or known words in the summary, and the summary.
@@ -198,12 +210,13 @@ def folder(tokenizer, architecture, tmp_path):
 def test_pipeline_of_a_saved_checkpoint_writes_unknown_words(folder):
     model, processor = AutoModelForSeq2SeqLM.from_pretrained(folder), AutoProcessor.from_pretrained(folder)
     assert model.generation_config.replace_unk is True
-    ids = [model.generate(**processor(document, return_tensors="pt"))[0] for document in DOCUMENTS]
-    expected = [
-        processor.batch_decode(row[None], skip_special_tokens=True, documents=[document])[0].strip()
-        for row, document in zip(ids, DOCUMENTS, strict=True)
-    ]
-    assert any((row >= FIRST_POINTER).any() for row in ids)
+    expected, has_pointers = [], False
+    for document in DOCUMENTS:
+        ids = model.generate(**processor(document, return_tensors="pt"))
+        (text,) = processor.batch_decode(ids, skip_special_tokens=True, documents=[document])
+        expected.append(text.strip())
+        has_pointers |= bool((ids >= FIRST_POINTER).any())
+    assert has_pointers
     assert expected[3].lower().split(" ")[0] == "quay" or "河" in expected[4]
     summarizer = pipeline("summarization", model=str(folder))
     for settings in ({}, {"batch_size": 4}):

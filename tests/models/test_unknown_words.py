@@ -32,7 +32,12 @@ from tests.models.architectures import (
 )
 
 COPYING = [
-    *(COPY_TRANSFORMER, COPY_TRANSFORMER_BERT, DRGD_PRINTED, GDLF_COPY, HIGHLIGHT_TRANSFORMER, POINTER_GENERATOR),
+    COPY_TRANSFORMER,
+    COPY_TRANSFORMER_BERT,
+    DRGD_PRINTED,
+    GDLF_COPY,
+    HIGHLIGHT_TRANSFORMER,
+    POINTER_GENERATOR,
     SAGCOPY,
 ]
 TELLING_APART = {"unknown_ids": 1000, "unk_token_id": 3}
@@ -46,7 +51,8 @@ PHRASES = {"phrases": [{"new bridge": 1.0}]}
 def parameter(architecture):
     # one with attention and one with recurrence stand for all in the fast tests
     is_representative = architecture in (HIGHLIGHT_TRANSFORMER, DRGD_PRINTED)
-    return pytest.param(architecture, id=architecture.name, marks=() if is_representative else pytest.mark.thorough)
+    marks = () if is_representative else pytest.mark.thorough
+    return pytest.param(architecture, id=architecture.name, marks=marks)
 
 
 @pytest.fixture(params=[parameter(architecture) for architecture in COPYING])
@@ -57,9 +63,17 @@ def architecture(request):
 def inputs_with_unknown_words(architecture):
     inputs, labels = architecture.inputs(), architecture.labels()
     inputs["input_ids"][0, [1, 4]] = FIRST
-    inputs["input_ids"][0, 6] = inputs["input_ids"][1, 0] = SECOND
-    labels[0, 2], labels[0, 3], labels[1, 1] = FIRST, SECOND, SECOND
+    inputs["input_ids"][0, 6] = SECOND
+    inputs["input_ids"][1, 0] = SECOND
+    labels[0, 2] = FIRST
+    labels[0, 3] = SECOND
+    labels[1, 1] = SECOND
     return inputs, labels
+
+
+def phrases_for(architecture):
+    """The argument of the processor that gives phrases, if the architecture reads them."""
+    return PHRASES if architecture.has_phrases else {}
 
 
 def copying_model(architecture):
@@ -159,7 +173,7 @@ def test_settings_in_words_and_texts_count_copied_words(architecture):
     model, processor = build_with_processor(architecture, fitted_tokenizer([SENTENCE.format("abcdef", "town")]))
     copy_always(model)
     document = SENTENCE.format(*NAMES)
-    inputs = processor(document, return_tensors="pt", **(PHRASES if architecture.has_phrases else {}))
+    inputs = processor(document, return_tensors="pt", **phrases_for(architecture))
     settings = {"no_repeat_word_ngram_size": 1, "min_new_words": 6, "max_new_tokens": 6, "tokenizer": processor}
     for further in ({"num_beams": 3}, {"stop_strings": ["bridge bridge"]}):
         ids = model.generate(**inputs, **{**settings, **further})
@@ -184,7 +198,7 @@ def test_a_checkpoint_from_before_has_no_ids_for_them(architecture, tmp_path):
     folder = save(tmp_path, model, processor)
     loaded = AutoProcessor.from_pretrained(folder)
     assert loaded.unknown_ids == 0
-    ids = loaded(SENTENCE.format(*NAMES), **(PHRASES if architecture.has_phrases else {}))["input_ids"]
+    ids = loaded(SENTENCE.format(*NAMES), **phrases_for(architecture))["input_ids"]
     assert ids.count(loaded.tokenizer.unk_token_id) == 2
 
 
@@ -210,9 +224,13 @@ def test_a_plain_tokenizer_of_words_is_enough():
 def toy_rows(number, seed):
     """Documents that say who opened what where, and the summaries "WHO opened"; no two names are the same."""
     generator = random.Random(seed)
+
+    def name():
+        return "".join(generator.choices("abcdefghijklmnop", k=8)).title()
+
     rows = []
     for _ in range(number):
-        first, second = ("".join(generator.choices("abcdefghijklmnop", k=8)).title() for _ in range(2))
+        first, second = name(), name()
         place = generator.choice(["the new bridge", "the library", "the old town hall"])
         rows.append((f"On Monday , mayor {first} opened {place} in {second} .", f"mayor {first} opened {place}"))
     return rows
@@ -228,8 +246,11 @@ def test_a_trained_checkpoint_copies_names_that_it_has_never_seen(architecture, 
     model = architecture.head_class(config).train()
     optimizer = torch.optim.Adam([value for value in model.parameters() if value.requires_grad], 1e-2)
     for step in range(150):
-        documents, summaries = zip(*(rows[(16 * step + row) % len(rows)] for row in range(16)), strict=True)
-        inputs = processor(list(documents), list(summaries), return_tensors="pt")
+        start = 16 * step % len(rows)
+        batch = rows[start : start + 16]
+        documents = [document for document, _ in batch]
+        summaries = [summary for _, summary in batch]
+        inputs = processor(documents, summaries, return_tensors="pt")
         loss = model(**inputs).loss
         optimizer.zero_grad()
         loss.backward()
