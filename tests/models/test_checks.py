@@ -61,8 +61,10 @@ def test_what_is_no_integer_in_range_is_told(value, error, message):
 
 
 def test_numbers_are_finite_and_fit_into_tensors():
-    assert all(map(is_number, (0, -1.5, np.float32(2), 2**63 - 1)))
-    assert not any(map(is_number, (float("nan"), float("inf"), 2**63, True, "1", None, 1j)))
+    for number in (0, -1.5, np.float32(2), 2**63 - 1):
+        assert is_number(number)
+    for value in (float("nan"), float("inf"), 2**63, True, "1", None, 1j):
+        assert not is_number(value)
 
 
 # A range, its words, and numbers with what each must be instead; None where it is allowed.
@@ -89,7 +91,12 @@ def test_ranges_say_what_a_number_must_be(allowed, words, problems):
 def test_values_outside_the_rules_of_a_configuration_are_named(config_class):
     for key in config_class.rules.keys() & config_class.__dataclass_fields__.keys():
         allowed = config_class.rules[key]
-        value = "other" if isinstance(allowed, tuple) else type(getattr(config_class(), key) or 0)(allowed.least - 1)
+        if isinstance(allowed, tuple):
+            value = "other"
+        else:
+            # of the type that the default has
+            number_type = type(getattr(config_class(), key) or 0)
+            value = number_type(allowed.least - 1)
         with pytest.raises(StrictDataclassError) as error:
             config_class(**{key: value})
         assert str(error.value.__cause__).startswith(f"`{key}` is {value!r}, but must be ")

@@ -48,11 +48,16 @@ def trainable(model) -> list[tuple[str, torch.nn.Parameter]]:
 
 def assert_same_texts(first: torch.Tensor, second: torch.Tensor, end_token_id: int) -> None:
     """Equal but for padding: a row that ended earlier is padded with the end token by beams, and with pad alone."""
-    for one, other in zip(first.tolist(), second.tolist(), strict=True):
-        longest = max(len(one), len(other))
-        one, other = (row + [0] * (longest - len(row)) for row in (one, other))
-        ends = [row.index(end_token_id) + 1 if end_token_id in row else longest for row in (one, other)]
-        assert one[: ends[0]] == other[: ends[1]]
+    longest = max(first.shape[1], second.shape[1])
+
+    def ended(row: list[int]) -> list[int]:
+        """The row up to its end token, or else padded to the longest row."""
+        if end_token_id in row:
+            return row[: row.index(end_token_id) + 1]
+        return row + [0] * (longest - len(row))
+
+    for first_row, second_row in zip(first.tolist(), second.tolist(), strict=True):
+        assert ended(first_row) == ended(second_row)
 
 
 def test_saved_and_loaded_model_computes_the_same(architecture, tmp_path):
@@ -123,10 +128,10 @@ def test_blank_documents_of_an_example_are_not_read(architecture, tiny_tokenizer
     first, second = SENTENCES[:2]
     for blanks, alone in (([first, " \n", second, ""], [first, second]), (["", "\t"], [""])):
         expected = processor([alone], return_tensors="pt")
-        found = processor([blanks], return_tensors="pt", return_lengths=True)
-        assert [kept > 0 for kept in found["kept_lengths"][0]] == [bool(text.strip()) for text in blanks]
+        actual = processor([blanks], return_tensors="pt", return_lengths=True)
+        assert [kept > 0 for kept in actual["kept_lengths"][0]] == [bool(text.strip()) for text in blanks]
         for name, values in expected.items():
-            assert torch.equal(found[name], values), name
+            assert torch.equal(actual[name], values), name
 
 
 @pytest.mark.thorough
@@ -174,9 +179,10 @@ def test_batched_decoding_equals_each_document_alone(architecture, decoding):
     together = generate(model, inputs, **settings)
     sequences = settings.get("num_return_sequences", 1)
     for row, length in enumerate(inputs["attention_mask"].sum(-1).tolist()):
-        alone = generate(model, {name: value[row : row + 1, :length] for name, value in inputs.items()}, **settings)
-        own = together[row * sequences : (row + 1) * sequences]
-        assert_same_texts(own, alone, architecture.end_token_id)
+        document = {name: value[row : row + 1, :length] for name, value in inputs.items()}
+        alone = generate(model, document, **settings)
+        in_batch = together[row * sequences : (row + 1) * sequences]
+        assert_same_texts(in_batch, alone, architecture.end_token_id)
 
 
 @pytest.mark.thorough

@@ -66,9 +66,9 @@ def test_pretrained_part_that_is_not_there_is_named(key, tmp_path):
 CASES_OF_OTHER_MODELS = [(GPT2Config(), "gpt2"), (BartConfig(), "bart"), (BertConfig(is_decoder=True), "bert")]
 
 
-@pytest.mark.parametrize(("other", "model_type"), CASES_OF_OTHER_MODELS)
-def test_what_is_no_encoder_that_reads_both_ways_is_refused_as_bert(tmp_path, other, model_type):
-    other.save_pretrained(tmp_path)
+@pytest.mark.parametrize(("pretrained_config", "model_type"), CASES_OF_OTHER_MODELS)
+def test_what_is_no_encoder_that_reads_both_ways_is_refused_as_bert(tmp_path, pretrained_config, model_type):
+    pretrained_config.save_pretrained(tmp_path)
     config = COPY_TRANSFORMER.config(encoder_type="bert", bert_name=str(tmp_path), convolutional_attention="none")
     with pytest.raises(
         ValueError, match=f"`bert_name` is '{tmp_path}', a {model_type}, but must be an encoder such as BERT"

@@ -227,16 +227,16 @@ def test_new_weights_are_the_programs():
 def test_words_are_left_out_of_the_decoders_input_in_training_alone():
     model = DRGD.model(latent_size=0, word_dropout=0.999)
     inputs, labels = DRGD.inputs(), DRGD.labels()
-    other = (labels + 1).where((labels > 4) & (labels < 39), labels)
-    assert not torch.equal(labels, other)
+    changed_labels = (labels + 1).where((labels > 4) & (labels < 39), labels)
+    assert not torch.equal(labels, changed_labels)
 
     def scores(labels):
         return model(**inputs, decoder_input_ids=labels.clamp(min=0)).logits
 
-    assert not torch.equal(scores(labels), scores(other))
+    assert not torch.equal(scores(labels), scores(changed_labels))
     model.train()
     torch.manual_seed(0)
-    torch.testing.assert_close(scores(labels), scores(other), rtol=0, atol=0)
+    torch.testing.assert_close(scores(labels), scores(changed_labels), rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("architecture", [DRGD, DRGD_PRINTED], ids=lambda architecture: architecture.name)

@@ -58,9 +58,10 @@ def program(w, source, source_mask, labels, noise):
     return probabilities, nll.sum(0).mean() + torch.stack(divergences).mean()
 
 
-def our_weights(w):
-    """The program's weights under our names, gates together and transposed."""
-    decoder, states, chain, output = (f"model.decoder{part}" for part in ("", ".states", ".latent_chain", ".output"))
+def model_weights(w):
+    """The program's weights under the names of the model, gates together and transposed."""
+    decoder = "model.decoder"
+    states, chain, output = f"{decoder}.states", f"{decoder}.latent_chain", f"{decoder}.output"
     layers = {
         f"{decoder}.start": (w["start"], w["start_b"]),
         f"{states}.key_projection": (w["e_att"], w["att_b"]),
@@ -74,16 +75,20 @@ def our_weights(w):
         f"{output}.projection": (torch.cat((w["d_o"], w["y_o"], w["c_o"])), w["o_b"]),
         "lm_head": (w["o"], w["logit_b"]),
     }
-    ours = {"model.shared.weight": w["embedding"]}
-    ours |= {f"{states}.query_weight": w["h_att"].T, f"{states}.score_weight": w["att"].T}
+    weights = {"model.shared.weight": w["embedding"]}
+    weights[f"{states}.query_weight"] = w["h_att"].T
+    weights[f"{states}.score_weight"] = w["att"].T
     for name, (weight, bias) in layers.items():
-        ours |= {f"{name}.weight": weight.T} | ({} if bias is None else {f"{name}.bias": bias})
+        weights[f"{name}.weight"] = weight.T
+        if bias is not None:
+            weights[f"{name}.bias"] = bias
     for name, x, suffix in (("first", "y", ""), ("second", "c", "2")):
-        gru, zero = f"{states}.{name}_gru", torch.zeros(3 * STATE, dtype=torch.float64)
-        ours[f"{gru}.weight_ih"] = torch.cat((w[f"{x}_ru{suffix}"], w[f"{x}_g{suffix}"]), dim=-1).T
-        ours[f"{gru}.weight_hh"] = torch.cat((w[f"h_ru{suffix}"], w[f"h_g{suffix}"]), dim=-1).T
-        ours |= {f"{gru}.bias_ih": torch.cat((w[f"ru{suffix}_b"], w[f"g{suffix}_b"])), f"{gru}.bias_hh": zero}
-    return ours
+        gru = f"{states}.{name}_gru"
+        weights[f"{gru}.weight_ih"] = torch.cat((w[f"{x}_ru{suffix}"], w[f"{x}_g{suffix}"]), dim=-1).T
+        weights[f"{gru}.weight_hh"] = torch.cat((w[f"h_ru{suffix}"], w[f"h_g{suffix}"]), dim=-1).T
+        weights[f"{gru}.bias_ih"] = torch.cat((w[f"ru{suffix}_b"], w[f"g{suffix}_b"]))
+        weights[f"{gru}.bias_hh"] = torch.zeros(3 * STATE, dtype=torch.float64)
+    return weights
 
 
 @pytest.mark.parametrize("is_compiling", [False, True])
@@ -98,7 +103,9 @@ def test_probabilities_loss_and_gradients_are_the_programs(monkeypatch, is_compi
     source = torch.randn(DOCUMENTS, SOURCE, 2 * STATE, dtype=torch.float64)
     # of one length, as its KL counts padding
     labels = torch.randint(1, WORDS, (DOCUMENTS, TARGET))
-    inputs = {name: value.requires_grad_() for name, value in (*w.items(), ("source", source))}
+    inputs = {**w, "source": source}
+    for value in inputs.values():
+        value.requires_grad_()
     source = source * mask[..., None]
 
     config = DrgdConfig(vocab_size=WORDS, embedding_size=EMBEDDING, hidden_size=STATE, latent_size=STATE)
@@ -107,7 +114,7 @@ def test_probabilities_loss_and_gradients_are_the_programs(monkeypatch, is_compi
     given = {"encoder_outputs": (source,), "attention_mask": mask, "labels": labels, "skip_logits": False}
     torch.manual_seed(1)
     # divided by documents, as with `loss_reduction: documents`
-    outputs = functional_call(model, our_weights(w), kwargs={**given, "num_items_in_batch": DOCUMENTS})
+    outputs = functional_call(model, model_weights(w), kwargs={**given, "num_items_in_batch": DOCUMENTS})
     torch.manual_seed(1)
     noise = draw_noise(source[:, :TARGET], STATE, "released").transpose(0, 1)
     probabilities, loss = program(w, source.transpose(0, 1), mask.T, labels.T, noise)
@@ -115,9 +122,9 @@ def test_probabilities_loss_and_gradients_are_the_programs(monkeypatch, is_compi
     close = {"rtol": 0, "atol": 1e-10}
     torch.testing.assert_close(outputs.logits.log_softmax(-1), probabilities.log().transpose(0, 1), **close)
     torch.testing.assert_close(outputs.loss, loss, **close)
-    actual, expected = (
-        torch.autograd.grad(total, list(inputs.values()), retain_graph=True) for total in (outputs.loss, loss)
-    )
-    for name, one, other in zip(inputs, actual, expected, strict=True):
-        assert other.any()
-        torch.testing.assert_close(one, other, **close, msg=lambda text, name=name: f"{name}: {text}")
+    tensors = list(inputs.values())
+    actual = torch.autograd.grad(outputs.loss, tensors, retain_graph=True)
+    expected = torch.autograd.grad(loss, tensors, retain_graph=True)
+    for name, gradient, expected_gradient in zip(inputs, actual, expected, strict=True):
+        assert expected_gradient.any()
+        torch.testing.assert_close(gradient, expected_gradient, **close, msg=lambda text, name=name: f"{name}: {text}")

@@ -115,16 +115,23 @@ class NaiveGdlf(NaiveModel):
         return p.log()
 
 
-VARIANTS = (
-    [{"gating": gating} for gating in GATINGS]
-    + [{"layer_fusion": fusion} for fusion in ("none", "hierarchical")]
-    # three nodes, the last one of a single layer
-    + [{"layer_fusion": "hierarchical", "encoder_layers": 5, "encoder_kernel_sizes": [3] * 5}]
-    + [{"norm": "pre"}, {"norm": "pre", "gating": "gcnn", "layer_fusion": "none"}]
-    + [{"tags": "none"}, {"tags": "none", "gating": "glu", "layer_fusion": "none"}, {"label_smoothing": 0.0}]
-    + [{"copy": True, "norm": norm, "tags": tags} for norm in ("pre", "post") for tags in ("pos", "none")]
-    + [{"copy": True, "gating": "glu", "layer_fusion": "none", "label_smoothing": 0.0}]
-)
+VARIANTS = [
+    *({"gating": gating} for gating in GATINGS),
+    {"layer_fusion": "none"},
+    {"layer_fusion": "hierarchical"},
+    # three nodes, the last of which reads a single layer
+    {"layer_fusion": "hierarchical", "encoder_layers": 5, "encoder_kernel_sizes": [3] * 5},
+    {"norm": "pre"},
+    {"norm": "pre", "gating": "gcnn", "layer_fusion": "none"},
+    {"tags": "none"},
+    {"tags": "none", "gating": "glu", "layer_fusion": "none"},
+    {"label_smoothing": 0.0},
+    {"copy": True, "norm": "pre", "tags": "pos"},
+    {"copy": True, "norm": "pre", "tags": "none"},
+    {"copy": True, "norm": "post", "tags": "pos"},
+    {"copy": True, "norm": "post", "tags": "none"},
+    {"copy": True, "gating": "glu", "layer_fusion": "none", "label_smoothing": 0.0},
+]
 
 
 @pytest.mark.parametrize("overrides", VARIANTS, ids=str)

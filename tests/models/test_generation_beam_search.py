@@ -53,11 +53,11 @@ SETTINGS = {
 
 def search(model, monkeypatch, **settings):
     """What our search and transformers' return for the same settings."""
-    ours = model.generate(**settings, return_dict_in_generate=True)
+    outputs = model.generate(**settings, return_dict_in_generate=True)
     with monkeypatch.context() as patch:
         for name in ("_beam_search", "_sample"):
             patch.setattr(SummarizationGenerationMixin, name, getattr(GenerationMixin, name))
-        return ours, model.generate(**settings, return_dict_in_generate=True)
+        return outputs, model.generate(**settings, return_dict_in_generate=True)
 
 
 def compare(architecture, kind, seed, documents, monkeypatch, numbers_of_beams):
@@ -82,11 +82,11 @@ def compare(architecture, kind, seed, documents, monkeypatch, numbers_of_beams):
     inputs = {name: value[order] for name, value in inputs.items()}
     if "decoder_input_ids" in settings:
         settings["decoder_input_ids"] = torch.tensor([settings["decoder_input_ids"]] * documents)
-    ours, theirs = search(model, monkeypatch, **inputs, **settings)
-    assert torch.equal(ours.sequences, theirs.sequences)
+    outputs, expected = search(model, monkeypatch, **inputs, **settings)
+    assert torch.equal(outputs.sequences, expected.sequences)
     if beams > 1:
         # two beams with equal scores may have any order
-        assert (ours.beam_indices != theirs.beam_indices).any(1).sum() <= 1
+        assert (outputs.beam_indices != expected.beam_indices).any(1).sum() <= 1
 
 
 def suits(architecture, kind):
@@ -109,8 +109,8 @@ def test_a_thousand_documents_have_the_texts_of_transformers(architecture, kind,
 def test_conditioned_beams_are_those_of_transformers(space, conditioned, monkeypatch):
     inputs = COPY_TRANSFORMER.inputs(rows=4)
     settings = {"num_beams": 3, "max_new_tokens": 6, "lm_rejected_factor": 0.5, "lm_accepted_factor": 2.0}
-    ours, theirs = search(conditioned, monkeypatch, **inputs, **settings)
-    assert torch.equal(ours.sequences, theirs.sequences)
+    outputs, expected = search(conditioned, monkeypatch, **inputs, **settings)
+    assert torch.equal(outputs.sequences, expected.sequences)
 
 
 def rows_of_steps(model, **settings):

@@ -198,9 +198,9 @@ def test_training_raises_what_the_lm_accepts(masked_lm, space):
     tokens[1, 5:] = PAD
     logits = 2 * torch.randn(rows, length, VOCABULARY).double()
     weights = torch.randn_like(logits)
-    ours, naive = logits.clone().requires_grad_(), logits.clone().requires_grad_()
+    actual, naive = logits.clone().requires_grad_(), logits.clone().requires_grad_()
     settings = {"top_tokens": top_tokens, "percentile": percentile, "factor": factor, "space": space}
-    conditioned = condition_in_training(ours.log_softmax(-1), tokens, masked_lm, **IDS, **settings)
+    conditioned = condition_in_training(actual.log_softmax(-1), tokens, masked_lm, **IDS, **settings)
     log_probs = naive.log_softmax(-1)
     expected = log_probs.clone()
     for row in range(rows):
@@ -218,7 +218,7 @@ def test_training_raises_what_the_lm_accepts(masked_lm, space):
     torch.testing.assert_close(conditioned[1, 5:], log_probs[1, 5:])
     (conditioned * weights).sum().backward()
     (expected * weights).sum().backward()
-    torch.testing.assert_close(ours.grad, naive.grad)
+    torch.testing.assert_close(actual.grad, naive.grad)
     assert all(parameter.grad is None for parameter in masked_lm.parameters())
 
 

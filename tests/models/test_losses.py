@@ -17,17 +17,18 @@ CASES_OF_ITEMS = [None, 7, torch.tensor(9)]
 def test_loss_and_gradients_equal_the_naive_ones(smoothing, items, normalize):
     labels = torch.randint(11, (3, 5))
     labels[0, 2:] = IGNORED_LABEL
-    ours = torch.randn(3, 5, 11, dtype=torch.float64, requires_grad=True)
-    theirs = ours.detach().clone().requires_grad_()
-    loss, nll = smoothed_cross_entropy(ours, labels, smoothing, items, normalize)
-    expected, expected_nll = naive_loss(theirs.log_softmax(-1) if normalize else theirs, labels, smoothing, items)
+    scores = torch.randn(3, 5, 11, dtype=torch.float64, requires_grad=True)
+    naive_scores = scores.detach().clone().requires_grad_()
+    loss, nll = smoothed_cross_entropy(scores, labels, smoothing, items, normalize)
+    log_probs = naive_scores.log_softmax(-1) if normalize else naive_scores
+    expected, expected_nll = naive_loss(log_probs, labels, smoothing, items)
     torch.testing.assert_close(loss, expected)
     torch.testing.assert_close(nll, expected_nll.detach())
     assert not nll.requires_grad
     # a factor behind the loss reaches the gradients
-    torch.testing.assert_close(
-        *(torch.autograd.grad(3 * value, of)[0] for value, of in ((loss, ours), (expected, theirs)))
-    )
+    (gradient,) = torch.autograd.grad(3 * loss, scores)
+    (expected_gradient,) = torch.autograd.grad(3 * expected, naive_scores)
+    torch.testing.assert_close(gradient, expected_gradient)
 
 
 @pytest.mark.parametrize("architecture", EACH)

@@ -59,7 +59,7 @@ def length(record) -> int:
     return len(record["summary_token_ids"]) - 1
 
 
-def of_task(folder, **settings):
+def pipeline_with_task_settings(folder, **settings):
     summarizer = pipeline("summarization", model=str(folder))
     summarizer.model.config.task_specific_params = {"summarization": TASK}
     return pipeline("summarization", model=summarizer.model, tokenizer=summarizer.tokenizer, **ENDLESS, **settings)
@@ -82,8 +82,11 @@ def asked(summarizer, monkeypatch, **call) -> dict:
 def test_the_page_has_a_row_for_each_test():
     table = PAGE.read_text(encoding="utf-8").partition("## What differs from transformers 4")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (.+?) \|", table, re.MULTILINE)[1:]
-    tests = [value.__doc__ for name, value in globals().items() if name.startswith("test_row")]
-    assert rows == [text.removesuffix(".") for text in tests]
+    tests = []
+    for name, test in globals().items():
+        if name.startswith("test_row"):
+            tests.append(test.__doc__.removesuffix("."))
+    assert rows == tests
 
 
 def test_row_text(summarizer):
@@ -235,7 +238,7 @@ def test_row_checkpoint(summarizer, monkeypatch):
 
 def test_row_task(folder, monkeypatch):
     """`task_specific_params["summarization"]`."""
-    summarizer = of_task(folder)
+    summarizer = pipeline_with_task_settings(folder)
     prefixed = summarizer.preprocess(SENTENCES[0])["input_ids"]
     assert prefixed.equal(summarizer.tokenizer(f"summarize: {SENTENCES[0]}", return_tensors="pt")["input_ids"])
     settings = asked(summarizer, monkeypatch)
@@ -249,11 +252,11 @@ def test_row_task(folder, monkeypatch):
 
 def test_row_limits(folder):
     """`max_length` in the call, `max_new_tokens` set elsewhere."""
-    for summarizer in (pipeline("summarization", model=str(folder), **ENDLESS), of_task(folder)):
+    for summarizer in (pipeline("summarization", model=str(folder), **ENDLESS), pipeline_with_task_settings(folder)):
         summarizer.model.generation_config.max_new_tokens = 30
         assert length(summarizer(SENTENCES[0], return_tensors=True, max_length=9, min_length=0)[0]) == 8
         assert length(summarizer(SENTENCES[0], return_tensors=True, max_new_tokens=6, min_length=0)[0]) == 6
-    built = of_task(folder, max_new_tokens=7)
+    built = pipeline_with_task_settings(folder, max_new_tokens=7)
     assert length(built(SENTENCES[0], return_tensors=True)[0]) == 7
     assert length(built(SENTENCES[0], return_tensors=True, max_length=6)[0]) == 5
 

@@ -32,11 +32,11 @@ class NaivePointerGenerator(NaiveModel):
         states, ends = [], []
         for suffix, order in (("_l0", words), ("_l0_reverse", words.flip(0))):
             h = c = words.new_zeros(self.config.hidden_size)
-            of_direction = []
+            direction_states = []
             for word in order:
                 h, c = self.lstm("model.encoder.lstm", word, h, c, suffix)
-                of_direction.append(h)
-            states.append(torch.stack(of_direction))
+                direction_states.append(h)
+            states.append(torch.stack(direction_states))
             ends.append((h, c))
         hidden, cells = (torch.cat(pair) for pair in zip(*ends, strict=True))
         return torch.cat((states[0], states[1].flip(0)), dim=-1), hidden, cells

@@ -19,11 +19,11 @@ def words():
 def test_unknown_words_have_ids_of_their_own_in_both_texts(words):
     size, read = len(words.tokenizer), words(DOCUMENT, SUMMARY)
     unknown = [token for token in read["input_ids"] if token >= size]
-    of_summary = [token for token in read["labels"] if token >= size]
+    summary_ids = [token for token in read["labels"] if token >= size]
     # zorro, zorro and quxville; zorro, near and quxville
-    assert unknown == [of_summary[0], of_summary[0], of_summary[2]]
-    assert len({*unknown, *of_summary}) == 3
-    assert max(*unknown, *of_summary) < size + words.unknown_ids
+    assert unknown == [summary_ids[0], summary_ids[0], summary_ids[2]]
+    assert len({*unknown, *summary_ids}) == 3
+    assert max(*unknown, *summary_ids) < size + words.unknown_ids
     config = PointerGeneratorConfig()
     words.align(config)
     assert (config.vocab_size, config.unk_token_id) == (size, words.tokenizer.unk_token_id)

@@ -9,7 +9,7 @@ from hf_summ.models.text_documents import FIRST_POINTER, join, shares
 from tests.conftest import SENTENCES, save
 from tests.models.architectures import ARCHITECTURES, EACH, build_with_processor
 
-OF_EACH = pytest.mark.parametrize("architecture", EACH)
+EACH_ARCHITECTURE = pytest.mark.parametrize("architecture", EACH)
 
 
 CASES_OF_SHARES = [
@@ -57,7 +57,7 @@ def test_a_row_of_documents():
     assert join([[4, 5], [6]], 1, [], [2], 3).input_ids == [2]
 
 
-@OF_EACH
+@EACH_ARCHITECTURE
 def test_one_document_is_read_as_ever(architecture, tiny_tokenizer):
     processor = architecture.processor(tiny_tokenizer)
     for length in (None, 9):
@@ -67,7 +67,7 @@ def test_one_document_is_read_as_ever(architecture, tiny_tokenizer):
     assert processor([SENTENCES[0], SENTENCES[1]]) == processor([[SENTENCES[0]], [SENTENCES[1], " \n"]])
 
 
-@OF_EACH
+@EACH_ARCHITECTURE
 def test_documents_have_separators_and_equal_shares(architecture, tiny_tokenizer):
     processor = architecture.processor(tiny_tokenizer)
     several = processor([SENTENCES[:3]], truncation=False, return_lengths=True)
@@ -76,7 +76,9 @@ def test_documents_have_separators_and_equal_shares(architecture, tiny_tokenizer
     special = len(documents[0]) - several["document_lengths"][0][0]
     assert special == 1
     assert several["kept_lengths"] == several["document_lengths"]
-    assert several["lengths"] == [len(ids)] == [sum(map(len, documents)) - 3 * special + 2 + special]
+    # the documents without their special tokens, two separators, and the special tokens of the whole
+    length = sum(len(document) for document in documents) - 3 * special + 2 + special
+    assert several["lengths"] == [len(ids)] == [length]
     assert [ids.count(separator) - documents[0].count(separator)] == [2]
     cut = processor([SENTENCES[:3]], max_length=15, return_lengths=True, return_tensors="pt")
     assert cut["input_ids"].shape == (1, 15)
@@ -91,13 +93,13 @@ def test_tags_are_those_of_each_document(tiny_tokenizer):
     architecture = ARCHITECTURES[0]
     processor = architecture.processor(tiny_tokenizer)
     tags = processor([SENTENCES[:2]])["tag_ids"][0]
-    first, second = (processor(sentence)["tag_ids"] for sentence in SENTENCES[:2])
+    first, second = processor(SENTENCES[0])["tag_ids"], processor(SENTENCES[1])["tag_ids"]
     # separator and end have none
-    assert tags == [*first, *second]
+    assert tags == first + second
     assert tags[len(first) - 1] == tags[-1] == 0
 
 
-@OF_EACH
+@EACH_ARCHITECTURE
 def test_the_separator_is_a_setting_that_travels(architecture, tiny_tokenizer, tmp_path):
     token = tiny_tokenizer.convert_ids_to_tokens(7)
     processor = architecture.processor(tiny_tokenizer, document_separator=token)
@@ -122,7 +124,7 @@ def test_what_is_no_batch_is_refused(tiny_tokenizer):
 
 
 @pytest.mark.thorough
-@OF_EACH
+@EACH_ARCHITECTURE
 def test_pipeline_reads_examples_of_several_documents(architecture, tiny_tokenizer, tmp_path):
     model, processor = build_with_processor(architecture, tiny_tokenizer)
     save(tmp_path, model, processor)
