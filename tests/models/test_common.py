@@ -46,6 +46,15 @@ def trainable(model) -> list[tuple[str, torch.nn.Parameter]]:
     return [(name, value) for name, value in model.named_parameters() if value.requires_grad]
 
 
+def training_rows(processor) -> list[dict]:
+    """The sentences with their beginnings as summaries, encoded, a row an example."""
+    encoded = processor(text=SENTENCES, text_target=[sentence[:20] for sentence in SENTENCES])
+    rows = []
+    for row in range(len(SENTENCES)):
+        rows.append({name: values[row] for name, values in encoded.items()})
+    return rows
+
+
 def assert_same_texts(first: torch.Tensor, second: torch.Tensor, end_token_id: int) -> None:
     """Equal but for padding: a row that ended earlier is padded with the end token by beams, and with pad alone."""
     longest = max(first.shape[1], second.shape[1])
@@ -401,8 +410,7 @@ def test_tokenizer_of_another_vocabulary_is_refused(architecture, tiny_tokenizer
 def test_transformers_collator_gives_the_same_batches(architecture, tiny_tokenizer, has_model):
     processor = architecture.processor(tiny_tokenizer)
     model = architecture.head_class(architecture.config_for(processor)) if has_model else None
-    encoded = processor(text=SENTENCES, text_target=[sentence[:20] for sentence in SENTENCES])
-    rows = [{name: encoded[name][row] for name in encoded} for row in range(len(SENTENCES))]
+    rows = training_rows(processor)
     for multiple in (None, 8):
         batch = DataCollatorForSeq2Seq(processor, model, pad_to_multiple_of=multiple)(rows)
         expected = SummarizationCollator(processor, model, pad_to_multiple_of=multiple)(rows)
@@ -415,8 +423,7 @@ def test_transformers_collator_gives_the_same_batches(architecture, tiny_tokeniz
 def test_trainer_round_trip(architecture, tiny_tokenizer, tmp_path):
     processor = architecture.processor(tiny_tokenizer, max_source_length=24, max_target_length=12)
     model = architecture.head_class(architecture.config_for(processor))
-    encoded = processor(text=SENTENCES, text_target=[sentence[:20] for sentence in SENTENCES])
-    rows = [{name: encoded[name][row] for name in encoded} for row in range(len(SENTENCES))]
+    rows = training_rows(processor)
     settings = {"max_steps": 2, "per_device_train_batch_size": 2, "save_steps": 2, "generation_max_length": 8}
     settings |= {"predict_with_generate": True, "use_cpu": True, "report_to": "none", "disable_tqdm": True}
     arguments = Seq2SeqTrainingArguments(str(tmp_path), **settings)

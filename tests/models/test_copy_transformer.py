@@ -55,10 +55,12 @@ class NaiveCopyTransformer(NaiveModel):
 
     def bert_module(self, ids):
         """BERT's words, positions and first type, then its LayerNorm; nothing of the Transformer's own input."""
-        is_own = self.config.encoder_type == "transformer"
-        name = "model.decoder.input_layer" if is_own else "model.encoder.bert.bert"
-        names = ("position_embeddings.weight", "token_type_embeddings.weight", "LayerNorm.weight", "LayerNorm.bias")
-        positions, types, scale, shift = (self.weights[f"{name}.embeddings.{weight}"] for weight in names)
+        is_only_in_decoder = self.config.encoder_type == "transformer"
+        name = "model.decoder.input_layer" if is_only_in_decoder else "model.encoder.bert.bert"
+        positions = self.weights[f"{name}.embeddings.position_embeddings.weight"]
+        types = self.weights[f"{name}.embeddings.token_type_embeddings.weight"]
+        scale = self.weights[f"{name}.embeddings.LayerNorm.weight"]
+        shift = self.weights[f"{name}.embeddings.LayerNorm.bias"]
         h = self.bert_words()[ids] + positions[: len(ids)] + types[0]
         centered = h - h.mean(-1, keepdim=True)
         return scale * centered / (centered.square().mean(-1, keepdim=True) + 1e-12).sqrt() + shift
@@ -212,9 +214,13 @@ def test_fresh_model_has_the_weights_of_the_named_bert(encoder_type, decoder_emb
 
 
 def bert_parameters(model):
-    """Those that come from BERT, by name."""
-    parts = ("encoder.bert.", "decoder.embed_tokens.words.", "decoder.input_layer.embeddings.")
-    parts = (*(f"model.{name}" for name in parts), "masked_lm.")
+    """The parameters that come from BERT, by name."""
+    parts = (
+        "model.encoder.bert.",
+        "model.decoder.embed_tokens.words.",
+        "model.decoder.input_layer.embeddings.",
+        "masked_lm.",
+    )
     return {name: value for name, value in model.named_parameters() if name.startswith(parts)}
 
 

@@ -37,7 +37,8 @@ def test_conditioned_decoding_follows_the_thesis(conditioned, factors, tmp_path)
     inputs = COPY_TRANSFORMER.inputs(rows=1)
     outputs = model.generate(**inputs, max_new_tokens=5, return_dict_in_generate=True, output_scores=True)
     plain = model(**inputs, decoder_input_ids=outputs.sequences[:, :-1]).logits[0].log_softmax(-1)
-    rejected, accepted = (factors.get(f"lm_{kind}_factor", 1.0) for kind in ("rejected", "accepted"))
+    rejected = factors.get("lm_rejected_factor", 1.0)
+    accepted = factors.get("lm_accepted_factor", 1.0)
     space = model.config.lm_space
     differs = False
     for step, scores in enumerate(outputs.scores):
@@ -93,15 +94,17 @@ def test_conditioning_leaves_alone_what_other_processors_forbid(conditioned):
     torch.testing.assert_close(hardly.sequences_scores, plain.sequences_scores, rtol=1e-4, atol=1e-4)
 
 
+CASES_OF_IMPOSSIBLE_CONDITIONING = [
+    {"lm_rejected_factor": 1.5},
+    {"lm_rejected_factor": 0.0},
+    {"lm_accepted_factor": 0.5},
+    {"lm_rejected_factor": 0.5, "lm_percentile": 100},
+    {"lm_rejected_factor": 0.5, "lm_top_tokens": 0},
+]
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    "keys",
-    [
-        *({"lm_rejected_factor": 1.5}, {"lm_rejected_factor": 0.0}, {"lm_accepted_factor": 0.5}),
-        *({"lm_rejected_factor": 0.5, name: value} for name, value in (("lm_percentile", 100), ("lm_top_tokens", 0))),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("keys", CASES_OF_IMPOSSIBLE_CONDITIONING, ids=str)
 def test_impossible_conditioning_is_named(conditioned, keys):
     for key, value in keys.items():
         setattr(conditioned.generation_config, key, value)

@@ -25,22 +25,30 @@ class NaiveDrgd(NaiveModel):
         self.kl = 0.0
 
     def gru(self, name, x, h, suffix="", reset_after=True):
-        """By default that of the encoder, which is torch's."""
-        (w_r, w_u, w_g), (u_r, u_u, u_g), (b_r, b_u, b_g), (c_r, c_u, c_g) = (
-            self.weights[f"{name}.{part}{suffix}"].chunk(3) for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-        )
-        r, u = torch.sigmoid(w_r @ x + b_r + u_r @ h + c_r), torch.sigmoid(w_u @ x + b_u + u_u @ h + c_u)
-        g = torch.tanh(w_g @ x + b_g + (r * (u_g @ h + c_g) if reset_after else u_g @ (r * h) + c_g))
+        """The next state; by default, the cell is that of the encoder, which is torch's."""
+        w_r, w_u, w_g = self.weights[f"{name}.weight_ih{suffix}"].chunk(3)
+        u_r, u_u, u_g = self.weights[f"{name}.weight_hh{suffix}"].chunk(3)
+        b_r, b_u, b_g = self.weights[f"{name}.bias_ih{suffix}"].chunk(3)
+        c_r, c_u, c_g = self.weights[f"{name}.bias_hh{suffix}"].chunk(3)
+        r = torch.sigmoid(w_r @ x + b_r + u_r @ h + c_r)
+        u = torch.sigmoid(w_u @ x + b_u + u_u @ h + c_u)
+        if reset_after:
+            recurrent = r * (u_g @ h + c_g)
+        else:
+            recurrent = u_g @ (r * h) + c_g
+        g = torch.tanh(w_g @ x + b_g + recurrent)
         return u * h + (1 - u) * g
 
     def encode(self, words):
         forward, backward = [], []
         h = torch.zeros(self.config.hidden_size, dtype=words.dtype)
         for word in words:
-            forward.append(h := self.gru("model.encoder.gru.forward_gru", word, h, "_l0"))
+            h = self.gru("model.encoder.gru.forward_gru", word, h, "_l0")
+            forward.append(h)
         h = torch.zeros_like(h)
         for word in words.flip(0):
-            backward.append(h := self.gru("model.encoder.gru.backward_gru", word, h, "_l0"))
+            h = self.gru("model.encoder.gru.backward_gru", word, h, "_l0")
+            backward.append(h)
         return torch.cat((torch.stack(forward), torch.stack(backward).flip(0)), dim=-1)
 
     def log_probs(self, decoder_input_ids, input_ids):
@@ -75,13 +83,17 @@ class NaiveDrgd(NaiveModel):
 
     def latent(self, z, y, h, position):
         chain = "model.decoder.latent_chain"
-        of = (("word_projection", y), ("latent_projection", z), ("state_projection", h))
-        g = torch.sigmoid(sum(self.linear(f"{chain}.{name}", x) for name, x in of))
+        total = self.linear(f"{chain}.word_projection", y)
+        total = total + self.linear(f"{chain}.latent_projection", z)
+        total = total + self.linear(f"{chain}.state_projection", h)
+        g = torch.sigmoid(total)
         mean, log_variance = self.linear(f"{chain}.mean", g), self.linear(f"{chain}.log_variance", g)
         kl = sum((m**2 + v.exp() - 1 - v) / 2 for m, v in zip(mean, log_variance, strict=True))
         # only within the summary, whose target tokens the rows have
         self.kl = self.kl + kl.clamp(min=self.config.free_bits)
-        return mean if self.noise is None else mean + (log_variance / 2).exp() * self.noise[self.document][position]
+        if self.noise is None:
+            return mean
+        return mean + (log_variance / 2).exp() * self.noise[self.document][position]
 
     def output(self, h2, z, y, c):
         output = "model.decoder.output"

@@ -36,10 +36,12 @@ def toy(**overrides):
 
 def best_text(model, inputs, beta, alpha):
     """The text of the best (log p - β · penalty) / ((5 + n) / 6)^α among all, penalty = Σ_i max(coverage_i, 1) - S."""
-    return max(
-        ((log_p - beta * sum(max(place - 1.0, 0.0) for place in coverage)) / ((5 + len(tokens)) / 6) ** alpha, tokens)
-        for tokens, log_p, coverage in all_texts(model, inputs, LONGEST)
-    )
+    scored = []
+    for tokens, log_p, coverage in all_texts(model, inputs, LONGEST):
+        coverage_penalty = sum(max(place - 1.0, 0.0) for place in coverage)
+        length_penalty = ((5 + len(tokens)) / 6) ** alpha
+        scored.append(((log_p - beta * coverage_penalty) / length_penalty, tokens))
+    return max(scored)
 
 
 # The weights of the coverage penalty and of the length penalty.

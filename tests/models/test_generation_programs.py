@@ -119,7 +119,9 @@ def texts_of(seed, **settings):
         decoder_input_ids=prompts,
         logits_processor=[TableScores(seed)],
     )
-    texts = [[token for token in row if token != PADDING] for row in output[:, 2:].tolist()]
+    texts = []
+    for row in output[:, 2:].tolist():
+        texts.append([token for token in row if token != PADDING])
     number = settings["num_return_sequences"]
     return [texts[start : start + number] for start in range(0, len(texts), number)]
 

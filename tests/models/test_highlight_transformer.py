@@ -63,9 +63,12 @@ class NaiveHighlightTransformer(NaiveModel):
                 alike = torch.full_like(weights[i], 1 / length)
                 rows.append(weights[i] if self.config.highlighting == "additive" else alike)
                 continue
-            own = (alpha * bright[i]).masked_fill(~share[i], -torch.inf).softmax(-1)
-            mixed = weights[i] + own
-            rows.append(mixed / mixed.sum() if self.config.highlighting == "additive" else own)
+            highlighted = (alpha * bright[i]).masked_fill(~share[i], -torch.inf).softmax(-1)
+            if self.config.highlighting == "additive":
+                mixed = weights[i] + highlighted
+                rows.append(mixed / mixed.sum())
+            else:
+                rows.append(highlighted)
         return torch.stack(rows)
 
 

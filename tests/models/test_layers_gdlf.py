@@ -32,11 +32,15 @@ def test_chunked_convolution_and_its_gradients_equal_the_naive_ones(length, kern
     assert_equals_naive(dynamic_convolution, length, kernel, kernel - 1 if causal else (kernel - 1) // 2)
 
 
+CASES_OF_COMPILED_CONVOLUTIONS = [
+    (40, 5, 4),
+    pytest.param(9, 3, 1, marks=pytest.mark.thorough),
+    pytest.param(3, 5, 2, marks=pytest.mark.thorough),
+]
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("length", "kernel", "left"),
-    [(40, 5, 4), *(pytest.param(*shape, marks=pytest.mark.thorough) for shape in ((9, 3, 1), (3, 5, 2)))],
-)
+@pytest.mark.parametrize(("length", "kernel", "left"), CASES_OF_COMPILED_CONVOLUTIONS)
 def test_compiled_convolution_and_its_gradients_equal_the_naive_ones(length, kernel, left):
     assert_equals_naive(compiled_dynamic_convolution, length, kernel, left)
 

@@ -81,10 +81,9 @@ def naive_step(space, masked_lm, draft, log_probs, top_tokens, percentile, rejec
 def test_accepted_is_what_ranks_above_the_percentile(percentile, size):
     for scores in (torch.randn(3, size), torch.randint(5, (3, size)).float()):
         tokens = torch.randint(size, (3, 20))
-        expected = [
-            [naive_is_accepted(row.tolist(), token, percentile) for token in chosen]
-            for row, chosen in zip(scores, tokens.tolist(), strict=True)
-        ]
+        expected = []
+        for row, chosen in zip(scores.tolist(), tokens.tolist(), strict=True):
+            expected.append([naive_is_accepted(row, token, percentile) for token in chosen])
         assert above_percentile(scores, tokens, percentile).tolist() == expected
 
 

@@ -74,10 +74,10 @@ def test_padding_on_the_left_is_like_none():
     length, lengths = inputs["input_ids"].shape[1], inputs["attention_mask"].sum(-1).tolist()
     # padding whose embedding is not zero
     inputs["input_ids"] = inputs["input_ids"].masked_fill(inputs["attention_mask"] == 0, 5)
-    left = {
-        name: torch.stack([row.roll(length - size) for row, size in zip(value, lengths, strict=True)])
-        for name, value in inputs.items()
-    }
+    left = {}
+    for name, value in inputs.items():
+        rows = [row.roll(length - size) for row, size in zip(value, lengths, strict=True)]
+        left[name] = torch.stack(rows)
     written = {"decoder_input_ids": torch.tensor([[2, 7, 9]] * 3)}
     expected, found = model(**inputs, **written).logits, model(**left, **written).logits
     torch.testing.assert_close(found, expected)

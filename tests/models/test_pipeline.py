@@ -189,12 +189,12 @@ def test_another_prefix_than_the_checkpoints(folder, way):
     summarizer.model.config.prefix = "tldr: "
     expected = summarizer(texts, **settings)
     summarizer.model.config.prefix = "title: "
-    other = summarizer(texts, **settings)
-    assert summarizer(texts, **settings, source_prefix="tldr: ") == expected != other
+    with_title = summarizer(texts, **settings)
+    assert summarizer(texts, **settings, source_prefix="tldr: ") == expected != with_title
     given = pipeline("summarization", model=summarizer.model, processor=summarizer.processor, source_prefix="tldr: ")
     assert given(texts, **settings) == expected
     assert given(texts, **settings, source_prefix=None) == expected
-    assert given(texts, **settings, source_prefix="title: ") == other
+    assert given(texts, **settings, source_prefix="title: ") == with_title
     with pytest.raises(TypeError, match="`source_prefix` must be a string, but is int: 7"):
         summarizer(long, source_prefix=7)
 

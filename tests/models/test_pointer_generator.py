@@ -38,7 +38,9 @@ class NaivePointerGenerator(NaiveModel):
                 direction_states.append(h)
             states.append(torch.stack(direction_states))
             ends.append((h, c))
-        hidden, cells = (torch.cat(pair) for pair in zip(*ends, strict=True))
+        (forward_hidden, forward_cell), (backward_hidden, backward_cell) = ends
+        hidden = torch.cat((forward_hidden, backward_hidden))
+        cells = torch.cat((forward_cell, backward_cell))
         return torch.cat((states[0], states[1].flip(0)), dim=-1), hidden, cells
 
     def words(self, ids):

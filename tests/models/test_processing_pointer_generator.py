@@ -32,7 +32,7 @@ def test_unknown_words_have_ids_of_their_own_in_both_texts(words):
 
 def test_pointers_are_the_documents_own_words(words):
     positions = [place for place, token in enumerate(words(DOCUMENT)["input_ids"]) if token >= len(words.tokenizer)]
-    ana, met = (words.tokenizer.convert_tokens_to_ids(token) for token in words.tokenizer.tokenize("ana met"))
+    ana, met = words.tokenizer.convert_tokens_to_ids(words.tokenizer.tokenize("ana met"))
     ids = [ana, met, FIRST_POINTER + positions[0], FIRST_POINTER + positions[2], words.eos_token_id]
     assert words.batch_decode([ids], skip_special_tokens=True, documents=[DOCUMENT]) == ["ana met Zorro Quxville"]
     assert words.batch_decode([ids], skip_special_tokens=True) == ["ana met"]
