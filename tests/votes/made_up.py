@@ -8,7 +8,10 @@ from hf_summ.votes.collecting import Votes
 
 PROTOCOL = Protocol(4, 3, {"relevance": "Which is more relevant?", "fluency": "Which reads better?"})
 DOCUMENTS = [f"Document {number}." for number in range(6)]
-SYSTEMS = {name: [f"Summary {number} by {who}." for number in range(6)] for name, who in (("one", 1), ("two", 2))}
+SYSTEMS = {
+    "one": [f"Summary {number} by 1." for number in range(6)],
+    "two": [f"Summary {number} by 2." for number in range(6)],
+}
 
 
 def made_sheets(protocol: Protocol = PROTOCOL, systems=SYSTEMS, **settings) -> tuple[list[Sheet], Key]:
@@ -17,10 +20,13 @@ def made_sheets(protocol: Protocol = PROTOCOL, systems=SYSTEMS, **settings) -> t
 
 def rows_of(sheet: Sheet, choose) -> list[dict]:
     """What a page writes, if `choose` gives the choice for an item and an aspect."""
-    return [
-        {"sheet": sheet.id, "item": item.id, **{aspect: choose(item, aspect) for aspect in sheet.aspects}}
-        for item in sheet.items
-    ]
+    rows = []
+    for item in sheet.items:
+        row = {"sheet": sheet.id, "item": item.id}
+        for aspect in sheet.aspects:
+            row[aspect] = choose(item, aspect)
+        rows.append(row)
+    return rows
 
 
 def write(path: Path, rows: list[dict]) -> Path:
@@ -38,10 +44,15 @@ def votes_with(outcomes: dict[str, list[list[int | None]]], unit="percent", digi
     choices = {}
     for voter, sheet in enumerate(sheets):
         for place, id in enumerate(key.items):
-            first = "A" if key.sheets[sheet.id].on_a[id] == "one" else "B"
-            as_choice = {1: first, -1: "AB".replace(first, ""), 0: "tie"}
-            given = {aspect: table[voter][place] for aspect, table in outcomes.items()}
-            answered = {aspect: as_choice[value] for aspect, value in given.items() if value is not None}
-            if answered:
-                choices[sheet.id, id] = answered
+            if key.sheets[sheet.id].on_a[id] == "one":
+                choice_of_outcome = {1: "A", -1: "B", 0: "tie"}
+            else:
+                choice_of_outcome = {1: "B", -1: "A", 0: "tie"}
+            answers = {}
+            for aspect, table in outcomes.items():
+                outcome = table[voter][place]
+                if outcome is not None:
+                    answers[aspect] = choice_of_outcome[outcome]
+            if answers:
+                choices[sheet.id, id] = answers
     return Votes(key, choices)

@@ -7,7 +7,7 @@ import krippendorff
 import numpy as np
 import pytest
 from statsmodels.stats.inter_rater import aggregate_raters
-from statsmodels.stats.inter_rater import fleiss_kappa as theirs
+from statsmodels.stats.inter_rater import fleiss_kappa as statsmodels_kappa
 
 from hf_summ.votes import fleiss_kappa, krippendorff_alpha
 
@@ -20,18 +20,24 @@ PUBLISHED = [
 ]
 
 
-@pytest.mark.parametrize(("judges", "categories"), [(2, 2), (3, 3), (4, 3), (7, 5)])
+CASES_OF_KAPPA = [(2, 2), (3, 3), (4, 3), (7, 5)]
+
+
+@pytest.mark.parametrize(("judges", "categories"), CASES_OF_KAPPA)
 def test_kappa_is_that_of_statsmodels(judges, categories):
     for seed in range(20):
         generator = np.random.default_rng(seed)
         truth = generator.integers(categories, size=30)
         judgments = np.where(generator.random((judges, 30)) < 0.5, truth, generator.integers(categories, size=30))
         table, _ = aggregate_raters(judgments.T)
-        assert fleiss_kappa(judgments) == pytest.approx(theirs(table))
+        assert fleiss_kappa(judgments) == pytest.approx(statsmodels_kappa(table))
+
+
+CASES_OF_ALPHA = [(2, [-1, 0, 1]), (4, [-1, 0, 1]), (5, [1, 2, 3, 5, 8])]
 
 
 @pytest.mark.parametrize("level", ["nominal", "ordinal", "interval"])
-@pytest.mark.parametrize(("judges", "values"), [(2, [-1, 0, 1]), (4, [-1, 0, 1]), (5, [1, 2, 3, 5, 8])])
+@pytest.mark.parametrize(("judges", "values"), CASES_OF_ALPHA)
 def test_alpha_is_that_of_krippendorff(level, judges, values):
     for seed, missing in itertools.product(range(10), (0, 0.2, 0.5)):
         generator = np.random.default_rng(seed)
@@ -51,16 +57,19 @@ def test_alpha_is_the_published_one():
 
 def test_full_agreement_and_none_to_measure():
     assert fleiss_kappa([[0, 1], [0, 1]]) == krippendorff_alpha([[0, 1], [0, 1]]) == 1
-    # where all are the same, chance agrees as well
+    # Where all judgments are the same, chance agrees as well.
     assert math.isnan(fleiss_kappa([[1, 1], [1, 1]]))
     assert math.isnan(krippendorff_alpha([[1, 1], [1, 1]]))
-    # nobody judged what another did
+    # No unit was judged by two judges.
     assert math.isnan(krippendorff_alpha([[0, math.nan], [math.nan, 1]]))
     assert math.isnan(krippendorff_alpha([[math.nan], [math.nan]]))
 
 
+CASES_OF_TOO_FEW_JUDGES = [[[0, 1]], [[], []], [0, 1]]
+
+
 @pytest.mark.parametrize("measure", [fleiss_kappa, krippendorff_alpha])
-@pytest.mark.parametrize("judgments", [[[0, 1]], [[], []], [0, 1]])
+@pytest.mark.parametrize("judgments", CASES_OF_TOO_FEW_JUDGES)
 def test_fewer_than_two_judges_cannot_agree(measure, judgments):
     with pytest.raises(ValueError, match=r"`judgments` has shape .*, but must have a row for each of at least two"):
         measure(judgments)

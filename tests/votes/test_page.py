@@ -12,7 +12,7 @@ HOSTILE = (
     "</p></div><script>document.title = 'run'</script> <img src=x onerror=\"document.title='run'\"> & ' \" &lt;b&gt;"
 )
 
-# puts another value in place of what the page keeps
+# The function puts another value in place of what the page keeps.
 WRITE = """async (value) => {
     const writing = (await database).transaction("sheets", "readwrite");
     writing.objectStore("sheets").put(value, sheet);
@@ -22,7 +22,8 @@ WRITE = """async (value) => {
 
 @pytest.fixture
 def sheet():
-    return made_sheets()[0][0]
+    sheets, _ = made_sheets()
+    return sheets[0]
 
 
 def choose(tab, aspect: str, label: str) -> None:
@@ -31,10 +32,10 @@ def choose(tab, aspect: str, label: str) -> None:
 
 def again(tab):
     """The page in another tab of the same browser, once it shows what is kept."""
-    other = tab.context.new_page()
-    other.goto(tab.url)
-    other.wait_for_selector("section:not([hidden])")
-    return other
+    second_tab = tab.context.new_page()
+    second_tab.goto(tab.url)
+    second_tab.wait_for_selector("section:not([hidden])")
+    return second_tab
 
 
 def where(tab) -> str:
@@ -54,9 +55,11 @@ def test_votes_are_downloaded_and_collected(shown, tmp_path):
     tab = shown(as_page(sheets[1]))
     for number, item in enumerate(sheets[1].items):
         assert where(tab) == f"{number + 1} of 4"
-        assert tab.locator(".item:not([hidden]) .columns .text").all_inner_texts() == [*item.summaries]
-        better = "AB"[item.summaries[0].endswith("2.")]
-        choose(tab, "relevance", f"Summary {better}")
+        assert tab.locator(".item:not([hidden]) .columns .text").all_inner_texts() == list(item.summaries)
+        if item.summaries[0].endswith("2."):
+            choose(tab, "relevance", "Summary B")
+        else:
+            choose(tab, "relevance", "Summary A")
         choose(tab, "fluency", "Tie")
         tab.click("#next")
     assert tab.inner_text("#caption") == "All questions are answered. Thank you!"
@@ -97,10 +100,10 @@ def test_nothing_is_lost_when_the_page_is_closed(shown, tmp_path, sheet):
 @pytest.mark.thorough
 def test_two_tabs_do_not_forget_each_other(shown, sheet):
     tab = shown(as_page(sheet))
-    other = again(tab)
+    second_tab = again(tab)
     choose(tab, "fluency", "Summary B")
-    other.wait_for_selector(f"input[name='{sheet.items[0].id} fluency'][value=B]:checked")
-    choose(other, "relevance", "Summary A")
+    second_tab.wait_for_selector(f"input[name='{sheet.items[0].id} fluency'][value=B]:checked")
+    choose(second_tab, "relevance", "Summary A")
     tab.wait_for_selector(f"input[name='{sheet.items[0].id} relevance'][value=A]:checked")
     assert tab.inner_text("#progress") == "1 of 4 done"
 
@@ -116,15 +119,22 @@ def test_another_sheet_has_votes_of_its_own(shown, tmp_path):
     assert again(tab).locator("input:checked").count() == 1
 
 
+# what the browser keeps, and where the page opens
+CASES_OF_BROKEN_STATES = [
+    (None, "1 of 4"),
+    ([], "1 of 4"),
+    ({"place": "x", "votes": [None]}, "1 of 4"),
+    ({"place": 1e9, "votes": []}, "Your votes"),
+]
+
+
 @pytest.mark.thorough
 def test_what_is_kept_wrongly_does_no_harm(shown, sheet):
     tab = shown(as_page(sheet))
-    beginning, end = "1 of 4", "Your votes"
-    at_beginning = (None, [], {"place": "x", "votes": [None]})
-    for broken, shows in (*((one, beginning) for one in at_beginning), ({"place": 1e9, "votes": []}, end)):
-        tab.evaluate(WRITE, broken)
+    for state, expected in CASES_OF_BROKEN_STATES:
+        tab.evaluate(WRITE, state)
         tab.reload()
-        assert where(tab) == shows
+        assert where(tab) == expected
         assert tab.inner_text("#progress") == "0 of 4 done"
 
 
@@ -148,14 +158,14 @@ def test_everything_works_from_the_keyboard(shown, sheet):
     keys = ["Tab", "Tab", "Space", "Tab", "Space", "ArrowRight", "ArrowRight", "Tab", "Enter"]
     for key in keys:
         tab.keyboard.press(key)
-    # the document, where the arrows scroll; then the first aspect, the second, and the next item
+    # The keys reach the document, where the arrows scroll, then the first aspect, the second, and the next item.
     assert where(tab) == "2 of 4"
     assert tab.evaluate("document.activeElement.textContent") == "2 of 4"
     row = json.loads(tab.input_value("#votes"))[0]
     assert (row["relevance"], row["fluency"]) == ("A", "tie")
     for key in ["Tab", "Tab", "ArrowRight", "Tab", "Space", "Tab", "Enter"]:
         tab.keyboard.press(key)
-    # the first of the buttons leads back
+    # The first of the buttons leads back.
     assert where(tab) == "1 of 4"
     row = json.loads(tab.input_value("#votes"))[1]
     assert (row["relevance"], row["fluency"]) == ("B", "A")
@@ -167,17 +177,18 @@ def test_everything_works_from_the_keyboard(shown, sheet):
 def test_it_fits_and_can_be_read(shown, scheme, width):
     item = Item("i1", "word " * 2000, "x" * 300, ("y" * 300, "<b>bold</b>"))
     aspects = {"informativeness and " * 9: "z" * 200, "fluency": "Which?"}
-    tab = shown(
-        as_page(Sheet("voter-1", aspects, [item])), viewport={"width": width, "height": 800}, color_scheme=scheme
-    )
+    page = as_page(Sheet("voter-1", aspects, [item]))
+    tab = shown(page, viewport={"width": width, "height": 800}, color_scheme=scheme)
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
-    boxes = [tab.locator(".columns > div").nth(place).bounding_box() for place in (0, 1)]
-    assert (boxes[0]["y"] == boxes[1]["y"]) == (width == 1200)
-    # a long document scrolls in a box of its own, so that summaries and questions stay near
+    columns = tab.locator(".columns > div")
+    first_box, second_box = columns.nth(0).bounding_box(), columns.nth(1).bounding_box()
+    # Only a wide page has the summaries side by side.
+    assert (first_box["y"] == second_box["y"]) == (width == 1200)
+    # A long document scrolls in a separate box, so that summaries and questions stay near.
     assert tab.locator("[role=region]").bounding_box()["height"] < 400
     colors = "(name) => getComputedStyle(document.querySelector('h2'))[name]"
-    dark = "rgb(241, 241, 241)" if scheme == "dark" else "rgb(27, 27, 27)"
-    assert tab.evaluate(colors, "color") == dark
+    text_colors = {"light": "rgb(27, 27, 27)", "dark": "rgb(241, 241, 241)"}
+    assert tab.evaluate(colors, "color") == text_colors[scheme]
     tab.click("#next")
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
 
@@ -204,6 +215,7 @@ def test_a_page_stands_alone(sheet):
 
 @pytest.mark.thorough
 def test_right_to_left_texts_begin_at_the_right(shown):
-    tab = shown(as_page(Sheet("voter-1", {"fluency": "?"}, [Item("i1", "שלום", None, ("שלום", "word"))])))
+    item = Item("i1", "שלום", None, ("שלום", "word"))
+    tab = shown(as_page(Sheet("voter-1", {"fluency": "?"}, [item])))
     directions = "[...document.querySelectorAll('.item .text')].map((text) => getComputedStyle(text).direction)"
     assert tab.evaluate(directions) == ["rtl", "rtl", "ltr"]

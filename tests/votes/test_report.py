@@ -12,15 +12,23 @@ from tests.votes.made_up import made_sheets, rows_of, votes_with, write
 
 
 def spread(voters: int, wins: int, losses: int, ties: int) -> list[list[int]]:
-    """(V, N) of so many outcomes."""
+    """(V, N) outcomes of V voters on N documents in random order, with the given total numbers."""
     flat = np.repeat([1, -1, 0], [wins, losses, ties])
     return np.random.default_rng(0).permutation(flat).reshape(voters, -1).tolist()
 
 
+def spread_all(voters: int, counts: dict[str, tuple[int, int, int]]) -> dict[str, list[list[int]]]:
+    """For each aspect, (V, N) outcomes with its numbers of wins, losses and ties."""
+    outcomes = {}
+    for aspect, (wins, losses, ties) in counts.items():
+        outcomes[aspect] = spread(voters, wins, losses, ties)
+    return outcomes
+
+
 def line(text: str, start: str) -> list[str]:
-    """The first row that starts so, as cells."""
-    (row, *_) = (row for row in text.splitlines() if row.startswith(f"| {start}"))
-    return [cell.strip() for cell in row.strip("|").split("|")]
+    """The cells of the first row of a table whose first cell begins with `start`."""
+    rows = [row for row in text.splitlines() if row.startswith(f"| {start}")]
+    return [cell.strip() for cell in rows[0].strip("|").split("|")]
 
 
 def test_votes_are_printed_as_the_papers_print_them():
@@ -30,7 +38,7 @@ def test_votes_are_printed_as_the_papers_print_them():
     assert line(text, "Relevance")[1:4] == ["24.3", "22.0", "3.7"]
     # Highlight-Transformer's Table 3: 50 documents, 4 voters
     aspects = {"informativeness": (93, 43, 64), "fluency": (59, 52, 89), "non-redundancy": (55, 51, 94)}
-    votes = votes_with({aspect: spread(4, *numbers) for aspect, numbers in aspects.items()})
+    votes = votes_with(spread_all(4, aspects))
     text = as_text(vote_report(votes, 100))
     assert line(text, "Votes")[:5] == ["Votes, %", "Win", "Lose", "Tie", "Kappa"]
     assert line(text, "Informativeness")[1:4] == ["46.5", "21.5", "32.0"]
@@ -38,7 +46,7 @@ def test_votes_are_printed_as_the_papers_print_them():
     assert line(text, "Non-redundancy")[1:4] == ["27.5", "25.5", "47.0"]
     # SAGCopy's Table 4: 100 documents, 3 voters
     aspects = {"importance": (62, 41, 197), "readability": (20, 11, 269)}
-    votes = votes_with({aspect: spread(3, *numbers) for aspect, numbers in aspects.items()}, digits=2)
+    votes = votes_with(spread_all(3, aspects), digits=2)
     text = as_text(vote_report(votes, 100))
     assert line(text, "Importance")[1:4] == ["20.67", "13.67", "65.67"]
     assert line(text, "Readability")[1:4] == ["6.67", "3.67", "89.67"]
@@ -49,20 +57,29 @@ def test_figures_are_those_counted_by_hand(missing):
     generator = np.random.default_rng(1)
     table = generator.choice([1.0, 0.0, -1.0], p=[0.4, 0.3, 0.3], size=(3, 40))
     table[generator.random(table.shape) < missing] = np.nan
-    rows = [[None if np.isnan(value) else int(value) for value in row] for row in table]
-    votes = votes_with({"fluency": rows})
+    is_given = ~np.isnan(table)
+    outcomes = np.where(is_given, table, None).tolist()
+    votes = votes_with({"fluency": outcomes})
     report = vote_report(votes, resamples=2000, seed=5)
     figures = report["pairs"][0]["aspects"]["fluency"]
-    given = [value for row in rows for value in row if value is not None]
-    assert (figures["wins"], figures["losses"], figures["ties"]) == tuple(given.count(value) for value in (1, -1, 0))
+    given = table[is_given].tolist()
+    assert figures["wins"] == given.count(1)
+    assert figures["losses"] == given.count(-1)
+    assert figures["ties"] == given.count(0)
     assert figures["preference"]["mean"] == pytest.approx(100 * sum(given) / len(given))
-    documents = [[row[place] for row in rows if row[place] is not None] for place in range(40)]
-    documents = [values for values in documents if values]
-    drawn = [
-        [value for place in generator.integers(len(documents), size=len(documents)) for value in documents[place]]
-        for _ in range(2000)
-    ]
-    means = sorted(100 * sum(values) / len(values) for values in drawn)
+    # the outcomes of each document that anybody voted on
+    documents = []
+    for place in range(40):
+        values = table[is_given[:, place], place].tolist()
+        if values:
+            documents.append(values)
+    means = []
+    for _ in range(2000):
+        values = []
+        for place in generator.integers(len(documents), size=len(documents)):
+            values.extend(documents[place])
+        means.append(100 * sum(values) / len(values))
+    means.sort()
     assert figures["preference"]["interval"] == pytest.approx([means[50], means[1949]], abs=2)
     signs = generator.choice([-1, 1], (2000, len(documents)))
     leads = np.array([sum(values) for values in documents])
@@ -74,17 +91,22 @@ def test_figures_are_those_counted_by_hand(missing):
     assert figures["ordinal_alpha"] == pytest.approx(krippendorff_alpha(table, "ordinal"))
     needed = examples_to_decide([sum(values) / len(values) for values in documents])
     assert figures["more_documents"] == needed - len(documents) > 0
-    on_a, on_b = (sum(choices.get("fluency") == side for choices in votes.choices.values()) for side in ("A", "B"))
+    sides = [choices.get("fluency") for choices in votes.choices.values()]
+    on_a, on_b = sides.count("A"), sides.count("B")
     assert figures["sides"] == {"A": on_a, "B": on_b, "p_value": sign_test(on_a, on_b)}
     assert figures["kappa_documents"] == complete.shape[1]
-    kept = f"kappa counts only documents on which all voted, at least {complete.shape[1]} of 40; alpha counts all"
-    assert report["notes"][3:] == ([kept] if missing else [])
+    note = f"kappa counts only documents on which all voted, at least {complete.shape[1]} of 40; alpha counts all"
+    if missing:
+        assert report["notes"][3:] == [note]
+    else:
+        assert report["notes"][3:] == []
 
 
 def test_a_side_that_is_preferred_shows():
     """Whoever always chooses A prefers no system, but a side."""
     votes = votes_with({"fluency": spread(2, 30, 30, 20)})
-    votes.choices.update({place: {"fluency": "A"} for place in votes.choices})
+    for place in votes.choices:
+        votes.choices[place] = {"fluency": "A"}
     figures = vote_report(votes, 200)["pairs"][0]["aspects"]["fluency"]
     assert figures["sides"] == {"A": 80, "B": 0, "p_value": sign_test(80, 0)}
     assert figures["preference"]["p_value"] > 0.05
@@ -92,22 +114,23 @@ def test_a_side_that_is_preferred_shows():
     assert line(text.partition("Wins by side")[2], "Fluency")[1:] == ["80", "0", "100.0", "2e-24"]
 
 
-@pytest.mark.parametrize(
-    ("outcomes", "said"),
-    [
-        ([[1] * 20 + [0] * 5], "decided"),
-        # ((1.960 + 0.842) · 0.959 / 0.333)² = 65, of which 30 are there
-        ([[1, -1, 1, 1, -1, 1] * 5], "about 35 more"),
-        ([[1, -1] * 10], "not at this effect"),
-        ([[0] * 10], "not at this effect"),
-        # fewer than ten documents decide nothing, even if all agree
-        ([[1] * 10], "decided"),
-        ([[1] * 9], "at least 10"),
-        ([[1] * 9 + [None]], "at least 10"),
-        ([[1, -1] * 2], "at least 10"),
-        ([[1]], "at least 10"),
-    ],
-)
+# outcomes, each (V, N), and what the report says of them
+CASES_OF_UNDECIDED_VOTES = [
+    ([[1] * 20 + [0] * 5], "decided"),
+    # ((1.960 + 0.842) · 0.959 / 0.333)² = 65, of which 30 are there
+    ([[1, -1, 1, 1, -1, 1] * 5], "about 35 more"),
+    ([[1, -1] * 10], "not at this effect"),
+    ([[0] * 10], "not at this effect"),
+    # fewer than ten documents decide nothing, even if all agree
+    ([[1] * 10], "decided"),
+    ([[1] * 9], "at least 10"),
+    ([[1] * 9 + [None]], "at least 10"),
+    ([[1, -1] * 2], "at least 10"),
+    ([[1]], "at least 10"),
+]
+
+
+@pytest.mark.parametrize(("outcomes", "said"), CASES_OF_UNDECIDED_VOTES)
 def test_how_many_documents_more_would_decide(outcomes, said):
     text = as_text(vote_report(votes_with({"fluency": outcomes})))
     assert line(text.partition("points")[2], "Fluency")[-1] == said
@@ -119,19 +142,24 @@ def test_what_so_few_resamples_leave_open_is_not_decided():
 
 
 def test_what_cannot_be_computed_is_left_out():
-    # one voter, and an aspect on which nobody voted
+    # There is one voter, and nobody voted on the second aspect.
     votes = votes_with({"fluency": [[1, 0, -1]], "agrees with DUC": [[None] * 3]})
     report = vote_report(votes, 50)
     figures = report["pairs"][0]["aspects"]
-    assert figures["fluency"]["kappa"] is figures["fluency"]["alpha"] is None
-    assert figures["agrees with DUC"]["preference"] is figures["agrees with DUC"]["more_documents"] is None
+    assert figures["fluency"]["kappa"] is None
+    assert figures["fluency"]["alpha"] is None
+    assert figures["agrees with DUC"]["preference"] is None
+    assert figures["agrees with DUC"]["more_documents"] is None
     assert line(as_text(report), "Agrees with DUC")[1:] == ["-"] * 6
-    # all voters of one mind on everything agree as chance would
-    figures = vote_report(votes_with({"fluency": [[1, 1], [1, 1]]}), 50)["pairs"][0]["aspects"]["fluency"]
-    assert figures["kappa"] is figures["alpha"] is figures["ordinal_alpha"] is None
-    # no document on which all voted
-    figures = vote_report(votes_with({"fluency": [[1, None], [None, 1]]}), 50)["pairs"][0]["aspects"]["fluency"]
+    # Voters who agree on everything agree as chance would.
+    report = vote_report(votes_with({"fluency": [[1, 1], [1, 1]]}), 50)
+    figures = report["pairs"][0]["aspects"]["fluency"]
     assert figures["kappa"] is None
+    assert figures["alpha"] is None
+    assert figures["ordinal_alpha"] is None
+    # There is no document on which all voted.
+    report = vote_report(votes_with({"fluency": [[1, None], [None, 1]]}), 50)
+    assert report["pairs"][0]["aspects"]["fluency"]["kappa"] is None
 
 
 def test_the_same_seed_gives_the_same_report():
@@ -146,7 +174,8 @@ def test_each_pair_has_its_tables(tmp_path):
     systems = {name: [name] * 6 for name in ("one", "two", "three")}
     sheets, key = made_sheets(systems=systems)
     choices = itertools.cycle(["A", "tie", "B", "A"])
-    votes = read_votes([write(tmp_path / "1.json", rows_of(sheets[0], lambda *_: next(choices)))], key)
+    rows = rows_of(sheets[0], lambda item, aspect: next(choices))
+    votes = read_votes([write(tmp_path / "1.json", rows)], key)
     text = as_text(vote_report(votes, 50))
     for pair in ("one against two", "one against three", "two against three"):
         assert f"{pair}\n\n| Votes, %" in text

@@ -7,6 +7,7 @@ import io
 import json
 import re
 
+import numpy as np
 import pytest
 
 from hf_summ.votes import Protocol, as_csv, as_page, make_sheets, read_key
@@ -25,9 +26,10 @@ def test_every_voter_sees_the_same_documents_and_both_summaries():
             row = DOCUMENTS.index(item.document)
             assert item.reference == f"Reference {row}."
             assert key.items[item.id].document == str(row)
-            # the key has the names
+            # Only the key has the names.
             on_a = key.sheets[sheet.id].on_a[item.id]
-            on_b = ({"one", "two"} - {on_a}).pop()
+            assert on_a in ("one", "two")
+            on_b = "two" if on_a == "one" else "one"
             assert item.summaries == (SYSTEMS[on_a][row], SYSTEMS[on_b][row])
 
 
@@ -35,26 +37,32 @@ def test_the_same_seed_gives_the_same_sheets():
     sheets, key = made_sheets(seed=3)
     again, key_again = made_sheets(seed=3)
     assert (sheets, key) == (again, key_again)
-    assert [sheet.id for sheet in sheets] == [sheet.id for sheet in again]
-    # a voter more changes nothing for the others
-    more, _ = made_sheets(dataclasses.replace(PROTOCOL, voters=5), seed=3)
-    assert [sheet.id for sheet in more][:3] == [sheet.id for sheet in sheets]
-    others, _ = made_sheets(seed=4)
-    assert not {sheet.id for sheet in sheets} & {sheet.id for sheet in others}
+    ids = [sheet.id for sheet in sheets]
+    assert ids == [sheet.id for sheet in again]
+    # More voters change nothing for the first three.
+    sheets_of_five, _ = made_sheets(dataclasses.replace(PROTOCOL, voters=5), seed=3)
+    assert [sheet.id for sheet in sheets_of_five][:3] == ids
+    sheets_of_seed_4, _ = made_sheets(seed=4)
+    assert not {sheet.id for sheet in sheets_of_seed_4} & set(ids)
 
 
 def test_sides_and_orders_are_drawn_for_each_voter():
     protocol = dataclasses.replace(PROTOCOL, documents=200, voters=4)
     texts = [f"{number}" for number in range(200)]
     sheets, key = make_sheets({"one": texts, "two": texts}, texts, protocol)
-    on_a = [[sides.on_a[item] == "one" for item in key.items] for sides in key.sheets.values()]
-    for voter, other in ((0, 1), (1, 2), (2, 3)):
-        # binomial with 200 fair tosses: outside of these once in 100,000
-        assert 70 < sum(on_a[voter]) < 130
-        assert 70 < sum(a == b for a, b in zip(on_a[voter], on_a[other], strict=True)) < 130
-    orders = [[item.id for item in sheet.items] for sheet in sheets]
-    assert len({tuple(order) for order in orders}) == 4
-    assert len({tuple(sorted(order)) for order in orders}) == 1
+    # (V, N), whether system "one" is on side A
+    one_on_a = []
+    for sides in key.sheets.values():
+        one_on_a.append([sides.on_a[item] == "one" for item in key.items])
+    one_on_a = np.array(one_on_a)
+    for voter, next_voter in ((0, 1), (1, 2), (2, 3)):
+        # Of 200 fair tosses, the number is outside of these bounds once in 100,000 times.
+        assert 70 < one_on_a[voter].sum() < 130
+        assert 70 < (one_on_a[voter] == one_on_a[next_voter]).sum() < 130
+    orders = [tuple(item.id for item in sheet.items) for sheet in sheets]
+    assert len(set(orders)) == 4
+    for order in orders:
+        assert sorted(order) == sorted(orders[0])
 
 
 def test_sheets_do_not_tell_whose_summaries_they_are():
@@ -62,22 +70,26 @@ def test_sheets_do_not_tell_whose_summaries_they_are():
     sheets, key = made_sheets(systems=systems)
     for sheet in sheets:
         assert "secret" not in as_page(sheet) + as_csv(sheet)
-    # nor do their names, which tables must not take for numbers
-    assert all(re.fullmatch(r"i[0-9a-f]{12}", id) for id in key.items)
+    # The items' names do not tell it either, and begin with a letter, so that tables do not take them for numbers.
+    for id in key.items:
+        assert re.fullmatch(r"i[0-9a-f]{12}", id)
 
 
 def test_of_several_systems_each_pair_is_compared():
     """If one system were in all comparisons, its summary would be the one that recurs."""
-    systems = {**SYSTEMS, "three": [f"Summary {number} by 3." for number in range(6)]}
+    systems = SYSTEMS | {"three": [f"Summary {number} by 3." for number in range(6)]}
     sheets, key = made_sheets(systems=systems)
     assert key.pairs() == [("one", "two"), ("one", "three"), ("two", "three")]
     assert len(sheets[0].items) == 12
-    seen = collections.Counter(text for item in sheets[0].items for text in item.summaries)
-    assert set(seen.values()) == {2}
+    occurrences = collections.Counter()
+    for item in sheets[0].items:
+        occurrences.update(item.summaries)
+    assert set(occurrences.values()) == {2}
 
 
 def test_blank_documents_are_not_drawn():
-    documents = [" " if number in (1, 4) else text for number, text in enumerate(DOCUMENTS)]
+    documents = list(DOCUMENTS)
+    documents[1] = documents[4] = " "
     for seed in range(5):
         sheets, _ = make_sheets(SYSTEMS, documents, PROTOCOL, seed=seed)
         assert {item.document for item in sheets[0].items} == set(documents) - {" "}
@@ -94,10 +106,10 @@ def test_a_table_has_all_texts_and_room_for_votes():
     for row, item in zip(rows, sheets[0].items, strict=True):
         assert row["sheet"] == sheets[0].id
         assert (row["relevance"], row["fluency"]) == ("", "")
-        for text, written in zip(
-            (item.document, *item.summaries), (row["document"], row["summary A"], row["summary B"]), strict=True
-        ):
-            # no spreadsheet may compute what a text says
+        texts = (item.document, item.summaries[0], item.summaries[1])
+        written_texts = (row["document"], row["summary A"], row["summary B"])
+        for text, written in zip(texts, written_texts, strict=True):
+            # No spreadsheet may compute what a text says.
             assert not written.startswith(tuple("=+-@\t＝＋－＠"))
             assert written.removeprefix("'") == text.replace("\ud800", "\ufffd")
     with_references, _ = make_sheets(systems, documents, PROTOCOL, references=["r"] * 4)
@@ -112,24 +124,53 @@ def test_a_key_is_read_as_it_was_written(tmp_path):
     assert read_key(tmp_path / "key.json") == key
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda told: "half a character: \ud800",
-        lambda told: {**told, "protocol": {**told["protocol"], "documents": 0}},
-        lambda told: {name: value for name, value in told.items() if name != "sheets"},
-        lambda told: {**told, "protocol": {**told["protocol"], "digits": 1.5}},
-        lambda told: {**told, "items": {id: {**item, "first": ["one"]} for id, item in told["items"].items()}},
-        lambda told: {**told, "sheets": {id: {**sheet, "voter": []} for id, sheet in told["sheets"].items()}},
-        lambda told: {**told, "sheets": {id: {**sheet, "voter": "one"} for id, sheet in told["sheets"].items()}},
-        lambda told: {**told, "sheets": {id: {**sheet, "on_a": {}} for id, sheet in told["sheets"].items()}},
-    ],
-)
+def text_in_place_of_a_key(content: dict) -> str:
+    return "half a character: \ud800"
+
+
+def without_sheets(content: dict) -> dict:
+    del content["sheets"]
+    return content
+
+
+def with_protocol(**settings):
+    """A change of settings of a key's protocol."""
+
+    def change(content: dict) -> dict:
+        content["protocol"].update(settings)
+        return content
+
+    return change
+
+
+def with_all(part: str, **entries):
+    """A change of entries of all of a key's items, or of all of its sheets."""
+
+    def change(content: dict) -> dict:
+        for member in content[part].values():
+            member.update(entries)
+        return content
+
+    return change
+
+
+CHANGES_THAT_BREAK_A_KEY = [
+    text_in_place_of_a_key,
+    with_protocol(documents=0),
+    without_sheets,
+    with_protocol(digits=1.5),
+    with_all("items", first=["one"]),
+    with_all("sheets", voter=[]),
+    with_all("sheets", voter="one"),
+    with_all("sheets", on_a={}),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES_THAT_BREAK_A_KEY)
 def test_what_is_no_key_is_told(tmp_path, change):
     _, key = made_sheets()
-    (tmp_path / "key.json").write_text(key.to_json(), encoding="utf-8")
-    told = json.loads((tmp_path / "key.json").read_text(encoding="utf-8"))
-    (tmp_path / "key.json").write_text(json.dumps(change(told)), encoding="utf-8")
+    content = json.loads(key.to_json())
+    (tmp_path / "key.json").write_text(json.dumps(change(content)), encoding="utf-8")
     with pytest.raises(ValueError, match=r"key\.json is not a key of sheets \(.*\): name the one that was written"):
         read_key(tmp_path / "key.json")
     with pytest.raises(ValueError, match=r"none\.json is not a key of sheets"):
@@ -139,33 +180,33 @@ def test_what_is_no_key_is_told(tmp_path, change):
 SEVEN = dataclasses.replace(PROTOCOL, documents=7)
 
 
-@pytest.mark.parametrize(
-    ("systems", "settings", "message"),
-    [
-        ({"one": ["a"], "two": ["a"] * 6}, {}, "6 documents but 1 one: each needs its counterpart"),
-        (SYSTEMS, {"references": ["a"]}, "6 documents but 1 references: each needs its counterpart"),
-        (SYSTEMS, {"protocol": SEVEN}, "7 documents are required, but only 6 are not blank: lower `documents`, or"),
-    ],
-)
+CASES_OF_BAD_INPUT = [
+    ({"one": ["a"], "two": ["a"] * 6}, {}, "6 documents but 1 one: each needs its counterpart"),
+    (SYSTEMS, {"references": ["a"]}, "6 documents but 1 references: each needs its counterpart"),
+    (SYSTEMS, {"protocol": SEVEN}, "7 documents are required, but only 6 are not blank: lower `documents`, or"),
+]
+
+
+@pytest.mark.parametrize(("systems", "settings", "message"), CASES_OF_BAD_INPUT)
 def test_bad_input_is_told(systems, settings, message):
     with pytest.raises(ValueError, match=message):
         made_sheets(systems=systems, **settings)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ((0, 3, {"fluency": "?"}), "`documents` is 0, but must be at least 1"),
-        ((50, 0, {"fluency": "?"}), "`voters` is 0, but must be at least 1"),
-        ((50, 3, {}), "`aspects` is empty, but must have a name and a question for each"),
-        ((50, 3, {"fluency": ""}), "the aspect 'fluency' has the question '': give both"),
-        (("50", 3, {"fluency": "?"}), "`documents` must be an integer, but is str: '50'"),
-        ((50, 3, {"fluency": None}), "`aspects` must be a string, but is NoneType: None"),
-        ((50, 3, {"fluency": "?"}, "votes"), "`unit` is 'votes', but must be one of documents, percent"),
-        ((50, 3, {"fluency": "?"}, "percent", 10), "`digits` is 10, but must be at most 9"),
-        ((50, 3, {"summary A": "?"}), "an aspect is named 'summary A', like another column of the sheets"),
-    ],
-)
+CASES_OF_WRONG_PROTOCOLS = [
+    ((0, 3, {"fluency": "?"}), "`documents` is 0, but must be at least 1"),
+    ((50, 0, {"fluency": "?"}), "`voters` is 0, but must be at least 1"),
+    ((50, 3, {}), "`aspects` is empty, but must have a name and a question for each"),
+    ((50, 3, {"fluency": ""}), "the aspect 'fluency' has the question '': give both"),
+    (("50", 3, {"fluency": "?"}), "`documents` must be an integer, but is str: '50'"),
+    ((50, 3, {"fluency": None}), "`aspects` must be a string, but is NoneType: None"),
+    ((50, 3, {"fluency": "?"}, "votes"), "`unit` is 'votes', but must be one of documents, percent"),
+    ((50, 3, {"fluency": "?"}, "percent", 10), "`digits` is 10, but must be at most 9"),
+    ((50, 3, {"summary A": "?"}), "an aspect is named 'summary A', like another column of the sheets"),
+]
+
+
+@pytest.mark.parametrize(("settings", "message"), CASES_OF_WRONG_PROTOCOLS)
 def test_what_is_no_protocol_is_told(settings, message):
     with pytest.raises((TypeError, ValueError), match=message):
         Protocol(*settings)
