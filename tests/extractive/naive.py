@@ -7,21 +7,30 @@ from fractions import Fraction
 
 
 def idf(collection: Sequence[Sequence[str]], word: str) -> float:
-    """Equation 4.2; a word that is nowhere counts as if it were in one."""
-    return math.log(len(collection) / max(sum(word in member for member in collection), 1))
+    """Equation 4.2; a word that is in no member of the collection counts as if it were in one."""
+    members_with_word = [member for member in collection if word in member]
+    return math.log(len(collection) / max(len(members_with_word), 1))
 
 
 def tfidf(sentences: Sequence[Sequence[str]], collection: Sequence[Sequence[str]]) -> list[float]:
     """The mean of equations 4.1 times 4.2 over the words of each sentence."""
-    document = [word for sentence in sentences for word in sentence]
-    values = {word: document.count(word) / len(document) * idf(collection, word) for word in set(document)}
-    return [sum(values[word] for word in sentence) / max(len(sentence), 1) for sentence in sentences]
+    document = list(itertools.chain.from_iterable(sentences))
+    values = {}
+    for word in document:
+        values[word] = document.count(word) / len(document) * idf(collection, word)
+    scores = []
+    for sentence in sentences:
+        total = sum(values[word] for word in sentence)
+        scores.append(total / max(len(sentence), 1))
+    return scores
 
 
 def order(sentences: Sequence[Sequence[str]], collection: Sequence[Sequence[str]]) -> list[int]:
     """From the highest score to the lowest; earlier sentences win ties, which sums in another order do not break."""
     scores = tfidf(sentences, collection)
-    best = max(scores, default=0) or 1
+    best = max(scores, default=0)
+    if best == 0:
+        return list(range(len(sentences)))
     return sorted(range(len(sentences)), key=lambda index: (-round(scores[index] / best, 9), index))
 
 
@@ -31,25 +40,40 @@ def close_gaps(sentences: Sequence[str], kept: Sequence[int], follows: Callable[
     for left, right in itertools.pairwise(kept):
         if follows(sentences[left], sentences[right]) > 0.5:
             continue
-        found = [
-            (follows(sentences[left], sentences[k]) * follows(sentences[k], sentences[right]), -k)
-            for k in range(left + 1, right)
-            if follows(sentences[left], sentences[k]) > 0.5 and follows(sentences[k], sentences[right]) > 0.5
-        ]
-        if found:
-            result.append(-max(found)[1])
+        probabilities = {}
+        for between in range(left + 1, right):
+            after_left = follows(sentences[left], sentences[between])
+            before_right = follows(sentences[between], sentences[right])
+            if after_left > 0.5 and before_right > 0.5:
+                probabilities[between] = after_left * before_right
+        if probabilities:
+            # `max` gives the earliest of those that tie.
+            result.append(max(probabilities, key=probabilities.get))
     return sorted(result)
 
 
 def first_of_equals(indices: Sequence[int], words: Sequence[Sequence[str]]) -> list[int]:
-    """Without those whose words an earlier one has."""
-    return [i for rank, i in enumerate(indices) if all(not words[i] or words[i] != words[j] for j in indices[:rank])]
+    """The indices without those of sentences whose words an earlier sentence has; empty sentences all stay."""
+    kept: list[int] = []
+    earlier_sentences: list[Sequence[str]] = []
+    for index in indices:
+        if not words[index] or words[index] not in earlier_sentences:
+            kept.append(index)
+        earlier_sentences.append(words[index])
+    return kept
+
+
+def first_three_and(indices: Sequence[int], number: int) -> list[int]:
+    """The first three of a number of sentences, and then those of the indices that come after them."""
+    first_three = list(range(min(3, number)))
+    return first_three + [index for index in indices if index > 2]
 
 
 def keep_share(words: Sequence[Sequence[str]], share: Fraction) -> list[int]:
     """The first three, and the share of all with the highest scores."""
-    best = first_of_equals(order(words, words), words)[: math.ceil(share * len(words))]
-    return sorted(first_of_equals([*range(len(words))[:3], *(index for index in best if index > 2)], words))
+    ranked = first_of_equals(order(words, words), words)
+    best = ranked[: math.ceil(share * len(words))]
+    return sorted(first_of_equals(first_three_and(best, len(words)), words))
 
 
 def keep_sentences(words: Sequence[Sequence[str]], costs: Sequence[int], budget: int) -> list[int]:
@@ -57,8 +81,10 @@ def keep_sentences(words: Sequence[Sequence[str]], costs: Sequence[int], budget:
     if words and costs[0] > budget:
         return [0]
     kept: list[int] = []
-    ranked = [*range(len(words))[:3], *(index for index in order(words, words) if index > 2)]
+    spent = 0
+    ranked = first_three_and(order(words, words), len(words))
     for index in first_of_equals(ranked, words):
-        if sum(costs[i] for i in [*kept, index]) <= budget:
+        if spent + costs[index] <= budget:
             kept.append(index)
+            spent += costs[index]
     return sorted(kept)

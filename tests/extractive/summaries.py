@@ -27,8 +27,13 @@ def extract_indices(
     **settings: Any,
 ) -> list[list[int]]:
     """The ascending indices of each summary's sentences, counted through all texts of a document."""
-    sets = [[text] if isinstance(text, str) else text for text in documents]
-    chosen = choose(sets, ExtractiveSettings(method, sentences, **settings), references)
+    lists_of_texts = []
+    for document in documents:
+        if isinstance(document, str):
+            lists_of_texts.append([document])
+        else:
+            lists_of_texts.append(document)
+    chosen = choose(lists_of_texts, ExtractiveSettings(method, sentences, **settings), references)
     return [selection.indices for selection in chosen]
 
 

@@ -22,21 +22,27 @@ UNCHECKED = "ignore:no `next_sentence_model` is given:UserWarning"
 
 def drawn(rng: np.random.Generator, number: int) -> list[list[str]]:
     """Sentences of few words, so that many are equal, and some empty."""
-    return [rng.choice(list("abcdefgh"), rng.integers(0, 6)).tolist() for _ in range(number)]
+    sentences = []
+    for _ in range(number):
+        sentences.append(rng.choice(list("abcdefgh"), rng.integers(0, 6)).tolist())
+    return sentences
 
 
-def hashed(pairs) -> list[float]:
+def follows(first: str, second: str) -> float:
+    """A made-up probability that depends on the letters of both sentences."""
+    first_sum = sum(ord(letter) for letter in first)
+    second_sum = sum(ord(letter) for letter in second)
+    return (7 * first_sum + 3 * second_sum) % 11 / 10
+
+
+def judge_by_letters(pairs) -> list[float]:
     """A judge that accepts half of all pairs, with many ties; it is asked about none twice."""
     assert len(set(pairs)) == len(pairs)
-    return [follows(*pair) for pair in pairs]
+    return [follows(first, second) for first, second in pairs]
 
 
 def each_costs_one(sentences) -> list[int]:
     return [1] * len(sentences)
-
-
-def follows(first: str, second: str) -> float:
-    return (7 * sum(map(ord, first)) + 3 * sum(map(ord, second))) % 11 / 10
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -62,7 +68,7 @@ def test_the_first_three_come_before_the_best():
     words = [["a"], ["a", "c"], ["a", "d"], ["a", "b"], ["flood", "flood"], ["a", "e"]]
     assert keep_sentences(words, [1] * 6, 4) == [0, 1, 2, 4]
     assert keep_sentences(words, [1] * 6, 2) == [0, 1]
-    # the second does not fit, but those after it do
+    # The second does not fit, but those after it do.
     assert keep_sentences(words, [1, 9, 1, 1, 1, 1], 3) == [0, 2, 4]
     assert keep_sentences(words, [9, 1, 1, 1, 1, 1], 3) == [0]
     assert keep_sentences(words, [1] * 6, 99) == [0, 1, 2, 3, 4, 5]
@@ -73,23 +79,32 @@ def test_the_first_three_come_before_the_best():
 @pytest.mark.parametrize("seed", range(10))
 def test_whole_documents_agree_with_the_thesis(seed):
     rng = np.random.default_rng(seed)
-    texts = [[f"{' '.join(words)}." for words in drawn(rng, number) if words] for number in (0, 1, 2, 3, 4, 9, 40)]
+    texts = []
+    for number in (0, 1, 2, 3, 4, 9, 40):
+        texts.append([" ".join(words) + "." for words in drawn(rng, number) if words])
     documents = ["\n".join(sentences) for sentences in texts]
-    chosen = stage_indices(documents, 0.2, next_sentence_model=hashed)
-    summaries = stage_extracts(documents, 0.2, next_sentence_model=hashed)
+    chosen = stage_indices(documents, 0.2, next_sentence_model=judge_by_letters)
+    summaries = stage_extracts(documents, 0.2, next_sentence_model=judge_by_letters)
     for sentences, document, indices, summary in zip(texts, documents, chosen, summaries, strict=True):
         assert split_sentences(document) == sentences
         words = [sentence[:-1].split() for sentence in sentences]
-        assert indices == naive.close_gaps(sentences, naive.keep_share(words, Fraction(1, 5)), follows)
+        kept = naive.keep_share(words, Fraction(1, 5))
+        assert indices == naive.close_gaps(sentences, kept, follows)
         assert summary == " ".join(sentences[index] for index in indices)
 
 
 def test_documents_do_not_change_each_other(monkeypatch):
-    documents = ["\n".join(f"{text} {text[place:]}." for text in SENTENCES * 3) for place in range(7)]
-    together = stage_extracts(documents, 0.3, next_sentence_model=hashed)
-    assert together == [stage_extracts([text], 0.3, next_sentence_model=hashed)[0] for text in documents]
+    documents = []
+    for place in range(7):
+        sentences = [f"{text} {text[place:]}." for text in SENTENCES * 3]
+        documents.append("\n".join(sentences))
+    together = stage_extracts(documents, 0.3, next_sentence_model=judge_by_letters)
+    alone = []
+    for document in documents:
+        alone.extend(stage_extracts([document], 0.3, next_sentence_model=judge_by_letters))
+    assert together == alone
     monkeypatch.setattr("hf_summ.extractive.consistent._DOCUMENTS_AT_ONCE", 3)
-    assert together == stage_extracts(documents, 0.3, next_sentence_model=hashed)
+    assert together == stage_extracts(documents, 0.3, next_sentence_model=judge_by_letters)
 
 
 @pytest.mark.filterwarnings(UNCHECKED)
@@ -97,7 +112,7 @@ def test_a_number_of_tokens_as_each_counter_has_them(tiny_tokenizer):
     def counter(sentences):
         return [len(tiny_tokenizer.tokenize(sentence)) for sentence in sentences]
 
-    lengths = list(map(len, WORDS))
+    lengths = [len(words) for words in WORDS]
     assert stage_indices([DOCUMENT], tokens=sum(lengths[:3])) == [[0, 1, 2]]
     assert stage_indices([DOCUMENT], tokens=sum(lengths)) == [[0, 1, 2, 3, 4]]
     assert stage_indices([DOCUMENT], tokens=4, counter=each_costs_one) == [keep_sentences(WORDS, [1] * 5, 4)]
@@ -109,7 +124,7 @@ def test_a_number_of_tokens_as_each_counter_has_them(tiny_tokenizer):
 
 @pytest.mark.filterwarnings(UNCHECKED)
 def test_what_the_repair_puts_back_comes_on_top_of_the_budget():
-    sentences = [*SENTENCES[:4], "Rain and rain and rain."]
+    sentences = SENTENCES[:4] + ["Rain and rain and rain."]
     settings = {"tokens": 4, "counter": each_costs_one}
     assert stage_indices(["\n".join(sentences)], **settings) == [[0, 1, 2, 4]]
 
@@ -123,7 +138,7 @@ def test_what_the_repair_puts_back_comes_on_top_of_the_budget():
 @pytest.mark.filterwarnings(UNCHECKED)
 def test_frequencies_of_a_corpus_change_the_choice(tmp_path):
     document = "One. Two. Three. The flood. The cat. The dog. The flood."
-    # alone, words of two sentences weigh less than those of one
+    # Without a corpus, words of two sentences weigh less than those of one.
     assert stage_indices([document], tokens=4, counter=each_costs_one) == [[0, 1, 2, 3]]
     table = DocumentFrequencies.fit(["the flood", "the flood", "the flood", "the cat", "a cat", "x"])
     table.save(tmp_path / "idf.json")
@@ -143,36 +158,36 @@ def test_says_that_pairs_are_not_checked():
         assert stage_extracts(["One. Two. Three. Four."], 0.5) == ["One. Two. Three."]
 
 
+CASES_OF_WRONG_SETTINGS = [
+    ({"share": 0}, "`share` is 0, but must be above 0 and at most 1"),
+    ({"share": 1.01}, "`share` is 1.01, but must be above 0 and at most 1"),
+    ({"share": float("nan")}, "`share` is nan, but must be above 0"),
+    ({"tokens": 0}, "`tokens` is 0, but must be at least 1"),
+    ({"share": 0.5, "tokens": 9}, "`share` and `tokens` exclude each other: set only one"),
+    ({}, "needs either `share` or `tokens`"),
+    ({"share": 0.5, "method": "lead"}, "`share` is for `method` consistent, but it is lead"),
+    ({"share": 0.5, "idf": "nowhere.json"}, "nowhere.json is not a file written by `hf-summ idf`"),
+    ({"share": 0.5, "idf": DocumentFrequencies({}, 2, "de")}, "the document frequencies are of language 'de', but"),
+]
+
+
 @pytest.mark.filterwarnings(UNCHECKED)
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"share": 0}, "`share` is 0, but must be above 0 and at most 1"),
-        ({"share": 1.01}, "`share` is 1.01, but must be above 0 and at most 1"),
-        ({"share": float("nan")}, "`share` is nan, but must be above 0"),
-        ({"tokens": 0}, "`tokens` is 0, but must be at least 1"),
-        ({"share": 0.5, "tokens": 9}, "`share` and `tokens` exclude each other: set only one"),
-        ({}, "needs either `share` or `tokens`"),
-        ({"share": 0.5, "method": "lead"}, "`share` is for `method` consistent, but it is lead"),
-        ({"share": 0.5, "idf": "nowhere.json"}, "nowhere.json is not a file written by `hf-summ idf`"),
-        ({"share": 0.5, "idf": DocumentFrequencies({}, 2, "de")}, "the document frequencies are of language 'de', but"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "message"), CASES_OF_WRONG_SETTINGS)
 def test_errors(settings, message):
     with pytest.raises(ValueError, match=message):
         stage_extracts(["One. Two."], **settings)
 
 
+CASES_OF_WRONG_TYPES = [
+    ("One. Two.", {"share": 0.5}, "`documents` must be a list, but is str: 'One. Two.'"),
+    (["One.", None], {"share": 0.5}, "`documents` must be strings, but row 1 is NoneType: None"),
+    (["One."], {"tokens": 2.5}, "`tokens` must be an integer, but is float: 2.5"),
+    (["One."], {"share": 0.5, "language": []}, "`language` must be a string, but is list"),
+]
+
+
 @pytest.mark.filterwarnings(UNCHECKED)
-@pytest.mark.parametrize(
-    ("documents", "settings", "message"),
-    [
-        ("One. Two.", {"share": 0.5}, "`documents` must be a list, but is str: 'One. Two.'"),
-        (["One.", None], {"share": 0.5}, "`documents` must be strings, but row 1 is NoneType: None"),
-        (["One."], {"tokens": 2.5}, "`tokens` must be an integer, but is float: 2.5"),
-        (["One."], {"share": 0.5, "language": []}, "`language` must be a string, but is list"),
-    ],
-)
+@pytest.mark.parametrize(("documents", "settings", "message"), CASES_OF_WRONG_TYPES)
 def test_values_of_other_types(documents, settings, message):
     with pytest.raises(TypeError, match=message):
         stage_extracts(documents, **settings)
@@ -181,7 +196,7 @@ def test_values_of_other_types(documents, settings, message):
 @pytest.mark.filterwarnings(UNCHECKED)
 def test_documents_with_little_to_choose_from():
     documents = ["", " \n", "One.", "Just one", "你好世界。Hello there. Привет мир."]
-    assert stage_extracts(documents, 0.5, language="zh") == ["", "", *documents[2:]]
+    assert stage_extracts(documents, 0.5, language="zh") == ["", ""] + documents[2:]
     with pytest.warns(UserWarning, match="1 of 2 documents have no words and keep their first sentences: rows 1, cou"):
         assert stage_extracts(["One.", "你好。\n世界。\n下雨了。\n再见。"], 0.5) == ["One.", "你好。 世界。 下雨了。"]
 
@@ -190,12 +205,15 @@ def test_documents_with_little_to_choose_from():
 @pytest.mark.filterwarnings(UNCHECKED)
 def test_a_million_words_take_seconds():
     rng = np.random.default_rng(0)
-    words = np.minimum(rng.zipf(1.3, (5000, 200)), 30_000)
-    document = " ".join(f"{' '.join(f'w{word}' for word in sentence)}." for sentence in words)
+    sentences = []
+    for numbers in np.minimum(rng.zipf(1.3, (5000, 200)), 30_000):
+        words = [f"w{number}" for number in numbers]
+        sentences.append(" ".join(words) + ".")
+    document = " ".join(sentences)
     start = time.process_time()
-    (kept,) = stage_indices([document], tokens=512)
+    kept = stage_indices([document], tokens=512)
     assert time.process_time() - start < 30
-    assert kept == [0, 1]
+    assert kept == [[0, 1]]
 
 
 def judge_of(table: dict[str, float], asked: list | None = None):
@@ -209,46 +227,48 @@ def judge_of(table: dict[str, float], asked: list | None = None):
     return judge
 
 
-@pytest.mark.parametrize(
-    ("kept", "table", "expected"),
-    [
-        # accepted pairs stay as they are
-        ([0, 4], {}, [0, 4]),
-        # nothing lies between a rejected pair
-        ([0, 1], {"ab": 0.1}, [0, 1]),
-        # the most probable of those that are accepted on both sides
-        ([0, 4], {"ae": 0.1, "ac": 0.95}, [0, 2, 4]),
-        ([0, 4], {"ae": 0.1, "ab": 0.99, "be": 0.5, "ac": 0.51, "ad": 0.6}, [0, 3, 4]),
-        # the earlier of two that tie
-        ([0, 4], {"ae": 0.5}, [0, 1, 4]),
-        ([0, 4], {"ae": 0.1, "ab": 0.6, "be": 0.8, "ac": 0.8, "ce": 0.6, "ad": 0.2}, [0, 1, 4]),
-        # none is accepted on both sides
-        ([0, 3], {"ad": 0.1, "ab": 0.1, "cd": 0.1}, [0, 3]),
-        # once: what is put back is not judged again
-        ([0, 2, 4], {"ac": 0.1, "ce": 0.1, "ab": 0.51, "bc": 0.51}, [0, 1, 2, 3, 4]),
-        ([0], {}, [0]),
-        ([], {}, []),
-    ],
-)
+# the kept sentences of "abcde", probabilities of pairs other than 0.9, and what is kept after the repair
+CASES_OF_GAPS = [
+    # accepted pairs stay as they are
+    ([0, 4], {}, [0, 4]),
+    # nothing lies between a rejected pair
+    ([0, 1], {"ab": 0.1}, [0, 1]),
+    # the most probable of those that are accepted on both sides
+    ([0, 4], {"ae": 0.1, "ac": 0.95}, [0, 2, 4]),
+    ([0, 4], {"ae": 0.1, "ab": 0.99, "be": 0.5, "ac": 0.51, "ad": 0.6}, [0, 3, 4]),
+    # the earlier of two that tie
+    ([0, 4], {"ae": 0.5}, [0, 1, 4]),
+    ([0, 4], {"ae": 0.1, "ab": 0.6, "be": 0.8, "ac": 0.8, "ce": 0.6, "ad": 0.2}, [0, 1, 4]),
+    # none is accepted on both sides
+    ([0, 3], {"ad": 0.1, "ab": 0.1, "cd": 0.1}, [0, 3]),
+    # once: what is put back is not judged again
+    ([0, 2, 4], {"ac": 0.1, "ce": 0.1, "ab": 0.51, "bc": 0.51}, [0, 1, 2, 3, 4]),
+    ([0], {}, [0]),
+    ([], {}, []),
+]
+
+
+@pytest.mark.parametrize(("kept", "table", "expected"), CASES_OF_GAPS)
 def test_what_is_put_back(kept, table, expected):
-    assert close_gaps(["abcde"], [kept], judge_of(table)) == [expected]
-    follows = judge_of(table)
-    assert naive.close_gaps("abcde", kept, lambda *pair: follows([pair])[0]) == expected
+    judge = judge_of(table)
+    assert close_gaps(["abcde"], [kept], judge) == [expected]
+    assert naive.close_gaps("abcde", kept, lambda first, second: judge([(first, second)])[0]) == expected
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ([0.3, 0.7], r"must give 1 probabilities, one per pair, but gives list: \[0.3, 0.7\]"),
-        (None, "but gives NoneType: None"),
-        (torch.tensor(0.3), r"but gives Tensor: tensor\(0.3"),
-        ([float("nan")], r"but gives list: \[nan\]"),
-        ([1.5], r"gives list: \[1.5\]"),
-        ([-0.5], r"gives list: \[-0.5\]"),
-        (["0.3"], r"gives list: \['0.3'\]"),
-        (np.zeros((1, 2)), "gives ndarray"),
-    ],
-)
+# what a judge gives for one pair, and the message
+CASES_OF_WRONG_PROBABILITIES = [
+    ([0.3, 0.7], r"must give 1 probabilities, one per pair, but gives list: \[0.3, 0.7\]"),
+    (None, "but gives NoneType: None"),
+    (torch.tensor(0.3), r"but gives Tensor: tensor\(0.3"),
+    ([float("nan")], r"but gives list: \[nan\]"),
+    ([1.5], r"gives list: \[1.5\]"),
+    ([-0.5], r"gives list: \[-0.5\]"),
+    (["0.3"], r"gives list: \['0.3'\]"),
+    (np.zeros((1, 2)), "gives ndarray"),
+]
+
+
+@pytest.mark.parametrize(("given", "message"), CASES_OF_WRONG_PROBABILITIES)
 def test_what_are_no_probabilities(given, message):
     with pytest.raises(ValueError, match=message):
         close_gaps([["a", "b", "c"]], [[0, 2]], lambda pairs: given)
@@ -262,6 +282,7 @@ def test_probabilities_of_any_kind(kind):
 
 def test_documents_are_judged_together_and_no_pair_twice():
     asked: list = []
-    found = close_gaps(["abcd", "abcd", "axd", ""], [[0, 3], [0, 3], [0, 2], []], judge_of({"ad": 0.1}, asked))
-    assert found == [[0, 1, 3], [0, 1, 3], [0, 1, 2], []]
+    judge = judge_of({"ad": 0.1}, asked)
+    kept = close_gaps(["abcd", "abcd", "axd", ""], [[0, 3], [0, 3], [0, 2], []], judge)
+    assert kept == [[0, 1, 3], [0, 1, 3], [0, 1, 2], []]
     assert asked == [[("a", "d")], [("a", "b"), ("a", "c"), ("a", "x")], [("b", "d"), ("c", "d"), ("x", "d")]]

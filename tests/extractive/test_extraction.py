@@ -16,9 +16,8 @@ REFERENCE = "A bridge that cost 12 million euros was called too high in price by
 def test_summaries_are_sentences_of_the_document_in_its_order(method):
     documents = [DOCUMENT, " ".join(SENTENCES[:2]), "\n".join(SENTENCES[::-1])]
     chosen = extract_indices(documents, method, 2, [REFERENCE] * 3)
-    for document, indices, summary in zip(
-        documents, chosen, extracts(documents, method, 2, [REFERENCE] * 3), strict=True
-    ):
+    summaries = extracts(documents, method, 2, [REFERENCE] * 3)
+    for document, indices, summary in zip(documents, chosen, summaries, strict=True):
         assert indices == sorted(set(indices))
         assert 1 <= len(indices) <= 2
         sentences = split_sentences(document)
@@ -29,8 +28,9 @@ def test_summaries_are_sentences_of_the_document_in_its_order(method):
 def test_a_document_does_not_change_anothers_summary(method):
     documents = [DOCUMENT, "Rain fell. Rain fell on the bridge. The bridge held."]
     references = [REFERENCE, "The bridge held in the rain"]
-    alone = [extracts([d], method, 2, [r])[0] for d, r in zip(documents, references, strict=True)]
-    assert extracts(documents, method, 2, references) == alone
+    first = extracts(documents[:1], method, 2, references[:1])
+    second = extracts(documents[1:], method, 2, references[1:])
+    assert extracts(documents, method, 2, references) == first + second
 
 
 @pytest.mark.parametrize("text", [DOCUMENT, QUOTED, "\n  One.  Two\tthree.\nFour", "No. No. No. Yes.", "a \ud83d. B."])
@@ -50,7 +50,7 @@ def test_head_and_tail_with_a_number_a_document():
     assert extracts(documents, "lead", [2, 1]) == ["One. Two.", "Four."]
     assert extracts(documents, "tail", [2, 1]) == ["Two. Three.", "Five."]
     assert extracts(documents, "tail", 9) == documents
-    # no documents no summaries
+    # No documents have no summaries.
     assert extracts([], "lead") == []
 
 
@@ -60,34 +60,35 @@ def test_no_spaces_where_the_script_has_none():
     assert extracts([document], "oracle", 2, ["你好世界你好再见"], language="zh") == ["你好世界。你好再见。"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"method": "luhn"}, "`method` is 'luhn', but must be one of lead, tail, oracle"),
-        ({"method": "tail", "sentences": 0}, "`sentences` is 0, but must be at least 1"),
-        ({"method": "tail", "sentences": [1, 0]}, "`sentences` is 0, but must be at least 1"),
-        ({"method": "lead", "sentences": [1]}, "1 numbers of `sentences` but 2 documents"),
-    ],
-)
+CASES_OF_WRONG_SETTINGS = [
+    ({"method": "luhn"}, "`method` is 'luhn', but must be one of lead, tail, oracle"),
+    ({"method": "tail", "sentences": 0}, "`sentences` is 0, but must be at least 1"),
+    ({"method": "tail", "sentences": [1, 0]}, "`sentences` is 0, but must be at least 1"),
+    ({"method": "lead", "sentences": [1]}, "1 numbers of `sentences` but 2 documents"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), CASES_OF_WRONG_SETTINGS)
 def test_errors(arguments, message):
     with pytest.raises(ValueError, match=message):
         extracts(["One.", "Two."], **arguments)
 
 
-@pytest.mark.parametrize(
-    ("documents", "arguments", "message"),
-    [
-        ("One.", {}, "`documents` must be a list, but is str: 'One.'"),
-        (["One.", None], {}, "`documents` must be strings, but row 1 is NoneType: None"),
-        (["One."], {"sentences": 2.5}, "`sentences` must be an integer, but is float: 2.5"),
-        (["One."], {"sentences": "3"}, "`sentences` must be an integer, but is str: '3'"),
-        (["One."], {"sentences": None}, "`sentences` must be an integer, but is NoneType: None"),
-        (["One."], {"method": "oracle", "references": [3]}, "`references` must be strings, but row 0 is int: 3"),
-    ],
-)
+CASES_OF_WRONG_TYPES = [
+    ("One.", {}, "`documents` must be a list, but is str: 'One.'"),
+    (["One.", None], {}, "`documents` must be strings, but row 1 is NoneType: None"),
+    (["One."], {"sentences": 2.5}, "`sentences` must be an integer, but is float: 2.5"),
+    (["One."], {"sentences": "3"}, "`sentences` must be an integer, but is str: '3'"),
+    (["One."], {"sentences": None}, "`sentences` must be an integer, but is NoneType: None"),
+    (["One."], {"method": "oracle", "references": [3]}, "`references` must be strings, but row 0 is int: 3"),
+]
+
+
+@pytest.mark.parametrize(("documents", "arguments", "message"), CASES_OF_WRONG_TYPES)
 def test_wrong_types(documents, arguments, message):
+    arguments = {"method": "lead"} | arguments
     with pytest.raises(TypeError, match=f"^{message}$"):
-        extracts(documents, **{"method": "lead", **arguments})
+        extracts(documents, **arguments)
 
 
 @pytest.mark.parametrize("method", METHODS)

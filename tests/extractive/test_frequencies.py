@@ -27,17 +27,29 @@ def test_a_file_gives_what_was_written(tmp_path):
         DocumentFrequencies.fit([])
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        *([], {}, {**TABLE, "documents": 0}, {**TABLE, "language": None}, {**TABLE, "document_frequencies": ["a"]}),
-        *({**TABLE, "document_frequencies": {"a": value}} for value in (0, 3, "2", None)),
-        *("", '{"a": 1', b"\xff"),
-    ],
-)
+CASES_OF_OTHER_CONTENT = [
+    [],
+    {},
+    TABLE | {"documents": 0},
+    TABLE | {"language": None},
+    TABLE | {"document_frequencies": ["a"]},
+    TABLE | {"document_frequencies": {"a": 0}},
+    TABLE | {"document_frequencies": {"a": 3}},
+    TABLE | {"document_frequencies": {"a": "2"}},
+    TABLE | {"document_frequencies": {"a": None}},
+    "",
+    '{"a": 1',
+    b"\xff",
+]
+
+
+@pytest.mark.parametrize("content", CASES_OF_OTHER_CONTENT)
 def test_another_files_content(tmp_path, content):
     file = tmp_path / "idf.json"
-    file.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+    if isinstance(content, bytes):
+        file.write_bytes(content)
+    else:
+        file.write_text(json.dumps(content))
     for path in (file, tmp_path):
         with pytest.raises(ValueError, match=rf"{path.name} is not a file written by `hf-summ idf` \(.*\): name one"):
             DocumentFrequencies.load(path)
@@ -45,7 +57,7 @@ def test_another_files_content(tmp_path, content):
 
 def test_agrees_with_its_definition(sentences):
     np.testing.assert_allclose(tfidf_scores(sentences), naive.tfidf(sentences, sentences), atol=1e-12)
-    # over a corpus: c and d are in no document, and what is in only one is not in the table
+    # In this corpus, c and d are in no document, and words of only one document are not in the table.
     corpus = ["a b e f", "a a g", "a h i j k", "b"]
     table = DocumentFrequencies.fit(corpus)
     assert table.frequencies == {"a": 3, "b": 2}
@@ -58,7 +70,7 @@ def test_agrees_with_its_definition(sentences):
 def test_prefers_frequent_words_of_few_sentences():
     document = "He met her. The flood and the flood. He left her. He came."
     assert extracts([document], "tfidf", 1) == ["The flood and the flood."]
-    # equal sentences come in their order
+    # Equal sentences come in their order.
     document = " ".join(f"Cat dog{number}." for number in range(120))
     assert extract_indices([f"Cat dog cat. {document}"], "tfidf", 3) == [[1, 2, 3]]
 
@@ -66,6 +78,6 @@ def test_prefers_frequent_words_of_few_sentences():
 @pytest.mark.parametrize("scale", [1, 1e-12])
 def test_rounding_breaks_no_ties(scale):
     assert best_first(np.array([0.3, 0.1 + 0.2, 0.1 * 3, 0.31, 0.0]) * scale) == [3, 0, 1, 2, 4]
-    # nothing to order
+    # There is nothing to order.
     assert best_first(np.array([])) == []
     assert best_first(np.zeros(3)) == [0, 1, 2]
