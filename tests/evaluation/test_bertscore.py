@@ -37,13 +37,13 @@ def test_the_best_reference_counts_and_blank_texts_score_0():
     assert scores == pytest.approx([singles.max(), 0, 0, 100], abs=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("nowhere", "nowhere cannot be loaded as a text encoder model .*: if the Hub is out of reach, give the folder"),
-        (f"{ENCODER}:7", "model:7: the encoder has 6 layers: give one of them"),
-    ],
-)
+CASES_OF_WRONG_ENCODERS = [
+    ("nowhere", "nowhere cannot be loaded as a text encoder model .*: if the Hub is out of reach, give the folder"),
+    (f"{ENCODER}:7", "model:7: the encoder has 6 layers: give one of them"),
+]
+
+
+@pytest.mark.parametrize(("name", "message"), CASES_OF_WRONG_ENCODERS)
 def test_an_encoder_that_is_none_is_told(name, message):
     with pytest.raises(ValueError, match=message):
         bertscore_scores(name, ["a"], ["a"])

@@ -56,16 +56,16 @@ def test_rows_may_have_different_numbers_of_references(caplog):
     assert "bleu_signature: nrefs:var|" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("prediction", "reference"),
-    [
-        ("mayor the bridge a", "the mayor opened a bridge"),
-        ("a bridge", "a bridge of it"),
-        ("it the mayor opened", "the mayor opened a bridge"),
-        ("nothing", "the mayor"),
-        ("", "the mayor"),
-    ],
-)
+CASES_OF_ORDERS_WITHOUT_A_MATCH = [
+    ("mayor the bridge a", "the mayor opened a bridge"),
+    ("a bridge", "a bridge of it"),
+    ("it the mayor opened", "the mayor opened a bridge"),
+    ("nothing", "the mayor"),
+    ("", "the mayor"),
+]
+
+
+@pytest.mark.parametrize(("prediction", "reference"), CASES_OF_ORDERS_WITHOUT_A_MATCH)
 def test_orders_without_a_match_are_smoothed_as_sacrebleu_does(prediction, reference):
     score = sacrebleu.corpus_bleu([prediction], [[reference]]).score
     assert bleu([prediction], [reference])["bleu"].rows()[0] == pytest.approx(score, abs=1e-9)
@@ -79,7 +79,10 @@ def test_many_sums_at_once_are_each_scored():
     assert scores[1, 2] == pytest.approx(scored.measure(groups[1, 2]))
 
 
-@pytest.mark.parametrize(("language", "tokenizer"), [("zh-TW", "zh"), ("ZH_cn", "zh"), ("cmn", "zh"), ("de", "13a")])
+CASES_OF_TOKENIZERS = [("zh-TW", "zh"), ("ZH_cn", "zh"), ("cmn", "zh"), ("de", "13a")]
+
+
+@pytest.mark.parametrize(("language", "tokenizer"), CASES_OF_TOKENIZERS)
 def test_languages_have_the_tokenizers_that_sacrebleu_gives_them(language, tokenizer, caplog):
     caplog.set_level("INFO", "hf_summ")
     bleu(["市长打开了新桥。"], ["市长打开了桥。"], language)

@@ -120,14 +120,14 @@ def test_measures_agree_with_their_definitions_on_random_texts():
         assert {measure: values[row] for measure, values in scores.items()} == pytest.approx(naive(*pair), nan_ok=True)
 
 
-@pytest.mark.parametrize(
-    ("source", "language", "message"),
-    [
-        ("", "en", r"1 of \d sources have no words and are left out: rows 1, counted from 0 .*name the language"),
-        ("你好", "en-GB", "rows 1, counted from 0 .*name the language"),
-        (" .", "de", r"rows 1, counted from 0 \(language 'de'\)$"),
-    ],
-)
+CASES_OF_SOURCES_WITHOUT_WORDS = [
+    ("", "en", r"1 of \d sources have no words and are left out: rows 1, counted from 0 .*name the language"),
+    ("你好", "en-GB", "rows 1, counted from 0 .*name the language"),
+    (" .", "de", r"rows 1, counted from 0 \(language 'de'\)$"),
+]
+
+
+@pytest.mark.parametrize(("source", "language", "message"), CASES_OF_SOURCES_WITHOUT_WORDS)
 def test_a_source_without_words_costs_its_row(source, language, message):
     with pytest.warns(UserWarning, match=message):
         scores = novelty(["a", "b", "a c"], ["a", source, "a"], language)
@@ -177,13 +177,13 @@ def test_corpus_statistics_by_hand():
     assert corpus_statistics(["One two.", " "], ["one", ""])["document_words"] == 1
 
 
-@pytest.mark.parametrize(
-    ("documents", "summaries", "message"),
-    [
-        (["你好。"], ["one"], "none of the documents has any words .*name the language"),
-        (["One.", "Two."], ["...", ""], "none of the summaries has any words"),
-    ],
-)
+CASES_OF_TEXTS_WITHOUT_WORDS = [
+    (["你好。"], ["one"], "none of the documents has any words .*name the language"),
+    (["One.", "Two."], ["...", ""], "none of the summaries has any words"),
+]
+
+
+@pytest.mark.parametrize(("documents", "summaries", "message"), CASES_OF_TEXTS_WITHOUT_WORDS)
 def test_errors(documents, summaries, message):
     with pytest.raises(ValueError, match=message):
         corpus_statistics(documents, summaries)

@@ -260,13 +260,13 @@ def test_blank_texts_are_counted():
     assert report["rouge"]["rouge1"]["predictions"]["fmeasure"] == pytest.approx(100 / 3)
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        (Settings(rouge_mode="rouge_score"), "each score is that of the best one"),
-        (Settings(several="best"), "each score is that of the best one"),
-    ],
-)
+CASES_OF_THE_BEST_REFERENCE = [
+    (Settings(rouge_mode="rouge_score"), "each score is that of the best one"),
+    (Settings(several="best"), "each score is that of the best one"),
+]
+
+
+@pytest.mark.parametrize(("settings", "said"), CASES_OF_THE_BEST_REFERENCE)
 def test_what_counts_of_several_references_is_noted(settings, said):
     assert f"1 of 1 pairs have several references: {said}; " in "".join(
         build_report(["a"], [["a", "b"]], settings=settings)["notes"]
@@ -280,19 +280,20 @@ def test_other_alphabets_in_english_mode_are_noted_once(mode):
     assert sum("have 2 letters outside a to z" in note for note in report["notes"]) == 1
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        (Settings(), "stemming: Porter and WordNet's exceptions;"),
-        (Settings(rouge_mode="rouge_score"), "stemming: Porter (NLTK's);"),
-        (Settings(use_stemmer=False), "stemming: none"),
-        (Settings(language="de"), "stemming: none; language de; sentences"),
-        (Settings(language="zh", units="lcsts"), "language zh, characters kept by DRGD's program for LCSTS"),
-        (Settings(sentences="lines"), "one sentence per line"),
-        (Settings(byte_limit=75), f"{SPLITTER}; truncated after 75 bytes; 1000 resamples, seed 0"),
-        (Settings(word_limit=9, seed=4), "truncated after 9 words; 1000 resamples, seed 4"),
-    ],
-)
+# settings, and a part of the line
+CASES_OF_SETTINGS_LINES = [
+    (Settings(), "stemming: Porter and WordNet's exceptions;"),
+    (Settings(rouge_mode="rouge_score"), "stemming: Porter (NLTK's);"),
+    (Settings(use_stemmer=False), "stemming: none"),
+    (Settings(language="de"), "stemming: none; language de; sentences"),
+    (Settings(language="zh", units="lcsts"), "language zh, characters kept by DRGD's program for LCSTS"),
+    (Settings(sentences="lines"), "one sentence per line"),
+    (Settings(byte_limit=75), f"{SPLITTER}; truncated after 75 bytes; 1000 resamples, seed 0"),
+    (Settings(word_limit=9, seed=4), "truncated after 9 words; 1000 resamples, seed 4"),
+]
+
+
+@pytest.mark.parametrize(("settings", "said"), CASES_OF_SETTINGS_LINES)
 def test_settings_line_says_what_the_scores_depend_on(settings, said):
     line = as_text(build_report(["a"], [["a"]], settings=settings)).splitlines()[-1]
     assert line.startswith(f"{settings.rouge_mode}: macro means in points over 1 pairs; ")

@@ -82,15 +82,16 @@ def test_of_several_references_the_best_counts_for_each_metric():
     assert [float(column[0]) for column in best] == [50, 50, 50]
 
 
-@pytest.mark.parametrize(
-    ("several", "points"),
-    [
-        # two words against two of two, and one of four: F of 100 and of 1/3, which the second row has alone
-        ("best", [100, 100 / 3]),
-        # three matches, of four words of both predictions and six of both references
-        ("pooled", [60, 100 / 3]),
-    ],
-)
+# the setting, and the F of both rows
+CASES_OF_SEVERAL_REFERENCES = [
+    # two words against two of two, and one of four: F of 100 and of 1/3, which the second row has alone
+    ("best", [100, 100 / 3]),
+    # three matches, of four words of both predictions and six of both references
+    ("pooled", [60, 100 / 3]),
+]
+
+
+@pytest.mark.parametrize(("several", "points"), CASES_OF_SEVERAL_REFERENCES)
 @pytest.mark.parametrize("mode", ["rouge_score", "rouge155"])
 def test_what_counts_of_several_references_is_a_setting(mode, several, points):
     texts = ["a b", "a b"], [["b a", "a x y z"], ["a x y z"]]
@@ -116,33 +117,33 @@ def test_means_by_hand():
     assert all(list(values.fmeasure) == [0, 0, 100] for values in scores.values())
 
 
-@pytest.mark.parametrize(
-    ("language", "prediction", "reference", "points"),
-    [
-        ("zh", "你好世界。", "你好地球。", 50.0),
-        # each ideograph is a word, also a zero and those beyond the first 65,536 characters; a Latin word is one
-        ("zh", "二〇〇五", "二〇一五", 75.0),
-        ("zh", "𠮷𠮷iPhone 6", "𠮷𠮸iphone 6", 75.0),
-        ("de", "Müller kam.", "Möller kam.", 50.0),
-        ("ru", "Мир дому", "мир", 66.6667),
-    ],
-)
+CASES_OF_OTHER_SCRIPTS = [
+    ("zh", "你好世界。", "你好地球。", 50.0),
+    # each ideograph is a word, also a zero and those beyond the first 65,536 characters; a Latin word is one
+    ("zh", "二〇〇五", "二〇一五", 75.0),
+    ("zh", "𠮷𠮷iPhone 6", "𠮷𠮸iphone 6", 75.0),
+    ("de", "Müller kam.", "Möller kam.", 50.0),
+    ("ru", "Мир дому", "мир", 66.6667),
+]
+
+
+@pytest.mark.parametrize(("language", "prediction", "reference", "points"), CASES_OF_OTHER_SCRIPTS)
 @pytest.mark.parametrize("mode", ROUGE_MODES)
 def test_other_scripts_are_read_in_their_language(mode, language, prediction, reference, points):
     assert rouge_means([prediction], [reference], language=language, rouge_mode=mode)["rouge1"] == points
 
 
+CASES_OF_UNSCORABLE_TEXTS = [
+    (["a"], [[]], "row 0 has no reference"),
+    (["a", None], ["a", "b"], "row 1 holds NoneType: None"),
+    (["a", "b"], ["", " ."], "no reference has any words"),
+    (["你好"], ["你好"], "no reference has any words"),
+]
+
+
 @pytest.mark.filterwarnings("ignore:the references have")
 @pytest.mark.parametrize("mode", ROUGE_MODES)
-@pytest.mark.parametrize(
-    ("predictions", "references", "message"),
-    [
-        (["a"], [[]], "row 0 has no reference"),
-        (["a", None], ["a", "b"], "row 1 holds NoneType: None"),
-        (["a", "b"], ["", " ."], "no reference has any words"),
-        (["你好"], ["你好"], "no reference has any words"),
-    ],
-)
+@pytest.mark.parametrize(("predictions", "references", "message"), CASES_OF_UNSCORABLE_TEXTS)
 def test_what_cannot_be_scored_is_an_error(mode, predictions, references, message):
     with pytest.raises(ValueError, match=message):
         rouge_rows(predictions, references, rouge_mode=mode)
@@ -167,25 +168,25 @@ def test_options_of_both_are_checked(mode, option, value, choices):
         rouge_rows(["a"], ["a"], rouge_mode=mode, **{option: value})
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            {"rouge_mode": "rouge_score", "rouge_types": ["rougeSU4"]},
-            "ROUGE type is 'rougeSU4', but must be one of rouge1, rouge2, rougeL,",
-        ),
-        ({"rouge_types": ["rougeLsum"]}, "ROUGE type rougeLsum of rouge-score is rougeL here"),
-        ({"rouge_mode": "perl"}, "`rouge_mode` is 'perl', but must be one of rouge_score, rouge155"),
-        (
-            {"rouge_mode": "rouge_score", "byte_limit": 75},
-            "`rouge_mode` is 'rouge_score', which has no byte_limit: set it to 'rouge155'",
-        ),
-        ({"byte_limit": 75, "word_limit": 10}, "`byte_limit` and `word_limit` exclude each other"),
-        ({"byte_limit": 0}, "`byte_limit` is 0"),
-        ({"word_limit": -1}, "`word_limit` is -1"),
-        ({"byte_limit": 75, "language": "zh"}, "`byte_limit` needs English, as in ROUGE-1.5.5, but `language` is 'zh'"),
-    ],
-)
+CASES_OF_IMPOSSIBLE_SETTINGS = [
+    (
+        {"rouge_mode": "rouge_score", "rouge_types": ["rougeSU4"]},
+        "ROUGE type is 'rougeSU4', but must be one of rouge1, rouge2, rougeL,",
+    ),
+    ({"rouge_types": ["rougeLsum"]}, "ROUGE type rougeLsum of rouge-score is rougeL here"),
+    ({"rouge_mode": "perl"}, "`rouge_mode` is 'perl', but must be one of rouge_score, rouge155"),
+    (
+        {"rouge_mode": "rouge_score", "byte_limit": 75},
+        "`rouge_mode` is 'rouge_score', which has no byte_limit: set it to 'rouge155'",
+    ),
+    ({"byte_limit": 75, "word_limit": 10}, "`byte_limit` and `word_limit` exclude each other"),
+    ({"byte_limit": 0}, "`byte_limit` is 0"),
+    ({"word_limit": -1}, "`word_limit` is -1"),
+    ({"byte_limit": 75, "language": "zh"}, "`byte_limit` needs English, as in ROUGE-1.5.5, but `language` is 'zh'"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), CASES_OF_IMPOSSIBLE_SETTINGS)
 def test_impossible_settings_are_an_error(options, message):
     with pytest.raises(ValueError, match=message):
         RougeSettings(**options)

@@ -40,13 +40,24 @@ def made_up(
     generator = random.Random(seed)
 
     def text() -> str:
-        lines = [generator.choices(vocabulary, k=generator.randrange(1, 14)) for _ in range(generator.randrange(1, 5))]
-        blank = generator.choice(["\n", "\n", "\n \n", "\n\n"])
-        return generator.choice(["", "  "]) + blank.join(map(" ".join, lines))
+        lines = []
+        for _ in range(generator.randrange(1, 5)):
+            words = generator.choices(vocabulary, k=generator.randrange(1, 14))
+            lines.append(" ".join(words))
+        line_end = generator.choice(["\n", "\n", "\n \n", "\n\n"])
+        indent = generator.choice(["", "  "])
+        return indent + line_end.join(lines)
 
     predictions = [text() for _ in range(rows)]
-    references = [[text() for _ in range(generator.randrange(1, 4) if several else 1)] for _ in range(rows)]
-    predictions[1], references[2][0], predictions[3] = "", "", "one"
+    references = []
+    for _ in range(rows):
+        number = 1
+        if several:
+            number = generator.randrange(1, 4)
+        references.append([text() for _ in range(number)])
+    predictions[1] = ""
+    references[2][0] = ""
+    predictions[3] = "one"
     return predictions, references
 
 
@@ -55,13 +66,17 @@ def made_up(
 @pytest.mark.parametrize("several", [False, True])
 def test_scores_are_those_of_the_perl_script(tmp_path, stemmed, limits, several):
     predictions, references = made_up(1, 50, several)
-    options = ["-r", "1", *(["-m"] if stemmed else [])]
-    for name, limit in limits.items():
-        options += [{"byte_limit": "-b", "word_limit": "-l"}[name], str(limit)]
+    options = ["-r", "1"]
+    if stemmed:
+        options.append("-m")
+    if "byte_limit" in limits:
+        options += ["-b", str(limits["byte_limit"])]
+    if "word_limit" in limits:
+        options += ["-l", str(limits["word_limit"])]
     expected, _ = perl_rouge(tmp_path, predictions, references, options)
     scores = rouge_rows(predictions, references, use_stemmer=stemmed, sentences="lines", **limits)
     for metric, values in scores.items():
-        # the script rounds precision, recall and F to 0.001 points each
+        # The script rounds precision, recall and F to 0.001 points each.
         np.testing.assert_allclose(np.stack(values), expected[metric], atol=0.002, err_msg=metric)
 
 
@@ -73,7 +88,7 @@ def test_means_are_those_of_the_perl_script_and_intervals_nearly(tmp_path):
     for metric, values in scores.items():
         for letter, column in zip("PRF", values, strict=True):
             interval = bootstrap_interval(column)
-            # other resamples: each end of an interval deviates by a few hundredths of its width
+            # The script's resamples differ, so that each end of an interval deviates by a few hundredths of its width.
             width = interval.high - interval.low
             expected = pytest.approx(averages[metric, letter], abs=0.1 * width)
             assert (interval.mean, interval.low, interval.high) == expected, (metric, letter)
@@ -82,26 +97,26 @@ def test_means_are_those_of_the_perl_script_and_intervals_nearly(tmp_path):
 @pytest.mark.thorough
 def test_stems_are_those_of_the_perl_script():
     words = [start + ending for start, ending in product(STARTS, ENDINGS)]
-    words += [start + one + two for start, one, two in product(STARTS, ENDINGS, ENDINGS)]
+    words += [start + first_ending + ending for start, first_ending, ending in product(STARTS, ENDINGS, ENDINGS)]
     words = [word for word in words if len(word) > 3]
     assert [porter_stem(word) for word in words] == perl_stems(words)
 
 
-@pytest.mark.parametrize(
-    ("word", "expected"),
-    [
-        ("relational", "relat"),
-        ("hopping", "hop"),
-        ("agreed", "agre"),
-        ("filing", "file"),
-        ("yesterday", "yesterdai"),
-        ("skies", "ski"),
-        ("controlling", "control"),
-        ("adoption", "adopt"),
-        # by Porter's paper step 4 takes one suffix, which leaves "environment"
-        ("environmental", "environ"),
-    ],
-)
+CASES_OF_STEMS = [
+    ("relational", "relat"),
+    ("hopping", "hop"),
+    ("agreed", "agre"),
+    ("filing", "file"),
+    ("yesterday", "yesterdai"),
+    ("skies", "ski"),
+    ("controlling", "control"),
+    ("adoption", "adopt"),
+    # by Porter's paper step 4 takes one suffix, which leaves "environment"
+    ("environmental", "environ"),
+]
+
+
+@pytest.mark.parametrize(("word", "expected"), CASES_OF_STEMS)
 def test_stems_by_hand(word, expected):
     assert porter_stem(word) == expected
 
@@ -113,9 +128,13 @@ def test_irregular_forms_are_looked_up_before_the_stemmer():
 
 def test_irregular_forms_are_those_of_the_script():
     lists = release() / "data" / "WordNet-2.0-Exceptions"
-    texts = [(lists / f"{name}.exc").read_text("latin-1") for name in ("noun", "verb", "adj", "adv")]
-    lines = [line.split() for text in texts for line in text.splitlines()]
-    assert wordnet_exceptions() == {line[0]: line[1] for line in lines if len(line) > 1}
+    expected = {}
+    for name in ("noun", "verb", "adj", "adv"):
+        for line in (lists / f"{name}.exc").read_text("latin-1").splitlines():
+            forms = line.split()
+            if len(forms) > 1:
+                expected[forms[0]] = forms[1]
+    assert wordnet_exceptions() == expected
 
 
 def test_of_conflicting_irregular_forms_the_adverb_counts(tmp_path):

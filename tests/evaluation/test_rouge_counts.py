@@ -16,27 +16,38 @@ from tests.evaluation.scores import rouge_rows
 
 def made_up(generator: random.Random, pairs: int, most: int = 11) -> list[list[int]]:
     """Predictions and references in turn, of few kinds of words, so that many of them are equal; some are empty."""
-    kinds = [range(1, generator.randrange(2, 9)) for _ in range(pairs)]
-    return [generator.choices(words, k=generator.randrange(most + 1)) for words in kinds for _ in range(2)]
+    vocabularies = [range(1, generator.randrange(2, 9)) for _ in range(pairs)]
+    texts = []
+    for vocabulary in vocabularies:
+        for _ in ("prediction", "reference"):
+            texts.append(generator.choices(vocabulary, k=generator.randrange(most + 1)))
+    return texts
 
 
 def batch_of(texts: list[list[int]]) -> Batch:
     """The batch of these predictions and references in turn."""
     reader = Reader(read_words, None, lambda text: text.split("\n"))
-    return reader.read([" ".join(map(str, text)) for text in texts])
+    lines = []
+    for text in texts:
+        words = [str(number) for number in text]
+        lines.append(" ".join(words))
+    return reader.read(lines)
 
 
 def counts_of(count_units: rouge_counts.UnitCounter, texts: list[list[int]]) -> list[tuple[int, ...]]:
-    """The counts of each pair."""
-    return [tuple(map(int, counts)) for counts in zip(*count_units(batch_of(texts)), strict=True)]
+    """The counts of each pair: common units, those of the prediction and those of the reference."""
+    counts = np.stack(count_units(batch_of(texts)), axis=1)
+    return [tuple(row) for row in counts.tolist()]
 
 
 def naive_lcs(model: list[int], peer: list[int]) -> set[int]:
     """Places of `model` on the LCS that ROUGE-1.5.5 traces in a full table: diagonal at equal words, else up, left."""
     table = np.zeros((len(model) + 1, len(peer) + 1), dtype=int)
     for i, j in product(range(1, len(model) + 1), range(1, len(peer) + 1)):
-        same = model[i - 1] == peer[j - 1]
-        table[i, j] = table[i - 1, j - 1] + 1 if same else max(table[i - 1, j], table[i, j - 1])
+        if model[i - 1] == peer[j - 1]:
+            table[i, j] = table[i - 1, j - 1] + 1
+        else:
+            table[i, j] = max(table[i - 1, j], table[i, j - 1])
     places, i, j = set(), len(model), len(peer)
     while i and j:
         if model[i - 1] == peer[j - 1]:
@@ -53,8 +64,11 @@ def naive_lcs(model: list[int], peer: list[int]) -> set[int]:
 def texts() -> list[list[int]]:
     """Pairs of all lengths, among them those at which integers of other widths begin."""
     generator = random.Random(0)
-    sizes = (0, 1, 15, 16, 17, 31, 32, 33, 63, 64, 65, 129)
-    edges = [generator.choices(range(5), k=size) for one in sizes for size in (30, one, one, 30)]
+    edges = []
+    for edge in (0, 1, 15, 16, 17, 31, 32, 33, 63, 64, 65, 129):
+        # a pair of 30 words and as many as the edge, and a pair the other way round
+        for size in (30, edge, edge, 30):
+            edges.append(generator.choices(range(5), k=size))
     return made_up(generator, 1000) + made_up(generator, 100, 40) + made_up(generator, 20, 80) + edges
 
 
@@ -64,37 +78,43 @@ def places(texts: list[list[int]]) -> list[set[int]]:
     return [naive_lcs(model, peer) for peer, model in zip(texts[::2], texts[1::2], strict=True)]
 
 
+CASES_OF_SIZES = [(8, 1 << 17), (0, 64), (1 << 30, 64)]
+
+
 # most in arrays of many pairs, in arrays of few, and pair by pair
-@pytest.mark.parametrize(("few", "cells"), [(8, 1 << 17), (0, 64), (1 << 30, 64)])
+@pytest.mark.parametrize(("few", "cells"), CASES_OF_SIZES)
 def test_places_on_the_lcs_are_those_of_the_full_table(monkeypatch, texts, places, few, cells):
     monkeypatch.setattr(rouge_lcs, "_MAX_LOOPED", few)
     monkeypatch.setattr(rouge_lcs, "_CELLS", cells)
-    sizes = np.array(list(map(len, texts)))
+    sizes = np.array([len(text) for text in texts])
     spans = np.stack([np.cumsum(sizes) - sizes, sizes])
     ids = np.array(list(chain.from_iterable(texts)))
     for traced in (True, False):
-        found = {}
+        places_of_pairs = {}
         for pairs, flags in lcs_positions(ids, spans[:, 1::2], spans[:, ::2], traced):
-            found |= {int(pair): set(map(int, np.flatnonzero(row))) for pair, row in zip(pairs, flags, strict=True)}
-        assert sorted(found) == list(range(len(places)))
-        if traced:
-            assert [found[pair] for pair in range(len(places))] == places
-        else:
-            assert [len(found[pair]) for pair in range(len(places))] == list(map(len, places))
+            for pair, row in zip(pairs, flags, strict=True):
+                places_of_pairs[int(pair)] = set(np.flatnonzero(row).tolist())
+        assert sorted(places_of_pairs) == list(range(len(places)))
+        for pair, expected in enumerate(places):
+            if traced:
+                assert places_of_pairs[pair] == expected
+            else:
+                assert len(places_of_pairs[pair]) == len(expected)
 
 
 @pytest.mark.parametrize("at_once", [1, 5, 1 << 21])
 def test_skip_bigrams_are_those_of_all_combinations(monkeypatch, at_once):
     monkeypatch.setattr(rouge_counts, "_PAIRS", at_once)
 
-    def units(words):
-        return Counter([*words[:-1], *combinations(words, 2)])
+    def count_units(words):
+        return Counter(words[:-1]) + Counter(combinations(words, 2))
 
     texts = made_up(random.Random(2), 300)
-    expected = [
-        ((units(peer) & units(model)).total(), units(peer).total(), units(model).total())
-        for peer, model in zip(texts[::2], texts[1::2], strict=True)
-    ]
+    expected = []
+    for prediction, reference in zip(texts[::2], texts[1::2], strict=True):
+        prediction_units, reference_units = count_units(prediction), count_units(reference)
+        common_units = prediction_units & reference_units
+        expected.append((common_units.total(), prediction_units.total(), reference_units.total()))
     assert counts_of(skip_bigrams, texts) == expected
 
 
@@ -110,17 +130,25 @@ def test_scores_do_not_depend_on_what_is_computed_at_once(monkeypatch, several):
     generator = random.Random(3)
 
     def text() -> str:
-        return "\n".join(" ".join(map("word{}".format, line)) for line in made_up(generator, 2))
+        lines = []
+        for numbers in made_up(generator, 2):
+            words = [f"word{number}" for number in numbers]
+            lines.append(" ".join(words))
+        return "\n".join(lines)
 
     predictions = [text() for _ in range(30)]
-    references = [[text() for _ in range(generator.randrange(1, 4))] for _ in predictions]
+    references = []
+    for _ in predictions:
+        number = generator.randrange(1, 4)
+        references.append([text() for _ in range(number)])
 
     def scores():
-        found = []
+        values = {}
         for mode in ("rouge155", "rouge_score"):
             rows = rouge_rows(predictions, references, rouge_mode=mode, several=several, sentences="lines")
-            found.append({name: np.stack(values).tolist() for name, values in rows.items()})
-        return found
+            for rouge_type, columns in rows.items():
+                values[mode, rouge_type] = np.stack(columns).tolist()
+        return values
 
     expected = scores()
     sizes = [

@@ -56,23 +56,29 @@ def test_p_value_is_twice_the_share_of_the_other_sign():
 def test_randomization_is_the_share_of_all_exchanges():
     a, b = [5.0, 3.0, 9.0, 4.0], [1.0, 4.0, 2.0, 2.0]
     differences = np.subtract(a, b)
-    exchanged = [abs(np.dot(signs, differences)) for signs in itertools.product((1, -1), repeat=4)]
-    expected = np.mean([total >= differences.sum() for total in exchanged])
+    at_least_as_large = []
+    for signs in itertools.product((1, -1), repeat=4):
+        total = abs(np.dot(signs, differences))
+        at_least_as_large.append(total >= differences.sum())
+    expected = np.mean(at_least_as_large)
     assert paired_randomization(a, b, trials=40_000) == pytest.approx(expected, abs=0.01)
-    assert (
-        paired_randomization(a, b, seed=1) == paired_randomization(a, b, seed=1) == paired_randomization(b, a, seed=1)
-    )
+    p_value = paired_randomization(a, b, seed=1)
+    assert p_value == paired_randomization(a, b, seed=1)
+    assert p_value == paired_randomization(b, a, seed=1)
     assert paired_randomization(a, a) == 1
     assert paired_randomization(range(300), range(1, 301), trials=99) == 0.01
 
 
 def test_randomization_of_a_measure_exchanges_rows_of_statistics():
     a, b = made_losses(0, 5), made_losses(1, 5)
-    observed, differences = abs(perplexity(a.sum(0)) - perplexity(b.sum(0))), []
-    for exchanged in itertools.product((False, True), repeat=5):
-        ours, theirs = (np.where(np.array(exchanged)[:, None], *tables).sum(0) for tables in ((b, a), (a, b)))
-        differences.append(abs(perplexity(ours) - perplexity(theirs)))
-    expected = np.mean([difference >= observed - 1e-9 for difference in differences])
+    observed = abs(perplexity(a.sum(0)) - perplexity(b.sum(0)))
+    differences = []
+    for flags in itertools.product((False, True), repeat=5):
+        is_exchanged = np.array(flags)[:, None]
+        sums_a = np.where(is_exchanged, b, a).sum(0)
+        sums_b = np.where(is_exchanged, a, b).sum(0)
+        differences.append(abs(perplexity(sums_a) - perplexity(sums_b)))
+    expected = np.mean(np.array(differences) >= observed - 1e-9)
     assert 0 < expected < 1
     assert paired_randomization(a, b, trials=40_000, measure=perplexity) == pytest.approx(expected, abs=0.01)
 
@@ -80,13 +86,12 @@ def test_randomization_of_a_measure_exchanges_rows_of_statistics():
 @pytest.mark.thorough
 def test_randomization_has_no_more_false_alarms_than_it_should_for_few_examples():
     generator = np.random.default_rng(0)
-    pairs = [generator.beta(2, 5, (2, 20)) for _ in range(1000)]
-    alarms = [np.mean([test(a, b) < 0.05 for a, b in pairs]) for test in (paired_randomization, _bootstrap_p)]
-    assert alarms[0] < 0.065 < alarms[1]
-
-
-def _bootstrap_p(a, b):
-    return paired_bootstrap(a, b).p_value
+    alarms_of_randomization, alarms_of_bootstrap = [], []
+    for _ in range(1000):
+        a, b = generator.beta(2, 5, (2, 20))
+        alarms_of_randomization.append(paired_randomization(a, b) < 0.05)
+        alarms_of_bootstrap.append(paired_bootstrap(a, b).p_value < 0.05)
+    assert np.mean(alarms_of_randomization) < 0.065 < np.mean(alarms_of_bootstrap)
 
 
 def test_intervals_and_comparisons_are_shown_in_a_line():
@@ -100,16 +105,16 @@ def test_intervals_and_comparisons_are_shown_in_a_line():
     assert str(bootstrap_interval([10.0, 10.0])) == "10.00 (95%: 10.00 to 10.00)"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"scores": []}, r"`scores` has shape \(0,\)"),
-        ({"scores": [[1.0, 2.0]]}, r"`scores` has shape \(1, 2\)"),
-        ({"scores": [1.0, float("nan")]}, "`scores` contains nan in row 1"),
-        ({"scores": [1e308, 1e308]}, "`measure` is inf for the corpus"),
-        ({"scores": [1.0], "resamples": 0}, "`resamples` is 0"),
-    ],
-)
+CASES_OF_UNUSABLE_SCORES = [
+    ({"scores": []}, r"`scores` has shape \(0,\)"),
+    ({"scores": [[1.0, 2.0]]}, r"`scores` has shape \(1, 2\)"),
+    ({"scores": [1.0, float("nan")]}, "`scores` contains nan in row 1"),
+    ({"scores": [1e308, 1e308]}, "`measure` is inf for the corpus"),
+    ({"scores": [1.0], "resamples": 0}, "`resamples` is 0"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), CASES_OF_UNUSABLE_SCORES)
 def test_what_cannot_be_resampled_is_an_error(arguments, message):
     with pytest.raises(ValueError, match=message):
         bootstrap_interval(**arguments)
@@ -120,11 +125,14 @@ def test_interval_of_sums_agrees_with_resamples_drawn_one_by_one(measure):
     rows = made_losses(0)
     interval = bootstrap_interval(rows, resamples=500, seed=3, measure=measure)
     generator = np.random.default_rng(3)
-    # int32, as the draws' numbers depend on the type
+    # The type is int32 as in the package, because the drawn numbers depend on it.
     draws = generator.integers(300, size=(500, 300), dtype=np.int32)
-    values = sorted(float(measure(sum(rows[place] for place in places))) for places in draws)
+    values = []
+    for places in draws:
+        values.append(float(measure(sum(rows[place] for place in places))))
+    values.sort()
     assert interval.mean == pytest.approx(float(measure(rows.sum(0))))
-    # 2.5% and 97.5% of the way from the first to the last
+    # The ends are 2.5% and 97.5% of the way from the first to the last.
     assert interval.low == pytest.approx(values[12] + 0.475 * (values[13] - values[12]))
     assert interval.high == pytest.approx(values[486] + 0.525 * (values[487] - values[486]))
     assert interval.pairs == 300
@@ -137,25 +145,30 @@ def test_comparison_of_sums_agrees_with_resamples_drawn_one_by_one():
     draws = np.random.default_rng(5).integers(300, size=(200, 300), dtype=np.int32)
     values = []
     for places in draws:
-        nll_a, nll_b, tokens = (sum(column[place] for place in places) for column in (a[:, 0], b[:, 0], a[:, 1]))
+        nll_a = sum(a[place, 0] for place in places)
+        nll_b = sum(b[place, 0] for place in places)
+        tokens = sum(a[place, 1] for place in places)
         values.append(np.exp(nll_a / tokens) - np.exp(nll_b / tokens))
     values.sort()
     assert comparison.mean == pytest.approx(perplexity(a.sum(0)) - perplexity(b.sum(0)))
     assert [comparison.low, comparison.high] == pytest.approx(np.interp([9.95, 189.05], range(200), values).tolist())
-    opposite = min(sum(value <= 0 for value in values), sum(value >= 0 for value in values))
+    values = np.array(values)
+    opposite = min((values <= 0).sum(), (values >= 0).sum())
     assert comparison.p_value == pytest.approx(min(1, 2 * (opposite + 1) / 201))
 
 
 def test_a_mean_is_a_measure_of_sums():
     a, b = np.random.default_rng(0).random((2, 700)) * 100
-    of_scores = paired_bootstrap(a, b, seed=4)
-    of_sums = paired_bootstrap(*(np.column_stack([x, np.ones(700)]) for x in (a, b)), seed=4, measure=ratio)
+    expected = paired_bootstrap(a, b, seed=4)
+    sums_a = np.column_stack([a, np.ones(700)])
+    sums_b = np.column_stack([b, np.ones(700)])
+    comparison = paired_bootstrap(sums_a, sums_b, seed=4, measure=ratio)
     for name in ("mean", "low", "high", "p_value", "pairs"):
-        assert getattr(of_sums, name) == pytest.approx(getattr(of_scores, name))
+        assert getattr(comparison, name) == pytest.approx(getattr(expected, name))
 
 
 def test_equal_systems_have_equal_sums():
-    # numbers whose sums are rounded
+    # The sums of these numbers are rounded.
     rows = made_losses(0, number=1001) / 3
     comparison = paired_bootstrap(rows, rows.copy(), measure=perplexity)
     assert (comparison.mean, comparison.low, comparison.high, comparison.p_value) == (0, 0, 0, 1)
@@ -167,15 +180,15 @@ def test_perplexity_of_sums():
     assert np.isnan(perplexity(np.array([0.0, 0.0])))
 
 
-@pytest.mark.parametrize(
-    ("statistics", "settings", "message"),
-    [
-        ([1.0, 2.0], {}, r"has shape \(2,\), but must have a row of numbers for each of"),
-        ([[1.0, 1.0]], {"measure": np.sum}, r"maps sums of shape \(1000, 2\) to \(\), but must map them to \(1000,\)"),
-        ([[0.0, 0.0]], {}, "`measure` is nan for the corpus: too few rows"),
-        ([[0.0, 0.0], [1.0, 1.0]], {}, r"`measure` is nan for \d+ of 1000 resamples: too few rows"),
-    ],
-)
+CASES_OF_UNUSABLE_SUMS = [
+    ([1.0, 2.0], {}, r"has shape \(2,\), but must have a row of numbers for each of"),
+    ([[1.0, 1.0]], {"measure": np.sum}, r"maps sums of shape \(1000, 2\) to \(\), but must map them to \(1000,\)"),
+    ([[0.0, 0.0]], {}, "`measure` is nan for the corpus: too few rows"),
+    ([[0.0, 0.0], [1.0, 1.0]], {}, r"`measure` is nan for \d+ of 1000 resamples: too few rows"),
+]
+
+
+@pytest.mark.parametrize(("statistics", "settings", "message"), CASES_OF_UNUSABLE_SUMS)
 def test_sums_that_cannot_be_resampled_are_an_error(statistics, settings, message):
     settings = {"measure": ratio} | settings
     with pytest.raises(ValueError, match=message):
@@ -192,27 +205,32 @@ def test_statistics_of_different_shapes_are_an_error():
 @pytest.mark.thorough
 def test_sign_test_is_the_exact_binomial_one():
     for wins, losses in itertools.product((0, 1, 2, 5, 6, 30, 700), repeat=2):
-        expected = binomtest(wins, wins + losses).pvalue if wins + losses else 1.0
+        expected = 1.0
+        if wins + losses:
+            expected = binomtest(wins, wins + losses).pvalue
         assert sign_test(wins, losses) == pytest.approx(expected)
-    # beyond what a float can hold
+    # The number of outcomes is beyond what a float can hold.
     assert sign_test(3000, 3000) == 1
 
 
 def test_holm_rejects_step_by_step():
     def rejected(p_values, level):
-        """Those rejected at a level, from the smallest on, each at the level's share of those that are left."""
-        found, left = set(), sorted(range(len(p_values)), key=p_values.__getitem__)
-        while left and p_values[left[0]] <= level / len(left):
-            found.add(left.pop(0))
-        return found
+        """The tests rejected at a level, from the smallest p on, each at the level's share of those that are left."""
+        rejected_tests = set()
+        remaining_tests = sorted(range(len(p_values)), key=lambda test: p_values[test])
+        while remaining_tests and p_values[remaining_tests[0]] <= level / len(remaining_tests):
+            rejected_tests.add(remaining_tests.pop(0))
+        return rejected_tests
 
     generator = np.random.default_rng(0)
     for number in (0, 1, 2, 7, 20):
         p_values = generator.uniform(0, 0.1, number).round(2).tolist()
         adjusted = holm(p_values)
-        assert all(p_value <= found <= 1 for p_value, found in zip(p_values, adjusted, strict=True))
+        for p_value, adjusted_p_value in zip(p_values, adjusted, strict=True):
+            assert p_value <= adjusted_p_value <= 1
         for level in generator.uniform(0, 1, 50):
-            assert {place for place, found in enumerate(adjusted) if found <= level} == rejected(p_values, level)
+            significant_tests = {test for test, p_value in enumerate(adjusted) if p_value <= level}
+            assert significant_tests == rejected(p_values, level)
 
 
 @pytest.mark.parametrize("power", [0.5, 0.8, 0.95])

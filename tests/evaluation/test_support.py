@@ -1,5 +1,6 @@
 """Support by hand, and against its definition."""
 
+import itertools
 import random
 import re
 
@@ -16,32 +17,32 @@ SOURCE = "Mayor Ana Lopez opened two bridges over the river. They cost 12 millio
 
 
 def points(summary: str, source: str = SOURCE, language: str = "en") -> float:
-    (score,) = support_rows([summary], [source], language)
-    return score
+    return support_rows([summary], [source], language)[0]
 
 
-@pytest.mark.parametrize(
-    ("summary", "shares"),
-    [
-        # a form of each word is there, and all of them in one sentence
-        ("The mayor opens a bridge.", [1, 1]),
-        # mayor-paid, paid-12, 12-million and million-euros
-        ("The mayor paid 12 million euros.", [4 / 5, 2 / 4]),
-        # all words are there, and only two of four pairs are together
-        ("Ana Lopez cost 12 million... the river", [1, 3 / 5]),
-        # a pair does not go over the end of a sentence, and the order does not matter
-        ("River. Lopez Ana.", [1, 1]),
-        # a number in words is content; a single content word has no pair
-        ("It was three of them.", [0]),
-        ("They were two.", [1]),
-        # as often as they occur
-        ("euros dollars euros", [2 / 3, 0]),
-        # a word beside itself
-        ("euros, euros", [1, 1]),
-        # parts of contractions are function words
-        ("Ana's river isn't Lopez's", [1, 1]),
-    ],
-)
+# a summary, and the shares of its words and of its pairs of words, where it has some
+CASES_OF_ENGLISH_SUMMARIES = [
+    # a form of each word is there, and all of them in one sentence
+    ("The mayor opens a bridge.", [1, 1]),
+    # mayor-paid, paid-12, 12-million and million-euros
+    ("The mayor paid 12 million euros.", [4 / 5, 2 / 4]),
+    # all words are there, and only two of four pairs are together
+    ("Ana Lopez cost 12 million... the river", [1, 3 / 5]),
+    # a pair does not go over the end of a sentence, and the order does not matter
+    ("River. Lopez Ana.", [1, 1]),
+    # a number in words is content; a single content word has no pair
+    ("It was three of them.", [0]),
+    ("They were two.", [1]),
+    # as often as they occur
+    ("euros dollars euros", [2 / 3, 0]),
+    # a word beside itself
+    ("euros, euros", [1, 1]),
+    # parts of contractions are function words
+    ("Ana's river isn't Lopez's", [1, 1]),
+]
+
+
+@pytest.mark.parametrize(("summary", "shares"), CASES_OF_ENGLISH_SUMMARIES)
 def test_english_by_hand(summary, shares):
     assert points(summary) == pytest.approx(100 * np.mean(shares))
 
@@ -66,19 +67,28 @@ def naive(summary: str, source: str) -> float:
     def words(text: str) -> list[str]:
         return re.findall("[a-z0-9]+", text.lower())
 
-    whole = [stemmed(word) for word in words(source)]
-    found, pairs = [], []
+    source_stems = [stemmed(word) for word in words(source)]
+    stems_of_source_sentences = []
+    for sentence in split_sentences(source):
+        stems_of_source_sentences.append([stemmed(word) for word in words(sentence)])
+    words_supported: list[bool] = []
+    pairs_supported: list[bool] = []
     for sentence in split_sentences(summary):
         content = [stemmed(word) for word in words(sentence) if word not in _FUNCTION_WORDS]
-        found += [word in whole for word in content]
-        for place in range(len(content) - 1):
+        words_supported.extend(word in source_stems for word in content)
+        for first, second in itertools.pairwise(content):
             together = False
-            for part in split_sentences(source):
-                stems = [stemmed(word) for word in words(part)]
-                together = together or (content[place] in stems and content[place + 1] in stems)
-            pairs.append(together)
-    shares = [sum(flags) / len(flags) for flags in (found, pairs) if flags]
-    return 100 * sum(shares) / len(shares) if shares else float("nan")
+            for stems in stems_of_source_sentences:
+                if first in stems and second in stems:
+                    together = True
+            pairs_supported.append(together)
+    shares = []
+    for flags in (words_supported, pairs_supported):
+        if flags:
+            shares.append(sum(flags) / len(flags))
+    if not shares:
+        return float("nan")
+    return 100 * sum(shares) / len(shares)
 
 
 def test_scores_agree_with_the_definition_on_random_texts():
@@ -86,12 +96,18 @@ def test_scores_agree_with_the_definition_on_random_texts():
     kinds = ["open", "opens", "opened", "Ana", "the", "it", "12", "12,000", "bridge", "bridges", "of", "six", "isn't"]
 
     def text(most: int) -> str:
-        sentences = (" ".join(draw.choices(kinds, k=draw.randint(1, 5))) for _ in range(draw.randint(1, most)))
-        return ". ".join(f"We {sentence}" for sentence in sentences)
+        """A text of at most so many sentences."""
+        sentences = []
+        for _ in range(draw.randint(1, most)):
+            words = draw.choices(kinds, k=draw.randint(1, 5))
+            sentences.append("We " + " ".join(words))
+        return ". ".join(sentences)
 
-    summaries, sources = ([text(most) for _ in range(300)] for most in (3, 5))
+    summaries = [text(3) for _ in range(300)]
+    sources = [text(5) for _ in range(300)]
     scores = support_rows(summaries, sources)
-    assert scores == pytest.approx([naive(*pair) for pair in zip(summaries, sources, strict=True)], nan_ok=True)
+    expected = [naive(summary, source) for summary, source in zip(summaries, sources, strict=True)]
+    assert scores == pytest.approx(expected, nan_ok=True)
     assert np.isnan(scores).any()
     assert len(set(scores)) > 30
 

@@ -141,18 +141,19 @@ def test_parquet(write):
     assert references.rows == [["b", "c"], ["d"]]
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("a.txt", "", "a.txt: cannot be read"),
-        ("a.txt", b"one\ncaf\xe9\n", "a.txt: cannot be read: 'utf-8' codec can't decode byte 0xe9 in position 7"),
-        ("a.jsonl", b'{"prediction": "caf\xe9"}', "a.jsonl: column 'prediction' cannot be read: 'utf-8' codec"),
-        ("a.jsonl", '{"prediction": "a"}\n{"predic', "a.jsonl: cannot be read: JSON parse error"),
-        ("a.jsonl", '{"prediction": 3}', r"a.jsonl, row 1: column 'prediction' has int \(3\), but must have a text"),
-        ("a.out", "one\n", "a.out: files must be of one type, which is one of .jsonl, "),
-        ("a.txt.gz", None, "a.txt.gz: cannot be read: Compressed file ended before"),
-    ],
-)
+# name, content (None for a compressed file that is cut off) and message
+CASES_OF_UNREADABLE_FILES = [
+    ("a.txt", "", "a.txt: cannot be read"),
+    ("a.txt", b"one\ncaf\xe9\n", "a.txt: cannot be read: 'utf-8' codec can't decode byte 0xe9 in position 7"),
+    ("a.jsonl", b'{"prediction": "caf\xe9"}', "a.jsonl: column 'prediction' cannot be read: 'utf-8' codec"),
+    ("a.jsonl", '{"prediction": "a"}\n{"predic', "a.jsonl: cannot be read: JSON parse error"),
+    ("a.jsonl", '{"prediction": 3}', r"a.jsonl, row 1: column 'prediction' has int \(3\), but must have a text"),
+    ("a.out", "one\n", "a.out: files must be of one type, which is one of .jsonl, "),
+    ("a.txt.gz", None, "a.txt.gz: cannot be read: Compressed file ended before"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "message"), CASES_OF_UNREADABLE_FILES)
 def test_files_that_cannot_be_read_are_named(write, tmp_path, name, content, message):
     if content is None:
         (tmp_path / name).write_bytes(gzip.compress(b"one\n" * 100)[:-9])

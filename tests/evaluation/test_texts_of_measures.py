@@ -19,14 +19,14 @@ def test_single_texts_are_not_read_as_their_characters(measure):
         measure(["a", "b", "c"], "abc")
 
 
+CASES_WITHOUT_COUNTERPARTS = [
+    (["a", "b"], ["a"], r"^2 \w+ but 1 \w+: each needs its counterpart$"),
+    ([], [], "^nothing to score: there are no "),
+]
+
+
 @pytest.mark.parametrize("measure", MEASURES)
-@pytest.mark.parametrize(
-    ("texts", "others", "message"),
-    [
-        (["a", "b"], ["a"], r"^2 \w+ but 1 \w+: each needs its counterpart$"),
-        ([], [], "^nothing to score: there are no "),
-    ],
-)
+@pytest.mark.parametrize(("texts", "others", "message"), CASES_WITHOUT_COUNTERPARTS)
 def test_each_text_needs_its_counterpart(measure, texts, others, message):
     with pytest.raises(ValueError, match=message):
         measure(texts, others)

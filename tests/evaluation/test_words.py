@@ -8,22 +8,21 @@ import pytest
 from hf_summ.evaluation.words import split_words
 from tests.evaluation.scores import rouge_means, rouge_rows
 
+CASES_OF_MARKS = [
+    ("hi", "मुंबई में आज भारी बारिश के कारण"),
+    ("bn", "বাংলাদেশের প্রধানমন্ত্রী"),
+    ("ta", "தமிழ் நாடு"),
+    ("th", "ภาษา ไทย เป็น ภาษา"),
+    ("my", "မြန်မာ ဘာသာ"),
+    ("ar", "مُحَمَّدٌ رَسُولُ"),
+    ("he", "בְּרֵאשִׁית בָּרָא"),
+    ("ko", "한국어 뉴스"),
+    # a joiner, which a Persian word has inside it
+    ("fa", "می\u200cخواهم بروم"),
+]
 
-@pytest.mark.parametrize(
-    ("language", "words"),
-    [
-        ("hi", "मुंबई में आज भारी बारिश के कारण"),
-        ("bn", "বাংলাদেশের প্রধানমন্ত্রী"),
-        ("ta", "தமிழ் நாடு"),
-        ("th", "ภาษา ไทย เป็น ภาษา"),
-        ("my", "မြန်မာ ဘာသာ"),
-        ("ar", "مُحَمَّدٌ رَسُولُ"),
-        ("he", "בְּרֵאשִׁית בָּרָא"),
-        ("ko", "한국어 뉴스"),
-        # a joiner, which a Persian word has inside it
-        ("fa", "می\u200cخواهم بروم"),
-    ],
-)
+
+@pytest.mark.parametrize(("language", "words"), CASES_OF_MARKS)
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
 def test_marks_belong_to_their_letters(language, words, form):
     expected = [unicodedata.normalize("NFC", word) for word in words.split()]
@@ -51,13 +50,13 @@ def test_chinese_has_several_conventions(units, expected):
         assert score == pytest.approx(100 * 2 * 2 / (2 + len(expected)), abs=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("units", "language", "message"),
-    [
-        ("jieba", "zh", "`units` is 'jieba', but must be one of words, lcsts"),
-        ("lcsts", "en", "`units` is 'lcsts', but English is read as words .*: name another `language`"),
-    ],
-)
+CASES_OF_IMPOSSIBLE_UNITS = [
+    ("jieba", "zh", "`units` is 'jieba', but must be one of words, lcsts"),
+    ("lcsts", "en", "`units` is 'lcsts', but English is read as words .*: name another `language`"),
+]
+
+
+@pytest.mark.parametrize(("units", "language", "message"), CASES_OF_IMPOSSIBLE_UNITS)
 @pytest.mark.parametrize("mode", ["rouge155", "rouge_score"])
 def test_units_that_cannot_be_are_an_error(units, language, message, mode):
     with pytest.raises(ValueError, match=message):
