@@ -35,16 +35,20 @@ WITHOUT_MODEL = [name for name, measure in MEASURES.items() if not measure.needs
 @pytest.mark.parametrize("mode", ["rouge155", "rouge_score"])
 def test_every_measure_computes_the_scores_that_it_names(name, mode):
     measure = MEASURES[name]
-    texts = PREDICTIONS, SOURCES if measure.reads == "sources" else REFERENCES
-    scores = measure.compute(*texts, Settings(rouge_mode=mode))
+    compared_texts = SOURCES if measure.reads == "sources" else REFERENCES
+    scores = measure.compute(PREDICTIONS, compared_texts, Settings(rouge_mode=mode))
     assert tuple(scores) == measure.scores(mode)
-    assert all(score.rows().shape == (3,) for score in scores.values())
-    assert all(measure_of(score) is measure and title_of(score) for score in scores)
+    for name_of_score, score in scores.items():
+        assert score.rows().shape == (3,)
+        assert measure_of(name_of_score) is measure
+        assert title_of(name_of_score)
     assert set(measure.columns) <= set(measure.titles) >= set(measure.falling)
 
 
 def test_names_of_scores_are_unique_and_lower_is_better_for_some():
-    scores = [score for measure in MEASURES.values() for score in measure.titles]
+    scores = []
+    for measure in MEASURES.values():
+        scores.extend(measure.titles)
     assert len(set(scores)) == len(scores)
     assert set(falling_scores()) - set(scores) == {"nll", "perplexity"}
     assert measure_of("perplexity") is None
@@ -57,32 +61,33 @@ def test_a_measure_from_outside_is_one_like_the_others(monkeypatch, tmp_path):
     def shouts(predictions, references, settings):
         return {"shouts": mean_over_rows([100.0 * text.isupper() for text in predictions])}
 
-    monkeypatch.setitem(
-        MEASURES, "shouts", Measure("shouts", {"shouts": "Shouts"}, shouts, "A note.", falling=("shouts",))
-    )
+    measure = Measure("shouts", {"shouts": "Shouts"}, shouts, "A note.", falling=("shouts",))
+    monkeypatch.setitem(MEASURES, "shouts", measure)
     assert (title_of("shouts"), measure_of("shouts").name) == ("Shouts", "shouts")
     assert "shouts" in falling_scores()
     assert names_of_metrics().endswith(", shouts")
     assert check_metrics(["shouts"]) == {"shouts": ""}
     assert "shouts" in scores_of_systems()
     predictions = ["A BRIDGE", "a bridge"]
-    assert metric("shouts", cache_dir=str(tmp_path)).compute(predictions=predictions, references=predictions) == {
-        "shouts": 50
-    }
+    metric_of_evaluate = metric("shouts", cache_dir=str(tmp_path))
+    assert metric_of_evaluate.compute(predictions=predictions, references=predictions) == {"shouts": 50}
     assert Scorer(["rouge", "shouts"], "rouge_score", "en")(predictions, ["a", "b"])["shouts"] == 50
     evaluation = Evaluation(predictions, [["a"], ["b"]], settings=Settings(metrics={"shouts": ""}))
     assert "| Shouts" in as_text(evaluation.report())
 
 
+CASES_OF_WRONG_METRICS = [
+    ("meteor", "--metrics meteor: must be one of rouge, bleu,"),
+    ("bertscore", "--metrics bertscore: needs a model: name its encoder, as in bertscore=MODEL"),
+    ("chrf=x", "--metrics chrf=x: needs no model: give chrf alone"),
+]
+
+
 def test_metrics_name_their_models():
     assert check_metrics(["rouge", "bertscore=a/bert=1", "chrf"]) == {"rouge": "", "bertscore": "a/bert=1", "chrf": ""}
-    for given, message in (
-        ("meteor", "--metrics meteor: must be one of rouge, bleu,"),
-        ("bertscore", "--metrics bertscore: needs a model: name its encoder, as in bertscore=MODEL"),
-        ("chrf=x", "--metrics chrf=x: needs no model: give chrf alone"),
-    ):
+    for name, message in CASES_OF_WRONG_METRICS:
         with pytest.raises(ValueError, match=message):
-            check_metrics(["rouge", given])
+            check_metrics(["rouge", name])
 
 
 def test_a_score_has_a_value_rows_and_an_interval():
@@ -90,46 +95,55 @@ def test_a_score_has_a_value_rows_and_an_interval():
     scored = mean_over_rows(values)
     assert (scored.value(), scored.number()) == (50, 3)
     assert scored.rows() == pytest.approx(values, nan_ok=True)
-    interval, expected = scored.interval(200, seed=3), bootstrap_interval(values[[0, 2, 3]], 200, seed=3)
+    interval = scored.interval(200, seed=3)
+    expected = bootstrap_interval(values[[0, 2, 3]], 200, seed=3)
     assert (interval.low, interval.high, interval.pairs) == pytest.approx((expected.low, expected.high, 3))
-    assert rounded({"score": scored, "none": mean_over_rows([math.nan])}) == pytest.approx(
-        {"score": 50, "none": math.nan}, nan_ok=True
-    )
-    # no interval of a single value, or where a resample has none
+    means = rounded({"score": scored, "none": mean_over_rows([math.nan])})
+    assert means == pytest.approx({"score": 50, "none": math.nan}, nan_ok=True)
+    # A single value has no interval, and neither has a measure that is undefined for a resample.
     assert mean_over_rows([1.0, math.nan]).interval() is None
     assert Scored(np.array([[1.0, 1], [1, -1]]), ratio).interval() is None
 
 
 def test_a_measure_says_over_how_many_rows_it_is_a_mean():
-    # like a model that has learnt to end only: support is of the rows with words
-    predictions = [*PREDICTIONS, ". . .", ". ."]
-    texts = predictions, [[text] for text in (*REFERENCES, "Snow", "Wind")], [*SOURCES, "Snow fell.", "Wind rose."]
-    evaluation = Evaluation(*texts, settings=Settings(rouge_types=("rouge1",)))
-    supported = support(predictions, texts[2])["support"].value()
+    # The last rows are those of a model that has learned only to end: support is of the rows with words.
+    predictions = PREDICTIONS + [". . .", ". ."]
+    references = [[text] for text in REFERENCES + ["Snow", "Wind"]]
+    sources = SOURCES + ["Snow fell.", "Wind rose."]
+    evaluation = Evaluation(predictions, references, sources, settings=Settings(rouge_types=("rouge1",)))
+    supported = support(predictions, sources)["support"].value()
     report = evaluation.report()
     assert report["rows"]["predictions"]["support"] == 3
     assert "support" not in report["rows"]["references"]
     assert f"| Support, %          | {supported:.2f} (3 of 5) |" in as_text(report)
-    novel = novelty(predictions, texts[2])["novel2"].value()
+    novel = novelty(predictions, sources)["novel2"].value()
     assert f" {novel:.2f} (3 of 5) | " in as_text(report)
 
 
 def test_rouge_of_a_tokenizers_subwords(tmp_path):
     tokenizer = word_piece_tokenizer(SENTENCES, 60)
     tokenizer.save_pretrained(tmp_path)
-    texts = [f"{SENTENCES[0]} {SENTENCES[1]}", SENTENCES[2]], [[SENTENCES[1]], [SENTENCES[3], SENTENCES[2].upper()]]
+    predictions = [f"{SENTENCES[0]} {SENTENCES[1]}", SENTENCES[2]]
+    references = [[SENTENCES[1]], [SENTENCES[3], SENTENCES[2].upper()]]
 
-    def cut(text):
-        if isinstance(text, list):
-            return [cut(one) for one in text]
-        return "\n".join(" ".join(tokenizer.tokenize(sentence)) for sentence in split_sentences(text))
+    def as_subwords(text: str) -> str:
+        """The subwords of each sentence on a line."""
+        lines = []
+        for sentence in split_sentences(text):
+            lines.append(" ".join(tokenizer.tokenize(sentence)))
+        return "\n".join(lines)
 
-    own = {"rouge_mode": "rouge155", "rouge_tokenizer": str(tmp_path)}
-    expected = rouge_rows(*([cut(text) for text in side] for side in texts), sentences="lines", several="pooled")
-    settings = Settings(**own)
-    assert [scores.fmeasure.tolist() for scores in rouge(*texts, settings).values()] == [
-        scores.fmeasure.tolist() for scores in expected.values()
-    ]
-    assert f"language en, subwords of {tmp_path}" in as_text(Evaluation(*texts, settings=settings).report())
+    cut_predictions = [as_subwords(text) for text in predictions]
+    cut_references = []
+    for row in references:
+        cut_references.append([as_subwords(text) for text in row])
+    expected = rouge_rows(cut_predictions, cut_references, sentences="lines", several="pooled")
+    settings = Settings(rouge_mode="rouge155", rouge_tokenizer=str(tmp_path))
+    scores = rouge(predictions, references, settings)
+    assert len(scores) == len(expected)
+    for values, expected_values in zip(scores.values(), expected.values(), strict=True):
+        assert values.fmeasure.tolist() == expected_values.fmeasure.tolist()
+    report = Evaluation(predictions, references, settings=settings).report()
+    assert f"language en, subwords of {tmp_path}" in as_text(report)
     with pytest.raises(ValueError, match=r"^`rouge_tokenizer` is 'no/such', but cannot be loaded: "):
-        rouge(*texts, Settings(rouge_mode="rouge155", rouge_tokenizer="no/such"))
+        rouge(predictions, references, Settings(rouge_mode="rouge155", rouge_tokenizer="no/such"))

@@ -19,10 +19,10 @@ SUMMARIES = ["A new bridge! The mayor paid.", "Rain"]
 
 
 def test_words_are_what_the_settings_say():
-    # tokens count as often as they occur
+    # Tokens count as often as they occur.
     assert novelty_rows(["new new mayor"], [SOURCE], count="tokens")["novel1"] == [pytest.approx(200 / 3)]
     assert novelty_rows(["new new mayor"], [SOURCE])["novel1"] == [50]
-    # kinds of words: the, mayor, paid, 12, million, comma and exclamation mark, of which three are new
+    # The types are the, mayor, paid, 12, million, comma and exclamation mark, of which three are new.
     scores = novelty_rows([SUMMARY], [SOURCE], count_punctuation=True)
     assert scores["novel1"] == [pytest.approx(300 / 7)]
     assert scores["length"] == [9]
@@ -31,18 +31,18 @@ def test_words_are_what_the_settings_say():
     accented = novelty_rows(["cafe\u0301, na\u00efve"], ["caf\u00e9"], language="fr", count_punctuation=True)
     assert accented["length"] == [3]
     assert novelty([SUMMARY], [SOURCE], count_punctuation=True)["length"].value() == 9
-    # Chinese is read by characters
+    # Chinese is read by characters.
     scores = novelty_rows(["你好地球"], ["你好世界。"], language="zh")
     assert scores["novel1"] == [50]
     assert scores["length"] == [4]
-    # words of other scripts stay whole
+    # Words of other scripts stay whole.
     assert novelty_rows(["Müller"], ["Frau Müller kam."], language="de")["novel1"] == [0]
 
 
 def test_copied_fragments_by_hand():
     fragments = copied_fragments("the river and the bridge", "The bridge. The river. It is the river.")
     assert [tuple(fragment) for fragment in fragments] == [(0, 2, (1, 2)), (3, 2, (0,))]
-    # sentences without words are not counted
+    # Sentences without words are not counted.
     assert copied_fragments("two", "One.\n---\nTwo.")[0].sentences == (1,)
 
 
@@ -68,23 +68,29 @@ def test_macro_is_the_mean_of_rows_and_micro_that_of_the_corpus():
     assert novelty(predictions, sources)["novel1"].value() == 50
     micro = novelty(predictions, sources, average="micro")
     assert micro["novel1"].value() == 25
-    # the source of the empty summary is not compressed
+    # The source of the empty summary is not compressed.
     assert micro["compression"].value() == 2 * 13 / 4
+
+
+def n_grams(words: list[str], n: int) -> list[tuple[str, ...]]:
+    return [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
 
 
 def naive(prediction: str, source: str) -> dict[str, float]:
     """Definitions of the papers over explicit n-grams and every pair of positions."""
     words = re.findall("[a-z0-9]+", prediction.lower())
     sentences = [re.findall("[a-z0-9]+", sentence.lower()) for sentence in split_sentences(source)]
-    sentence_of = [index for index, sentence in enumerate(sentences) for _ in sentence]
-    source_words = [word for sentence in sentences for word in sentence]
+    source_words, sentence_of = [], []
+    for index, sentence in enumerate(sentences):
+        source_words += sentence
+        sentence_of += [index] * len(sentence)
     scores = {}
     for n in (1, 2, 3, 4):
-        grams, source_grams = (
-            [tuple(text[i : i + n]) for i in range(len(text) - n + 1)] for text in (words, source_words)
-        )
+        grams, source_grams = n_grams(words, n), n_grams(source_words, n)
+        repeated = [gram for i, gram in enumerate(grams) if gram in grams[:i]]
         scores[f"novel{n}"] = 100 * len(set(grams) - set(source_grams)) / len(set(grams))
-        scores[f"repeated{n}"] = 100 * sum(gram in grams[:i] for i, gram in enumerate(grams)) / len(grams)
+        scores[f"repeated{n}"] = 100 * len(repeated) / len(grams)
+    # of each copied fragment, its length, and the middle of the sentences where it occurs
     lengths, middles = [], []
     i = 0
     while i < len(words):
@@ -101,7 +107,9 @@ def naive(prediction: str, source: str) -> dict[str, float]:
         i += max(longest, 1)
     scores["copy_rate"] = 100 * sum(lengths) / len(words)
     scores["copy_density"] = sum(length**2 for length in lengths) / len(words)
-    scores["copy_position"] = 100 * np.average(middles, weights=lengths) if lengths else math.nan
+    scores["copy_position"] = math.nan
+    if lengths:
+        scores["copy_position"] = 100 * np.average(middles, weights=lengths)
     scores["compression"] = len(source_words) / len(words)
     scores["length"] = len(words)
     return scores
@@ -111,13 +119,18 @@ def test_measures_agree_with_their_definitions_on_random_texts():
     rng = np.random.default_rng(0)
 
     def text(sentences: int, words: int) -> str:
-        # few kinds of words, so that much is repeated and matches overlap
-        return " ".join(" ".join(rng.choice(list("ABCDEFG"), words)) + ". Yes." for _ in range(sentences))
+        """Sentences of few kinds of words, so that much is repeated and matches overlap."""
+        parts = []
+        for _ in range(sentences):
+            parts.append(" ".join(rng.choice(list("ABCDEFG"), words)) + ". Yes.")
+        return " ".join(parts)
 
-    predictions, sources = ([text(*size) for _ in range(40)] for size in ((1, 12), (4, 9)))
+    predictions = [text(1, 12) for _ in range(40)]
+    sources = [text(4, 9) for _ in range(40)]
     scores = novelty_rows(predictions, sources)
-    for row, pair in enumerate(zip(predictions, sources, strict=True)):
-        assert {measure: values[row] for measure, values in scores.items()} == pytest.approx(naive(*pair), nan_ok=True)
+    for row in range(40):
+        scores_of_row = {measure: values[row] for measure, values in scores.items()}
+        assert scores_of_row == pytest.approx(naive(predictions[row], sources[row]), nan_ok=True)
 
 
 CASES_OF_SOURCES_WITHOUT_WORDS = [
@@ -140,7 +153,7 @@ def test_a_source_without_words_costs_its_row(source, language, message):
 
 def test_only_some_rows_without_words_are_named():
     with pytest.warns(UserWarning, match="rows 1, 2, 3, 4, 5 and 7 more, counted from 0"):
-        novelty(["a"] * 13, ["a", *[""] * 12])
+        novelty(["a"] * 13, ["a"] + [""] * 12)
 
 
 @pytest.mark.parametrize(
