@@ -8,8 +8,12 @@ ROWS = [{"document": f"Document {number}. It has words.", "summary": f"Summary {
 
 
 def write(path, content):
-    data = content if isinstance(content, bytes) else content.encode()
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    """Writes text or bytes, compressed if the file's name ends in .gz, and returns the name."""
+    if isinstance(content, str):
+        content = content.encode()
+    if path.suffix == ".gz":
+        content = gzip.compress(content)
+    path.write_bytes(content)
     return str(path)
 
 

@@ -22,16 +22,16 @@ def write_all(folder, files):
 # gigaword
 
 
-@pytest.mark.parametrize(
-    ("articles", "titles"),
-    [
-        ("train.article.txt", "train.title.txt"),
-        ("train.article.txt.gz", "train.title.txt.gz"),
-        ("train.article.txt.gz", "train.title.txt"),
-        ("valid.article.filter.txt", "valid.title.filter.txt"),
-        ("input.txt", "task1_ref0.txt"),
-    ],
-)
+CASES_OF_FILE_NAMES = [
+    ("train.article.txt", "train.title.txt"),
+    ("train.article.txt.gz", "train.title.txt.gz"),
+    ("train.article.txt.gz", "train.title.txt"),
+    ("valid.article.filter.txt", "valid.title.filter.txt"),
+    ("input.txt", "task1_ref0.txt"),
+]
+
+
+@pytest.mark.parametrize(("articles", "titles"), CASES_OF_FILE_NAMES)
 def test_the_titles_of_gigaword_stand_beside_the_articles(load, tmp_path, articles, titles):
     write_all(tmp_path / "article", {articles: ARTICLES, titles: TITLES})
     corpus = load(train_file=tmp_path / "article" / articles, data_format="gigaword")
@@ -56,20 +56,20 @@ def test_each_split_takes_its_part_of_a_gigaword_folder(load, tmp_path, inner, t
     }
 
 
-@pytest.mark.parametrize(
-    ("data_format", "name", "message"),
-    [
-        ("gigaword", "", r"has no train.article.txt and no train/train.article.txt, the train split: name"),
-        ("gigaword", "x.article.txt", r"has no headlines beside it: .*x.title.txt does not exist"),
-        ("gigaword", "input.txt", r"has no headlines beside it: .*task1_ref0.txt"),
-        ("gigaword", "other.txt", r"other.txt has no headlines beside it"),
-        ("gigaword", "nowhere", r"nowhere does not exist"),
-        ("multi_news", "", r"has no train.src.cleaned and no train.src and no train.txt.src"),
-        ("multi_news", "a.src", r"a.src has no summaries beside it: .*a.tgt does not exist"),
-        ("multi_news", "other.txt", r"other.txt has no summaries beside it"),
-        ("multi_news", "nowhere", r"nowhere does not exist"),
-    ],
-)
+CASES_OF_MISSING_FILES = [
+    ("gigaword", "", r"has no train.article.txt and no train/train.article.txt, the train split: name"),
+    ("gigaword", "x.article.txt", r"has no headlines beside it: .*x.title.txt does not exist"),
+    ("gigaword", "input.txt", r"has no headlines beside it: .*task1_ref0.txt"),
+    ("gigaword", "other.txt", r"other.txt has no headlines beside it"),
+    ("gigaword", "nowhere", r"nowhere does not exist"),
+    ("multi_news", "", r"has no train.src.cleaned and no train.src and no train.txt.src"),
+    ("multi_news", "a.src", r"a.src has no summaries beside it: .*a.tgt does not exist"),
+    ("multi_news", "other.txt", r"other.txt has no summaries beside it"),
+    ("multi_news", "nowhere", r"nowhere does not exist"),
+]
+
+
+@pytest.mark.parametrize(("data_format", "name", "message"), CASES_OF_MISSING_FILES)
 def test_files_that_are_not_there(load, tmp_path, data_format, name, message):
     files = {"x.article.txt": ["a"], "input.txt": ["a"], "other.txt": ["a"], "a.src": ["a"]}
     write_all(tmp_path, files)
@@ -97,15 +97,15 @@ NEWS = [
 SUMMARIES = [row["summary"] for row in NEWS]
 
 
-@pytest.mark.parametrize(
-    ("source", "target"),
-    [
-        ("train.src", "train.tgt"),
-        ("train.src.cleaned", "train.tgt"),
-        ("train.src.cleaned.gz", "train.tgt.gz"),
-        ("train.txt.src.fixed.txt", "train.txt.tgt.fixed.txt"),
-    ],
-)
+CASES_OF_MULTI_NEWS_NAMES = [
+    ("train.src", "train.tgt"),
+    ("train.src.cleaned", "train.tgt"),
+    ("train.src.cleaned.gz", "train.tgt.gz"),
+    ("train.txt.src.fixed.txt", "train.txt.tgt.fixed.txt"),
+]
+
+
+@pytest.mark.parametrize(("source", "target"), CASES_OF_MULTI_NEWS_NAMES)
 def test_multi_news_has_lists_of_documents(load, tmp_path, source, target):
     write_all(tmp_path, {source: STORIES, target: SUMMARIES})
     assert load(train_file=tmp_path / source, data_format="multi_news")["train"].to_list() == NEWS
@@ -134,10 +134,17 @@ def test_separators_without_documents_are_blank(load, tmp_path, caplog):
 def test_multi_news_joined_and_separated_again(load, tmp_path):
     chance = random.Random(3)
     words = ["the", "|", "||", "fell", "NEWLINE_CHARS", "–", "a|b"]
-    clusters = [[" ".join(chance.choices(words, k=5)) for _ in range(chance.randint(1, 5))] for _ in range(50)]
-    clusters = [[f"x {text} x" for text in cluster] for cluster in clusters]
-    write_all(tmp_path, {"a.src": [" ||||| ".join(cluster) for cluster in clusters], "a.tgt": ["s"] * 50})
-    assert load(train_file=tmp_path / "a.src", data_format="multi_news")["train"]["documents"][:] == clusters
+    clusters = []
+    for _ in range(50):
+        cluster = []
+        for _ in range(chance.randint(1, 5)):
+            text = " ".join(chance.choices(words, k=5))
+            cluster.append(f"x {text} x")
+        clusters.append(cluster)
+    lines_of_clusters = [" ||||| ".join(cluster) for cluster in clusters]
+    write_all(tmp_path, {"a.src": lines_of_clusters, "a.tgt": ["s"] * 50})
+    loaded = load(train_file=tmp_path / "a.src", data_format="multi_news")["train"]
+    assert loaded["documents"][:] == clusters
 
 
 # duc
@@ -171,34 +178,38 @@ def test_gigaword_may_be_tested_on_duc(load, tmp_path):
 
 
 def test_references_of_duc_are_ordered_by_number(load, tmp_path):
-    write_all(tmp_path, {"input.txt": ["t"]} | {f"task1_ref{number}.txt.gz": [f"r{number}"] for number in range(12)})
+    write_all(tmp_path, {"input.txt": ["t"]})
+    for number in range(12):
+        write_all(tmp_path, {f"task1_ref{number}.txt.gz": [f"r{number}"]})
     write_all(tmp_path, {"task1_refs.txt": ["not", "one"]})
-    assert load(test_file=tmp_path, data_format="duc")["test"]["references"][0] == [f"r{n}" for n in range(12)]
+    loaded = load(test_file=tmp_path, data_format="duc")["test"]
+    assert loaded["references"][0] == [f"r{number}" for number in range(12)]
 
 
-@pytest.mark.parametrize(
-    ("without", "message"),
-    [
-        (["input.txt"], r"has no input.txt, the test split: name the file"),
-        (["task1_ref0.txt"], r"input.txt has no references beside it: .*task1_ref0.txt does not exist"),
-        (["task1_ref1.txt"], r"input.txt has no references beside it: .*task1_ref1.txt does not exist"),
-        (list(DUC)[1:], r"input.txt has no references beside it: .*task1_ref0.txt"),
-    ],
-)
+# the file that is removed, and the message about it
+CASES_OF_MISSING_DUC_FILES = [
+    (["input.txt"], r"has no input.txt, the test split: name the file"),
+    (["task1_ref0.txt"], r"input.txt has no references beside it: .*task1_ref0.txt does not exist"),
+    (["task1_ref1.txt"], r"input.txt has no references beside it: .*task1_ref1.txt does not exist"),
+    (list(DUC)[1:], r"input.txt has no references beside it: .*task1_ref0.txt"),
+]
+
+
+@pytest.mark.parametrize(("without", "message"), CASES_OF_MISSING_DUC_FILES)
 def test_duc_with_a_missing_file(load, tmp_path, without, message):
     write_all(tmp_path, {name: texts for name, texts in DUC.items() if name not in without})
     with pytest.raises(ValueError, match=message):
         load(test_file=tmp_path, data_format="duc")
 
 
-@pytest.mark.parametrize(
-    ("name", "texts", "message"),
-    [
-        ("task1_ref2.txt", ["a"], r"task1_ref2.txt has only 1 lines, fewer than the file"),
-        ("input.txt", ["a"] * 5, r"task1_ref0.txt has only 2 lines, fewer than the file"),
-        ("task1_ref1.txt", ["a"] * 4, r"input.txt has only 2 lines, fewer than the file"),
-    ],
-)
+CASES_OF_UNEQUAL_DUC_FILES = [
+    ("task1_ref2.txt", ["a"], r"task1_ref2.txt has only 1 lines, fewer than the file"),
+    ("input.txt", ["a"] * 5, r"task1_ref0.txt has only 2 lines, fewer than the file"),
+    ("task1_ref1.txt", ["a"] * 4, r"input.txt has only 2 lines, fewer than the file"),
+]
+
+
+@pytest.mark.parametrize(("name", "texts", "message"), CASES_OF_UNEQUAL_DUC_FILES)
 def test_duc_of_different_length(load, tmp_path, name, texts, message):
     write_all(tmp_path, DUC | {name: texts})
     with pytest.raises(ValueError, match=message):

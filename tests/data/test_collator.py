@@ -28,18 +28,21 @@ def processor(request, tiny_tokenizer):
 
 @pytest.fixture
 def features(tiny_tokenizer):
-    sources = tiny_tokenizer(DOCUMENTS)
-    labels = tiny_tokenizer(SUMMARIES)["input_ids"]
-    return [
-        {"input_ids": ids, "attention_mask": mask, "labels": row, "document": "not for the model"}
-        for ids, mask, row in zip(sources["input_ids"], sources["attention_mask"], labels, strict=True)
-    ]
+    rows = []
+    for document, summary in zip(DOCUMENTS, SUMMARIES, strict=True):
+        row = dict(tiny_tokenizer(document))
+        row["labels"] = tiny_tokenizer(summary)["input_ids"]
+        row["document"] = "not for the model"
+        rows.append(row)
+    return rows
 
 
 def unpad(batch):
-    """The rows from which a batch was made."""
-    rows = zip(batch["input_ids"], batch["attention_mask"], batch["labels"], strict=True)
-    return [(ids[mask == 1].tolist(), labels[labels != -100].tolist()) for ids, mask, labels in rows]
+    """The input_ids and labels of the rows from which a batch was made."""
+    rows = []
+    for ids, mask, labels in zip(batch["input_ids"], batch["attention_mask"], batch["labels"], strict=True):
+        rows.append((ids[mask == 1].tolist(), labels[labels != -100].tolist()))
+    return rows
 
 
 def test_rows_come_back_from_the_batch(processor, features):
@@ -48,10 +51,11 @@ def test_rows_come_back_from_the_batch(processor, features):
     assert unpad(batch) == [(row["input_ids"], row["labels"]) for row in features]
     assert batch["input_ids"].shape[1] == max(len(row["input_ids"]) for row in features)
     assert batch["labels"].shape[1] == max(len(row["labels"]) for row in features)
-    # on the right, and with what the model ignores
+    # Rows are padded on the right, with values that the model ignores.
     assert (batch["input_ids"] == 0).equal(batch["attention_mask"] == 0)
     assert batch["labels"][0, -1] == -100
-    assert all(value.dtype == torch.int64 for value in batch.values())
+    for tensor in batch.values():
+        assert tensor.dtype == torch.int64
 
 
 def test_decoder_inputs_are_the_labels_shifted(processor, features, bart):
@@ -63,13 +67,12 @@ def test_decoder_inputs_are_the_labels_shifted(processor, features, bart):
 
 
 def test_without_labels_or_the_models_method_there_are_no_decoder_inputs(processor, features, bart):
-    # rows without labels
-    rows = [{name: row[name] for name in ("input_ids", "attention_mask")} for row in features]
+    # The rows have no labels.
+    rows = [{"input_ids": row["input_ids"], "attention_mask": row["attention_mask"]} for row in features]
     assert set(SummarizationCollator(processor, bart)(rows)) == {"input_ids", "attention_mask"}
-    # model that makes no decoder inputs
-    encoder = BertModel(
-        BertConfig(vocab_size=8, hidden_size=4, num_hidden_layers=1, num_attention_heads=1, intermediate_size=4)
-    )
+    # The model makes no decoder inputs.
+    config = BertConfig(vocab_size=8, hidden_size=4, num_hidden_layers=1, num_attention_heads=1, intermediate_size=4)
+    encoder = BertModel(config)
     assert "decoder_input_ids" not in SummarizationCollator(processor, encoder)(features)
 
 
@@ -102,7 +105,7 @@ def test_full_lengths_are_the_processors_own_or_given(tiny_tokenizer, features):
 
 def test_tags_are_padded_beside_the_subwords(tiny_tokenizer, features):
     processor = GdlfProcessor(tiny_tokenizer, tags="pos")
-    tagged = [{**row, "tag_ids": [5] * len(row["input_ids"])} for row in features]
+    tagged = [row | {"tag_ids": [5] * len(row["input_ids"])} for row in features]
     batch = SummarizationCollator(processor)(tagged)
     assert batch["tag_ids"].equal(5 * batch["attention_mask"])
 

@@ -88,22 +88,22 @@ def test_a_changed_file_is_read_again(read, tmp_path):
     assert len(read(file)) == 2
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "reason"),
-    [
-        ("a.jsonl", json_lines(ROWS)[:-20], "JSON parse error"),
-        ("a.jsonl", "", "no rows"),
-        ("a.jsonl", json_lines(ROWS).encode() + b"\xe9", "utf-8|Invalid"),
-        ("a.jsonl.gz", gzip.compress(json_lines(ROWS * 50).encode())[:-15], "end-of-stream"),
-        ("a.parquet", "text", "Parquet"),
-        ("a.csv", 'document,summary\na,b\n"open,c\n', "EOF inside string"),
-        ("a.csv", "document,summary\na,b\nc,d,e\n", "Expected 2 fields in line 3, saw 3"),
-        # pandas would take the first field of each row for an index, and shift the others
-        ("a.csv", "document,summary\na,b,c\n", "loss of data"),
-        ("a.csv", "document,summary\nö,b\n".encode("latin-1"), "utf-8"),
-        ("a.doc", "text", "files must be of one type"),
-    ],
-)
+CASES_OF_UNREADABLE_FILES = [
+    ("a.jsonl", json_lines(ROWS)[:-20], "JSON parse error"),
+    ("a.jsonl", "", "no rows"),
+    ("a.jsonl", json_lines(ROWS).encode() + b"\xe9", "utf-8|Invalid"),
+    ("a.jsonl.gz", gzip.compress(json_lines(ROWS * 50).encode())[:-15], "end-of-stream"),
+    ("a.parquet", "text", "Parquet"),
+    ("a.csv", 'document,summary\na,b\n"open,c\n', "EOF inside string"),
+    ("a.csv", "document,summary\na,b\nc,d,e\n", "Expected 2 fields in line 3, saw 3"),
+    # pandas would take the first field of each row for an index, and shift the others
+    ("a.csv", "document,summary\na,b,c\n", "loss of data"),
+    ("a.csv", "document,summary\nö,b\n".encode("latin-1"), "utf-8"),
+    ("a.doc", "text", "files must be of one type"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "reason"), CASES_OF_UNREADABLE_FILES)
 def test_files_that_cannot_be_read(read, tmp_path, capfd, name, content, reason):
     file = write(tmp_path / name, content) if not name.endswith(".gz") else str(tmp_path / name)
     if name.endswith(".gz"):

@@ -40,10 +40,11 @@ def test_all_splits_at_once(load, tmp_path):
 # columns
 
 
+CASES_OF_USUAL_COLUMNS = [("article", "highlights"), ("text", "summary"), ("source", "target"), ("Body", "TITLE")]
+
+
 @WAYS
-@pytest.mark.parametrize(
-    ("document", "summary"), [("article", "highlights"), ("text", "summary"), ("source", "target"), ("Body", "TITLE")]
-)
+@pytest.mark.parametrize(("document", "summary"), CASES_OF_USUAL_COLUMNS)
 def test_the_first_usual_columns_are_chosen(load_rows, caplog, way, document, summary):
     with caplog.at_level(logging.INFO, logger="hf_summ"):
         rows = load_rows(way, [{"id": 7, summary: "s", document: "d"}])
@@ -69,14 +70,14 @@ def test_other_columns_keep_their_types(load, tmp_path):
     assert loaded.to_list() == rows
 
 
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        ({"text_column": "documnt"}, "no column 'documnt'; the columns are document, sumary, other"),
-        ({}, "no summary column; the columns are sumary, other: name one with `summary_column`"),
-        ({"text_column": "other", "summary_column": "other"}, "'other' cannot be the column of documents and of summ"),
-    ],
-)
+CASES_OF_UNUSABLE_COLUMNS = [
+    ({"text_column": "documnt"}, "no column 'documnt'; the columns are document, sumary, other"),
+    ({}, "no summary column; the columns are sumary, other: name one with `summary_column`"),
+    ({"text_column": "other", "summary_column": "other"}, "'other' cannot be the column of documents and of summ"),
+]
+
+
+@pytest.mark.parametrize(("columns", "message"), CASES_OF_UNUSABLE_COLUMNS)
 def test_columns_that_cannot_be_used(load, tmp_path, columns, message):
     file = write(tmp_path / "rows.jsonl", json_lines([{"document": "a", "sumary": "b", "other": "c"}]))
     with pytest.raises(ValueError, match=f"rows.jsonl: {message}"):
@@ -91,15 +92,15 @@ def test_a_header_with_another_separator_is_named(load, tmp_path):
         assert load(train_file=file, csv_separator=separator)["train"].to_list() == [{"document": "a", "summary": "b"}]
 
 
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        ([{"document": 5, "summary": "a"}], r"row 1: column 'document' has int \(5\)"),
-        ([ROWS[0], {"document": ["a"], "summary": "s"}], r"row 2: column 'document' has list \(\['a'\]\)"),
-        ([{"document": {"a": 1}, "summary": "s"}], r"row 1: column 'document' has dict"),
-        ([{"document": "d", "references": [1, 2]}], r"row 1: column 'references' has list \(\[1, 2\]\)"),
-    ],
-)
+CASES_OF_COLUMNS_WITHOUT_TEXTS = [
+    ([{"document": 5, "summary": "a"}], r"row 1: column 'document' has int \(5\)"),
+    ([ROWS[0], {"document": ["a"], "summary": "s"}], r"row 2: column 'document' has list \(\['a'\]\)"),
+    ([{"document": {"a": 1}, "summary": "s"}], r"row 1: column 'document' has dict"),
+    ([{"document": "d", "references": [1, 2]}], r"row 1: column 'references' has list \(\[1, 2\]\)"),
+]
+
+
+@pytest.mark.parametrize(("rows", "message"), CASES_OF_COLUMNS_WITHOUT_TEXTS)
 def test_columns_without_texts(load, tmp_path, rows, message):
     file = write(tmp_path / "rows.jsonl", json_lines(rows))
     with pytest.raises(ValueError, match=f"rows.jsonl, {message}"):

@@ -12,16 +12,17 @@ WITH_PREFIXES = [{**row, "task": prefix} for row, prefix in zip(ROWS, PREFIXES, 
 
 @pytest.mark.parametrize("way", ["jsonl", "csv", "name"])
 def test_the_named_column_is_called_prefix(load, named, tmp_path, way):
-    # which is another one here
-    rows = [{**row, "prefix": "un-"} for row in WITH_PREFIXES]
+    # Here a column that is not named is called so.
+    rows = [row | {"prefix": "un-"} for row in WITH_PREFIXES]
     if way == "name":
         source = {"dataset_name": named(train=rows)}
+    elif way == "csv":
+        source = {"train_file": write_csv(tmp_path / "rows.csv", rows)}
     else:
-        path = tmp_path / f"rows.{way}"
-        source = {"train_file": write_csv(path, rows) if way == "csv" else write(path, json_lines(rows))}
+        source = {"train_file": write(tmp_path / "rows.jsonl", json_lines(rows))}
     expected = [{**row, "prefix": prefix} for row, prefix in zip(ROWS, PREFIXES, strict=True)]
     assert load(**source, prefix_column="task")["train"].to_list() == expected
-    # nobody has named it
+    # No column is named as that of prefixes.
     assert load(**source)["train"].column_names == ["document", "summary", "task"]
 
 
@@ -31,22 +32,24 @@ def test_a_row_may_have_none(load, tmp_path):
 
 
 def test_concatenated_files_may_repeat_one(load, tmp_path):
-    one, other = (gzip.compress(json_lines(rows).encode()) for rows in (WITH_PREFIXES[:2], WITH_PREFIXES[2:]))
-    (tmp_path / "all.jsonl.gz").write_bytes(one + other + other)
+    first_file = gzip.compress(json_lines(WITH_PREFIXES[:2]).encode())
+    second_file = gzip.compress(json_lines(WITH_PREFIXES[2:]).encode())
+    (tmp_path / "all.jsonl.gz").write_bytes(first_file + second_file + second_file)
     rows = load(train_file=str(tmp_path / "all.jsonl.gz"), prefix_column="task")["train"]
-    assert rows["prefix"] == [*PREFIXES, *PREFIXES[2:]]
-    assert rows["document"] == [row["document"] for row in [*ROWS, *ROWS[2:]]]
+    assert rows["prefix"] == PREFIXES + PREFIXES[2:]
+    assert rows["document"] == [row["document"] for row in ROWS + ROWS[2:]]
 
 
-@pytest.mark.parametrize(
-    ("column", "second", "message"),
-    [
-        ("tasks", {}, "no column 'tasks'; the columns are document, summary, task"),
-        ("summary", {}, "'summary' is the column of documents or of summaries"),
-        ("task", {"task": ["a"]}, r"row 2: column 'task' has list \(\['a'\]\)"),
-        ("task", {"task": 7}, r"row 2: column 'task' has int \(7\)"),
-    ],
-)
+# the column that is named, what the second row has in place of its prefix, and the message
+CASES_OF_WRONG_COLUMNS = [
+    ("tasks", {}, "no column 'tasks'; the columns are document, summary, task"),
+    ("summary", {}, "'summary' is the column of documents or of summaries"),
+    ("task", {"task": ["a"]}, r"row 2: column 'task' has list \(\['a'\]\)"),
+    ("task", {"task": 7}, r"row 2: column 'task' has int \(7\)"),
+]
+
+
+@pytest.mark.parametrize(("column", "second", "message"), CASES_OF_WRONG_COLUMNS)
 def test_a_wrong_column_is_named(load, tmp_path, column, second, message):
     rows = [WITH_PREFIXES[0], {**WITH_PREFIXES[1], **second}]
     file = write(tmp_path / "rows.jsonl", json_lines(rows))

@@ -13,21 +13,22 @@ from hf_summ.data.vocabulary import prune_bert
 from tests.models.architectures import TINY_BERT
 from tests.models.pretrained import build
 
-# what is no special token comes between them, as in BERT's vocabulary
+# As in BERT's vocabulary, tokens that are not special come between those that are.
 SPECIAL = ["[unused0]", "[PAD]", "[unused1]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 LETTERS = "abcd"
-ALPHABET = [*LETTERS, *(f"##{letter}" for letter in LETTERS)]
+ALPHABET = list(LETTERS) + [f"##{letter}" for letter in LETTERS]
 PIECES = ["ab", "##cd", "##bc", "abc", "dd"]
 
 
 def vocabulary_of(pieces):
-    return {piece: number for number, piece in enumerate([*SPECIAL, *ALPHABET, *pieces])}
+    all_pieces = SPECIAL + ALPHABET + list(pieces)
+    return {piece: number for number, piece in enumerate(all_pieces)}
 
 
 def save_bert(folder, tokenizer):
     torch.manual_seed(0)
-    # more rows than subwords
-    settings = {**TINY_BERT, "vocab_size": len(tokenizer) + 3, "pad_token_id": tokenizer.pad_token_id}
+    # The embeddings have more rows than there are subwords.
+    settings = TINY_BERT | {"vocab_size": len(tokenizer) + 3, "pad_token_id": tokenizer.pad_token_id}
     BertModel(BertConfig(**settings)).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return str(folder)
@@ -51,7 +52,7 @@ def test_frequent_subwords_and_the_characters_of_all_remain(bert, tmp_path):
     assert sorted(vocabulary, key=vocabulary.get) == kept
     assert type(tokenizer) is BertTokenizer
     assert (model.config.vocab_size, model.config.pad_token_id) == (len(kept), 0)
-    # a removed subword is split
+    # A removed subword is split.
     assert tokenizer.tokenize("abcd acd x") == ["abc", "##d", "a", "##c", "##d", "[UNK]"]
 
 
@@ -70,15 +71,17 @@ def test_states_are_those_of_the_whole_bert(bert, tmp_path):
 
 def naive_split(word, vocabulary):
     """WordPiece as Devlin et al. have it: always the longest subword, and all is unknown if there is none."""
-    pieces, start = [], 0
+    pieces = []
+    start = 0
     while start < len(word):
-        ends = range(len(word), start, -1)
-        options = [("##" if start else "") + word[start:end] for end in ends]
-        piece = next((piece for piece in options if piece in vocabulary), None)
-        if piece is None:
+        prefix = "##" if start else ""
+        end = len(word)
+        while end > start and prefix + word[start:end] not in vocabulary:
+            end -= 1
+        if end == start:
             return ["[UNK]"]
-        pieces.append(piece)
-        start += len(piece.removeprefix("##"))
+        pieces.append(prefix + word[start:end])
+        start = end
     return pieces
 
 
@@ -93,20 +96,26 @@ def test_words_of_kept_subwords_are_split_as_before_and_none_becomes_unknown(see
     pieces = dict.fromkeys(chance.choice(["", "##"]) + word(4) for _ in range(30))
     before = vocabulary_of(pieces)
     bert = save_bert(tmp_path / "bert", BertTokenizer(vocab=before))
-    texts = [" ".join(word(9) for _ in range(6)) for _ in range(8)]
+    texts = []
+    for _ in range(8):
+        words_of_text = [word(9) for _ in range(6)]
+        texts.append(" ".join(words_of_text))
     prune_bert(texts, bert, tmp_path / "made", min_frequency=4)
     tokenizer, _ = load(tmp_path / "made")
     after, words = tokenizer.get_vocab(), " ".join(texts).split()
-    counts = Counter(piece for one in words for piece in naive_split(one, before))
-    assert {piece for piece, count in counts.items() if count >= 4} <= after.keys()
-    assert after.keys() <= {*SPECIAL, *ALPHABET, *(piece for piece, count in counts.items() if count >= 4)}
+    counts = Counter()
+    for text_word in words:
+        counts.update(naive_split(text_word, before))
+    frequent = {piece for piece, count in counts.items() if count >= 4}
+    assert frequent <= after.keys()
+    assert after.keys() <= set(SPECIAL) | set(ALPHABET) | frequent
     unchanged = 0
-    for one in words:
-        pieces = naive_split(one, before)
-        assert tokenizer.tokenize(one) == naive_split(one, after)
-        assert "[UNK]" not in tokenizer.tokenize(one)
+    for text_word in words:
+        pieces = naive_split(text_word, before)
+        assert tokenizer.tokenize(text_word) == naive_split(text_word, after)
+        assert "[UNK]" not in tokenizer.tokenize(text_word)
         if after.keys() >= set(pieces):
-            assert tokenizer.tokenize(one) == pieces
+            assert tokenizer.tokenize(text_word) == pieces
             unchanged += 1
     assert 0 < unchanged < len(words)
 

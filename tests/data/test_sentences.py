@@ -24,18 +24,18 @@ def test_a_quotation_is_in_one_sentence():
     assert split_sentences("“I ran. I fell,” he said. “Then?”") == ["“I ran. I fell,” he said.", "“Then?”"]
 
 
-@pytest.mark.parametrize(
-    "sentences",
-    [
-        ["`` I ran , '' he said .", "`` We fell . ''", "Mr. Smith , 42 , left the U.S. ."],
-        # only their number tells whether these marks open or close a quotation, which may have several sentences
-        ['" I ran .', 'I fell , " he said .', '" No . "', "They left for St. Ives .", '" Yes . "'],
-        ['" i ran .', 'i fell , " he said .', '" no . "', "they left ."],
-        # what goes on in lower case, where there are capitals
-        ["He asked : `` Why ? '' and left .", '" No ! " she said .', "It went . . . on .", "Then . . .", "Yes . '"],
-        ["sales rose ! !", "( they fell . )", "why ?"],
-    ],
-)
+CASES_OF_TOKENIZED_TEXTS = [
+    ["`` I ran , '' he said .", "`` We fell . ''", "Mr. Smith , 42 , left the U.S. ."],
+    # only their number tells whether these marks open or close a quotation, which may have several sentences
+    ['" I ran .', 'I fell , " he said .', '" No . "', "They left for St. Ives .", '" Yes . "'],
+    ['" i ran .', 'i fell , " he said .', '" no . "', "they left ."],
+    # what goes on in lower case, where there are capitals
+    ["He asked : `` Why ? '' and left .", '" No ! " she said .', "It went . . . on .", "Then . . .", "Yes . '"],
+    ["sales rose ! !", "( they fell . )", "why ?"],
+]
+
+
+@pytest.mark.parametrize("sentences", CASES_OF_TOKENIZED_TEXTS)
 def test_a_stop_by_itself_ends_a_sentence_of_tokenized_text(sentences):
     assert split_sentences(" ".join(sentences)) == sentences
 

@@ -21,13 +21,17 @@ def numbered(number):
     return f"text {number}\n\n@highlight\n\nh{number}\n"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        *(STORY, STORY.replace("\n", "\r\n"), STORY.rstrip("\n"), STORY.replace("\n\n", "\n")),
-        *(STORY.replace("@", "  @"), "\ufeff" + STORY),
-    ],
-)
+CASES_OF_STORIES = [
+    STORY,
+    STORY.replace("\n", "\r\n"),
+    STORY.rstrip("\n"),
+    STORY.replace("\n\n", "\n"),
+    STORY.replace("@", "  @"),
+    "\ufeff" + STORY,
+]
+
+
+@pytest.mark.parametrize("text", CASES_OF_STORIES)
 def test_highlights_become_the_lines_of_the_summary(load, tmp_path, text):
     folder = write_stories(tmp_path / "stories", ab12=text)
     assert load(train_file=folder, data_format="cnn_dm")["train"].to_list() == [{**ROW, "id": "ab12"}]
@@ -110,14 +114,14 @@ def test_lists_and_stories_that_cannot_be_read(load, tmp_path):
         load(train_file=folder, data_format="cnn_dm")
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("", "the split has no rows"),
-        ("nowhere", "nowhere does not exist"),
-        ("nowhere.story", "nowhere.story does not exist"),
-    ],
-)
+CASES_OF_MISSING_STORIES = [
+    ("", "the split has no rows"),
+    ("nowhere", "nowhere does not exist"),
+    ("nowhere.story", "nowhere.story does not exist"),
+]
+
+
+@pytest.mark.parametrize(("name", "message"), CASES_OF_MISSING_STORIES)
 def test_stories_that_are_not_there(load, tmp_path, name, message):
     with pytest.raises(ValueError, match=message):
         load(train_file=tmp_path / name, data_format="cnn_dm")

@@ -1,5 +1,6 @@
 """The made-up news: what determines a summary, and what the splits do not share."""
 
+import itertools
 import re
 
 import pytest
@@ -27,14 +28,21 @@ NAME = re.compile(rf"\b({'|'.join(FIRST_NAMES)}) ({'|'.join(SURNAMES)})\b")
 FIELDS = {
     "name": f"(?P<name>{NAME.pattern})",
     "place": f"(?P<place>{'|'.join(PLACES)})",
-    "number": f"(?P<number>{'|'.join(map(str, NUMBERS))})",
+    "number": f"(?P<number>{'|'.join(str(number) for number in NUMBERS)})",
     "day": r"\w+day",
 }
-NEWS = [
-    (re.compile(re.escape(news).replace(r"\{", "{").replace(r"\}", "}").format(**FIELDS)), summary)
-    for event in EVENTS
-    for news, summary in event
-]
+
+
+def pattern_of(news):
+    """The pattern of all sentences that a template of news makes."""
+    template = re.escape(news).replace(r"\{", "{").replace(r"\}", "}")
+    return re.compile(template.format(**FIELDS))
+
+
+# the pattern of the news, and the template of its summary
+NEWS = []
+for event in EVENTS:
+    NEWS.extend((pattern_of(news), summary) for news, summary in event)
 
 
 @pytest.fixture(scope="module")
@@ -43,16 +51,16 @@ def corpus():
 
 
 def find_news(document):
-    """Index of the sentence that is news, its facts, and the number of sentences."""
+    """Index of the only sentence that is news, its facts, the template of its summary, and the number of sentences."""
     sentences = split_sentences(document)
-    found = [
-        (index, match, summary)
-        for index, sentence in enumerate(sentences)
-        for pattern, summary in NEWS
-        if (match := pattern.fullmatch(sentence))
-    ]
-    assert len(found) == 1
-    return *found[0], len(sentences)
+    matches = []
+    for index, sentence in enumerate(sentences):
+        for pattern, summary in NEWS:
+            match = pattern.fullmatch(sentence)
+            if match:
+                matches.append((index, match, summary, len(sentences)))
+    assert len(matches) == 1
+    return matches[0]
 
 
 def test_one_sentence_is_news_behind_the_first_three_and_determines_the_summary(corpus):
@@ -62,26 +70,28 @@ def test_one_sentence_is_news_behind_the_first_three_and_determines_the_summary(
         assert 3 <= index < count
         places.add(count - index)
         assert row["summary"] == summary.format(**match.groupdict())
-    # not always the last, nor always the fourth
+    # The news is not always the last sentence, nor always the fourth.
     assert places == {1, 2, 3, 4}
 
 
 def test_no_part_shares_a_full_name_or_who_where_what_with_training(corpus):
-    people = {
-        split: {match for row in rows for match in NAME.findall(row["document"])} for split, rows in corpus.items()
-    }
+    people = {split: set() for split in SPLITS}
     deeds = {split: set() for split in SPLITS}
     for split, rows in corpus.items():
         for row in rows:
+            people[split].update(NAME.findall(row["document"]))
             _, match, summary, _ = find_news(row["document"])
             deeds[split].add((match["name"], match["place"], summary))
-    for one, other in (("train", "validation"), ("train", "test"), ("validation", "test")):
-        assert not people[one] & people[other]
-        assert not deeds[one] & deeds[other]
+    for split, second_split in itertools.combinations(SPLITS, 2):
+        assert not people[split] & people[second_split]
+        assert not deeds[split] & deeds[second_split]
 
 
 def test_every_word_of_the_held_out_parts_occurs_in_training(corpus):
-    words = {split: {word for row in rows for word in row["document"].split()} for split, rows in corpus.items()}
+    words = {split: set() for split in SPLITS}
+    for split, rows in corpus.items():
+        for row in rows:
+            words[split].update(row["document"].split())
     assert words["validation"] | words["test"] <= words["train"]
     assert len(words["train"]) < 600
 
@@ -91,12 +101,16 @@ def test_articles_are_short_and_differ(corpus):
     assert min(lengths) >= 50
     assert max(lengths) <= 90
     assert len({row["document"] for row in corpus["train"]}) == SIZES["train"]
-    assert len({row["id"] for rows in corpus.values() for row in rows}) == sum(SIZES.values())
+    ids = set()
+    for rows in corpus.values():
+        ids.update(row["id"] for row in rows)
+    assert len(ids) == sum(SIZES.values())
 
 
 def test_first_sentences_say_nothing_of_the_summary(corpus):
     rows = corpus["validation"]
-    scores = rouge_means([lead(row["document"], 3) for row in rows], [row["summary"] for row in rows])
+    leads = [lead(row["document"], 3) for row in rows]
+    scores = rouge_means(leads, [row["summary"] for row in rows])
     assert scores["rouge2"] < 2
 
 
@@ -108,7 +122,9 @@ def test_summaries_use_other_words_than_the_news(corpus):
 
 
 def test_the_seed_decides():
-    assert list(articles("test", 5, seed=1)) == list(articles("test", 5, seed=1)) != list(articles("test", 5, seed=2))
+    expected = list(articles("test", 5, seed=1))
+    assert list(articles("test", 5, seed=1)) == expected
+    assert list(articles("test", 5, seed=2)) != expected
 
 
 def test_files_are_a_corpus_and_nothing_is_left_beside_them(tmp_path):
@@ -132,17 +148,23 @@ def test_the_phrase_alone_tells_which_event_is_wanted():
     firsts = 0
     for row in rows:
         first, second = row["documents"]
-        ((person, value),) = row["phrases"].items()
-        wanted, other = (first, second) if person in first else (second, first)
-        firsts += wanted is first
-        assert value == 1.0
-        assert person not in other
+        phrases = list(row["phrases"].items())
+        assert len(phrases) == 1
+        person, weight = phrases[0]
+        assert weight == 1.0
+        if person in first:
+            wanted, unwanted = first, second
+            firsts += 1
+        else:
+            wanted, unwanted = second, first
+        assert person not in unwanted
         assert person in row["summary"]
-        assert row["other"]["phrase"] in other
+        assert row["other"]["phrase"] in unwanted
         assert row["other"]["phrase"] in row["other"]["summary"]
-        (number,) = re.findall(r"\d+", row["summary"])
-        assert number in re.findall(r"\d+", wanted)
-        assert number not in re.findall(r"\d+", other)
+        numbers = re.findall(r"\d+", row["summary"])
+        assert len(numbers) == 1
+        assert numbers[0] in re.findall(r"\d+", wanted)
+        assert numbers[0] not in re.findall(r"\d+", unwanted)
     assert 70 < firsts < 130
 
 
@@ -152,4 +174,5 @@ def test_people_of_other_splits_are_unseen_in_steered_news(tmp_path, capsys):
     for split, number in (("train", 3), ("validation", 2), ("test", 4)):
         rows = read_rows(tmp_path / f"{split}.jsonl")
         assert len(rows) == number
-        assert all(set(row["phrases"]) <= set(names(split)) for row in rows)
+        for row in rows:
+            assert set(row["phrases"]) <= set(names(split))

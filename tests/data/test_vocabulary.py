@@ -121,14 +121,12 @@ CHARACTERS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("units", "row"),
-    [
-        (units, row)
-        for units, rows in (("words", WORDS), ("ideographs", IDEOGRAPHS), ("characters", CHARACTERS))
-        for row in rows
-    ],
-)
+CASES_OF_UNITS = [("words", row) for row in WORDS]
+CASES_OF_UNITS += [("ideographs", row) for row in IDEOGRAPHS]
+CASES_OF_UNITS += [("characters", row) for row in CHARACTERS]
+
+
+@pytest.mark.parametrize(("units", "row"), CASES_OF_UNITS)
 def test_texts_are_divided_into_units(units, row):
     text, tokens, *others = row
     tokenizer = fitted(text or "a", units)
@@ -139,18 +137,18 @@ def test_texts_are_divided_into_units(units, row):
     assert tokenizer.decode(ids, skip_special_tokens=True) == (others or [text])[0]
 
 
+CASES_OF_UNKNOWN_WORDS = [
+    ("quay the bridge", [0]),
+    ("the bridge quay", [2]),
+    ("the quay, bridge", [1]),
+    ("quay quay", [0, 1]),
+    ("the <unk> bridge", [1]),
+    ("河 the bridge", [0]),
+]
+
+
 @pytest.mark.parametrize("units", ["words", "ideographs"])
-@pytest.mark.parametrize(
-    ("text", "unknown"),
-    [
-        ("quay the bridge", [0]),
-        ("the bridge quay", [2]),
-        ("the quay, bridge", [1]),
-        ("quay quay", [0, 1]),
-        ("the <unk> bridge", [1]),
-        ("河 the bridge", [0]),
-    ],
-)
+@pytest.mark.parametrize(("text", "unknown"), CASES_OF_UNKNOWN_WORDS)
 def test_unknown_words_at_every_place(units, text, unknown):
     tokenizer = fitted("the bridge, the river <unk> the", units)
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
@@ -163,12 +161,10 @@ def test_unknown_words_at_every_place(units, text, unknown):
 def test_the_most_frequent_units_are_known(units):
     texts = ["b a c", "b a", "b, 河 河 河"]
     tokenizer = fit_vocabulary(texts, units=units, vocab_size=7, min_frequency=2, show_progress=False)
-    assert {token.removeprefix("▁") for token in tokenizer.get_vocab()} == {
-        *("<pad>", "<s>", "</s>", "<unk>", "<sep>", "b", "河")
-    }
-    with pytest.raises(
-        ValueError, match=f"^the vocabulary is empty, as no {units} occur 4 times: lower `min_frequency`$"
-    ):
+    tokens = {token.removeprefix("▁") for token in tokenizer.get_vocab()}
+    assert tokens == {"<pad>", "<s>", "</s>", "<unk>", "<sep>", "b", "河"}
+    message = f"^the vocabulary is empty, as no {units} occur 4 times: lower `min_frequency`$"
+    with pytest.raises(ValueError, match=message):
         fit_vocabulary(texts, units=units, min_frequency=4, show_progress=False)
 
 
@@ -203,26 +199,28 @@ def test_saved_and_loaded_vocabulary_reads_the_same(tokenizer, tmp_path):
     assert loaded.model_max_length > 10**9
 
 
-@pytest.mark.parametrize(
-    ("texts", "settings", "error", "message"),
-    [
-        ("a text", {}, TypeError, "`documents_and_summaries` must be texts, but is str: 'a text'"),
-        ({"a": 1}, {}, TypeError, "`documents_and_summaries` must be texts, but is dict: {.a.: 1}"),
-        (["a", None], {}, TypeError, "`documents_and_summaries` must be a string, but is NoneType: None"),
-        ([], {}, ValueError, "no text to fit a vocabulary to.*"),
-        (["", " \n"], {}, ValueError, "no text to fit a vocabulary to.*"),
-        (["a"], {"units": "word"}, ValueError, r"`units` is 'word', but must be one of .*words, .*"),
-        (["a"], {"vocab_size": 260}, ValueError, "`vocab_size` is 260, but must be at least 261.*"),
-        (
-            *(["a"], {"vocab_size": 4, "units": "words"}, ValueError),
-            "`vocab_size` is 4, but must be at least 6, for 5 special tokens and words",
-        ),
-        (["a"], {"min_frequency": -1}, ValueError, "`min_frequency` is -1, but must be at least 0"),
-        (["a"], {"min_frequency": 1.5}, TypeError, "`min_frequency` must be an integer, but is float: 1.5"),
-        # tokenizers would ask for more memory than there is, and end the process
-        (["a"], {"vocab_size": 10**9}, ValueError, "`vocab_size` is 1.000e[+]9, but must be at most 10{7}, for 5 .*"),
-    ],
-)
+CASES_OF_ERRORS = [
+    ("a text", {}, TypeError, "`documents_and_summaries` must be texts, but is str: 'a text'"),
+    ({"a": 1}, {}, TypeError, "`documents_and_summaries` must be texts, but is dict: {.a.: 1}"),
+    (["a", None], {}, TypeError, "`documents_and_summaries` must be a string, but is NoneType: None"),
+    ([], {}, ValueError, "no text to fit a vocabulary to.*"),
+    (["", " \n"], {}, ValueError, "no text to fit a vocabulary to.*"),
+    (["a"], {"units": "word"}, ValueError, r"`units` is 'word', but must be one of .*words, .*"),
+    (["a"], {"vocab_size": 260}, ValueError, "`vocab_size` is 260, but must be at least 261.*"),
+    (
+        ["a"],
+        {"vocab_size": 4, "units": "words"},
+        ValueError,
+        "`vocab_size` is 4, but must be at least 6, for 5 special tokens and words",
+    ),
+    (["a"], {"min_frequency": -1}, ValueError, "`min_frequency` is -1, but must be at least 0"),
+    (["a"], {"min_frequency": 1.5}, TypeError, "`min_frequency` must be an integer, but is float: 1.5"),
+    # tokenizers would ask for more memory than there is, and end the process
+    (["a"], {"vocab_size": 10**9}, ValueError, "`vocab_size` is 1.000e[+]9, but must be at most 10{7}, for 5 .*"),
+]
+
+
+@pytest.mark.parametrize(("texts", "settings", "error", "message"), CASES_OF_ERRORS)
 def test_what_tokenizers_would_fail_on_is_an_error(texts, settings, error, message):
     with pytest.raises(error, match=f"^{message}$"):
         fit_vocabulary(texts, show_progress=False, **settings)

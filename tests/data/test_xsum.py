@@ -45,14 +45,14 @@ def test_splits_have_the_rows_of_the_list(load, tmp_path):
     assert loaded["test"]["id"][:] == ["3"]
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ('{"train": ["1"', r"SPLIT-90-5-5.json has no list of the train split \(.*\): copy it again"),
-        ('{"validation": ["1"]}', "has no list of the train split"),
-        ('{"train": ["1", "4"]}', r"No such file or directory: '.*/4.summary'"),
-    ],
-)
+CASES_OF_UNUSABLE_LISTS = [
+    ('{"train": ["1"', r"SPLIT-90-5-5.json has no list of the train split \(.*\): copy it again"),
+    ('{"validation": ["1"]}', "has no list of the train split"),
+    ('{"train": ["1", "4"]}', r"No such file or directory: '.*/4.summary'"),
+]
+
+
+@pytest.mark.parametrize(("content", "message"), CASES_OF_UNUSABLE_LISTS)
 def test_lists_that_cannot_be_used(load, tmp_path, content, message):
     write_xsum(tmp_path, {"train": ["1"]})
     write(tmp_path / LIST, content)
