@@ -75,10 +75,9 @@ def perl_rouge(folder: Path, predictions: list[str], references: list[list[str]]
     scores = {name: np.full((3, len(predictions)), np.nan) for name in _NAMES.values()}
     for metric, number, recall, precision, fmeasure in _LINE.findall(output):
         scores[_NAMES[metric]][:, int(number) - 1] = [100 * float(value) for value in (precision, recall, fmeasure)]
-    averages = {
-        (_NAMES[metric], letter): tuple(100 * float(value) for value in values)
-        for metric, letter, *values in _INTERVAL.findall(output)
-    }
+    averages = {}
+    for metric, letter, mean, low, high in _INTERVAL.findall(output):
+        averages[_NAMES[metric], letter] = (100 * float(mean), 100 * float(low), 100 * float(high))
     return scores, averages
 
 

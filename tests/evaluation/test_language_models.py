@@ -125,7 +125,8 @@ def test_predictions_do_not_see_later_tokens(language_models, kind):
     sequence = torch.arange(10, 22)
     changed = sequence.clone()
     changed[7:] += 20
-    before, after = (torch.cat(list(predict(language_model, tokens))) for tokens in (sequence, changed))
+    before = torch.cat(list(predict(language_model, sequence)))
+    after = torch.cat(list(predict(language_model, changed)))
     assert len(before) == 11
     # row i predicts token i + 1: token 7 is the first that differs, token 8 the first with another draft
     torch.testing.assert_close(after[:7], before[:7])
@@ -172,11 +173,8 @@ def test_shuffle_is_of_words_and_seeded():
 def test_random_words_are_whole_words_of_the_vocabulary(language_models, kind):
     words = random_words(language_models[kind], 200, seed=5).split()
     assert len(words) == 200
-    assert (
-        words
-        == random_words(language_models[kind], 200, seed=5).split()
-        != random_words(language_models[kind], 200, seed=6).split()
-    )
+    assert random_words(language_models[kind], 200, seed=5).split() == words
+    assert random_words(language_models[kind], 200, seed=6).split() != words
     assert len(set(words)) > 5
     # a whole word stands in the vocabulary with the mark of one
     vocabulary = language_models[kind].tokenizer.get_vocab()
