@@ -65,7 +65,7 @@ def _stage(language: str, **flags: Any) -> "ConsistentStage":
     from hf_summ.extractive.consistent import ConsistentStage
     from hf_summ.extractive.settings import ExtractiveSettings
 
-    return ConsistentStage.load(ExtractiveSettings.of_flags(flags, language=language))
+    return ConsistentStage.load(ExtractiveSettings.from_flags(flags, language=language))
 
 
 def _shortened(example: Example, length: int, reader: ModelReader, stage: "ConsistentStage") -> Reading:

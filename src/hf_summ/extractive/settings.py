@@ -108,7 +108,7 @@ class ExtractiveSettings:
             raise ValueError(f"`{name}` is for `method` consistent, but it is {self.method}")
 
     @classmethod
-    def of_flags(cls, flags: Mapping[str, Any], **settings: Any) -> "ExtractiveSettings":
+    def from_flags(cls, flags: Mapping[str, Any], **settings: Any) -> "ExtractiveSettings":
         """The settings of the stage before a model, from the flags of the recipe or the pipeline.
 
         Args:

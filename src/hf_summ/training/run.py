@@ -323,7 +323,7 @@ class _Steps:
             bounds[f"predict_{name}"] = value
         if trainer.is_world_process_zero():
             row_losses = trainer.row_values or [{}] * len(summaries)
-            row_scores = scorer.of_rows(summaries, references, documents)
+            row_scores = scorer.row_scores(summaries, references, documents)
             values = [{**losses, **scores} for losses, scores in zip(row_losses, row_scores, strict=True)]
             reports.write_predictions(training.output_dir, rows, summaries, values)
             if training.show_summaries:

@@ -123,7 +123,7 @@ class Scorer:
                 values[f"{name}_rows"] = number
         return values
 
-    def of_rows(
+    def row_scores(
         self, predictions: Sequence[str], references: Sequence[str | list[str]], documents: Sequence[str] | None = None
     ) -> list[dict[str, float | None]]:
         """The scores of each summary by name, None where undefined.

@@ -152,7 +152,7 @@ def load_extraction(
     counter = None
     if counts_tokens:
         counter = functools.partial(_token_counts, getattr(processor, "tokenizer", processor))
-    settings = ExtractiveSettings.of_flags(vars(data), language=data.language, counter=counter)
+    settings = ExtractiveSettings.from_flags(vars(data), language=data.language, counter=counter)
     stage = ConsistentStage.load(settings, cache_dir=hub.cache_dir, token=hub.token)
     # results depend on the contents of the files, and not on their names
     dependencies: list[object] = [settings.share, settings.tokens, settings.idf is not None, settings.language]
