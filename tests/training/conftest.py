@@ -26,7 +26,7 @@ def processor_folder(tiny_tokenizer, tmp_path_factory) -> str:
 
 @pytest.fixture(scope="session")
 def bert_folder(tmp_path_factory) -> str:
-    """A tiny BERT with a vocabulary of its own, as one downloads it."""
+    """A folder with a tiny BERT and its vocabulary, like one that is downloaded."""
     tokenizer = word_piece_tokenizer([row["document"] for row in tiny.rows(24)], 200)
     torch.manual_seed(0)
     sizes = {"hidden_size": 8, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 16}
@@ -36,7 +36,7 @@ def bert_folder(tmp_path_factory) -> str:
 
 @pytest.fixture
 def settings(tmp_path, processor_folder):
-    """Writes the YAML of a short run over a corpus of its own."""
+    """Writes the YAML of a short run over a new corpus."""
     files = tiny.write_corpus(tmp_path, train=24, validation=5, test=7)
 
     def write(**changes):
@@ -51,7 +51,9 @@ def run_folder(tmp_path, tiny_tokenizer) -> Path:
     """Three checkpoints of a tiny GDLF as the Trainer leaves them."""
     processor = tiny.processor(tiny_tokenizer)
     model = tiny.gdlf(processor)
-    history = [{"step": step, "eval_loss": 1.0, "eval_rouge2": score} for step, score in SCORES.items()]
+    history = []
+    for step, score in SCORES.items():
+        history.append({"step": step, "eval_loss": 1.0, "eval_rouge2": score})
     for step in SCORES:
         folder = tmp_path / "run" / f"checkpoint-{step}"
         torch.nn.init.normal_(model.model.shared.weight)
@@ -65,18 +67,21 @@ def run_folder(tmp_path, tiny_tokenizer) -> Path:
 
 
 def launch(commands: list[list[str]], script: str = "sharded_processes.py") -> tuple[str, str]:
-    """Run commands one after the other in two processes, which by default shard their models, as `run_python`."""
-    return run_python(*TWO, str(Path(__file__).with_name(script)), json.dumps(commands), cwd=ROOT, **CPU)
+    """Run commands in turn in two processes, which by default shard their models; returns output and messages."""
+    path = str(Path(__file__).with_name(script))
+    return run_python(*TWO, path, json.dumps(commands), cwd=ROOT, **CPU)
 
 
-def check_two_processes(path: str, folder: Path, *series: tuple[str, ...], more: tuple[list[str], ...] = ()) -> None:
+def check_two_processes(
+    path: str, folder: Path, *series: tuple[str, ...], further_commands: tuple[list[str], ...] = ()
+) -> None:
     """Runs of two processes, whose models are whole or in shards, log these values as one process does."""
     main([path, "--gradient_accumulation_steps", "2", "--output_dir", str(folder / "alone")])
-    launch([[path, "--fsdp", "--output_dir", str(folder / "shards")], *more])
+    launch([[path, "--fsdp", "--output_dir", str(folder / "shards")], *further_commands])
     launch([[path, "--output_dir", str(folder / "whole")]], "two_processes.py")
     for keys in series:
-        expected = tiny.history(folder / "alone", *keys)
-        assert expected
-        for name in ("shards", "whole"):
-            found = tiny.history(folder / name, *keys)
-            assert found == [pytest.approx(entry, rel=1e-4) for entry in expected], name
+        entries = tiny.history(folder / "alone", *keys)
+        assert entries
+        expected = [pytest.approx(entry, rel=1e-4) for entry in entries]
+        assert tiny.history(folder / "shards", *keys) == expected
+        assert tiny.history(folder / "whole", *keys) == expected

@@ -1,6 +1,5 @@
 """A run over several processes: what each way computes and saves, and what is refused."""
 
-import json
 import os
 import re
 from pathlib import Path
@@ -31,32 +30,41 @@ def test_shards_give_the_losses_of_one_process(settings, tmp_path):
     saving = {"eval_strategy": "steps", "eval_steps": 3, "save_strategy": "steps", "save_steps": 3}
     path = settings(do_eval=True, do_predict=True, max_steps=6, **saving)
     main([path, "--gradient_accumulation_steps", "2", "--output_dir", str(tmp_path / "alone")])
-    full, sharded, again = ([path, "--fsdp", "--output_dir", str(tmp_path / name)] for name in ("full", "shards", "x"))
-    sharded += ["--fsdp_config", SHARDS]
-    resumed = [
-        [*again[:3], str(tmp_path / f"{name}2"), "--resume_from_checkpoint", str(tmp_path / name / "checkpoint-3")]
-        for name in ("full", "shards")
+
+    def command(name: str, *flags: str) -> list[str]:
+        return [path, "--fsdp", "--output_dir", str(tmp_path / name), *flags]
+
+    resume_full = ["--resume_from_checkpoint", str(tmp_path / "full" / "checkpoint-3")]
+    resume_shards = ["--resume_from_checkpoint", str(tmp_path / "shards" / "checkpoint-3")]
+    sharded = ["--fsdp_config", SHARDS]
+    commands = [
+        command("full"),
+        command("shards", *sharded),
+        command("full2", *resume_full),
+        command("shards2", *resume_shards, *sharded),
     ]
-    resumed[1] += ["--fsdp_config", SHARDS]
-    output, _ = launch([full, sharded, *resumed])
-    # the embedding is one of the weights that were found in shards
+    output, _ = launch(commands)
+    # the embedding is among the weights in shards: in each of two processes for each of four runs
     assert re.findall(r"shards of (\S+)", output).count("model.shared.weight") == 8
 
     expected = tiny.history(tmp_path / "alone", *KEYS)
-    scores = tiny.history(tmp_path / "alone", *SCORES)
-    weights = load_file(tmp_path / "alone" / "model.safetensors")
-    assert (len(expected), len(scores)) == (6, 2)
-    files = {file.name for file in (tmp_path / "alone").glob("*.py")}
+    expected_scores = tiny.history(tmp_path / "alone", *SCORES)
+    expected_weights = load_file(tmp_path / "alone" / "model.safetensors")
+    full_weights = load_file(tmp_path / "full" / "model.safetensors")
+    assert len(expected) == 6
+    assert len(expected_scores) == 2
+    code_files = {file.name for file in (tmp_path / "alone").glob("*.py")}
     for name in ("full", "shards", "full2", "shards2"):
         folder = tmp_path / name
         assert tiny.history(folder, *KEYS) == [pytest.approx(entry, rel=1e-4) for entry in expected], name
-        assert tiny.history(folder, *SCORES) == [pytest.approx(entry, rel=1e-4) for entry in scores], name
-        assert json.loads((folder / "predict_results.json").read_text())["predict_samples"] == 7
-        # one whole model, with its own code
-        saved, first = (load_file(path / "model.safetensors") for path in (folder, tmp_path / "full"))
-        assert saved.keys() == weights.keys()
-        assert all(torch.equal(value, first[key]) for key, value in saved.items())
-        assert {file.name for file in folder.glob("*.py")} == files
+        assert tiny.history(folder, *SCORES) == [pytest.approx(entry, rel=1e-4) for entry in expected_scores], name
+        assert tiny.read_json(folder / "predict_results.json")["predict_samples"] == 7
+        # one whole model, with the code of its architecture
+        saved = load_file(folder / "model.safetensors")
+        assert saved.keys() == expected_weights.keys()
+        for key, weight in saved.items():
+            assert torch.equal(weight, full_weights[key])
+        assert {file.name for file in folder.glob("*.py")} == code_files
         card = (folder / "README.md").read_text(encoding="utf-8")
         assert "- devices: 2 × cpu\n" in card
         assert f" with {sum(value.numel() for value in saved.values()):,} parameters" in card
@@ -69,7 +77,8 @@ def test_shards_give_the_losses_of_one_process(settings, tmp_path):
     (checkpoint / "pytorch_model_fsdp_0" / ".metadata").unlink()
     assert checkpoint_problem(checkpoint) == "its pytorch_model_fsdp_0 is incomplete"
     average_checkpoints(tmp_path / "full", tmp_path / "mean", last=2)
-    assert not [file.name for file in (tmp_path / "mean").iterdir() if file.suffix in (".bin", ".pt", ".pth")]
+    for file in (tmp_path / "mean").iterdir():
+        assert file.suffix not in (".bin", ".pt", ".pth")
 
 
 @pytest.mark.thorough
@@ -80,11 +89,13 @@ def test_model_with_a_frozen_bert_is_sharded(settings, bert_folder, tmp_path):
     model |= {"config_overrides": tiny.TRANSFORMER | bert, "max_source_length": 48, "max_target_length": 16}
     path = settings(**model, **EVALUATION, max_steps=2)
     check_two_processes(path, tmp_path, KEYS, SCORES)
-    alone, full = (load_file(tmp_path / name / "model.safetensors") for name in ("alone", "shards"))
-    frozen = [name for name in alone if ".bert.bert." in name]
+    expected = load_file(tmp_path / "alone" / "model.safetensors")
+    weights = load_file(tmp_path / "shards" / "model.safetensors")
+    assert weights.keys() == expected.keys()
+    frozen = [name for name in expected if ".bert.bert." in name]
     assert frozen
-    assert alone.keys() == full.keys()
-    assert all(torch.equal(alone[name], full[name]) for name in frozen)
+    for name in frozen:
+        assert torch.equal(weights[name], expected[name])
 
 
 @pytest.mark.thorough
@@ -96,11 +107,12 @@ def test_recurrent_model_over_two_processes(settings, tmp_path):
     # every word is unknown
     path = settings(**model, **EVALUATION, replace_unk=True, max_steps=2)
     latent = [path, "--config_overrides", "latent_size=4", "--fsdp", "--output_dir", str(tmp_path / "latent")]
-    check_two_processes(path, tmp_path, KEYS, SCORES, more=(latent,))
+    check_two_processes(path, tmp_path, KEYS, SCORES, further_commands=(latent,))
     # words were replaced: without them there is nothing to score
     assert tiny.history(tmp_path / "alone", "eval_rouge1")[0][0] > 0
-    ((_, kl, *_),) = tiny.history(tmp_path / "latent", "eval_kl", "eval_nll_zero_latent", "eval_active_units")
-    assert kl > 0
+    evaluations = tiny.history(tmp_path / "latent", "eval_kl", "eval_nll_zero_latent", "eval_active_units")
+    assert len(evaluations) == 1
+    assert evaluations[0][1] > 0
 
 
 @pytest.mark.thorough
@@ -109,22 +121,24 @@ def test_guided_model_over_two_processes(settings, tmp_path):
     evaluation = {**EVALUATION, "eval_steps": 3, "do_predict": True, "loss_reduction": "documents"}
     path = settings(model_type="sagcopy", config_overrides=sizes, max_target_length=16, max_steps=3, **evaluation)
     check_two_processes(path, tmp_path, ("loss", "nll", "guidance", "grad_norm"), (*SCORES, "eval_guidance"))
-    divergences = [
-        [row["divergence"] for row in read_rows(tmp_path / name / "predictions.jsonl")]
-        for name in ("alone", "shards", "whole")
-    ]
-    assert len(divergences[0]) == 7
-    assert divergences[1:] == [pytest.approx(divergences[0], rel=1e-3, abs=1e-5)] * 2
+
+    def divergences(name: str) -> list[float]:
+        return [row["divergence"] for row in read_rows(tmp_path / name / "predictions.jsonl")]
+
+    expected = divergences("alone")
+    assert len(expected) == 7
+    assert divergences("shards") == pytest.approx(expected, rel=1e-3, abs=1e-5)
+    assert divergences("whole") == pytest.approx(expected, rel=1e-3, abs=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--deepspeed", "zero3.json"], r"DeepSpeed is not supported: train with DDP \(`accelerate launch`\) or FSDP2"),
-        (["--fsdp", "--fsdp_config", '{"version": 1}'], "FSDP version 1 is not supported: use version 2"),
-        (["--fsdp", "--fsdp_config", "fsdp.json"], "FSDP version 1 is not supported"),
-    ],
-)
+CASES_OF_FLAGS = [
+    (["--deepspeed", "zero3.json"], r"DeepSpeed is not supported: train with DDP \(`accelerate launch`\) or FSDP2"),
+    (["--fsdp", "--fsdp_config", '{"version": 1}'], "FSDP version 1 is not supported: use version 2"),
+    (["--fsdp", "--fsdp_config", "fsdp.json"], "FSDP version 1 is not supported"),
+]
+
+
+@pytest.mark.parametrize(("flags", "message"), CASES_OF_FLAGS)
 def test_other_ways_are_refused_as_flags(settings, tmp_path, monkeypatch, flags, message):
     monkeypatch.chdir(tmp_path)
     Path("fsdp.json").write_text('{"fsdp_version": 1}', encoding="utf-8")
@@ -132,18 +146,18 @@ def test_other_ways_are_refused_as_flags(settings, tmp_path, monkeypatch, flags,
         parse_arguments([settings(), *flags])
 
 
-@pytest.mark.parametrize(
-    ("variables", "message"),
-    [
-        ({"ACCELERATE_USE_DEEPSPEED": "true"}, "DeepSpeed is not supported"),
-        ({"ACCELERATE_USE_FSDP": "true"}, "FSDP version 1 is not supported"),
-        ({"PARALLELISM_CONFIG_TP_SIZE": "2"}, "parallelism of tensors, contexts and sequences is not supported: train"),
-        ({"PARALLELISM_CONFIG_SP_SIZE": "2"}, "parallelism of tensors"),
-    ],
-)
-def test_other_ways_are_refused_when_the_launcher_asks(settings, monkeypatch, variables, message):
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
+# variables of the environment that `accelerate launch` sets
+CASES_OF_LAUNCHERS = [
+    ("ACCELERATE_USE_DEEPSPEED", "true", "DeepSpeed is not supported"),
+    ("ACCELERATE_USE_FSDP", "true", "FSDP version 1 is not supported"),
+    ("PARALLELISM_CONFIG_TP_SIZE", "2", "parallelism of tensors, contexts and sequences is not supported: train"),
+    ("PARALLELISM_CONFIG_SP_SIZE", "2", "parallelism of tensors"),
+]
+
+
+@pytest.mark.parametrize(("variable", "value", "message"), CASES_OF_LAUNCHERS)
+def test_other_ways_are_refused_when_the_launcher_asks(settings, monkeypatch, variable, value, message):
+    monkeypatch.setenv(variable, value)
     with pytest.raises(ValueError, match=message):
         parse_arguments([settings()])
 

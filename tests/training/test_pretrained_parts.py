@@ -23,7 +23,7 @@ WINDOWS = {"bert_window_size": 16, "bert_window_stride": 8}
 
 @pytest.fixture
 def settings(tmp_path, bert_folder):
-    """Writes the YAML of a short run of a CopyTransformer over a corpus of its own."""
+    """Writes the YAML of a short run of a CopyTransformer over a new corpus."""
     files = tiny.write_corpus(tmp_path, train=24, validation=5, test=7)
 
     def write(overrides, **changes):
@@ -39,14 +39,16 @@ def test_run_on_bert_trains_saves_and_goes_on_from_its_own_folder(settings, bert
     decoding = {"num_beams": 2, "coverage_penalty": 5.0, "gnmt_length_penalty": 0.9}
     main([settings({**BERT, **WINDOWS, "bert_name": bert_folder}, do_predict=True, **decoding)])
     out = tmp_path / "out"
-    model, processor = AutoModelForSeq2SeqLM.from_pretrained(out), AutoProcessor.from_pretrained(out)
+    model = AutoModelForSeq2SeqLM.from_pretrained(out)
+    processor = AutoProcessor.from_pretrained(out)
     assert type(processor) is CopyTransformerProcessor
-    assert (model.generation_config.coverage_penalty, model.generation_config.gnmt_length_penalty) == (5.0, 0.9)
+    assert model.generation_config.coverage_penalty == 5.0
+    assert model.generation_config.gnmt_length_penalty == 0.9
     words = BertForPreTraining.from_pretrained(bert_folder).bert.embeddings.word_embeddings.weight
     torch.testing.assert_close(model.model.decoder.embed_tokens.words.weight, words, rtol=0, atol=0)
     card = (out / "README.md").read_text(encoding="utf-8")
     assert f"This model was trained on `train.jsonl`, starting from the weights of `{Path(bert_folder).name}`." in card
-    # its name on this machine is nothing that the Hub could link to
+    # the Hub cannot link to a folder of this machine
     assert "base_model" not in card
     losses = [loss for _, loss in tiny.history(out, "loss")]
     assert losses[-1] < losses[0]
@@ -65,12 +67,12 @@ def test_a_checkpoint_has_its_tokenizer_and_its_bert(settings, bert_folder, tmp_
     with pytest.raises(ValueError, match="--tokenizer_name processors/minilm"):
         tiny.build([file])
     flags = ["--model_name_or_path", start, "--config_overrides", "train_bert=true"]
-    again, its_processor, _ = tiny.build([file, *flags])
-    assert its_processor.tokenizer.get_vocab() == processor.tokenizer.get_vocab()
-    assert again.config.bert_name == bert_folder
+    loaded, loaded_processor, _ = tiny.build([file, *flags])
+    assert loaded_processor.tokenizer.get_vocab() == processor.tokenizer.get_vocab()
+    assert loaded.config.bert_name == bert_folder
     assert "bert_name=processors/minilm: not read, as the checkpoint has the weights" in caplog.text
     for name, weight in model.state_dict().items():
-        torch.testing.assert_close(again.state_dict()[name], weight, rtol=0, atol=0)
+        torch.testing.assert_close(loaded.state_dict()[name], weight, rtol=0, atol=0)
     # a tokenizer on the command line is one that the user chose
     with pytest.raises(ValueError, match="--tokenizer_name processors/minilm"):
         tiny.build([file, *flags, "--tokenizer_name", "processors/minilm"])
@@ -85,14 +87,15 @@ def test_run_with_generator_conditioning(settings, bert_folder, tmp_path):
     assert model.masked_lm is not None
 
 
-@pytest.mark.parametrize(
-    ("overrides", "changes", "message"),
-    [
-        ({**BERT, "bert_name": "google-bert/no-bert"}, {}, "`bert_name` is 'google-bert/no-bert', which cannot"),
-        ({"masked_lm_name": "x"}, {}, "`masked_lm_name` and `copy=True` exclude each other"),
-        ({}, {"lm_rejected_factor": 0.9}, "need a masked language model"),
-    ],
-)
+# overrides of the configuration, changes of the settings, and the message
+CASES_OF_MISTAKES = [
+    ({**BERT, "bert_name": "google-bert/no-bert"}, {}, "`bert_name` is 'google-bert/no-bert', which cannot"),
+    ({"masked_lm_name": "x"}, {}, "`masked_lm_name` and `copy=True` exclude each other"),
+    ({}, {"lm_rejected_factor": 0.9}, "need a masked language model"),
+]
+
+
+@pytest.mark.parametrize(("overrides", "changes", "message"), CASES_OF_MISTAKES)
 def test_mistakes_are_named_before_anything_is_trained(settings, overrides, changes, message):
     with pytest.raises(ValueError, match=message):
         tiny.build([settings(overrides, **changes)])
@@ -142,28 +145,29 @@ def test_checkpoint_keeps_the_bert_and_the_vocabulary_that_it_has(settings, bert
         model, processor, _ = tiny.build([path])
     assert (model.config.bert_config.hidden_size, model.config.bert_config.hidden_act) == (8, "gelu")
     assert model.config.vocab_size == len(processor.tokenizer)
-    # what no weight would tell
+    # no weight would tell of this change
     assert "convolutional_attention is 'none' in the checkpoint and becomes '1d'" in caplog.text
 
 
 @pytest.mark.thorough
 def test_guided_model_begins_with_a_bart_of_the_recipe(settings, processor_folder, tmp_path, caplog):
-    sizes = {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in tiny.BART_SIDE.items()}
-    sizes |= {"d_model": 16, "max_position_embeddings": 64, "attention_dropout": 0.0}
-    first = {"model_type": "bart", "config_overrides": sizes, "output_dir": str(tmp_path / "bart")}
-    trained = main([settings({}, **first, tokenizer_name=processor_folder, max_steps=20, do_eval=True)])
+    sizes = {"d_model": 16, "max_position_embeddings": 64, "attention_dropout": 0.0}
+    sizes |= {"encoder_layers": 1, "encoder_ffn_dim": 32, "encoder_attention_heads": 2}
+    sizes |= {"decoder_layers": 1, "decoder_ffn_dim": 32, "decoder_attention_heads": 2}
+    bart = {"model_type": "bart", "config_overrides": sizes, "output_dir": str(tmp_path / "bart")}
+    bart_metrics = main([settings({}, **bart, tokenizer_name=processor_folder, max_steps=20, do_eval=True)])
     start = {"start_name": str(tmp_path / "bart"), "label_smoothing": 0.0, "guidance_weight": 0.5}
-    # the tokenizer is the start's
-    model = {"model_type": "sagcopy", "tokenizer_name": None, "config_overrides": start}
-    again = settings({}, **model, do_eval=True, do_predict=True, max_steps=1, learning_rate=1e-6)
+    # the tokenizer is that of the BART
+    guided = {"model_type": "sagcopy", "tokenizer_name": None, "config_overrides": start}
+    path = settings({}, **guided, do_eval=True, do_predict=True, max_steps=1, learning_rate=1e-6)
     with caplog.at_level("INFO", logger="hf_summ"):
-        metrics = main([again])
+        metrics = main([path])
     assert "randomly initialized weights: model.decoder.copy_gate.bias" in caplog.text
     model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out")
     assert (model.config.model_type, model.config.d_model, model.config.max_positions) == ("sagcopy", 16, 64)
     assert metrics["eval_guidance"] > 0
-    # it begins where the BART ended, but for the gate
-    assert metrics["eval_nll"] < trained["eval_loss"] + 1
+    # all weights except the gate begin as the BART ended
+    assert metrics["eval_nll"] < bart_metrics["eval_loss"] + 1
     card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     assert "This model was trained on `train.jsonl`, starting from the weights of `bart`." in card
     (tmp_path / "bart" / "config.json").unlink()

@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.run import run
 from tests.data.files import json_lines, write
 
-# of the models with attention; what follows is GDLF's alone
+# the sizes of all models with attention; the dictionaries below are of GDLF
 SIZES = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "num_heads": 2, "ffn_dim": 32}
 TRANSFORMER = {**SIZES, "dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
 KERNELS = {"encoder_kernel_sizes": [3], "decoder_kernel_sizes": [3]}
@@ -37,21 +38,24 @@ def check(argv: list[str]) -> None:
 def build(argv: list[str]) -> Built:
     """The model, the processor and the lengths of a command."""
     arguments = parse_arguments(argv)
-    groups = arguments.model, arguments.lora, arguments.data, arguments.generation
-    return build_model(*groups, arguments.training.do_train)
+    return build_model(
+        arguments.model, arguments.lora, arguments.data, arguments.generation, arguments.training.do_train
+    )
 
 
 def rows(number: int, seed: int = 0) -> list[dict[str, str]]:
     """News of very different lengths."""
     generator = random.Random(seed)
-    made = []
+    examples = []
     for index in range(number):
-        name, verb = generator.choice(("Ana Lopez", "Ben", "Carla")), generator.choice(("opened", "closed"))
+        name = generator.choice(("Ana Lopez", "Ben", "Carla"))
+        verb = generator.choice(("opened", "closed"))
         place = generator.choice(("the bridge", "the new school of the old town", "the park"))
         padding = " Residents had asked for it since the flood." * generator.randint(0, 3)
-        document, summary = f"{name} {verb} {place} on Monday.{padding}", f"{name} {verb} {place}."
-        made.append({"id": f"doc{index}", "document": document, "summary": summary})
-    return made
+        document = f"{name} {verb} {place} on Monday.{padding}"
+        summary = f"{name} {verb} {place}."
+        examples.append({"id": f"doc{index}", "document": document, "summary": summary})
+    return examples
 
 
 def write_corpus(folder: Path, **numbers: int) -> dict[str, str]:
@@ -63,9 +67,9 @@ def write_corpus(folder: Path, **numbers: int) -> dict[str, str]:
     return flags
 
 
-def write_rows(path: Path, made: list[dict]) -> str:
+def write_rows(path: Path, examples: list[dict]) -> str:
     """Write rows as JSON lines; returns the path for a flag."""
-    return write(path, json_lines(made))
+    return write(path, json_lines(examples))
 
 
 def processor(tokenizer: PreTrainedTokenizerFast) -> GdlfProcessor:
@@ -81,15 +85,25 @@ def gdlf(processor: GdlfProcessor, **settings: Any) -> GdlfForConditionalGenerat
 
 
 def bart(tokenizer: PreTrainedTokenizerFast) -> BartForConditionalGeneration:
-    """A tiny BART, whose own loss ignores num_items_in_batch."""
-    sizes = {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in BART_SIDE.items()}
-    config = BartConfig(vocab_size=len(tokenizer), d_model=16, dropout=0.0, attention_dropout=0.0, **sizes)
-    config.pad_token_id, config.bos_token_id, config.eos_token_id = 0, 1, 2
-    config.decoder_start_token_id = config.forced_eos_token_id = 2
+    """A tiny BART, the loss of whose class ignores num_items_in_batch."""
+    config = BartConfig(
+        vocab_size=len(tokenizer),
+        d_model=16,
+        dropout=0.0,
+        attention_dropout=0.0,
+        encoder_layers=1,
+        encoder_ffn_dim=32,
+        encoder_attention_heads=2,
+        decoder_layers=1,
+        decoder_ffn_dim=32,
+        decoder_attention_heads=2,
+    )
+    config.pad_token_id = 0
+    config.bos_token_id = 1
+    config.eos_token_id = 2
+    config.decoder_start_token_id = 2
+    config.forced_eos_token_id = 2
     return BartForConditionalGeneration(config)
-
-
-BART_SIDE = {"layers": 1, "ffn_dim": 32, "attention_heads": 2}
 
 
 def prepared(processor: GdlfProcessor, number: int, seed: int = 0) -> datasets.Dataset:
@@ -104,9 +118,15 @@ def trainer(model, processor, rows, folder: Path, compute_metrics=None, **settin
     """The trainer of a short run that saves nothing; settings are training arguments."""
     defaults = {"max_steps": 4, "logging_steps": 1, "learning_rate": 1e-2, "save_strategy": "no", "use_cpu": True}
     defaults |= {"output_dir": str(folder), "report_to": ["none"], "disable_tqdm": True}
-    data = {"train_dataset": rows, "eval_dataset": rows, "data_collator": SummarizationCollator(processor, model=model)}
-    arguments, reading = SummarizationTrainingArguments(**defaults | settings), {"processing_class": processor}
-    return SummarizationTrainer(model, arguments, **data, **reading, compute_metrics=compute_metrics)
+    return SummarizationTrainer(
+        model,
+        SummarizationTrainingArguments(**defaults | settings),
+        train_dataset=rows,
+        eval_dataset=rows,
+        data_collator=SummarizationCollator(processor, model=model),
+        processing_class=processor,
+        compute_metrics=compute_metrics,
+    )
 
 
 def write_settings(folder: Path, **settings: Any) -> str:
@@ -125,7 +145,23 @@ def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
+def read_json(path: Path) -> Any:
+    """The content of a JSON file."""
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
 def history(folder: Path | str, *keys: str) -> list[tuple]:
     """Step and the named values of each training log entry."""
-    state = json.loads((Path(folder) / "trainer_state.json").read_text(encoding="utf-8"))
-    return [(entry["step"], *(entry[key] for key in keys)) for entry in state["log_history"] if keys[0] in entry]
+    logged = []
+    for entry in read_json(Path(folder) / "trainer_state.json")["log_history"]:
+        if keys[0] in entry:
+            values = [entry["step"]]
+            for key in keys:
+                values.append(entry[key])
+            logged.append(tuple(values))
+    return logged
+
+
+def prefixed(metrics: dict[str, float], prefix: str, names: Iterable[str]) -> dict[str, float]:
+    """The scores of these names from a run's metrics, whose names have a prefix there, such as `predict_`."""
+    return {name: metrics[prefix + name] for name in names}
