@@ -110,14 +110,14 @@ def test_blank_references_beside_others_are_none(run, texts):
         assert "1 of 2 pairs have several references" in notes
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ("--text_column x", "--text_column: needs --sources"),
-        ("--language de --no_stemmer", "--no_stemmer: has no effect beside --language de"),
-        ("--against p.txt p.txt", "--against p.txt: is named twice"),
-    ],
-)
+CASES_OF_FLAGS_WITHOUT_EFFECT = [
+    ("--text_column x", "--text_column: needs --sources"),
+    ("--language de --no_stemmer", "--no_stemmer: has no effect beside --language de"),
+    ("--against p.txt p.txt", "--against p.txt: is named twice"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), CASES_OF_FLAGS_WITHOUT_EFFECT)
 def test_flags_without_effect(run, options, message):
     _, notes, status = run(f"evaluate --predictions p.txt --references p.txt {options}", p_txt="a")
     assert (status, message in notes) == (2, True)

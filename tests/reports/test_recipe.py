@@ -71,18 +71,17 @@ def test_every_family_is_trained_and_evaluated(recipe, tiny_tokenizer, tmp_path,
 
 
 # `--lang` of transformers' example: otherwise texts of any language are read and written with the token of English
+CASES_OF_LANGUAGES = [
+    (MBart50Tokenizer, {}, ("en_XX", "en_XX")),
+    (MBart50Tokenizer, {"lang": "ro_RO"}, ("ro_RO", "ro_RO")),
+    (MBart50Tokenizer, {"lang": "ro_RO", "target_lang": "de_DE"}, ("ro_RO", "de_DE")),
+    (MBartTokenizer, {"lang": "ro_RO"}, ("ro_RO", "ro_RO")),
+    (NllbTokenizer, {"lang": "ron_Latn"}, ("ron_Latn", "ron_Latn")),
+]
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("tokenizer_class", "given", "languages"),
-    [
-        (MBart50Tokenizer, {}, ("en_XX", "en_XX")),
-        (MBart50Tokenizer, {"lang": "ro_RO"}, ("ro_RO", "ro_RO")),
-        (MBart50Tokenizer, {"lang": "ro_RO", "target_lang": "de_DE"}, ("ro_RO", "de_DE")),
-        (MBartTokenizer, {"lang": "ro_RO"}, ("ro_RO", "ro_RO")),
-        (NllbTokenizer, {"lang": "ron_Latn"}, ("ron_Latn", "ron_Latn")),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("tokenizer_class", "given", "languages"), CASES_OF_LANGUAGES, ids=str)
 def test_texts_have_the_tokens_of_their_languages(recipe, tmp_path, caplog, tokenizer_class, given, languages):
     letters = ["<s>", "<pad>", "</s>", "<unk>", "\u2581", *string.ascii_letters]
     pieces = [(piece, -float(number)) for number, piece in enumerate(letters)]
@@ -238,17 +237,16 @@ def test_a_generation_config_is_refused_at_the_start(corpus, capsys):
     assert "--generation_config folder: has no effect here: give its settings as flags" in capsys.readouterr().err
 
 
+CASES_OF_REFUSED_SETTINGS = [
+    ({"lr_scheduler_type": "cosine_with_min_lr"}, "--lr_scheduler_type cosine_with_min_lr: One of min_lr or"),
+    ({"lr_scheduler_kwargs": {"a": 1}}, "--lr_scheduler_type linear: .* unexpected keyword argument 'a'; see --lr"),
+    ({"optim": "lomo"}, "You need to install `lomo_optim`"),
+    ({"dataloader_multiprocessing_context": "spawn"}, "multiprocessing_context spawn: needs --dataloader_num"),
+]
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"lr_scheduler_type": "cosine_with_min_lr"}, "--lr_scheduler_type cosine_with_min_lr: One of min_lr or"),
-        ({"lr_scheduler_kwargs": {"a": 1}}, "--lr_scheduler_type linear: .* unexpected keyword argument 'a'; see --lr"),
-        ({"optim": "lomo"}, "You need to install `lomo_optim`"),
-        ({"dataloader_multiprocessing_context": "spawn"}, "multiprocessing_context spawn: needs --dataloader_num"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("settings", "message"), CASES_OF_REFUSED_SETTINGS, ids=str)
 def test_flags_that_end_training_are_refused_before_the_corpus_is_prepared(
     recipe, tiny_tokenizer, tmp_path, settings, message
 ):
@@ -286,23 +284,22 @@ FILE = {
 
 
 # None, null and empty lists unset what a file sets
-@pytest.mark.parametrize(
-    ("flags", "name", "value"),
-    [
-        (["--learning_rates=null"], "learning_rates", []),
-        (["--learning_rates", "null", "shared=1"], "learning_rates", ["shared=1"]),
-        (["--learning_rates", "shared=1"], "learning_rates", ["shared=1e-4", "shared=1"]),
-        (["--metrics=null"], "metrics", ["rouge", "support"]),
-        (["--metrics", "bleu"], "metrics", ["bleu"]),
-        (["--config_overrides=null"], "config_overrides", {}),
-        (["--config_overrides", "null", "d_model=8"], "config_overrides", {"d_model": 8}),
-        (["--config_overrides", "d_model=8"], "config_overrides", {"dropout": 0.2, "d_model": 8}),
-        (["--max_steps=null"], "max_steps", -1),
-        (["--do_train=null"], "do_train", False),
-        (["--report_to=null"], "report_to", ["tensorboard"]),
-    ],
-    ids=str,
-)
+CASES_OF_NULL = [
+    (["--learning_rates=null"], "learning_rates", []),
+    (["--learning_rates", "null", "shared=1"], "learning_rates", ["shared=1"]),
+    (["--learning_rates", "shared=1"], "learning_rates", ["shared=1e-4", "shared=1"]),
+    (["--metrics=null"], "metrics", ["rouge", "support"]),
+    (["--metrics", "bleu"], "metrics", ["bleu"]),
+    (["--config_overrides=null"], "config_overrides", {}),
+    (["--config_overrides", "null", "d_model=8"], "config_overrides", {"d_model": 8}),
+    (["--config_overrides", "d_model=8"], "config_overrides", {"dropout": 0.2, "d_model": 8}),
+    (["--max_steps=null"], "max_steps", -1),
+    (["--do_train=null"], "do_train", False),
+    (["--report_to=null"], "report_to", ["tensorboard"]),
+]
+
+
+@pytest.mark.parametrize(("flags", "name", "value"), CASES_OF_NULL, ids=str)
 def test_null_unsets(tmp_path, flags, name, value):
     pytest.importorskip("tensorboard")
     (tmp_path / "run.json").write_text(json.dumps(FILE))
@@ -326,17 +323,17 @@ def test_none_is_as_not_given(recipe, tiny_tokenizer, tmp_path, name):
 
 
 # pytorch/examples#1104: a sweep's numbers are NumPy's, and transformers' choices are enumerations
-@pytest.mark.parametrize(
-    ("flag", "value", "plain"),
-    [
-        ("max_steps", np.int64(7), 7),
-        ("weight_decay", np.float32(0.5), 0.5),
-        ("bf16", np.bool_(False), False),
-        ("metrics", np.array(["rouge", "chrf"]), ["rouge", "chrf"]),
-        ("lr_scheduler_type", SchedulerType.LINEAR, "linear"),
-        ("config_overrides", {"d_model": np.int64(8), "sizes": np.array([3, 7])}, {"d_model": 8, "sizes": [3, 7]}),
-    ],
-)
+CASES_OF_TYPES = [
+    ("max_steps", np.int64(7), 7),
+    ("weight_decay", np.float32(0.5), 0.5),
+    ("bf16", np.bool_(False), False),
+    ("metrics", np.array(["rouge", "chrf"]), ["rouge", "chrf"]),
+    ("lr_scheduler_type", SchedulerType.LINEAR, "linear"),
+    ("config_overrides", {"d_model": np.int64(8), "sizes": np.array([3, 7])}, {"d_model": 8, "sizes": [3, 7]}),
+]
+
+
+@pytest.mark.parametrize(("flag", "value", "plain"), CASES_OF_TYPES)
 def test_settings_may_be_of_numpy_or_enumerations(flag, value, plain):
     assert as_flag(flag, value) == as_flag(flag, plain)
 

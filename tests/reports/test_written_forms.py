@@ -7,19 +7,18 @@ from hf_summ.data.languages import language_code
 from hf_summ.evaluation.words import split_words
 from tests.evaluation.scores import rouge_means
 
+CASES_OF_LANGUAGES = [
+    ("en", "en EN eng eng_Latn en-US"),
+    ("de", "de deu ger deu_Latn"),
+    ("zh", "zh zho chi cmn zho_Hans zh-Hant-TW"),
+    ("ja", "ja jpn jpn_Jpan"),
+    ("fa", "fa fas per pes_Arab"),
+    # no code of two letters
+    ("ace", "ace ace_Latn"),
+]
 
-@pytest.mark.parametrize(
-    ("code", "codes"),
-    [
-        ("en", "en EN eng eng_Latn en-US"),
-        ("de", "de deu ger deu_Latn"),
-        ("zh", "zh zho chi cmn zho_Hans zh-Hant-TW"),
-        ("ja", "ja jpn jpn_Jpan"),
-        ("fa", "fa fas per pes_Arab"),
-        # no code of two letters
-        ("ace", "ace ace_Latn"),
-    ],
-)
+
+@pytest.mark.parametrize(("code", "codes"), CASES_OF_LANGUAGES)
 def test_every_code_of_a_language_is_the_same_language(code, codes):
     # huggingface/dataset-viewer#2963, csebuetnlp/xl-sum#12
     assert {language_code(name) for name in codes.split()} == {code}

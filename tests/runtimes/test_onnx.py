@@ -205,14 +205,15 @@ def save(model, folder: Path):
     return AutoModelForSeq2SeqLM.from_pretrained(folder)
 
 
+CASES_WITHOUT_GRAPHS = [
+    ({}, "has convolutional attention"),
+    ({"copy": False, "masked_lm_config": TINY_BERT, "mask_token_id": 4}, "contains a masked language model"),
+    ({"encoder_type": "bert_transformer", **WINDOWS}, "contains a data2vec-text"),
+]
+
+
 @pytest.mark.parametrize(
-    ("settings", "problem"),
-    [
-        ({}, "has convolutional attention"),
-        ({"copy": False, "masked_lm_config": TINY_BERT, "mask_token_id": 4}, "contains a masked language model"),
-        ({"encoder_type": "bert_transformer", **WINDOWS}, "contains a data2vec-text"),
-    ],
-    ids=["convolution", "language model", "encoder"],
+    ("settings", "problem"), CASES_WITHOUT_GRAPHS, ids=["convolution", "language model", "encoder"]
 )
 def test_architectures_without_graphs_are_refused(settings, problem, tmp_path):
     nested = {**TINY_BERT, "model_type": "data2vec-text"}

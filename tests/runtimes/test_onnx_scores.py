@@ -12,19 +12,19 @@ from hf_summ.runtimes.onnx_search import highest, log_softmax, processors
 UNSET = {"repetition_penalty": None, "do_sample": True, "temperature": None, "top_k": 0, "top_p": None, "num_beams": 1}
 
 
+CASES_OF_SETTINGS = [
+    ({"repetition_penalty": 1.7}, lambda least: RepetitionPenaltyLogitsProcessor(1.7)),
+    ({"temperature": 0.3}, lambda least: TemperatureLogitsWarper(0.3)),
+    ({"top_k": 5}, lambda least: TopKLogitsWarper(5, min_tokens_to_keep=least)),
+    ({"top_k": 1}, lambda least: TopKLogitsWarper(1, min_tokens_to_keep=least)),
+    ({"top_k": None}, lambda least: TopKLogitsWarper(50, min_tokens_to_keep=least)),
+    ({"top_p": 0.6}, lambda least: TopPLogitsWarper(0.6, min_tokens_to_keep=least)),
+    ({"top_p": 0.01}, lambda least: TopPLogitsWarper(0.01, min_tokens_to_keep=least)),
+]
+
+
 @pytest.mark.parametrize("beams", [1, 3])
-@pytest.mark.parametrize(
-    ("settings", "twin"),
-    [
-        ({"repetition_penalty": 1.7}, lambda least: RepetitionPenaltyLogitsProcessor(1.7)),
-        ({"temperature": 0.3}, lambda least: TemperatureLogitsWarper(0.3)),
-        ({"top_k": 5}, lambda least: TopKLogitsWarper(5, min_tokens_to_keep=least)),
-        ({"top_k": 1}, lambda least: TopKLogitsWarper(1, min_tokens_to_keep=least)),
-        ({"top_k": None}, lambda least: TopKLogitsWarper(50, min_tokens_to_keep=least)),
-        ({"top_p": 0.6}, lambda least: TopPLogitsWarper(0.6, min_tokens_to_keep=least)),
-        ({"top_p": 0.01}, lambda least: TopPLogitsWarper(0.01, min_tokens_to_keep=least)),
-    ],
-)
+@pytest.mark.parametrize(("settings", "twin"), CASES_OF_SETTINGS)
 def test_scores_are_those_of_transformers(settings, twin, beams):
     generator = np.random.default_rng(0)
     scores = log_softmax(3 * generator.normal(size=(6, 70)).astype(np.float32))

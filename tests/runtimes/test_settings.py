@@ -9,24 +9,23 @@ import torch
 from hf_summ.runtimes.settings import check_generation_settings, in_types
 from tests.conftest import run_python
 
+CASES_OF_WRONG_VALUES = [
+    ("num_beams", 0, "an integer of at least 1"),
+    ("num_beams", "4", "an integer of at least 1"),
+    ("num_beams", 10**30, "at most 1000"),
+    ("max_new_tokens", 2**63, "at most 1000000"),
+    ("min_new_tokens", -0.5, "an integer of at least 0"),
+    ("top_p", 1.5, "a number from 0 to 1"),
+    ("coverage_penalty", 1e308, "a number from 0 to 10000"),
+    ("gnmt_length_penalty", "1", "at least 0 and finite"),
+    ("length_penalty", float("inf"), "a finite number"),
+    ("do_sample", 5e-324, "True or False"),
+    ("early_stopping", "sometimes", "True or False"),
+    ("ngram_blocking", ["beam"], "one of token, beam"),
+]
 
-@pytest.mark.parametrize(
-    ("name", "value", "wanted"),
-    [
-        ("num_beams", 0, "an integer of at least 1"),
-        ("num_beams", "4", "an integer of at least 1"),
-        ("num_beams", 10**30, "at most 1000"),
-        ("max_new_tokens", 2**63, "at most 1000000"),
-        ("min_new_tokens", -0.5, "an integer of at least 0"),
-        ("top_p", 1.5, "a number from 0 to 1"),
-        ("coverage_penalty", 1e308, "a number from 0 to 10000"),
-        ("gnmt_length_penalty", "1", "at least 0 and finite"),
-        ("length_penalty", float("inf"), "a finite number"),
-        ("do_sample", 5e-324, "True or False"),
-        ("early_stopping", "sometimes", "True or False"),
-        ("ngram_blocking", ["beam"], "one of token, beam"),
-    ],
-)
+
+@pytest.mark.parametrize(("name", "value", "wanted"), CASES_OF_WRONG_VALUES)
 def test_value_that_fails_deep_inside_is_told(name, value, wanted):
     message = f"`{name}` is {value!r:.80}, but must be {wanted}"
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):

@@ -162,16 +162,16 @@ def test_an_adapter_on_the_hub_is_loaded_with_its_base_and_settings(local_hub, t
     assert "model.safetensors" not in files
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--lora_alpha", "8"], "--lora_alpha 8.0: needs --lora_r$"),
-        (["--lora_r", "0"], "--lora_r 0: must be at least 1"),
-        (["--lora_r", "2", "--lora_dropout", "1"], "--lora_dropout 1.0: must be at most"),
-        (["--lora_r", "2", "--lora_target_modules", "nothing"], "Target modules .*nothing.* not found"),
-        (["--lora_r", "2", "--push_to_hub"], "--push_to_hub: an adapter of the local folder"),
-    ],
-)
+CASES_OF_WRONG_FLAGS = [
+    (["--lora_alpha", "8"], "--lora_alpha 8.0: needs --lora_r$"),
+    (["--lora_r", "0"], "--lora_r 0: must be at least 1"),
+    (["--lora_r", "2", "--lora_dropout", "1"], "--lora_dropout 1.0: must be at most"),
+    (["--lora_r", "2", "--lora_target_modules", "nothing"], "Target modules .*nothing.* not found"),
+    (["--lora_r", "2", "--push_to_hub"], "--push_to_hub: an adapter of the local folder"),
+]
+
+
+@pytest.mark.parametrize(("flags", "message"), CASES_OF_WRONG_FLAGS)
 def test_settings_that_cannot_work_are_refused(command, capsys, flags, message):
     assert run_recipe(command("gdlf", *flags)) == 2
     assert re.search(message, capsys.readouterr().err.splitlines()[-1])

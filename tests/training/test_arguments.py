@@ -37,7 +37,8 @@ def test_flags_win_over_the_file(yaml_file):
     arguments = parse_arguments([path, "--num_beams", "2", "--model-type", "bart"])
     assert arguments.training.learning_rate == 1e-4
     assert arguments.generation.given() == {"num_beams": 2}
-    assert (arguments.training.seed, arguments.model.model_type) == (7, "bart")
+    assert arguments.training.seed == 7
+    assert arguments.model.model_type == "bart"
 
 
 def test_a_configuration_that_comes_with_the_package_has_a_name(tmp_path, monkeypatch):
@@ -49,9 +50,10 @@ def test_a_configuration_that_comes_with_the_package_has_a_name(tmp_path, monkey
 
 
 def test_numbers_that_yaml_takes_for_strings(yaml_file):
-    arguments = parse_arguments([yaml_file("learning_rate: 1e-4\nadam_epsilon: 1e-9\nmax_grad_norm: 1\n")])
-    training = arguments.training
-    assert (training.learning_rate, training.adam_epsilon, training.max_grad_norm) == (1e-4, 1e-9, 1.0)
+    training = parse_arguments([yaml_file("learning_rate: 1e-4\nadam_epsilon: 1e-9\nmax_grad_norm: 1\n")]).training
+    assert training.learning_rate == 1e-4
+    assert training.adam_epsilon == 1e-9
+    assert training.max_grad_norm == 1.0
 
 
 def test_booleans(yaml_file):
@@ -60,7 +62,9 @@ def test_booleans(yaml_file):
     arguments = parse_arguments([path, "--no_ignore_pad_token_for_loss", "--do_predict", "--no-bf16"])
     training = arguments.training
     assert training.bf16 is False
-    assert (training.predict_with_generate, training.do_train, training.do_predict) == (False, True, True)
+    assert training.predict_with_generate is False
+    assert training.do_train is True
+    assert training.do_predict is True
     assert training.eval_strategy == "no"
     assert arguments.data.ignore_pad_token_for_loss is False
     assert arguments.generation.early_stopping is False
@@ -91,7 +95,6 @@ def test_repeated_overrides_extend_the_file(yaml_file):
 
 
 def test_null_takes_a_flag_of_the_file_away_or_unsets_it(yaml_file):
-    # null takes a flag of the file away
     path = yaml_file("num_beams: 4\nearly_stopping: true\nlearning_rates: {gate: 2}\nschedule: noam\n")
     arguments = parse_arguments([path, "--num_beams", "null", "--early_stopping=null", "--schedule", "null"])
     assert arguments.generation.given() == {}
@@ -112,53 +115,54 @@ def test_json_file_and_flags_alone(tmp_path):
     assert parse_arguments(["--model_type", "t5", "--do_sample", "--top_p", "0.9"]).generation.top_p == 0.9
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("lerning_rate: 1\n", "unknown key 'lerning_rate'; did you mean learning_rate?"),
-        ("num_beams: four\n", "num_beams.*invalid int value: 'four'"),
-        ("optimizer: sgd\n", "optimizer.*invalid choice: 'sgd'"),
-        ("config_overrides: {d_model: 2020-01-01}\n", "config_overrides: .* date is not JSON serializable: put it in"),
-        ("a: [1\n", "while parsing a flow sequence.*line"),
-        ("", "must contain `key: value` lines"),
-        ("- 1\n", "must contain `key: value` lines"),
-    ],
-)
+# the text of a file and the end of the message
+CASES_OF_WRONG_FILES = [
+    ("lerning_rate: 1\n", "unknown key 'lerning_rate'; did you mean learning_rate?"),
+    ("num_beams: four\n", "num_beams.*invalid int value: 'four'"),
+    ("optimizer: sgd\n", "optimizer.*invalid choice: 'sgd'"),
+    ("config_overrides: {d_model: 2020-01-01}\n", "config_overrides: .* date is not JSON serializable: put it in"),
+    ("a: [1\n", "while parsing a flow sequence.*line"),
+    ("", "must contain `key: value` lines"),
+    ("- 1\n", "must contain `key: value` lines"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), CASES_OF_WRONG_FILES)
 def test_wrong_file_is_named_with_what_is_wrong(yaml_file, text, message):
     path = yaml_file(text)
     with pytest.raises(ValueError, match=f"(?s){re.escape(path)}: .*{message}"):
         parse_arguments([path])
 
 
+CASES_OF_WRONG_FLAGS = [
+    (["--num_beam", "2"], "unknown flag --num_beam; did you mean --num_beams?"),
+    (["--output_dir", "caf\udce9"], "--output_dir caf\ufffd: its name is not UTF-8; give another"),
+    (["--num_beams", "two"], "invalid int value: 'two'"),
+    (["nothing.yaml"], "nothing.yaml: .*No such file"),
+    (["train.jsonl"], "train.jsonl: the first argument must be a .yaml or .json file"),
+    (["gdlf/xsumm"], r"as gdlf/xsum; did you mean gdlf/xsum\?; flags"),
+    (["tables/gdlf_1"], "tables/gdlf_1: the first argument must be"),
+    (["--do_train", "true", "more.yaml"], "more.yaml: does not belong to a flag; a settings file must be the"),
+    (["--train_tokens_per_batch", "0"], "--train_tokens_per_batch 0: must be at least 1"),
+    (["--num_train_epochs", "1e300"], "--num_train_epochs 1e[+]300: must be at most 1000000"),
+    (["--learning_rate", "nan"], "--learning_rate nan: must be finite"),
+    (["--num_beams", "100000"], "--num_beams 100000: must be at most 1000"),
+    (["--output_dir", "out", "--report_to", "tensorbord"], "tensorbord: must be one of .*tensorboard"),
+    (["--torch_compile_backend", "induktor"], "--torch_compile_backend induktor: must be one of .*inductor"),
+    (["--metrics", "rouge", "meteor"], "--metrics meteor: must be one of rouge, bleu, chrf, bertscore, novelty"),
+    (["--metrics", "bertscore"], "--metrics bertscore: needs a model: name its encoder"),
+    ([*BEST, "bertscore"], "--metric_for_best_model bertscore: not computed with .*: choose from loss, rouge1, "),
+    ([*BEST, "eval_rouge3", "--metrics", "bleu"], "_best_model eval_rouge3: not .*: choose from loss, bleu"),
+    ([*BEST, "rougeLsum", "--rouge_mode", "rouge155"], "rougeLsum: not computed .*: choose from loss, rouge1, "),
+    ([*BEST, "rouge2", "--predict_with_generate", "no"], "_best_model rouge2: not .*: choose from loss$"),
+    (["--generation_config", "/nowhere"], "--generation_config /nowhere: "),
+    ([*BEST, "rogue2"], "_best_model rogue2: unknown metric; did you mean rouge2?"),
+    (["--max_source_length", "1"], "--max_source_length 1: must be at least 2"),
+]
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (["--num_beam", "2"], "unknown flag --num_beam; did you mean --num_beams?"),
-        (["--output_dir", "caf\udce9"], "--output_dir caf\ufffd: its name is not UTF-8; give another"),
-        (["--num_beams", "two"], "invalid int value: 'two'"),
-        (["nothing.yaml"], "nothing.yaml: .*No such file"),
-        (["train.jsonl"], "train.jsonl: the first argument must be a .yaml or .json file"),
-        (["gdlf/xsumm"], r"as gdlf/xsum; did you mean gdlf/xsum\?; flags"),
-        (["tables/gdlf_1"], "tables/gdlf_1: the first argument must be"),
-        (["--do_train", "true", "more.yaml"], "more.yaml: does not belong to a flag; a settings file must be the"),
-        (["--train_tokens_per_batch", "0"], "--train_tokens_per_batch 0: must be at least 1"),
-        (["--num_train_epochs", "1e300"], "--num_train_epochs 1e[+]300: must be at most 1000000"),
-        (["--learning_rate", "nan"], "--learning_rate nan: must be finite"),
-        (["--num_beams", "100000"], "--num_beams 100000: must be at most 1000"),
-        (["--output_dir", "out", "--report_to", "tensorbord"], "tensorbord: must be one of .*tensorboard"),
-        (["--torch_compile_backend", "induktor"], "--torch_compile_backend induktor: must be one of .*inductor"),
-        (["--metrics", "rouge", "meteor"], "--metrics meteor: must be one of rouge, bleu, chrf, bertscore, novelty"),
-        (["--metrics", "bertscore"], "--metrics bertscore: needs a model: name its encoder"),
-        ([*BEST, "bertscore"], "--metric_for_best_model bertscore: not computed with .*: choose from loss, rouge1, "),
-        ([*BEST, "eval_rouge3", "--metrics", "bleu"], "_best_model eval_rouge3: not .*: choose from loss, bleu"),
-        ([*BEST, "rougeLsum", "--rouge_mode", "rouge155"], "rougeLsum: not computed .*: choose from loss, rouge1, "),
-        ([*BEST, "rouge2", "--predict_with_generate", "no"], "_best_model rouge2: not .*: choose from loss$"),
-        (["--generation_config", "/nowhere"], "--generation_config /nowhere: "),
-        ([*BEST, "rogue2"], "_best_model rogue2: unknown metric; did you mean rouge2?"),
-        (["--max_source_length", "1"], "--max_source_length 1: must be at least 2"),
-    ],
-)
+@pytest.mark.parametrize(("argv", "message"), CASES_OF_WRONG_FLAGS)
 def test_wrong_flag_is_named_with_what_would_do(argv, message):
     with pytest.raises(ValueError, match=message):
         parse_arguments(argv)
@@ -168,7 +172,8 @@ def test_best_checkpoint_is_chosen_by_rouge_unless_told_otherwise():
     flags = ["--early_stopping_patience", "2", "--save_steps", "5", *EVALUATED, "--eval_steps", "5"]
     training = parse_arguments(flags).training
     assert training.load_best_model_at_end
-    assert (training.metric_for_best_model, training.greater_is_better) == ("rouge2", True)
+    assert training.metric_for_best_model == "rouge2"
+    assert training.greater_is_better is True
     flags = [*EVALUATED, "--load_best_model_at_end", "--save_strategy", "best", "--metrics", "novelty"]
     assert parse_arguments([*flags, "bleu"]).training.metric_for_best_model == "bleu"
     assert parse_arguments(flags).training.metric_for_best_model == "loss"
@@ -178,12 +183,13 @@ def test_best_model_may_be_chosen_by_any_metric_of_the_run():
     def greater_is_better(name, *flags):
         return parse_arguments([*BEST, name, *flags]).training.greater_is_better
 
-    assert [greater_is_better(name) for name in ("perplexity", "nll", "eval_perplexity", "eval_loss")] == [False] * 4
+    for name in ("perplexity", "nll", "eval_perplexity", "eval_loss"):
+        assert greater_is_better(name) is False
     assert greater_is_better("rougeSU*", "--rouge_mode", "rouge155") is True
     assert greater_is_better("bleu", "--metrics", "rouge", "bleu") is True
     assert greater_is_better("novel2", "--metrics", "novelty") is True
     assert greater_is_better("repeated2", "--metrics", "novelty") is False
-    # a part of some model's loss
+    # the loss of some models has this part
     assert greater_is_better("coverage_loss") is False
 
 
@@ -203,42 +209,47 @@ def test_reports_to_tensorboard_when_installed(monkeypatch, installed, expected)
 
 def test_data_of_the_flags_replaces_that_of_the_file(tmp_path):
     path = tmp_path / "settings.yaml"
+
+    def corpus_of(*flags: str) -> Corpus:
+        return parse_arguments([str(path), *flags, "--output_dir", "out"]).corpus
+
     hub = {"dataset_name": "org/news", "dataset_config_name": "en", "text_column": "article", "source_prefix": "p: "}
     path.write_text(yaml.safe_dump(hub), encoding="utf-8")
-    for named in (["--train_file", "mine.jsonl"], ["--train_file=mine.jsonl"], ["--train-file", "mine.jsonl"]):
-        arguments = parse_arguments([str(path), *named, "--output_dir", "out"])
+    for flags in (["--train_file", "mine.jsonl"], ["--train_file=mine.jsonl"], ["--train-file", "mine.jsonl"]):
+        arguments = parse_arguments([str(path), *flags, "--output_dir", "out"])
         assert arguments.corpus == Corpus(train_file="mine.jsonl")
         assert arguments.data.source_prefix == "p: "
-    corpus = parse_arguments([str(path), "--dataset_name", "org/other", "--output_dir", "out"]).corpus
-    assert corpus == Corpus(dataset_name="org/other")
+    assert corpus_of("--dataset_name", "org/other") == Corpus(dataset_name="org/other")
     path.write_text(yaml.safe_dump({"train_file": "theirs.jsonl", "summary_column": "s"}), encoding="utf-8")
-    corpus = parse_arguments([str(path), "--dataset_name", "org/news", "--output_dir", "out"]).corpus
-    assert corpus == Corpus(dataset_name="org/news")
-    corpus = parse_arguments([str(path), "--validation_file", "v.jsonl", "--output_dir", "out"]).corpus
-    assert corpus == Corpus(train_file="theirs.jsonl", validation_file="v.jsonl", summary_column="s")
+    assert corpus_of("--dataset_name", "org/news") == Corpus(dataset_name="org/news")
+    expected = Corpus(train_file="theirs.jsonl", validation_file="v.jsonl", summary_column="s")
+    assert corpus_of("--validation_file", "v.jsonl") == expected
 
 
-OWN = [
-    field
-    for group in GROUPS
-    for field in dataclasses.fields(group)
-    # of transformers' own class only what is declared again
-    if field.name in group.__annotations__ or group is Corpus
-]
+def declared_fields() -> list[dataclasses.Field]:
+    """The flags that hf_summ declares: of the class of transformers' only those that are declared again."""
+    fields = []
+    for group in GROUPS:
+        for field in dataclasses.fields(group):
+            if field.name in group.__annotations__ or group is Corpus:
+                fields.append(field)
+    return fields
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("own", OWN, ids=lambda own: own.name)
-def test_every_flag_of_ours_says_what_it_decides_and_what_happens_without_it(own):
-    assert set(own.metadata["flag"].effects.split()) <= EFFECTS.keys()
-    assert own.metadata["flag"].effects
-    assert re.search(r" \(default: (?!None)[^()]+\)$", own.metadata["help"])
+@pytest.mark.parametrize("field", declared_fields(), ids=lambda field: field.name)
+def test_every_flag_of_ours_says_what_it_decides_and_what_happens_without_it(field):
+    assert set(field.metadata["flag"].effects.split()) <= EFFECTS.keys()
+    assert field.metadata["flag"].effects
+    assert re.search(r" \(default: (?!None)[^()]+\)$", field.metadata["help"])
 
 
 def test_table_of_transformers_flags_names_flags_that_exist_and_are_not_ours():
-    theirs = {field.name for field in dataclasses.fields(Seq2SeqTrainingArguments)}
-    assert INHERITED.keys() <= theirs - {own.name for own in OWN}
-    assert {effect for flag in INHERITED.values() for effect in flag.effects.split()} <= EFFECTS.keys()
+    transformers_flags = {field.name for field in dataclasses.fields(Seq2SeqTrainingArguments)}
+    declared_flags = {field.name for field in declared_fields()}
+    assert INHERITED.keys() <= transformers_flags - declared_flags
+    for flag in INHERITED.values():
+        assert set(flag.effects.split()) <= EFFECTS.keys()
     assert FLAGS["gradient_checkpointing"].effects == "training"
 
 

@@ -138,19 +138,19 @@ def test_attention_is_computed_as_named_in_nested_models_too(settings, bert_fold
         tiny.build([settings(**chosen), "--attn_implementation", "flex_attention"])
 
 
+CASES_OF_OVERRIDES = [
+    (["ffn_dim=64"], "ffn_dim=64"),
+    (["dropout=.5", "d_model=32", "label_smoothing=.2"], "d_model=32"),
+    # neither of them is valid alone
+    (["decoder_layers=2", "decoder_kernel_sizes=[5,3]"], "decoder_kernel_sizes=[5,3]"),
+    (["dropout=.5", "label_smoothing=.2", "conv_implementation=auto", "encoder_kernel_sizes=[3]"], None),
+    # which the tokenizer determines
+    (["vocab_size=9", "kernel_dropout=.5"], None),
+]
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("overrides", "named"),
-    [
-        (["ffn_dim=64"], "ffn_dim=64"),
-        (["dropout=.5", "d_model=32", "label_smoothing=.2"], "d_model=32"),
-        # neither of them is valid alone
-        (["decoder_layers=2", "decoder_kernel_sizes=[5,3]"], "decoder_kernel_sizes=[5,3]"),
-        (["dropout=.5", "label_smoothing=.2", "conv_implementation=auto", "encoder_kernel_sizes=[3]"], None),
-        # which the tokenizer determines
-        (["vocab_size=9", "kernel_dropout=.5"], None),
-    ],
-)
+@pytest.mark.parametrize(("overrides", "named"), CASES_OF_OVERRIDES)
 def test_overrides_that_change_weights_of_a_checkpoint_are_refused_by_key(
     settings, tmp_path, processor_folder, overrides, named
 ):

@@ -82,15 +82,15 @@ def test_rates_are_read():
     assert parse_learning_rates(["^a=b.*=1e-4", "x=0"]) == [("^a=b.*", 1e-4), ("x", 0.0)]
 
 
-@pytest.mark.parametrize(
-    ("item", "message"),
-    [
-        ("embed", "could not convert"),
-        ("(=1", r"'\(=1': missing \)"),
-        ("a=fast", "'a=fast': could not convert string to float: 'fast'"),
-        ("a=-1", "'a=-1': must be regex=rate with a rate of at least 0"),
-    ],
-)
+CASES_OF_WRONG_RATES = [
+    ("embed", "could not convert"),
+    ("(=1", r"'\(=1': missing \)"),
+    ("a=fast", "'a=fast': could not convert string to float: 'fast'"),
+    ("a=-1", "'a=-1': must be regex=rate with a rate of at least 0"),
+]
+
+
+@pytest.mark.parametrize(("item", "message"), CASES_OF_WRONG_RATES)
 def test_rates_that_are_none(item, message):
     with pytest.raises(ValueError, match=message):
         parse_learning_rates([item])

@@ -37,22 +37,22 @@ VALUES = {"max_grad_value": 1e-4, "eval_delay": 5, "optimizer": "adadelta", "ext
 NOT_RUN = {"torch_compile", "push_to_hub", "deepspeed", "fsdp", "debug", "output_dir", "tf32", "fp16"}
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        ("--per_device_train_batch_size 4", "beside --train_tokens_per_batch 160: .*, or give --train_tokens_per"),
-        ("--optim adafactor", "adafactor: has no effect beside --optimizer adam: omit it, or give .* null$"),
-        ("--optimizer null --optim adafactor --adam_beta2 .7", "0.7: has no effect beside --optim adafactor"),
-        ("--num_train_epochs 2", "beside --max_steps 8: omit it, or give --max_steps -1$"),
-        ("--noam_scale 2", "--noam_scale 2.0: needs --schedule noam$"),
-        ("--early_stopping_patience 2", "2: needs --eval_strategy steps or --eval_strategy epoch$"),
-        ("--eval_on_start", "--eval_on_start: needs --eval_strategy or --do_eval$"),
-        ("--no_do_eval --eval_strategy steps", "beside --do_eval False: omit it, or give --do_eval$"),
-        ("--several_references best --metrics bleu", "best: needs --metrics rouge$"),
-        ("--sortish_sampler", "has no effect here: give --train_sampling_strategy group_by_length, or --train_tokens"),
-        ("--eval_do_concat_batches false", "has no effect here: omit it$"),
-    ],
-)
+CASES_OF_FLAGS_WITHOUT_EFFECT = [
+    ("--per_device_train_batch_size 4", "beside --train_tokens_per_batch 160: .*, or give --train_tokens_per"),
+    ("--optim adafactor", "adafactor: has no effect beside --optimizer adam: omit it, or give .* null$"),
+    ("--optimizer null --optim adafactor --adam_beta2 .7", "0.7: has no effect beside --optim adafactor"),
+    ("--num_train_epochs 2", "beside --max_steps 8: omit it, or give --max_steps -1$"),
+    ("--noam_scale 2", "--noam_scale 2.0: needs --schedule noam$"),
+    ("--early_stopping_patience 2", "2: needs --eval_strategy steps or --eval_strategy epoch$"),
+    ("--eval_on_start", "--eval_on_start: needs --eval_strategy or --do_eval$"),
+    ("--no_do_eval --eval_strategy steps", "beside --do_eval False: omit it, or give --do_eval$"),
+    ("--several_references best --metrics bleu", "best: needs --metrics rouge$"),
+    ("--sortish_sampler", "has no effect here: give --train_sampling_strategy group_by_length, or --train_tokens"),
+    ("--eval_do_concat_batches false", "has no effect here: omit it$"),
+]
+
+
+@pytest.mark.parametrize(("flags", "message"), CASES_OF_FLAGS_WITHOUT_EFFECT)
 def test_flag_without_effect_is_refused(settings, flags, message):
     with pytest.raises(ValueError, match=message):
         parse_arguments([settings(), *flags.split()])

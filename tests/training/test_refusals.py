@@ -18,35 +18,35 @@ TINY_BART = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "max_posit
 PEGASUS = {"model_type": "pegasus", "config_overrides": TINY_BART}
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"config_overrides": {"encoder_layer": 1}}, "unknown key 'encoder_layer' in gdlf; did you mean"),
-        ({"config_overrides": {"encoder_layers": 3}}, "`encoder_kernel_sizes` has 7 kernel sizes"),
-        ({"model_type": "gdfl"}, "--model_type gdfl: unknown architecture; did you mean gdlf?"),
-        ({"model_type": "bert"}, "bert is not an encoder-decoder"),
-        ({"model_type": None}, "no model: give --model_name_or_path for a checkpoint, or --model_type for a new model"),
-        ({"tokenizer_name": None}, "no processor or tokenizer: .* `hf-summ vocabulary` creates"),
-        ({"train_file": None}, "--do_train needs a train split: give --train_file; the corpus has validation, test"),
-        ({"output_dir": None}, "training and prediction need --output_dir"),
-        ({"do_train": False}, "nothing to do: give --do_train, --do_eval or --do_predict"),
-        ({"learning_rates": {"embde": 1.0}}, "'embde' matches no trainable parameter"),
-        ({"label_smoothing_factor": 0.2}, "gdlf smooths its own loss; set --config_overrides label_smoothing=0.2"),
-        ({"temperature": 0.5}, "--temperature 0.5: needs --do_sample"),
-        ({"do_eval": True, "language": "Klingon"}, "`language` is 'Klingon', but must be an ISO 639 code"),
-        ({"model_type": "bart", "config_overrides": TINY_BART, "min_new_words": 3}, "of bart does not support it"),
-        (
-            {"max_source_length": 99, "model_type": "bart", "config_overrides": TINY_BART},
-            "64 tokens; lower it, or choose a model",
-        ),
-        (
-            {"max_source_length": 99, "resize_position_embeddings": False, **PEGASUS},
-            "has positions for 64 tokens; lower it, or omit --resize_position_embeddings$",
-        ),
-        ({"resume_from_checkpoint": "nowhere"}, "--resume_from_checkpoint nowhere: no such folder"),
-        ({"config_overrides": tiny.MODEL | {"ffn_dim": 10**12}}, "no gdlf of these sizes can be created .*memory.*:"),
-    ],
-)
+CASES_OF_WRONG_SETTINGS = [
+    ({"config_overrides": {"encoder_layer": 1}}, "unknown key 'encoder_layer' in gdlf; did you mean"),
+    ({"config_overrides": {"encoder_layers": 3}}, "`encoder_kernel_sizes` has 7 kernel sizes"),
+    ({"model_type": "gdfl"}, "--model_type gdfl: unknown architecture; did you mean gdlf?"),
+    ({"model_type": "bert"}, "bert is not an encoder-decoder"),
+    ({"model_type": None}, "no model: give --model_name_or_path for a checkpoint, or --model_type for a new model"),
+    ({"tokenizer_name": None}, "no processor or tokenizer: .* `hf-summ vocabulary` creates"),
+    ({"train_file": None}, "--do_train needs a train split: give --train_file; the corpus has validation, test"),
+    ({"output_dir": None}, "training and prediction need --output_dir"),
+    ({"do_train": False}, "nothing to do: give --do_train, --do_eval or --do_predict"),
+    ({"learning_rates": {"embde": 1.0}}, "'embde' matches no trainable parameter"),
+    ({"label_smoothing_factor": 0.2}, "gdlf smooths its own loss; set --config_overrides label_smoothing=0.2"),
+    ({"temperature": 0.5}, "--temperature 0.5: needs --do_sample"),
+    ({"do_eval": True, "language": "Klingon"}, "`language` is 'Klingon', but must be an ISO 639 code"),
+    ({"model_type": "bart", "config_overrides": TINY_BART, "min_new_words": 3}, "of bart does not support it"),
+    (
+        {"max_source_length": 99, "model_type": "bart", "config_overrides": TINY_BART},
+        "64 tokens; lower it, or choose a model",
+    ),
+    (
+        {"max_source_length": 99, "resize_position_embeddings": False, **PEGASUS},
+        "has positions for 64 tokens; lower it, or omit --resize_position_embeddings$",
+    ),
+    ({"resume_from_checkpoint": "nowhere"}, "--resume_from_checkpoint nowhere: no such folder"),
+    ({"config_overrides": tiny.MODEL | {"ffn_dim": 10**12}}, "no gdlf of these sizes can be created .*memory.*:"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), CASES_OF_WRONG_SETTINGS)
 def test_wrong_settings_are_reported_before_anything_starts(settings, tmp_path, changes, message):
     path = settings(**changes)
     with pytest.raises(ValueError, match=message):
@@ -110,16 +110,16 @@ def test_missing_sacrebleu_is_reported_before_anything_starts(settings, monkeypa
 OTHER_SHAPE = r"model\.\S+ has shape \[32\] in its weights, but \[64\] in its configuration: give the configuration"
 
 
+CASES_OF_DAMAGED_MODELS = [
+    ("model_name_or_path", "model.safetensors", {}, "Error while deserializing header"),
+    ("model_name_or_path", "config.json", {"ffn_dim": 64}, OTHER_SHAPE),
+    ("model_name_or_path", "config.json", {"encoder_layers": 2}, "its config.json is invalid: `encoder_kernel"),
+    ("config_name", "config.json", {"encoder_layers": 2}, "its config.json is invalid: `encoder_kernel"),
+]
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("flag", "file", "changes", "message"),
-    [
-        ("model_name_or_path", "model.safetensors", {}, "Error while deserializing header"),
-        ("model_name_or_path", "config.json", {"ffn_dim": 64}, OTHER_SHAPE),
-        ("model_name_or_path", "config.json", {"encoder_layers": 2}, "its config.json is invalid: `encoder_kernel"),
-        ("config_name", "config.json", {"encoder_layers": 2}, "its config.json is invalid: `encoder_kernel"),
-    ],
-)
+@pytest.mark.parametrize(("flag", "file", "changes", "message"), CASES_OF_DAMAGED_MODELS)
 def test_damaged_model_is_named_in_one_line(settings, tmp_path, processor_folder, flag, file, changes, message):
     processor, model = AutoProcessor.from_pretrained(processor_folder), tmp_path / "model"
     save(model, tiny.gdlf(processor), processor)
@@ -134,16 +134,17 @@ def test_damaged_model_is_named_in_one_line(settings, tmp_path, processor_folder
     assert "\n" not in str(caught.value)
 
 
+# flags, the exit status, and the message
+CASES_OF_WRONG_COMMANDS = [
+    (["--max_stepps", "3"], 2, r"error: unknown flag --max_stepps; did you mean --max_steps\?\n"),
+    (["--config_overrides", "encoder_layer=3"], 2, "error: --config_overrides .* did you mean encoder_layers"),
+    (["--config_overrides", "encoder_layers=3"], 2, r"error: .*: `encoder_kernel_sizes` has 1 .* each layer\n"),
+    (["--learning_rate", "1e20"], 1, "error: the loss is nan at step "),
+]
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("flags", "code", "message"),
-    [
-        (["--max_stepps", "3"], 2, r"error: unknown flag --max_stepps; did you mean --max_steps\?\n"),
-        (["--config_overrides", "encoder_layer=3"], 2, "error: --config_overrides .* did you mean encoder_layers"),
-        (["--config_overrides", "encoder_layers=3"], 2, r"error: .*: `encoder_kernel_sizes` has 1 .* each layer\n"),
-        (["--learning_rate", "1e20"], 1, "error: the loss is nan at step "),
-    ],
-)
+@pytest.mark.parametrize(("flags", "code", "message"), CASES_OF_WRONG_COMMANDS)
 def test_command_line_reports_what_is_wrong_in_one_line(settings, monkeypatch, capsys, flags, code, message):
     monkeypatch.setattr(sys, "argv", ["run_summarization.py", settings(), *flags])
     assert run_recipe() == code

@@ -49,21 +49,22 @@ def steps_of(out: Path) -> list[int]:
     return [step for (step, _) in tiny.history(out, "loss")]
 
 
+# VALIDATION stands for the file of the validation data
+CASES_OF_OTHER_SETTINGS = [
+    (["--seed", "7"], "seed 42, now 7"),
+    (["--learning_rate", "0.5"], "learning_rate 0.01, now 0.5"),
+    (["--schedule", "noam"], "schedule cosine, now noam"),
+    (["--train_tokens_per_batch", "100"], "train_tokens_per_batch 160, now 100"),
+    (["--gradient_accumulation_steps", "2"], "gradient_accumulation_steps × processes 1, now 2"),
+    (["--config_overrides", "dropout=0.3"], "config_overrides dropout 0.0, now 0.3"),
+    (["--train_file", "VALIDATION"], r"content of the training data \w{16}, now \w{16}"),
+    (["--max_source_length", "20"], "max_source_length 48, now 20"),
+    (["--max_steps", "9"], "max_steps 6, now 9"),
+]
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("flags", "difference"),
-    [
-        (["--seed", "7"], "seed 42, now 7"),
-        (["--learning_rate", "0.5"], "learning_rate 0.01, now 0.5"),
-        (["--schedule", "noam"], "schedule cosine, now noam"),
-        (["--train_tokens_per_batch", "100"], "train_tokens_per_batch 160, now 100"),
-        (["--gradient_accumulation_steps", "2"], "gradient_accumulation_steps × processes 1, now 2"),
-        (["--config_overrides", "dropout=0.3"], "config_overrides dropout 0.0, now 0.3"),
-        (["--train_file", "VALIDATION"], r"content of the training data \w{16}, now \w{16}"),
-        (["--max_source_length", "20"], "max_source_length 48, now 20"),
-        (["--max_steps", "9"], "max_steps 6, now 9"),
-    ],
-)
+@pytest.mark.parametrize(("flags", "difference"), CASES_OF_OTHER_SETTINGS)
 def test_other_settings_are_refused_with_what_differs_and_the_ways_out(settings, tmp_path, out, flags, difference):
     path = interrupted(settings(**SAVING), out)
     before = {file: file.read_bytes() for file in out.rglob("*") if file.is_file()}

@@ -46,16 +46,17 @@ def losses(trainer, key="loss"):
     return [entry[key] for entry in trainer.state.log_history if key in entry]
 
 
-@pytest.mark.parametrize(
-    ("kind", "reduction"),
-    [
-        ("gdlf", "tokens"),
-        ("bart", "tokens"),
-        ("gdlf", "documents"),
-        ("gdlf", "document_means"),
-        ("bart", "document_means"),
-    ],
-)
+# kinds of models, and what their losses are means over
+CASES_OF_ACCUMULATION = [
+    ("gdlf", "tokens"),
+    ("bart", "tokens"),
+    ("gdlf", "documents"),
+    ("gdlf", "document_means"),
+    ("bart", "document_means"),
+]
+
+
+@pytest.mark.parametrize(("kind", "reduction"), CASES_OF_ACCUMULATION)
 def test_accumulation_is_the_same_as_a_big_batch(make, tiny_tokenizer, kind, reduction):
     def run(**settings):
         settings["loss_reduction"] = reduction
@@ -118,20 +119,21 @@ def test_parts_of_the_loss_are_means_over_the_updates_since_the_last_log(make):
     assert both == pytest.approx([(each[0] + each[1]) / 2, (each[2] + each[3]) / 2], rel=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("settings", "kind", "expected"),
-    [
-        ({"optimizer": "adam", "adam_beta2": 0.98, "adam_epsilon": 1e-9}, torch.optim.Adam, {"betas": (0.9, 0.98)}),
-        ({"optimizer": "adadelta", "adadelta_rho": 0.9}, torch.optim.Adadelta, {"rho": 0.9}),
-        ({"learning_rates": ["lm_head|shared=0.5"]}, torch.optim.AdamW, {"lr": 0.01}),
-        ({"optim": "adagrad", "adagrad_accumulator": 0.1}, torch.optim.Adagrad, {"initial_accumulator_value": 0.1}),
-        (
-            {"optim": "adagrad", "adagrad_accumulator": 0.1, "learning_rates": ["shared=0.5"]},
-            torch.optim.Adagrad,
-            {"lr": 0.01, "initial_accumulator_value": 0.1},
-        ),
-    ],
-)
+# training arguments, the class of the optimizer, and values of its first group
+CASES_OF_OPTIMIZERS = [
+    ({"optimizer": "adam", "adam_beta2": 0.98, "adam_epsilon": 1e-9}, torch.optim.Adam, {"betas": (0.9, 0.98)}),
+    ({"optimizer": "adadelta", "adadelta_rho": 0.9}, torch.optim.Adadelta, {"rho": 0.9}),
+    ({"learning_rates": ["lm_head|shared=0.5"]}, torch.optim.AdamW, {"lr": 0.01}),
+    ({"optim": "adagrad", "adagrad_accumulator": 0.1}, torch.optim.Adagrad, {"initial_accumulator_value": 0.1}),
+    (
+        {"optim": "adagrad", "adagrad_accumulator": 0.1, "learning_rates": ["shared=0.5"]},
+        torch.optim.Adagrad,
+        {"lr": 0.01, "initial_accumulator_value": 0.1},
+    ),
+]
+
+
+@pytest.mark.parametrize(("settings", "kind", "expected"), CASES_OF_OPTIMIZERS)
 def test_optimizers(make, settings, kind, expected):
     optimizer = make(weight_decay=0.1, **settings).create_optimizer()
     assert type(optimizer) is kind

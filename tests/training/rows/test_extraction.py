@@ -129,17 +129,17 @@ def test_a_run_reads_what_is_kept_and_says_so(settings, tmp_path, bert_folder, c
         main([path])
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        ({"extract_share": 1.5}, "^--extract_share 1.5: must be at most 1$"),
-        ({"extract_share": 0.5, "extract_tokens": 9}, "^--extract_share 0.5: has no effect beside --extract_tok"),
-        ({"next_sentence_model": "bert"}, "^--next_sentence_model bert: needs --extract_share or --extract_tokens$"),
-        ({"extract_splits": "test"}, "^--extract_splits test: needs --extract_share or --extract_tokens$"),
-        ({"extract_share": 0.5, "extract_idf": "no.json"}, "^no.json is not a file written by `hf-s"),
-        ({"extract_share": 0.5, "next_sentence_model": "no"}, "^no cannot be loaded as a next-"),
-    ],
-)
+CASES_OF_WRONG_FLAGS = [
+    ({"extract_share": 1.5}, "^--extract_share 1.5: must be at most 1$"),
+    ({"extract_share": 0.5, "extract_tokens": 9}, "^--extract_share 0.5: has no effect beside --extract_tok"),
+    ({"next_sentence_model": "bert"}, "^--next_sentence_model bert: needs --extract_share or --extract_tokens$"),
+    ({"extract_splits": "test"}, "^--extract_splits test: needs --extract_share or --extract_tokens$"),
+    ({"extract_share": 0.5, "extract_idf": "no.json"}, "^no.json is not a file written by `hf-s"),
+    ({"extract_share": 0.5, "next_sentence_model": "no"}, "^no cannot be loaded as a next-"),
+]
+
+
+@pytest.mark.parametrize(("flags", "message"), CASES_OF_WRONG_FLAGS)
 def test_wrong_flags_are_reported_before_anything_starts(settings, flags, message):
     with pytest.raises(ValueError, match=message):
         tiny.check([settings(**flags)])
