@@ -41,9 +41,13 @@ def make(processor, rows, tmp_path):
     return build
 
 
+def logged(trainer, key):
+    return [entry[key] for entry in trainer.state.log_history if key in entry]
+
+
 def losses(trainer, key="loss"):
     trainer.train()
-    return [entry[key] for entry in trainer.state.log_history if key in entry]
+    return logged(trainer, key)
 
 
 # kinds of models, and what their losses are means over
@@ -59,14 +63,13 @@ CASES_OF_ACCUMULATION = [
 @pytest.mark.parametrize(("kind", "reduction"), CASES_OF_ACCUMULATION)
 def test_accumulation_is_the_same_as_a_big_batch(make, tiny_tokenizer, kind, reduction):
     def run(**settings):
-        settings["loss_reduction"] = reduction
-        torch.manual_seed(0)
-        model, processing = (tiny.bart(tiny_tokenizer), tiny_tokenizer) if kind == "bart" else (None, make.processor)
-        trainer = make(model, processing_class=processing, optimizer="adam", **settings)
+        if kind == "bart":
+            torch.manual_seed(0)
+            settings |= {"model": tiny.bart(tiny_tokenizer), "processing_class": tiny_tokenizer}
+        trainer = make(loss_reduction=reduction, optimizer="adam", **settings)
         trainer.train()
         return [(entry["loss"], entry["nll"], entry["grad_norm"]) for entry in trainer.state.log_history[:-1]]
 
-    make.processor = tiny.processor(tiny_tokenizer)
     big = run(per_device_train_batch_size=4, train_sampling_strategy="sequential")
     small = run(per_device_train_batch_size=2, gradient_accumulation_steps=2, train_sampling_strategy="sequential")
     assert len(big) == 4
@@ -76,15 +79,15 @@ def test_accumulation_is_the_same_as_a_big_batch(make, tiny_tokenizer, kind, red
 def test_loss_by_documents_is_the_sum_over_a_summarys_tokens(make, rows):
     settings = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 2, "max_steps": 1}
 
-    def first(reduction):
+    def first_update(reduction):
         trainer = make(loss_reduction=reduction, train_sampling_strategy="sequential", max_grad_norm=0.0, **settings)
         trainer.train()
         return [trainer.state.log_history[0][name] for name in ("loss", "nll", "grad_norm")]
 
     length = sum(len(labels) for labels in rows["labels"][:4]) / 4
-    loss, nll, norm = first("tokens")
-    # what is logged beside the loss stays per token
-    assert first("documents") == pytest.approx([length * loss, nll, length * norm], rel=1e-5)
+    loss, nll, norm = first_update("tokens")
+    # the logged nll stays per token
+    assert first_update("documents") == pytest.approx([length * loss, nll, length * norm], rel=1e-5)
 
 
 def test_loss_by_means_of_documents_is_the_mean_over_a_summarys_tokens_then_over_summaries(make, processor, rows):
@@ -115,8 +118,9 @@ def test_smoothing_of_a_foreign_model_is_not_in_its_nll(make, tiny_tokenizer):
 
 
 def test_parts_of_the_loss_are_means_over_the_updates_since_the_last_log(make):
-    each, both = losses(make(), "nll"), losses(make(logging_steps=2), "nll")
-    assert both == pytest.approx([(each[0] + each[1]) / 2, (each[2] + each[3]) / 2], rel=1e-5)
+    first, second, third, fourth = losses(make(), "nll")
+    means = losses(make(logging_steps=2), "nll")
+    assert means == pytest.approx([(first + second) / 2, (third + fourth) / 2], rel=1e-5)
 
 
 # training arguments, the class of the optimizer, and values of its first group
@@ -162,28 +166,32 @@ def test_schedule_free_optimizers_choose_the_weights_to_evaluate_and_save(make, 
         trainer = make(lr_scheduler_type="constant", **settings)
         trainer.optimizer = optimizer(trainer.model.parameters(), lr=0.1)
         trainer.train()
-        logs = trainer.state.log_history
-        losses = {name: [log[name] for log in logs if name in log] for name in ("loss", "eval_loss")}
-        return trainer, losses, trainer.model.state_dict()
+        return trainer
 
-    _, expected, whole = run(torch.optim.SGD, max_steps=3)
-    _, _, earlier = run(torch.optim.SGD, max_steps=2)
+    reference = run(torch.optim.SGD, max_steps=3)
+    earlier_reference = run(torch.optim.SGD, max_steps=2)
     saving = {"save_strategy": "steps", "save_steps": 2, "eval_strategy": "steps", "eval_steps": 3}
-    trainer, losses, halves = run(Halving, max_steps=3, **saving)
-    assert losses["loss"] == expected["loss"]
-    assert all(torch.equal(halves[name], weight / 2) for name, weight in whole.items())
-    saved = load_file(tmp_path / "checkpoint-2" / "model.safetensors")
-    assert all(torch.equal(weight, earlier[name] / 2) for name, weight in saved.items())
-    assert losses["eval_loss"] == [trainer.evaluate()["eval_loss"]]
+    trainer = run(Halving, max_steps=3, **saving)
+    assert logged(trainer, "loss") == logged(reference, "loss")
+    for name, weight in reference.model.state_dict().items():
+        assert torch.equal(trainer.model.state_dict()[name], weight / 2)
+    for name, weight in load_file(tmp_path / "checkpoint-2" / "model.safetensors").items():
+        assert torch.equal(weight, earlier_reference.model.state_dict()[name] / 2)
+    assert logged(trainer, "eval_loss") == [trainer.evaluate()["eval_loss"]]
 
 
 def test_weight_decay_spares_norms_and_biases(make):
     trainer = make(optimizer="adam", weight_decay=0.1, learning_rates=["shared=0.5"])
     optimizer = trainer.create_optimizer()
     names = {parameter: name for name, parameter in trainer.model.named_parameters()}
-    decayed = {names[p] for group in optimizer.param_groups if group["weight_decay"] for p in group["params"]}
+    decayed, fast = set(), []
+    for group in optimizer.param_groups:
+        group_names = [names[parameter] for parameter in group["params"]]
+        if group["weight_decay"]:
+            decayed.update(group_names)
+        if group["lr"] == 0.5:
+            fast.extend(group_names)
     assert decayed == {name for name in names.values() if "norm" not in name and "bias" not in name}
-    fast = [names[p] for group in optimizer.param_groups if group["lr"] == 0.5 for p in group["params"]]
     assert fast == ["model.shared.weight"]
 
 
@@ -215,7 +223,8 @@ def test_tied_weights_are_not_missed_in_a_checkpoint(make, tmp_path, is_whole):
     with CaptureLogger(logging.get_logger("transformers.trainer")) as captured:
         trainer.train(resume_from_checkpoint=str(weights.parent))
     missing = "missing keys in the checkpoint model loaded: ['model.encoder.layers.0.feed_forward.inner.bias"
-    assert (missing in captured.out, "missing keys" in captured.out) == (not is_whole, not is_whole)
+    assert (missing in captured.out) == (not is_whole)
+    assert ("missing keys" in captured.out) == (not is_whole)
     assert "lm_head" not in captured.out
     assert trainer.model.lm_head.weight is trainer.model.model.shared.weight
 
@@ -223,47 +232,50 @@ def test_tied_weights_are_not_missed_in_a_checkpoint(make, tmp_path, is_whole):
 def test_resuming_at_the_end_makes_no_update(make, tmp_path):
     make(max_steps=1, save_strategy="steps", save_steps=1).train()
     trainer = make(max_steps=1)
-    before = {name: tensor.clone() for name, tensor in load_file(tmp_path / "checkpoint-1/model.safetensors").items()}
     trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
     assert trainer.state.global_step == 1
-    assert all(torch.equal(trainer.model.state_dict()[name], tensor) for name, tensor in before.items())
+    for name, weight in load_file(tmp_path / "checkpoint-1" / "model.safetensors").items():
+        assert torch.equal(trainer.model.state_dict()[name], weight)
 
 
 @pytest.mark.thorough
 def test_early_stopping_goes_on_after_a_resume(make, tmp_path):
-    def run(patience, checkpoint=None, **settings):
-        settings = {"max_steps": 20, "early_stopping_patience": patience, **settings}
+    def last_step(checkpoint=None, **settings):
         settings |= {"eval_strategy": "steps", "eval_steps": 2, "save_strategy": "steps", "save_steps": 2}
+        settings |= {"max_steps": 20, "early_stopping_patience": 2}
         trainer = make(compute_metrics=lambda predictions: {"rouge2": 1.0}, **settings)
         trainer.model.generation_config.max_new_tokens = 2
-        trainer.train(resume_from_checkpoint=checkpoint and str(tmp_path / checkpoint))
+        trainer.train(resume_from_checkpoint=checkpoint)
         return trainer.state.global_step
 
-    assert run(patience=2) == 6
-    assert run(patience=2, checkpoint="checkpoint-4") == 6
+    assert last_step() == 6
+    assert last_step(checkpoint=str(tmp_path / "checkpoint-4")) == 6
     # its patience was exhausted before it was killed
-    assert run(patience=2, checkpoint="checkpoint-6") == 6
+    assert last_step(checkpoint=str(tmp_path / "checkpoint-6")) == 6
     # the evaluations at 2 and 4 are within the warm-up
-    assert run(patience=2, warmup_steps=5) == 8
+    assert last_step(warmup_steps=5) == 8
 
 
 @pytest.mark.parametrize("kind", ["gdlf", "bart"])
 def test_losses_are_known_row_by_row(make, rows, processor, tiny_tokenizer, kind):
-    model, processing = (tiny.bart(tiny_tokenizer), tiny_tokenizer) if kind == "bart" else (None, processor)
-    trainer = make(model, processing_class=processing, eval_tokens_per_batch=200, predict_with_generate=False)
+    settings = {"eval_tokens_per_batch": 200, "predict_with_generate": False}
+    if kind == "bart":
+        settings |= {"model": tiny.bart(tiny_tokenizer), "processing_class": tiny_tokenizer}
+    trainer = make(**settings)
     metrics = trainer.evaluate()
-    collate, model = trainer.data_collator, trainer.model.eval()
+    model = trainer.model.eval()
     expected = []
-    for row in rows:
-        batch = collate([{name: value for name, value in row.items() if name != "summary"}])
-        logits = model(**batch).logits.log_softmax(-1)
-        expected.append(-logits.gather(-1, batch["labels"][..., None]).sum().item())
+    for row in rows.remove_columns("summary"):
+        batch = trainer.data_collator([row])
+        log_probs = model(**batch).logits.log_softmax(-1)
+        expected.append(-log_probs.gather(-1, batch["labels"][..., None]).sum().item())
     assert [row["nll"] for row in trainer.row_values] == pytest.approx(expected, rel=1e-5)
     assert [row["tokens"] for row in trainer.row_values] == [len(row["labels"]) for row in rows]
     sums = np.array([list(row.values()) for row in trainer.row_values]).sum(0)
     assert metrics["eval_nll"] == pytest.approx(sums[0] / sums[1], rel=1e-5)
     # GDLF's loss is smoothed
-    assert (metrics["eval_loss"] == pytest.approx(metrics["eval_nll"], rel=1e-5)) == (kind == "bart")
+    is_plain = metrics["eval_loss"] == pytest.approx(metrics["eval_nll"], rel=1e-5)
+    assert is_plain == (kind == "bart")
     assert perplexity(sums) == pytest.approx(metrics["eval_perplexity"], rel=1e-5)
 
 
@@ -277,8 +289,9 @@ def test_summaries_of_a_guided_model_have_their_divergence(make, rows, tiny_toke
     for row, values, summary in zip(rows, trainer.row_values, output.predictions, strict=True):
         labels = torch.tensor([summary[1:]])
         outputs = model(input_ids=torch.tensor([row["input_ids"]]), labels=labels)
-        mean, central = outputs.copy_attentions.mean(1), outputs.centrality
-        assert values == {"divergence": pytest.approx((mean * (mean / central).log()).sum().item(), abs=1e-5)}
+        attention = outputs.copy_attentions.mean(1)
+        divergence = (attention * (attention / outputs.centrality).log()).sum().item()
+        assert values == {"divergence": pytest.approx(divergence, abs=1e-5)}
 
 
 def test_model_that_skips_its_logits_has_no_losses_by_row(make, tiny_tokenizer):
@@ -292,23 +305,26 @@ def test_model_that_skips_its_logits_has_no_losses_by_row(make, tiny_tokenizer):
 @pytest.mark.thorough
 @pytest.mark.parametrize("settings", [{"eval_tokens_per_batch": 120}, {"per_device_eval_batch_size": 5}])
 def test_predictions_come_in_the_order_of_the_data_set(make, rows, settings):
-    given = {}
+    given_references = []
 
     def remember(predictions):
-        given["references"] = predictions.label_ids
+        given_references.append(predictions.label_ids)
         return {"number": len(predictions.predictions)}
 
     trainer = make(compute_metrics=remember, **settings)
     trainer.model.generation_config.update(max_new_tokens=5, no_repeat_ngram_size=1)
     torch.nn.init.normal_(trainer.model.model.shared.weight, std=2.0)
     output = trainer.predict(rows, metric_key_prefix="predict")
-    alone = [trainer.predict(rows.select([index])).predictions[0] for index in range(len(rows))]
-    assert output.predictions == alone
-    assert len({tuple(tokens) for tokens in alone}) > 1
+    expected = []
+    for index in range(len(rows)):
+        expected.append(trainer.predict(rows.select([index])).predictions[0])
+    assert output.predictions == expected
+    assert len({tuple(tokens) for tokens in expected}) > 1
     assert output.metrics["predict_number"] == len(rows)
     assert trainer.predict(rows).label_ids == rows["summary"][:]
-    assert given["references"] == rows["summary"][:]
-    assert min(map(min, output.predictions)) >= 0
+    assert given_references[-1] == rows["summary"][:]
+    for tokens in output.predictions:
+        assert min(tokens) >= 0
 
 
 def test_rows_without_labels_have_predictions_and_no_losses(make, rows):
@@ -328,8 +344,8 @@ def test_padding_of_beams_is_not_part_of_a_text():
     # transformers pads beams with the end token where the padding token's id is 0
     assert any(row[-2:] == [2, 2] for row in together)
     for row, length in enumerate(inputs["attention_mask"].sum(-1).tolist()):
-        alone = {name: value[row : row + 1, :length] for name, value in inputs.items()}
-        (expected,) = model.generate(**alone, **settings).tolist()
+        single = {name: value[row : row + 1, :length] for name, value in inputs.items()}
+        (expected,) = model.generate(**single, **settings).tolist()
         assert strip_padding(together[row], 0, [2]) == expected
     # a text that starts with the end token, as BART's do, and has no word
     assert strip_padding([2, 2, 1, 1], 1, [2]) == [2, 2]
@@ -340,8 +356,13 @@ def test_padding_of_beams_is_not_part_of_a_text():
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_gradient_that_is_not_finite_stops_the_run_before_it_is_saved(make, tmp_path, max_grad_norm, value):
     trainer = make(max_steps=8, logging_steps=8, save_strategy="steps", save_steps=2, max_grad_norm=max_grad_norm)
-    weight = trainer.model.model.shared.weight
-    weight.register_hook(lambda gradient: gradient * (value if trainer.state.global_step == 3 else 1.0))
+
+    def spoil(gradient):
+        if trainer.state.global_step == 3:
+            return gradient * value
+        return gradient
+
+    trainer.model.model.shared.weight.register_hook(spoil)
     with pytest.raises(FloatingPointError, match=r"^the gradient norm is (nan|inf) at step 4: start over"):
         trainer.train()
     assert [path.name for path in tmp_path.glob("checkpoint-*")] == ["checkpoint-2"]
@@ -392,9 +413,9 @@ def test_generation_settings_stay_the_users_when_generation_fails(make):
 
 def test_token_batches_train_and_report_their_size(make):
     trainer = make(train_tokens_per_batch=150, max_steps=-1, num_train_epochs=1, logging_steps=1)
-    found = losses(trainer)
+    updates = len(losses(trainer))
     batches = trainer.get_train_dataloader().batch_sampler
-    assert len(found) == len(batches) > 2
+    assert updates == len(batches) > 2
     assert trainer.get_total_train_batch_size(trainer.args) == round(13 / len(batches))
 
 
@@ -406,5 +427,7 @@ def test_the_state_of_a_run_is_json(make, tmp_path):
     trainer.save_state()
     (file,) = tmp_path.rglob("trainer_state.json")
     state = strict_json(file.read_text(encoding="utf-8"))
-    (entry,) = [entry for entry in state["log_history"] if "eval_rouge1" in entry]
-    assert (entry["eval_support"], entry["eval_rouge1"]) == (None, 1.5)
+    evaluations = [entry for entry in state["log_history"] if "eval_rouge1" in entry]
+    assert len(evaluations) == 1
+    assert evaluations[0]["eval_support"] is None
+    assert evaluations[0]["eval_rouge1"] == 1.5

@@ -21,26 +21,34 @@ from tests.extractive.summaries import stage_extracts
 from tests.training import tiny
 
 UNCHECKED = "no `next_sentence_model` is given, so the coherence of neighboring sentences is not checked"
-SHORTENED = {("train",): "train", ("validation", "test"): "test", ("train", "validation", "test"): "both"}
+# the splits that are shortened, and the value of --extract_splits
+CASES_OF_SPLITS = [(("train",), "train"), (("validation", "test"), "test"), (("train", "validation", "test"), "both")]
 
 
 @pytest.fixture
 def rows() -> datasets.Dataset:
     """Documents of ten sentences, and one without any words."""
-    texts = [" ".join([*SENTENCES, *SENTENCES[place:], *SENTENCES[:place]]) for place in range(5)]
-    return datasets.Dataset.from_list([{"id": str(text), "document": text, "summary": "s"} for text in [*texts, "…"]])
+    texts = [" ".join(SENTENCES + SENTENCES[place:] + SENTENCES[:place]) for place in range(5)]
+    texts.append("…")
+    examples = [{"id": text, "document": text, "summary": "s"} for text in texts]
+    return datasets.Dataset.from_list(examples)
 
 
 @pytest.fixture
 def load(settings, tiny_tokenizer):
-    """The stage of flags, with the flags and the processor."""
+    """The stage that the flags ask for, and a function that applies it to a split."""
 
-    def loaded(corpus=None, **flags):
-        arguments, processor = parse_arguments([settings(**flags)]), tiny.processor(tiny_tokenizer)
-        data, model = arguments.data, arguments.model
-        return load_extraction(data, model, processor, corpus or {}), processor, data, model.cache_dir
+    def load_stage(corpus=None, **flags):
+        arguments = parse_arguments([settings(**flags)])
+        processor = tiny.processor(tiny_tokenizer)
+        stage = load_extraction(arguments.data, arguments.model, processor, corpus or {})
 
-    return loaded
+        def shorten(rows: datasets.Dataset, split: str) -> datasets.Dataset:
+            return stage.apply(rows, split, processor, arguments.data, arguments.model.cache_dir)
+
+        return shorten
+
+    return load_stage
 
 
 def idf_file(tmp_path, texts: list[str]) -> str:
@@ -48,68 +56,80 @@ def idf_file(tmp_path, texts: list[str]) -> str:
     return str(tmp_path / "idf.json")
 
 
+def number_of_sentences(rows: datasets.Dataset) -> int:
+    return sum(len(split_sentences(document)) for document in rows["document"])
+
+
 @pytest.mark.filterwarnings("ignore:no `next_sentence_model` is given:UserWarning")
 @pytest.mark.parametrize("kind", ["share", "tokens", "checked"])
 def test_documents_become_what_the_stage_keeps_of_them(load, rows, tmp_path, bert_folder, tiny_tokenizer, caplog, kind):
-    idf = idf_file(tmp_path, SENTENCES)
-
-    def counter(sentences):
+    def count_tokens(sentences):
         return [len(tiny_tokenizer.tokenize(sentence)) for sentence in sentences]
 
-    flags, same = {
-        "share": ({"extract_share": 0.4}, {"share": 0.4}),
-        "tokens": ({"extract_tokens": 90, "extract_idf": idf}, {"tokens": 90, "counter": counter, "idf": idf}),
-        "checked": (
-            {"extract_share": 0.2, "next_sentence_model": bert_folder},
-            {"share": 0.2, "next_sentence_model": bert_folder},
-        ),
-    }[kind]
+    # flags of a run, and the arguments of the same stage in Python
+    if kind == "share":
+        flags = {"extract_share": 0.4}
+        arguments = {"share": 0.4}
+    elif kind == "tokens":
+        idf = idf_file(tmp_path, SENTENCES)
+        flags = {"extract_tokens": 90, "extract_idf": idf}
+        arguments = {"tokens": 90, "counter": count_tokens, "idf": idf}
+    else:
+        flags = {"extract_share": 0.2, "next_sentence_model": bert_folder}
+        arguments = {"share": 0.2, "next_sentence_model": bert_folder}
     caplog.set_level("INFO", "hf_summ")
-    stage, processor, *others = load(**flags)
-    kept = stage.apply(rows, "test", processor, *others)
+    kept = load(**flags)(rows, "test")
     with pytest.warns(UserWarning, match="1 of 6 documents have no words"):
-        assert kept["document"] == stage_extracts(rows["document"], **same)
-    assert (kept["id"], kept["summary"], kept.column_names) == (rows["id"], rows["summary"], rows.column_names)
+        assert kept["document"] == stage_extracts(rows["document"], **arguments)
+    assert kept["id"] == rows["id"]
+    assert kept["summary"] == rows["summary"]
+    assert kept.column_names == rows.column_names
     assert (UNCHECKED in caplog.text) == (kind != "checked")
-    sentences = [sum(len(split_sentences(text)) for text in part["document"]) for part in (kept, rows)]
-    tokens = [sum(whole_lengths(part[:], processor, "")) for part in (kept, rows)]
-    assert (
-        f"test: the extractive stage keeps {sentences[0] / sentences[1]:.0%} of the sentences and "
-        f"{tokens[0] / tokens[1]:.0%} of the tokens"
-    ) in caplog.text
+    share_of_sentences = number_of_sentences(kept) / number_of_sentences(rows)
+    processor = tiny.processor(tiny_tokenizer)
+    share_of_tokens = sum(whole_lengths(kept[:], processor, "")) / sum(whole_lengths(rows[:], processor, ""))
+    shares = f"{share_of_sentences:.0%} of the sentences and {share_of_tokens:.0%} of the tokens"
+    assert f"test: the extractive stage keeps {shares}" in caplog.text
     assert "test: 1 of 6 documents have no words and keep their first sentences (language 'en')" in caplog.text
 
 
 def test_documents_are_shortened_once(load, rows, tmp_path, monkeypatch):
     idf = idf_file(tmp_path, SENTENCES)
-    stage, *others = load(extract_share=0.4, extract_idf=idf)
-    before = stage.apply(rows, "train", *others)["document"]
-    plain = extraction._shorten
+    expected = load(extract_share=0.4, extract_idf=idf)(rows, "train")["document"]
+    shorten = extraction._shorten
     calls = []
-    monkeypatch.setattr(extraction, "_shorten", lambda *args, **kwargs: calls.append(1) or plain(*args, **kwargs))
+
+    def counted_shorten(*arguments, **settings):
+        calls.append(1)
+        return shorten(*arguments, **settings)
+
+    monkeypatch.setattr(extraction, "_shorten", counted_shorten)
     # a file of another name with the same content is the same
     (tmp_path / "same.json").write_bytes((tmp_path / "idf.json").read_bytes())
-    again, *others = load(extract_share=0.4, extract_idf=str(tmp_path / "same.json"))
-    assert again.apply(rows, "train", *others)["document"] == before
+    kept = load(extract_share=0.4, extract_idf=str(tmp_path / "same.json"))(rows, "train")
+    assert kept["document"] == expected
     assert not calls
-    other_idf = idf_file(tmp_path, SENTENCES * 2)
-    for changes in ({"extract_share": 0.5}, {"extract_idf": other_idf}, {"overwrite_cache": True}):
-        other, *others = load(**{"extract_share": 0.4, "extract_idf": idf} | changes)
-        other.apply(rows, "train", *others)
+    changed_idf = idf_file(tmp_path, SENTENCES * 2)
+    for changes in ({"extract_share": 0.5}, {"extract_idf": changed_idf}, {"overwrite_cache": True}):
+        load(**{"extract_share": 0.4, "extract_idf": idf} | changes)(rows, "train")
         assert calls.pop() == 1
 
 
-@pytest.mark.parametrize(("splits", "flag"), SHORTENED.items())
+@pytest.mark.parametrize(("splits", "flag"), CASES_OF_SPLITS)
 def test_splits_that_are_shortened(load, rows, splits, flag):
-    stage, *others = load(extract_share=0.1, extract_splits=flag)
+    shorten = load(extract_share=0.1, extract_splits=flag)
     for split in ("train", "validation", "test"):
-        assert (stage.apply(rows, split, *others)["document"] != rows["document"]) == (split in splits)
+        is_shortened = shorten(rows, split)["document"] != rows["document"]
+        assert is_shortened == (split in splits)
 
 
 @pytest.mark.thorough
 def test_a_run_reads_what_is_kept_and_says_so(settings, tmp_path, bert_folder, caplog):
     rows = [{"document": " ".join(SENTENCES * 2), "summary": f"s {place}"} for place in range(4)]
-    files = {f"{split}_file": tiny.write_rows(tmp_path / f"{split}.jsonl", rows) for split in ("train", "test")}
+    files = {
+        "train_file": tiny.write_rows(tmp_path / "train.jsonl", rows),
+        "test_file": tiny.write_rows(tmp_path / "test.jsonl", rows),
+    }
     flags = {"extract_share": 0.2, "extract_idf": idf_file(tmp_path, SENTENCES), "next_sentence_model": bert_folder}
     path = settings(**files, **flags, validation_file=None, do_predict=True, max_steps=2, max_source_length=400)
     main([path])
@@ -120,7 +140,7 @@ def test_a_run_reads_what_is_kept_and_says_so(settings, tmp_path, bert_folder, c
     card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     assert "Documents were shortened by the consistent extractive stage (Aksenov 2020, section 4.1)" in card
     assert "\nextract_share: 0.2\n" in card
-    # what whole texts are compared with at inference, without names of files
+    # the model notes the settings, without names of files, for a comparison with whole texts at inference
     config = AutoConfig.from_pretrained(tmp_path / "out")
     assert config.extraction == {"extract_share": 0.2, "extract_idf": True, "next_sentence_model": True}
     # other frequencies are another training
@@ -158,12 +178,20 @@ def test_examples_of_several_documents(load):
         load(datasets.DatasetDict(train=rows), extract_share=0.5, extract_splits="train")
 
 
+def tagged_words(text: str) -> list[list[str]]:
+    """Words with a tag: X of words that begin with a capital, otherwise Y."""
+    pairs = []
+    for word in text.split():
+        tag = "X" if word.istitle() else "Y"
+        pairs.append([word, tag])
+    return pairs
+
+
 @pytest.mark.thorough
 def test_a_run_reads_a_column_of_tags(settings, tmp_path, tiny_tokenizer):
-    """With the tags of the kept sentences, if documents are shortened; see tests/models/test_own_tags.py."""
-    texts = [" ".join([*SENTENCES[place:], *SENTENCES[:place]]) for place in range(4)]
-    tags = [[[word, "X" if word.istitle() else "Y"] for word in text.split()] for text in texts]
-    rows = [{"document": text, "summary": "s", "word_tags": pairs} for text, pairs in zip(texts, tags, strict=True)]
+    """Shortened documents keep the tags of their sentences; see tests/models/test_own_tags.py."""
+    texts = [" ".join(SENTENCES[place:] + SENTENCES[:place]) for place in range(4)]
+    rows = [{"document": text, "summary": "s", "word_tags": tagged_words(text)} for text in texts]
     processor = GdlfProcessor(tiny_tokenizer, tagger=None, tag_vocabulary=["X", "Y"], max_source_length=400)
     processor.save_pretrained(tmp_path / "tags")
     files = {"train_file": tiny.write_rows(tmp_path / "train.jsonl", rows), "validation_file": None}
@@ -173,10 +201,10 @@ def test_a_run_reads_a_column_of_tags(settings, tmp_path, tiny_tokenizer):
     arguments = parse_arguments([settings(**files, **model, extract_share=0.2)])
     corpus = load_corpus(arguments.corpus)
     stage = load_extraction(arguments.data, arguments.model, processor, corpus)
-    short = stage.apply(corpus["train"], "train", processor, arguments.data, str(tmp_path / "cache"))
-    found = encode(short[:], processor, (400, 10), "")
-    for row, text in zip(short, texts, strict=True):
-        assert 0 < len(row["document"].split()) < len(text.split())
-    direct = [[[word, "X" if word.istitle() else "Y"] for word in row["document"].split()] for row in short]
-    assert found["tag_ids"] == processor(short["document"], word_tags=direct)["tag_ids"]
-    assert len(set(found["tag_ids"][0])) > 3
+    shortened = stage.apply(corpus["train"], "train", processor, arguments.data, str(tmp_path / "cache"))
+    for document, text in zip(shortened["document"], texts, strict=True):
+        assert 0 < len(document.split()) < len(text.split())
+    tag_ids = encode(shortened[:], processor, (400, 10), "")["tag_ids"]
+    word_tags = [tagged_words(document) for document in shortened["document"]]
+    assert tag_ids == processor(shortened["document"], word_tags=word_tags)["tag_ids"]
+    assert len(set(tag_ids[0])) > 3
