@@ -26,8 +26,10 @@ WEIGHTS = "adapter_model.safetensors"
 def bases(tmp_path_factory, tiny_tokenizer) -> dict[str, str]:
     """Saved models with their processors, as one fine-tunes them."""
     processor = tiny.processor(tiny_tokenizer)
-    pairs = {"gdlf": (tiny.gdlf(processor), processor), "bart": (tiny.bart(tiny_tokenizer), tiny_tokenizer)}
-    return {name: save(tmp_path_factory.mktemp(name), *pair) for name, pair in pairs.items()}
+    return {
+        "gdlf": save(tmp_path_factory.mktemp("gdlf"), tiny.gdlf(processor), processor),
+        "bart": save(tmp_path_factory.mktemp("bart"), tiny.bart(tiny_tokenizer), tiny_tokenizer),
+    }
 
 
 @pytest.fixture
@@ -54,16 +56,17 @@ def test_an_adapter_is_trained_and_loaded(command, tmp_path, bases, base):
     assert json.loads((folder / "adapter_config.json").read_text())["lora_alpha"] == 4
     assert max(tensor.abs().max() for name, tensor in weights.items() if "lora_B" in name) > 1e-3
 
-    # evaluated alone, it gives what it gave at the end of its training, and another loss than its base
-    for start, is_same in ((str(folder), True), (base, False)):
-        alone = main(command(start, folder=f"alone_{is_same}", do_eval=True, do_train=False))
-        assert (alone["eval_loss"] == pytest.approx(metrics["eval_loss"], rel=1e-6)) is is_same
+    # a separate evaluation gives the loss of the end of the training, which is not that of the base
+    evaluated = main(command(str(folder), folder="evaluated", do_eval=True, do_train=False))
+    assert evaluated["eval_loss"] == pytest.approx(metrics["eval_loss"], rel=1e-6)
+    evaluated_base = main(command(base, folder="evaluated_base", do_eval=True, do_train=False))
+    assert evaluated_base["eval_loss"] != pytest.approx(metrics["eval_loss"], rel=1e-6)
 
-    # beside the adapter transformers loads the model that it names
+    # transformers loads the base that the adapter names
     model = AutoModelForSeq2SeqLM.from_pretrained(folder)
-    before = load_file(Path(bases[base]) / "model.safetensors")
-    own = {name.replace(".base_layer", ""): tensor for name, tensor in model.state_dict().items()}
-    assert all(torch.equal(own[name], tensor) for name, tensor in before.items())
+    loaded = {name.replace(".base_layer", ""): weight for name, weight in model.state_dict().items()}
+    for name, weight in load_file(Path(bases[base]) / "model.safetensors").items():
+        assert torch.equal(loaded[name], weight)
 
 
 @pytest.mark.thorough
@@ -71,12 +74,14 @@ def test_an_adapter_is_trained_on(command, tmp_path, caplog):
     main(command("gdlf", *LORA))
     assert re.search(r"of which LoRA's \d+ are trained", caplog.text)
     main(command(str(tmp_path / "adapter"), "--learning_rate", "0.5", folder="further"))
-    first, second = (load_file(tmp_path / folder / WEIGHTS) for folder in ("adapter", "further"))
-    assert first.keys() == second.keys()
-    assert any(not torch.equal(first[name], second[name]) for name in first)
-    # the base, not the first adapter, is what the second one needs
+    before = load_file(tmp_path / "adapter" / WEIGHTS)
+    after = load_file(tmp_path / "further" / WEIGHTS)
+    assert before.keys() == after.keys()
+    assert any(not torch.equal(before[name], after[name]) for name in before)
+    # the second adapter needs the base, not the first adapter
     shutil.rmtree(tmp_path / "adapter")
-    assert main(command(str(tmp_path / "further"), folder="alone", do_train=False, do_eval=True))["eval_loss"] > 0
+    metrics = main(command(str(tmp_path / "further"), folder="alone", do_train=False, do_eval=True))
+    assert metrics["eval_loss"] > 0
 
 
 @pytest.mark.thorough
@@ -90,8 +95,9 @@ def test_an_interrupted_training_of_an_adapter_goes_on(command, tmp_path):
     (parts / WEIGHTS).unlink()
     (parts / "train_results.json").unlink()
     main(command("gdlf", *LORA, folder="parts", **saving))
-    whole, resumed = (load_file(tmp_path / folder / WEIGHTS) for folder in ("whole", "parts"))
-    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+    resumed = load_file(parts / WEIGHTS)
+    for name, weight in load_file(tmp_path / "whole" / WEIGHTS).items():
+        assert torch.equal(resumed[name], weight)
     with pytest.raises(ValueError, match="lora_r 2, now 3"):
         main(command("gdlf", "--lora_r", "3", *LORA[2:], folder="parts", **saving))
 
@@ -100,12 +106,13 @@ def test_an_interrupted_training_of_an_adapter_goes_on(command, tmp_path):
 @pytest.mark.parametrize("base", ["gdlf", "bart"])
 def test_the_command_line_summarizes_with_an_adapter_and_its_settings(command, tmp_path, capsys, base):
     main(command(base, *LORA, "--max_new_tokens", "3", "--do_predict"))
-    folder, text = tmp_path / "adapter", tmp_path / "news.txt"
-    text.write_text(read_rows(tmp_path / "test.jsonl")[0]["document"])
+    folder = tmp_path / "adapter"
+    document_file = tmp_path / "news.txt"
+    document_file.write_text(read_rows(tmp_path / "test.jsonl")[0]["document"])
     capsys.readouterr()
-    assert hf_summ(["summarize", str(text), "--model", str(folder), "--device", "cpu"]) == 0
-    first, *_ = (folder / "generated_predictions.txt").read_text().splitlines()
-    assert capsys.readouterr().out.strip() == first.strip()
+    assert hf_summ(["summarize", str(document_file), "--model", str(folder), "--device", "cpu"]) == 0
+    predictions = (folder / "generated_predictions.txt").read_text().splitlines()
+    assert capsys.readouterr().out.strip() == predictions[0].strip()
 
 
 @pytest.mark.thorough
@@ -145,18 +152,18 @@ def test_an_adapter_on_the_hub_is_loaded_with_its_base_and_settings(local_hub, t
     run = {"output_dir": str(tmp_path / "out"), "do_train": True, "lora_r": 2, "learning_rate": 0.5, "max_steps": 2}
     run |= {"source_prefix": "own: ", "num_beams": 3, "max_new_tokens": 5, "use_cpu": True, "report_to": "none"}
     document = tiny.rows(1)[0]["document"]
-    written = []
-    for program, arguments, home, offline in (
-        (PUBLISH, [bases["gdlf"], document, json.dumps(corpus | run)], "home", "0"),
-        (USE, [document], "another", "0"),
-        # what was downloaded needs no network
-        (USE, [document], "another", "1"),
-    ):
+
+    def result(program: str, *arguments: str, home: str, offline: str) -> str:
+        """The only line of output that begins with RESULT."""
         environment = local_hub.environment(tmp_path / home) | {"HF_HUB_OFFLINE": offline}
         output, _ = run_python("-c", program, *arguments, cwd=tmp_path, **environment)
-        written += [line for line in output.splitlines() if line.startswith("RESULT")]
-    assert len(written) == 3
-    assert len(set(written)) == 1
+        (line,) = [line for line in output.splitlines() if line.startswith("RESULT")]
+        return line
+
+    expected = result(PUBLISH, bases["gdlf"], document, json.dumps(corpus | run), home="home", offline="0")
+    assert result(USE, document, home="another", offline="0") == expected
+    # what was downloaded needs no network
+    assert result(USE, document, home="another", offline="1") == expected
     files = local_hub.files("tester/adapter")
     assert WEIGHTS in files
     assert "model.safetensors" not in files
@@ -187,7 +194,8 @@ def test_a_tokenizer_with_more_tokens_is_refused(command, tmp_path, bases, tiny_
     shutil.copytree(bases["bart"], larger)
     path = larger / "tokenizer.json"
     content = json.loads(path.read_text())
-    content["added_tokens"].append({**content["added_tokens"][0], "id": len(tiny_tokenizer), "content": "<more>"})
+    added_token = {**content["added_tokens"][0], "id": len(tiny_tokenizer), "content": "<more>"}
+    content["added_tokens"].append(added_token)
     path.write_text(json.dumps(content))
     assert run_recipe(command(str(larger), "--lora_r", "2")) == 2
     assert "an adapter cannot contain new embeddings" in capsys.readouterr().err
@@ -198,36 +206,39 @@ def test_adapters_that_cannot_be_used_are_refused(command, tmp_path, capsys, bas
     main(command("gdlf", *LORA))
     good = tmp_path / "adapter"
 
-    def refused(*flags: str, start: Path) -> str:
+    def error(*flags: str, start: Path) -> str:
+        """The last line of messages of a run that is refused."""
         capsys.readouterr()
         assert run_recipe(command(str(start), *flags, folder="other")) == 2
         return capsys.readouterr().err.splitlines()[-1]
 
-    assert "is an adapter already" in refused("--lora_r", "4", start=good)
+    assert "is an adapter already" in error("--lora_r", "4", start=good)
 
     broken = tmp_path / "broken"
     shutil.copytree(good, broken)
     config = json.loads((broken / "adapter_config.json").read_text())
-    for content, message in (
+    wrong_contents = [
         ("{", "adapter_config.json cannot be read"),
         (json.dumps({**config, "base_model_name_or_path": None}), "names no base_model_name_or_path"),
         (json.dumps({**config, "r": 5}), f"{broken}: this adapter does not fit {bases['gdlf']}"),
-    ):
+    ]
+    for content, message in wrong_contents:
         (broken / "adapter_config.json").write_text(content)
-        assert message in refused(start=broken)
+        assert message in error(start=broken)
     shutil.copy(good / "adapter_config.json", broken)
     tiny.cut(broken / WEIGHTS)
-    assert "does not fit" in refused(start=broken)
-    # from which torch would run code; nothing, weights of other names, and half of the weights
+    assert "does not fit" in error(start=broken)
     (broken / WEIGHTS).unlink()
-    assert f"{broken}: it has no {WEIGHTS}" in refused(start=broken)
+    assert f"{broken}: it has no {WEIGHTS}" in error(start=broken)
+    # a pickle of which torch would run code
     torch.save({"name": re.compile("a")}, broken / "adapter_model.bin")
-    assert f"{broken}: it cannot be read as weights only" in refused(start=broken)
+    assert f"{broken}: it cannot be read as weights only" in error(start=broken)
     weights = load_file(good / WEIGHTS)
-    half = dict(list(weights.items())[::2])
-    for content in ({}, {f"module.{name}": value for name, value in weights.items()}, half):
-        save_file(content, broken / WEIGHTS)
-        assert "does not fit" in refused(start=broken)
+    renamed_weights = {f"module.{name}": weight for name, weight in weights.items()}
+    half_of_weights = dict(list(weights.items())[::2])
+    for wrong_weights in ({}, renamed_weights, half_of_weights):
+        save_file(wrong_weights, broken / WEIGHTS)
+        assert "does not fit" in error(start=broken)
         with pytest.raises(UnusableAdapterError, match="does not fit"):
             pipeline("summarization", model=str(broken))
 
@@ -239,8 +250,8 @@ def test_a_pickle_with_more_than_weights_is_refused_in_a_line(command, tmp_path,
     (folder / "model.safetensors").unlink()
     torch.save({"name": re.compile("a")}, folder / "pytorch_model.bin")
     assert run_recipe(command(str(folder))) == 2
-    *_, line = capsys.readouterr().err.splitlines()
-    assert f"--model_name_or_path {folder}: it cannot be read as weights only: " in line
+    last_line = capsys.readouterr().err.splitlines()[-1]
+    assert f"--model_name_or_path {folder}: it cannot be read as weights only: " in last_line
 
 
 @pytest.mark.thorough

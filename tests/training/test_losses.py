@@ -44,17 +44,20 @@ def fused(tensors, source_ids, labels, smoothing=0.1, num_items_in_batch=None, *
 
 
 def naive(tensors, source_ids, labels, smoothing=0.1, num_items_in_batch=None):
-    hidden, weight, bias, *copying = tensors.values()
+    hidden, weight, bias, gate_logits, copy_attention = tensors.values()
     logits = linear(hidden, weight, bias)
-    is_copying = copying[0] is not None
-    log_probs = naive_copying(logits, *copying, source_ids).log() if is_copying else logits.log_softmax(-1)
+    if gate_logits is None:
+        log_probs = logits.log_softmax(-1)
+    else:
+        log_probs = naive_copying(logits, gate_logits, copy_attention, source_ids).log()
     loss, nll = naive_loss(log_probs, labels, smoothing, num_items_in_batch)
     return loss, nll.detach()
 
 
 def gradients_of(loss, tensors):
-    wanted = {name: tensor for name, tensor in tensors.items() if tensor is not None and tensor.requires_grad}
-    return dict(zip(wanted, torch.autograd.grad(loss, wanted.values()), strict=True))
+    trained = {name: tensor for name, tensor in tensors.items() if tensor is not None and tensor.requires_grad}
+    gradients = torch.autograd.grad(loss, trained.values())
+    return dict(zip(trained, gradients, strict=True))
 
 
 def assert_same_gradients(actual, expected, **tolerances):
@@ -90,10 +93,11 @@ def test_words_that_the_vocabulary_lacks_are_those_of_a_larger_one_that_are_neve
     source_ids[0, 1] = source_ids[0, 6] = source_ids[1, 7] = lacking
     source_ids[0, 4] = VOCABULARY
     labels[0, 0] = labels[1, 0] = lacking
-    hidden, weight, bias, *copying = tensors.values()
+    hidden, weight, bias, gate_logits, copy_attention = tensors.values()
     logits = linear(hidden, weight, bias)
-    logits = torch.cat((logits, logits.new_full((*labels.shape, unknown_ids), -torch.inf)), dim=-1)
-    probabilities = naive_copying(logits, *copying, source_ids)
+    unknown_logits = logits.new_full((*labels.shape, unknown_ids), -torch.inf)
+    logits = torch.cat((logits, unknown_logits), dim=-1)
+    probabilities = naive_copying(logits, gate_logits, copy_attention, source_ids)
     is_target = labels != -100
     log_probs = probabilities[is_target].gather(1, labels[is_target][:, None]).log()
     # only words of the vocabulary are smoothed
@@ -108,15 +112,23 @@ def test_words_that_the_vocabulary_lacks_are_those_of_a_larger_one_that_are_neve
     assert_same_gradients(gradients_of(3.0 * loss, tensors), gradients_of(3.0 * expected, tensors))
 
 
-# 12 rows have labels: chunks of one row, uneven ones, all rows, and more than there are; the loss may be divided by the
-# items of all accumulated batches
-@pytest.mark.parametrize(
-    "options", [*({"chunk_rows": rows} for rows in (1, 5, 12, 100)), {"num_items_in_batch": torch.tensor(7)}], ids=str
-)
+CASES_OF_OPTIONS = [
+    # 12 rows have labels: chunks of one row, uneven ones, all rows, and more than there are
+    {"chunk_rows": 1},
+    {"chunk_rows": 5},
+    {"chunk_rows": 12},
+    {"chunk_rows": 100},
+    # the loss may be divided by the items of all accumulated batches
+    {"num_items_in_batch": torch.tensor(7)},
+]
+
+
+@pytest.mark.parametrize("options", CASES_OF_OPTIONS, ids=str)
 @pytest.mark.parametrize("has_bias", [True, False])
 def test_loss_and_gradients_in_chunks_equal_the_naive_ones(options, has_bias):
     tensors, source_ids, labels = make()
-    tensors = tensors if has_bias else {**tensors, "bias": None}
+    if not has_bias:
+        tensors["bias"] = None
     assert_equals_naive(tensors, source_ids, labels, **options)
 
 

@@ -38,9 +38,9 @@ def test_documents_of_an_example_are_read_one_by_one(tiny_tokenizer):
     processor = tiny.processor(tiny_tokenizer)
     assert encode(rows, processor, (24, 6), "say: ") == dict(processor([["say: Ana.", "Ben."]], ["s"]))
     # a bare tokenizer has no separator
-    assert encode(rows, tiny_tokenizer, (24, 6), "say: ") == encode(
-        {"document": rows["document"], "summary": ["s"]}, tiny_tokenizer, (24, 6), "say: "
-    )
+    joined_rows = {"document": rows["document"], "summary": ["s"]}
+    expected = encode(joined_rows, tiny_tokenizer, (24, 6), "say: ")
+    assert encode(rows, tiny_tokenizer, (24, 6), "say: ") == expected
 
 
 def test_runs_that_start_together_convert_rows_once(corpus, tmp_path):
@@ -55,35 +55,40 @@ def test_runs_that_start_together_convert_rows_once(corpus, tmp_path):
     def run() -> list[int]:
         return cached_map(corpus, convert, ["v1"], DataArguments(), str(tmp_path))["length"]
 
+    expected = [len(text) for text in corpus["document"]]
     with ThreadPoolExecutor() as pool:
-        first, second = (pool.submit(run) for _ in range(2))
-        assert first.result() == second.result() == [len(text) for text in corpus["document"]]
+        first = pool.submit(run)
+        second = pool.submit(run)
+        assert first.result() == expected
+        assert second.result() == expected
     assert calls == [5]
 
 
 @pytest.mark.parametrize("bare", [False, True])
-def test_rows_may_have_prefixes_of_their_own(tiny_tokenizer, bare):
+def test_a_row_may_have_a_prefix(tiny_tokenizer, bare):
     processor = tiny_tokenizer if bare else tiny.processor(tiny_tokenizer)
     prefixes = ["title: ", None, "", "tldr: ", "title: "]
-    rows = datasets.Dataset.from_list(
-        [{**row, "prefix": prefix} for row, prefix in zip(tiny.rows(5), prefixes, strict=True)]
-    )
+    expected_prefixes = ["title: ", "say: ", "", "tldr: ", "title: "]
+    examples, prefixed_documents = [], []
+    for row, prefix, expected_prefix in zip(tiny.rows(5), prefixes, expected_prefixes, strict=True):
+        examples.append({**row, "prefix": prefix})
+        prefixed_documents.append(expected_prefix + row["document"])
+    rows = datasets.Dataset.from_list(examples)
     encoded = encode(rows[:], processor, (24, 6), "say: ")
-    alone = [
-        encode({"document": [prefix + row["document"]], "summary": [row["summary"]]}, processor, (24, 6), "")
-        for row, prefix in zip(tiny.rows(5), ["title: ", "say: ", "", "tldr: ", "title: "], strict=True)
-    ]
-    assert encoded == {name: [row[name][0] for row in alone] for name in encoded}
+    for index, document in enumerate(prefixed_documents):
+        single = {"document": [document], "summary": [rows[index]["summary"]]}
+        expected = encode(single, processor, (24, 6), "")
+        assert {name: values[index : index + 1] for name, values in encoded.items()} == expected
 
 
 def test_rows_are_cut_and_end(tiny_tokenizer, corpus):
-    ours = encode(corpus[:], tiny.processor(tiny_tokenizer), (8, 6), "say: ")
-    bare = encode(corpus[:], tiny_tokenizer, (8, 6), "say: ")
-    assert ours == bare
-    assert {len(row) for row in ours["input_ids"]} == {8}
-    assert max(map(len, ours["labels"])) == 6
-    assert {row[-1] for name in ("input_ids", "labels") for row in ours[name]} == {tiny_tokenizer.eos_token_id}
-    assert tiny_tokenizer.decode(ours["input_ids"][0]).strip().startswith("say:")
+    features = encode(corpus[:], tiny.processor(tiny_tokenizer), (8, 6), "say: ")
+    assert features == encode(corpus[:], tiny_tokenizer, (8, 6), "say: ")
+    assert {len(row) for row in features["input_ids"]} == {8}
+    assert max(len(row) for row in features["labels"]) == 6
+    for row in features["input_ids"] + features["labels"]:
+        assert row[-1] == tiny_tokenizer.eos_token_id
+    assert tiny_tokenizer.decode(features["input_ids"][0]).strip().startswith("say:")
 
 
 @pytest.mark.parametrize("tags", ["none", "pos"])
@@ -105,9 +110,10 @@ def test_training_rows_have_the_least_coverage(settings, tmp_path):
 
     for least, number in ((1.0, 1), (0.5, 2), (0.3, 3), (None, 4)):
         assert splits(min_coverage=least)["train"]["summary"][:] == summaries[:number]
-    # scores are of all rows, and a number of rows is one of those that are left
-    found = splits(min_coverage=0.4, max_train_samples=1)
-    assert (found["train"]["summary"][:], len(found["validation"])) == (summaries[:1], 4)
+    # all rows are evaluated, and --max_train_samples counts rows with the coverage
+    chosen = splits(min_coverage=0.4, max_train_samples=1)
+    assert chosen["train"]["summary"][:] == summaries[:1]
+    assert len(chosen["validation"]) == 4
     del rows[0]
     with pytest.raises(ValueError, match=r"^--min_coverage 0.9: none of the 3 training rows has it: lower it$"):
         splits(min_coverage=0.9)
@@ -122,7 +128,8 @@ def test_language_token_may_follow_the_end_token(tiny_tokenizer, corpus):
     rows = features["input_ids"] + features["labels"]
     assert {tuple(row[-2:]) for row in rows} == {(2, 1)}
     assert {row.count(2) for row in rows} == {1}
-    assert (max(map(len, features["input_ids"])), max(map(len, features["labels"]))) == (8, 6)
+    assert max(len(row) for row in features["input_ids"]) == 8
+    assert max(len(row) for row in features["labels"]) == 6
 
 
 def test_cuts_are_counted_and_measured(tiny_tokenizer, corpus, tmp_path):
@@ -131,17 +138,16 @@ def test_cuts_are_counted_and_measured(tiny_tokenizer, corpus, tmp_path):
     limit = sorted(whole)[2]
     prepared = prepare(corpus, processor, DataArguments(), (limit, 100), str(tmp_path), "preparing")
     (line,) = describe_truncation(corpus, prepared, processor, (limit, 100), "")
-    cut = [length for length in whole if length > limit]
-    left = sum(limit / length for length in cut) / len(cut)
-    share = f"{len(cut)} of 5 documents ({len(cut) / 5:.0%})"
-    assert line == f"{share} are truncated to {limit} tokens, which keeps {left:.0%} of their tokens"
+    truncated = [length for length in whole if length > limit]
+    kept_share = sum(limit / length for length in truncated) / len(truncated)
+    documents = f"{len(truncated)} of 5 documents ({len(truncated) / 5:.0%})"
+    assert line == f"{documents} are truncated to {limit} tokens, which keeps {kept_share:.0%} of their tokens"
 
 
 def test_prepared_rows_are_cached_until_something_changes(tiny_tokenizer, corpus, tmp_path):
-    def files(settings=(), **flags):
+    def files(max_target_length=16, **flags):
         processor = tiny.processor(tiny_tokenizer)
-        for name, value in settings:
-            setattr(processor, name, value)
+        processor.max_target_length = max_target_length
         processor("something longer than nothing", max_length=5)
         prepared = prepare(corpus, processor, DataArguments(**flags), (20, 6), str(tmp_path), "preparing")
         assert prepared.column_names == ["summary", "input_ids", "attention_mask", "labels"]
@@ -151,27 +157,28 @@ def test_prepared_rows_are_cached_until_something_changes(tiny_tokenizer, corpus
     assert len(once) == 1
     assert files() == once
     assert len(files(source_prefix="x")) == 2
-    assert len(files(settings=[("max_target_length", 9)])) == 3
+    assert len(files(max_target_length=9)) == 3
 
 
 def test_prepared_rows_go_by_the_code_of_the_processor(tiny_tokenizer, corpus, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
-    own = inspect.getfile(GdlfProcessor)
+    processor_file = inspect.getfile(GdlfProcessor)
     folder = tmp_path / "copied_code"
     folder.mkdir()
-    for file in (own, *get_relative_import_files(own)):
+    for file in [processor_file, *get_relative_import_files(processor_file)]:
         shutil.copy(file, folder)
 
     def prepared():
         processor = importlib.import_module("copied_code.processing_gdlf").GdlfProcessor(tiny_tokenizer, tags="none")
         prepare(corpus, processor, DataArguments(), (20, 6), str(tmp_path), "preparing")
-        for name in [name for name in sys.modules if name.startswith("copied_code")]:
-            del sys.modules[name]
+        for name in list(sys.modules):
+            if name.startswith("copied_code"):
+                del sys.modules[name]
         return sorted(path.name for path in tmp_path.rglob("*.arrow"))
 
     once = prepared()
     assert prepared() == once
-    # not the processor's own file, but one that it imports
+    # not the file of the processor, but one that it imports
     with open(folder / "text_documents.py", "a", encoding="utf-8") as file:
         file.write("\n# changed\n")
     assert len(prepared()) == 2
