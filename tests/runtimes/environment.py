@@ -23,19 +23,24 @@ def requirements() -> list[Requirement]:
 
 def with_dependencies(*libraries: str) -> set[str]:
     """The names of installed libraries and of all that they need."""
-    names, waiting = set(), list(map(canonicalize_name, libraries))
+    names = set()
+    waiting = [canonicalize_name(library) for library in libraries]
     while waiting:
         name = waiting.pop()
-        if name not in names:
-            names.add(name)
-            needed = map(Requirement, distribution(name).requires or ())
-            waiting += [canonicalize_name(each.name) for each in needed if not each.marker or each.marker.evaluate()]
+        if name in names:
+            continue
+        names.add(name)
+        for line in distribution(name).requires or ():
+            requirement = Requirement(line)
+            if not requirement.marker or requirement.marker.evaluate():
+                waiting.append(canonicalize_name(requirement.name))
     return names
 
 
 def link_libraries(folder: Path, *further: str) -> dict[str, str]:
-    """Link the libraries of the file and further ones -> the environment of a process that has no others."""
-    for library in {canonicalize_name(each.name) for each in requirements()} | with_dependencies(*further):
+    """Link the libraries of the file and further ones; returns the environment of a process that has no others."""
+    pinned = {canonicalize_name(requirement.name) for requirement in requirements()}
+    for library in pinned | with_dependencies(*further):
         for file in distribution(library).files or ():
             top = file.parts[0]
             if top not in ("..", "__pycache__") and not (folder / top).exists():

@@ -25,30 +25,30 @@ def tokenizer(request, tiny_tokenizer) -> PreTrainedTokenizerFast:
 def test_it_is_that_of_transformers(tokenizer, settings, tmp_path):
     tokenizer.save_pretrained(tmp_path)
     change_json(tmp_path / "tokenizer_config.json", **settings)
-    wanted, own = AutoTokenizer.from_pretrained(tmp_path), FolderTokenizer(tmp_path)
-    assert len(own) == len(wanted)
-    assert own.get_vocab() == wanted.get_vocab()
-    assert [getattr(own, f"{name}_token_id") for name in NAMED] == [
-        getattr(wanted, f"{name}_token_id") for name in NAMED
-    ]
-    assert {*own.all_special_ids} == {*wanted.all_special_ids}
+    reference, folder_tokenizer = AutoTokenizer.from_pretrained(tmp_path), FolderTokenizer(tmp_path)
+    assert len(folder_tokenizer) == len(reference)
+    assert folder_tokenizer.get_vocab() == reference.get_vocab()
+    for name in NAMED:
+        assert getattr(folder_tokenizer, f"{name}_token_id") == getattr(reference, f"{name}_token_id")
+    assert set(folder_tokenizer.all_special_ids) == set(reference.all_special_ids)
     for name in ("model_max_length", "split_special_tokens", "clean_up_tokenization_spaces"):
-        assert getattr(own, name) == getattr(wanted, name)
+        assert getattr(folder_tokenizer, name) == getattr(reference, name)
     calls = [
         {"return_offsets_mapping": True},
         {"add_special_tokens": False, "verbose": False, "return_attention_mask": False},
         {"return_special_tokens_mask": True},
     ]
     for call in calls:
-        fields = wanted(TEXTS, return_token_type_ids=False, **call)
-        compared = {"input_ids", "offset_mapping", "special_tokens_mask"} & fields.keys()
-        assert {name: own(TEXTS, **call)[name] for name in compared} == {name: fields[name] for name in compared}
-    assert own(TEXTS[0])["input_ids"] == wanted(TEXTS[0])["input_ids"]
-    rows = wanted(TEXTS)["input_ids"]
+        expected = reference(TEXTS, return_token_type_ids=False, **call)
+        fields = folder_tokenizer(TEXTS, **call)
+        for name in {"input_ids", "offset_mapping", "special_tokens_mask"} & expected.keys():
+            assert fields[name] == expected[name]
+    assert folder_tokenizer(TEXTS[0])["input_ids"] == reference(TEXTS[0])["input_ids"]
+    rows = reference(TEXTS)["input_ids"]
     for skips in (True, False):
-        assert own.batch_decode(rows, skips) == wanted.batch_decode(rows, skips)
-    assert own.convert_ids_to_tokens([1, 3]) == wanted.convert_ids_to_tokens([1, 3])
-    assert own.convert_tokens_to_ids("no such token") == wanted.convert_tokens_to_ids("no such token")
+        assert folder_tokenizer.batch_decode(rows, skips) == reference.batch_decode(rows, skips)
+    assert folder_tokenizer.convert_ids_to_tokens([1, 3]) == reference.convert_ids_to_tokens([1, 3])
+    assert folder_tokenizer.convert_tokens_to_ids("no such token") == reference.convert_tokens_to_ids("no such token")
 
 
 def test_a_broken_file_is_named(tiny_tokenizer, tmp_path):

@@ -1,5 +1,6 @@
 """Scores as settings change them: those of transformers' processors; and samples."""
 
+import itertools
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,6 +13,7 @@ from hf_summ.runtimes.onnx_search import highest, log_softmax, processors
 UNSET = {"repetition_penalty": None, "do_sample": True, "temperature": None, "top_k": 0, "top_p": None, "num_beams": 1}
 
 
+# settings, and the processor of transformers with the least number of tokens that it keeps
 CASES_OF_SETTINGS = [
     ({"repetition_penalty": 1.7}, lambda least: RepetitionPenaltyLogitsProcessor(1.7)),
     ({"temperature": 0.3}, lambda least: TemperatureLogitsWarper(0.3)),
@@ -31,21 +33,21 @@ def test_scores_are_those_of_transformers(settings, twin, beams):
     scores[:, 3] = -np.inf
     ids = generator.integers(70, size=(6, 9))
     (process,) = processors(SimpleNamespace(**{**UNSET, **settings, "num_beams": beams}), [2])
-    wanted = twin(2 if beams > 1 else 1)(torch.tensor(ids), torch.tensor(scores))
-    np.testing.assert_allclose(process(ids, scores.copy()), wanted.numpy(), rtol=1e-6)
+    expected = twin(2 if beams > 1 else 1)(torch.tensor(ids), torch.tensor(scores))
+    np.testing.assert_allclose(process(ids, scores.copy()), expected.numpy(), rtol=1e-6)
 
 
 def test_samples_have_their_probabilities():
     scores = np.log(np.array([[0.5, 0.3, 0.15, 0.05, 0.0]], np.float32) + 1e-30).repeat(20_000, axis=0)
     _, tokens = highest(scores, 2, np.random.default_rng(0))
-    first = np.bincount(tokens.ravel(), minlength=5) / len(tokens)
-    # the probability that a token is one of two without replacement
-    share = np.exp(scores[0].astype(float))
-    pairs = [share[a] * share[b] / (1 - share[a]) for a in range(5) for b in range(5) if a != b]
-    wanted = np.zeros(5)
-    for (a, b), probability in zip([(a, b) for a in range(5) for b in range(5) if a != b], pairs, strict=True):
-        wanted[[a, b]] += probability
-    np.testing.assert_allclose(first, wanted, atol=0.01)
+    frequencies = np.bincount(tokens.ravel(), minlength=5) / len(tokens)
+    # the probability that a token is drawn first or second, without replacement
+    probabilities = np.exp(scores[0].astype(float))
+    expected = np.zeros(5)
+    for first, second in itertools.permutations(range(5), 2):
+        pair_probability = probabilities[first] * probabilities[second] / (1 - probabilities[first])
+        expected[[first, second]] += pair_probability
+    np.testing.assert_allclose(frequencies, expected, atol=0.01)
 
 
 def test_without_noise_they_are_the_best_in_order():

@@ -13,16 +13,17 @@ from hf_summ.runtimes.onnx_search import BEST_TOKENS, BEST_TOTALS, FORBIDDEN, NU
 from tests.conftest import run_python
 from tests.runtimes.conftest import made_graph
 
-
 # with fewer tokens than a block has, with whole blocks, and with padding
-@pytest.mark.parametrize(
-    ("vocab_size", "are_log_probs"), [(7, False), (130, False), (997, False), (8000, False), (8000, True)]
-)
+CASES_OF_VOCABULARIES = [(7, False), (130, False), (997, False), (8000, False), (8000, True)]
+
+
+@pytest.mark.parametrize(("vocab_size", "are_log_probs"), CASES_OF_VOCABULARIES)
 def test_candidates_are_the_best_tokens_that_are_not_forbidden(vocab_size, are_log_probs, tmp_path):
     rows, number = 3, 5
     shape = ["rows", 1, vocab_size]
-    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in ("scores", "logits")]
-    model = made_graph([helper.make_node("Identity", ["scores"], ["logits"])], values[:1], values[1:])
+    scores_info = helper.make_tensor_value_info("scores", TensorProto.FLOAT, shape)
+    logits_info = helper.make_tensor_value_info("logits", TensorProto.FLOAT, shape)
+    model = made_graph([helper.make_node("Identity", ["scores"], ["logits"])], [scores_info], [logits_info])
     add_candidates(model, vocab_size, are_log_probs)
     onnx.save(model, tmp_path / "step.onnx")
 
@@ -47,7 +48,8 @@ def test_candidates_are_the_best_tokens_that_are_not_forbidden(vocab_size, are_l
 def test_weights_of_large_graphs_are_in_a_file_beside_them(tmp_path, monkeypatch):
     monkeypatch.setattr(onnx_nodes, "_LARGEST", 10)
     weights = np.random.default_rng(0).normal(size=(300, 2)).astype(np.float32)
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["rows", None]) for name in "xy")
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["rows", None])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["rows", None])
     node = helper.make_node("MatMul", ["x", "w"], ["y"])
     model = made_graph([node], [x], [y], [numpy_helper.from_array(weights, "w")])
     onnx_nodes.save(model, tmp_path / "step.onnx")
@@ -57,8 +59,8 @@ def test_weights_of_large_graphs_are_in_a_file_beside_them(tmp_path, monkeypatch
 
 
 def test_the_search_imports_no_torch_and_no_transformers():
-    code = "import sys, hf_summ.runtimes.onnx_search; print(*sys.modules)"
-    assert not {"torch", "transformers", "huggingface_hub"} & {*run_python("-c", code)[0].split()}
+    output, _ = run_python("-c", "import sys, hf_summ.runtimes.onnx_search; print(*sys.modules)")
+    assert not {"torch", "transformers", "huggingface_hub"} & set(output.split())
 
 
 def test_sums_saturate_without_vnni_instructions():

@@ -36,28 +36,35 @@ def plain(result):
     """A result without arrays and tensors."""
     if isinstance(result, dict):
         return {name: plain(value) for name, value in result.items()}
-    return [plain(item) for item in result] if hasattr(result, "__len__") and not isinstance(result, str) else result
+    if hasattr(result, "__len__") and not isinstance(result, str):
+        return [plain(item) for item in result]
+    return result
 
 
 def test_summaries_and_details_are_those_of_the_pipeline(checkpoint, caplog):
-    wanted, lean = pipeline("summarization", model=str(checkpoint)), OnnxSummarizer(checkpoint)
-    model = wanted.model
-    more = [{"coverage_penalty": 1.5}] if model.has_coverage else []
-    more += [{"replace_unk": True}] if "replace_unk" in model.generation_keys else []
-    reads_phrases = "phrase_starts" in wanted.processor.model_input_names
-    more += [{"phrases": [{"bridge": 2.0}] * len(EXAMPLES)}] if reads_phrases else []
-    more += [{"long_documents": "windows"}, {"long_documents": "extract"}]
-    for summarizer in (wanted, lean):
-        # shorter than some
-        summarizer.processor.max_source_length = 30
-    for settings in [*SETTINGS, *more]:
-        results, warnings = [], []
-        for summarizer in (wanted, lean):
-            caplog.clear()
-            results.append(summarizer(EXAMPLES, batch_size=3, return_details=True, **settings))
-            warnings.append([record.message for record in caplog.records if "documents" in record.message])
-        assert plain(results[0]) == plain(results[1]), settings
-        assert warnings[0] == warnings[1]
+    reference, onnx_summarizer = pipeline("summarization", model=str(checkpoint)), OnnxSummarizer(checkpoint)
+    model = reference.model
+    cases = list(SETTINGS)
+    if model.has_coverage:
+        cases.append({"coverage_penalty": 1.5})
+    if "replace_unk" in model.generation_keys:
+        cases.append({"replace_unk": True})
+    if "phrase_starts" in reference.processor.model_input_names:
+        cases.append({"phrases": [{"bridge": 2.0}] * len(EXAMPLES)})
+    cases.extend([{"long_documents": "windows"}, {"long_documents": "extract"}])
+    # some documents are longer
+    reference.processor.max_source_length = 30
+    onnx_summarizer.processor.max_source_length = 30
+
+    def results_and_warnings(summarizer, settings):
+        caplog.clear()
+        results = summarizer(EXAMPLES, batch_size=3, return_details=True, **settings)
+        warnings = [record.message for record in caplog.records if "documents" in record.message]
+        return plain(results), warnings
+
+    for settings in cases:
+        expected = results_and_warnings(reference, settings)
+        assert results_and_warnings(onnx_summarizer, settings) == expected, settings
 
 
 @pytest.mark.thorough
@@ -68,11 +75,11 @@ def test_positions_are_counted_from_the_first_usable_one(family, tiny_tokenizer,
     architecture = replace(PLAIN, settings={**PLAIN.settings, "bert_config": nested})
     folder = save(tmp_path / "model", *build_with_processor(architecture, tiny_tokenizer))
     assert main(["export", folder, "--to", "onnx", "--output", f"{folder}/onnx"]) == 0
-    wanted = pipeline("summarization", model=folder)
-    lean, graphs = OnnxSummarizer(folder), pipeline("summarization", model=folder, runtime="onnx")
+    reference = pipeline("summarization", model=folder)
+    onnx_summarizer, graphs = OnnxSummarizer(folder), pipeline("summarization", model=folder, runtime="onnx")
     longest = {"min_new_tokens": 18, "max_new_tokens": 18}
-    texts = wanted(DOCUMENTS, **longest)
-    for summarizer in (wanted, lean, graphs):
+    texts = reference(DOCUMENTS, **longest)
+    for summarizer in (reference, onnx_summarizer, graphs):
         assert summarizer(DOCUMENTS, **longest) == texts
         with pytest.raises(ValueError, match="`max_new_tokens` is 19, but the decoder has 18 positions: lower it"):
             summarizer(DOCUMENTS, max_new_tokens=19)
@@ -88,12 +95,13 @@ def test_removed_settings_of_earlier_checkpoints_are_ignored(checkpoint, tmp_pat
 
 
 def test_pointers_to_unknown_words_are_those_of_the_pipeline(checkpoint):
-    wanted, lean = pipeline("summarization", model=str(checkpoint)), OnnxSummarizer(checkpoint)
-    if not getattr(lean.processor, "unknown_ids", 0):
+    reference, onnx_summarizer = pipeline("summarization", model=str(checkpoint)), OnnxSummarizer(checkpoint)
+    if not getattr(onnx_summarizer.processor, "unknown_ids", 0):
         pytest.skip("the vocabulary has every word")
     document = "Zoë Quix baked 917 muffins, and Zoë Quix ate them."
     settings = {"return_tensors": True, "return_text": True, "max_new_tokens": 20, "min_new_tokens": 20}
-    (record,), (expected,) = (summarizer(document, **settings) for summarizer in (lean, wanted))
+    (record,) = onnx_summarizer(document, **settings)
+    (expected,) = reference(document, **settings)
     assert record["summary_text"] == expected["summary_text"]
     assert record["summary_token_ids"].tolist() == expected["summary_token_ids"].tolist()
     assert any(token >= FIRST_POINTER for token in record["summary_token_ids"])
@@ -101,32 +109,36 @@ def test_pointers_to_unknown_words_are_those_of_the_pipeline(checkpoint):
 
 
 def test_every_way_to_call_it(checkpoint):
-    wanted, lean = pipeline("summarization", model=str(checkpoint)), OnnxSummarizer(checkpoint / "onnx", num_beams=2)
-    texts = wanted(DOCUMENTS, num_beams=2)
-    assert lean(DOCUMENTS) == lean(tuple(DOCUMENTS), batch_size=2) == texts
-    assert lean(DOCUMENTS[0]) == texts[:1]
-    assert list(lean(iter(DOCUMENTS))) == [[record] for record in texts]
-    (record,) = lean(DOCUMENTS[0], return_tensors=True)
-    (expected,) = wanted(DOCUMENTS[0], num_beams=2, return_tensors=True)
+    reference, onnx_summarizer = (
+        pipeline("summarization", model=str(checkpoint)),
+        OnnxSummarizer(checkpoint / "onnx", num_beams=2),
+    )
+    texts = reference(DOCUMENTS, num_beams=2)
+    assert onnx_summarizer(DOCUMENTS) == onnx_summarizer(tuple(DOCUMENTS), batch_size=2) == texts
+    assert onnx_summarizer(DOCUMENTS[0]) == texts[:1]
+    assert list(onnx_summarizer(iter(DOCUMENTS))) == [[record] for record in texts]
+    (record,) = onnx_summarizer(DOCUMENTS[0], return_tensors=True)
+    (expected,) = reference(DOCUMENTS[0], num_beams=2, return_tensors=True)
     assert record["summary_token_ids"].tolist() == expected["summary_token_ids"].tolist()
-    assert lean([]) == []
+    assert onnx_summarizer([]) == []
 
 
 def test_what_the_search_lacks_is_named(checkpoint):
-    lean = OnnxSummarizer(checkpoint)
+    onnx_summarizer = OnnxSummarizer(checkpoint)
     for settings in ({"typical_p": 0.5, "do_sample": True}, {"penalty_alpha": 0.6}, {"stop_sequence": "."}):
         with pytest.raises(ValueError, match="ONNX Runtime's search lacks: omit it, or load the checkpoint"):
-            lean(DOCUMENTS, **settings)
+            onnx_summarizer(DOCUMENTS, **settings)
     with pytest.raises(ValueError, match="`num_return_sequences` is 3, but must be at most `num_beams`"):
-        lean(DOCUMENTS, num_beams=2, num_return_sequences=3)
+        onnx_summarizer(DOCUMENTS, num_beams=2, num_return_sequences=3)
     with pytest.raises(ValueError, match="`num_beams` is 0, but must be an integer of at least 1"):
-        lean(DOCUMENTS, num_beams=0)
+        onnx_summarizer(DOCUMENTS, num_beams=0)
 
 
 def test_a_search_ends_when_its_time_is_over(checkpoint):
-    lean = OnnxSummarizer(checkpoint, num_beams=2, min_new_tokens=6, return_tensors=True)
+    onnx_summarizer = OnnxSummarizer(checkpoint, num_beams=2, min_new_tokens=6, return_tensors=True)
     for settings in ({}, {"num_beams": 1}):
-        ((whole,), (short,)) = (lean(DOCUMENTS[0], max_time=seconds, **settings) for seconds in (100, 1e-9))
+        (whole,) = onnx_summarizer(DOCUMENTS[0], max_time=100, **settings)
+        (short,) = onnx_summarizer(DOCUMENTS[0], max_time=1e-9, **settings)
         assert len(short["summary_token_ids"]) == 2 < len(whole["summary_token_ids"])
 
 

@@ -30,9 +30,7 @@ pytestmark = pytest.mark.thorough
 
 # without ties, as models with random weights would repeat a token
 SIZES = {"vocab_size": 400, "d_model": 24, "tie_word_embeddings": False}
-BART = SIZES | {
-    f"{side}_{name}": size for side in ("encoder", "decoder") for name, size in (("layers", 2), ("ffn_dim", 32))
-}
+BART = {**SIZES, "encoder_layers": 2, "encoder_ffn_dim": 32, "decoder_layers": 2, "decoder_ffn_dim": 32}
 BART |= {"encoder_attention_heads": 4, "decoder_attention_heads": 4, "max_position_embeddings": 80, "init_std": 0.25}
 T5 = {**SIZES, "d_kv": 6, "d_ff": 32, "num_layers": 2, "num_heads": 4, "initializer_factor": 1.0}
 FAMILIES = {
@@ -77,8 +75,12 @@ def checkpoint(request, tiny_tokenizer, tmp_path_factory) -> Path:
 def random_batch(draw: random.Random, vocab_size: int, padding: int) -> dict[str, torch.Tensor]:
     """Eight documents of up to 30 random tokens, with padding."""
     lengths = [draw.randint(1, 30) for _ in range(8)]
-    mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
-    ids = torch.tensor([[draw.randrange(4, vocab_size) for _ in range(max(lengths))] for _ in lengths])
+    longest = max(lengths)
+    mask = torch.arange(longest) < torch.tensor(lengths)[:, None]
+    ids = torch.zeros(len(lengths), longest, dtype=torch.long)
+    for row in range(len(lengths)):
+        for column in range(longest):
+            ids[row, column] = draw.randrange(4, vocab_size)
     return {"input_ids": ids.where(mask, padding), "attention_mask": mask.long()}
 
 
@@ -103,59 +105,57 @@ def random_settings(draw: random.Random) -> dict:
 
 @pytest.mark.thorough
 def test_texts_are_those_of_transformers(checkpoint):
-    plain, exported = (
-        AutoModelForSeq2SeqLM.from_pretrained(checkpoint),
-        AutoModelForSummarization.from_pretrained(checkpoint / "onnx"),
-    )
+    reference = AutoModelForSeq2SeqLM.from_pretrained(checkpoint)
+    exported = AutoModelForSummarization.from_pretrained(checkpoint / "onnx")
     draw = random.Random(0)
     for _ in range(25):
-        inputs = random_batch(draw, plain.config.vocab_size, plain.config.pad_token_id)
+        inputs = random_batch(draw, reference.config.vocab_size, reference.config.pad_token_id)
         settings = random_settings(draw)
-        wanted, written = (model.generate(**inputs, **settings).tolist() for model in (plain, exported))
-        assert written == wanted, settings
+        expected = reference.generate(**inputs, **settings).tolist()
+        assert exported.generate(**inputs, **settings).tolist() == expected, settings
 
 
 @pytest.mark.thorough
 def test_summaries_without_torch_are_those_of_the_pipeline(checkpoint):
     # Blenderbot sets this, which needs PyTorch
-    own = {"encoder_no_repeat_ngram_size": 0}
-    wanted, lean = pipeline("summarization", model=str(checkpoint), **own), OnnxSummarizer(checkpoint, **own)
+    decoding = {"encoder_no_repeat_ngram_size": 0}
+    reference = pipeline("summarization", model=str(checkpoint), **decoding)
+    onnx_summarizer = OnnxSummarizer(checkpoint, **decoding)
     documents = [*DOCUMENTS, "", [SENTENCES[0], SENTENCES[1]], " ".join(SENTENCES) * 3]
     # transformers drops an entry that is the end alone
-    words = {"bad_words_ids": [[wanted.model.generation_config.eos_token_id], [7]]}
+    words = {"bad_words_ids": [[reference.model.generation_config.eos_token_id], [7]]}
     for settings in ({}, {"num_beams": 1, "repetition_penalty": 1.3}, {"source_prefix": "summarize: "}, words):
         settings |= {"max_new_tokens": 12, "batch_size": 4, "return_details": True}
-        assert lean(documents, **settings) == wanted(documents, **settings)
+        assert onnx_summarizer(documents, **settings) == reference(documents, **settings)
 
 
 @pytest.mark.thorough
 def test_scores_in_8_bits_are_near_those_of_transformers(checkpoint, tmp_path):
-    plain = AutoModelForSeq2SeqLM.from_pretrained(checkpoint)
-    inputs = random_batch(random.Random(0), plain.config.vocab_size, plain.config.pad_token_id)
-    inputs["decoder_input_ids"] = torch.randint(4, plain.config.vocab_size, (8, 5))
+    reference = AutoModelForSeq2SeqLM.from_pretrained(checkpoint)
+    inputs = random_batch(random.Random(0), reference.config.vocab_size, reference.config.pad_token_id)
+    inputs["decoder_input_ids"] = torch.randint(4, reference.config.vocab_size, (8, 5))
     with torch.no_grad():
-        wanted = plain(**inputs).logits
+        expected = reference(**inputs).logits
     int8 = copied_in_8_bits(checkpoint / "onnx", tmp_path / "int8")
     for folder, tolerance in ((checkpoint / "onnx", 1e-4), (int8, 0.3)):
         scored = AutoModelForSummarization.from_pretrained(folder)(**inputs).logits
-        assert (scored - wanted).abs().max() / wanted.std() < tolerance
+        assert (scored - expected).abs().max() / expected.std() < tolerance
 
 
 @pytest.mark.thorough
 def test_pipeline_and_command_line_take_the_folder_or_the_checkpoint(checkpoint, tmp_path, capsys):
     settings = {"num_beams": 4, "max_new_tokens": 10, "no_repeat_ngram_size": 2}
-    wanted = pipeline("summarization", model=str(checkpoint), device="cpu")(DOCUMENTS, **settings)
+    expected = pipeline("summarization", model=str(checkpoint), device="cpu")(DOCUMENTS, **settings)
     for folder, runtime in ((checkpoint, {"runtime": "onnx"}), (checkpoint / "onnx", {})):
         summarizer = pipeline("summarization", model=str(folder), **runtime)
         assert type(summarizer.model).__name__.startswith("Onnx")
-        assert summarizer(DOCUMENTS, batch_size=2, **settings) == wanted
+        assert summarizer(DOCUMENTS, batch_size=2, **settings) == expected
     (tmp_path / "document.txt").write_text(DOCUMENTS[0], encoding="utf-8")
     flags = [f"--{name}={value}" for name, value in settings.items()]
     for folder in (checkpoint, checkpoint / "onnx"):
-        assert (
-            main(["summarize", str(tmp_path / "document.txt"), "--model", str(folder), "--runtime=onnx", *flags]) == 0
-        )
-        assert capsys.readouterr().out.strip() == wanted[0]["summary_text"]
+        command = ["summarize", str(tmp_path / "document.txt"), "--model", str(folder), "--runtime=onnx", *flags]
+        assert main(command) == 0
+        assert capsys.readouterr().out.strip() == expected[0]["summary_text"]
 
 
 PUSH_AND_LOAD = """
@@ -173,10 +173,10 @@ print("RESULT", json.dumps(pipeline("summarization", model="org/graphs")(sys.arg
 
 @pytest.mark.parametrize("checkpoint", ["bart"], indirect=True)
 def test_graphs_on_the_hub_are_loaded_by_name(checkpoint, local_hub, tmp_path):
-    wanted = pipeline("summarization", model=str(checkpoint))(DOCUMENTS[0], num_beams=2, max_new_tokens=9)
+    expected = pipeline("summarization", model=str(checkpoint))(DOCUMENTS[0], num_beams=2, max_new_tokens=9)
     environment = local_hub.environment(tmp_path / "home")
     (result,) = run(PUSH_AND_LOAD, str(checkpoint / "onnx"), DOCUMENTS[0], environment=environment, folder=tmp_path)
-    assert result == wanted
+    assert result == expected
 
 
 @pytest.mark.parametrize(

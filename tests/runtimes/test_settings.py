@@ -25,9 +25,9 @@ CASES_OF_WRONG_VALUES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value", "wanted"), CASES_OF_WRONG_VALUES)
-def test_value_that_fails_deep_inside_is_told(name, value, wanted):
-    message = f"`{name}` is {value!r:.80}, but must be {wanted}"
+@pytest.mark.parametrize(("name", "value", "expected"), CASES_OF_WRONG_VALUES)
+def test_value_that_fails_deep_inside_is_told(name, value, expected):
+    message = f"`{name}` is {value!r:.80}, but must be {expected}"
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         check_generation_settings({name: value})
 
