@@ -153,11 +153,11 @@ class TextProcessor:
         return features
 
     def clean(self, text: str, is_document: bool = False) -> str:
-        """Clean a document (`is_document`) or a summary; the base only replaces lone surrogates by U+FFFD."""
+        """Clean `text`, a document (`is_document`) or a summary; the base only replaces lone surrogates by U+FFFD."""
         return readable(text)
 
     def clean_document(self, text: str) -> str:
-        """Clean a document, and put one space in place of each run of white space, as the model reads it."""
+        """Clean `text`, a document, and put one space in place of each run of white space, as the model reads it."""
         return " ".join(self.clean(text, is_document=True).split())
 
     def source_features(self, examples: list[list[str]], length: int | None, show_progress: bool) -> dict[str, list]:
