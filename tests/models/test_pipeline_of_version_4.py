@@ -104,7 +104,7 @@ def test_row_list(summarizer):
 
 @pytest.mark.thorough
 def test_row_column(summarizer):
-    """a column of `datasets`, a series, an array, `dict.values()`."""
+    """a `datasets` column, a pandas series, a NumPy array or `dict.values()`."""
     expected = summarizer(SENTENCES, max_length=9)
     rows = Dataset.from_dict({"text": SENTENCES})
     named = dict(enumerate(SENTENCES))
@@ -150,7 +150,7 @@ def test_row_empty(summarizer):
 
 
 def test_row_nested(summarizer):
-    """a list within a list."""
+    """a nested list, such as `[["first", "second"]]`."""
     (record,) = summarizer([SENTENCES[:2]], max_length=9)
     assert record == summarizer(["\n\n".join(SENTENCES[:2])], max_length=9)[0]
 
@@ -183,7 +183,7 @@ def test_row_missing(summarizer, warnings):
 
 
 def test_row_space(summarizer):
-    """white space around a summary, such as BART's leading space."""
+    """whitespace around a summary, such as BART's leading space."""
     summarizer.model.generation_config.forced_bos_token_id = summarizer.tokenizer.convert_tokens_to_ids("Ċ")
     (record,) = summarizer(SENTENCES[0], max_length=9, return_tensors=True, return_text=True)
     ids = record["summary_token_ids"]
@@ -194,7 +194,7 @@ def test_row_space(summarizer):
 
 @pytest.mark.thorough
 def test_row_too_long(summarizer, warnings):
-    """texts longer than the model reads."""
+    """texts longer than the model's maximum."""
     summarizer.tokenizer.model_max_length = 10
     summarizer(SENTENCES[0], max_length=9)
     (said,) = warnings()
@@ -211,7 +211,7 @@ def test_row_too_long(summarizer, warnings):
 
 
 def test_row_truncation(summarizer):
-    """`truncation=False`, `"do_not_truncate"`."""
+    """`truncation=False` or `"do_not_truncate"`."""
     summarizer.tokenizer.model_max_length = 10
     for truncation in (False, "do_not_truncate"):
         with pytest.raises(ValueError, match="the model reads at most 10: shorten it"):
@@ -222,14 +222,14 @@ def test_row_truncation(summarizer):
 
 @pytest.mark.thorough
 def test_row_defaults(summarizer, monkeypatch):
-    """default length and number of beams."""
+    """default maximum length and number of beams."""
     settings = asked(summarizer, monkeypatch)
     assert (settings["max_new_tokens"], settings["num_beams"]) == (256, 4)
     assert length(summarizer(SENTENCES[0], return_tensors=True)[0]) == 256
 
 
 def test_row_checkpoint(summarizer, monkeypatch):
-    """length and beams of the generation config."""
+    """maximum length and number of beams in the generation config."""
     summarizer.model.generation_config.max_new_tokens = 7
     summarizer.model.generation_config.num_beams = 1
     assert not {"max_new_tokens", "num_beams"} & asked(summarizer, monkeypatch).keys()
@@ -251,7 +251,7 @@ def test_row_task(folder, monkeypatch):
 
 
 def test_row_limits(folder):
-    """`max_length` in the call, `max_new_tokens` set elsewhere."""
+    """`max_length` in the call, `max_new_tokens` in the checkpoint or constructor."""
     for summarizer in (pipeline("summarization", model=str(folder), **ENDLESS), pipeline_with_task_settings(folder)):
         summarizer.model.generation_config.max_new_tokens = 30
         assert length(summarizer(SENTENCES[0], return_tensors=True, max_length=9, min_length=0)[0]) == 8
@@ -309,7 +309,7 @@ def test_row_no_model(warnings):
 
 @pytest.mark.thorough
 def test_row_objects(tiny_tokenizer, folder):
-    """a model object, or a folder of weights, with its `tokenizer` or with its `processor`."""
+    """a model or a folder of weights, with a `tokenizer` or a `processor`."""
     model, processor = build_with_processor(GDLF, tiny_tokenizer)
     expected = pipeline("summarization", model=model, processor=processor, tokenizer=processor.tokenizer)(SENTENCES)
     assert pipeline("summarization", model=model, processor=processor)(SENTENCES) == expected
@@ -322,7 +322,7 @@ def test_row_objects(tiny_tokenizer, folder):
 
 @pytest.mark.thorough
 def test_row_output_dictionary(summarizer):
-    """`return_dict_in_generate`, `output_scores`."""
+    """`return_dict_in_generate` or `output_scores`."""
     expected = summarizer(SENTENCES, max_length=9)
     for names in (["return_dict_in_generate"], ["output_scores"], ["return_dict_in_generate", "output_scores"]):
         assert summarizer(SENTENCES, max_length=9, batch_size=2, **dict.fromkeys(names, True)) == expected
@@ -359,7 +359,7 @@ CASES_OF_ROW_TYPES = [
 @pytest.mark.thorough
 @pytest.mark.parametrize(("documents", "settings", "message"), CASES_OF_ROW_TYPES)
 def test_row_types(summarizer, documents, settings, message):
-    """settings and documents of a wrong type."""
+    """settings and documents of the wrong type."""
     with pytest.raises((TypeError, ValueError), match=f"^{message}"):
         list(summarizer(documents, max_length=9, **settings))
 
@@ -370,7 +370,7 @@ def test_length_penalty_of_none_is_none_given(summarizer):
 
 
 def test_row_other_tokenizer(summarizer):
-    """a tokenizer with more tokens than the model."""
+    """a tokenizer whose vocabulary is larger than the model's."""
     known = summarizer.model.config.vocab_size
     summarizer.tokenizer.add_tokens(["bridge"])
     assert summarizer("The council", max_length=9)
