@@ -32,11 +32,10 @@ def cache_argument(cache: Cache | None) -> dict[str, Cache | None]:
 def tied_embedding(embedding: nn.Embedding) -> nn.Embedding:
     """A second embedding module with the same weight, as PEFT adapts each module separately.
 
-    On the meta device, where transformers builds a model before it reads the weights, the second module has a parameter
-    that is not shared. transformers replaces it, and ties it afterwards by the model's `_tied_weights_keys`.
+    On the meta device, the second module has another parameter, which transformers ties after it has read the weights.
     """
     tied = nn.Embedding.from_pretrained(embedding.weight, freeze=False, padding_idx=embedding.padding_idx)
-    # transformers would regard a shared parameter on the meta device as read already, and leave it without values
+    # transformers would regard a shared parameter on the meta device as read, and leave it without values
     if not embedding.weight.is_meta:
         tied.weight = embedding.weight
     return tied
