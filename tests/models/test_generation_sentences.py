@@ -22,6 +22,10 @@ CANDIDATES = {
         "We measure the sand behind 40 dams, which were built before 1960, and show that beaches shrink.",
         "Based on maps from the air, we estimate the loss of each beach by counting its grains.",
         "We estimate the loss of each beach by counting its grains.",
+        "We measure the sand behind 40 dams (Fig. 2), which were built before 1960, and show that beaches shrink, and "
+        "estimate the loss of each beach by counting its grains.",
+        "We measure the sand behind 40 dams, which were built before 1960, and show that beaches shrink, and estimate "
+        "the loss of each beach by counting its grains.",
     ],
     # lines wrapped in the middle of words, a heading in front, labels of parts
     "Sand and its rivers\n\nBACKGROUND: Rivers carry much sand\nto the sea. METHODS: We count the grains of forty "
@@ -73,9 +77,66 @@ CANDIDATES = {
 }
 
 
+# two sentences, and the pair that they give
+PAIRS = {
+    # the authors are the subject of both
+    ("We propose a rank for sand.", "We also show that the rank is fair."): (
+        "We propose a rank for sand and show that the rank is fair."
+    ),
+    ("We propose a rank, which is new.", "We then apply the rank to sand."): (
+        "We propose a rank, which is new, and apply the rank to sand."
+    ),
+    ("This paper proposes a rank for sand.", "I show that the rank is fair."): (
+        "This paper proposes a rank for sand, and I show that the rank is fair."
+    ),
+    # the second subject is a result or the method
+    ("We propose a rank for sand.", "Experiments show that the rank is fair."): (
+        "We propose a rank for sand, and experiments show that the rank is fair."
+    ),
+    ("We propose a rank for sand.", "The method needs two days of work."): (
+        "We propose a rank for sand, and the method needs two days of work."
+    ),
+}
+
+
+@pytest.mark.parametrize("sentences", PAIRS, ids=PAIRS.values())
+def test_two_sentences_of_the_authors_give_a_pair(sentences):
+    candidates = list(sentence_candidates(" ".join(sentences)))
+    assert candidates[-1] == PAIRS[sentences]
+
+
+TEXTS_WITHOUT_PAIRS = [
+    # the first sentence does not say what the authors did, or the second one has another subject
+    "Sand moves in all large rivers. We show that the rank is fair.",
+    "We propose a rank for sand. Sand moves in all large rivers.",
+    # a name of the method, and a reference, that stand too far from their sentence
+    "We propose a rank for sand. Sand moves in all rivers. The method needs two days of work.",
+    "We propose a rank for sand. Sand moves in all rivers. We show that this movement is slow.",
+    # items of a list, two clauses, a notice of code
+    "We propose a rank for sand. We show first that the rank is fair.",
+    "We propose a rank for sand: it is new. We show that the rank is fair.",
+    "We propose a rank for sand. Our code is open to all people.",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS_WITHOUT_PAIRS)
+def test_sentences_that_do_not_fit_give_no_pair(text):
+    for candidate in sentence_candidates(text):
+        assert candidate in text
+
+
+def test_of_equally_likely_sentences_a_pair_is_chosen():
+    first, second = "We propose a rank for sand.", "We show that the rank is fair."
+    doubts = sentence_candidates(f"{first} {second}")
+    candidates = [Candidate(text, [1] * 6, number) for text, number in doubts.items()]
+    log_probs = np.full((3, 6), -1.0)
+    pair = "We propose a rank for sand and show that the rank is fair."
+    assert likeliest(candidates, log_probs, length_penalty=1.0).text == pair
+
+
 @pytest.mark.parametrize("text", CANDIDATES)
 def test_candidates_of_a_text(text):
-    assert sentence_candidates(text) == CANDIDATES[text]
+    assert list(sentence_candidates(text)) == CANDIDATES[text]
 
 
 def test_a_topic_alone_a_reference_to_other_sentences_and_background_are_doubts():
@@ -91,7 +152,7 @@ def test_a_topic_alone_a_reference_to_other_sentences_and_background_are_doubts(
 def test_a_text_in_capitals_gives_sentences_in_lower_case():
     text = "SAND MOVES IN MANY RIVERS TODAY. WE SHOW THAT SAND MOVES IN ALL RIVERS."
     expected = ["Sand moves in many rivers today.", "We show that sand moves in all rivers."]
-    assert sentence_candidates(text) == expected
+    assert list(sentence_candidates(text)) == expected
 
 
 def test_a_limit_below_every_sentence_cuts_the_first_one(tiny_tokenizer):

@@ -1,9 +1,10 @@
 """Summaries that are whole sentences of their documents, chosen by a model: the setting `whole_sentences`.
 
-The candidates of an English text are its sentences and shorter forms of them: without an introduction, a bracket, an
-inserted clause, or the last clauses. Each form is meant to be a sentence itself. Texts in other languages mostly give
-whole sentences alone, as few of their words match a pattern here. The summary is the candidate that the model finds
-likeliest.
+The candidates of an English text are its sentences, shorter forms of them, and pairs. A shorter form lacks an
+introduction, a bracket, an inserted clause, or the last clauses. A pair is one sentence that says what the authors did
+and what they found, such as "We propose a rank and show that it is fair". Each candidate is meant to be a sentence
+itself. Texts in other languages mostly give whole sentences alone, as few of their words match a pattern here. The
+summary is the candidate that the model finds likeliest.
 
 The runtime without PyTorch uses this module too, so that torch is imported within a function.
 """
@@ -11,6 +12,7 @@ The runtime without PyTorch uses this module too, so that torch is imported with
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, combinations, islice, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,8 +21,9 @@ if TYPE_CHECKING:
     import torch
     from transformers import GenerationConfig, PreTrainedModel
 
-# the least and the largest number of words of a candidate
+# the least and the largest number of words of a candidate, and the largest one of a pair
 _MIN_WORDS, _MAX_WORDS = 6, 50
+_MAX_WORDS_OF_PAIR = 40
 # clauses are cut only where they begin before this character
 _MAX_CHARACTERS = 1000
 # the least number of words of a form without its last clauses, as shorter ones say too little
@@ -28,6 +31,8 @@ _MIN_WORDS_LEFT = 14
 # each doubt about a candidate, see `doubts_of`, lowers the log-probability of every token by this number; it was chosen
 # on SciTLDR's validation part, where blind readers reported these faults, and leaves ROUGE unchanged
 _DOUBT = 0.2
+# the doubts of a pair, before its parts add theirs: blind readers preferred pairs to one of their parts, 65 to 25
+_DOUBTS_OF_PAIR = -2
 # the largest number of candidates that a model scores
 _MAX_CANDIDATES = 64
 # the largest number of characters that are read, as no abstract is longer
@@ -176,6 +181,30 @@ _REFERENCE = re.compile(
     re.I,
 )
 
+# verbs that do not say what the authors did
+_WEAK_VERBS = (
+    r"are|were|have|had|do|did|can|could|may|might|must|will|would|call|term|name|denote|refer|assume|let|hope|believe"
+    r"|note|start|begin"
+)
+# the beginning of a sentence that may be the first part of a pair
+_FIRST_PART = re.compile(
+    rf"(?:We|I) (?!(?:{_WEAK_VERBS})\b)(?:\w+ly )?\w+|(?:This {_PAPER}|The (?:authors|paper)) (?:\w+ly )?\w+s\b"
+)
+# the beginnings of a sentence that may be the second part: with the authors as the subject, and with other subjects
+_AUTHORS_ACT = re.compile(
+    r"(?P<subject>We|I) (?:(?:also|then|further|furthermore|finally|additionally|next|thus|therefore|hence) )?"
+    rf"(?!(?:{_WEAK_VERBS})\b)(?=\w)"
+)
+_SECOND_PART = re.compile(
+    r"(?:Our|Experiments|(?:Experimental|Extensive|Empirical|Numerical|Theoretical) \w+|Results)\b"
+)
+# a beginning that needs the sentence before
+_SECOND_PART_OF_NEIGHBOR = re.compile(
+    r"The (?:proposed|resulting|new|method|approach|model|algorithm|framework|technique|system|architecture|network)\b"
+)
+# what a part of a pair must not have: clauses that take no further one, items of a list, and notices of published code
+_NO_PART = re.compile(r"[;:?!–—]|--|\([a-z]\)|\b(?:first|second|third|code)\b", re.I)
+
 # words for the authors and their paper
 _AUTHORS = re.compile(rf"\b(?:[Ww]e|[Oo]ur|I|[Tt]his {_PAPER}|[Tt]he (?:authors|paper))\b")
 
@@ -187,7 +216,7 @@ class Candidate:
     Args:
         text: the sentence.
         ids: its tokens, with the end token.
-        doubts: how many reasons speak against it, see `doubts_of`.
+        doubts: how many reasons speak against it, as `sentence_candidates` counts them.
     """
 
     text: str
@@ -205,14 +234,15 @@ def candidates_of(text: str, tokenizer: Any, end_id: int, most_tokens: int, spec
         most_tokens: the largest number of tokens, including the end token.
         special_tokens: whether summaries have the special tokens that the tokenizer adds, as in BART.
     """
-    sentences = sentence_candidates(text)
+    doubts_of_sentences = sentence_candidates(text)
+    sentences = list(doubts_of_sentences)
     rows = tokenizer(sentences, add_special_tokens=special_tokens)["input_ids"]
     candidates = []
     for sentence, ids in zip(sentences, rows, strict=True):
         has_end = special_tokens and ids[-1] == end_id
         if not has_end:
             ids = [*ids, end_id]
-        candidates.append(Candidate(sentence, ids, doubts_of(sentence)))
+        candidates.append(Candidate(sentence, ids, doubts_of_sentences[sentence]))
     short_candidates = [candidate for candidate in candidates if len(candidate.ids) <= most_tokens]
     if short_candidates:
         return short_candidates
@@ -297,24 +327,76 @@ def likeliest_sentences(
     return torch.tensor(padded(chosen, config.pad_token_id), device=model.device)
 
 
-def sentence_candidates(text: str) -> list[str]:
-    """The sentences of a text and their shorter forms, in the order of the text, and each once.
+def sentence_candidates(text: str) -> dict[str, int]:
+    """The sentences of a text, their shorter forms and their pairs, each with the number of its doubts.
 
     Each begins with a capital, ends with its mark, and has no line break. Sentences that need the sentence before,
     such as "It ...", are left out if there are others. A text without a sentence of six words gives all its sentences.
     """
     sentences = _sentences(text)
-    candidates: list[str] = []
-    for sentence in sentences:
-        for form in _forms(sentence):
-            candidate = _finished(form)
-            words = len(candidate.split())
-            if _MIN_WORDS <= words <= _MAX_WORDS and _is_closed(candidate):
-                candidates.append(candidate)
-    # a dictionary keeps the first of equal ones, in their order
-    candidates = list(dict.fromkeys(candidates))
+    forms = [_closed_forms(sentence) for sentence in sentences]
+    candidates = list(chain.from_iterable(forms))
     self_contained = [candidate for candidate in candidates if not _LEANING.match(candidate)]
-    return (self_contained or candidates or sentences)[:_MAX_CANDIDATES]
+    doubts = {sentence: doubts_of(sentence) for sentence in self_contained or candidates or sentences}
+    for pair, doubts_of_pair in _pairs(forms):
+        doubts.setdefault(pair, doubts_of_pair)
+    return dict(islice(doubts.items(), _MAX_CANDIDATES))
+
+
+def _closed_forms(sentence: str) -> list[str]:
+    """A sentence and its shorter forms that have a suitable length and leave no bracket or formula open."""
+    forms = []
+    for form in _forms(sentence):
+        candidate = _finished(form)
+        words = len(candidate.split())
+        if _MIN_WORDS <= words <= _MAX_WORDS and _is_closed(candidate):
+            forms.append(candidate)
+    # a dictionary keeps the first of equal ones, in their order
+    return list(dict.fromkeys(forms))
+
+
+def _pairs(forms: Sequence[Sequence[str]]) -> Iterator[tuple[str, int]]:
+    """The pairs of two sentences of a text, each with the number of its doubts.
+
+    Args:
+        forms: the forms of each sentence, in the order of the text.
+    """
+    parts = []
+    for forms_of_sentence in forms:
+        parts.append([form for form in forms_of_sentence if form.endswith(".") and not _NO_PART.search(form)])
+    for first_index, second_index in combinations(range(len(parts)), 2):
+        are_neighbors = second_index == first_index + 1
+        for first, second in product(parts[first_index], parts[second_index]):
+            pair = _pair(first, second, are_neighbors)
+            if pair is not None and len(pair.split()) <= _MAX_WORDS_OF_PAIR:
+                only_name_topics = _TOPIC.match(first) is not None and _TOPIC.match(second) is not None
+                refers_outside = _REFERENCE.search(first) is not None
+                yield pair, _DOUBTS_OF_PAIR + only_name_topics + refers_outside
+
+
+def _pair(first: str, second: str, are_neighbors: bool) -> str | None:
+    """Two sentences as one, or None if they do not fit.
+
+    Args:
+        first: a sentence of a text.
+        second: a later sentence.
+        are_neighbors: whether no sentence stands between them, so that "this method" in the second one is clear.
+    """
+    needs_neighbor = _SECOND_PART_OF_NEIGHBOR.match(second) or _REFERENCE.search(second)
+    if not _FIRST_PART.match(first) or _LEANING.match(first) or (needs_neighbor and not are_neighbors):
+        return None
+    beginning = first.removesuffix(".")
+    comma = "," if "," in beginning or " and " in beginning else ""
+    action = _AUTHORS_ACT.match(second)
+    if action is None:
+        if _SECOND_PART.match(second) or _SECOND_PART_OF_NEIGHBOR.match(second):
+            return f"{beginning}, and {second[0].lower()}{second[1:]}"
+        return None
+    predicate = second[action.end() :]
+    if first.startswith(("We ", "I ")):
+        return f"{beginning}{comma} and {predicate}"
+    subject = action["subject"].replace("We", "we")
+    return f"{beginning}, and {subject} {predicate}"
 
 
 def _sentences(text: str) -> list[str]:
