@@ -63,6 +63,10 @@ CANDIDATES = {
         "Our bound is tight (up to factors).",
         "We (i) fit it on $[0,1]$ as in the work of [1] and (ii) release all.",
     ],
+    # a further main clause stands alone
+    "This is written as a convex problem, and we propose a fast algorithm for all rivers.": [
+        "We propose a fast algorithm for all rivers."
+    ],
     # a negation is not left alone
     "We show that sand cannot move without strong winds or the help of many people.": [
         "We show that sand cannot move without strong winds or the help of many people."
@@ -92,6 +96,9 @@ PAIRS = {
     # the second subject is a result or the method
     ("We propose a rank for sand.", "Experiments show that the rank is fair."): (
         "We propose a rank for sand, and experiments show that the rank is fair."
+    ),
+    ("We propose a rank for sand.", "It is fair and needs two days."): (
+        "We propose a rank for sand, and it is fair and needs two days."
     ),
     ("We propose a rank for sand.", "The method needs two days of work."): (
         "We propose a rank for sand, and the method needs two days of work."

@@ -100,6 +100,10 @@ _CONDITION = re.compile(
     r"|provided|at|in (?:the|an?))\b",
     re.I,
 )
+# verbs that say what is new in a paper
+_CONTRIBUTIONS = "propos|introduc|present|develop|design|deriv|show|prov|find|demonstrat|giv|establish|construct|releas"
+# the comma before a further main clause that says what is new
+_FURTHER_CLAUSE = re.compile(rf"[,;]\s+(?:and|so|thus|hence)\s+(?=(?:we|I) (?:\w+ly )?(?:{_CONTRIBUTIONS}))")
 # a sentence that begins with its subject has no introduction
 _SUBJECT = re.compile(rf"(?:We|I|This {_PAPER}|Our)\b")
 
@@ -182,10 +186,7 @@ _REFERENCE = re.compile(
 )
 
 # verbs that do not say what the authors did
-_WEAK_VERBS = (
-    r"are|were|have|had|do|did|can|could|may|might|must|will|would|call|term|name|denote|refer|assume|let|hope|believe"
-    r"|note|start|begin"
-)
+_WEAK_VERBS = r"are|were|have|had|do|did|can|may|will|would|call|term|name|denote|refer|let|hope|believe|note|start"
 # the beginning of a sentence that may be the first part of a pair
 _FIRST_PART = re.compile(
     rf"(?:We|I) (?!(?:{_WEAK_VERBS})\b)(?:\w+ly )?\w+|(?:This {_PAPER}|The (?:authors|paper)) (?:\w+ly )?\w+s\b"
@@ -195,12 +196,10 @@ _AUTHORS_ACT = re.compile(
     r"(?P<subject>We|I) (?:(?:also|then|further|furthermore|finally|additionally|next|thus|therefore|hence) )?"
     rf"(?!(?:{_WEAK_VERBS})\b)(?=\w)"
 )
-_SECOND_PART = re.compile(
-    r"(?:Our|Experiments|(?:Experimental|Extensive|Empirical|Numerical|Theoretical) \w+|Results)\b"
-)
+_SECOND_PART = re.compile(r"(?:Our|Experiments|(?:Experimental|Extensive|Empirical|Numerical) \w+|Results)\b")
 # a beginning that needs the sentence before
 _SECOND_PART_OF_NEIGHBOR = re.compile(
-    r"The (?:proposed|resulting|new|method|approach|model|algorithm|framework|technique|system|architecture|network)\b"
+    r"(?:It|They|The (?:proposed|resulting|method|approach|model|algorithm|framework|technique|system|network))\b"
 )
 # what a part of a pair must not have: clauses that take no further one, items of a list, and notices of published code
 _NO_PART = re.compile(r"[;:?!–—]|--|\([a-z]\)|\b(?:first|second|third|code)\b", re.I)
@@ -449,13 +448,14 @@ def _forms(sentence: str) -> Iterator[str]:
 
 
 def _with_main_clause(sentence: str) -> Iterator[str]:
-    """A sentence, and its main clause alone if an introduction precedes it."""
+    """A sentence, and its main clause alone if an introduction or another main clause precedes it."""
     yield sentence
-    comma = _MAIN_CLAUSE.search(sentence)
-    if comma is None or _SUBJECT.match(sentence):
-        return
-    if not _CONDITION.search(sentence, 0, comma.start()):
-        yield _capitalized(sentence[comma.end() :])
+    commas = [_FURTHER_CLAUSE.search(sentence)]
+    if not _SUBJECT.match(sentence):
+        commas.append(_MAIN_CLAUSE.search(sentence))
+    for comma in commas:
+        if comma is not None and not _CONDITION.search(sentence, 0, comma.start()):
+            yield _capitalized(sentence[comma.end() :])
 
 
 def _without_last_clauses(sentence: str) -> Iterator[str]:
