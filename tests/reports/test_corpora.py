@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hf_summ.common.files import content_hash
+from hf_summ.common.hashes import content_hash
 from hf_summ.data import Corpus, fit_vocabulary, load
 from hf_summ.evaluation.text_files import read_references
 

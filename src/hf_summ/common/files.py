@@ -1,10 +1,9 @@
 """Files and folders that are written completely or not at all, and names of models."""
 
-import functools
 import os
 import re
 import shutil
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -116,40 +115,3 @@ def _flush_to_disk(path: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def content_hash(path: str | os.PathLike) -> str:
-    """A hash of a file's content, or of the files in a folder: 16 hexadecimal digits of its SHA-256.
-
-    An unchanged file is read only once.
-    """
-    if os.path.isdir(path):
-        lines = []
-        for file in sorted(Path(path).iterdir()):
-            lines.append(f"{file.name} {content_hash(file)}")
-        return _sha256("\n".join(lines).encode())[:16]
-    state = os.stat(path)
-    # Archives and copies keep the time of the last change, but only the system sets that of the inode.
-    return _hash_of_file(os.fspath(path), state.st_size, state.st_mtime_ns, state.st_ctime_ns)
-
-
-@functools.cache
-def _hash_of_file(path: str, size: int, modified: int, inode_changed: int) -> str:
-    """The hash of a file, computed again only if its size or one of the times in nanoseconds is another."""
-    import hashlib
-
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
-
-
-def hash_of_code(files: Iterable[str]) -> str:
-    """A hash of the code that converts texts; results cached by other code are not used."""
-    contents = [Path(file).read_bytes() for file in sorted(files)]
-    return _sha256(b"".join(contents))
-
-
-def _sha256(content: bytes) -> str:
-    # The import of hashlib takes time, as it loads OpenSSL.
-    import hashlib
-
-    return hashlib.sha256(content).hexdigest()

@@ -148,5 +148,6 @@ def shared_style() -> str:
 
 def _hash(text: str) -> str:
     """A hash in the form in which a page names its styles and scripts to a browser."""
+    # A Content Security Policy prescribes SHA-256 in Base64.
     digest = hashlib.sha256(text.encode()).digest()
     return "sha256-" + base64.b64encode(digest).decode()

@@ -202,6 +202,7 @@ def _length_cells(name: str, lengths: Lengths) -> list[str]:
 def _hash(text: str) -> bytes:
     """A hash of the words of a text (8 bytes), which is equal for texts that differ only in white space."""
     words = " ".join(text.split())
+    # A report holds the hashes of all documents in memory, so they are short. No file stores them.
     return blake2b(words.encode("utf-8"), digest_size=8).digest()
 
 

@@ -4,9 +4,8 @@ BERT's next-sentence head judges whether two sentences are neighbors (Devlin et 
 et al. 2020) matches the tokens of two texts greedily by the cosine of their contextual embeddings.
 """
 
-import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -27,6 +26,7 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
+from hf_summ.common.hashes import hash_of_bytes
 from hf_summ.common.messages import one_line, progress_bar
 from hf_summ.evaluation.bleu import check_reference_rows
 from hf_summ.models.layers_copy_transformer import longest_input
@@ -201,11 +201,14 @@ class NextSentenceModel:
 
     def fingerprint(self) -> str:
         """A hash of the weights and the vocabulary, in hexadecimal digits, equal for equal checkpoints of any name."""
+        return hash_of_bytes(self._content())
+
+    def _content(self) -> Iterator[bytes]:
+        """The vocabulary, and then each weight in turn, as a copy of all weights may not fit in memory."""
         vocabulary = json.dumps(self.tokenizer.get_vocab(), sort_keys=True)
-        digest = hashlib.sha256(vocabulary.encode())
+        yield vocabulary.encode()
         for name, values in self.model.state_dict().items():
-            digest.update(name.encode() + values.cpu().numpy().tobytes())
-        return digest.hexdigest()
+            yield name.encode() + values.cpu().numpy().tobytes()
 
 
 def bertscore_scores(model: str, predictions: Sequence[str], references: Sequence[str | Sequence[str]]) -> np.ndarray:

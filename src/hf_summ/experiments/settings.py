@@ -6,8 +6,6 @@ architecture, such as `gdlf/xsum.yaml`. An architecture is named by its `model_t
 sizes of models and runs, for each architecture.
 """
 
-import hashlib
-import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -16,8 +14,8 @@ from pathlib import Path
 from transformers import CONFIG_MAPPING, AutoConfig
 
 from hf_summ.checkpoints.overrides import BOOKKEEPING, NULL, apply_overrides, value_of
-from hf_summ.common.files import content_hash
 from hf_summ.common.flags import names
+from hf_summ.common.hashes import content_hash, hash_of_values
 from hf_summ.common.messages import one_line
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 from hf_summ.data.files import COMPRESSIONS
@@ -294,8 +292,7 @@ def data_fingerprint(settings: Flags, splits: Sequence[str] = SPLITS) -> dict[st
 
 def fingerprint(*values: object) -> str:
     """A hash of values: 16 hexadecimal digits. Values are compared as JSON; other objects are compared as strings."""
-    text = json.dumps(values, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return hash_of_values(values)[:16]
 
 
 def training_fingerprint(settings: Flags) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import AcquireReturnProxy, FileLock, Timeout
 
-from hf_summ.common.files import content_hash
+from hf_summ.common.hashes import content_hash
 from hf_summ.common.messages import check_choice, progress_bar
 from hf_summ.common.records import changed, read_record, shown, write_record
 from hf_summ.data.columns import choose_text_column

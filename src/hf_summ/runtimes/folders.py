@@ -5,7 +5,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hf_summ.common.files import content_hash, moved_into_place, shared_name, write_atomically
+from hf_summ.common.files import moved_into_place, shared_name, write_atomically
+from hf_summ.common.hashes import content_hash
 from hf_summ.runtimes.any_model import source_positions, target_positions
 
 if TYPE_CHECKING:

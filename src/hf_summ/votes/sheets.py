@@ -2,7 +2,6 @@
 
 import csv
 import dataclasses
-import hashlib
 import io
 import itertools
 import json
@@ -14,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
+from hf_summ.common.hashes import hash_of_values
 from hf_summ.common.messages import check_choice, one_line
 from hf_summ.common.pages import render_page
 from hf_summ.common.records import spreadsheet_text
@@ -361,8 +361,8 @@ def _draw_rows(documents: Sequence[str], number: int, seed: int) -> list[int]:
 
 def _hashed_name(letter: str, *content: object) -> str:
     """A name computed from the content; the letter keeps spreadsheets from reading it as a number."""
-    digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
-    return letter + digest[:12]
+    # Voters see the questions in the order of the dictionary, so the order is a part of the content.
+    return letter + hash_of_values(content, sort_keys=False)[:12]
 
 
 def as_page(sheet: Sheet) -> str:

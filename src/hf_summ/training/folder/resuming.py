@@ -14,8 +14,8 @@ import datasets
 import hf_summ
 from hf_summ.checkpoints.folders import STATE, checkpoint_folders
 from hf_summ.checkpoints.overrides import BOOKKEEPING
-from hf_summ.common.files import content_hash
 from hf_summ.common.flags import names
+from hf_summ.common.hashes import content_hash
 from hf_summ.common.records import changed, shown
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 from hf_summ.training.arguments import GROUPS, RunArguments, SummarizationTrainingArguments, flags_of

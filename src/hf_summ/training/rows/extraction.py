@@ -5,7 +5,6 @@ and the shares of sentences and tokens that it keeps.
 """
 
 import functools
-import hashlib
 import inspect
 import json
 import logging
@@ -17,7 +16,7 @@ from transformers import PreTrainedTokenizerBase
 
 from hf_summ.checkpoints.decoding import extracts
 from hf_summ.checkpoints.loading import ModelArguments, Processor
-from hf_summ.common.files import content_hash, hash_of_code
+from hf_summ.common.hashes import content_hash, hash_of_code, hash_of_values
 from hf_summ.data import sentences
 from hf_summ.data.columns import WORD_TAGS, source_column
 from hf_summ.data.sentences import sentence_places
@@ -58,7 +57,7 @@ class Extraction:
     @property
     def fingerprint(self) -> str:
         """A hash of the stage, which distinguishes runs."""
-        return hashlib.sha256(json.dumps(self.dependencies).encode()).hexdigest()[:16]
+        return hash_of_values(self.dependencies)[:16]
 
     @property
     def settings(self) -> dict[str, object]:

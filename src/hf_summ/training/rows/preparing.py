@@ -1,6 +1,5 @@
 """The splits that a run reads, and their texts as token ids, cached by everything on which the ids depend."""
 
-import hashlib
 import inspect
 import json
 import logging
@@ -15,7 +14,7 @@ from transformers import PreTrainedTokenizerBase
 from transformers.dynamic_module_utils import get_relative_import_files
 
 from hf_summ.checkpoints.loading import Processor
-from hf_summ.common.files import hash_of_code
+from hf_summ.common.hashes import hash_of_code, hash_of_values
 from hf_summ.data.columns import PREFIX_COLUMN, WORD_TAGS, has_references, source_column
 from hf_summ.data.loading import cache_folder
 from hf_summ.evaluation.words import split_words
@@ -213,8 +212,7 @@ def cached_map(
         cache_dir: the folder of the cache, or None for that of datasets.
         settings: further arguments of `Dataset.map`.
     """
-    text = json.dumps([rows._fingerprint] + list(dependencies))
-    fingerprint = hashlib.sha256(text.encode()).hexdigest()[:32]
+    fingerprint = hash_of_values([rows._fingerprint] + list(dependencies))[:32]
     file = str(cache_folder(cache_dir) / f"{fingerprint}.arrow")
     # runs that start together on one corpus convert it once
     with FileLock(f"{file}.lock"):
@@ -365,5 +363,4 @@ def processor_fingerprint(processor: Processor) -> str:
         processor_settings = processor.to_dict()
         processor_settings.pop("tokenizer", None)
         settings.update(processor_settings)
-    text = json.dumps([vocabulary, settings], sort_keys=True, default=str)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return hash_of_values([vocabulary, settings])
