@@ -10,11 +10,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Explanation", "SourceWord", "SummaryWord", "as_page", "explain"]
 
-_MODULES = {
-    "Explanation": ".explanation",
-    "SourceWord": ".explanation",
-    "SummaryWord": ".explanation",
-    "as_page": ".page",
-    "explain": ".explanation",
-}
-__getattr__, __dir__ = lazily(__name__, _MODULES)
+__getattr__, __dir__ = lazily(__name__, dict.fromkeys(__all__, ".explanation") | {"as_page": ".page"})

@@ -9,4 +9,4 @@ if TYPE_CHECKING:
 
 __all__ = ["OnnxSummarizer"]
 
-__getattr__, __dir__ = lazily(__name__, {"OnnxSummarizer": ".onnx_summarizer"})
+__getattr__, __dir__ = lazily(__name__, dict.fromkeys(__all__, ".onnx_summarizer"))

@@ -9,4 +9,4 @@ if TYPE_CHECKING:
 
 __all__ = ["train"]
 
-__getattr__, __dir__ = lazily(__name__, {"train": ".run"})
+__getattr__, __dir__ = lazily(__name__, dict.fromkeys(__all__, ".run"))
