@@ -194,10 +194,14 @@ def log_copy_probs(gate_logits: torch.Tensor, copy_attention: torch.Tensor, firs
     return logsigmoid(gate_logits) + (totals + floor).log()
 
 
-def summed_coverage(copy_attentions: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
-    """Sum the copy distributions (R, T, S) over the steps that are no padding -> (R, S).
+def summed_coverage(
+    copy_attentions: torch.Tensor, attention_mask: torch.Tensor | None, cache: EncoderDecoderCache | None
+) -> torch.Tensor:
+    """Sum the copy distributions (R, T, S) over all steps so far that are no padding -> (R, S).
 
-    The steps are the last T columns of `attention_mask`, which is (R, at least T) and 1 at tokens.
+    Args:
+        attention_mask: (R, at least T), 1 at tokens; its last T columns are those of these steps.
+        cache: the last layer of the decoder's cache holds the sum over earlier steps, and gets the new sum.
     """
     copied = copy_attentions.detach()
     # half precision is too coarse for a sum over many steps
@@ -205,7 +209,10 @@ def summed_coverage(copy_attentions: torch.Tensor, attention_mask: torch.Tensor 
     if attention_mask is not None:
         steps = copied.shape[1]
         copied = copied * attention_mask[:, -steps:, None]
-    return copied.sum(1)
+    coverage = copied.sum(1)
+    if cache is not None:
+        coverage = cache.self_attention_cache.layers[-1].accumulate("coverage", coverage)
+    return coverage
 
 
 def _widened(copy_attention: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

@@ -333,9 +333,8 @@ class DrgdDecoder(DrgdPreTrainedModel):
         if zero_latent and latents is not None:
             output_latents = torch.zeros_like(latents)
         features, combined = self.output(words, states.second, states.contexts, output_latents)
-        coverage = summed_coverage(states.attention, attention_mask)
+        coverage = summed_coverage(states.attention, attention_mask, cache)
         if layer is not None:
-            coverage = layer.accumulate("coverage", coverage)
             layer.states["first"] = states.first[:, -1]
             layer.states["second"] = states.second[:, -1]
             if latents is not None:

@@ -296,9 +296,7 @@ class GdlfDecoder(GdlfPreTrainedModel):
         copy_attentions = coverage = None
         if self.copy_attention is not None:
             copy_attentions = self.copy_attention(hidden_states, encoder_hidden_states, source_mask, cache)
-            coverage = summed_coverage(copy_attentions, attention_mask)
-            if cache is not None:
-                coverage = cache.self_attention_cache.layers[-1].accumulate("coverage", coverage)
+            coverage = summed_coverage(copy_attentions, attention_mask, cache)
         if cache is not None:
             for layer_state in cache.self_attention_cache.layers:
                 layer_state.advance(length)

@@ -287,9 +287,8 @@ class PointerGeneratorDecoder(PointerGeneratorPreTrainedModel):
         returned_attention = torch.stack(step_weights, 1)[:, None]
         attention = returned_attention[:, 0]
         repetition = torch.stack(step_repetition, 1)
-        coverage = summed_coverage(attention, attention_mask)
+        coverage = summed_coverage(attention, attention_mask, cache)
         if layer is not None:
-            coverage = layer.accumulate("coverage", coverage)
             layer.states["hidden"] = hidden
             layer.states["cell"] = cell
             layer.states["context"] = context

@@ -198,9 +198,7 @@ class CopyingDecoder(SummarizationPreTrainedModel):
                 copy_attentions = self.copy_attention(hidden_states, encoder_hidden_states, source_mask, cache)
             else:
                 copy_attentions = self._copy_attentions(weights)
-            coverage = summed_coverage(copy_attentions, attention_mask)
-            if decoder_cache is not None:
-                coverage = decoder_cache.layers[-1].accumulate("coverage", coverage)
+            coverage = summed_coverage(copy_attentions, attention_mask, cache)
         if decoder_cache is not None:
             decoder_cache.layers[-1].advance(inputs_embeds.shape[1])
         return CopyDecoderOutput(
