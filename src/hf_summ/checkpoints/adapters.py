@@ -30,7 +30,7 @@ from hf_summ.checkpoints.loading import (
 from hf_summ.common.files import write_atomically
 from hf_summ.common.lazy import import_extra
 from hf_summ.common.messages import one_line
-from hf_summ.models.modeling_base import HUB_SETTINGS
+from hf_summ.models.modeling_base import hub_settings_of
 from hf_summ.runtimes.any_model import input_names
 from hf_summ.runtimes.folders import load_exported
 
@@ -250,11 +250,7 @@ class AutoModelForSummarization(AutoModelForSeq2SeqLM):
             # `pipeline` passes a subclass of str that also has a commit. For an adapter, this is a commit of its base.
             # A plain string is the revision alone.
             kwargs["revision"] = f"{kwargs['revision']}"
-        hub_settings = {}
-        for name in HUB_SETTINGS:
-            if name in kwargs:
-                hub_settings[name] = kwargs[name]
-        exported = load_exported(pretrained_model_name_or_path, **hub_settings)
+        exported = load_exported(pretrained_model_name_or_path, **hub_settings_of(kwargs))
         if exported is not None:
             return exported
         start = ModelArguments(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from hf_summ.checkpoints.decoding import decoding_flags, extraction_flags
 from hf_summ.common import flags
-from hf_summ.common.flags import flag, flags_in, names, values_of
+from hf_summ.common.flags import flag, flags_in, given_settings, names, values_of
 from hf_summ.common.messages import one_line, print_note
 from hf_summ.data.columns import DOCUMENT_COLUMNS, PREDICTION_COLUMNS, SUMMARY_COLUMNS
 from hf_summ.models.checks import Range, check_own_settings
@@ -175,8 +175,7 @@ def check_names(names: list[str] | None, default_names: Sequence[str], taken: Co
 
 def decoding_settings(arguments: argparse.Namespace) -> dict[str, Any]:
     """The settings of `generate()` that were given, by name."""
-    settings = values_of(arguments, _GenerationFlags)
-    return {name: value for name, value in settings.items() if value is not None}
+    return given_settings(values_of(arguments, _GenerationFlags))
 
 
 def check_flags(arguments: argparse.Namespace, *declared: "type[DataclassInstance]") -> None:

@@ -147,6 +147,11 @@ def names(declared: "type[DataclassInstance]") -> tuple[str, ...]:
     return tuple(flags_in(declared))
 
 
+def given_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings whose values are not None: None stands for a flag that is not given."""
+    return {name: value for name, value in settings.items() if value is not None}
+
+
 def values_of(arguments: argparse.Namespace, declared: "type[DataclassInstance]") -> dict[str, Any]:
     """The values that a command line has for a dataclass's flags."""
     return {name: getattr(arguments, name) for name in names(declared)}

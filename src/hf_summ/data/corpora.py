@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from hf_summ.common.flags import flag, names
+from hf_summ.common.flags import flag, given_settings, names
 from hf_summ.data.raw_formats import DATA_FORMATS, DataFormat, format_of
 
 SPLITS = ("train", "validation", "test")
@@ -142,8 +142,7 @@ class Corpus(Reading):
 
     def given(self) -> dict[str, Any]:
         """Name of a field -> value, for the fields that are not None."""
-        fields = dataclasses.asdict(self)
-        return {name: value for name, value in fields.items() if value is not None}
+        return given_settings(dataclasses.asdict(self))
 
     def only(self, splits: Iterable[str]) -> "Corpus":
         """A copy of this corpus with the files of the splits in `splits` only."""

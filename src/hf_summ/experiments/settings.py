@@ -14,7 +14,7 @@ from pathlib import Path
 from transformers import CONFIG_MAPPING, AutoConfig
 
 from hf_summ.checkpoints.overrides import BOOKKEEPING, NULL, apply_overrides, value_of
-from hf_summ.common.flags import names
+from hf_summ.common.flags import given_settings, names
 from hf_summ.common.hashes import content_hash, hash_of_values
 from hf_summ.common.messages import one_line
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
@@ -81,7 +81,7 @@ def base_settings(table: Table, row: Row, dataset: str, scale_name: str, extra: 
     settings = _without(settings, without_effect(settings))
     row_settings = merged(settings, row.settings_of_scale(scale_name), row.settings)
     settings = merged(row_settings, short_run(row_settings, extra), _user_settings(extra, architecture))
-    return _without_none(settings), scale
+    return given_settings(settings), scale
 
 
 def _scale_of_row(table: Table, row: Row, dataset: str, scale_name: str) -> Scale:
@@ -121,11 +121,6 @@ def _only(settings: Mapping[str, object], flags: Collection[str]) -> Flags:
 def _without(settings: Mapping[str, object], flags: Collection[str]) -> Flags:
     """The settings whose names are not among the flags."""
     return {name: value for name, value in settings.items() if name not in flags}
-
-
-def _without_none(settings: Flags) -> Flags:
-    """The settings whose values are not None."""
-    return {name: value for name, value in settings.items() if value is not None}
 
 
 def _architecture_of_file(config: str) -> str:
@@ -333,7 +328,7 @@ def second_run_settings(settings: Flags, row: Row, scale_name: str, extra: Flags
     second_settings["config_overrides"] = dict(row.second_run.config_overrides)
     second_settings["model_name_or_path"] = str(start)
     # The checkpoint in `start` determines the architecture and the processor.
-    return _without_none(_without(second_settings, ("model_type", "tokenizer_name")))
+    return given_settings(_without(second_settings, ("model_type", "tokenizer_name")))
 
 
 def second_run_fingerprint(settings: Flags, first_fingerprint: str) -> str:

@@ -294,9 +294,9 @@ class Setting:
 
 
 # no text has more tokens
-_TOKENS = 10**6
-_COUNT = Range(0, _TOKENS)
-_NOT_NEGATIVE = Range(0, FINITE)
+MOST_TOKENS = 10**6
+TOKEN_COUNT = Range(0, MOST_TOKENS)
+NOT_NEGATIVE = Range(0, FINITE)
 
 # the settings that our architectures add to those of transformers' `generate()`
 ADDED_SETTINGS: Mapping[str, Setting] = {
@@ -309,7 +309,11 @@ ADDED_SETTINGS: Mapping[str, Setting] = {
         architecture="all",
     ),
     "no_repeat_word_ngram_size": Setting(
-        int, range=_COUNT, help="Size in words of n-grams that must not repeat", request_limit=100, architecture="all"
+        int,
+        range=TOKEN_COUNT,
+        help="Size in words of n-grams that must not repeat",
+        request_limit=100,
+        architecture="all",
     ),
     "ignore_when_blocking": Setting(
         str,
@@ -326,11 +330,15 @@ ADDED_SETTINGS: Mapping[str, Setting] = {
         architecture="all",
     ),
     "min_new_words": Setting(
-        int, range=_COUNT, help="Minimum number of words of a summary", request_limit=_TOKENS, architecture="all"
+        int,
+        range=TOKEN_COUNT,
+        help="Minimum number of words of a summary",
+        request_limit=MOST_TOKENS,
+        architecture="all",
     ),
     "gnmt_length_penalty": Setting(
         float,
-        range=_NOT_NEGATIVE,
+        range=NOT_NEGATIVE,
         help="Exponent of the GNMT length penalty (5 + n) / 6 for n tokens, which divides scores instead of the length",
         request_limit=100,
         needs_beams=True,
@@ -338,7 +346,7 @@ ADDED_SETTINGS: Mapping[str, Setting] = {
     ),
     "gnmt_length_offset": Setting(
         float,
-        range=_NOT_NEGATIVE,
+        range=NOT_NEGATIVE,
         help="Offset k of the GNMT length penalty (k + n) / (k + 1), instead of 5",
         request_limit=1000,
         needs_beams=True,

@@ -2,7 +2,7 @@
 
 from huggingface_hub.dataclasses import strict
 
-from .checks import FINITE, Range
+from .checks import NOT_NEGATIVE, Range
 from .configuration_base import SummarizationConfig
 
 
@@ -49,7 +49,7 @@ class HighlightTransformerConfig(SummarizationConfig):
     rules = {
         **SummarizationConfig.rules,
         "highlighting": ("weighted", "additive", "replacement", "none"),
-        "brightness": Range(0, FINITE),
+        "brightness": NOT_NEGATIVE,
         "brightness_decay": Range(0, 1, above=True),
         "epochs_trained": Range(0),
     }

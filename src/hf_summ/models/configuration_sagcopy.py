@@ -2,7 +2,7 @@
 
 from huggingface_hub.dataclasses import strict
 
-from .checks import FINITE, Range
+from .checks import NOT_NEGATIVE, Range
 from .configuration_base import SIZE, SummarizationConfig
 
 
@@ -53,7 +53,7 @@ class SagCopyConfig(SummarizationConfig):
         **SummarizationConfig.rules,
         "centrality": ("none", "outdegree", "indegree-1", "indegree-2", "indegree-3"),
         "centrality_damping": Range(0, 1),
-        "guidance_weight": Range(0, FINITE),
+        "guidance_weight": NOT_NEGATIVE,
         "guidance_sum": ("tokens", "documents"),
         "positions": ("learned", "sinusoids"),
         "max_positions": SIZE,

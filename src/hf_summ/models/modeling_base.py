@@ -27,6 +27,15 @@ if TYPE_CHECKING:
 HUB_SETTINGS = ("cache_dir", "force_download", "local_files_only", "revision", "subfolder", "token")
 
 
+def hub_settings_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of `from_pretrained` that are for files on the Hub, by name."""
+    settings = {}
+    for name in HUB_SETTINGS:
+        if name in arguments:
+            settings[name] = arguments[name]
+    return settings
+
+
 class SummarizationPreTrainedModel(PreTrainedModel):
     """Base of the architectures' models."""
 
@@ -43,10 +52,7 @@ class SummarizationPreTrainedModel(PreTrainedModel):
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path, *args, **kwargs):
         """transformers' `from_pretrained`, which also records the Hub arguments as `hub_settings`."""
-        hub_settings = {}
-        for name in HUB_SETTINGS:
-            if name in kwargs:
-                hub_settings[name] = kwargs[name]
+        hub_settings = hub_settings_of(kwargs)
         loaded = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
         # with `output_loading_info`, transformers returns the model and that information
         model = loaded[0] if isinstance(loaded, tuple) else loaded

@@ -170,7 +170,7 @@ def find(name: str) -> Path:
         raise ValueError(
             f"{name} has no graphs for ONNX Runtime: run `hf-summ export {name} --to {ONNX} --output {folder / ONNX}`"
         )
-    record = _read_json(exported / RUNTIME_FILE)
+    record = read_json(exported / RUNTIME_FILE)
     if record.get("layout") != _LAYOUT:
         raise ValueError(f"{exported} was written by another version of hf_summ: export it again")
     # a folder of graphs has no weights to compare
@@ -188,7 +188,7 @@ def _folder_of_graphs(folder: Path) -> Path | None:
     return None
 
 
-def _read_json(file: Path) -> _Json:
+def read_json(file: Path) -> _Json:
     """The contents of a JSON file that has an object."""
     return json.loads(file.read_text(encoding="utf-8"))
 
@@ -202,7 +202,7 @@ def recorded_positions(exported: Path) -> dict[str, int | None] | None:
     Returns:
         The number of each side, which is None if positions are unlimited.
     """
-    return _read_json(exported / RUNTIME_FILE).get("positions")
+    return read_json(exported / RUNTIME_FILE).get("positions")
 
 
 def _downloaded(name: str) -> Path:
@@ -293,7 +293,7 @@ def _hub_identity(name: str, revision: str | None) -> _Json:
 
 def _base_identity(adapter_file: Path) -> _Json:
     """The identity of the model that an adapter adapts, as `base`; empty if the adapter names no model."""
-    adapter = _read_json(adapter_file)
+    adapter = read_json(adapter_file)
     base = adapter.get("base_model_name_or_path")
     if not base:
         return {}

@@ -29,6 +29,7 @@ from hf_summ.runtimes.onnx_search import (
     STATE,
     WRITE,
     Graph,
+    coverage_state,
     encode,
     joined,
     search,
@@ -252,11 +253,15 @@ class OnnxGeneration(PreTrainedModel):
             states = {name: tensor for name, tensor in tensors.items() if name.startswith(STATE)}
             cache = OnnxCache(states, torch.arange(documents).repeat_interleave(len(decoder_ids) // documents))
         steps = [self._write(tokens, tensors, cache) for tokens in decoder_ids.unbind(1)]
+        coverage = None
+        coverage_name = coverage_state(cache.states)
+        if coverage_name is not None:
+            coverage = torch.as_tensor(cache.states[coverage_name])
         returned_cache = None if inputs["use_cache"] is False else cache
         return OnnxOutput(
             logits=_joined_steps(steps, LOGITS),
             copy_attentions=_joined_steps(steps, COPIED),
-            coverage=_coverage_of(cache),
+            coverage=coverage,
             **cache_argument(returned_cache),
             source_ids=source_ids,
         )
@@ -296,14 +301,6 @@ def _joined_steps(steps: Sequence[Mapping[str, np.ndarray]], name: str) -> torch
     if name not in steps[0]:
         return None
     return torch.from_numpy(joined([step[name] for step in steps], 1))
-
-
-def _coverage_of(cache: OnnxCache) -> torch.Tensor | None:
-    """The coverage of the source (R, S), which is one of the states; None if the model has none."""
-    for name, state in cache.states.items():
-        if ".coverage." in name:
-            return torch.as_tensor(state)
-    return None
 
 
 class OnnxTransformersGeneration(OnnxGeneration, SummarizationGenerationMixin):

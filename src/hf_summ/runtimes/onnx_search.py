@@ -5,7 +5,7 @@ shapes, B is the number of documents, and R the number of rows, which is B times
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -155,7 +155,7 @@ def search(
     states = [name for name in step.outputs if name.startswith(NEXT)]
     outputs = [LOGITS] if changes_scores else [BEST_TOTALS, BEST_TOKENS]
     outputs += states
-    coverage_name = _coverage_of(states) if coverage_penalty else None
+    coverage_name = coverage_state(states) if coverage_penalty else None
     if coverage_name is not None:
         outputs.append(COPIED)
     # at the first step all beams of a document are equal, so that the graph needs to read only one of them
@@ -201,7 +201,7 @@ def search(
             rows = _without_finished(tensors, source, beams, rows)
 
 
-def _coverage_of(states: Sequence[str]) -> str | None:
+def coverage_state(states: Iterable[str]) -> str | None:
     """The name of the state that is the coverage of the source; None if the model has none."""
     for name in states:
         if ".coverage." in name:

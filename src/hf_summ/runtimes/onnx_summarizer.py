@@ -1,6 +1,5 @@
 """Summaries by exported ONNX graphs, without PyTorch and without transformers."""
 
-import json
 import math
 import sys
 import time
@@ -41,7 +40,7 @@ from hf_summ.runtimes.documents import (
     generated,
 )
 from hf_summ.runtimes.folder_tokenizer import FolderTokenizer
-from hf_summ.runtimes.folders import find, recorded_positions
+from hf_summ.runtimes.folders import find, read_json, recorded_positions
 from hf_summ.runtimes.long_documents import Note, Record, in_chunks
 from hf_summ.runtimes.onnx_search import (
     POSITIONS,
@@ -141,7 +140,7 @@ class OnnxSummarizer(DocumentSummarizer):
         graphs = find(str(folder))
         # a checkpoint's folder may contain a folder with nothing but the graphs
         settings_folder = graphs if (graphs / "config.json").is_file() else graphs.parent
-        config = {"task_specific_params": None, "prefix": None, **_read_json(settings_folder / "config.json")}
+        config = {"task_specific_params": None, "prefix": None, **read_json(settings_folder / "config.json")}
         model_type = config["model_type"]
         # PyTorch's configurations of SAGCopy and CopyTransformer compute these two
         if config.get("positions") == "learned":
@@ -151,7 +150,7 @@ class OnnxSummarizer(DocumentSummarizer):
         generation_keys = own_settings(model_type) if model_type in _ARCHITECTURES else ()
         self.model = _GraphModel(
             config=SimpleNamespace(**config),
-            generation_config=_read_json(settings_folder / "generation_config.json"),
+            generation_config=read_json(settings_folder / "generation_config.json"),
             generation_keys=generation_keys,
             name_or_path=str(folder),
             recorded_positions=recorded_positions(graphs),
@@ -389,17 +388,12 @@ class OnnxSummarizer(DocumentSummarizer):
         return replace_unknown(sequences, attention, source_ids, unknown, special_ids)
 
 
-def _read_json(file: Path) -> Settings:
-    """The contents of a JSON file that has an object."""
-    return json.loads(file.read_text(encoding="utf-8"))
-
-
 def _processor(folder: Path, tokenizer: FolderTokenizer) -> "TextProcessor | None":
     """The processor of a folder; None if it has only a tokenizer."""
     file = folder / "processor_config.json"
     if not file.is_file():
         return None
-    settings = _read_json(file)
+    settings = read_json(file)
     name = settings.pop("processor_class", None)
     if name not in _TEXT_MODULES:
         raise ValueError(f"{file}: `processor_class` is {name!r:.80}, but must be one of {', '.join(_TEXT_MODULES)}")

@@ -3,12 +3,19 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hf_summ.models.checks import ADDED_SETTINGS, FINITE, Range, Setting, check_settings, is_integer, is_number
+from hf_summ.models.checks import (
+    ADDED_SETTINGS,
+    FINITE,
+    MOST_TOKENS,
+    TOKEN_COUNT,
+    Range,
+    Setting,
+    check_settings,
+    is_integer,
+    is_number,
+)
 
-# more than the tokens of any text
-_TOKENS = 10**6
-_LENGTH = Range(1, _TOKENS)
-_COUNT = Range(0, _TOKENS)
+_LENGTH = Range(1, MOST_TOKENS)
 # beyond this range, half-precision scores overflow
 _FACTOR = Range(1e-4, 1e4)
 
@@ -25,15 +32,15 @@ SETTINGS: Mapping[str, Setting] = {
     "early_stopping": Setting(
         bool, help="Stop as soon as there are num_beams finished candidates", request_limit=True, needs_beams=True
     ),
-    "no_repeat_ngram_size": Setting(int, _COUNT, "Size in tokens of n-grams that must not repeat", 100),
-    "min_new_tokens": Setting(int, _COUNT, "Minimum number of tokens of a summary", _TOKENS),
-    "max_new_tokens": Setting(int, _LENGTH, "Maximum number of tokens of a summary", _TOKENS),
+    "no_repeat_ngram_size": Setting(int, TOKEN_COUNT, "Size in tokens of n-grams that must not repeat", 100),
+    "min_new_tokens": Setting(int, TOKEN_COUNT, "Minimum number of tokens of a summary", MOST_TOKENS),
+    "max_new_tokens": Setting(int, _LENGTH, "Maximum number of tokens of a summary", MOST_TOKENS),
     "repetition_penalty": Setting(
         float, _FACTOR, "Penalty on tokens that have already occurred; values above 1 make them less likely", 100
     ),
     "do_sample": Setting(bool, help="Sample instead of searching", request_limit=True),
     "temperature": Setting(float, _FACTOR, "Temperature of sampling", 100, needs=("do_sample",)),
-    "top_k": Setting(int, _COUNT, "Sample from the k most likely tokens", 1000, needs=("do_sample",)),
+    "top_k": Setting(int, TOKEN_COUNT, "Sample from the k most likely tokens", 1000, needs=("do_sample",)),
     "top_p": Setting(
         float,
         Range(0, 1),
@@ -42,8 +49,8 @@ SETTINGS: Mapping[str, Setting] = {
         needs=("do_sample",),
     ),
     # the number of tokens with the decoder's start token
-    "max_length": Setting(int, Range(2, _TOKENS), request_limit=_TOKENS),
-    "min_length": Setting(int, _COUNT, request_limit=_TOKENS),
+    "max_length": Setting(int, Range(2, MOST_TOKENS), request_limit=MOST_TOKENS),
+    "min_length": Setting(int, TOKEN_COUNT, request_limit=MOST_TOKENS),
     # the seconds after which a summary ends as it is, as in the Inference API
     "max_time": Setting(float, Range(0, FINITE, above=True), request_limit=120),
     "num_return_sequences": Setting(int, Range(1, 10_000)),

@@ -14,12 +14,12 @@ from transformers.integrations import is_tensorboard_available
 from hf_summ.checkpoints.decoding import decoding_flags, extraction_flags
 from hf_summ.checkpoints.loading import ModelArguments
 from hf_summ.common.files import check_is_local
-from hf_summ.common.flags import Flag, flag
+from hf_summ.common.flags import Flag, flag, given_settings
 from hf_summ.common.messages import nearest, one_line
 from hf_summ.data.corpora import Corpus
 from hf_summ.evaluation.measures import MEASURES, check_metrics, falling_scores, names_of_metrics
 from hf_summ.evaluation.rouge import ROUGE_MODES
-from hf_summ.models.checks import Range
+from hf_summ.models.checks import NOT_NEGATIVE, Range
 from hf_summ.models.text_documents import readable
 from hf_summ.runtimes.settings import SETTINGS
 from hf_summ.training.checks import (
@@ -28,7 +28,6 @@ from hf_summ.training.checks import (
     EVALUATES,
     FRACTION,
     INHERITED,
-    NOT_NEGATIVE,
     POSITIVE,
     check_devices,
     check_inherited,
@@ -172,7 +171,7 @@ class GenerationArguments(_DecodingFlags):
 
     def given(self) -> FlagValues:
         """The settings that are not None."""
-        return {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
+        return given_settings(dataclasses.asdict(self))
 
 
 @dataclass

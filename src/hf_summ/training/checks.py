@@ -14,7 +14,7 @@ from transformers.utils import is_liger_kernel_available
 
 from hf_summ.common.flags import Flag
 from hf_summ.common.messages import check_choice
-from hf_summ.models.checks import FINITE, Range
+from hf_summ.models.checks import FINITE, NOT_NEGATIVE, Range
 
 # the parsed `--learning_rates`: pairs of a regular expression for names of parameters, and the rate of these parameters
 Rates = list[tuple[str, float]]
@@ -23,7 +23,6 @@ _MAX_COUNT = 10**6
 COUNT = Range(1, _MAX_COUNT)
 AT_LEAST_ONE = Range(1)
 POSITIVE = Range(0, FINITE, above=True)
-NOT_NEGATIVE = Range(0, FINITE)
 FRACTION = Range(0, 0.999999)
 _SEED = Range(0, 2**32 - 1)
 # conditions of `Flag`, one of which holds if the model is evaluated during training

@@ -21,7 +21,7 @@ from transformers.hf_argparser import string_to_bool
 from hf_summ.checkpoints.overrides import NULL, MergeOverrides, override_item
 from hf_summ.common import flags as declarations
 from hf_summ.common.files import bundled_folder
-from hf_summ.common.flags import Flag, check_ranges, names, with_default
+from hf_summ.common.flags import Flag, check_ranges, given_settings, names, with_default
 from hf_summ.common.messages import nearest, one_line, unknown_flag
 from hf_summ.common.records import parse_json, parse_yaml
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
@@ -146,7 +146,7 @@ def make_arguments(settings: Settings) -> RunArguments:
     problems = list(without_effect(settings).values())
     if problems:
         raise ValueError(problems[0])
-    given = _without_none(settings)
+    given = given_settings(settings)
     check_ranges(given, FLAGS)
     groups: list[Any] = []
     for group in GROUPS:
@@ -154,11 +154,6 @@ def make_arguments(settings: Settings) -> RunArguments:
         group_settings = {name: value for name, value in given.items() if name in flags}
         groups.append(group(**group_settings))
     return RunArguments(*groups, given=given)
-
-
-def _without_none(settings: Settings) -> FlagValues:
-    """The given settings, which are not None."""
-    return {name: value for name, value in settings.items() if value is not None}
 
 
 def read_settings(path: str) -> FlagValues:
@@ -285,7 +280,7 @@ def parse_flags(tokens: Sequence[str], others: Iterable[str] = ()) -> FlagValues
 
 def without_effect(settings: Settings) -> dict[str, str]:
     """The names of settings that have no effect because of others, each with a message that says what to do."""
-    given = _without_none(settings)
+    given = given_settings(settings)
     messages = {}
     for name, hint in UNREAD.items():
         if name in given and given[name] != FLAGS[name].default:

@@ -15,7 +15,6 @@ from hf_summ.data.sentences.stops import INNER_STOP, NEAR, STOP
 from hf_summ.data.sentences.words import word_lists
 from hf_summ.models.text_documents import IDEOGRAPHS
 
-_INNER_STOP = re.compile(INNER_STOP)
 _IDEOGRAPH = re.compile(f"[{IDEOGRAPHS}]")
 # A bullet before an item of a list, which is not at the beginning of a line: "that • One".
 _BULLET = re.compile(r"[•‣◦▪●⁃](?<=\S\s.)\s?(?=[^\W\d_]|\d{1,2}\.\s)")
@@ -173,7 +172,7 @@ def _words_before(text: str, position: int) -> int:
 
     Only the last `NEAR` characters before the position are read, so that long texts take no longer.
     """
-    sentences: Sequence[str] = _INNER_STOP.split(text[max(position - NEAR, 0) : position])
+    sentences: Sequence[str] = INNER_STOP.split(text[max(position - NEAR, 0) : position])
     return len(sentences[-1].split())
 
 

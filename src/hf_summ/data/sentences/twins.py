@@ -66,7 +66,6 @@ _CLOSING = {**_PAIRS, '"': '"', "'": "'"}
 _MARKS = re.compile(rf"[{re.escape(''.join({*_CLOSING, *_CLOSING.values()}))}]")
 # If more sentences than this end between two marks, the marks are no pair.
 _MOST_INNER = 2
-_INNER_STOP = re.compile(INNER_STOP)
 # What follows a word that sentencex wrongly takes for an abbreviation: a full stop, a space, and a number or a capital
 # that is no Roman numeral.
 _WORD_END = r"""(?=\.["”“»)]*\s+["”“„«(¿¡]*(?![IVXLC]{2,}\b|[VX]\b)[A-ZÀ-ÞЀ-Я\d])"""
@@ -250,7 +249,7 @@ class _InnerStops:
     """The stops within a line at which sentences end; they are found once, for all pairs of marks in the line."""
 
     def __init__(self, line: str):
-        matches = list(_INNER_STOP.finditer(line))
+        matches = list(INNER_STOP.finditer(line))
         self._starts = [match.start() for match in matches]
         self._ends = [match.end() for match in matches]
 

@@ -25,7 +25,7 @@ from hf_summ.training.rows.extraction import Extraction
 from hf_summ.training.rows.preparing import processor_fingerprint
 
 # libraries whose versions a run depends on
-LIBRARIES = ("transformers", "torch", "datasets", "tokenizers")
+_LIBRARIES = ("transformers", "torch", "datasets", "tokenizers")
 # value of --resume_from_checkpoint: start over
 NO_CHECKPOINT = "no"
 # keys of a config that are no settings: libraries set them, or training changes them
@@ -63,9 +63,6 @@ def describe(
     data = {}
     for split, rows in corpus.items():
         data[split] = _split_origin(arguments.corpus, split, rows, extraction)
-    versions = {"hf_summ": hf_summ.__version__}
-    for name in LIBRARIES:
-        versions[name] = importlib.metadata.version(name)
     secrets = flags_of("secret")
     settings = {}
     for name, value in sorted(arguments.given.items()):
@@ -73,13 +70,21 @@ def describe(
             settings[name] = value
     description: Description = {
         "command": command_line(argv, arguments.training.world_size),
-        "versions": versions,
+        "versions": library_versions(),
         "data": data,
         "updates": _updates(arguments, data.get("train", {}), built),
         "settings": settings,
     }
     # YAML has no enumerations and no paths, so JSON turns them into strings
     return json.loads(json.dumps(description, default=str))
+
+
+def library_versions() -> dict[str, str]:
+    """The versions of hf_summ and of the libraries on which a run depends, by name."""
+    versions = {"hf_summ": hf_summ.__version__}
+    for name in _LIBRARIES:
+        versions[name] = importlib.metadata.version(name)
+    return versions
 
 
 def _split_origin(corpus: Corpus, split: str, rows: datasets.Dataset, extraction: Extraction | None) -> SplitOrigin:

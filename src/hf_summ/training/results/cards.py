@@ -1,6 +1,5 @@
 """The model card of a run, without paths of the local machine."""
 
-import importlib.metadata
 import json
 from collections.abc import Mapping, Sequence, Sized
 from pathlib import Path
@@ -11,7 +10,6 @@ import yaml
 from huggingface_hub import ModelCard, ModelCardData
 from transformers import PreTrainedModel, Trainer
 
-import hf_summ
 from hf_summ.checkpoints.adapters import base_model, is_adapted
 from hf_summ.checkpoints.decoding import extracts
 from hf_summ.checkpoints.pretrained_parts import pretrained_names
@@ -20,7 +18,7 @@ from hf_summ.data.corpora import Corpus
 from hf_summ.models.text_documents import readable
 from hf_summ.pretrained import model_folder
 from hf_summ.training.arguments import RunArguments, flags_of
-from hf_summ.training.folder.resuming import LIBRARIES
+from hf_summ.training.folder.resuming import library_versions
 from hf_summ.training.results.card_results import Results
 from hf_summ.training.results.privacy import public
 from hf_summ.training.results.reports import Scorer
@@ -74,9 +72,6 @@ def make_card(
         extras.append("lora")
     if getattr(model.config, "tags", "none") != "none":
         extras.append("spacy")
-    versions = {"hf_summ": hf_summ.__version__}
-    for library in LIBRARIES:
-        versions[library] = importlib.metadata.version(library)
     architecture = type(base_model(model))
     card = ModelCard.from_template(
         _metadata(arguments, model, name, results),
@@ -97,7 +92,7 @@ def make_card(
         notes=notes,
         facts=_facts(trainer, documents),
         settings=_settings(arguments),
-        versions=versions,
+        versions=library_versions(),
     )
     return readable(f"{str(card).rstrip()}\n")
 
