@@ -118,6 +118,9 @@ def test_readme_tabulates_every_yaml():
     assert [row[0] for row in readme_rows("| file | paper |")] == [str(file.relative_to(CONFIGS)) for file in FILES]
 
 
-@pytest.mark.parametrize("file", [file for file in FILES if "model_type: gdlf" in file.read_text(encoding="utf-8")])
+GDLF_FILES = [file for file in FILES if "model_type: gdlf" in file.read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("file", GDLF_FILES)
 def test_gdlf_stops_as_its_program_does(file):
     assert parse_arguments([str(file)]).generation.early_stopping is True

@@ -147,15 +147,15 @@ def as_novelty(predictions: list[str], sources: list[str], language: str, colour
     """As `novelty`."""
 
 
-@pytest.mark.parametrize(
-    ("thing", "problems"),
-    [
-        (Documented, ["x.grow: the docstring does not name by", "x.shrink has no docstring"]),
-        (as_novelty, ["x: the docstring does not name colour"]),
-        (lambda: None, ["x has no docstring"]),
-        (("lead", "tail"), []),
-    ],
-)
+CASES_OF_DOCSTRINGS = [
+    (Documented, ["x.grow: the docstring does not name by", "x.shrink has no docstring"]),
+    (as_novelty, ["x: the docstring does not name colour"]),
+    (lambda: None, ["x has no docstring"]),
+    (("lead", "tail"), []),
+]
+
+
+@pytest.mark.parametrize(("thing", "problems"), CASES_OF_DOCSTRINGS)
 def test_undocumented_parameters_are_found(thing, problems):
     public_names = extension("public_names")
     assert list(public_names.undocumented("x", thing)) == problems

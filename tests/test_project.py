@@ -82,14 +82,14 @@ def test_the_package_has_at_most_75_megabytes(tracked):
     assert sum(sizes) <= 75e6
 
 
-@pytest.mark.parametrize(
-    ("file", "form"),
-    [
-        ("CITATION.cff", "\nversion: {}\n"),
-        ("examples/kserve/inference_service.yaml", "/hf-summ:{}\n"),
-        ("examples/space/requirements.txt", "/hf_summ-{}-py3-none-any.whl\n"),
-    ],
-)
+CASES_OF_VERSIONS = [
+    ("CITATION.cff", "\nversion: {}\n"),
+    ("examples/kserve/inference_service.yaml", "/hf-summ:{}\n"),
+    ("examples/space/requirements.txt", "/hf_summ-{}-py3-none-any.whl\n"),
+]
+
+
+@pytest.mark.parametrize(("file", "form"), CASES_OF_VERSIONS)
 def test_the_version_is_that_of_the_package(file, form):
     assert form.format(hf_summ.__version__) in (ROOT / file).read_text(encoding="utf-8")
 

@@ -95,7 +95,10 @@ def test_permissions_stay(tmp_path, mode):
     assert (tmp_path / "new").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
-@pytest.mark.parametrize(("folder", "file"), [(0o755, 0o644), (0o750, 0o640), (0o700, 0o600)])
+CASES_OF_PERMISSIONS = [(0o755, 0o644), (0o750, 0o640), (0o700, 0o600)]
+
+
+@pytest.mark.parametrize(("folder", "file"), CASES_OF_PERMISSIONS)
 def test_files_are_shared_as_their_folder_is(tmp_path, folder, file):
     with moved_into_place(tmp_path / "model") as part:
         part.mkdir()

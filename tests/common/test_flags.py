@@ -51,25 +51,26 @@ def test_flags_become_options_of_a_command(parse):
         parse("--mode three")
 
 
-@pytest.mark.parametrize(
-    ("line", "problem"),
-    [
-        ("--beams 0", "--beams 0: must be at least 1"),
-        ("--beams 10", "--beams 10: must be at most 9"),
-        ("--mode one", "--mode one: needs --file or --beams 2"),
-        ("--early --beams 1", "--early: has no effect beside --beams 1: omit one of them"),
-        ("--fast --rates a c", "--fast: has no effect beside --rates a c: omit one of them"),
-        ("--fast --mode one --file f", "--fast: has no effect beside --mode one: omit one of them"),
-    ],
-)
+CASES_OF_WRONG_FLAGS = [
+    ("--beams 0", "--beams 0: must be at least 1"),
+    ("--beams 10", "--beams 10: must be at most 9"),
+    ("--mode one", "--mode one: needs --file or --beams 2"),
+    ("--early --beams 1", "--early: has no effect beside --beams 1: omit one of them"),
+    ("--fast --rates a c", "--fast: has no effect beside --rates a c: omit one of them"),
+    ("--fast --mode one --file f", "--fast: has no effect beside --mode one: omit one of them"),
+]
+
+
+@pytest.mark.parametrize(("line", "problem"), CASES_OF_WRONG_FLAGS)
 def test_range_and_conditions_are_checked(parse, line, problem):
     with pytest.raises(ValueError, match=f"^{re.escape(problem)}$"):
         check_flags(parse(line), flags_in(Declared))
 
 
-@pytest.mark.parametrize(
-    "line", ["", "--mode one --file f", "--mode one --beams 2", "--no-early --beams 1", "--beams 9"]
-)
+CASES_OF_FLAGS_WITH_EFFECT = ["", "--mode one --file f", "--mode one --beams 2", "--no-early --beams 1", "--beams 9"]
+
+
+@pytest.mark.parametrize("line", CASES_OF_FLAGS_WITH_EFFECT)
 def test_what_has_an_effect_passes(parse, line):
     check_flags(parse(line), flags_in(Declared))
 

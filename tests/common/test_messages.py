@@ -8,39 +8,43 @@ from huggingface_hub.utils import disable_progress_bars, enable_progress_bars
 from hf_summ.common import messages
 from hf_summ.common.messages import check_choice, nearest, one_line, unknown_choice, unknown_flag
 
+CASES_OF_MESSAGES = [
+    ("two\nlines", "two lines"),
+    (ValueError("  a\t b\r\n\n c "), "a b c"),
+    ("", ""),
+    (KeyError("x\ny"), r"'x\ny'"),
+]
 
-@pytest.mark.parametrize(
-    ("message", "line"),
-    [("two\nlines", "two lines"), (ValueError("  a\t b\r\n\n c "), "a b c"), ("", ""), (KeyError("x\ny"), r"'x\ny'")],
-)
+
+@pytest.mark.parametrize(("message", "line"), CASES_OF_MESSAGES)
 def test_a_message_has_one_line(message, line):
     assert one_line(message) == line
 
 
-@pytest.mark.parametrize(
-    ("name", "hint"),
-    [
-        ("num_beam", "; did you mean --num_beams?"),
-        ("NUM_BEAMS", "; did you mean --num_beams?"),
-        ("rougelsum", "; did you mean --rougeLsum?"),
-        ("11", "; did you mean --111?"),
-        ("xyz", ""),
-        ("", ""),
-    ],
-)
+CASES_OF_NEAREST_NAMES = [
+    ("num_beam", "; did you mean --num_beams?"),
+    ("NUM_BEAMS", "; did you mean --num_beams?"),
+    ("rougelsum", "; did you mean --rougeLsum?"),
+    ("11", "; did you mean --111?"),
+    ("xyz", ""),
+    ("", ""),
+]
+
+
+@pytest.mark.parametrize(("name", "hint"), CASES_OF_NEAREST_NAMES)
 def test_nearest_name(name, hint):
     assert nearest(name, ["num_beams", "rougeLsum", 111], prefix="--") == hint
     assert not nearest("rogue2", ["rouge2"], cutoff=0.9)
 
 
-@pytest.mark.parametrize(
-    ("flag", "hint"),
-    [
-        ("--max_length=9", "--max_length; did you mean --max_new_tokens?"),
-        ("--min-length", "--min-length; did you mean --min_new_tokens?"),
-        ("--num_beam", "--num_beam; did you mean --num_beams?"),
-    ],
-)
+CASES_OF_UNKNOWN_FLAGS = [
+    ("--max_length=9", "--max_length; did you mean --max_new_tokens?"),
+    ("--min-length", "--min-length; did you mean --min_new_tokens?"),
+    ("--num_beam", "--num_beam; did you mean --num_beams?"),
+]
+
+
+@pytest.mark.parametrize(("flag", "hint"), CASES_OF_UNKNOWN_FLAGS)
 def test_unknown_flag(flag, hint):
     known = ["num_beams", "gnmt_length_offset", "max_new_tokens", "min_new_tokens"]
     assert unknown_flag([flag], known) == f"unknown flag {hint}"

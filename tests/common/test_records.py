@@ -20,8 +20,11 @@ def test_written_and_read_again(tmp_path):
     assert path.read_text(encoding="utf-8") == "kind: known\numlaut: ü\n"
 
 
+CASES_OF_NO_RECORDS = [b"kind: other", b"{", b"\xff", b"[]", b"", b"name: x"]
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize("content", [b"kind: other", b"{", b"\xff", b"[]", b"", b"name: x"])
+@pytest.mark.parametrize("content", CASES_OF_NO_RECORDS)
 def test_no_record(tmp_path, content):
     path = tmp_path / "run.yaml"
     path.write_bytes(content)

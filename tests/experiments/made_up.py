@@ -30,12 +30,12 @@ def write_table(folder: Path, name: str = "made_up", **changes: Any) -> str:
     return str(path)
 
 
-def table(folder: Path, **changes: Any) -> Table:
+def make_table(folder: Path, **changes: Any) -> Table:
     """That table as it is read."""
     return load_table(write_table(folder, **changes))
 
 
-def workplace(folder: Path, table: Table, **changes: Any) -> Workplace:
+def make_workplace(folder: Path, table: Table, **changes: Any) -> Workplace:
     """A workplace for a table's runs at the scale tiny, with its own files and without progress messages."""
     settings = {"scale": "tiny", "folder": folder, "data": {}, "extra": {}, "announce": lambda message: None}
     return Workplace(table, **{**settings, **changes})

@@ -33,15 +33,15 @@ def values(block):
     return {row["row"]: {name: cell["value"] for name, cell in row["measures"].items()} for row in block["rows"]}
 
 
+CASES_OF_UNITS = [
+    ("percent", {"relevance": (100 / 3, 200 / 3), "fluency": (50, 100 / 6)}),
+    # of two voters
+    ("documents", {"relevance": (1, 2), "fluency": (1.5, 0.5)}),
+]
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("unit", "expected"),
-    [
-        ("percent", {"relevance": (100 / 3, 200 / 3), "fluency": (50, 100 / 6)}),
-        # of two voters
-        ("documents", {"relevance": (1, 2), "fluency": (1.5, 0.5)}),
-    ],
-)
+@pytest.mark.parametrize(("unit", "expected"), CASES_OF_UNITS)
 def test_votes_stand_beside_the_published_ones(tmp_path, unit, expected):
     file = write_report(tmp_path)
     run_table(table_of_votes(tmp_path, unit=unit), "small", {"xsum": file}, [], str(tmp_path))
@@ -79,20 +79,20 @@ def test_table_without_votes_says_what_it_needs(tmp_path):
     assert [row["problem"] for row in block["rows"]] == [expected] * 2
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"systems": ("GDLF.txt", "theirs.txt")}, "compares GDLF with theirs, but made_up GDLF with DC: name the"),
-        # both are DC, in folders of their own
-        ({"systems": ("GDLF", "a/DC", "b/DC")}, "compares GDLF with DC, GDLF with DC, but made_up GDLF with DC"),
-        (
-            {"outcomes": {"relevance": [[1]], "clarity": [[1]]}},
-            "has votes on relevance, clarity, but made_up on relevance, fluency: make the sheets with the paper's",
-        ),
-        ({"pairs": [{"first": "GDLF", "second": "DC"}]}, "is not a report of votes \\(.*\\): name one written by"),
-        ({"voters": "two"}, "is not a report of votes"),
-    ],
-)
+CASES_OF_WRONG_REPORTS = [
+    ({"systems": ("GDLF.txt", "theirs.txt")}, "compares GDLF with theirs, but made_up GDLF with DC: name the"),
+    # both are DC, in folders of their own
+    ({"systems": ("GDLF", "a/DC", "b/DC")}, "compares GDLF with DC, GDLF with DC, but made_up GDLF with DC"),
+    (
+        {"outcomes": {"relevance": [[1]], "clarity": [[1]]}},
+        "has votes on relevance, clarity, but made_up on relevance, fluency: make the sheets with the paper's",
+    ),
+    ({"pairs": [{"first": "GDLF", "second": "DC"}]}, "is not a report of votes \\(.*\\): name one written by"),
+    ({"voters": "two"}, "is not a report of votes"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), CASES_OF_WRONG_REPORTS)
 def test_votes_that_are_not_the_tables_are_told(tmp_path, changes, message):
     file = write_report(tmp_path, **changes)
     with pytest.raises(ValueError, match=message) as error:

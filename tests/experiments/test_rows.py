@@ -34,14 +34,14 @@ def test_only_what_stands_between_the_markers_is_written():
     assert fill("No markers.\n") == "No markers.\n"
 
 
-@pytest.mark.parametrize(
-    "row",
-    [
-        Row("DC", config_overrides={**TRANSFORMER, "encoder_kernel_sizes": [3, 7], "dropout": 0.25, "use_cache": True}),
-        Row("DC", flags={"max_steps": 3}, decoding={"num_beams": 2, "length_penalty": 0.9, "early_stopping": False}),
-        Row("DC", config_overrides={"gating": "glu"}, decoding_overrides={"tags": "1"}),
-    ],
-)
+CASES_OF_ROWS = [
+    Row("DC", config_overrides={**TRANSFORMER, "encoder_kernel_sizes": [3, 7], "dropout": 0.25, "use_cache": True}),
+    Row("DC", flags={"max_steps": 3}, decoding={"num_beams": 2, "length_penalty": 0.9, "early_stopping": False}),
+    Row("DC", config_overrides={"gating": "glu"}, decoding_overrides={"tags": "1"}),
+]
+
+
+@pytest.mark.parametrize("row", CASES_OF_ROWS)
 def test_items_of_a_row_are_read_back_as_what_they_were(row):
     tokens = [f"--config_overrides={item}" for item in override_items(row)]
     tokens += [token for item in flag_items(row) for token in shlex.split(item)]

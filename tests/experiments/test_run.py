@@ -356,9 +356,10 @@ def test_language_models_without_texts_say_what_they_need(tmp_path):
     assert [row["problem"] for row in block["rows"]] == [expected] * 3 + ["literature: Somebody 2019"]
 
 
-@pytest.mark.parametrize(
-    ("kind", "flags"), [("language_models", ["--num_beams", "2"]), ("statistics", ["--max_steps", "2"])]
-)
+CASES_OF_FLAGS_WITHOUT_EFFECT = [("language_models", ["--num_beams", "2"]), ("statistics", ["--max_steps", "2"])]
+
+
+@pytest.mark.parametrize(("kind", "flags"), CASES_OF_FLAGS_WITHOUT_EFFECT)
 def test_flags_without_effect_on_a_table_are_told(tmp_path, kind, flags):
     name = {"language_models": "thesis_4_2", "statistics": "thesis_5_1"}[kind]
     with pytest.raises(ValueError, match=f"{flags[0]}: has no effect on {name}, which trains and decodes nothing"):
@@ -372,14 +373,14 @@ def test_the_thesis_judges_the_texts_of_its_box(tmp_path):
     assert block["data"] == "tables/box_4_1"
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"scale": "huge"}, "`scale` is 'huge', but must be one of tiny, small, full"),
-        ({"data": {"xsun": "news"}}, r"--data xsun: made_up has no such data set; did you mean xsum\?; it has xsum"),
-        ({"data": {"xsum": "nowhere"}}, "nowhere: there is no train.jsonl, but there must be exactly one file"),
-    ],
-)
+CASES_OF_WRONG_ARGUMENTS = [
+    ({"scale": "huge"}, "`scale` is 'huge', but must be one of tiny, small, full"),
+    ({"data": {"xsun": "news"}}, r"--data xsun: made_up has no such data set; did you mean xsum\?; it has xsum"),
+    ({"data": {"xsum": "nowhere"}}, "nowhere: there is no train.jsonl, but there must be exactly one file"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), CASES_OF_WRONG_ARGUMENTS)
 def test_what_cannot_work_is_told_before_anything_starts(tmp_path, changes, message):
     output = {"output_dir": str(tmp_path / "o")}
     settings = {"name": untrained(tmp_path), "scale": "tiny", "data": {}, "flags": [], **output}

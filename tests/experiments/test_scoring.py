@@ -26,7 +26,7 @@ from hf_summ.experiments.scoring import (
 )
 from hf_summ.experiments.tables import load_table
 from tests.evaluation.scores import novelty_rows, rouge_rows
-from tests.experiments.made_up import table
+from tests.experiments.made_up import make_table
 from tests.training import tiny
 
 ROUGE = ["rouge1", "rouge2", "rougeL", "rougeSU4"]
@@ -54,30 +54,31 @@ def means(scores, kind="fmeasure"):
     return {measure: pytest.approx(getattr(found, kind).mean()) for measure, found in scores.items()}
 
 
-@pytest.mark.parametrize(
-    ("kind", "limit"), [("recall", {"byte_limit": 20}), ("precision", {"word_limit": 3}), ("recall", {})]
-)
+CASES_OF_ROUGE_SETTINGS = [("recall", {"byte_limit": 20}), ("precision", {"word_limit": 3}), ("recall", {})]
+
+
+@pytest.mark.parametrize(("kind", "limit"), CASES_OF_ROUGE_SETTINGS)
 def test_rouge_is_cut_and_read_as_the_table_says(tmp_path, corpus, predictions, kind, limit):
-    read = table(tmp_path, measures=ROUGE, rows=[{"row": "DC"}], rouge={"score": kind, **limit})
-    found = values(score(read, "en", corpus, predictions, None, None))
+    table = make_table(tmp_path, measures=ROUGE, rows=[{"row": "DC"}], rouge={"score": kind, **limit})
+    found = values(score(table, "en", corpus, predictions, None, None))
     assert found == means(rouge_rows(predictions, corpus["summary"], rouge_types=ROUGE, **limit), kind)
-    plain = table(tmp_path, measures=ROUGE, rows=[{"row": "DC"}])
+    plain = make_table(tmp_path, measures=ROUGE, rows=[{"row": "DC"}])
     assert found != values(score(plain, "en", corpus, predictions, None, None))
 
 
-@pytest.mark.parametrize(
-    ("name", "reference", "prediction", "expected"),
-    [
-        # the program's texts are washed, and so are the references that they are compared with
-        ("drgd_lcsts", "NBA球星：2014年，科比退役？", "nba球星年，科比退役？", 100.0),
-        # the Perl script has no letter ü, and stems English
-        ("thesis_7_11", "Die Häuser brannten.", "die h user brannten", 100.0),
-    ],
-)
+CASES_OF_PUBLISHED_TABLES = [
+    # the program's texts are washed, and so are the references that they are compared with
+    ("drgd_lcsts", "NBA球星：2014年，科比退役？", "nba球星年，科比退役？", 100.0),
+    # the Perl script has no letter ü, and stems English
+    ("thesis_7_11", "Die Häuser brannten.", "die h user brannten", 100.0),
+]
+
+
+@pytest.mark.parametrize(("name", "reference", "prediction", "expected"), CASES_OF_PUBLISHED_TABLES)
 def test_tables_score_as_the_published_figures_were(name, reference, prediction, expected):
-    read, corpus = load_table(name), datasets.Dataset.from_dict({"document": [""], "summary": [reference]})
-    language = read.language_of(next(iter(read.datasets)))
-    assert values(score(read, language, corpus, [prediction], None, None))["rouge2"] == pytest.approx(expected)
+    table, corpus = load_table(name), datasets.Dataset.from_dict({"document": [""], "summary": [reference]})
+    language = table.language_of(next(iter(table.datasets)))
+    assert values(score(table, language, corpus, [prediction], None, None))["rouge2"] == pytest.approx(expected)
 
 
 def test_all_references_of_a_document_count(tmp_path, corpus, predictions):
@@ -85,33 +86,33 @@ def test_all_references_of_a_document_count(tmp_path, corpus, predictions):
     # a row without a list has its summary
     several = corpus.add_column("references", [None, *references[1:]])
     references[0] = [corpus["summary"][0]]
-    read = table(tmp_path)
-    found = values(score(read, "en", several, predictions, None, None))
+    table = make_table(tmp_path)
+    found = values(score(table, "en", several, predictions, None, None))
     assert found == means(rouge_rows(predictions, references, rouge_types=["rouge1", "rougeL"]))
-    assert found != values(score(read, "en", corpus, predictions, None, None))
+    assert found != values(score(table, "en", corpus, predictions, None, None))
 
 
 def test_wordpieces_are_scored_sentence_by_sentence(tmp_path, corpus, predictions):
     def halves(text):
         return [piece for word in text.lower().split() for piece in (word[:3], f"##{word[3:]}") if piece != "##"]
 
-    read = table(tmp_path, unit="wordpieces")
+    table = make_table(tmp_path, unit="wordpieces")
     predictions = [f"{text} It rained." for text in predictions]
-    found = values(score(read, "en", corpus, predictions, None, halves))
+    found = values(score(table, "en", corpus, predictions, None, halves))
     cut = [
         ["\n".join(" ".join(halves(sentence)) for sentence in split_sentences(text)) for text in texts]
         for texts in (predictions, corpus["summary"])
     ]
     assert found == means(rouge_rows(*cut, rouge_types=["rouge1", "rougeL"], sentences="lines"))
-    assert found != values(score(table(tmp_path), "en", corpus, predictions, None, None))
+    assert found != values(score(make_table(tmp_path), "en", corpus, predictions, None, None))
     with pytest.raises(ValueError, match="the table scores subwords, but this row has no model that defines them"):
-        score(read, "en", corpus, predictions, None, None)
+        score(table, "en", corpus, predictions, None, None)
 
 
 def test_intervals_are_those_of_evaluate(tmp_path, corpus, predictions):
     predictions[:5] = ["It is."] * 5
-    read = table(tmp_path, measures=["rouge1", "support", "chrf"], rows=[{"row": "DC"}])
-    scored = score(read, "en", corpus, predictions, None, None)
+    table = make_table(tmp_path, measures=["rouge1", "support", "chrf"], rows=[{"row": "DC"}])
+    scored = score(table, "en", corpus, predictions, None, None)
     references = [[text] for text in corpus["summary"]]
     settings = Settings(rouge_types=("rouge1",), metrics={"chrf": ""})
     report = Evaluation(predictions, references, corpus["document"], settings=settings).report()
@@ -122,20 +123,20 @@ def test_intervals_are_those_of_evaluate(tmp_path, corpus, predictions):
 
 
 def test_novelty_may_count_punctuation_marks(tmp_path, corpus, predictions):
-    read = table(tmp_path, measures=["novel1"], rows=[{"row": "DC"}], count_punctuation=True)
+    table = make_table(tmp_path, measures=["novel1"], rows=[{"row": "DC"}], count_punctuation=True)
     expected = novelty_rows(predictions, corpus["document"], count_punctuation=True)
     assert expected["novel1"] != novelty_rows(predictions, corpus["document"])["novel1"]
-    found = values(score(read, "en", corpus, predictions, None, None))
+    found = values(score(table, "en", corpus, predictions, None, None))
     assert found == {"novel1": pytest.approx(np.nanmean(expected["novel1"]))}
 
 
 def test_perplexity_is_of_all_tokens_and_only_of_models(tmp_path, corpus, predictions):
-    read = table(tmp_path, measures=["perplexity", "rouge1"], rows=[{"row": "DC"}])
+    table = make_table(tmp_path, measures=["perplexity", "rouge1"], rows=[{"row": "DC"}])
     losses = np.column_stack([np.linspace(5, 50, 30), np.arange(1, 31)])
-    scored = score(read, "en", corpus, predictions, losses, None)
+    scored = score(table, "en", corpus, predictions, losses, None)
     assert list(scored) == ["perplexity", "rouge1"]
     assert values(scored)["perplexity"] == pytest.approx(float(perplexity(losses.sum(0))))
-    assert "perplexity" not in score(read, "en", corpus, predictions, None, None)
+    assert "perplexity" not in score(table, "en", corpus, predictions, None, None)
 
 
 def test_difference_is_the_paired_bootstraps():
@@ -159,7 +160,7 @@ def test_measure_without_a_value_for_resamples_has_no_interval():
 
 def test_row_over_seeds_is_the_mean_of_its_trainings(tmp_path):
     first, second = np.random.default_rng(1).normal(30, 5, (2, 200))
-    row, other = table(tmp_path, rows=[{"row": "DC"}, {"row": "GDLF"}]).rows
+    row, other = make_table(tmp_path, rows=[{"row": "DC"}, {"row": "GDLF"}]).rows
 
     def of_seed(row, seed, scores):
         return Outcome(row, facts={"seed": seed}, measures={"rouge1": mean_over_rows(scores)})
@@ -174,7 +175,7 @@ def test_row_over_seeds_is_the_mean_of_its_trainings(tmp_path):
 
 
 def test_what_runs_recorded_is_averaged_over_seeds(tmp_path):
-    (row,) = table(tmp_path).rows
+    (row,) = make_table(tmp_path).rows
     first, second = (
         {"seed": seed, "updates": 20 + seed, "tokens": 1000 * seed, "documents_per_second": 1.5 * seed, "curve": curve}
         for seed, curve in ((1, [[10, 4.0], [20, 3.0], [30, 2.0]]), (2, [[10, 5.0], [20, 3.5]]))
@@ -186,7 +187,7 @@ def test_what_runs_recorded_is_averaged_over_seeds(tmp_path):
 
 
 def test_row_has_the_seeds_that_are_done_and_fails_with_one(tmp_path):
-    (row,) = table(tmp_path).rows
+    (row,) = make_table(tmp_path).rows
     done, waiting = Outcome(row, measures={"rouge1": mean_over_rows([1, 2])}), Outcome(row, WAITING)
     failed = Outcome(row, "it broke", failed=True)
     assert over_seeds([waiting, done]) == [done]
@@ -196,20 +197,20 @@ def test_row_has_the_seeds_that_are_done_and_fails_with_one(tmp_path):
     assert over_seeds([waiting, failed]) == [failed]
 
 
-@pytest.mark.parametrize(
-    ("published", "low", "high", "expected"),
-    [
-        (0.3, 0.1, 0.9, "holds"),
-        (0.3, -0.9, -0.1, "fails"),
-        (-0.3, -0.9, -0.1, "holds"),
-        (-0.3, 0.1, 0.9, "fails"),
-        (0.3, -0.1, 0.9, "undecided"),
-        (-0.3, -0.1, 0.9, "undecided"),
-        (0.3, 0.0, 0.9, "undecided"),
-        (0.0, 0.1, 0.9, None),
-        (None, 0.1, 0.9, None),
-    ],
-)
+CASES_OF_VERDICTS = [
+    (0.3, 0.1, 0.9, "holds"),
+    (0.3, -0.9, -0.1, "fails"),
+    (-0.3, -0.9, -0.1, "holds"),
+    (-0.3, 0.1, 0.9, "fails"),
+    (0.3, -0.1, 0.9, "undecided"),
+    (-0.3, -0.1, 0.9, "undecided"),
+    (0.3, 0.0, 0.9, "undecided"),
+    (0.0, 0.1, 0.9, None),
+    (None, 0.1, 0.9, None),
+]
+
+
+@pytest.mark.parametrize(("published", "low", "high", "expected"), CASES_OF_VERDICTS)
 def test_verdict_is_on_the_published_direction(published, low, high, expected):
     # which direction is better does not matter: a lower published perplexity holds if ours is lower too
     assert verdict(published, Comparison((low + high) / 2, low, high, pairs=100)) == expected
@@ -223,7 +224,7 @@ def test_verdict_needs_a_run_and_more_than_one_document():
 @pytest.fixture
 def judge(tmp_path):
     """The claim that GDLF is above DC, by the scores of each of 200 documents and the values of the seeds."""
-    lower, higher = table(tmp_path, rows=[{"row": "DC"}, {"row": "GDLF", "above": ["DC"]}]).rows
+    lower, higher = make_table(tmp_path, rows=[{"row": "DC"}, {"row": "GDLF", "above": ["DC"]}]).rows
 
     def of(row, scores, seeds):
         counts = np.full(len(scores), len(seeds) or 1)
@@ -236,21 +237,21 @@ def judge(tmp_path):
     return found
 
 
-@pytest.mark.parametrize(
-    ("gain", "our_seeds", "their_seeds", "expected"),
-    [
-        (2, (), (), "holds"),
-        (-2, (), (), "fails"),
-        (0.1, (), (), "undecided"),
-        (2, (31, 32), (29, 30), "holds"),
-        (-2, (29, 30), (31, 32), "fails"),
-        # one training of the other was better
-        (2, (30, 34), (29, 31), "undecided"),
-        # a row whose second seed is still to come
-        (2, (30, 34), (), "holds"),
-        (0.1, (31, 32), (29, 30), "undecided"),
-    ],
-)
+CASES_OF_CLAIMS = [
+    (2, (), (), "holds"),
+    (-2, (), (), "fails"),
+    (0.1, (), (), "undecided"),
+    (2, (31, 32), (29, 30), "holds"),
+    (-2, (29, 30), (31, 32), "fails"),
+    # one training of the other was better
+    (2, (30, 34), (29, 31), "undecided"),
+    # a row whose second seed is still to come
+    (2, (30, 34), (), "holds"),
+    (0.1, (31, 32), (29, 30), "undecided"),
+]
+
+
+@pytest.mark.parametrize(("gain", "our_seeds", "their_seeds", "expected"), CASES_OF_CLAIMS)
 def test_claim_needs_the_documents_and_the_seeds(judge, gain, our_seeds, their_seeds, expected):
     ours = 30 + NOISE + gain + SPREAD
     (claim,) = judge(ours, 30 + NOISE, our_seeds, their_seeds)
@@ -296,7 +297,7 @@ def test_what_cannot_be_decided_is_shown_so(judge):
 
 
 def test_claim_on_a_row_that_is_still_to_come_is_empty(tmp_path):
-    lower, higher = table(tmp_path, rows=[{"row": "DC"}, {"row": "GDLF", "above": ["DC"]}]).rows
+    lower, higher = make_table(tmp_path, rows=[{"row": "DC"}, {"row": "GDLF", "above": ["DC"]}]).rows
     (claim,) = claims([Outcome(lower, "not run yet"), Outcome(higher, "not run yet")])
     assert claim["measures"] == {}
     assert shown(claim) == "–"

@@ -23,7 +23,7 @@ from hf_summ.experiments.settings import (
 from hf_summ.experiments.tables import Row, load_table
 from hf_summ.training.arguments import flags_of
 from hf_summ.training.parsing import parse_arguments, read_settings
-from tests.experiments.made_up import TRANSFORMER, table, write_data
+from tests.experiments.made_up import TRANSFORMER, make_table, write_data
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 
@@ -45,27 +45,27 @@ def training(tmp_path):
 
     def told(**changes):
         overrides = changes.pop("config_overrides", {})
-        settings = settle(table(tmp_path), Row("DC", config_overrides={**TRANSFORMER, **overrides}))
+        settings = settle(make_table(tmp_path), Row("DC", config_overrides={**TRANSFORMER, **overrides}))
         return {**with_data(settings, data), "tokenizer_name": "bert-base-uncased", **changes}
 
     return told
 
 
-@pytest.mark.parametrize(
-    ("scale", "row", "user", "updates", "width"),
-    [
-        ("full", {}, {}, 30000, 256),
-        ("tiny", {}, {}, 6, 32),
-        ("tiny", (7, 48), {}, 7, 48),
-        ("tiny", (7, 48), (8, 64), 8, 64),
-    ],
-)
+CASES_OF_PRECEDENCE = [
+    ("full", {}, {}, 30000, 256),
+    ("tiny", {}, {}, 6, 32),
+    ("tiny", (7, 48), {}, 7, 48),
+    ("tiny", (7, 48), (8, 64), 8, 64),
+]
+
+
+@pytest.mark.parametrize(("scale", "row", "user", "updates", "width"), CASES_OF_PRECEDENCE)
 def test_settings_are_the_papers_then_the_scales_the_rows_and_the_users(tmp_path, scale, row, user, updates, width):
     ours, theirs = (
         {"max_steps": given[0], "config_overrides": {"d_model": given[1]}} if given else {} for given in (row, user)
     )
     overrides = ours.pop("config_overrides", {})
-    settings = settle(table(tmp_path), Row("DC", flags=ours, config_overrides=overrides), scale, **theirs)
+    settings = settle(make_table(tmp_path), Row("DC", flags=ours, config_overrides=overrides), scale, **theirs)
     assert (settings["max_steps"], settings["config_overrides"]["d_model"]) == (updates, width)
     # what nobody else says is the paper's
     assert (settings["optimizer"], settings["config_overrides"]["label_smoothing"]) == ("adamw", 0.1)
@@ -74,7 +74,7 @@ def test_settings_are_the_papers_then_the_scales_the_rows_and_the_users(tmp_path
 def test_row_of_another_architecture_has_its_own_scale_and_the_vocabulary_of_its_data(tmp_path):
     row = Row("BART", flags={"model_type": "bart"}, config_overrides={"d_model": 48}, full={"max_steps": 9})
     (tiny, scale), (full, of_full) = (
-        base_settings(table(tmp_path), row, "xsum", name, {}) for name in ("tiny", "full")
+        base_settings(make_table(tmp_path), row, "xsum", name, {}) for name in ("tiny", "full")
     )
     assert (tiny["model_type"], tiny["max_steps"], full["max_steps"]) == ("bart", 6, 9)
     assert tiny["config_overrides"] == {**load_scale("bart", "tiny").config_overrides, "d_model": 48}
@@ -84,24 +84,24 @@ def test_row_of_another_architecture_has_its_own_scale_and_the_vocabulary_of_its
     # and all else of the file
     assert full["optimizer"] == "adamw"
     with pytest.raises(ValueError, match="the architecture nowhere does not exist yet"):
-        settle(table(tmp_path), Row("X", flags={"model_type": "nowhere"}))
+        settle(make_table(tmp_path), Row("X", flags={"model_type": "nowhere"}))
 
 
 def test_row_with_a_file_of_its_architecture_has_its_values_and_its_vocabulary(tmp_path):
     row = Row("PG", config={"xsum": "pointer_generator/xsum.yaml"}, flags={"model_type": "pointer_generator"})
-    settings, scale = base_settings(table(tmp_path), row, "xsum", "full", {})
+    settings, scale = base_settings(make_table(tmp_path), row, "xsum", "full", {})
     assert (settings["optim"], settings["config_overrides"]["recurrent_range"]) == ("adagrad", 0.02)
     assert settings["config_overrides"]["vocab_size"] == 50000
     assert scale.vocabulary == {"lowercase": True, "units": "words"}
 
 
 def test_override_applies_to_the_rows_whose_configuration_has_its_key():
-    read = load_table("thesis_7_10")
+    table = load_table("thesis_7_10")
     extra = {"config_overrides": {"bert_name": "folder", "vocab_size": 9}}
     overrides = {}
-    for row in read.rows:
+    for row in table.rows:
         if row.is_trained:
-            settings, _ = base_settings(read, row, "cnn_dailymail", "full", extra)
+            settings, _ = base_settings(table, row, "cnn_dailymail", "full", extra)
             overrides[row.row] = settings["config_overrides"]
     baseline = overrides.pop("BiLSTM + Pointer-Generator + Coverage")
     assert ("bert_name" in baseline, baseline["vocab_size"]) == (False, 9)
@@ -113,10 +113,10 @@ def test_override_applies_to_the_rows_whose_configuration_has_its_key():
 @pytest.mark.parametrize("scale", ["small", "full"])
 @pytest.mark.parametrize("name", ["thesis_7_1", "gdlf_2"])
 def test_a_short_run_shortens_every_row(name, scale):
-    read = load_table(name)
-    for row in read.rows:
+    table = load_table(name)
+    for row in table.rows:
         if row.is_trained:
-            settings, _ = base_settings(read, row, "cnn_dailymail", scale, {"quick": 30, "logging_steps": 7})
+            settings, _ = base_settings(table, row, "cnn_dailymail", scale, {"quick": 30, "logging_steps": 7})
             assert (settings["max_steps"], settings["warmup_steps"], settings["logging_steps"]) == (30, 3, 7)
             # a run reads the flags as given, and knows no file that it could shorten
             assert not settings.keys() & {"quick", "schedule", "noam_scale", "optim"}
@@ -125,25 +125,25 @@ def test_a_short_run_shortens_every_row(name, scale):
 def test_flags_of_the_user_add_rates_and_take_others_away(tmp_path):
     # rates of a row are added to those of the user
     row = Row("DC", flags={"learning_rates": ["embed=1"]})
-    assert settle(table(tmp_path), row, learning_rates=["gate=2"])["learning_rates"] == ["embed=1", "gate=2"]
+    assert settle(make_table(tmp_path), row, learning_rates=["gate=2"])["learning_rates"] == ["embed=1", "gate=2"]
     # null takes a flag away and seed has a default
-    settings = settle(table(tmp_path), early_stopping_patience=None, num_beams=None)
+    settings = settle(make_table(tmp_path), early_stopping_patience=None, num_beams=None)
     assert settings.keys() & {"early_stopping_patience", "num_beams"} == set()
     assert settings["seed"] == 42
-    assert settle(table(tmp_path), seed=1)["seed"] == 1
+    assert settle(make_table(tmp_path), seed=1)["seed"] == 1
 
 
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        (Row("X", config="nowhere/xsum.yaml"), "the architecture nowhere does not exist yet"),
-        (Row("X", config="bart/xsum.yaml"), "bart/xsum.yaml: .*No such file"),
-        (Row("X"), "texts has no configuration for training"),
-    ],
-)
+CASES_OF_MISSING_CONFIGURATIONS = [
+    (Row("X", config="nowhere/xsum.yaml"), "the architecture nowhere does not exist yet"),
+    (Row("X", config="bart/xsum.yaml"), "bart/xsum.yaml: .*No such file"),
+    (Row("X"), "texts has no configuration for training"),
+]
+
+
+@pytest.mark.parametrize(("row", "message"), CASES_OF_MISSING_CONFIGURATIONS)
 def test_row_without_a_configuration_that_is_there(tmp_path, row, message):
     with pytest.raises(ValueError, match=message):
-        settle(table(tmp_path, datasets={"texts": None}), row)
+        settle(make_table(tmp_path, datasets={"texts": None}), row)
 
 
 def test_other_data_leave_nothing_of_the_configurations():
@@ -192,44 +192,44 @@ def test_folder_of_a_distribution_stands_for_its_splits(tmp_path):
         split_files(tmp_path, "newsrom")
 
 
-@pytest.mark.parametrize(
-    ("tokens", "flags"),
-    [
-        ([], {}),
-        (["--max-steps=5", "--max_steps", "6"], {"max_steps": 6}),
-        (["--bf16", "--seed", "1"], {"bf16": True, "seed": 1}),
-        (
-            ["--no_ignore_pad_token_for_loss", "--no-early-stopping"],
-            {"ignore_pad_token_for_loss": False, "early_stopping": False},
-        ),
-        (["--length_penalty", "-0.5"], {"length_penalty": -0.5}),
-        (["--eval_strategy", "no"], {"eval_strategy": "no"}),
-        (["--early_stopping_patience", "null"], {"early_stopping_patience": None}),
-        (["--metrics", "rouge", "bleu"], {"metrics": ["rouge", "bleu"]}),
-        (["--learning_rates", "[ab]=1", "--learning_rates", "c=2"], {"learning_rates": ["[ab]=1", "c=2"]}),
-        (["--run_name", "a: b"], {"run_name": "a: b"}),
-        (["--run_name=--x"], {"run_name": "--x"}),
-        (
-            ["--config_overrides", "d_model=4", "--config_overrides", "d_model=8", "--config_overrides", 'tags="1"'],
-            {"config_overrides": {"d_model": 8, "tags": "1"}},
-        ),
-    ],
-)
+CASES_OF_FLAGS = [
+    ([], {}),
+    (["--max-steps=5", "--max_steps", "6"], {"max_steps": 6}),
+    (["--bf16", "--seed", "1"], {"bf16": True, "seed": 1}),
+    (
+        ["--no_ignore_pad_token_for_loss", "--no-early-stopping"],
+        {"ignore_pad_token_for_loss": False, "early_stopping": False},
+    ),
+    (["--length_penalty", "-0.5"], {"length_penalty": -0.5}),
+    (["--eval_strategy", "no"], {"eval_strategy": "no"}),
+    (["--early_stopping_patience", "null"], {"early_stopping_patience": None}),
+    (["--metrics", "rouge", "bleu"], {"metrics": ["rouge", "bleu"]}),
+    (["--learning_rates", "[ab]=1", "--learning_rates", "c=2"], {"learning_rates": ["[ab]=1", "c=2"]}),
+    (["--run_name", "a: b"], {"run_name": "a: b"}),
+    (["--run_name=--x"], {"run_name": "--x"}),
+    (
+        ["--config_overrides", "d_model=4", "--config_overrides", "d_model=8", "--config_overrides", 'tags="1"'],
+        {"config_overrides": {"d_model": 8, "tags": "1"}},
+    ),
+]
+
+
+@pytest.mark.parametrize(("tokens", "flags"), CASES_OF_FLAGS)
 def test_flags_are_read_as_their_values(tokens, flags):
     assert flags_of_all_rows(tokens) == flags
 
 
-@pytest.mark.parametrize(
-    ("tokens", "message"),
-    [
-        (["--extract_idf", "no.json"], "^no.json is not a file written by `hf-summ idf`"),
-        (["--scal", "tiny"], r"unknown flag --scal; did you mean --scale\?"),
-        (["--no_max_steps"], r"unknown flag --no_max_steps; did you mean --max_steps\?"),
-        (["--resume_from_checkpoint", "x"], "--resume_from_checkpoint: cannot be shared by the rows of a table.*;"),
-        (["--push_to_hub"], "--push_to_hub: cannot be shared by the rows of a table"),
-        (["--token", "hf_x"], "--token: would be written to the settings of each run; set HF_TOKEN instead"),
-    ],
-)
+CASES_OF_WRONG_FLAGS = [
+    (["--extract_idf", "no.json"], "^no.json is not a file written by `hf-summ idf`"),
+    (["--scal", "tiny"], r"unknown flag --scal; did you mean --scale\?"),
+    (["--no_max_steps"], r"unknown flag --no_max_steps; did you mean --max_steps\?"),
+    (["--resume_from_checkpoint", "x"], "--resume_from_checkpoint: cannot be shared by the rows of a table.*;"),
+    (["--push_to_hub"], "--push_to_hub: cannot be shared by the rows of a table"),
+    (["--token", "hf_x"], "--token: would be written to the settings of each run; set HF_TOKEN instead"),
+]
+
+
+@pytest.mark.parametrize(("tokens", "message"), CASES_OF_WRONG_FLAGS)
 def test_flags_that_cannot_be_are_told(tokens, message):
     with pytest.raises(ValueError, match=message):
         flags_of_all_rows(tokens)
@@ -341,8 +341,8 @@ def test_rows_that_tables_have_in_common_are_one_training(tmp_path):
     files = split_files(write_data(tmp_path / "news"))
     names = {}
     for name, label in (("gdlf_4", "DC"), ("gdlf_6", "GLU"), ("gdlf_4", "DC+GATE"), ("gdlf_6", "GATE")):
-        read = load_table(name)
-        row = next(row for row in read.rows if row.row == label)
-        settings, _ = base_settings(read, row, "xsum", "tiny", {})
+        table = load_table(name)
+        row = next(row for row in table.rows if row.row == label)
+        settings, _ = base_settings(table, row, "xsum", "tiny", {})
         names[label] = training_fingerprint({**with_data(settings, files), "tokenizer_name": "x"})
     assert names["DC"] == names["GLU"] != names["GATE"] == names["DC+GATE"]

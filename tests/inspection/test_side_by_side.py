@@ -7,19 +7,19 @@ from hf_summ.inspection.side_by_side import as_html, as_markdown, shared_spans
 TEXTS = {"Document": "Rain fell.", "Reference": "Ana won <the> race.", "A": "On Monday Ana won.", "B": "Rain fell."}
 
 
-@pytest.mark.parametrize(
-    ("text", "other", "language", "shared"),
-    [
-        ("Ana Lopez won, on Monday.", "On Monday Ana Lopez won.", "en", ["Ana Lopez won, on Monday."]),
-        ("The well-known race", "a well run race", "en", ["well-known race"]),
-        # a piece is shaded once, though both of its words are shared apart
-        ("well-known", "known well", "en", ["well-known"]),
-        ("Der Fluß stieg", "der fluß fiel", "de", ["Der Fluß"]),
-        ("科比今天退役", "科比退役", "zh", ["科比", "退役"]),
-        ("Nothing", "else", "en", []),
-        ("", "else", "en", []),
-    ],
-)
+CASES_OF_SHARED_FRAGMENTS = [
+    ("Ana Lopez won, on Monday.", "On Monday Ana Lopez won.", "en", ["Ana Lopez won, on Monday."]),
+    ("The well-known race", "a well run race", "en", ["well-known race"]),
+    # a piece is shaded once, though both of its words are shared apart
+    ("well-known", "known well", "en", ["well-known"]),
+    ("Der Fluß stieg", "der fluß fiel", "de", ["Der Fluß"]),
+    ("科比今天退役", "科比退役", "zh", ["科比", "退役"]),
+    ("Nothing", "else", "en", []),
+    ("", "else", "en", []),
+]
+
+
+@pytest.mark.parametrize(("text", "other", "language", "shared"), CASES_OF_SHARED_FRAGMENTS)
 def test_spans_are_those_of_shared_fragments(text, other, language, shared):
     assert [text[start:end] for start, end in shared_spans(text, other, language)] == shared
 

@@ -21,15 +21,15 @@ def checkpoint(tmp_path, tiny_tokenizer):
     return tmp_path / "bart"
 
 
-@pytest.mark.parametrize(
-    ("flags", "error", "message"),
-    [
-        ({"rows_per_shard": 0}, ValueError, "`rows_per_shard` is 0, but must be at least 1"),
-        ({"num_processes": -1}, ValueError, "`num_processes` is -1, but must be at least 1"),
-        ({"batch_size": 0.5}, TypeError, "`batch_size` must be an integer, but is float: 0.5"),
-        ({"format": "parket"}, ValueError, "`format` is 'parket', but must be one of parquet"),
-    ],
-)
+CASES_OF_WRONG_ARGUMENTS = [
+    ({"rows_per_shard": 0}, ValueError, "`rows_per_shard` is 0, but must be at least 1"),
+    ({"num_processes": -1}, ValueError, "`num_processes` is -1, but must be at least 1"),
+    ({"batch_size": 0.5}, TypeError, "`batch_size` must be an integer, but is float: 0.5"),
+    ({"format": "parket"}, ValueError, "`format` is 'parket', but must be one of parquet"),
+]
+
+
+@pytest.mark.parametrize(("flags", "error", "message"), CASES_OF_WRONG_ARGUMENTS)
 def test_arguments_are_checked_before_files_are_read(tmp_path, flags, error, message):
     with pytest.raises(error, match=message):
         summarize_rows("missing.jsonl", "missing", tmp_path / "out", **flags)

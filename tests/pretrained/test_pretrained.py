@@ -94,20 +94,19 @@ def test_the_bundled_graphs_need_no_torch(name):
 ABSTRACT = "We show that cats sleep. They sleep at night."
 
 
-@pytest.mark.parametrize(
-    ("settings", "is_of_graphs"),
-    [
-        ({}, True),
-        ({"device": "cpu", "num_beams": 2, "batch_size": 4, "long_documents": "extract", "dtype": None}, True),
-        ({"runtime": "onnx", "return_details": True}, True),
-        ({"runtime": "onnx", "stop_sequence": ".", "whole_sentences": False}, False),
-        ({"runtime": "pytorch"}, False),
-        ({"dtype": "float32"}, False),
-        ({"stop_sequence": ".", "whole_sentences": False}, False),
-        ({"tokenizer": str(pretrained.FOLDER / pretrained.DEFAULT_MODEL)}, False),
-    ],
-    ids=str,
-)
+CASES_OF_SETTINGS = [
+    ({}, True),
+    ({"device": "cpu", "num_beams": 2, "batch_size": 4, "long_documents": "extract", "dtype": None}, True),
+    ({"runtime": "onnx", "return_details": True}, True),
+    ({"runtime": "onnx", "stop_sequence": ".", "whole_sentences": False}, False),
+    ({"runtime": "pytorch"}, False),
+    ({"dtype": "float32"}, False),
+    ({"stop_sequence": ".", "whole_sentences": False}, False),
+    ({"tokenizer": str(pretrained.FOLDER / pretrained.DEFAULT_MODEL)}, False),
+]
+
+
+@pytest.mark.parametrize(("settings", "is_of_graphs"), CASES_OF_SETTINGS, ids=str)
 def test_a_summarizer_takes_graphs_if_they_have_all_settings(settings, is_of_graphs):
     summarizer = hf_summ.summarizer(**settings)
     assert type(summarizer) is (OnnxSummarizer if is_of_graphs else SummarizationPipeline)

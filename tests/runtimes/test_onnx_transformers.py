@@ -179,14 +179,13 @@ def test_graphs_on_the_hub_are_loaded_by_name(checkpoint, local_hub, tmp_path):
     assert result == expected
 
 
-@pytest.mark.parametrize(
-    ("architecture", "config"),
-    [
-        (LEDForConditionalGeneration, LEDConfig(**{**BART, "attention_window": 4})),
-        (ProphetNetForConditionalGeneration, ProphetNetConfig(vocab_size=40, hidden_size=16, num_encoder_layers=1)),
-    ],
-    ids=["led", "prophetnet"],
-)
+CASES_WITHOUT_GRAPHS = [
+    (LEDForConditionalGeneration, LEDConfig(**{**BART, "attention_window": 4})),
+    (ProphetNetForConditionalGeneration, ProphetNetConfig(vocab_size=40, hidden_size=16, num_encoder_layers=1)),
+]
+
+
+@pytest.mark.parametrize(("architecture", "config"), CASES_WITHOUT_GRAPHS, ids=["led", "prophetnet"])
 def test_architectures_without_graphs_are_named(architecture, config, tmp_path, monkeypatch):
     # also where the extra is missing
     monkeypatch.setitem(sys.modules, "onnxscript", None)

@@ -39,34 +39,29 @@ def test_documents_in_turtle_keep_their_uris(client, summarizer):
     assert summaries == {uri: summarizer(text)[0]["summary_text"] for uri, text in texts.items()}
 
 
-@pytest.mark.parametrize(
-    ("body", "headers", "status", "message"),
-    [
-        (b"{", {}, 422, "Invalid JSON: EOF while parsing an object at line 1 column 1"),
-        (b"[" * 9000, {}, 422, "Invalid JSON: recursion limit exceeded"),
-        (b'{"inputs": "half an emoji: \\ud800"}', {}, 422, "Invalid JSON: "),
-        (b"\xe9", {}, 422, "the body cannot be read: 'utf-8' codec can't decode byte 0xe9 in position 0"),
-        (b"\xe9", TEXT, 422, "the body cannot be read: 'utf-8' codec can't decode byte 0xe9 in position 0"),
-        (b"{", TURTLE, 422, "the body cannot be read: not Turtle"),
-        (NIF + b'<a b> nif:isString "x" .', TURTLE, 422, "the body cannot be read: not Turtle"),
-        (NIF + b'<http://a/\\u0020> nif:isString "x" .', TURTLE, 422, "the body cannot be read: not Turtle"),
-        (NIF + b'"a b" nif:isString "x" .', TURTLE, 422, "the body cannot be read: not Turtle (a text is the subject"),
-        (
-            NIF + b"<a:" + b"b" * 3000 + b'> nif:isString "x" .',
-            TURTLE,
-            422,
-            "the body cannot be read: not Turtle (a URI",
-        ),
-        (NIF + b"<a:a> nif:isString " + b"(" * 2000, TURTLE, 422, "the body cannot be read: not Turtle"),
-        (b'{"inputs": [1, 1, 1]}', {}, 422, "`inputs.str`: Input should be a valid string; `inputs.list[str].0`: "),
-        (b"", TURTLE, 422, "the body cannot be read: it has no `nif:isString`"),
-        # 10,001 characters, and more bytes than 10,000 characters may have
-        (b"x" * 10_001, TEXT, 413, "the body has more than 10000 characters: shorten it"),
-        (b"x" * 10**7, TEXT, 413, "the body has more than 10000 characters: shorten it"),
-        # a body without a length
-        ([b"x" * 1000] * 100, TEXT, 413, "the body has more than 10000 characters: shorten it"),
-    ],
-)
+CASES_OF_BAD_BODIES = [
+    (b"{", {}, 422, "Invalid JSON: EOF while parsing an object at line 1 column 1"),
+    (b"[" * 9000, {}, 422, "Invalid JSON: recursion limit exceeded"),
+    (b'{"inputs": "half an emoji: \\ud800"}', {}, 422, "Invalid JSON: "),
+    (b"\xe9", {}, 422, "the body cannot be read: 'utf-8' codec can't decode byte 0xe9 in position 0"),
+    (b"\xe9", TEXT, 422, "the body cannot be read: 'utf-8' codec can't decode byte 0xe9 in position 0"),
+    (b"{", TURTLE, 422, "the body cannot be read: not Turtle"),
+    (NIF + b'<a b> nif:isString "x" .', TURTLE, 422, "the body cannot be read: not Turtle"),
+    (NIF + b'<http://a/\\u0020> nif:isString "x" .', TURTLE, 422, "the body cannot be read: not Turtle"),
+    (NIF + b'"a b" nif:isString "x" .', TURTLE, 422, "the body cannot be read: not Turtle (a text is the subject"),
+    (NIF + b"<a:" + b"b" * 3000 + b'> nif:isString "x" .', TURTLE, 422, "the body cannot be read: not Turtle (a URI"),
+    (NIF + b"<a:a> nif:isString " + b"(" * 2000, TURTLE, 422, "the body cannot be read: not Turtle"),
+    (b'{"inputs": [1, 1, 1]}', {}, 422, "`inputs.str`: Input should be a valid string; `inputs.list[str].0`: "),
+    (b"", TURTLE, 422, "the body cannot be read: it has no `nif:isString`"),
+    # 10,001 characters, and more bytes than 10,000 characters may have
+    (b"x" * 10_001, TEXT, 413, "the body has more than 10000 characters: shorten it"),
+    (b"x" * 10**7, TEXT, 413, "the body has more than 10000 characters: shorten it"),
+    # a body without a length
+    ([b"x" * 1000] * 100, TEXT, 413, "the body has more than 10000 characters: shorten it"),
+]
+
+
+@pytest.mark.parametrize(("body", "headers", "status", "message"), CASES_OF_BAD_BODIES)
 def test_bad_bodies_are_refused(client, body, headers, status, message):
     response = client.post("/", content=body, headers=headers)
     assert (response.status_code, response.json()["error"][: len(message)]) == (status, message)

@@ -25,31 +25,31 @@ def test_nested_and_flat_settings_are_one():
     assert settings(truncation="do_not_truncate") == {"truncation": "do_not_truncate"}
 
 
+CASES_OF_WRONG_REQUESTS = [
+    ({"inputs": 3}, "`inputs.str`: Input should be a valid string; `inputs.list[str]`: Input should be a valid"),
+    ({}, "`inputs`: Field required"),
+    ([1], "Input should be an object"),
+    ({"inputs": "x", "input": "y"}, "`input`: Extra inputs are not permitted"),
+    ({"num_beams": 0}, "`parameters.num_beams`: Input should be greater than or equal to 1"),
+    ({"num_beams": 2.5}, "`parameters.num_beams`: Input should be a valid integer"),
+    ({"length_penalty": float("nan")}, "`parameters.length_penalty`: Input should be a finite number"),
+    ({"max_time": 0}, "`parameters.max_time`: Input should be greater than 0"),
+    ({"long_documents": "window"}, "`parameters.long_documents`: Input should be 'truncate', 'extract' or"),
+    # settings of generate() that would load code or read files
+    ({"custom_generate": "someone/code"}, "`parameters.custom_generate`: Extra inputs are not permitted"),
+    (
+        {"generate_parameters": {"assistant_model": "x"}},
+        "`parameters.generate_parameters.assistant_model`: Extra inputs are not permitted",
+    ),
+    # what only the model can tell
+    ({"replace_unk": True}, "`replace_unk`: the model is a gdlf, which does not support it"),
+    ({"coverage_penalty": 1}, "`coverage_penalty` is 1.0, which needs a model that copies: set it to 0"),
+    ({"num_beams": 700}, "700 beams × 6 new tokens are 4200, but the service allows at most 4096: lower"),
+]
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        ({"inputs": 3}, "`inputs.str`: Input should be a valid string; `inputs.list[str]`: Input should be a valid"),
-        ({}, "`inputs`: Field required"),
-        ([1], "Input should be an object"),
-        ({"inputs": "x", "input": "y"}, "`input`: Extra inputs are not permitted"),
-        ({"num_beams": 0}, "`parameters.num_beams`: Input should be greater than or equal to 1"),
-        ({"num_beams": 2.5}, "`parameters.num_beams`: Input should be a valid integer"),
-        ({"length_penalty": float("nan")}, "`parameters.length_penalty`: Input should be a finite number"),
-        ({"max_time": 0}, "`parameters.max_time`: Input should be greater than 0"),
-        ({"long_documents": "window"}, "`parameters.long_documents`: Input should be 'truncate', 'extract' or"),
-        # settings of generate() that would load code or read files
-        ({"custom_generate": "someone/code"}, "`parameters.custom_generate`: Extra inputs are not permitted"),
-        (
-            {"generate_parameters": {"assistant_model": "x"}},
-            "`parameters.generate_parameters.assistant_model`: Extra inputs are not permitted",
-        ),
-        # what only the model can tell
-        ({"replace_unk": True}, "`replace_unk`: the model is a gdlf, which does not support it"),
-        ({"coverage_penalty": 1}, "`coverage_penalty` is 1.0, which needs a model that copies: set it to 0"),
-        ({"num_beams": 700}, "700 beams × 6 new tokens are 4200, but the service allows at most 4096: lower"),
-    ],
-)
+@pytest.mark.parametrize(("body", "message"), CASES_OF_WRONG_REQUESTS)
 def test_what_is_wrong_is_named(client, body, message):
     is_body = isinstance(body, list) or not body or "inputs" in body
     content = json.dumps(body if is_body else {"inputs": DOCUMENT, "parameters": body})

@@ -9,15 +9,15 @@ from tests.serving.conftest import DOCUMENT
 BEAMS, NEW_TOKENS = 4, 6
 
 
-@pytest.mark.parametrize(
-    ("settings", "product"),
-    [
-        ({}, "4 beams × 6 new tokens are 24"),
-        ({"num_beams": 3, "max_new_tokens": 20}, "3 beams × 20 new tokens are 60"),
-        # the first token is not written
-        ({"max_length": 20}, "4 beams × 19 new tokens are 76"),
-    ],
-)
+CASES_OF_PRODUCTS = [
+    ({}, "4 beams × 6 new tokens are 24"),
+    ({"num_beams": 3, "max_new_tokens": 20}, "3 beams × 20 new tokens are 60"),
+    # the first token is not written
+    ({"max_length": 20}, "4 beams × 19 new tokens are 76"),
+]
+
+
+@pytest.mark.parametrize(("settings", "product"), CASES_OF_PRODUCTS)
 def test_beams_times_new_tokens_are_limited(summarizer, settings, product):
     number = int(product.rpartition(" ")[2])
     service = Service(lambda: summarizer, Limits(limit_beam_tokens=max(number, BEAMS * NEW_TOKENS))).start()

@@ -56,9 +56,10 @@ def test_windows_end_with_sentences_and_fit(summarizer):
     assert (partition([], 3), split_windows("", reader, "en")) == ([], [])
 
 
-@pytest.mark.parametrize(
-    "sentence", ["word " * 300, "w" * 600, "高" * 300, "🙂" * 150], ids=["words", "one", "zh", "faces"]
-)
+CASES_OF_LONG_SENTENCES = ["word " * 300, "w" * 600, "高" * 300, "🙂" * 150]
+
+
+@pytest.mark.parametrize("sentence", CASES_OF_LONG_SENTENCES, ids=["words", "one", "zh", "faces"])
 def test_a_sentence_that_is_longer_than_a_window_is_cut(summarizer, sentence):
     text, reader = f"{SENTENCES[0]} {sentence} {SENTENCES[1]}", reader_of(summarizer)
     places = split_windows(text, reader, "en")
