@@ -16,29 +16,31 @@ TRANSFORMER = {"tags": "none", "gating": "glu", "layer_fusion": "none"}
 
 
 def write_table(folder: Path, name: str = "made_up", **changes: Any) -> str:
-    """The YAML of a table of one trained row, with other entries; None leaves one out."""
-    content = {
+    """Write a table of one trained row as YAML; returns its path. An entry that is changed to None is left out."""
+    entries = {
         "title": "Rows",
         "paper": "Somebody 2020, Table 1",
         "measures": ["rouge1", "rougeL"],
         "datasets": {"xsum": "gdlf/xsum.yaml"},
         "rows": [{"row": "DC", "config_overrides": TRANSFORMER, "published": [30, 20]}],
     }
-    content = {key: value for key, value in {**content, **changes}.items() if value is not None}
+    entries |= changes
+    content = {name: value for name, value in entries.items() if value is not None}
     path = folder / f"{name}.yaml"
     path.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
     return str(path)
 
 
 def make_table(folder: Path, **changes: Any) -> Table:
-    """That table as it is read."""
+    """Read the table that `write_table` writes."""
     return load_table(write_table(folder, **changes))
 
 
 def make_workplace(folder: Path, table: Table, **changes: Any) -> Workplace:
-    """A workplace for a table's runs at the scale tiny, with its own files and without progress messages."""
+    """A workplace for a table's runs at the scale tiny, with made-up data and without progress messages."""
     settings = {"scale": "tiny", "folder": folder, "data": {}, "extra": {}, "announce": lambda message: None}
-    return Workplace(table, **{**settings, **changes})
+    settings |= changes
+    return Workplace(table, **settings)
 
 
 def write_data(folder: Path, train: int = 24, validation: int = 5, test: int = 7) -> Path:

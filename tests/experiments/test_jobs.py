@@ -35,7 +35,8 @@ def settings(tmp_path, tiny_tokenizer):
     return yaml.safe_load(Path(path).read_text(encoding="utf-8"))
 
 
-def alive(group: int) -> bool:
+def is_alive(group: int) -> bool:
+    """Whether a process group still has a process."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
@@ -59,14 +60,14 @@ def test_killed_starter_and_killed_run_lose_nothing(settings, tmp_path):
         starter.kill()
         starter.wait()
         # the run lives on, and is left alone
-        assert alive(starter.pid)
+        assert is_alive(starter.pid)
         with pytest.raises(FolderInUse, match="another run uses it") as busy:
             perform(Job(job.folder, settings | {"max_steps": 1}))
         assert busy.value.lock == job.folder / ".run.lock"
         assert Ledger(job.folder).steps["train"]["settings"]["max_steps"] == 150
     finally:
         os.killpg(starter.pid, signal.SIGKILL)
-    # until the last of its processes has let go
+    # wait until the last of the killed processes has let go
     with FileLock(job.folder / ".run.lock"):
         checkpoint = last_complete_checkpoint(job.folder)
     assert checkpoint is not None
@@ -76,7 +77,8 @@ def test_killed_starter_and_killed_run_lose_nothing(settings, tmp_path):
     assert f"resuming from {checkpoint}" in log
     assert job.is_finished
     state = json.loads((job.folder / "trainer_state.json").read_text())
-    assert [entry["step"] for entry in state["log_history"] if "loss" in entry] == list(range(1, 151))
+    steps = [entry["step"] for entry in state["log_history"] if "loss" in entry]
+    assert steps == list(range(1, 151))
     perform(job)
     assert (job.folder / "log.txt").read_text(encoding="utf-8") == log
 

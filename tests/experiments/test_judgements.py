@@ -9,30 +9,38 @@ from hf_summ.votes import vote_report
 from tests.experiments.made_up import strict_json, write_table
 from tests.votes.made_up import votes_with
 
-# voters by documents: 3 wins, 1 loss, 2 ties; and 2 wins, 4 losses
+# a list for each voter, with an outcome for each document: 3 wins, 1 loss, 2 ties; and 2 wins, 4 losses
 OUTCOMES = {"fluency": [[1, 1, 0], [1, -1, 0]], "relevance": [[1, -1, -1], [1, -1, -1]]}
 
 
 def table_of_votes(folder, **changes):
     rows = [{"row": "relevance", "published": [24.5, 20, None]}, {"row": "fluency"}]
-    content = {"kind": "votes", "measures": ["win", "lose", "kappa"], "unit": "percent", "systems": ["GDLF", "DC"]}
-    return write_table(folder, **{**content, "datasets": {"xsum": None}, "rows": rows, **changes})
+    entries = {"kind": "votes", "measures": ["win", "lose", "kappa"], "unit": "percent", "systems": ["GDLF", "DC"]}
+    entries |= {"datasets": {"xsum": None}, "rows": rows}
+    entries |= changes
+    return write_table(folder, **entries)
 
 
 def write_report(folder, systems=("out/gdlf.jsonl.gz", "DC.txt"), outcomes=OUTCOMES, **changes):
-    """A report as `hf-summ votes collect --json` writes it."""
+    """A report as `hf-summ votes collect --json` writes it; the first system is compared with each of the others."""
     report = vote_report(votes_with(outcomes), 10)
     (pair,) = report["pairs"]
-    report["pairs"] = [{**pair, "first": systems[0], "second": other} for other in systems[1:]]
+    first, *seconds = systems
+    report["pairs"] = [{**pair, "first": first, "second": second} for second in seconds]
     path = folder / "votes.json"
     path.write_text(json.dumps({"files": {}, **report, **changes}), encoding="utf-8")
     return str(path)
 
 
 def values(block):
-    return {row["row"]: {name: cell["value"] for name, cell in row["measures"].items()} for row in block["rows"]}
+    """The values of each row, by their measures."""
+    values_of_rows = {}
+    for row in block["rows"]:
+        values_of_rows[row["row"]] = {name: cell["value"] for name, cell in row["measures"].items()}
+    return values_of_rows
 
 
+# the unit of votes, and for each aspect the wins and losses in it
 CASES_OF_UNITS = [
     ("percent", {"relevance": (100 / 3, 200 / 3), "fluency": (50, 100 / 6)}),
     # of two voters
@@ -47,12 +55,14 @@ def test_votes_stand_beside_the_published_ones(tmp_path, unit, expected):
     run_table(table_of_votes(tmp_path, unit=unit), "small", {"xsum": file}, [], str(tmp_path))
     (block,) = strict_json(tmp_path / "made_up_small.json")["datasets"]
     figures = json.loads((tmp_path / "votes.json").read_text(encoding="utf-8"))["pairs"][0]["aspects"]
-    assert values(block) == {
-        aspect: {"win": pytest.approx(win), "lose": pytest.approx(lose), "kappa": figures[aspect]["kappa"]}
-        for aspect, (win, lose) in expected.items()
-    }
+    aspects = values(block)
+    assert aspects.keys() == expected.keys()
+    for aspect, (win, lose) in expected.items():
+        kappa = figures[aspect]["kappa"]
+        assert aspects[aspect] == {"win": pytest.approx(win), "lose": pytest.approx(lose), "kappa": kappa}
     text = (tmp_path / "made_up_small.md").read_text(encoding="utf-8")
-    assert {"percent": "; votes in percent.", "documents": "; documents per voter."}[unit] in text
+    notes = {"percent": "; votes in percent.", "documents": "; documents per voter."}
+    assert notes[unit] in text
     assert f"Ours: {file}, 3 test documents, 2 voters. Published: xsum. Our figures can be compared with each" in text
     assert "| published win | published lose | published kappa |" in text
 
@@ -62,9 +72,11 @@ def test_either_system_may_be_the_first(tmp_path):
     table = table_of_votes(tmp_path)
     (block,) = run_table(table, "small", {"xsum": write_report(tmp_path)}, [], str(tmp_path))["datasets"]
     file = write_report(tmp_path, ("dc", "third", "GDLF"))
-    (other,) = run_table(table, "small", {"xsum": file}, [], str(tmp_path))["datasets"]
-    swapped = {row: {**found, "win": found["lose"], "lose": found["win"]} for row, found in values(block).items()}
-    assert values(other) == swapped
+    (reversed_block,) = run_table(table, "small", {"xsum": file}, [], str(tmp_path))["datasets"]
+    expected = {}
+    for aspect, cells in values(block).items():
+        expected[aspect] = {**cells, "win": cells["lose"], "lose": cells["win"]}
+    assert values(reversed_block) == expected
 
 
 def test_aspect_without_votes_is_empty(tmp_path):
@@ -81,7 +93,7 @@ def test_table_without_votes_says_what_it_needs(tmp_path):
 
 CASES_OF_WRONG_REPORTS = [
     ({"systems": ("GDLF.txt", "theirs.txt")}, "compares GDLF with theirs, but made_up GDLF with DC: name the"),
-    # both are DC, in folders of their own
+    # two systems are DC, in two folders
     ({"systems": ("GDLF", "a/DC", "b/DC")}, "compares GDLF with DC, GDLF with DC, but made_up GDLF with DC"),
     (
         {"outcomes": {"relevance": [[1]], "clarity": [[1]]}},

@@ -72,17 +72,16 @@ def make(tmp_path):
         {"row": "others", "literature": "Somebody 2019", "published": [33, 1]},
     ]
     measures = ["rouge1", "perplexity"]
-    made = make_table(
-        tmp_path, rows=rows, measures=measures, baseline="DC", notes=["A note."], rouge={"byte_limit": 75}
-    )
-    baseline, gdlf, broken, literature = made.rows
+    rouge = {"byte_limit": 75}
+    table = make_table(tmp_path, rows=rows, measures=measures, baseline="DC", notes=["A note."], rouge=rouge)
+    baseline, gdlf, broken, literature = table.rows
     outcomes = [
         Outcome(baseline, facts=FACTS, measures={"rouge1": equal_scores(20), "perplexity": equal_scores(34.5)}),
         Outcome(gdlf, facts=FACTS, measures={"rouge1": equal_scores(21.5), "perplexity": equal_scores(100)}),
         Outcome(broken, "it broke", failed=True),
         Outcome(literature, "literature: Somebody 2019"),
     ]
-    return lambda scale: make_report(made, scale, [block_of_scores(made, "xsum", "data/news", 9, outcomes)])
+    return lambda scale: make_report(table, scale, [block_of_scores(table, "xsum", "data/news", 9, outcomes)])
 
 
 @pytest.fixture

@@ -14,9 +14,14 @@ README = configs_folder() / "README.md"
 
 
 def cells(text):
-    """Those of a Markdown table, without its rule."""
-    head, _, *lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()]
-    return head, lines
+    """The cells of the head and those of the lines of a Markdown table."""
+    head, _, *lines = text.splitlines()
+    return cells_of(head), [cells_of(line) for line in lines]
+
+
+def cells_of(line):
+    """The cells of a line of a Markdown table."""
+    return [cell.strip() for cell in line.strip("|").split("|")]
 
 
 @pytest.mark.thorough
@@ -44,24 +49,26 @@ CASES_OF_ROWS = [
 @pytest.mark.parametrize("row", CASES_OF_ROWS)
 def test_items_of_a_row_are_read_back_as_what_they_were(row):
     tokens = [f"--config_overrides={item}" for item in override_items(row)]
-    tokens += [token for item in flag_items(row) for token in shlex.split(item)]
+    for item in flag_items(row):
+        tokens.extend(shlex.split(item))
+    expected = {**row.flags, **row.decoding}
     overrides = {**row.config_overrides, **row.decoding_overrides}
-    told = {"config_overrides": overrides} if overrides else {}
-    assert parse_flags(tokens) == {**told, **row.flags, **row.decoding}
+    if overrides:
+        expected["config_overrides"] = overrides
+    assert parse_flags(tokens) == expected
 
 
 def test_rows_have_figures_where_their_tables_are_alike(tmp_path, monkeypatch):
-    """Trained rows alone, in the order of the tables' numbers, on the data sets that they have."""
-    two = {"cnn_dailymail": "gdlf/cnn_dailymail.yaml", "xsum": "gdlf/xsum.yaml"}
+    """Only trained rows are listed, in the order of the tables' numbers, on the data sets that they have."""
+    datasets = {"cnn_dailymail": "gdlf/cnn_dailymail.yaml", "xsum": "gdlf/xsum.yaml"}
     trained = {"row": "DC", "config_overrides": {"gating": "glu"}, "flags": {"max_steps": 3}}
-    others = [{"row": "LEAD", "extractive": "lead"}, {"row": "new", "config": "nowhere/xsum.yaml"}]
-    made = {
+    untrained = [{"row": "LEAD", "extractive": "lead"}, {"row": "new", "config": "nowhere/xsum.yaml"}]
+    tables = {
         "made_10": {"rows": [{**trained, "published": [30, 20.5]}], "paper": "Somebody 2020, Figure 10"},
-        "made_2": {"rows": [*others, {"row": "GDLF", "published": None}]},
-        "many_1": {"rows": [{**trained, "parameters": 19.2, "published": {"xsum": [1, 2]}}], "datasets": two},
+        "made_2": {"rows": [*untrained, {"row": "GDLF"}]},
+        "many_1": {"rows": [{**trained, "parameters": 19.2, "published": {"xsum": [1, 2]}}], "datasets": datasets},
     }
-    made["made_2"]["rows"][-1].pop("published")
-    paths = {name: write_table(tmp_path, name, **changes) for name, changes in made.items()}
+    paths = {name: write_table(tmp_path, name, **entries) for name, entries in tables.items()}
     monkeypatch.setattr(rows, "table_names", lambda: sorted(paths))
     monkeypatch.setattr(rows, "load_table", lambda name: load_table(paths[name]))
     assert cells(rows_of("made")) == (

@@ -23,7 +23,7 @@ from tests.evaluation.tiny_language_models import save_language_model
 from tests.experiments.made_up import TRANSFORMER, strict_json, write_data, write_table
 from tests.training import tiny
 
-# the module shares a table that runs for a minute
+# the tests of this module share a table that runs for a minute
 pytestmark = pytest.mark.thorough
 
 FLAGS = ["--max_steps=2", "--use_cpu", "--report_to", "none", "--disable_tqdm", "--max_predict_samples", "12"]
@@ -45,18 +45,21 @@ MEASURES = ["rouge1", "rougeL", "novel4", "perplexity"]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Where the table was run; shared by the tests here, so never change it."""
+    """The folder in which the table was run; shared by the tests here, so never change it."""
     folder = tmp_path_factory.mktemp("tables")
     table = write_table(folder, measures=MEASURES, rows=ROWS, baseline="greedy", notes=["A note."])
-    said = []
+    messages = []
 
     def announce(message: str) -> None:
-        # with what the report says at that moment of rows that are still to come
+        """Notes the message, and how many rows are still to come by the report of that moment."""
         written = folder / "made_up_tiny.md"
-        said.append((message, written.read_text(encoding="utf-8").count(WAITING) if written.exists() else None))
+        to_come = None
+        if written.exists():
+            to_come = written.read_text(encoding="utf-8").count(WAITING)
+        messages.append((message, to_come))
 
     report = run_table(table, "tiny", {}, FLAGS, str(folder), announce)
-    (folder / "returned.json").write_text(json.dumps({"report": report, "said": said}))
+    (folder / "returned.json").write_text(json.dumps({"report": report, "messages": messages}))
     return folder
 
 
@@ -72,7 +75,7 @@ def rows(report):
 
 
 def predictions(folder, beams):
-    """Rows of the decoding with so many beams."""
+    """The rows that were decoded with this number of beams."""
     for path in folder.glob("runs/*/decodings/*/predictions.jsonl"):
         if Ledger(path.parent).steps["predict"]["settings"]["num_beams"] == beams:
             return read_rows(path)
@@ -86,33 +89,38 @@ def test_report_is_returned_written_and_told(folder, report):
     assert (folder / "made_up_tiny.tex").read_text(encoding="utf-8") == latex(report)
     for plot in ("made_up_tiny.png", "made_up_tiny_curves.png"):
         assert (folder / plot).read_bytes().startswith(b"\x89PNG\r\n")
-    (first, written), *_ = returned["said"]
-    assert first.startswith("Somebody 2020, Table 1: Rows, scale tiny, in ")
-    assert written is None
+    message, to_come = returned["messages"][0]
+    assert message.startswith("Somebody 2020, Table 1: Rows, scale tiny, in ")
+    assert to_come is None
     assert [row["row"] for row in report["datasets"][0]["rows"]] == [row["row"] for row in ROWS]
     assert not list(folder.rglob(".*.part"))
 
 
 def test_report_is_written_as_rows_come_in(folder):
-    said = strict_json(folder / "returned.json")["said"]
+    messages = strict_json(folder / "returned.json")["messages"]
     # two rows are runs, and the second of them needs no training
-    assert [to_come for message, to_come in said if re.match(r"\[\d/2\]", message)] == [2, 1]
-    assert [message for message, _ in said].count("scoring LEAD-1 on xsum") == 1
+    rows_to_come = [to_come for message, to_come in messages if re.match(r"\[\d/2\]", message)]
+    assert rows_to_come == [2, 1]
+    texts = [message for message, _ in messages]
+    assert texts.count("scoring LEAD-1 on xsum") == 1
 
 
 def test_rows_that_differ_in_decoding_are_one_training(folder, rows):
-    trained = [path.parent for path in folder.glob("runs/*/train_results.json")]
-    assert [path.name for path in trained] == [rows["greedy"]["run"]] == [rows["beams"]["run"]]
-    assert len(list(trained[0].glob("decodings/*/predict_results.json"))) == 2
-    for row in ("greedy", "beams"):
-        facts = {name: rows[row][name] for name in ("updates", "seed", "failed", "problem")}
+    greedy, beams = rows["greedy"], rows["beams"]
+    (results,) = folder.glob("runs/*/train_results.json")
+    run = results.parent
+    assert run.name == greedy["run"] == beams["run"]
+    assert len(list(run.glob("decodings/*/predict_results.json"))) == 2
+    for row in (greedy, beams):
+        facts = {name: row[name] for name in ("updates", "seed", "failed", "problem")}
         assert facts == {"updates": 2, "seed": 42, "failed": False, "problem": None}
-        assert rows[row]["parameters"] > 10_000
-        assert rows[row]["documents_per_second"] > 0
-        ((update, nll),) = rows[row]["curve"]
-        assert (update, 3 < nll < 9) == (2, True)
-    assert rows["greedy"]["tokens"] == rows["beams"]["tokens"] < 2 * 1024
-    assert 0 < rows["greedy"]["seconds"] < 60
+        assert row["parameters"] > 10_000
+        assert row["documents_per_second"] > 0
+        ((update, nll),) = row["curve"]
+        assert update == 2
+        assert 3 < nll < 9
+    assert greedy["tokens"] == beams["tokens"] < 2 * 1024
+    assert 0 < greedy["seconds"] < 60
 
 
 @pytest.mark.parametrize(("row", "beams"), [("greedy", 1), ("beams", 2)])
@@ -140,10 +148,10 @@ def test_differences_are_to_the_baseline(rows):
         assert cell["difference"]["value"] == pytest.approx(expected)
     # the decoding changes no loss
     assert rows["beams"]["measures"]["perplexity"]["difference"]["value"] == 0
-    # published below the baseline, and not below it here
-    assert rows["LEAD-1"]["measures"]["rouge1"]["published_difference"] == -10
-    # which is not judged after so short a training
-    assert rows["LEAD-1"]["measures"]["rouge1"]["verdict"] is None
+    # its published score is below the baseline's, which is not judged after so short a training
+    lead = rows["LEAD-1"]["measures"]["rouge1"]
+    assert lead["published_difference"] == -10
+    assert lead["verdict"] is None
 
 
 def test_untrained_rows_are_scored_on_the_same_documents(folder, rows):
@@ -163,10 +171,11 @@ def test_failed_run_is_told_in_one_line_and_not_tried_for_every_row(tmp_path):
     (block,) = run_table(write_table(tmp_path, rows=rows), "tiny", {}, FLAGS, str(folder))["datasets"]
     failed = {row["row"]: row["problem"] for row in block["rows"] if row["failed"]}
     assert list(failed) == ["failing", "failing with beams"]
-    (problem,) = set(failed.values())
-    assert problem.startswith("--learning_rates: 'nowhere' matches no trainable parameter")
-    (log,) = [path / "log.txt" for path in folder.glob("runs/*") if not (path / "train_results.json").exists()]
-    assert log.read_text(encoding="utf-8").count("error: ") == 1
+    assert failed["failing"] == failed["failing with beams"]
+    assert failed["failing"].startswith("--learning_rates: 'nowhere' matches no trainable parameter")
+    (run,) = folder.glob("runs/*")
+    assert not (run / "train_results.json").exists()
+    assert (run / "log.txt").read_text(encoding="utf-8").count("error: ") == 1
 
 
 def test_row_is_trained_with_each_seed_and_reported_once(tmp_path):
@@ -175,7 +184,9 @@ def test_row_is_trained_with_each_seed_and_reported_once(tmp_path):
     run_table(table, "tiny", {}, FLAGS, str(tmp_path / "out"))
     (block,) = strict_json(tmp_path / "out" / "made_up_tiny.json")["datasets"]
     lead, trained = block["rows"]
-    assert (trained["seeds"], trained["problem"], "seeds" in lead) == ([1, 2], None, False)
+    assert trained["seeds"] == [1, 2]
+    assert trained["problem"] is None
+    assert "seeds" not in lead
     cell = trained["measures"]["rouge1"]
     assert cell["value"] == pytest.approx(sum(cell["seeds"]) / 2)
     difference = block["claims"][0]["measures"]["rouge1"]["difference"]["value"]
@@ -190,46 +201,49 @@ def test_second_table_takes_the_runs_of_the_first(folder, rows, tmp_path, monkey
     monkeypatch.setattr(subprocess, "Popen", refuse)
     (block,) = run_table(table, "tiny", {}, FLAGS, str(folder))["datasets"]
     again = {row["row"]: row for row in block["rows"]}
-    for row, first in (("beams", "beams"), ("again", "greedy")):
-        assert again[row]["run"] == rows[first]["run"]
-        value = rows[first]["measures"]["rougeL"]["value"]
-        assert again[row]["measures"]["rougeL"]["value"] == value
+    first_rows = {"beams": rows["beams"], "again": rows["greedy"]}
+    for name, first_row in first_rows.items():
+        assert again[name]["run"] == first_row["run"]
+        assert again[name]["measures"]["rougeL"]["value"] == first_row["measures"]["rougeL"]["value"]
     assert strict_json(folder / "other_tiny.json")["datasets"] == [block]
 
 
 def untrained(folder, **changes):
-    """A table that needs no process: an extract and the references."""
+    """A table of an extract and the references, which needs no process."""
     rows = [{"row": "LEAD-1", "extractive": "lead", "sentences": 1}, {"row": "references", "gold": True}]
-    return write_table(folder, **{"rows": rows, **changes})
+    entries = {"rows": rows, **changes}
+    return write_table(folder, **entries)
 
 
 def test_users_data_stand_for_a_data_set(tmp_path):
     data = write_data(tmp_path / "news")
     datasets = {"cnn_dailymail": "gdlf/cnn_dailymail.yaml", "xsum": "gdlf/xsum.yaml"}
-    lead = {"row": "LEAD-1", "extractive": "lead", "sentences": 1, "published": {name: [20, 15] for name in datasets}}
+    lead = {"row": "LEAD-1", "extractive": "lead", "sentences": 1}
+    lead["published"] = {name: [20, 15] for name in datasets}
     table = untrained(tmp_path, datasets=datasets, rows=[lead])
-    said = []
-    (block,) = run_table(table, "small", {"xsum": str(data)}, [], str(tmp_path / "out"), said.append)["datasets"]
-    assert said[0] == f"Somebody 2020, Table 1: Rows, scale small on xsum, in {tmp_path / 'out'}"
+    messages = []
+    (block,) = run_table(table, "small", {"xsum": str(data)}, [], str(tmp_path / "out"), messages.append)["datasets"]
+    assert messages[0] == f"Somebody 2020, Table 1: Rows, scale small on xsum, in {tmp_path / 'out'}"
     assert (block["dataset"], block["data"], block["documents"]) == ("xsum", str(data), 7)
     text = (tmp_path / "out" / "made_up_small.md").read_text(encoding="utf-8")
     assert f"Ours: {data}, 7 test documents. Published: xsum. Our figures can be compared with each other, but" in text
 
 
 def test_validation_documents_are_summarized_and_scored_if_asked_for(tmp_path):
-    """Those of a trained row too, beside its summaries of test documents."""
+    """A trained row then has summaries of both splits."""
     data = write_data(tmp_path / "news")
     table = write_table(tmp_path, rows=[GREEDY, {"row": "references", "gold": True}])
     counts = {}
     for split in ("test", "validation"):
         (block,) = run_table(table, "tiny", {"xsum": str(data)}, FLAGS, str(tmp_path / "out"), split=split)["datasets"]
         greedy, references = block["rows"]
-        assert (greedy["problem"], references["measures"]["rouge1"]["value"]) == (None, pytest.approx(100))
+        assert greedy["problem"] is None
+        assert references["measures"]["rouge1"]["value"] == pytest.approx(100)
         counts[split] = block["documents"]
     assert counts == {"test": 7, "validation": 5}
     (run,) = (tmp_path / "out").glob("runs/*/")
-    written = [len(read_rows(file)) for file in run.glob("decodings/*/predictions.jsonl")]
-    assert sorted(written) == [5, 7]
+    numbers_of_summaries = [len(read_rows(file)) for file in run.glob("decodings/*/predictions.jsonl")]
+    assert sorted(numbers_of_summaries) == [5, 7]
     text = (tmp_path / "out" / "made_up_tiny_validation.md").read_text(encoding="utf-8")
     assert "5 validation documents" in text
     assert "7 test documents" in (tmp_path / "out" / "made_up_tiny.md").read_text(encoding="utf-8")
@@ -237,19 +251,19 @@ def test_validation_documents_are_summarized_and_scored_if_asked_for(tmp_path):
 
 def test_head_and_tail_have_as_many_sentences_as_the_reference(tmp_path):
     sentences = [f"{name} opened bridge {number}." for number, name in enumerate(["Ana", "Ben", "Eva", "Tom"])]
-    rows = [
-        {"document": " ".join(sentences), "summary": f"{sentences[0]} {sentences[3]}"},
-        {"document": " ".join(sentences), "summary": sentences[1]},
-    ]
+    document = " ".join(sentences)
+    references = [f"{sentences[0]} {sentences[3]}", sentences[1]]
+    rows = [{"document": document, "summary": reference} for reference in references]
     path = write(tmp_path / "test.jsonl", json_lines(rows))
     ends = [{"row": name, "extractive": name, "sentences": "reference"} for name in ("lead", "tail")]
     table = write_table(tmp_path, rows=ends, baseline="lead")
     (block,) = run_table(table, "small", {}, ["--test_file", path], str(tmp_path))["datasets"]
-    expected = [[" ".join(sentences[:2]), sentences[0]], [" ".join(sentences[2:]), sentences[3]]]
-    for row, summaries in zip(block["rows"], expected, strict=True):
-        scores = rouge_rows(summaries, [row["summary"] for row in rows], rouge_types=["rouge1"])["rouge1"]
+    heads = [" ".join(sentences[:2]), sentences[0]]
+    tails = [" ".join(sentences[2:]), sentences[3]]
+    for row, summaries in zip(block["rows"], [heads, tails], strict=True):
+        scores = rouge_rows(summaries, references, rouge_types=["rouge1"])["rouge1"]
         assert row["measures"]["rouge1"]["value"] == pytest.approx(scores.fmeasure.mean())
-    # nothing was trained
+    # the title says nothing of trainings, as there were none
     assert "\nDifferences from lead, with 95% intervals" in (tmp_path / "made_up_small.md").read_text(encoding="utf-8")
 
 
@@ -271,17 +285,19 @@ def test_summaries_too_short_for_a_measure_leave_it_empty(tmp_path):
     table = untrained(tmp_path, name="rows.v2", measures=["rouge1", "novel3"], baseline="LEAD-1")
     run_table(table, "small", {"xsum": str(data)}, [], str(tmp_path))
     (block,) = strict_json(tmp_path / "rows.v2_small.json")["datasets"]
-    lead, references = (row["measures"]["novel3"] for row in block["rows"])
-    assert lead["value"] == 0
-    assert (references["value"], references["verdict"]) == (None, None)
-    assert "difference" not in references
+    lead, references = block["rows"]
+    assert lead["measures"]["novel3"]["value"] == 0
+    cell = references["measures"]["novel3"]
+    assert cell["value"] is None
+    assert cell["verdict"] is None
+    assert "difference" not in cell
 
 
 def test_report_is_written_without_matplotlib_too(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    said = []
-    run_table(untrained(tmp_path), "tiny", {}, [], str(tmp_path), said.append)
-    assert said[-1] == "plots need matplotlib: pip install 'hf-summ[tables]'"
+    messages = []
+    run_table(untrained(tmp_path), "tiny", {}, [], str(tmp_path), messages.append)
+    assert messages[-1] == "plots need matplotlib: pip install 'hf-summ[tables]'"
     assert strict_json(tmp_path / "made_up_tiny.json")["table"] == "made_up"
     assert not list(tmp_path.glob("*.png"))
 
@@ -293,7 +309,7 @@ def test_rows_of_another_data_set_are_left_out(tmp_path):
         {"row": "references", "gold": True, "published": {"cnn_dailymail": [100, 100]}},
     ]
     datasets = {"cnn_dailymail": "gdlf/cnn_dailymail.yaml", "xsum": "gdlf/xsum.yaml"}
-    # the baseline itself is none of this data set's
+    # the baseline is left out, too
     table = write_table(tmp_path, datasets=datasets, rows=rows, baseline="references")
     (block,) = run_table(table, "small", {"xsum": str(data)}, [], str(tmp_path))["datasets"]
     assert [row["row"] for row in block["rows"]] == ["LEAD-1"]
@@ -306,48 +322,48 @@ def test_statistics_are_those_of_all_splits(tmp_path):
     rows = [{"row": "news", "published": [20, None, 7, 30, 400.5, None]}]
     table = write_table(tmp_path, kind="statistics", measures=measures, rows=rows)
     (block,) = run_table(table, "small", {"xsum": str(data)}, [], str(tmp_path))["datasets"]
-    texts = [row for number, seed in ((24, 0), (5, 1), (7, 2)) for row in tiny.rows(number, seed)]
-    expected = corpus_statistics([row["document"] for row in texts], [row["summary"] for row in texts])
+    # the rows of the three splits, as `write_data` makes them
+    pairs = tiny.rows(24, seed=0) + tiny.rows(5, seed=1) + tiny.rows(7, seed=2)
+    expected = corpus_statistics([row["document"] for row in pairs], [row["summary"] for row in pairs])
     expected |= {"train_pairs": 24, "validation_pairs": 5, "test_pairs": 7}
     cells = block["rows"][0]["measures"]
-    assert {name: cell["value"] for name, cell in cells.items()} == {name: expected[name] for name in measures}
+    assert list(cells) == measures
+    for name, cell in cells.items():
+        assert cell["value"] == expected[name]
     assert cells["document_words"]["published"] == 400.5
 
 
 def judgements(folder, model):
     """A table in which a model judges two texts and random words."""
-    rows = [
-        {"row": f"text {text}", "language_model": model, "text": text, "percentile": 50, "published": [80, 60, 70]}
-        for text in ("1", "2", "3")
-    ]
-    return write_table(
-        folder,
-        kind="language_models",
-        measures=["recall", "detection", "accuracy"],
-        datasets={"texts": None},
-        rows=[*rows, {"row": "a person", "literature": "Somebody 2019"}],
-    )
+    rows = []
+    for text in ("1", "2", "3"):
+        row = {"row": f"text {text}", "language_model": model, "text": text, "percentile": 50}
+        rows.append({**row, "published": [80, 60, 70]})
+    rows.append({"row": "a person", "literature": "Somebody 2019"})
+    measures = ["recall", "detection", "accuracy"]
+    return write_table(folder, kind="language_models", measures=measures, datasets={"texts": None}, rows=rows)
 
 
 def test_language_models_judge_the_users_texts(tmp_path):
     table = judgements(tmp_path, "org/judge")
     models = {"org/judge": save_language_model("causal", tmp_path / "model")}
-    for name, text in (("1", SENTENCES[0]), ("2", SENTENCES[1]), ("3", "river euros asked Monday flood")):
+    texts = {"1": SENTENCES[0], "2": SENTENCES[1], "3": "river euros asked Monday flood"}
+    for name, text in texts.items():
         (tmp_path / f"{name}.txt").write_text(text, encoding="utf-8")
-    texts, out = {"texts": str(tmp_path)}, str(tmp_path / "out")
-    run_table(table, "small", texts, [], out, language_models=models)
+    data, out = {"texts": str(tmp_path)}, str(tmp_path / "out")
+    run_table(table, "small", data, [], out, language_models=models)
     (block,) = strict_json(tmp_path / "out" / "made_up_small.json")["datasets"]
-    *judged, person = block["rows"]
-    for row in judged[:2]:
+    first_text, second_text, random_words, person = block["rows"]
+    for row in (first_text, second_text):
         values = {name: cell["value"] for name, cell in row["measures"].items()}
         assert values["accuracy"] == pytest.approx((values["recall"] + values["detection"]) / 2)
     # nobody wrote the random words, so there is nothing to recall
-    assert judged[2]["measures"]["recall"]["value"] is None
-    assert judged[2]["measures"]["detection"]["value"] >= 0
+    assert random_words["measures"]["recall"]["value"] is None
+    assert random_words["measures"]["detection"]["value"] >= 0
     assert person["problem"] == "literature: Somebody 2019"
-    # the random words are those of a row that is left out
-    (part,) = run_table(table, "small", texts, [], out, rows=["text 1"], language_models=models)["datasets"]
-    assert part["rows"] == judged[:1]
+    # a row has the same figures without the row of the random words
+    (part,) = run_table(table, "small", data, [], out, rows=["text 1"], language_models=models)["datasets"]
+    assert part["rows"] == [first_text]
 
 
 def test_language_models_without_texts_say_what_they_need(tmp_path):
@@ -382,8 +398,9 @@ CASES_OF_WRONG_ARGUMENTS = [
 
 @pytest.mark.parametrize(("changes", "message"), CASES_OF_WRONG_ARGUMENTS)
 def test_what_cannot_work_is_told_before_anything_starts(tmp_path, changes, message):
-    output = {"output_dir": str(tmp_path / "o")}
-    settings = {"name": untrained(tmp_path), "scale": "tiny", "data": {}, "flags": [], **output}
+    output = tmp_path / "o"
+    arguments = {"name": untrained(tmp_path), "scale": "tiny", "data": {}, "flags": [], "output_dir": str(output)}
+    arguments |= changes
     with pytest.raises(ValueError, match=message):
-        run_table(**{**settings, **changes})
-    assert not (tmp_path / "o").exists()
+        run_table(**arguments)
+    assert not output.exists()

@@ -42,16 +42,21 @@ def corpus():
 
 @pytest.fixture
 def predictions():
-    """Of another draw, so that some words are right."""
+    """The summaries of other rows, in which some words are right."""
     return [row["summary"] for row in tiny.rows(30, seed=4)]
 
 
-def values(scored):
-    return {measure: found.value() for measure, found in scored.items()}
+def values(measures):
+    """The value of each measure."""
+    return {name: scored.value() for name, scored in measures.items()}
 
 
 def means(scores, kind="fmeasure"):
-    return {measure: pytest.approx(getattr(found, kind).mean()) for measure, found in scores.items()}
+    """The mean of each ROUGE type over all rows, as an approximate value."""
+    expected = {}
+    for rouge_type, scores_of_rows in scores.items():
+        expected[rouge_type] = pytest.approx(getattr(scores_of_rows, kind).mean())
+    return expected
 
 
 CASES_OF_ROUGE_SETTINGS = [("recall", {"byte_limit": 20}), ("precision", {"word_limit": 3}), ("recall", {})]
@@ -60,10 +65,10 @@ CASES_OF_ROUGE_SETTINGS = [("recall", {"byte_limit": 20}), ("precision", {"word_
 @pytest.mark.parametrize(("kind", "limit"), CASES_OF_ROUGE_SETTINGS)
 def test_rouge_is_cut_and_read_as_the_table_says(tmp_path, corpus, predictions, kind, limit):
     table = make_table(tmp_path, measures=ROUGE, rows=[{"row": "DC"}], rouge={"score": kind, **limit})
-    found = values(score(table, "en", corpus, predictions, None, None))
-    assert found == means(rouge_rows(predictions, corpus["summary"], rouge_types=ROUGE, **limit), kind)
+    scores = values(score(table, "en", corpus, predictions, None, None))
+    assert scores == means(rouge_rows(predictions, corpus["summary"], rouge_types=ROUGE, **limit), kind)
     plain = make_table(tmp_path, measures=ROUGE, rows=[{"row": "DC"}])
-    assert found != values(score(plain, "en", corpus, predictions, None, None))
+    assert scores != values(score(plain, "en", corpus, predictions, None, None))
 
 
 CASES_OF_PUBLISHED_TABLES = [
@@ -76,35 +81,46 @@ CASES_OF_PUBLISHED_TABLES = [
 
 @pytest.mark.parametrize(("name", "reference", "prediction", "expected"), CASES_OF_PUBLISHED_TABLES)
 def test_tables_score_as_the_published_figures_were(name, reference, prediction, expected):
-    table, corpus = load_table(name), datasets.Dataset.from_dict({"document": [""], "summary": [reference]})
-    language = table.language_of(next(iter(table.datasets)))
-    assert values(score(table, language, corpus, [prediction], None, None))["rouge2"] == pytest.approx(expected)
+    table = load_table(name)
+    corpus = datasets.Dataset.from_dict({"document": [""], "summary": [reference]})
+    first_dataset = next(iter(table.datasets))
+    scores = values(score(table, table.language_of(first_dataset), corpus, [prediction], None, None))
+    assert scores["rouge2"] == pytest.approx(expected)
 
 
 def test_all_references_of_a_document_count(tmp_path, corpus, predictions):
     references = [[text, f"{text} It rained."] for text in corpus["summary"]]
-    # a row without a list has its summary
-    several = corpus.add_column("references", [None, *references[1:]])
+    # the reference of a row without a list is its summary
+    with_references = corpus.add_column("references", [None, *references[1:]])
     references[0] = [corpus["summary"][0]]
     table = make_table(tmp_path)
-    found = values(score(table, "en", several, predictions, None, None))
-    assert found == means(rouge_rows(predictions, references, rouge_types=["rouge1", "rougeL"]))
-    assert found != values(score(table, "en", corpus, predictions, None, None))
+    scores = values(score(table, "en", with_references, predictions, None, None))
+    assert scores == means(rouge_rows(predictions, references, rouge_types=["rouge1", "rougeL"]))
+    assert scores != values(score(table, "en", corpus, predictions, None, None))
 
 
 def test_wordpieces_are_scored_sentence_by_sentence(tmp_path, corpus, predictions):
-    def halves(text):
-        return [piece for word in text.lower().split() for piece in (word[:3], f"##{word[3:]}") if piece != "##"]
+    def wordpieces(text):
+        """The first three letters of each word, and its other letters."""
+        pieces = []
+        for word in text.lower().split():
+            pieces.append(word[:3])
+            if len(word) > 3:
+                pieces.append(f"##{word[3:]}")
+        return pieces
+
+    def in_wordpieces(text):
+        """A text with a sentence a line and a space between wordpieces."""
+        return "\n".join(" ".join(wordpieces(sentence)) for sentence in split_sentences(text))
 
     table = make_table(tmp_path, unit="wordpieces")
     predictions = [f"{text} It rained." for text in predictions]
-    found = values(score(table, "en", corpus, predictions, None, halves))
-    cut = [
-        ["\n".join(" ".join(halves(sentence)) for sentence in split_sentences(text)) for text in texts]
-        for texts in (predictions, corpus["summary"])
-    ]
-    assert found == means(rouge_rows(*cut, rouge_types=["rouge1", "rougeL"], sentences="lines"))
-    assert found != values(score(make_table(tmp_path), "en", corpus, predictions, None, None))
+    scores = values(score(table, "en", corpus, predictions, None, wordpieces))
+    split_predictions = [in_wordpieces(text) for text in predictions]
+    split_references = [in_wordpieces(text) for text in corpus["summary"]]
+    expected = rouge_rows(split_predictions, split_references, rouge_types=["rouge1", "rougeL"], sentences="lines")
+    assert scores == means(expected)
+    assert scores != values(score(make_table(tmp_path), "en", corpus, predictions, None, None))
     with pytest.raises(ValueError, match="the table scores subwords, but this row has no model that defines them"):
         score(table, "en", corpus, predictions, None, None)
 
@@ -119,15 +135,16 @@ def test_intervals_are_those_of_evaluate(tmp_path, corpus, predictions):
     intervals = {name: report["measures"][name]["predictions"]["interval"] for name in ("support", "chrf")}
     intervals["rouge1"] = report["rouge"]["rouge1"]["predictions"]["intervals"]["fmeasure"]
     for name, ends in intervals.items():
-        assert ends == [scored[name].interval().low, scored[name].interval().high], name
+        interval = scored[name].interval()
+        assert ends == [interval.low, interval.high], name
 
 
 def test_novelty_may_count_punctuation_marks(tmp_path, corpus, predictions):
     table = make_table(tmp_path, measures=["novel1"], rows=[{"row": "DC"}], count_punctuation=True)
     expected = novelty_rows(predictions, corpus["document"], count_punctuation=True)
     assert expected["novel1"] != novelty_rows(predictions, corpus["document"])["novel1"]
-    found = values(score(table, "en", corpus, predictions, None, None))
-    assert found == {"novel1": pytest.approx(np.nanmean(expected["novel1"]))}
+    scores = values(score(table, "en", corpus, predictions, None, None))
+    assert scores == {"novel1": pytest.approx(np.nanmean(expected["novel1"]))}
 
 
 def test_perplexity_is_of_all_tokens_and_only_of_models(tmp_path, corpus, predictions):
@@ -139,64 +156,80 @@ def test_perplexity_is_of_all_tokens_and_only_of_models(tmp_path, corpus, predic
     assert "perplexity" not in score(table, "en", corpus, predictions, None, None)
 
 
+def ends_of(comparison):
+    """The mean and the interval of a comparison."""
+    return comparison.mean, comparison.low, comparison.high
+
+
 def test_difference_is_the_paired_bootstraps():
     generator = np.random.default_rng(1)
-    ours, baseline = generator.normal(31, 5, 200), generator.normal(30, 5, 200)
-    found = compare(mean_over_rows(ours), mean_over_rows(baseline))
-    expected = paired_bootstrap(ours, baseline)
-    assert (found.mean, found.low, found.high) == pytest.approx((expected.mean, expected.low, expected.high))
-    assert compare(mean_over_rows(ours), mean_over_rows(ours)).mean == 0
+    scores, baseline_scores = generator.normal(31, 5, 200), generator.normal(30, 5, 200)
+    comparison = compare(mean_over_rows(scores), mean_over_rows(baseline_scores))
+    expected = paired_bootstrap(scores, baseline_scores)
+    assert ends_of(comparison) == pytest.approx(ends_of(expected))
+    assert compare(mean_over_rows(scores), mean_over_rows(scores)).mean == 0
 
 
 def test_measure_without_a_value_for_resamples_has_no_interval():
-    few, none = Scored(np.array([[60.0, 1], *[[0, 0]] * 3]), ratio), Scored(np.zeros((4, 2)), ratio)
+    one_count = Scored(np.array([[60.0, 1], [0, 0], [0, 0], [0, 0]]), ratio)
+    no_counts = Scored(np.zeros((4, 2)), ratio)
     infinite = Scored(np.array([[1e6, 1.0]] * 4), perplexity)
-    assert [(scored.value(), scored.interval()) for scored in (few, none, infinite)] == [
-        (60, None),
-        *[(None, None)] * 2,
-    ]
-    assert compare(few, none) is compare(none, mean_over_rows([1, 2, 3, 4])) is None
+    assert (one_count.value(), one_count.interval()) == (60, None)
+    assert (no_counts.value(), no_counts.interval()) == (None, None)
+    assert (infinite.value(), infinite.interval()) == (None, None)
+    assert compare(one_count, no_counts) is None
+    assert compare(no_counts, mean_over_rows([1, 2, 3, 4])) is None
 
 
 def test_row_over_seeds_is_the_mean_of_its_trainings(tmp_path):
     first, second = np.random.default_rng(1).normal(30, 5, (2, 200))
-    row, other = make_table(tmp_path, rows=[{"row": "DC"}, {"row": "GDLF"}]).rows
+    trained_twice, trained_once = make_table(tmp_path, rows=[{"row": "DC"}, {"row": "GDLF"}]).rows
 
-    def of_seed(row, seed, scores):
+    def outcome_of(row, seed, scores):
         return Outcome(row, facts={"seed": seed}, measures={"rouge1": mean_over_rows(scores)})
 
-    pooled, single = over_seeds([of_seed(row, 1, first), of_seed(other, 1, first), of_seed(row, 2, second)])
+    outcomes = [
+        outcome_of(trained_twice, 1, first),
+        outcome_of(trained_once, 1, first),
+        outcome_of(trained_twice, 2, second),
+    ]
+    pooled, single = over_seeds(outcomes)
     assert [pooled.row.row, single.row.row] == ["DC", "GDLF"]
-    found, expected = pooled.measures["rouge1"].interval(), mean_over_rows((first + second) / 2).interval()
     assert pooled.measures["rouge1"].seeds == (pytest.approx(first.mean()), pytest.approx(second.mean()))
-    assert (found.mean, found.low, found.high) == pytest.approx((expected.mean, expected.low, expected.high))
-    assert (pooled.facts["seeds"], "seeds" in single.facts) == ([1, 2], False)
+    interval = pooled.measures["rouge1"].interval()
+    expected = mean_over_rows((first + second) / 2).interval()
+    assert ends_of(interval) == pytest.approx(ends_of(expected))
+    assert pooled.facts["seeds"] == [1, 2]
+    assert "seeds" not in single.facts
     assert single.measures["rouge1"].seeds == ()
 
 
 def test_what_runs_recorded_is_averaged_over_seeds(tmp_path):
     (row,) = make_table(tmp_path).rows
-    first, second = (
-        {"seed": seed, "updates": 20 + seed, "tokens": 1000 * seed, "documents_per_second": 1.5 * seed, "curve": curve}
-        for seed, curve in ((1, [[10, 4.0], [20, 3.0], [30, 2.0]]), (2, [[10, 5.0], [20, 3.5]]))
-    )
-    measures = {"rouge1": mean_over_rows([1, 2])}
-    (found,) = over_seeds([Outcome(row, facts=facts, measures=measures) for facts in (first, second)])
+    curves_of_seeds = {1: [[10, 4.0], [20, 3.0], [30, 2.0]], 2: [[10, 5.0], [20, 3.5]]}
+    outcomes = []
+    for seed, curve in curves_of_seeds.items():
+        facts = {"seed": seed, "updates": 20 + seed, "tokens": 1000 * seed, "documents_per_second": 1.5 * seed}
+        facts["curve"] = curve
+        outcomes.append(Outcome(row, facts=facts, measures={"rouge1": mean_over_rows([1, 2])}))
+    (pooled,) = over_seeds(outcomes)
     means = {"updates": 21, "tokens": 1500, "documents_per_second": 2.25, "curve": [[10, 4.5], [20, 3.25]]}
-    assert found.facts == {**means, "seed": 1, "seeds": [1, 2]}
+    assert pooled.facts == {**means, "seed": 1, "seeds": [1, 2]}
 
 
 def test_row_has_the_seeds_that_are_done_and_fails_with_one(tmp_path):
     (row,) = make_table(tmp_path).rows
-    done, waiting = Outcome(row, measures={"rouge1": mean_over_rows([1, 2])}), Outcome(row, WAITING)
+    done = Outcome(row, measures={"rouge1": mean_over_rows([1, 2])})
+    waiting = Outcome(row, WAITING)
     failed = Outcome(row, "it broke", failed=True)
     assert over_seeds([waiting, done]) == [done]
     assert over_seeds([waiting, waiting]) == [waiting]
-    (found,) = over_seeds([done, failed])
-    assert (found.measures, found.problem, found.failed) == (done.measures, "it broke", True)
+    (pooled,) = over_seeds([done, failed])
+    assert (pooled.measures, pooled.problem, pooled.failed) == (done.measures, "it broke", True)
     assert over_seeds([waiting, failed]) == [failed]
 
 
+# the published difference, the interval of ours, and the verdict
 CASES_OF_VERDICTS = [
     (0.3, 0.1, 0.9, "holds"),
     (0.3, -0.9, -0.1, "fails"),
@@ -212,7 +245,7 @@ CASES_OF_VERDICTS = [
 
 @pytest.mark.parametrize(("published", "low", "high", "expected"), CASES_OF_VERDICTS)
 def test_verdict_is_on_the_published_direction(published, low, high, expected):
-    # which direction is better does not matter: a lower published perplexity holds if ours is lower too
+    # whether higher is better does not matter: a lower published perplexity holds if ours is lower, too
     assert verdict(published, Comparison((low + high) / 2, low, high, pairs=100)) == expected
 
 
@@ -223,27 +256,28 @@ def test_verdict_needs_a_run_and_more_than_one_document():
 
 @pytest.fixture
 def judge(tmp_path):
-    """The claim that GDLF is above DC, by the scores of each of 200 documents and the values of the seeds."""
+    """Judges the claim that GDLF is above DC, by the scores of all documents and the values of the seeds."""
     lower, higher = make_table(tmp_path, rows=[{"row": "DC"}, {"row": "GDLF", "above": ["DC"]}]).rows
 
-    def of(row, scores, seeds):
+    def outcome_of(row, scores, seeds):
         counts = np.full(len(scores), len(seeds) or 1)
         rouge = Scored(np.column_stack([scores * counts, counts]), ratio, seeds)
         return Outcome(row, measures={"rouge1": rouge, "novel1": rouge})
 
-    def found(ours, theirs, our_seeds=(), their_seeds=()):
-        return claims([of(lower, theirs, their_seeds), of(higher, ours, our_seeds)])
+    def judged(scores, baseline_scores, seeds=(), baseline_seeds=()):
+        return claims([outcome_of(lower, baseline_scores, baseline_seeds), outcome_of(higher, scores, seeds)])
 
-    return found
+    return judged
 
 
+# the mean gain of the claim's row, the values of its seeds and of those of its baseline, and the verdict
 CASES_OF_CLAIMS = [
     (2, (), (), "holds"),
     (-2, (), (), "fails"),
     (0.1, (), (), "undecided"),
     (2, (31, 32), (29, 30), "holds"),
     (-2, (29, 30), (31, 32), "fails"),
-    # one training of the other was better
+    # a training of the baseline was better than one of the claim's row
     (2, (30, 34), (29, 31), "undecided"),
     # a row whose second seed is still to come
     (2, (30, 34), (), "holds"),
@@ -251,26 +285,33 @@ CASES_OF_CLAIMS = [
 ]
 
 
-@pytest.mark.parametrize(("gain", "our_seeds", "their_seeds", "expected"), CASES_OF_CLAIMS)
-def test_claim_needs_the_documents_and_the_seeds(judge, gain, our_seeds, their_seeds, expected):
-    ours = 30 + NOISE + gain + SPREAD
-    (claim,) = judge(ours, 30 + NOISE, our_seeds, their_seeds)
+@pytest.mark.parametrize(("gain", "seeds", "baseline_seeds", "expected"), CASES_OF_CLAIMS)
+def test_claim_needs_the_documents_and_the_seeds(judge, gain, seeds, baseline_seeds, expected):
+    baseline_scores = 30 + NOISE
+    scores = baseline_scores + gain + SPREAD
+    (claim,) = judge(scores, baseline_scores, seeds, baseline_seeds)
     assert (claim["row"], claim["above"], list(claim["measures"])) == ("GDLF", "DC", ["rouge1"])
     cell = claim["measures"]["rouge1"]
     assert cell["difference"]["value"] == pytest.approx(gain)
-    assert cell["documents"] == examples_to_decide(ours - 30 - NOISE)
+    assert cell["documents"] == examples_to_decide(scores - baseline_scores)
     assert cell["verdict"] == expected
 
 
 def shown(claim):
-    """The cells of a claim in Markdown."""
+    """The cell of a claim's ROUGE-1 in Markdown."""
     head, empty, table = markdown_of_claims([claim], TITLES, 200)
     assert head.startswith("The papers' claims")
     assert empty == ""
-    titles, _, row = ([cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines())
-    assert titles == ["row", "above", "R-1"]
-    assert row[:2] == ["GDLF", "DC"]
-    return row[2]
+    titles, _, row = table.splitlines()
+    assert cells_of(titles) == ["row", "above", "R-1"]
+    name, baseline, cell = cells_of(row)
+    assert (name, baseline) == ("GDLF", "DC")
+    return cell
+
+
+def cells_of(line):
+    """The cells of a line of a table in Markdown."""
+    return [cell.strip() for cell in line.strip("|").split("|")]
 
 
 def test_undecided_claim_says_what_would_decide(judge):
@@ -290,7 +331,7 @@ def test_what_cannot_be_decided_is_shown_so(judge):
     (claim,) = judge(30 + NOISE, 30 + NOISE)
     assert claim["measures"]["rouge1"]["documents"] is None
     assert shown(claim) == "+0.00 [+0.00, +0.00] undecided: –"
-    # single document decides nothing
+    # a single document decides nothing
     (claim,) = judge(np.array([31.0]), np.array([30.0]))
     cell = claim["measures"]["rouge1"]
     assert (cell["verdict"], cell["documents"]) == ("undecided", None)
@@ -306,21 +347,21 @@ def test_claim_on_a_row_that_is_still_to_come_is_empty(tmp_path):
 def test_correlation_is_spearmans():
     generator = np.random.default_rng(0)
     values = generator.normal(size=200)
-    # with ties
+    # rounded scores have ties
     scores = np.round(values + generator.normal(size=200), 0)
-    found = rank_correlation(values, scores)
-    assert found["value"] == pytest.approx(spearmanr(values, scores).statistic)
-    assert found["low"] < found["value"] < found["high"]
-    assert rank_correlation(values, -scores)["value"] == pytest.approx(-found["value"])
+    correlation = rank_correlation(values, scores)
+    assert correlation["value"] == pytest.approx(spearmanr(values, scores).statistic)
+    assert correlation["low"] < correlation["value"] < correlation["high"]
+    assert rank_correlation(values, -scores)["value"] == pytest.approx(-correlation["value"])
     assert rank_correlation(values, np.zeros(200)) is None
 
 
 def test_spans_have_as_many_documents_and_their_means():
     values = np.array([5.0, 1.0, 2.0, 8.0, 3.0, 4.0, 6.0, 7.0, 9.0])
-    found = relation(values, {"rouge1": 10 * values})
-    assert [span["documents"] for span in found["spans"]] == [2, 1, 1, 1, 1, 1, 1, 1]
-    assert found["spans"][0] == {"low": 1.0, "high": 2.0, "documents": 2, "scores": {"rouge1": 15.0}}
-    assert found["points"][0] == [5.0, 50.0]
+    related = relation(values, {"rouge1": 10 * values})
+    assert [span["documents"] for span in related["spans"]] == [2, 1, 1, 1, 1, 1, 1, 1]
+    assert related["spans"][0] == {"low": 1.0, "high": 2.0, "documents": 2, "scores": {"rouge1": 15.0}}
+    assert related["points"][0] == [5.0, 50.0]
     assert relation(values[:3], {"rouge1": values[:3]})["spans"][-1]["high"] == 5.0
 
 
@@ -328,10 +369,12 @@ def test_spans_have_as_many_documents_and_their_means():
 def test_figure_of_the_paper_is_run(tmp_path):
     report = run_table("sagcopy_figure_2", "tiny", {}, [], str(tmp_path), announce=lambda message: None)
     (block,) = report["datasets"]
-    found = block["relations"]["SAGCopy Indegree-1"]
-    assert len(found["points"]) == block["documents"] == 40
-    assert sum(span["documents"] for span in found["spans"]) == 40
-    assert all(point[0] >= 0 for point in found["points"])
+    related = block["relations"]["SAGCopy Indegree-1"]
+    assert len(related["points"]) == block["documents"] == 40
+    assert sum(span["documents"] for span in related["spans"]) == 40
+    for point in related["points"]:
+        divergence = point[0]
+        assert divergence >= 0
     assert json.loads((tmp_path / "sagcopy_figure_2_tiny.json").read_text(encoding="utf-8")) == report
     text = (tmp_path / "sagcopy_figure_2_tiny.md").read_text(encoding="utf-8")
     assert "SAGCopy Indegree-1: Spearman's correlation of each summary's divergence with its R-1" in text

@@ -40,48 +40,52 @@ def settle(table, row=DC, scale="tiny", **extra):
 
 @pytest.fixture
 def training(tmp_path):
-    """Of a row, with data of its own; a function, so that one thing at a time may differ."""
+    """Makes the settings of a training on made-up data, with changes."""
     data = split_files(write_data(tmp_path / "news"))
 
-    def told(**changes):
+    def make_settings(**changes):
         overrides = changes.pop("config_overrides", {})
         settings = settle(make_table(tmp_path), Row("DC", config_overrides={**TRANSFORMER, **overrides}))
         return {**with_data(settings, data), "tokenizer_name": "bert-base-uncased", **changes}
 
-    return told
+    return make_settings
 
 
+# the scale, what the row and the user set, and the number of updates and the width that follow
+SET_BY_ROW = {"max_steps": 7, "config_overrides": {"d_model": 48}}
+SET_BY_USER = {"max_steps": 8, "config_overrides": {"d_model": 64}}
 CASES_OF_PRECEDENCE = [
     ("full", {}, {}, 30000, 256),
     ("tiny", {}, {}, 6, 32),
-    ("tiny", (7, 48), {}, 7, 48),
-    ("tiny", (7, 48), (8, 64), 8, 64),
+    ("tiny", SET_BY_ROW, {}, 7, 48),
+    ("tiny", SET_BY_ROW, SET_BY_USER, 8, 64),
 ]
 
 
 @pytest.mark.parametrize(("scale", "row", "user", "updates", "width"), CASES_OF_PRECEDENCE)
 def test_settings_are_the_papers_then_the_scales_the_rows_and_the_users(tmp_path, scale, row, user, updates, width):
-    ours, theirs = (
-        {"max_steps": given[0], "config_overrides": {"d_model": given[1]}} if given else {} for given in (row, user)
-    )
-    overrides = ours.pop("config_overrides", {})
-    settings = settle(make_table(tmp_path), Row("DC", flags=ours, config_overrides=overrides), scale, **theirs)
-    assert (settings["max_steps"], settings["config_overrides"]["d_model"]) == (updates, width)
-    # what nobody else says is the paper's
-    assert (settings["optimizer"], settings["config_overrides"]["label_smoothing"]) == ("adamw", 0.1)
+    flags = dict(row)
+    overrides = flags.pop("config_overrides", {})
+    settings = settle(make_table(tmp_path), Row("DC", flags=flags, config_overrides=overrides), scale, **user)
+    assert settings["max_steps"] == updates
+    assert settings["config_overrides"]["d_model"] == width
+    # what nobody else sets is the paper's
+    assert settings["optimizer"] == "adamw"
+    assert settings["config_overrides"]["label_smoothing"] == 0.1
 
 
 def test_row_of_another_architecture_has_its_own_scale_and_the_vocabulary_of_its_data(tmp_path):
     row = Row("BART", flags={"model_type": "bart"}, config_overrides={"d_model": 48}, full={"max_steps": 9})
-    (tiny, scale), (full, of_full) = (
-        base_settings(make_table(tmp_path), row, "xsum", name, {}) for name in ("tiny", "full")
-    )
+    table = make_table(tmp_path)
+    tiny, tiny_scale = base_settings(table, row, "xsum", "tiny", {})
+    full, full_scale = base_settings(table, row, "xsum", "full", {})
     assert (tiny["model_type"], tiny["max_steps"], full["max_steps"]) == ("bart", 6, 9)
     assert tiny["config_overrides"] == {**load_scale("bart", "tiny").config_overrides, "d_model": 48}
-    # nothing of the file's own architecture
+    # the file is of GDLF: nothing of its architecture stays
     assert full["config_overrides"] == {"d_model": 48}
-    assert (scale.vocabulary, of_full.vocabulary) == ({"vocab_size": 700, "lowercase": True}, {"lowercase": True})
-    # and all else of the file
+    assert tiny_scale.vocabulary == {"vocab_size": 700, "lowercase": True}
+    assert full_scale.vocabulary == {"lowercase": True}
+    # and all else does
     assert full["optimizer"] == "adamw"
     with pytest.raises(ValueError, match="the architecture nowhere does not exist yet"):
         settle(make_table(tmp_path), Row("X", flags={"model_type": "nowhere"}))
@@ -122,11 +126,11 @@ def test_a_short_run_shortens_every_row(name, scale):
             assert not settings.keys() & {"quick", "schedule", "noam_scale", "optim"}
 
 
-def test_flags_of_the_user_add_rates_and_take_others_away(tmp_path):
+def test_flags_of_the_user_add_rates_and_take_flags_away(tmp_path):
     # rates of a row are added to those of the user
     row = Row("DC", flags={"learning_rates": ["embed=1"]})
     assert settle(make_table(tmp_path), row, learning_rates=["gate=2"])["learning_rates"] == ["embed=1", "gate=2"]
-    # null takes a flag away and seed has a default
+    # null takes a flag away, and the seed has a default
     settings = settle(make_table(tmp_path), early_stopping_patience=None, num_beams=None)
     assert settings.keys() & {"early_stopping_patience", "num_beams"} == set()
     assert settings["seed"] == 42
@@ -146,12 +150,12 @@ def test_row_without_a_configuration_that_is_there(tmp_path, row, message):
         settle(make_table(tmp_path, datasets={"texts": None}), row)
 
 
-def test_other_data_leave_nothing_of_the_configurations():
+def test_data_of_the_user_leave_nothing_of_the_configurations():
     paper = read_settings(str(CONFIGS / "gdlf" / "xsum.yaml"))
     paper |= {"data_format": "newsroom", "density_bin": "abstractive", "dataset_config_name": "x"}
     settings = with_data(paper, {"test_file": "a.jsonl"})
-    gone = {"dataset_name", "dataset_config_name", "text_column", "summary_column", "data_format", "density_bin"}
-    assert paper.keys() - settings.keys() == gone
+    removed = {"dataset_name", "dataset_config_name", "text_column", "summary_column", "data_format", "density_bin"}
+    assert paper.keys() - settings.keys() == removed
     assert settings["test_file"] == "a.jsonl"
 
 
@@ -241,8 +245,9 @@ def test_flags_survive_the_way_through_a_runs_file(tmp_path):
     path = tmp_path / "settings.yaml"
     settings = {**flags_of_all_rows(tokens.split()), "output_dir": str(tmp_path)}
     path.write_text(yaml.safe_dump(settings), encoding="utf-8")
-    read, given = parse_arguments([str(path)]), parse_arguments([*tokens.split(), "--output_dir", str(tmp_path)])
-    assert read == given
+    from_file = parse_arguments([str(path)])
+    from_flags = parse_arguments([*tokens.split(), "--output_dir", str(tmp_path)])
+    assert from_file == from_flags
 
 
 def test_same_training_however_it_is_written(training, tmp_path):
@@ -256,19 +261,28 @@ def test_same_training_however_it_is_written(training, tmp_path):
     ]
     shutil.copy(tmp_path / "news" / "train.jsonl", tmp_path / "renamed.jsonl")
     same.append(training(train_file=str(tmp_path / "renamed.jsonl")))
-    assert [training_fingerprint(settings) for settings in same] == [first] * len(same)
-    # the test documents have no part in it
+    for settings in same:
+        assert training_fingerprint(settings) == first
+    # the test documents do not count
     (tmp_path / "news" / "test.jsonl").write_text('{"document": "A.", "summary": "B."}\n', encoding="utf-8")
     assert training_fingerprint(training()) == first
 
 
 @pytest.mark.thorough
-def test_other_training_for_whatever_changes_the_weights(training, tmp_path):
+def test_whatever_changes_the_weights_is_another_training(training, tmp_path):
     different = [
-        *({}, {"seed": 1}, {"max_steps": 7}, {"bf16": True}, {"max_train_samples": 5}, {"text_column": "document"}),
-        *({"config_overrides": {"gating": "gate"}}, {"config_overrides": {"dropout": 0.2}}),
-        *({"tokenizer_name": "bert-base-cased"}, {"tokenizer_name": "google-bert/bert-base-uncased"}),
-        *({"model_name_or_path": "nowhere"}, {"validation_file": training()["train_file"]}),
+        {},
+        {"seed": 1},
+        {"max_steps": 7},
+        {"bf16": True},
+        {"max_train_samples": 5},
+        {"text_column": "document"},
+        {"config_overrides": {"gating": "gate"}},
+        {"config_overrides": {"dropout": 0.2}},
+        {"tokenizer_name": "bert-base-cased"},
+        {"tokenizer_name": "google-bert/bert-base-uncased"},
+        {"model_name_or_path": "nowhere"},
+        {"validation_file": training()["train_file"]},
     ]
     names = [training_fingerprint(training(**changes)) for changes in different]
     train = tmp_path / "news" / "train.jsonl"
@@ -288,36 +302,42 @@ def test_file_of_the_same_size_that_changed_is_read_again(training, tmp_path):
 
 def test_processors_are_told_apart_by_what_they_hold(training, tmp_path):
     """Users' folders may have any name; those of fitted processors are named by their fingerprints."""
-    names = []
-    for place, text in (("one", "a"), ("two", "b"), ("three", "a")):
+
+    def fingerprint_with(place, content):
         folder = tmp_path / place / "processor"
         folder.mkdir(parents=True)
-        (folder / "tokenizer.json").write_text(text)
-        names.append(training_fingerprint(training(tokenizer_name=str(folder))))
-    assert names[0] == names[2] != names[1]
-    fitted = [training(tokenizer_name=f"{place}/processors/0123456789abcdef") for place in ("here", "there")]
-    assert len({training_fingerprint(settings) for settings in fitted}) == 1
+        (folder / "tokenizer.json").write_text(content)
+        return training_fingerprint(training(tokenizer_name=str(folder)))
+
+    first = fingerprint_with("one", "a")
+    assert fingerprint_with("two", "b") != first
+    assert fingerprint_with("three", "a") == first
+    fitted = training(tokenizer_name="here/processors/0123456789abcdef")
+    copied = training(tokenizer_name="there/processors/0123456789abcdef")
+    assert training_fingerprint(fitted) == training_fingerprint(copied)
 
 
 def test_data_of_the_hub_count_by_name_and_files_by_contents(tmp_path):
-    there = {"dataset_name": "news", "text_column": "a", "cache_dir": "x", "token": "secret", "seed": 1}
-    assert data_fingerprint(there) == {"dataset_name": "news", "text_column": "a"}
+    on_the_hub = {"dataset_name": "news", "text_column": "a", "cache_dir": "x", "token": "secret", "seed": 1}
+    assert data_fingerprint(on_the_hub) == {"dataset_name": "news", "text_column": "a"}
     files = split_files(write_data(tmp_path / "news"))
     assert data_fingerprint(files, ("test",)).keys() == {"test"}
     with pytest.raises(ValueError, match=r"nowhere\.jsonl does not exist"):
         data_fingerprint({"test_file": "nowhere.jsonl"})
 
 
-def test_decoding_is_told_what_concerns_it(training):
+def test_decoding_has_the_settings_that_concern_it(training):
     row = Row("DC", decoding={"num_beams": 7}, decoding_overrides={"window_size": 3})
-    told = training(bf16=True, trust_remote_code=True, max_predict_samples=4)
-    settings = decoding_settings(told, row, Path("run/output"))
-    assert (settings["num_beams"], settings["config_overrides"]) == (7, {"window_size": 3})
-    assert (settings["model_name_or_path"], settings["do_predict"]) == ("run/output", True)
+    of_training = training(bf16=True, trust_remote_code=True, max_predict_samples=4)
+    settings = decoding_settings(of_training, row, Path("run/output"))
+    assert settings["num_beams"] == 7
+    assert settings["config_overrides"] == {"window_size": 3}
+    assert settings["model_name_or_path"] == "run/output"
+    assert settings["do_predict"] is True
     assert settings.keys() >= {"bf16", "trust_remote_code", "seed", "test_file", "max_predict_samples"}
-    trained = {"train_file", "validation_file", "do_train", "max_steps", "tokenizer_name", "model_type", "output_dir"}
-    assert not settings.keys() & trained
-    # whatever else there is among our flags, it is asked what it decides
+    training_only = {"train_file", "validation_file", "do_train", "max_steps", "tokenizer_name", "model_type"}
+    assert not settings.keys() & (training_only | {"output_dir"})
+    # all flags that are left are declared to affect decodings or data
     assert settings.keys() <= flags_of("decoding", "data") | {"config_overrides", "model_name_or_path", "do_predict"}
 
 
@@ -327,22 +347,26 @@ def test_decodings_are_told_apart(training, tmp_path):
 
     first = name()
     assert name(model="elsewhere/output") == name(cache_dir="cache", max_steps=9, learning_rate=1.0) == first
-    others = [
+    changed = [
         name(Row("DC", decoding={"num_beams": 7})),
         name(Row("DC", decoding_overrides={"window_size": 3})),
         name(max_predict_samples=4),
         name(bf16=True),
         name(test_file=training()["train_file"]),
     ]
-    assert len({first, *others}) == 6
+    assert len({first, *changed}) == 6
 
 
 def test_rows_that_tables_have_in_common_are_one_training(tmp_path):
     files = split_files(write_data(tmp_path / "news"))
-    names = {}
-    for name, label in (("gdlf_4", "DC"), ("gdlf_6", "GLU"), ("gdlf_4", "DC+GATE"), ("gdlf_6", "GATE")):
+
+    def fingerprint_of(name, label):
         table = load_table(name)
         row = next(row for row in table.rows if row.row == label)
         settings, _ = base_settings(table, row, "xsum", "tiny", {})
-        names[label] = training_fingerprint({**with_data(settings, files), "tokenizer_name": "x"})
-    assert names["DC"] == names["GLU"] != names["GATE"] == names["DC+GATE"]
+        return training_fingerprint({**with_data(settings, files), "tokenizer_name": "x"})
+
+    glu, gate = fingerprint_of("gdlf_6", "GLU"), fingerprint_of("gdlf_6", "GATE")
+    assert fingerprint_of("gdlf_4", "DC") == glu
+    assert fingerprint_of("gdlf_4", "DC+GATE") == gate
+    assert glu != gate
