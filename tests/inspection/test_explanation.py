@@ -1,6 +1,7 @@
 """The numbers of an explanation, beside a reading of the equations subword by subword."""
 
 import dataclasses
+import itertools
 
 import pytest
 import torch
@@ -26,7 +27,7 @@ from tests.models.architectures import (
 COPYING = [COPY_TRANSFORMER, COPY_TRANSFORMER_BERT, HIGHLIGHT_TRANSFORMER, SAGCOPY, DRGD_PRINTED, GDLF_COPY]
 DOCUMENT = " ".join(SENTENCES[:2])
 SUMMARY = "The new bridge cost 12 euros."
-of_copying = pytest.mark.parametrize("architecture", COPYING, ids=lambda architecture: architecture.name)
+with_copying_models = pytest.mark.parametrize("architecture", COPYING, ids=lambda architecture: architecture.name)
 TEXT = f"  {SENTENCES[0]}\n\nMüller's  12,5 km – ok? "
 
 
@@ -36,84 +37,103 @@ def built(architecture, tiny_tokenizer):
 
 
 def naive_numbers(model, processor) -> tuple[dict, list[float], torch.Tensor]:
-    """By place (summary's subword, source's subword): p(copied from there | word); p(word) and gate of each subword."""
+    """The numbers of the summary's subwords, by the equations.
+
+    Returns:
+        For a subword of the summary and one of the source: the probability that the first was copied from the second,
+        given the first. For each subword of the summary: its probability, and the probability of copying.
+    """
     inputs = processor(DOCUMENT, return_tensors="pt")
     labels = processor(text_target=SUMMARY)["labels"]
     start = model.config.decoder_start_token_id
     scores = []
-    handle = model.lm_head.register_forward_hook(lambda module, given, output: scores.append(output.detach()))
+    handle = model.lm_head.register_forward_hook(lambda module, inputs, output: scores.append(output.detach()))
     with torch.no_grad():
         outputs = model(**inputs, decoder_input_ids=torch.tensor([[start, *labels[:-1]]]))
     handle.remove()
     generated = scores[0].double().softmax(-1)
+    source_ids = inputs["input_ids"][0].tolist()
     origins, probabilities = {}, []
     for step, label in enumerate(labels):
         gate = float(outputs.copy_gates[0, step])
-        copied = {
-            place: gate * float(outputs.copy_attentions[0, step, place])
-            for place, token in enumerate(inputs["input_ids"][0].tolist())
-            if token == label
-        }
-        probabilities.append((1 - gate) * float(generated[0, step, label]) + sum(copied.values()))
-        origins |= {(step, place): share / probabilities[-1] for place, share in copied.items()}
+        copied = {}
+        for place, token in enumerate(source_ids):
+            if token == label:
+                copied[place] = gate * float(outputs.copy_attentions[0, step, place])
+        probability = (1 - gate) * float(generated[0, step, label]) + sum(copied.values())
+        probabilities.append(probability)
+        for place, copy_probability in copied.items():
+            origins[step, place] = copy_probability / probability
     return origins, probabilities, outputs.copy_gates[0]
 
 
+def number_of_first_tokens(processor) -> int:
+    """The number of special tokens before a document."""
+    first_tokens, _ = processor._special_ids()
+    return len(first_tokens)
+
+
 def subwords_of(word, text: str, processor) -> list[int]:
-    """Places of the subwords of a word among those of the text."""
+    """The places of a word's subwords among those of the text."""
     offsets = processor.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
-    # a space alone has no character of its own, and belongs to the word that follows it
-    is_in = (word.start < end <= word.end or start == end == word.start for start, end in offsets)
-    return [place for place, inside in enumerate(is_in) if inside]
+    places = []
+    for place, (start, end) in enumerate(offsets):
+        # a subword that is only a space covers no character, and belongs to the word that follows it
+        is_space_before = start == end == word.start
+        if word.start < end <= word.end or is_space_before:
+            places.append(place)
+    return places
 
 
-@of_copying
+@with_copying_models
 def test_numbers_equal_a_naive_reading(architecture, built):
     model, processor = built
     origins, probabilities, gates = naive_numbers(model, processor)
     explanation = explain(model, processor, DOCUMENT, SUMMARY)
-    # what precedes the texts
-    first = len(processor._special_ids()[0])
-    target = first if architecture is SAGCOPY else 0
-    read = {
-        number: [first + place for place in subwords_of(word, DOCUMENT, processor)]
-        for number, word in enumerate(explanation.source_words)
-    }
+    # special tokens precede the document, and in SAGCopy also the summary
+    source_start = number_of_first_tokens(processor)
+    target_start = source_start if architecture is SAGCOPY else 0
+    source_places = []
+    for word in explanation.source_words:
+        source_places.append([source_start + place for place in subwords_of(word, DOCUMENT, processor)])
     assert [word.text for word in explanation.summary_words] == ["The", "new", "bridge", "cost", "12", "euros", "."]
     for word in explanation.summary_words:
-        places = [target + place for place in subwords_of(word, SUMMARY, processor)]
+        places = [target_start + place for place in subwords_of(word, SUMMARY, processor)]
         assert places
         assert word.probability == pytest.approx(torch.tensor(probabilities)[places].prod().item(), rel=1e-4)
         assert word.gate == pytest.approx(gates[places].mean().item(), rel=1e-4)
-        expected = {
-            number: sum(origins.get((step, place), 0.0) for step in places for place in positions) / len(places)
-            for number, positions in read.items()
-        }
-        assert word.copied == pytest.approx(sum(expected.values()), rel=1e-3, abs=1e-9)
-        likely = sorted((share for share in expected.values() if share >= 0.005), reverse=True)[:8]
-        assert [share for _, share in word.origins] == pytest.approx(likely, rel=1e-3)
+        expected = []
+        for positions in source_places:
+            pairs = itertools.product(places, positions)
+            expected.append(sum(origins.get(pair, 0.0) for pair in pairs) / len(places))
+        assert word.copied == pytest.approx(sum(expected), rel=1e-3, abs=1e-9)
+        likely = [share for share in sorted(expected, reverse=True) if share >= 0.005]
+        assert [share for _, share in word.origins] == pytest.approx(likely[:8], rel=1e-3)
         for number, share in word.origins:
             assert share == pytest.approx(expected[number], rel=1e-3)
-    written = range(target, len(probabilities) - 1)
-    for number, word in enumerate(explanation.source_words):
-        never = [1.0] * len(read[number])
-        for index, place in enumerate(read[number]):
+    # the end token is no word
+    written = range(target_start, len(probabilities) - 1)
+    for word, positions in zip(explanation.source_words, source_places, strict=True):
+        probabilities_of_copying = []
+        for place in positions:
+            never = 1.0
             for step in written:
-                never[index] *= 1 - origins.get((step, place), 0.0)
-        assert word.values["copied"] == pytest.approx(1 - min(never), rel=1e-3, abs=1e-6)
+                never *= 1 - origins.get((step, place), 0.0)
+            probabilities_of_copying.append(1 - never)
+        assert word.values["copied"] == pytest.approx(max(probabilities_of_copying), rel=1e-3, abs=1e-6)
     assert 0 < explanation.copied_share < 1
 
 
 @pytest.mark.thorough
-@of_copying
-def test_its_own_summary_is_that_of_the_pipeline(built):
+@with_copying_models
+def test_the_summary_is_that_of_the_pipeline(built):
     model, processor = built
     summarizer = SummarizationPipeline(model=model, tokenizer=processor.tokenizer, processor=processor)
     for document in (DOCUMENT, SENTENCES[:3]):
         texts = document if isinstance(document, str) else [document]
         (record,) = summarizer(texts, max_new_tokens=12)
         explanation = explain(model, processor, document, **summarizer.generation_settings(max_new_tokens=12))
-        # without what cannot be read as text
+        # the explanation keeps white space at the ends
         assert explanation.summary.strip() == record["summary_text"]
         assert {word.document for word in explanation.source_words} == set(range(len(explanation.documents)))
         for word in explanation.source_words:
@@ -121,33 +141,36 @@ def test_its_own_summary_is_that_of_the_pipeline(built):
 
 
 @pytest.mark.thorough
-@of_copying
+@with_copying_models
 def test_attention_to_words_and_between_them(architecture, built):
     model, processor = built
     values = [word.values for word in explain(model, processor, DOCUMENT, SUMMARY).source_words]
     names = {"copied", "attention_of_summary"}
     if architecture not in (DRGD_PRINTED, GDLF_COPY):
-        # their encoders have no attention
+        # the encoders of these two have no attention
         names.add("attention_of_source")
-    names |= {"highlight_transformer": {"phrase_value"}, "sagcopy": {"centrality"}}.get(architecture.name, set())
-    assert all(set(of_word) == names for of_word in values)
+    if architecture.name == "highlight_transformer":
+        names.add("phrase_value")
+    if architecture.name == "sagcopy":
+        names.add("centrality")
+    for values_of_word in values:
+        assert set(values_of_word) == names
     for name in names - {"copied", "phrase_value"}:
-        # what is left is that of the special tokens
-        assert 0.5 < sum(of_word[name] for of_word in values) <= 1.0 + 1e-6
-        assert min(of_word[name] for of_word in values) > 0
+        attention = [values_of_word[name] for values_of_word in values]
+        # the rest of the attention is on special tokens
+        assert 0.5 < sum(attention) <= 1.0 + 1e-6
+        assert min(attention) > 0
 
 
 @pytest.mark.parametrize("architecture", [SAGCOPY])
 def test_centrality_is_the_models_own(built):
     model, processor = built
-    outputs = model(
-        **processor(DOCUMENT, return_tensors="pt"), decoder_input_ids=torch.tensor([[model.config.bos_token_id]])
-    )
+    start = torch.tensor([[model.config.bos_token_id]])
+    outputs = model(**processor(DOCUMENT, return_tensors="pt"), decoder_input_ids=start)
     words = explain(model, processor, DOCUMENT).source_words
-    # of all but the special tokens at both ends
-    assert sum(word.values["centrality"] for word in words) == pytest.approx(
-        outputs.centrality[0, len(processor._special_ids()[0]) : -1].sum().item(), rel=1e-4
-    )
+    # the special tokens at both ends are left out
+    expected = outputs.centrality[0, number_of_first_tokens(processor) : -1].sum().item()
+    assert sum(word.values["centrality"] for word in words) == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.mark.parametrize("architecture", [SAGCOPY])
@@ -158,11 +181,17 @@ def test_links_are_the_edges_of_the_self_attention_graph(built):
     graph = model.get_encoder()(**inputs, output_attentions=True).attentions[-1][0].mean(0)
     encoded = processor.tokenizer(DOCUMENT, add_special_tokens=False, return_offsets_mapping=True)
     table = word_table(processor.tokenizer, model.config.vocab_size)
-    own_words = words_of_source(DOCUMENT, encoded["input_ids"], encoded["offset_mapping"], table)
-    spans = [[len(processor._special_ids()[0]) + index for index in word.subwords] for word in own_words]
+    first_tokens = number_of_first_tokens(processor)
+    spans = []
+    for word in words_of_source(DOCUMENT, encoded["input_ids"], encoded["offset_mapping"], table):
+        spans.append([first_tokens + index for index in word.subwords])
     words = explain(model, processor, DOCUMENT).source_words
-    for word, own in zip(words, spans, strict=True):
-        weights = [(sum(float(graph[i, j]) for i in own for j in other) / len(own)) for other in spans]
+    for word, span in zip(words, spans, strict=True):
+        # from the word's subwords to those of each word
+        weights = []
+        for target_span in spans:
+            edges = [float(graph[i, j]) for i, j in itertools.product(span, target_span)]
+            weights.append(sum(edges) / len(span))
         best = sorted(range(len(words)), key=lambda number: -weights[number])[:4]
         assert [number for number, _ in word.links] == best
         assert [weight for _, weight in word.links] == pytest.approx([weights[number] for number in best], rel=1e-4)
@@ -174,10 +203,13 @@ def test_phrases_have_their_values(built):
     given = explain(model, processor, DOCUMENT, phrases={"Ana Lopez": 0.5, "Lopez opened": -2.0})
     values = {word.text: word.values["phrase_value"] for word in given.source_words}
     assert {word: value for word, value in values.items() if value} == {"Ana": 0.5, "Lopez": -2.0, "opened": -2.0}
-    # those that are found, among them phrases that were never fitted
+    # without phrases, those of the document are found, among them phrases that were never fitted
     found = explain(model, processor, DOCUMENT)
-    assert all(word.values["phrase_value"] > 0 for word in found.source_words if word.text in ("Ana", "Lopez"))
-    assert any(word.values["phrase_value"] == 0 for word in found.source_words)
+    values = [(word.text, word.values["phrase_value"]) for word in found.source_words]
+    for word, value in values:
+        if word in ("Ana", "Lopez"):
+            assert value > 0
+    assert 0 in [value for _, value in values]
 
 
 @pytest.mark.parametrize("architecture", [COPY_TRANSFORMER])
@@ -185,10 +217,11 @@ def test_what_was_cut_off_was_never_read(built):
     model, processor = built
     processor.max_source_length = 12
     explanation = explain(model, processor, DOCUMENT, "flood opened")
-    flags = [word.is_read for word in explanation.source_words]
-    assert flags == sorted(flags, reverse=True)
-    assert 1 < sum(flags) < len(flags)
-    assert all(bool(word.values) == word.is_read for word in explanation.source_words)
+    is_read = [word.is_read for word in explanation.source_words]
+    assert is_read == sorted(is_read, reverse=True)
+    assert 1 < sum(is_read) < len(is_read)
+    for word in explanation.source_words:
+        assert bool(word.values) == word.is_read
     # "opened" is in the source, and "flood" is not
     assert [word.is_novel for word in explanation.summary_words] == [True, False]
 
@@ -276,18 +309,23 @@ def test_models_that_do_not_copy_and_blank_texts_are_refused(tiny_tokenizer):
 
 
 def words_of(tokenizer, text: str) -> list[str]:
+    """The words of a text, which do not overlap and share no subwords."""
     encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
     table = word_table(tokenizer, len(tokenizer))
     words = words_of_source(text, encoded["input_ids"], encoded["offset_mapping"], table)
-    ends = [0, *(word.end for word in words)]
-    assert all(end <= word.start < word.end for end, word in zip(ends, words, strict=False))
-    places = [place for word in words for place in word.subwords]
+    previous_end = 0
+    places = []
+    for word in words:
+        assert previous_end <= word.start < word.end
+        previous_end = word.end
+        places.extend(word.subwords)
     assert len(places) == len(set(places))
     return [text[word.start : word.end] for word in words]
 
 
 def test_words_are_apart_at_spaces_and_between_kinds_of_characters(tiny_tokenizer):
-    for tokenizer in (tiny_tokenizer, word_piece_tokenizer([*SENTENCES, "Müller's 12,5 km – ok?"], vocab_size=200)):
+    word_pieces = word_piece_tokenizer([*SENTENCES, "Müller's 12,5 km – ok?"], vocab_size=200)
+    for tokenizer in (tiny_tokenizer, word_pieces):
         words = words_of(tokenizer, TEXT)
         assert words[:5] == ["Mayor", "Ana", "Lopez", "opened", "the"]
         assert words[-10:] == ["Müller", "'", "s", "12", ",", "5", "km", "–", "ok", "?"]
@@ -296,7 +334,7 @@ def test_words_are_apart_at_spaces_and_between_kinds_of_characters(tiny_tokenize
 def test_words_of_a_vocabulary_of_characters(tiny_tokenizer):
     tokenizer = fit_processor(["我国服务贸易规模稳步增长"] * 2, units="ideographs", tags="none").tokenizer
     assert words_of(tokenizer, "我国 服务") == ["我", "国", "服", "务"]
-    # no text has no words
+    # an empty text has no words
     assert words_of(tiny_tokenizer, "") == []
     table = word_table(tiny_tokenizer, len(tiny_tokenizer))
     assert grouped([], table) == []

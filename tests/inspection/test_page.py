@@ -1,6 +1,7 @@
 """The page of an explanation, read as HTML and used in a real browser."""
 
 import dataclasses
+import itertools
 import re
 from html.parser import HTMLParser
 
@@ -14,24 +15,28 @@ HOSTILE = "</p><script>document.title = 'run'</script> <img src=x onerror=\"docu
 
 
 def made_up(text: str = "one two three two", summary: str = "two four", documents: int = 1) -> Explanation:
-    """An explanation in which the summary's first word was copied, more from the source's second word than the last."""
-    words = [
-        SourceWord(
-            number, match.start(), match.end(), match[0], True, {"copied": 0.1 * (place % 4), "centrality": 0.25}
-        )
-        for number in range(documents)
-        for place, match in enumerate(re.finditer(r"\S+", text))
-    ]
-    copied = (0.9, [(1, 0.85), (3, 0.05)], False)
-    written = [
-        SummaryWord(match.start(), match.end(), match[0], 0.5, 0.75, *((0.0, [], True) if place == 1 else copied))
-        for place, match in enumerate(re.finditer(r"\S+", summary))
-    ]
-    return Explanation("org/model", "sagcopy", [text] * documents, summary, words, written)
+    """An explanation in which the summary's second word is new, and its others were copied.
+
+    They were copied more from the source's second word than from its fourth.
+    """
+    source_words = []
+    for number in range(documents):
+        for place, match in enumerate(re.finditer(r"\S+", text)):
+            values = {"copied": 0.1 * (place % 4), "centrality": 0.25}
+            source_words.append(SourceWord(number, match.start(), match.end(), match[0], True, values))
+    summary_words = []
+    for place, match in enumerate(re.finditer(r"\S+", summary)):
+        if place == 1:
+            copied, origins, is_novel = 0.0, [], True
+        else:
+            copied, origins, is_novel = 0.9, [(1, 0.85), (3, 0.05)], False
+        word = SummaryWord(match.start(), match.end(), match[0], 0.5, 0.75, copied, origins, is_novel)
+        summary_words.append(word)
+    return Explanation("org/model", "sagcopy", [text] * documents, summary, source_words, summary_words)
 
 
 class Reader(HTMLParser):
-    """Collects a page's elements, and the text in those that are asked for."""
+    """Collects a page's elements, and the texts of its title and its paragraphs."""
 
     def __init__(self, page: str):
         super().__init__()
@@ -61,23 +66,23 @@ def test_texts_are_escaped():
     assert tags.count("script") == 1
     assert "img" not in tags
     assert reader.texts["p"].count(HOSTILE) == 2
-    assert not any(name.startswith("on") for _, attributes in reader.elements for name in attributes)
-    # a page stands alone
+    for _, attributes in reader.elements:
+        for name in attributes:
+            assert not name.startswith("on")
+    # a page loads nothing
     page = as_page(made_up())
     assert not re.search(r"https?:|\bsrc=|url\(|@import", page)
-    policy = next(
-        attributes["content"] for tag, attributes in Reader(page).elements if "http-equiv" in attributes and tag
-    )
-    assert policy.startswith("default-src 'none'; ")
+    policies = [attributes["content"] for _, attributes in Reader(page).elements if "http-equiv" in attributes]
+    assert policies[0].startswith("default-src 'none'; ")
 
 
 @pytest.mark.thorough
 def test_1000_words_are_below_200_kb(tiny_tokenizer):
-    long = dataclasses.replace(SAGCOPY, settings={**SAGCOPY.settings, "max_positions": 5000})
-    model, processor = build_with_processor(long, tiny_tokenizer)
+    architecture = dataclasses.replace(SAGCOPY, settings={**SAGCOPY.settings, "max_positions": 5000})
+    model, processor = build_with_processor(architecture, tiny_tokenizer)
     processor.max_source_length = 10_000
     words = " ".join(SENTENCES).split()
-    document = " ".join(words[place % len(words)] for place in range(1000))
+    document = " ".join(itertools.islice(itertools.cycle(words), 1000))
     explanation = explain(model, processor, document, document[:600])
     assert len([word for word in explanation.source_words if word.is_read]) >= 1000
     assert len(explanation.source_words[0].values) == 4
@@ -86,24 +91,26 @@ def test_1000_words_are_below_200_kb(tiny_tokenizer):
 
 def test_what_was_cut_off_is_shown_and_shortened():
     text = "one two " + "never " * 1000
-    words = [
-        SourceWord(0, match.start(), match.end(), match[0], place < 2, {"copied": 0.0} if place < 2 else {})
-        for place, match in enumerate(re.finditer(r"\S+", text))
-    ]
+    words = []
+    for place, match in enumerate(re.finditer(r"\S+", text)):
+        is_read = place < 2
+        values = {"copied": 0.0} if is_read else {}
+        words.append(SourceWord(0, match.start(), match.end(), match[0], is_read, values))
     page = as_page(Explanation("m", "drgd", [text], "", words, []))
     texts = Reader(page).texts["p"]
     assert "Not read: the last 1000 words, which exceed the model's maximum length." in texts
     assert 300 < texts.count("never ") < 400
-    nothing = [SourceWord(0, 0, 3, "one", False), SourceWord(1, 0, 3, "two", True, {"copied": 0.0})]
-    texts = Reader(as_page(Explanation("m", "drgd", ["one", "two"], "", nothing, []))).texts["p"]
+    # nothing of the first document was read
+    words = [SourceWord(0, 0, 3, "one", False), SourceWord(1, 0, 3, "two", True, {"copied": 0.0})]
+    texts = Reader(as_page(Explanation("m", "drgd", ["one", "two"], "", words, []))).texts["p"]
     assert "Not read: all 1 word, which exceeds" in texts
 
 
 @pytest.mark.thorough
 def test_a_word_of_the_source_points_at_those_it_attends_to(shown):
-    made = made_up()
-    linked = [dataclasses.replace(word, links=[(2, 0.5), (0, 0.05)]) for word in made.source_words]
-    tab = shown(as_page(dataclasses.replace(made, source_words=linked)))
+    explanation = made_up()
+    linked = [dataclasses.replace(word, links=[(2, 0.5), (0, 0.05)]) for word in explanation.source_words]
+    tab = shown(as_page(dataclasses.replace(explanation, source_words=linked)))
     tab.click("#source b >> nth=1")
     assert tab.inner_text("#caption") == "“two” attends to “… one two three two …” 0.5, “… one two three two …” 0.05."
     assert tab.locator("#source b.origin").all_inner_texts() == ["one", "three"]
@@ -127,7 +134,7 @@ def test_a_word_points_at_where_it_was_copied_from(shown):
     assert tab.locator("#source b.origin.weak").get_attribute("id") == "word-4"
     tab.click("#caption a >> nth=0")
     assert tab.url.endswith("#word-2")
-    # again, and nothing is chosen
+    # a second click on the word chooses nothing
     tab.click("#summary button >> nth=0")
     assert tab.locator("#source b.origin").count() == 0
     tab.click("#summary button.novel")
@@ -164,8 +171,8 @@ def test_shades_are_of_what_was_chosen(shown):
     assert tab.evaluate(shades) == pytest.approx([0, 1 / 3, 2 / 3, 1])
     tab.check("text=centrality")
     assert tab.evaluate(shades) == [1, 1, 1, 1]
-    # those of the summary are of what was copied, whatever the gate
-    assert [row.gate for row in made_up().summary_words] == [0.75, 0.75]
+    # the shades of the summary are of what was copied, whatever the gate
+    assert [word.gate for word in made_up().summary_words] == [0.75, 0.75]
     assert tab.evaluate(shades.replace("#source b", "#summary button")) == [0.9, 0.0]
 
 

@@ -10,7 +10,7 @@ TEXTS = {"Document": "Rain fell.", "Reference": "Ana won <the> race.", "A": "On 
 CASES_OF_SHARED_FRAGMENTS = [
     ("Ana Lopez won, on Monday.", "On Monday Ana Lopez won.", "en", ["Ana Lopez won, on Monday."]),
     ("The well-known race", "a well run race", "en", ["well-known race"]),
-    # a piece is shaded once, though both of its words are shared apart
+    # a hyphenated word is shaded once, though its two parts are shared one by one
     ("well-known", "known well", "en", ["well-known"]),
     ("Der Fluß stieg", "der fluß fiel", "de", ["Der Fluß"]),
     ("科比今天退役", "科比退役", "zh", ["科比", "退役"]),
@@ -19,9 +19,9 @@ CASES_OF_SHARED_FRAGMENTS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "other", "language", "shared"), CASES_OF_SHARED_FRAGMENTS)
-def test_spans_are_those_of_shared_fragments(text, other, language, shared):
-    assert [text[start:end] for start, end in shared_spans(text, other, language)] == shared
+@pytest.mark.parametrize(("text", "compared", "language", "shared"), CASES_OF_SHARED_FRAGMENTS)
+def test_spans_are_those_of_shared_fragments(text, compared, language, shared):
+    assert [text[start:end] for start, end in shared_spans(text, compared, language)] == shared
 
 
 def test_texts_behind_the_shaded_one_are_compared_with_it():
@@ -37,5 +37,5 @@ def test_texts_behind_the_shaded_one_are_compared_with_it():
     assert "<h2>&lt;1&gt;</h2>" in page
     assert "Ana won &lt;the&gt; race." in page
     assert "On Monday <mark>Ana won.</mark>" in page
-    # as the other pages
+    # the page has a dark scheme, as the other pages have
     assert "@media (prefers-color-scheme: dark)" in page

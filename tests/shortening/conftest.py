@@ -9,9 +9,18 @@ from transformers import BartConfig, BartForConditionalGeneration, pipeline
 from tests.models.architectures import ARCHITECTURES, build_with_processor
 
 BART = {
-    **{"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2},
-    **{"decoder_attention_heads": 2, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16, "pad_token_id": 0},
-    **{"bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1, "forced_eos_token_id": None},
+    "d_model": 16,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2,
+    "encoder_ffn_dim": 16,
+    "decoder_ffn_dim": 16,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "decoder_start_token_id": 1,
+    "forced_eos_token_id": None,
 }
 
 
@@ -23,11 +32,11 @@ def summarizer(request, tiny_tokenizer):
     tokenizer = copy.deepcopy(tiny_tokenizer)
     if request.param == "bart":
         model = BartForConditionalGeneration(BartConfig(vocab_size=len(tokenizer), max_position_embeddings=100, **BART))
-        reader = {"tokenizer": tokenizer}
+        components = {"tokenizer": tokenizer}
     else:
-        architecture = next(known for known in ARCHITECTURES if known.name.startswith(request.param))
+        architecture = next(candidate for candidate in ARCHITECTURES if candidate.name.startswith(request.param))
         model, processor = build_with_processor(architecture, tokenizer)
         processor.max_source_length = 100
-        reader = {"processor": processor}
+        components = {"processor": processor}
     model.eval()
-    return pipeline("summarization", model=model, **reader, max_new_tokens=4, min_new_tokens=4, num_beams=1)
+    return pipeline("summarization", model=model, **components, max_new_tokens=4, min_new_tokens=4, num_beams=1)

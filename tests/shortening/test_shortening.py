@@ -14,24 +14,27 @@ from tests.extractive.summaries import stage_extracts
 
 
 def text_of(sentences: int, seed: int = 0) -> str:
-    """A document of so many sentences."""
+    """A document of this number of sentences."""
     generator = random.Random(seed)
     return " ".join(generator.choice(SENTENCES) for _ in range(sentences))
 
 
 def reader_of(summarizer) -> ModelReader:
+    """A reader with the summarizer's limit, by which a summary is the first nine characters of a text."""
     return ModelReader(summarizer, summarizer.source_limit, lambda texts: [text[:9] for text in texts])
 
 
 def naive_partition(costs: list[int], most: int) -> tuple[int, int]:
-    """The number of runs, and the cost of the most costly one, of the best partition of all."""
+    """The number of runs of the best of all partitions, and the cost of its most costly run."""
     best = (len(costs) + 1, 0)
-    for number in range(len(costs)):
-        for cuts in itertools.combinations(range(1, len(costs)), number):
+    for number_of_cuts in range(len(costs)):
+        for cuts in itertools.combinations(range(1, len(costs)), number_of_cuts):
             bounds = [0, *cuts, len(costs)]
             runs = [costs[start:end] for start, end in itertools.pairwise(bounds)]
-            if all(sum(run) <= most or len(run) == 1 for run in runs):
-                best = min(best, (len(runs), max(map(sum, runs))))
+            is_allowed = all(sum(run) <= most or len(run) == 1 for run in runs)
+            if is_allowed:
+                highest = max(sum(run) for run in runs)
+                best = min(best, (len(runs), highest))
     return best
 
 
@@ -39,21 +42,33 @@ def naive_partition(costs: list[int], most: int) -> tuple[int, int]:
 def test_partitions_are_the_best_there_are(seed):
     generator = random.Random(seed)
     costs = [generator.randint(1, 12) for _ in range(generator.randint(1, 9))]
-    most = generator.randint(max(costs) if seed % 3 else 1, 30)
-    runs = partition(costs, most)
-    assert [index for start, end in runs for index in range(start, end)] == list(range(len(costs)))
-    assert (len(runs), max(sum(costs[start:end]) for start, end in runs)) == naive_partition(costs, most)
+    # for every third seed, an item may cost more than a run may
+    least = max(costs) if seed % 3 else 1
+    most = generator.randint(least, 30)
+    indices = []
+    costs_of_runs = []
+    for start, end in partition(costs, most):
+        indices.extend(range(start, end))
+        costs_of_runs.append(sum(costs[start:end]))
+    assert indices == list(range(len(costs)))
+    assert (len(costs_of_runs), max(costs_of_runs)) == naive_partition(costs, most)
 
 
 def test_windows_end_with_sentences_and_fit(summarizer):
     text, reader = text_of(30), reader_of(summarizer)
     places = split_windows(text, reader, "en")
     assert len(places) > 3
-    assert [sentence for start, end in places for sentence in split_sentences(text[start:end])] == split_sentences(text)
-    lengths = [reader.length(text[start:end]) for start, end in places]
+    sentences = []
+    lengths = []
+    for start, end in places:
+        window = text[start:end]
+        sentences.extend(split_sentences(window))
+        lengths.append(reader.length(window))
+    assert sentences == split_sentences(text)
     assert max(lengths) <= 100
-    assert max(lengths) - min(lengths) <= 2 * max(reader.count(split_sentences(text)))
-    assert (partition([], 3), split_windows("", reader, "en")) == ([], [])
+    assert max(lengths) - min(lengths) <= 2 * max(reader.count(sentences))
+    assert partition([], 3) == []
+    assert split_windows("", reader, "en") == []
 
 
 CASES_OF_LONG_SENTENCES = ["word " * 300, "w" * 600, "高" * 300, "🙂" * 150]
@@ -62,9 +77,10 @@ CASES_OF_LONG_SENTENCES = ["word " * 300, "w" * 600, "高" * 300, "🙂" * 150]
 @pytest.mark.parametrize("sentence", CASES_OF_LONG_SENTENCES, ids=["words", "one", "zh", "faces"])
 def test_a_sentence_that_is_longer_than_a_window_is_cut(summarizer, sentence):
     text, reader = f"{SENTENCES[0]} {sentence} {SENTENCES[1]}", reader_of(summarizer)
-    places = split_windows(text, reader, "en")
-    assert "".join(text[start:end] for start, end in places).replace(" ", "") == text.replace(" ", "")
-    assert all(reader.length(text[start:end]) <= 101 for start, end in places)
+    windows_of_text = [text[start:end] for start, end in split_windows(text, reader, "en")]
+    assert "".join(windows_of_text).replace(" ", "") == text.replace(" ", "")
+    for window in windows_of_text:
+        assert reader.length(window) <= 101
 
 
 def test_characters_of_tokens(summarizer):
@@ -73,7 +89,8 @@ def test_characters_of_tokens(summarizer):
     for tokens in (1, 2, 7, 30, counts[-1], counts[-1] + 5):
         end = reader.end_of(text, tokens)
         assert counts[end] <= tokens
-        assert end == len(text) or counts[end + 1] > tokens
+        if end < len(text):
+            assert counts[end + 1] > tokens
 
 
 def test_what_fits_is_left_alone(summarizer):
@@ -82,10 +99,10 @@ def test_what_fits_is_left_alone(summarizer):
     details = {"source_tokens": reader_of(summarizer).length(text), "cut_tokens": 0, "read": [[0, len(text)]]}
     for way in ("truncate", *SHORTENERS):
         (record,) = summarizer(text, long_documents=way, return_details=True)
-        told = record.pop("details")
+        details_of_record = record.pop("details")
         assert [record] == plain
-        assert told.items() >= details.items()
-        assert told["read_tokens"] == details["source_tokens"]
+        assert details_of_record.items() >= details.items()
+        assert details_of_record["read_tokens"] == details["source_tokens"]
 
 
 def test_truncation_says_where_it_ends(summarizer, caplog):
@@ -107,14 +124,15 @@ def test_extraction_reads_the_sentences_that_it_names(summarizer, caplog):
     text = text_of(20)
     (record,) = summarizer(text, long_documents="extract", return_details=True)
     details, sentences = record["details"], split_sentences(text)
-    kept = details["sentences"]
-    assert [text[place["start"] : place["end"]] for place in kept] == [sentences[place["index"]] for place in kept]
-    assert details["read"] == [[place["start"], place["end"]] for place in kept]
-    # the first three come first, as far as they fit
-    assert kept[0]["index"] == 0
-    extract = " ".join(sentences[place["index"]] for place in kept)
-    assert reader_of(summarizer).length(extract) == details["read_tokens"] <= 100
-    assert summarizer(extract)[0]["summary_text"] == record["summary_text"]
+    kept = [sentences[place["index"]] for place in details["sentences"]]
+    ranges = [[place["start"], place["end"]] for place in details["sentences"]]
+    assert [text[start:end] for start, end in ranges] == kept
+    assert details["read"] == ranges
+    # the first three sentences are kept, as far as they fit
+    assert details["sentences"][0]["index"] == 0
+    shortened = " ".join(kept)
+    assert reader_of(summarizer).length(shortened) == details["read_tokens"] <= 100
+    assert summarizer(shortened)[0]["summary_text"] == record["summary_text"]
     assert caplog.text == ""
 
 
@@ -127,32 +145,39 @@ def test_windows_are_summarized_and_then_their_summaries(summarizer, caplog):
     assert details["cut_tokens"] == 0
     places = split_windows(text, reader, "en")
     assert [(window["start"], window["end"]) for window in details["windows"]] == places
-    summaries = [summarizer(text[start:end])[0]["summary_text"] for start, end in places]
+    windows_of_text = [text[start:end] for start, end in places]
+    summaries = [summarizer(window)[0]["summary_text"] for window in windows_of_text]
     assert [window["summary_text"] for window in details["windows"]] == summaries
-    assert [window["tokens"] for window in details["windows"]] == reader.count(
-        [text[slice(*place)] for place in places]
-    )
+    assert [window["tokens"] for window in details["windows"]] == reader.count(windows_of_text)
     joined, rounds = " ".join(summaries), 1
     while reader.length(joined) > 100:
-        parts = [joined[slice(*place)] for place in split_windows(joined, reader, "en")]
-        joined, rounds = " ".join(record["summary_text"] for record in summarizer(parts)), rounds + 1
+        parts = [joined[start:end] for start, end in split_windows(joined, reader, "en")]
+        joined = " ".join(part_record["summary_text"] for part_record in summarizer(parts))
+        rounds += 1
     assert details["rounds"] == rounds
     assert summarizer(joined)[0]["summary_text"] == record["summary_text"]
     assert "were truncated" not in caplog.text
 
 
-def test_summaries_that_do_not_shorten_end_it(summarizer):
+def test_rounds_end_when_summaries_are_as_long_as_their_texts(summarizer):
     text, limit = text_of(12), summarizer.source_limit
-    (reading,) = windows([text], ModelReader(summarizer, limit, lambda texts: [part + " x" for part in texts]), "en")
+
+    def lengthen(texts: list[str]) -> list[str]:
+        return [part + " x" for part in texts]
+
+    (reading,) = windows([text], ModelReader(summarizer, limit, lengthen), "en")
     assert (reading.example, reading.details) == (text, {})
-    # the second round's are as long as what they are of
-    rounds = iter([lambda part: part[: len(part) // 2], lambda part: part])
+    calls = []
 
-    def summarize(texts: list[str]) -> list[str]:
-        shorten = next(rounds)
-        return [shorten(part) for part in texts]
+    def halve_once(texts: list[str]) -> list[str]:
+        """The first halves of the texts; in the second round, the texts as they are."""
+        calls.append(texts)
+        assert len(calls) <= 2
+        if len(calls) == 1:
+            return [part[: len(part) // 2] for part in texts]
+        return texts
 
-    (reading,) = windows([text], ModelReader(summarizer, limit, summarize), "en")
+    (reading,) = windows([text], ModelReader(summarizer, limit, halve_once), "en")
     assert len(reading.example) < len(text) * 0.6
     assert reading.details["rounds"] == 1
 
@@ -161,26 +186,28 @@ def test_summaries_that_do_not_shorten_end_it(summarizer):
 @pytest.mark.parametrize("way", ["truncate", "extract", "windows"])
 def test_lists_streams_and_batches_agree(summarizer, way):
     texts = [text_of(number, number) for number in (1, 12, 3, 25)] + [""]
-    alone = [summarizer(text, long_documents=way, return_details=True) for text in texts]
     settings = {"long_documents": way, "return_details": True}
-    assert summarizer(texts, **settings) == [records[0] for records in alone]
-    assert list(summarizer(iter(texts), batch_size=2, **settings)) == alone
-    assert summarizer(texts, batch_size=3, **settings) == [records[0] for records in alone]
-    assert alone[-1][0]["summary_text"] == ""
-    several = summarizer(texts, num_return_sequences=2, num_beams=2, **settings)
-    assert [len(records) for records in several] == [2] * 5
+    results = [summarizer(text, **settings) for text in texts]
+    records = [record for (record,) in results]
+    assert summarizer(texts, **settings) == records
+    assert list(summarizer(iter(texts), batch_size=2, **settings)) == results
+    assert summarizer(texts, batch_size=3, **settings) == records
+    assert records[-1]["summary_text"] == ""
+    pairs = summarizer(texts, num_return_sequences=2, num_beams=2, **settings)
+    assert [len(pair) for pair in pairs] == [2] * 5
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("blank", ["", " \t", "\u3000\n"])
 def test_blank_documents_of_an_example_that_is_cut(summarizer, blank):
-    example = [text_of(12, 1), blank, text_of(9, 3)]
-    (record,) = summarizer([example], return_details=True)
-    (without,) = summarizer([example[::2]], return_details=True)
-    first, second, third = record["details"]["read"]
-    assert [first, third] == without["details"]["read"]
-    # where all is one text, the first document fills the model
-    assert all(end <= len(blank) for _, end in second)
+    first, second = text_of(12, 1), text_of(9, 3)
+    (record,) = summarizer([[first, blank, second]], return_details=True)
+    (record_without_blank,) = summarizer([[first, second]], return_details=True)
+    ranges_of_first, ranges_of_blank, ranges_of_second = record["details"]["read"]
+    assert [ranges_of_first, ranges_of_second] == record_without_blank["details"]["read"]
+    # there may be none: a model that reads all documents as one text is full after the first
+    for _, end in ranges_of_blank:
+        assert end <= len(blank)
 
 
 @pytest.mark.thorough
@@ -191,7 +218,8 @@ def test_several_documents_of_an_example(summarizer, way):
     details = record["details"]
     assert len(details["read"]) == 3
     for text, ranges in zip(example, details["read"], strict=True):
-        assert all(0 <= start < end <= len(text) for start, end in ranges)
+        for start, end in ranges:
+            assert 0 <= start < end <= len(text)
     if way == "extract":
         assert details["read_tokens"] <= 100
         for place in details["sentences"]:
@@ -205,27 +233,28 @@ def test_several_documents_of_an_example(summarizer, way):
 
 @pytest.mark.thorough
 def test_the_constructor_sets_what_a_call_leaves_open(summarizer):
-    parts = {name: getattr(summarizer, name) for name in ("model", "tokenizer", "processor")}
     settings = {"long_documents": "extract", "max_new_tokens": 4, "return_details": True}
-    made = pipeline("summarization", **parts, **settings)
+    extracting = pipeline("summarization", **components_of(summarizer), **settings)
     text = text_of(20)
-    assert "sentences" in made(text)[0]["details"]
-    assert "windows" in made(text, long_documents="windows")[0]["details"]
+    assert "sentences" in extracting(text)[0]["details"]
+    assert "windows" in extracting(text, long_documents="windows")[0]["details"]
 
 
-def test_ways_that_there_are_not(summarizer, monkeypatch):
-    for make in (
-        lambda: summarizer("a text", long_documents="skip"),
-        lambda: pipeline(
-            "summarization", model=summarizer.model, tokenizer=summarizer.tokenizer, long_documents="skip"
-        ),
-    ):
-        with pytest.raises(ValueError, match="`long_documents` is 'skip', but must be one of truncate, extract,"):
-            make()
+def components_of(summarizer) -> dict:
+    """The components of a pipeline, to build another one."""
+    return {"model": summarizer.model, "tokenizer": summarizer.tokenizer, "processor": summarizer.processor}
+
+
+def test_ways_that_there_are_not(summarizer):
+    message = "`long_documents` is 'skip', but must be one of truncate, extract,"
+    with pytest.raises(ValueError, match=message):
+        summarizer("a text", long_documents="skip")
+    with pytest.raises(ValueError, match=message):
+        pipeline("summarization", model=summarizer.model, tokenizer=summarizer.tokenizer, long_documents="skip")
     with pytest.raises(ValueError, match="cannot be located in windows"):
         summarizer("a text", long_documents="windows", phrases={"a": 1.0})
     for way in ("extract", "windows"):
-        # also if this document would not need it
+        # the language is checked for documents that fit, too
         for text in ("a text", text_of(20)):
             with pytest.raises(ValueError, match="`language` is 'Klingon'"):
                 summarizer(text, long_documents=way, language="Klingon")
@@ -233,27 +262,41 @@ def test_ways_that_there_are_not(summarizer, monkeypatch):
         summarizer([3], long_documents="extract")
 
 
-# every fifth one has words that others have too, and is chosen
-NUMBERED = [f"Number {number} {f'odd{number}' if number % 5 else 'is as usual'}." for number in range(10, 70)]
+def numbered_sentences() -> list[str]:
+    """Sentences of which every fifth has words that occur in others, and is chosen."""
+    sentences = []
+    for number in range(10, 70):
+        words = f"odd{number}" if number % 5 else "is as usual"
+        sentences.append(f"Number {number} {words}.")
+    return sentences
+
+
+NUMBERED = numbered_sentences()
 TEXT = " ".join(NUMBERED)
 
 
 def judge(pairs):
-    """Accepts sentences of `NUMBERED` that are near each other, more so the nearer they are."""
-    numbers = [[int(text.split()[1]) for text in pair] for pair in pairs]
-    return [max(0.9 - 0.1 * (second - first), 0.0) for first, second in numbers]
+    """A model of next sentences, which gives a higher probability to sentences of `NUMBERED` that are nearer."""
+    probabilities = []
+    for first, second in pairs:
+        distance = int(second.split()[1]) - int(first.split()[1])
+        probabilities.append(max(0.9 - 0.1 * distance, 0.0))
+    return probabilities
 
 
 @pytest.mark.parametrize("kept", [{"share": 0.1}, {"tokens": 120}])
 def test_the_stage_of_training_shortens_every_document(summarizer, kept):
     documents = [TEXT, " ".join(NUMBERED[:14]), " ".join(NUMBERED[22:])]
     reader = reader_of(summarizer)
-    counter = {"counter": reader.count} if "tokens" in kept else {}
     settings = {f"extract_{name}": value for name, value in kept.items()}
+    stage_settings = dict(kept)
+    if "tokens" in kept:
+        stage_settings["counter"] = reader.count
+    expected = stage_extracts(documents, **stage_settings, next_sentence_model=judge)
     readings = extract(documents, reader, "en", **settings, next_sentence_model=judge)
-    wanted = stage_extracts(documents, **kept, **counter, next_sentence_model=judge)
-    assert [reading.example for reading in readings] == wanted
-    assert wanted != [reading.example for reading in extract(documents, reader, "en", **settings)]
+    assert [reading.example for reading in readings] == expected
+    unchecked_readings = extract(documents, reader, "en", **settings)
+    assert [reading.example for reading in unchecked_readings] != expected
     with pytest.raises(ValueError, match="`share` and `tokens` exclude each other"):
         extract(documents, reader, "en", extract_share=0.5, extract_tokens=9)
 
@@ -266,18 +309,18 @@ def test_what_fits_the_model_is_repaired_too(summarizer):
 
 
 def test_a_model_that_was_trained_behind_the_stage_says_so(summarizer, caplog):
-    model = summarizer.model
-    parts = {"model": model, "tokenizer": summarizer.tokenizer, "processor": summarizer.processor, "max_new_tokens": 4}
-    (short,) = stage_extracts([TEXT], share=0.1, next_sentence_model=judge)
-    (wanted,) = pipeline("summarization", **parts)(short)
-    model.config.extraction = {"extract_share": 0.1, "next_sentence_model": True}
-    pipeline("summarization", **parts)
+    components = {**components_of(summarizer), "max_new_tokens": 4}
+    (shortened,) = stage_extracts([TEXT], share=0.1, next_sentence_model=judge)
+    (expected,) = pipeline("summarization", **components)(shortened)
+    summarizer.model.config.extraction = {"extract_share": 0.1, "next_sentence_model": True}
+    pipeline("summarization", **components)
     assert "whole ones: set `extract_share=0.1`, `next_sentence_model`" in caplog.text
     caplog.clear()
-    shortening = pipeline("summarization", **parts, extract_share=0.1, next_sentence_model=judge, return_details=True)
+    settings = {"extract_share": 0.1, "next_sentence_model": judge, "return_details": True}
+    shortening = pipeline("summarization", **components, **settings)
     assert "whole ones" not in caplog.text
     (record,) = shortening(TEXT)
-    assert record["summary_text"] == wanted["summary_text"]
+    assert record["summary_text"] == expected["summary_text"]
     assert 0 < record["details"]["read_tokens"] < record["details"]["source_tokens"]
     with pytest.raises(ValueError, match="`extract_share` and `long_documents='windows'` exclude each other"):
         shortening(TEXT, long_documents="windows")
