@@ -54,11 +54,11 @@ def test_a_folder_that_holds_something_is_not_replaced(tmp_path):
 
 def test_two_writers_do_not_share_a_half_made_file(tmp_path):
     with moved_into_place(tmp_path / "report.md") as part:
-        part.write_text("half of ours")
-        write_atomically(tmp_path / "report.md", "theirs")
-        assert (tmp_path / "report.md").read_text() == "theirs"
-        part.write_text("ours")
-    assert (tmp_path / "report.md").read_text() == "ours"
+        part.write_text("half of the first")
+        write_atomically(tmp_path / "report.md", "the second")
+        assert (tmp_path / "report.md").read_text() == "the second"
+        part.write_text("the first")
+    assert (tmp_path / "report.md").read_text() == "the first"
     assert list(tmp_path.iterdir()) == [tmp_path / "report.md"]
 
 
@@ -98,15 +98,15 @@ def test_permissions_stay(tmp_path, mode):
 CASES_OF_PERMISSIONS = [(0o755, 0o644), (0o750, 0o640), (0o700, 0o600)]
 
 
-@pytest.mark.parametrize(("folder", "file"), CASES_OF_PERMISSIONS)
-def test_files_are_shared_as_their_folder_is(tmp_path, folder, file):
+@pytest.mark.parametrize(("folder_mode", "file_mode"), CASES_OF_PERMISSIONS)
+def test_files_are_shared_as_their_folder_is(tmp_path, folder_mode, file_mode):
     with moved_into_place(tmp_path / "model") as part:
         part.mkdir()
-        part.chmod(folder)
+        part.chmod(folder_mode)
         # as safetensors writes
         (part / "model.safetensors").touch(mode=0o600)
-    assert stat.S_IMODE((tmp_path / "model" / "model.safetensors").stat().st_mode) == file
-    assert stat.S_IMODE((tmp_path / "model").stat().st_mode) == folder
+    assert stat.S_IMODE((tmp_path / "model" / "model.safetensors").stat().st_mode) == file_mode
+    assert stat.S_IMODE((tmp_path / "model").stat().st_mode) == folder_mode
 
 
 def test_a_name_may_be_as_long_as_names_can_be(tmp_path):

@@ -77,9 +77,7 @@ def test_what_has_an_effect_passes(parse, line):
 
 def test_remedy_may_name_the_default_of_the_other_flag():
     flags = flags_in(Declared)
-    for settings, remedy in (
-        ({"fast": True, "mode": "one", "file": "f"}, "--mode null"),
-        ({"early": True, "beams": 1}, "--beams 4"),
-    ):
+    cases = [({"fast": True, "mode": "one", "file": "f"}, "--mode null"), ({"early": True, "beams": 1}, "--beams 4")]
+    for settings, remedy in cases:
         (message,) = without_effect(settings, flags, "give {unset}").values()
         assert message.endswith(f": give {remedy}")

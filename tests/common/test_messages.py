@@ -32,7 +32,7 @@ CASES_OF_NEAREST_NAMES = [
 
 
 @pytest.mark.parametrize(("name", "hint"), CASES_OF_NEAREST_NAMES)
-def test_nearest_name(name, hint):
+def test_a_hint_names_the_nearest_name(name, hint):
     assert nearest(name, ["num_beams", "rougeLsum", 111], prefix="--") == hint
     assert not nearest("rogue2", ["rouge2"], cutoff=0.9)
 
@@ -45,19 +45,17 @@ CASES_OF_UNKNOWN_FLAGS = [
 
 
 @pytest.mark.parametrize(("flag", "hint"), CASES_OF_UNKNOWN_FLAGS)
-def test_unknown_flag(flag, hint):
+def test_an_unknown_flag_is_told_with_the_nearest(flag, hint):
     known = ["num_beams", "gnmt_length_offset", "max_new_tokens", "min_new_tokens"]
     assert unknown_flag([flag], known) == f"unknown flag {hint}"
     assert unknown_flag(["a.txt", "b.txt"], known) == "a.txt b.txt: does not belong to a flag"
 
 
-def test_unknown_choice():
-    assert unknown_choice("`method`", "first", ("lead", "tail")) == (
-        "`method` is 'first', but must be one of lead, tail"
-    )
-    assert unknown_choice("--mode", "rouge-155", {"rouge155": 1, "rouge_score": 2}) == (
-        "--mode rouge-155: must be one of rouge155, rouge_score"
-    )
+def test_an_unknown_choice_is_told_with_all_choices():
+    message = unknown_choice("`method`", "first", ("lead", "tail"))
+    assert message == "`method` is 'first', but must be one of lead, tail"
+    message = unknown_choice("--mode", "rouge-155", {"rouge155": 1, "rouge_score": 2})
+    assert message == "--mode rouge-155: must be one of rouge155, rouge_score"
     # a choice is checked
     check_choice("`method`", "tail", ("lead", "tail"))
     for value in ("first", ["tail"], None):
@@ -66,7 +64,7 @@ def test_unknown_choice():
 
 
 @pytest.mark.parametrize("patience", [3600.0, 0.0])
-def test_shown_after_a_while(monkeypatch, patience):
+def test_a_progress_bar_is_shown_after_a_while(monkeypatch, patience):
     monkeypatch.setattr(messages, "_PATIENCE", patience)
     shown = io.StringIO()
     assert list(messages.progress_bar(iter("abc"), "spelling", 3, file=shown)) == ["a", "b", "c"]
@@ -75,7 +73,7 @@ def test_shown_after_a_while(monkeypatch, patience):
     assert not shown.getvalue().rpartition("\r")[2].strip()
 
 
-def test_switched_off_with_those_of_the_libraries(monkeypatch):
+def test_a_progress_bar_is_switched_off_with_those_of_the_libraries(monkeypatch):
     monkeypatch.setattr(messages, "_PATIENCE", 0.0)
     shown = io.StringIO()
     disable_progress_bars()

@@ -9,10 +9,11 @@ from hf_summ.common.records import changed, parse_json, parse_yaml, read_record,
 
 
 def problem_of(content):
+    """What is wrong with the content of a record, or None."""
     return None if content["kind"] == "known" else f"unknown kind {content['kind']}"
 
 
-def test_written_and_read_again(tmp_path):
+def test_a_record_is_read_as_it_was_written(tmp_path):
     path = tmp_path / "new" / "run.yaml"
     assert read_record(path, problem_of) is None
     write_record(path, {"kind": "known", "umlaut": "ü"})
@@ -25,22 +26,24 @@ CASES_OF_NO_RECORDS = [b"kind: other", b"{", b"\xff", b"[]", b"", b"name: x"]
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("content", CASES_OF_NO_RECORDS)
-def test_no_record(tmp_path, content):
+def test_a_file_that_is_no_record_is_told(tmp_path, content):
     path = tmp_path / "run.yaml"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=r"run.yaml: cannot be read \(.*\): remove it if the folder's results may be"):
         read_record(path, problem_of)
 
 
-def test_differences():
+def test_differences_of_records_are_shown():
     before = {"a": 1, "b": None, "gone": 2, "long": "word " * 40}
-    found = changed(before, {"a": 2, "b": None, "c": 3, "long": "x"})
-    assert found == ["a 1, now 2", "c not set, now 3", f"long {'word ' * 11}..., now x"]
-    assert shown(found) == "; ".join(found)
-    assert shown([*found, "d", "e"]) == "; ".join([*found, "d"]) + "; and 1 more"
+    differences = changed(before, {"a": 2, "b": None, "c": 3, "long": "x"})
+    assert differences == ["a 1, now 2", "c not set, now 3", f"long {'word ' * 11}..., now x"]
+    assert shown(differences) == "; ".join(differences)
+    # at most four are shown
+    four_differences = differences + ["d"]
+    assert shown(four_differences + ["e"]) == "; ".join(four_differences) + "; and 1 more"
 
 
-def test_ordinary_texts_are_read_as_ever():
+def test_ordinary_texts_are_read_as_by_their_libraries():
     text = '{"a": [1, 2.5, null], "b": {"a": "\u00fc"}}'
     assert parse_json(text) == parse_yaml(text) == json.loads(text)
     merged = "base: &base {a: 1, b: 2}\nmore:\n  <<: *base\n  b: 3\n"
@@ -54,9 +57,9 @@ def test_keys_that_occur_twice_are_refused(parse):
 
 
 @pytest.mark.parametrize(("parse", "error"), [(parse_json, json.JSONDecodeError), (parse_yaml, yaml.YAMLError)])
-def test_what_is_neither_is_said(parse, error):
+def test_a_text_that_is_neither_is_refused(parse, error):
     with pytest.raises(error):
         parse('{"a": ')
-    # keys that are lists
+    # a list cannot be a key
     with pytest.raises(yaml.YAMLError, match="unhashable key"):
         parse_yaml("? [a]\n: 1\n")

@@ -17,8 +17,8 @@ from tests.data.files import json_lines, write
 from tests.training.tiny import bart
 
 ROWS = [{"id": index, "text": " ".join(SENTENCES[: index % 5 + 1])} for index in range(40)]
-# other processes import it: a deadly text ends the first of them that reads it, a fatal one each; each writes that it
-# loads the model
+# a module that other processes import: a deadly text ends the first process that reads it, and a fatal text every
+# process; each process writes to a file when it loads the model
 _MORTAL = """
 import os
 from pathlib import Path
@@ -45,7 +45,7 @@ def load(arguments, device=None):
 
 @pytest.fixture
 def mortal(tmp_path, monkeypatch, tiny_tokenizer) -> Path:
-    """A folder with a tiny BART in `bart`, and a module of that name with a `load` whose processes end."""
+    """A folder with a tiny BART in `bart`, and a module `mortal` whose `load` gives a model that ends its process."""
     save(tmp_path / "bart", bart(tiny_tokenizer), tiny_tokenizer)
     write(tmp_path / "mortal.py", _MORTAL)
     write(tmp_path / "once", "")
@@ -55,19 +55,31 @@ def mortal(tmp_path, monkeypatch, tiny_tokenizer) -> Path:
 
 
 def work(folder: Path, is_mortal: bool = False) -> Work:
-    """What is done to rows, in processes that end if they are mortal."""
-    names = dict.fromkeys(("revision", "dtype", "phrase")) | {"device": "cpu", "trust_remote_code": False}
-    load = importlib.import_module("mortal").load if is_mortal else load_summarizer
-    arguments = Namespace(model=str(folder / "bart"), once=str(folder / "once"), **names)
+    """Summarizing rows in batches of four, by a model that deadly texts end if it is mortal."""
+    load = load_summarizer
+    if is_mortal:
+        load = importlib.import_module("mortal").load
+    flags = {"device": "cpu", "trust_remote_code": False, "revision": None, "dtype": None, "phrase": None}
+    arguments = Namespace(model=str(folder / "bart"), once=str(folder / "once"), **flags)
     return Work(partial(load, arguments), {"max_new_tokens": 2, "num_beams": 1}, 4)
 
 
 def plan(folder: Path, output: str, rows: list[dict]) -> Plan:
-    """The rows in shards of ten, written to a folder."""
+    """The plan to write the rows' summaries to a folder, in shards of ten."""
     file = write(folder / "rows.jsonl", json_lines(rows))
     return Plan(read_files(file), "text", None, "summary", 10, folder / output, "parquet")
 
 
+def rows_with(word: str, number: int) -> list[dict]:
+    """`ROWS`, of which the text with this number begins with the word."""
+    rows = list(ROWS)
+    rows[number] = {"id": number, "text": f"{word} {ROWS[number]['text']}"}
+    return rows
+
+
 def rows_of(folder: Path) -> list[dict]:
     """All rows that are written."""
-    return [row for path in sorted(folder.glob("shard-*.parquet")) for row in pq.read_table(path).to_pylist()]
+    rows = []
+    for path in sorted(folder.glob("shard-*.parquet")):
+        rows.extend(pq.read_table(path).to_pylist())
+    return rows

@@ -17,12 +17,12 @@ from hf_summ.offline.run import run_plan
 from tests.cli.conftest import start
 from tests.conftest import SENTENCES
 from tests.data.files import json_lines, write
-from tests.offline.conftest import ROWS, plan, rows_of, work
+from tests.offline.conftest import ROWS, plan, rows_of, rows_with, work
 
 
 @pytest.mark.thorough
 def test_a_killed_process_ends_the_run_which_resumes(mortal):
-    rows = [{**row, "text": "deadly " * (row["id"] == 25) + row["text"]} for row in ROWS]
+    rows = rows_with("deadly", 25)
     job, whole = plan(mortal, "out", rows), plan(mortal, "whole", rows)
     counted: list[int] = []
 
@@ -49,11 +49,12 @@ def test_an_error_of_a_process_is_an_error_of_the_run(mortal):
 
 
 def children(process: int) -> list[int]:
+    """The ids of a process's children."""
     return [int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
 
 
 def wait_for_end_of(processes: list[int]) -> None:
-    """Fails if a process still runs after some seconds: those that watch others end last."""
+    """Fails if a process still runs after ten seconds: those that watch the others end last."""
     for _ in range(200):
         running = [process for process in processes if is_running(process)]
         if not running:
@@ -63,7 +64,7 @@ def wait_for_end_of(processes: list[int]) -> None:
 
 
 def is_running(process: int) -> bool:
-    # Ray, which another test uses, makes this process adopt the workers, and it does not wait for them
+    # Ray, which another test uses, makes this process the parent of ended workers, which then stay as zombies
     status = Path(f"/proc/{process}/status")
     return status.exists() and "State:\tZ" not in status.read_text()
 
@@ -74,7 +75,8 @@ COMMAND = ("summarize", "rows.jsonl", *FLAGS, "--rows_per_shard", "50", "--batch
 
 def start_command(folder: Path) -> subprocess.Popen:
     """Start a command of two processes on 4,000 rows, and wait for its first shard."""
-    write(folder / "rows.jsonl", json_lines([{"id": index, "text": SENTENCES[index % 5]} for index in range(4000)]))
+    rows = [{"id": index, "text": SENTENCES[index % 5]} for index in range(4000)]
+    write(folder / "rows.jsonl", json_lines(rows))
     process = start(*COMMAND, "--num_processes", "2", cwd=folder)
     while not list(Path("out").glob("shard-*")):
         assert process.poll() is None, process.stderr.read()
@@ -91,7 +93,7 @@ def test_killed_command_goes_on_and_leaves_no_processes(mortal, capsys):
     before = {path: path.stat().st_mtime_ns for path in Path("out").glob("shard-*")}
     assert len(workers) >= 2
     assert 0 < len(before) < 80
-    assert main([*COMMAND]) == 0
+    assert main(list(COMMAND)) == 0
     assert f"{4000 - 50 * len(before):,} rows summarized: 80 shards" in capsys.readouterr().err
     assert [row["id"] for row in rows_of(mortal / "out")] == list(range(4000))
     assert {path: path.stat().st_mtime_ns for path in before} == before
@@ -105,9 +107,8 @@ def test_a_command_whose_process_is_killed_ends_with_one_line(mortal):
     # the first child watches the others' semaphores
     os.kill(workers[-1], signal.SIGKILL)
     _, errors = process.communicate()
-    last = errors.splitlines()[-1]
-    assert (process.returncode, last.partition(": if memory")[0]) == (
-        2,
-        "hf-summ: error: a process ended before its rows were summarized",
-    )
+    assert process.returncode == 2
+    last_line = errors.splitlines()[-1]
+    message = last_line.partition(": if memory")[0]
+    assert message == "hf-summ: error: a process ended before its rows were summarized"
     wait_for_end_of(workers)

@@ -6,7 +6,7 @@ import pytest
 
 from hf_summ.offline.engines import in_this_process, on_ray
 from hf_summ.offline.run import run_plan
-from tests.offline.conftest import ROWS, plan, rows_of, work
+from tests.offline.conftest import ROWS, plan, rows_of, rows_with, work
 
 ray = pytest.importorskip("ray")
 Cluster = pytest.importorskip("ray.cluster_utils").Cluster
@@ -16,14 +16,14 @@ pytestmark = pytest.mark.thorough
 
 @pytest.fixture
 def local_ray():
-    """Ends with the test, and its processes with it."""
+    """A local Ray, whose processes end with the test."""
     ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
     yield
     ray.shutdown()
 
 
 def test_shards_are_the_same_and_survive_a_killed_process(mortal, local_ray):
-    rows = [{**row, "text": f"deadly {row['text']}"} if row["id"] == 25 else row for row in ROWS]
+    rows = rows_with("deadly", 25)
     rows[7] = {"id": 7, "text": None}
     job, here = plan(mortal, "out", rows), plan(mortal, "here", rows)
     engine = partial(on_ray, work(mortal, is_mortal=True), job, address=None)
@@ -33,15 +33,14 @@ def test_shards_are_the_same_and_survive_a_killed_process(mortal, local_ray):
     # a shard of an earlier run
     first = "shard-00000000.parquet"
     (mortal / "out" / first).write_bytes((mortal / "here" / first).read_bytes())
-    told: list[int] = []
-    outcome = run_plan(job, {}, lambda done, _: engine(done, told.append, number=1))
-    assert (outcome.rows, told) == (30, [10, 10, 10])
+    progress: list[int] = []
+    outcome = run_plan(job, {}, lambda done, _: engine(done, progress.append, number=1))
+    assert (outcome.rows, progress) == (30, [10, 10, 10])
     assert rows_of(mortal / "out") == rows_of(mortal / "here")
 
 
 def test_rows_that_end_every_process_are_named(mortal, local_ray):
-    rows = [{**row, "text": f"fatal {row['text']}"} if row["id"] == 35 else row for row in ROWS]
-    job = plan(mortal, "out", rows)
+    job = plan(mortal, "out", rows_with("fatal", 35))
     engine = partial(on_ray, work(mortal, is_mortal=True), job, number=1, address=None)
     with pytest.raises(ValueError, match="4 processes ended at rows 31 to 40: if memory was too small, lower --batch"):
         run_plan(job, {}, engine)
@@ -49,7 +48,7 @@ def test_rows_that_end_every_process_are_named(mortal, local_ray):
 
 
 def test_a_process_with_a_gpu_loads_the_model_once(mortal):
-    """Ray counts GPUs as it is told; the model is on the CPU."""
+    """Ray believes in the GPU that it is told of; the model is on the CPU."""
     ray.init(address="local", num_cpus=2, num_gpus=1, include_dashboard=False, log_to_driver=False)
     try:
         job = plan(mortal, "out", ROWS)

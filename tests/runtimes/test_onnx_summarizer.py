@@ -28,7 +28,7 @@ SETTINGS = [
     {"num_beams": 1, "do_sample": True, "top_k": 1, "num_return_sequences": 2},
     {"whole_sentences": True, "max_new_tokens": 60},
 ]
-# with a blank one, and several of one example
+# documents, among them a blank one, and an example of several documents
 EXAMPLES = [*DOCUMENTS, "", [DOCUMENTS[1], "", DOCUMENTS[2]], "Unfit wörds 新桥 </s> <unk>"]
 
 
@@ -109,10 +109,8 @@ def test_pointers_to_unknown_words_are_those_of_the_pipeline(checkpoint):
 
 
 def test_every_way_to_call_it(checkpoint):
-    reference, onnx_summarizer = (
-        pipeline("summarization", model=str(checkpoint)),
-        OnnxSummarizer(checkpoint / "onnx", num_beams=2),
-    )
+    reference = pipeline("summarization", model=str(checkpoint))
+    onnx_summarizer = OnnxSummarizer(checkpoint / "onnx", num_beams=2)
     texts = reference(DOCUMENTS, num_beams=2)
     assert onnx_summarizer(DOCUMENTS) == onnx_summarizer(tuple(DOCUMENTS), batch_size=2) == texts
     assert onnx_summarizer(DOCUMENTS[0]) == texts[:1]

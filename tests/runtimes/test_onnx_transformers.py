@@ -179,10 +179,9 @@ def test_graphs_on_the_hub_are_loaded_by_name(checkpoint, local_hub, tmp_path):
     assert result == expected
 
 
-CASES_WITHOUT_GRAPHS = [
-    (LEDForConditionalGeneration, LEDConfig(**{**BART, "attention_window": 4})),
-    (ProphetNetForConditionalGeneration, ProphetNetConfig(vocab_size=40, hidden_size=16, num_encoder_layers=1)),
-]
+LED = LEDConfig(**BART, attention_window=4)
+PROPHET_NET = ProphetNetConfig(vocab_size=40, hidden_size=16, num_encoder_layers=1)
+CASES_WITHOUT_GRAPHS = [(LEDForConditionalGeneration, LED), (ProphetNetForConditionalGeneration, PROPHET_NET)]
 
 
 @pytest.mark.parametrize(("architecture", "config"), CASES_WITHOUT_GRAPHS, ids=["led", "prophetnet"])

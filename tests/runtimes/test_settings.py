@@ -43,14 +43,11 @@ def test_values_that_work_pass():
 
 def test_whole_numbers_are_numbers():
     # numbers without a point are numbers too, and so are NumPy's
-    typed = in_types(
-        {"repetition_penalty": 2, "length_penalty": np.float32(1.5), "num_beams": np.int32(4), "top_k": 2.5}
-    )
-    assert {name: (type(value), value) for name, value in typed.items()} == {
-        "repetition_penalty": (float, 2.0),
-        "length_penalty": (float, 1.5),
-        "num_beams": (int, 4),
-    }
+    settings = {"repetition_penalty": 2, "length_penalty": np.float32(1.5), "num_beams": np.int32(4), "top_k": 2.5}
+    typed = in_types(settings)
+    assert typed == {"repetition_penalty": 2.0, "length_penalty": 1.5, "num_beams": 4}
+    types = {name: type(value) for name, value in typed.items()}
+    assert types == {"repetition_penalty": float, "length_penalty": float, "num_beams": int}
 
 
 def test_table_is_read_without_torch_and_transformers():
