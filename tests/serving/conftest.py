@@ -49,7 +49,9 @@ class Gate:
     """Lets documents pass, unless it is shut, and counts them and their batches."""
 
     def __init__(self):
-        self.is_shut, self.documents, self.batches = False, 0, 0
+        self.is_shut = False
+        self.documents = 0
+        self.batches = 0
 
     def __call__(self, documents: list[str]) -> None:
         self.documents += len(documents)
@@ -61,7 +63,8 @@ class Watched:
     """A pipeline that calls a function with its documents before it summarizes them."""
 
     def __init__(self, summarizer: SummarizationPipeline, before: Callable[[list[str]], object]):
-        self.summarizer, self.before = summarizer, before
+        self.summarizer = summarizer
+        self.before = before
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.summarizer, name)
@@ -81,15 +84,18 @@ def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
 
 def metric(address: str, name: str) -> float:
     """A metric's value; 0 before it has one."""
-    lines = httpx.get(f"{address}/metrics").text.splitlines()
-    return next((float(line.rpartition(" ")[2]) for line in lines if line.rpartition(" ")[0] == f"hf_summ_{name}"), 0.0)
+    for line in httpx.get(f"{address}/metrics").text.splitlines():
+        name_of_line, _, value = line.rpartition(" ")
+        if name_of_line == f"hf_summ_{name}":
+            return float(value)
+    return 0.0
 
 
 @pytest.fixture(scope="session")
 def summarizer(tiny_tokenizer) -> SummarizationPipeline:
     """The pipeline of a tiny GDLF; shared by the session, so never change it."""
     tiny = processor(tiny_tokenizer)
-    # of which no summary is blank
+    # with this seed, no summary is blank
     torch.manual_seed(1)
     model = gdlf(tiny)
     model.generation_config.max_new_tokens = 6
@@ -98,7 +104,7 @@ def summarizer(tiny_tokenizer) -> SummarizationPipeline:
 
 @pytest.fixture(scope="session")
 def address(summarizer) -> Iterator[str]:
-    """The URL of a service with the usual limits but of the number of characters."""
+    """The URL of a service whose limits are the usual ones, except that on characters."""
     with served(lambda: summarizer, limit_characters=10_000) as running:
         yield running.address
 

@@ -13,7 +13,7 @@ SETTINGS = {"num_beams": 2}
 
 
 class Decoder:
-    """Gives texts in capitals, and keeps what it was called with; "bad" texts fail, and "slow" ones wait."""
+    """Returns texts in capitals, and keeps what it was called with; "bad" texts fail, and "slow" texts wait."""
 
     def __init__(self):
         self.batches: list[tuple[list[str], dict]] = []
@@ -59,14 +59,17 @@ def submit(batcher, text, settings=SETTINGS):
     return future
 
 
-def test_those_that_are_alike_are_decoded_together(batcher_of, decoder):
+def test_documents_of_similar_length_and_equal_settings_are_decoded_together(batcher_of, decoder):
     batcher = batcher_of()
     futures = [submit(batcher, text) for text in ("one", "two", "x" * 100, "three")]
-    other = submit(batcher, "four", {"num_beams": 1})
+    greedy = submit(batcher, "four", {"num_beams": 1})
     assert [future.result(30) for future in futures] == ["ONE", "TWO", "X" * 100, "THREE"]
-    assert other.result(30) == "FOUR"
-    texts = ["one", "two", "three"], ["x" * 100], ["four"]
-    assert decoder.batches == list(zip(texts, (SETTINGS, SETTINGS, {"num_beams": 1}), strict=True))
+    assert greedy.result(30) == "FOUR"
+    assert decoder.batches == [
+        (["one", "two", "three"], SETTINGS),
+        (["x" * 100], SETTINGS),
+        (["four"], {"num_beams": 1}),
+    ]
 
 
 def test_a_full_batch_does_not_wait(batcher_of, decoder):
@@ -74,14 +77,14 @@ def test_a_full_batch_does_not_wait(batcher_of, decoder):
     futures = batcher.submit(list("abcd"), {})
     assert [future.result(30) for future in futures] == list("ABCD")
     assert [documents for documents, _ in decoder.batches] == [["a", "b"], ["c", "d"]]
-    # and one alone no longer than told
+    # and a document alone waits no longer than told
     batcher = batcher_of(wait=0.05)
     began = time.monotonic()
     assert submit(batcher, "a").result(30) == "A"
     assert 0.05 <= time.monotonic() - began < 5
 
 
-def test_that_goes_next_which_waited_longest(batcher_of, decoder):
+def test_the_document_that_waited_longest_goes_next(batcher_of, decoder):
     batcher = batcher_of(batch_size=2, wait=0)
     futures = [submit(batcher, "slow")]
     wait_until(lambda: bool(decoder.batches))
@@ -89,7 +92,7 @@ def test_that_goes_next_which_waited_longest(batcher_of, decoder):
     decoder.may_go_on.set()
     for future in futures:
         future.result(30)
-    # the most similar in length are with it
+    # those whose length is most similar go with it
     assert [documents for documents, _ in decoder.batches] == [["slow"], ["x" * 100, "x" * 99], ["a", "b"], ["x" * 90]]
 
 
@@ -107,7 +110,7 @@ def test_a_bad_document_fails_alone(batcher_of, bad):
 
 
 class Panic(BaseException):
-    """As of a library in Rust: PyO3's PanicException is no Exception (openai/tiktoken#15)."""
+    """A failure as in a library in Rust: PyO3's PanicException is no Exception (openai/tiktoken#15)."""
 
 
 @pytest.mark.parametrize("fault", [lambda: [], lambda: ["one", "too many"], Panic])
@@ -128,16 +131,18 @@ def test_no_fault_ends_the_thread(batcher_of, fault):
 
 
 def test_a_full_queue_rejects_requests(batcher_of, decoder):
-    seen = []
-    batcher = batcher_of(batch_size=1, wait=0, capacity=2, on_change=seen.append)
+    waiting_counts = []
+    batcher = batcher_of(batch_size=1, wait=0, capacity=2, on_change=waiting_counts.append)
     first = submit(batcher, "slow")
     wait_until(lambda: bool(decoder.batches))
     waiting = batcher.submit(["a", "b"], {})
     with pytest.raises(Unavailable, match="2 documents are waiting: try again later"):
         submit(batcher, "c")
     decoder.may_go_on.set()
-    assert [future.result(30) for future in (first, *waiting)] == ["SLOW", "A", "B"]
-    assert (max(seen), seen[-1]) == (2, 0)
+    assert first.result(30) == "SLOW"
+    assert [future.result(30) for future in waiting] == ["A", "B"]
+    assert max(waiting_counts) == 2
+    assert waiting_counts[-1] == 0
     assert submit(batcher, "a").result(30) == "A"
 
 
@@ -158,8 +163,9 @@ def test_closing_fails_what_is_waiting(batcher_of, decoder):
     wait_until(lambda: bool(decoder.batches))
     waiting = submit(batcher, "a")
     batcher.close()
-    for rejected in (lambda: submit(batcher, "b"), lambda: waiting.result(30)):
-        with pytest.raises(Unavailable, match="the service is shutting down"):
-            rejected()
+    with pytest.raises(Unavailable, match="the service is shutting down"):
+        submit(batcher, "b")
+    with pytest.raises(Unavailable, match="the service is shutting down"):
+        waiting.result(30)
     decoder.may_go_on.set()
     assert begun.result(30) == "SLOW"

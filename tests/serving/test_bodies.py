@@ -39,6 +39,7 @@ def test_documents_in_turtle_keep_their_uris(client, summarizer):
     assert summaries == {uri: summarizer(text)[0]["summary_text"] for uri, text in texts.items()}
 
 
+# the body and its headers, the status of the answer, and how its message begins
 CASES_OF_BAD_BODIES = [
     (b"{", {}, 422, "Invalid JSON: EOF while parsing an object at line 1 column 1"),
     (b"[" * 9000, {}, 422, "Invalid JSON: recursion limit exceeded"),
@@ -64,7 +65,8 @@ CASES_OF_BAD_BODIES = [
 @pytest.mark.parametrize(("body", "headers", "status", "message"), CASES_OF_BAD_BODIES)
 def test_bad_bodies_are_refused(client, body, headers, status, message):
     response = client.post("/", content=body, headers=headers)
-    assert (response.status_code, response.json()["error"][: len(message)]) == (status, message)
+    assert response.status_code == status
+    assert response.json()["error"].startswith(message)
 
 
 def test_a_request_with_many_problems_gets_a_short_answer(client):
@@ -110,15 +112,18 @@ def test_a_key_is_asked_for_before_the_body_is_read(summarizer, tmp_path):
     ):
         for key in (None, "Bearer a kez", "Basic a key", "Bearer", "a key"):
             headers = {} if key is None else {"Authorization": key}
-            # too long, of which only those with the key are told
-            refused = client.post("/", content=b"x" * 10**6, headers=headers)
-            assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
+            # the body is too long, but only a client with the key is told so
+            refusal = client.post("/", content=b"x" * 10**6, headers=headers)
+            assert refusal.status_code == 401
+            assert refusal.headers["www-authenticate"] == "Bearer"
             problem = "the API key is wrong" if key == "Bearer a kez" else "an API key is needed"
-            assert refused.json()["error"] == f"{problem}: send `Authorization: Bearer KEY`"
+            assert refusal.json()["error"] == f"{problem}: send `Authorization: Bearer KEY`"
             assert client.get("/metrics", headers=headers).status_code == 401
-        given = {"Authorization": "bearer a key"}
-        assert client.post("/", content=b"x" * 10**6, headers=given).status_code == 413
-        assert client.post("/", json={"inputs": DOCUMENT}, headers=given).json() == summarizer(DOCUMENT)
-        assert 'hf_summ_requests_total{status="200"} 1.0' in client.get("/metrics", headers=given).text.splitlines()
-        assert {client.get(path).status_code for path in ("/", "/info", "/health", "/ready")} == {200}
+        with_key = {"Authorization": "bearer a key"}
+        assert client.post("/", content=b"x" * 10**6, headers=with_key).status_code == 413
+        assert client.post("/", json={"inputs": DOCUMENT}, headers=with_key).json() == summarizer(DOCUMENT)
+        metrics = client.get("/metrics", headers=with_key).text.splitlines()
+        assert 'hf_summ_requests_total{status="200"} 1.0' in metrics
+        for path in ("/", "/info", "/health", "/ready"):
+            assert client.get(path).status_code == 200
         assert "key" not in client.get("/info").text

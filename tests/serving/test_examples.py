@@ -28,40 +28,43 @@ DOCKER = ROOT / "docker"
 def instructions() -> dict[str, list[str]]:
     """The Dockerfile's instructions -> their arguments, in their order."""
     text = (DOCKER / "Dockerfile").read_text(encoding="utf-8")
-    found: dict[str, list[str]] = {}
+    arguments_of: dict[str, list[str]] = {}
     for line in text.replace("\\\n", " ").splitlines():
         if line and not line.startswith("#"):
-            name, _, rest = line.partition(" ")
-            found.setdefault(name, []).append(rest)
-    return found
+            name, _, arguments = line.partition(" ")
+            arguments_of.setdefault(name, []).append(arguments)
+    return arguments_of
 
 
 def parsed(*argv: str) -> argparse.Namespace:
-    """What `hf-summ serve` takes its arguments for."""
+    """Arguments of the command line, as `hf-summ serve` parses them."""
     parser = argparse.ArgumentParser()
     command.add_parser(parser.add_subparsers())
     return parser.parse_args(argv)
 
 
-def test_the_image():
-    found = instructions()
-    assert next(iter(found)) == "FROM"
+def test_the_image_serves_the_model_of_the_package():
+    dockerfile = instructions()
+    assert next(iter(dockerfile)) == "FROM"
     # a version with its last number, and dependencies before the code that changes
-    assert re.fullmatch(r"python:3\.\d+\.\d+-slim-\w+", found["FROM"][0])
-    assert found["COPY"] == ["constraints.txt pyproject.toml ./", ". ."]
-    program, *entry = json.loads(found["ENTRYPOINT"][0])
+    assert re.fullmatch(r"python:3\.\d+\.\d+-slim-\w+", dockerfile["FROM"][0])
+    assert dockerfile["COPY"] == ["constraints.txt pyproject.toml ./", ". ."]
+    program, *entry = json.loads(dockerfile["ENTRYPOINT"][0])
     arguments = parsed(*entry)
-    assert (program, arguments.host, arguments.port) == ("hf-summ", "0.0.0.0", int(found["EXPOSE"][0]))
-    # which is the model of the package
+    assert (program, arguments.host, arguments.port) == ("hf-summ", "0.0.0.0", int(dockerfile["EXPOSE"][0]))
+    # without the flag, it is the model of the package
     assert arguments.model is None
-    assert found["USER"] == ["1000"]
-    assert any("useradd" in line and "--uid 1000 service" in line for line in found["RUN"])
-    assert found["ENV"] == [f"HF_HOME={found['VOLUME'][0]}"]
-    assert f"http://127.0.0.1:{arguments.port}/health" in found["HEALTHCHECK"][0]
-    # all that the wheel is built from is sent
-    sent = re.findall(r"^!/(.+)$", (DOCKER / "Dockerfile.dockerignore").read_text(encoding="utf-8"), re.MULTILINE)
-    assert {"src", "configs", "constraints.txt", "model_cards", "pyproject.toml", "README.md", "LICENSE"} <= {*sent}
-    assert all((ROOT / name).exists() for name in sent)
+    assert dockerfile["USER"] == ["1000"]
+    assert any("useradd" in line and "--uid 1000 service" in line for line in dockerfile["RUN"])
+    assert dockerfile["ENV"] == [f"HF_HOME={dockerfile['VOLUME'][0]}"]
+    assert f"http://127.0.0.1:{arguments.port}/health" in dockerfile["HEALTHCHECK"][0]
+    # all that the wheel is built from is sent to the builder
+    ignored = (DOCKER / "Dockerfile.dockerignore").read_text(encoding="utf-8")
+    sent = re.findall(r"^!/(.+)$", ignored, re.MULTILINE)
+    needed = {"src", "configs", "constraints.txt", "model_cards", "pyproject.toml", "README.md", "LICENSE"}
+    assert needed <= set(sent)
+    for name in sent:
+        assert (ROOT / name).exists(), name
 
 
 def test_the_dependencies_of_the_image_are_those_of_the_package(tmp_path):
@@ -73,7 +76,7 @@ def test_the_dependencies_of_the_image_are_those_of_the_package(tmp_path):
     assert printed.splitlines() == [*project["dependencies"], *extras["serve"], *extras["spacy"]]
 
 
-def test_kserve():
+def test_the_service_of_kserve_has_the_arguments_of_the_image():
     service = yaml.safe_load((EXAMPLES / "kserve" / "inference_service.yaml").read_text(encoding="utf-8"))
     assert (service["apiVersion"], service["kind"]) == ("serving.kserve.io/v1beta1", "InferenceService")
     predictor = service["spec"]["predictor"]
@@ -81,12 +84,13 @@ def test_kserve():
     entry = json.loads(instructions()["ENTRYPOINT"][0])[1:]
     arguments = parsed(*entry, *container["args"])
     assert container["ports"][0]["containerPort"] == arguments.port
-    for probe, path in (("startupProbe", "/health"), ("readinessProbe", "/ready"), ("livenessProbe", "/health")):
+    paths = {"startupProbe": "/health", "readinessProbe": "/ready", "livenessProbe": "/health"}
+    for probe, path in paths.items():
         assert container[probe]["httpGet"] == {"path": path, "port": arguments.port}
     assert predictor["terminationGracePeriodSeconds"] > arguments.drain_seconds
 
 
-def test_ray_serve(monkeypatch, summarizer, shipped):
+def test_the_deployment_of_ray_serve_answers(monkeypatch, summarizer, shipped):
     """Ray's own server needs more than Ray, so its decorators are replaced by ones that record their arguments."""
     recorded = {}
 
@@ -115,7 +119,7 @@ def test_ray_serve(monkeypatch, summarizer, shipped):
     assert asyncio.run(answer()).json() == summarizer(SENTENCES[0])
 
 
-def test_space():
+def test_the_space_has_the_files_that_it_needs():
     folder = EXAMPLES / "space"
     _, front, text = (folder / "README.md").read_text(encoding="utf-8").split("---\n", 2)
     settings = yaml.safe_load(front)
@@ -123,7 +127,10 @@ def test_space():
     assert {"title", "emoji", "colorFrom", "colorTo", "sdk_version", "license"} <= settings.keys()
     assert text.strip()
     tree = ast.parse((folder / settings["app_file"]).read_text(encoding="utf-8"))
-    modules = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    modules = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            modules.update(alias.name for alias in node.names)
     assert modules == {"gradio", "hf_summ", "os"}
     _, requirement = (folder / "requirements.txt").read_text(encoding="utf-8").splitlines()
     assert not Requirement(requirement).extras
@@ -135,4 +142,5 @@ def test_documented_commands_are_those_of_the_parser():
         assert parsed(*shlex.split(line)).run is command.run
     timeouts = re.findall(r"docker run .*--stop-timeout (\d+)", page)
     assert len(timeouts) == page.count("docker run ")
-    assert all(int(seconds) > parsed("serve").drain_seconds for seconds in timeouts)
+    for seconds in timeouts:
+        assert int(seconds) > parsed("serve").drain_seconds

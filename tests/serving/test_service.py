@@ -5,7 +5,7 @@ import pytest
 from hf_summ.serving import Limits, Service
 from tests.serving.conftest import DOCUMENT
 
-# of the fixture, whose pipeline has 4 beams by default
+# the defaults of the fixture's pipeline
 BEAMS, NEW_TOKENS = 4, 6
 
 
@@ -24,7 +24,7 @@ def test_beams_times_new_tokens_are_limited(summarizer, settings, product):
     (future,) = service.submit([DOCUMENT], settings)
     assert future.result(60)["summary_text"] == summarizer(DOCUMENT, **settings)[0]["summary_text"]
     service.stop()
-    # below the default, of which `start` would tell
+    # a limit below the default, which `start` would refuse
     service.limits = Limits(limit_beam_tokens=number - 1)
     with pytest.raises(ValueError, match="lower `num_beams` or `max_new_tokens`") as refusal:
         service.submit([DOCUMENT], settings)
