@@ -12,14 +12,14 @@ _NAMES = ("chromium", "chromium-browser", "google-chrome")
 @contextmanager
 def open_browser() -> Iterator:
     """Playwright's `Browser`, without a network; skips the test where there is none."""
-    executable = next(filter(None, map(shutil.which, _NAMES)), None)
-    if executable is None:
+    executables = [shutil.which(name) for name in _NAMES if shutil.which(name)]
+    if not executables:
         pytest.skip(f"no browser: none of {', '.join(_NAMES)} is installed")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as started:
-        # in containers, Chromium's own sandbox needs rights that they have not
-        browser = started.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+        # Chromium's sandbox needs rights that containers do not have
+        browser = started.chromium.launch(executable_path=executables[0], args=["--no-sandbox"])
         try:
             yield browser
         finally:

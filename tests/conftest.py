@@ -33,8 +33,8 @@ from tests.hub import LocalHub
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-# examples and results must not depend on the machine and its speed; with the other profiles, tests/doors tries more
-# inputs, and with that of `make torture` others each time
+# examples and results must not depend on the machine and its speed; with the profile thorough, tests/doors tries more
+# inputs, and with that of `make torture` it tries new inputs each time
 portable = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("portable", portable)
 settings.register_profile("thorough", portable)
@@ -53,7 +53,8 @@ SENTENCES = [
 def first(values: Iterable[Any], number: int = 1) -> list[Any]:
     """The values of a parameter, of which `make test` runs the first ones."""
     values = list(values)
-    return [*values[:number], *(pytest.param(value, marks=pytest.mark.thorough) for value in values[number:])]
+    thorough_values = [pytest.param(value, marks=pytest.mark.thorough) for value in values[number:]]
+    return values[:number] + thorough_values
 
 
 def save(folder: str | Path, *components: Any) -> str:
@@ -65,11 +66,18 @@ def save(folder: str | Path, *components: Any) -> str:
 
 def start(*arguments: str, cwd: Path | None = None, **environment: str) -> subprocess.Popen:
     """Start Python with this repository's package; Ctrl-C reaches it even if the tests run in the background."""
-    path = os.pathsep.join([str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
-    settings = {"env": os.environ | {"PYTHONPATH": path} | environment, "cwd": cwd, "text": True}
-    settings |= dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
-    hears = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    return subprocess.Popen([sys.executable, *arguments], preexec_fn=hears, **settings)
+    path = str(ROOT / "src")
+    if os.environ.get("PYTHONPATH"):
+        path += os.pathsep + os.environ["PYTHONPATH"]
+    return subprocess.Popen(
+        [sys.executable, *arguments],
+        env={**os.environ, "PYTHONPATH": path, **environment},
+        cwd=cwd,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+    )
 
 
 def run_python(*arguments: str, status: int = 0, **settings: Any) -> tuple[str, str]:
@@ -86,14 +94,22 @@ def word_piece_tokenizer(texts: list[str], vocab_size: int, **settings) -> "PreT
     from transformers import PreTrainedTokenizerFast
 
     special = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
-    normalizer, splitter = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
-    words = Counter(word for text in texts for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text)))
-    letters = sorted(set("".join(words)))
-    # letters, and the most frequent words: the pieces of WordPieceTrainer differ from process to process
-    pieces = [*special.values(), *letters, *(f"##{letter}" for letter in letters)]
-    pieces += [word for word, _ in words.most_common() if len(word) > 1][: max(0, vocab_size - len(pieces))]
-    tokenizer = Tokenizer(models.WordPiece({piece: i for i, piece in enumerate(pieces)}, unk_token="[UNK]"))
-    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, splitter
+    normalizer = normalizers.BertNormalizer()
+    splitter = pre_tokenizers.BertPreTokenizer()
+    counts: Counter[str] = Counter()
+    for text in texts:
+        words = splitter.pre_tokenize_str(normalizer.normalize_str(text))
+        counts.update(word for word, _ in words)
+    # the pieces are letters and the most frequent words; those of WordPieceTrainer differ from process to process
+    letters = sorted(set("".join(counts)))
+    pieces = [*special.values(), *letters]
+    pieces += [f"##{letter}" for letter in letters]
+    frequent_words = [word for word, _ in counts.most_common() if len(word) > 1]
+    pieces += frequent_words[: max(0, vocab_size - len(pieces))]
+    ids = {piece: number for number, piece in enumerate(pieces)}
+    tokenizer = Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizer
+    tokenizer.pre_tokenizer = splitter
     tokenizer.decoder = decoders.WordPiece()
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special, **settings)
 
@@ -103,8 +119,9 @@ def pair_tokenizer() -> "PreTrainedTokenizerFast":
     from tokenizers import processors
 
     tokenizer = word_piece_tokenizer(SENTENCES, 200)
-    marks = [(f"[{name}]", tokenizer.convert_tokens_to_ids(f"[{name}]")) for name in ("SEP", "CLS")]
-    tokenizer.backend_tokenizer.post_processor = processors.BertProcessing(*marks)
+    separator = ("[SEP]", tokenizer.convert_tokens_to_ids("[SEP]"))
+    start = ("[CLS]", tokenizer.convert_tokens_to_ids("[CLS]"))
+    tokenizer.backend_tokenizer.post_processor = processors.BertProcessing(separator, start)
     return tokenizer
 
 
@@ -181,14 +198,17 @@ def read_texts(monkeypatch) -> list[str]:
     from transformers import PreTrainedTokenizerFast
 
     texts: list[str] = []
-    plain = PreTrainedTokenizerFast.__call__
+    encode = PreTrainedTokenizerFast.__call__
 
-    def reading(self, text=None, *args, text_target=None, **kwargs):
-        for given in (text, text_target):
-            texts.extend([given] if isinstance(given, str) else given or [])
-        return plain(self, text, *args, text_target=text_target, **kwargs)
+    def recording_encode(self, text=None, *args, text_target=None, **kwargs):
+        for argument in (text, text_target):
+            if isinstance(argument, str):
+                texts.append(argument)
+            elif argument:
+                texts.extend(argument)
+        return encode(self, text, *args, text_target=text_target, **kwargs)
 
-    monkeypatch.setattr(PreTrainedTokenizerFast, "__call__", reading)
+    monkeypatch.setattr(PreTrainedTokenizerFast, "__call__", recording_encode)
     return texts
 
 

@@ -102,12 +102,16 @@ class LocalHub:
 
     def publish(self, name: str, folder: Path, kind: str = "model") -> None:
         """Makes a repository of a folder's files, without a client."""
-        files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        files = {}
+        for path in folder.rglob("*"):
+            if path.is_file():
+                files[str(path.relative_to(folder))] = path.read_bytes()
         self.repositories[kind, name] = Repository([(hashlib.sha1(name.encode()).hexdigest(), files)])
 
     def answer(self, method: str, path: str, body: bytes) -> Reply:
         for pattern, route in self.routes:
-            if match := re.fullmatch(pattern, path):
+            match = re.fullmatch(pattern, path)
+            if match is not None:
                 with self.lock:
                     return route(body, **match.groupdict())
         self.unknown_requests.append(f"{method} {path}")
@@ -126,9 +130,12 @@ class LocalHub:
         return Reply({"errors": [], "warnings": []})
 
     def create(self, body: bytes) -> Reply:
-        wanted = json.loads(body)
-        kind, name = wanted.get("type") or "model", f"{wanted.get('organization') or USER}/{wanted['name']}"
-        url = f"{self.endpoint}/{'' if kind == 'model' else kind + 's/'}{name}"
+        request = json.loads(body)
+        kind = request.get("type") or "model"
+        owner = request.get("organization") or USER
+        name = f"{owner}/{request['name']}"
+        folder = "" if kind == "model" else f"{kind}s/"
+        url = f"{self.endpoint}/{folder}{name}"
         if (kind, name) in self.repositories:
             return Reply({"error": "already there", "url": url}, status=409)
         self.repositories[kind, name] = Repository([(hashlib.sha1(name.encode()).hexdigest(), {})])
@@ -147,7 +154,8 @@ class LocalHub:
         repository = self.find(kind, name)
         parent, files = repository.at(revision)
         files = dict(files)
-        for operation in map(json.loads, body.splitlines()):
+        for line in body.splitlines():
+            operation = json.loads(line)
             value = operation["value"]
             if operation["key"] == "file":
                 files[value["path"]] = base64.b64decode(value["content"])
@@ -159,20 +167,24 @@ class LocalHub:
 
     def tree(self, body: bytes, kind: str, name: str, revision: str, folder: str | None) -> Reply:
         _, files = self.find(kind, name).at(revision)
-        found = [entry(path, files) for path in files if folder is None or path.startswith(f"{folder}/")]
-        if folder is not None and not found:
-            raise NotFound("EntryNotFound")
-        return Reply(found)
+        paths = list(files)
+        if folder is not None:
+            paths = [path for path in files if path.startswith(f"{folder}/")]
+            if not paths:
+                raise NotFound("EntryNotFound")
+        return Reply([entry(path, files) for path in paths])
 
     def paths_info(self, body: bytes, kind: str, name: str, revision: str) -> Reply:
         _, files = self.find(kind, name).at(revision)
-        return Reply([entry(path, files) for path in parse_qs(body.decode())["paths"] if path in files])
+        requested_paths = parse_qs(body.decode())["paths"]
+        return Reply([entry(path, files) for path in requested_paths if path in files])
 
     def resolve(self, body: bytes, kind: str | None, name: str, revision: str, path: str) -> Reply:
         sha, files = self.find(kind, name).at(revision)
         if path not in files:
             raise NotFound("EntryNotFound", **{"X-Repo-Commit": sha})
-        return Reply(files[path], headers={"X-Repo-Commit": sha, "ETag": f'"{entry(path, files)["oid"]}"'})
+        object_id = entry(path, files)["oid"]
+        return Reply(files[path], headers={"X-Repo-Commit": sha, "ETag": f'"{object_id}"'})
 
 
 def entry(path: str, files: dict[str, bytes]) -> dict[str, str | int]:
@@ -190,9 +202,8 @@ class Handler(BaseHTTPRequestHandler):
         try:
             reply = self.hub.answer(self.command, unquote(urlsplit(self.path).path), body)
         except NotFound as missing:
-            reply = Reply(
-                {"error": str(missing)}, status=404, headers={"X-Error-Code": str(missing), **missing.headers}
-            )
+            headers = {"X-Error-Code": str(missing), **missing.headers}
+            reply = Reply({"error": str(missing)}, status=404, headers=headers)
         content = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
         self.send_response(reply.status)
         for header, value in {**reply.headers, "Content-Length": str(len(content))}.items():
@@ -204,4 +215,4 @@ class Handler(BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_POST = handle_request
 
     def log_message(self, *_: object) -> None:
-        """Silent: the tests' output is not its place."""
+        """Writes nothing, as the output is that of the tests."""

@@ -23,7 +23,7 @@ SHORT = (
     "--max_steps=5 --save_strategy=steps --save_steps=1 --save_total_limit=5 --eval_strategy=steps --eval_steps=1 "
     "--max_new_tokens=6 --num_beams=1 --report_to=none --disable_tqdm=true"
 ).split()
-# of a fresh model, by the folder of its configuration
+# the sizes of a fresh model, by the folder of its configuration
 NARROW = {
     "drgd": ("embedding_size=16", "hidden_size=16"),
     "pointer_generator": ("embedding_size=16", "hidden_size=16"),
@@ -42,8 +42,8 @@ def run_page(page: Path) -> None:
     for language, code, lines in blocks(page):
         if language == "output":
             # long lines are wrapped on the page
-            shown, real = (" ".join(text.split()) for text in (code, printed))
-            if not re.fullmatch(re.escape(shown).replace("…", ".*"), real):
+            pattern = re.escape(in_one_line(code)).replace("…", ".*")
+            if not re.fullmatch(pattern, in_one_line(printed)):
                 raise SystemExit(f"{page}, line {lines}: the block above printed\n{printed}")
             continue
         with contextlib.redirect_stdout(io.StringIO()) as output:
@@ -56,27 +56,38 @@ def run_page(page: Path) -> None:
         printed = output.getvalue()
 
 
+def in_one_line(text: str) -> str:
+    """A text with a space in place of all white space."""
+    return " ".join(text.split())
+
+
 def blocks(page: Path) -> Iterator[tuple[str, str, int]]:
     """Kind and text of each block, with the number of lines above it, of which a notebook has none."""
     text = page.read_text(encoding="utf-8")
     if page.suffix == ".ipynb":
         for cell in json.loads(text)["cells"]:
             if cell["cell_type"] == "code":
-                # a line that installs the package
+                # without the line that installs the package
                 code = re.sub("^%pip.*", "", "".join(cell["source"]), flags=re.MULTILINE)
-                yield "bash" if code.startswith("%%bash\n") else "python", code.removeprefix("%%bash\n"), 0
-                yield from (("output", "".join(output["text"]), 0) for output in cell["outputs"])
+                language = "bash" if code.startswith("%%bash\n") else "python"
+                yield language, code.removeprefix("%%bash\n"), 0
+                for output in cell["outputs"]:
+                    yield "output", "".join(output["text"]), 0
         return
     for block in re.finditer(r"^```(python|bash|output)\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL):
-        yield *block.groups(), text[: block.start(2)].count("\n")
+        language, code = block.groups()
+        yield language, code, text[: block.start(2)].count("\n")
 
 
 def run_command(words: list[str]) -> None:
     if words[:3] == LAUNCHED:
         words = ["hf-summ", "train", *words[3:]]
     if words[:2] == ["hf-summ", "train"]:
-        narrow = [f"--config_overrides={value}" for value in NARROW.get(Path(words[2]).parent.name, ())]
-        words = [*words, *SHORT, *narrow, *(["--min_new_words=0"] if narrow else [])]
+        words = words + SHORT
+        architecture = Path(words[2]).parent.name
+        if architecture in NARROW:
+            words += [f"--config_overrides={value}" for value in NARROW[architecture]]
+            words.append("--min_new_words=0")
     if words[:1] == ["hf-summ"]:
         code = main(words[1:])
         if code:

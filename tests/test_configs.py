@@ -26,32 +26,44 @@ def readme_rows(header: str) -> list[list[str]]:
     lines = (CONFIGS / "README.md").read_text(encoding="utf-8").splitlines()
     start = next(number for number, line in enumerate(lines) if line.startswith(header)) + 2
     rows = itertools.takewhile(lambda line: line.startswith("|"), lines[start:])
-    return [[cell.strip().strip("`") for cell in row.strip("|").split("|")] for row in rows]
+    cells_of_rows = []
+    for row in rows:
+        cells_of_rows.append([cell.strip().strip("`") for cell in row.strip("|").split("|")])
+    return cells_of_rows
+
+
+def config_of_arguments(arguments: Any) -> Any:
+    """The configuration of the new DRGD that a run trains."""
+    return apply_overrides(AutoConfig.for_model("drgd"), arguments.model.config_overrides)
 
 
 def test_variants_in_headers_are_what_they_are_called():
     """StanD, and DRGD as printed, as a reader runs them; in both no rate is left that the program sets for DRGD."""
     for name in ("lcsts", "gigaword"):
-        text = (CONFIGS / "drgd" / f"{name}.yaml").read_text(encoding="utf-8")
-        stand, printed = (
-            parse_arguments([str(CONFIGS / "drgd" / f"{name}.yaml"), *line.split()])
-            for line in re.findall(r"^#   \.\.\. (.*)$", text, re.MULTILINE)
-        )
+        file = CONFIGS / "drgd" / f"{name}.yaml"
+        flags_of_variants = re.findall(r"^#   \.\.\. (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+        flags_of_stand, flags_of_printed = flags_of_variants
+        stand = parse_arguments([str(file), *flags_of_stand.split()])
+        printed = parse_arguments([str(file), *flags_of_printed.split()])
         assert not stand.training.learning_rates
         assert not printed.training.learning_rates
-        configs = [
-            apply_overrides(AutoConfig.for_model("drgd"), run.model.config_overrides) for run in (stand, printed)
-        ]
-        assert configs[0].latent_size == 0
-        assert (configs[1].equations, configs[1].weight_of_kl) == ("printed", 1.0)
+        assert config_of_arguments(stand).latent_size == 0
+        assert config_of_arguments(printed).equations == "printed"
+        assert config_of_arguments(printed).weight_of_kl == 1.0
 
 
-OWN_VOCABULARY = [file for file in FILES if "tokenizer_name: processors/" in file.read_text(encoding="utf-8")]
+# those whose vocabulary is fitted
+FILES_WITH_A_VOCABULARY = [file for file in FILES if "tokenizer_name: processors/" in file.read_text(encoding="utf-8")]
 
 
 def keys(node: Any) -> list[str]:
     """All keys of nested mappings, in the file's order."""
-    return [name for key, value in node.items() for name in (key, *(keys(value) if isinstance(value, dict) else ()))]
+    names = []
+    for key, value in node.items():
+        names.append(key)
+        if isinstance(value, dict):
+            names.extend(keys(value))
+    return names
 
 
 def config_of(file: Path) -> Any:
@@ -79,17 +91,21 @@ def test_yaml_parses_and_its_model_has_the_tabulated_size(file):
 def test_every_key_says_whether_it_is_stated_or_chosen(file):
     text = file.read_text(encoding="utf-8")
     lines = text.splitlines()
-    found = []
-    for previous, line in zip(["", *lines], lines, strict=False):
-        if match := re.match(r"\s*(\w+):", line):
-            found.append(match[1])
-            own = line.partition("  # ")[2]
-            above = previous if previous.lstrip().startswith("#") else ""
-            assert re.search(r"\b(stated|released|chosen)\b", own or above), f"{file.name}: {match[1]}"
-    assert found == keys(yaml.safe_load(text))
+    found_keys = []
+    for previous_line, line in itertools.pairwise(["", *lines]):
+        match = re.match(r"\s*(\w+):", line)
+        if match is None:
+            continue
+        key = match[1]
+        found_keys.append(key)
+        comment = line.partition("  # ")[2]
+        if not comment and previous_line.lstrip().startswith("#"):
+            comment = previous_line
+        assert re.search(r"\b(stated|released|chosen)\b", comment), f"{file.name}: {key}"
+    assert found_keys == keys(yaml.safe_load(text))
 
 
-@pytest.mark.parametrize("file", OWN_VOCABULARY, ids=lambda file: str(file.relative_to(CONFIGS)))
+@pytest.mark.parametrize("file", FILES_WITH_A_VOCABULARY, ids=lambda file: str(file.relative_to(CONFIGS)))
 def test_vocabulary_command_reads_corpus_files_and_makes_the_processor(file):
     text = file.read_text(encoding="utf-8").replace(" \\\n#", "")
     (command,) = re.findall(r"hf-summ vocabulary (.*)", text)
@@ -99,10 +115,12 @@ def test_vocabulary_command_reads_corpus_files_and_makes_the_processor(file):
     reading = {name: content[name] for name in ("data_format", "density_bin") if name in content}
     if reading:
         assert names == [content["train_file"]]
-        told = command.split()
-        assert {name: told[told.index(f"--{name}") + 1] for name in reading} == reading
+        words = command.split()
+        for flag, value in reading.items():
+            assert words[words.index(f"--{flag}") + 1] == value
     else:
-        assert all(is_row_file(name) for name in names)
+        for name in names:
+            assert is_row_file(name)
     name = content["tokenizer_name"]
     # phrases are added to the processor with the vocabulary
     for fitted in re.findall(r"hf-summ key-phrases (.*)", text):

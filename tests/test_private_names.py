@@ -69,33 +69,45 @@ DOCUMENTED = {"_asdict", "_exit", "_replace"}
 
 
 def is_private(name: object) -> bool:
-    return isinstance(name, str) and re.match(r"_[a-zA-Z]", name) is not None and name not in DOCUMENTED
+    """Whether a name has one leading underscore, and is not documented."""
+    if not isinstance(name, str) or name in DOCUMENTED:
+        return False
+    return re.match(r"_[a-zA-Z]", name) is not None
 
 
 @pytest.mark.parametrize("owner", USED, ids=lambda owner: owner.__name__)
 def test_private_names_are_there(owner):
-    library = (owner.__module__ if inspect.isclass(owner) else "torch").partition(".")[0]
-    # attributes that an instance gets are in the code of its class alone
-    code = inspect.getsource(owner) if inspect.isclass(owner) else ""
-    missing = [name for name in USED[owner].split() if not hasattr(owner, name) and not re.search(rf"\b{name}\b", code)]
+    library, code = "torch", ""
+    if inspect.isclass(owner):
+        library = owner.__module__.partition(".")[0]
+        # attributes that an instance gets are in the code of its class alone
+        code = inspect.getsource(owner)
+    missing = []
+    for name in USED[owner].split():
+        if not hasattr(owner, name) and not re.search(rf"\b{name}\b", code):
+            missing.append(name)
     version = importlib.metadata.version(library)
     assert not missing, f"{library} {version} has no {owner.__name__}.{', '.join(missing)}: hf_summ needs another way"
 
 
 @pytest.mark.thorough
 def test_private_names_are_listed():
-    listed = {name for names in USED.values() for name in names.split()}
+    listed = set(" ".join(USED.values()).split())
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py")}
-    own = {name for tree in trees.values() for name in own_names(tree)}
-    used = {(str(path.relative_to(SOURCE)), name) for path, tree in trees.items() for name in foreign(tree, own)}
-    used |= set(overridden(own))
+    defined = set()
+    for tree in trees.values():
+        defined.update(defined_names(tree))
+    used = set(overridden_names(defined))
+    for path, tree in trees.items():
+        for name in foreign_names(tree, defined):
+            used.add((str(path.relative_to(SOURCE)), name))
     unlisted = sorted((place, name) for place, name in used if name not in listed)
     assert not unlisted, "use a public way, or add them to USED"
     unused = listed - {name for _, name in used} - {"_internal_call"}
     assert not unused, f"remove {unused} from USED"
 
 
-def own_names(tree: ast.AST) -> Iterator[str]:
+def defined_names(tree: ast.AST) -> Iterator[str]:
     """The names that a file of ours defines."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -106,29 +118,37 @@ def own_names(tree: ast.AST) -> Iterator[str]:
             yield node.attr
 
 
-def foreign(tree: ast.AST, own: set[str]) -> Iterator[str]:
-    """The private names of others that a file uses: attributes that no file of ours defines, and imports."""
+def foreign_names(tree: ast.AST, defined: set[str]) -> Iterator[str]:
+    """The private names of other libraries that a file uses: attributes that no file of ours defines, and imports."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and is_private(node.attr) and node.attr not in own:
+        if isinstance(node, ast.Attribute) and is_private(node.attr) and node.attr not in defined:
             yield node.attr
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "replaced":
-            yield from (str(keyword.arg) for keyword in node.keywords if is_private(keyword.arg))
+            for keyword in node.keywords:
+                if is_private(keyword.arg):
+                    yield str(keyword.arg)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr"):
             name = getattr(node.args[1], "value", None)
-            if is_private(name) and name not in own:
+            if is_private(name) and name not in defined:
                 yield str(name)
         elif isinstance(node, ast.ImportFrom) and not (node.module or "").startswith("hf_summ") and not node.level:
-            yield from filter(is_private, (alias.name for alias in node.names))
+            for alias in node.names:
+                if is_private(alias.name):
+                    yield alias.name
 
 
-def overridden(own: set[str]) -> Iterator[tuple[str, str]]:
-    """Private names that classes of ours override in others' classes."""
-    for found in pkgutil.walk_packages([str(SOURCE)], "hf_summ."):
-        if found.name.endswith("__main__"):
+def overridden_names(defined: set[str]) -> Iterator[tuple[str, str]]:
+    """Classes of ours, with the private names of other libraries' classes that they override."""
+    for module in pkgutil.walk_packages([str(SOURCE)], "hf_summ."):
+        if module.name.endswith("__main__"):
             continue
-        for kind in vars(importlib.import_module(found.name)).values():
-            if not inspect.isclass(kind) or kind.__module__ != found.name:
+        for value in vars(importlib.import_module(module.name)).values():
+            if not inspect.isclass(value) or value.__module__ != module.name:
                 continue
-            theirs = {name for base in kind.__mro__ if not base.__module__.startswith("hf_summ") for name in vars(base)}
-            for name in filter(is_private, vars(kind).keys() & own & theirs):
-                yield kind.__qualname__, name
+            inherited = set()
+            for base in value.__mro__:
+                if not base.__module__.startswith("hf_summ"):
+                    inherited.update(vars(base))
+            for name in vars(value).keys() & defined & inherited:
+                if is_private(name):
+                    yield value.__qualname__, name

@@ -1,6 +1,7 @@
 """What the root holds, public names, a light import, and the direction of imports."""
 
 import importlib
+import itertools
 import pkgutil
 import re
 import subprocess
@@ -14,32 +15,32 @@ import hf_summ
 from tests.conftest import run_python
 
 ROOT = Path(__file__).parents[1]
-AT_THE_ROOT = [
-    *(".ci", ".gitignore", "benchmarks", "configs", "docker", "docs", "examples", "model_cards", "src", "tests"),
-    *("CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "Makefile", "NOTICE", "README.md"),
-    *("constraints.txt", "pyproject.toml", "run_summarization.py"),
-]
-# of a person or of a build; a container's user is one of ours
+AT_THE_ROOT = """
+.ci .gitignore benchmarks configs docker docs examples model_cards src tests
+CHANGELOG.md CITATION.cff CONTRIBUTING.md LICENSE Makefile NOTICE README.md
+constraints.txt pyproject.toml run_summarization.py
+""".split()
+# a path of a person or of a build; the user `service` is that of our container
 PATH_OF_A_MACHINE = re.compile(r"(?<![\w.])/(?:root/|work/|Users/\w|home/(?!service\b)\w|tmp/[\w.-]*\d)")
 PREFIXES = ("CopyTransformer", "Drgd", "Gdlf", "HighlightTransformer", "PointerGenerator", "SagCopy")
 KINDS = ("Config", "ForConditionalGeneration", "Model", "Processor")
-ARCHITECTURES = [*(prefix + kind for prefix in PREFIXES for kind in KINDS), "Int8Config", "SummarizationPipeline"]
+ARCHITECTURES = [prefix + kind for prefix, kind in itertools.product(PREFIXES, KINDS)]
+FURTHER_NAMES = ["Int8Config", "SummarizationCollator", "SummarizationPipeline", "bundled_model", "summarizer"]
 PUBLIC_NAMES = {
-    "hf_summ": [*ARCHITECTURES, "SummarizationCollator", "bundled_model", "summarizer"],
+    "hf_summ": ARCHITECTURES + FURTHER_NAMES,
     "hf_summ.data": ["Corpus", "SummarizationCollator", "fit_vocabulary", "lead", "load", "split_sentences"],
     "hf_summ.offline": ["Outcome", "summarize_rows"],
     "hf_summ.runtimes": ["OnnxSummarizer"],
     "hf_summ.training": ["train"],
-    "hf_summ.evaluation": [
-        *("RougeSettings", "bleu", "bootstrap_interval", "chrf", "copied_fragments", "corpus_statistics"),
-        *("examples_to_decide", "holm", "novelty", "paired_bootstrap", "paired_randomization", "perplexity"),
-        *("rouge", "sign_test", "support"),
-    ],
+    "hf_summ.evaluation": """
+    RougeSettings bleu bootstrap_interval chrf copied_fragments corpus_statistics examples_to_decide holm novelty
+    paired_bootstrap paired_randomization perplexity rouge sign_test support
+    """.split(),
     "hf_summ.inspection": ["Explanation", "SourceWord", "SummaryWord", "as_page", "explain"],
-    "hf_summ.votes": [
-        *("Item", "Key", "PROTOCOLS", "Protocol", "Sheet", "Votes", "as_csv", "as_page", "fleiss_kappa"),
-        *("krippendorff_alpha", "make_sheets", "read_key", "read_votes", "vote_report"),
-    ],
+    "hf_summ.votes": """
+    Item Key PROTOCOLS Protocol Sheet Votes as_csv as_page fleiss_kappa krippendorff_alpha make_sheets read_key
+    read_votes vote_report
+    """.split(),
     "hf_summ.serving": ["Limits", "Service", "create_app"],
     "hf_summ.shortening": ["extract", "windows"],
     "hf_summ.extractive": ["METHODS", "DocumentFrequencies", "ExtractiveSettings", "consistent_extract", "extract"],
@@ -49,30 +50,33 @@ PUBLIC_NAMES = {
 @pytest.fixture(scope="module")
 def tracked() -> list[str]:
     """The paths of all files under version control."""
-    if (done := subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)).returncode:
+    done = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
         pytest.skip(f"not a clone: {done.stderr}")
     return done.stdout.split("\0")[:-1]
 
 
 def test_the_root_holds_only_the_project(tracked):
-    assert {path.split("/")[0] for path in tracked} == {*AT_THE_ROOT}
+    assert {path.split("/")[0] for path in tracked} == set(AT_THE_ROOT)
 
 
 def test_no_file_names_a_path_of_a_machine(tracked):
-    texts = {path: (ROOT / path).read_text(encoding="utf-8", errors="replace") for path in tracked}
-    assert [path for path, text in texts.items() if PATH_OF_A_MACHINE.search(text)] == []
+    for path in tracked:
+        text = (ROOT / path).read_text(encoding="utf-8", errors="replace")
+        assert not PATH_OF_A_MACHINE.search(text), path
 
 
 def test_the_wheel_has_the_exception_lists_and_their_license(tracked):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    # of the package's folder, it has what version control does
+    # the wheel has the files under version control
     assert set(project["license-files"]) <= set(tracked)
     # as PEP 639 and the Python Package Index read it
     assert canonicalize_license_expression(project["license"]) == project["license"]
     # one text for each license, and the notice
     texts = [(ROOT / path).read_text(encoding="utf-8") for path in project["license-files"]]
     heads = ("Apache License", "Copyright Allen Institute for AI", "WordNet 2.0 Copyright 2003 by Princeton Univer")
-    assert [head in text for text, head in zip(texts, heads, strict=True)] == [True, True, True]
+    for text, head in zip(texts, heads, strict=True):
+        assert head in text
     assert project["license"].split(" AND ") == ["Apache-2.0", "LicenseRef-WordNet-2.0"]
 
 
@@ -106,14 +110,15 @@ def test_paths_of_machines_are_known():
 def test_public_names(room):
     module = importlib.import_module(room)
     assert sorted(module.__all__) == sorted(PUBLIC_NAMES[room])
-    assert all(hasattr(module, name) for name in module.__all__)
+    for name in module.__all__:
+        assert hasattr(module, name), name
 
 
 def test_import_is_light():
-    heavy = [
-        *("datasets", "evaluate", "matplotlib", "numpy", "peft", "ray", "rouge_score", "sacrebleu", "spacy", "torch"),
-        *("transformers", "hf_summ.data", "hf_summ.evaluation", "hf_summ.models", "hf_summ.training"),
-    ]
+    heavy = """
+    datasets evaluate matplotlib numpy peft ray rouge_score sacrebleu spacy torch transformers
+    hf_summ.data hf_summ.evaluation hf_summ.models hf_summ.training
+    """.split()
     code = f"import sys, hf_summ; print([name for name in {heavy} if name in sys.modules])"
     assert run_python("-c", code) == ("[]\n", "")
 
@@ -123,28 +128,36 @@ def test_imports_run_one_way():
 
     The names of `hf_summ` itself lead to all of them.
     """
-    rooms = [
-        *("common", "models", "runtimes", "data", "checkpoints", "pretrained", "evaluation", "extractive"),
-        *("shortening", "training", "experiments", "inspection", "votes", "offline", "serving", "cli"),
-    ]
+    rooms = """
+    common models runtimes data checkpoints pretrained evaluation extractive
+    shortening training experiments inspection votes offline serving cli
+    """.split()
     package = ROOT / "src" / "hf_summ"
-    own = [path.stem for path in package.iterdir() if path.name[0] != "_" and (path.is_dir() or path.suffix == ".py")]
-    # which stands above all rooms
-    assert sorted(own) == sorted([*rooms, "registration"])
+    modules = []
+    for path in package.iterdir():
+        if not path.name.startswith("_") and (path.is_dir() or path.suffix == ".py"):
+            modules.append(path.stem)
+    # the registration stands above all rooms
+    assert sorted(modules) == sorted([*rooms, "registration"])
     for place, room in enumerate(rooms):
-        allowed = {room} if room in ("common", "models") else {*rooms[: place + 1]}
-        for file in (*(package / room).rglob("*.py"), *package.glob(f"{room}.py")):
+        allowed = set(rooms[: place + 1])
+        if room in ("common", "models"):
+            allowed = {room}
+        files = list((package / room).rglob("*.py")) + list(package.glob(f"{room}.py"))
+        for file in files:
             text = file.read_text(encoding="utf-8")
             imported = re.findall(r"^\s*(?:from|import) hf_summ\.(\w+)", text, re.MULTILINE)
-            assert {*imported} <= allowed, file
-            assert {*re.findall(r"^\s*from hf_summ import (.+)", text, re.MULTILINE)} <= {"__version__"}, file
+            assert set(imported) <= allowed, file
+            names = re.findall(r"^\s*from hf_summ import (.+)", text, re.MULTILINE)
+            assert set(names) <= {"__version__"}, file
 
 
 def test_training_is_a_staircase():
     """A room of training imports only those before it; the settings are one room."""
-    settings = dict.fromkeys(("checks", "arguments", "parsing"), 0)
     steps = {
-        **settings,
+        "checks": 0,
+        "arguments": 0,
+        "parsing": 0,
         "losses": 1,
         "optimization": 1,
         "base_model": 1,
@@ -160,7 +173,8 @@ def test_training_is_a_staircase():
         room = file.relative_to(package).parts[0].removesuffix(".py")
         imported = re.findall(r"^\s*from hf_summ\.training\.(\w+)", file.read_text(encoding="utf-8"), re.MULTILINE)
         assert room in (*steps, "__init__", "__main__"), file
-        assert max((steps[name] for name in imported), default=0) <= steps.get(room, 7), file
+        for name in imported:
+            assert steps[name] <= steps.get(room, 7), file
 
 
 @pytest.mark.parametrize("name", ["hf_summ", "hf_summ.data", "hf_summ.extractive", "hf_summ.inspection"])

@@ -63,7 +63,8 @@ def look(_):
     barrier.wait()
     exec({CHECKS!r}, dict(globals()))
 with ThreadPoolExecutor(8) as pool:
-    list(pool.map(look, range(8)))
+    for future in [pool.submit(look, number) for number in range(8)]:
+        future.result()
 """)
 
 

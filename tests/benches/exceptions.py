@@ -68,5 +68,7 @@ PEFT_TESTS: dict[tuple[str, str], str] = {
 
 def reason(exceptions: Mapping[tuple[str, str], str], test: str, architecture: str) -> str | None:
     """Why a test cannot apply to an architecture; None if it must pass."""
-    listed = (why for (own, name), why in exceptions.items() if fnmatch(test, own) and fnmatch(architecture, name))
-    return next(listed, None)
+    for (test_pattern, architecture_pattern), why in exceptions.items():
+        if fnmatch(test, test_pattern) and fnmatch(architecture, architecture_pattern):
+            return why
+    return None

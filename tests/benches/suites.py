@@ -23,11 +23,12 @@ def tests_of(library: str) -> Path:
     if not folder.is_dir():
         FOLDER.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=FOLDER) as temporary:
-            source = ["--no-deps", "--no-binary", ":all:", "--no-build-isolation", "--retries", "0", "--timeout", "20"]
-            command = [sys.executable, "-m", "pip", "download", "--quiet", "--dest", temporary, *source]
-            done = subprocess.run([*command, release.replace("-", "==")], capture_output=True, text=True, check=False)
+            command = [sys.executable, "-m", "pip", "download", "--quiet", "--dest", temporary]
+            command += ["--no-deps", "--no-binary", ":all:", "--no-build-isolation", "--retries", "0"]
+            command += ["--timeout", "20", release.replace("-", "==")]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
-                reason = next(iter(reversed(done.stderr.strip().splitlines())), "")
+                reason = done.stderr.strip().rpartition("\n")[2]
                 pytest.skip(f"no source distribution of {release}: {reason}", allow_module_level=True)
             with tarfile.open(next(Path(temporary).glob("*.tar.gz"))) as archive:
                 archive.extractall(temporary, filter="data")
@@ -45,13 +46,15 @@ def load(library: str, name: str, absent: dict[str, dict[str, Any]]) -> ModuleTy
     """A module of a library's tests.
 
     Args:
-        absent: modules that it imports but that are missing, with what it takes from them.
+        absent: missing modules that it imports, with what it takes from them; a leading dot is the package of tests.
     """
     package = ModuleType(f"benches_of_{library}")
     package.__path__ = [str(tests_of(library))]
     sys.modules[package.__name__] = package
     for path, content in absent.items():
-        module = ModuleType(path if not path.startswith(".") else package.__name__ + path)
+        if path.startswith("."):
+            path = package.__name__ + path
+        module = ModuleType(path)
         vars(module).update(content)
         sys.modules.setdefault(module.__name__, module)
     return importlib.import_module(f"{package.__name__}.{name}")

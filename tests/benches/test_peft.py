@@ -23,11 +23,20 @@ EVEN_DRGD = dataclasses.replace(DRGD, settings={**DRGD.settings, "embedding_size
 EVEN_POINTERS = dataclasses.replace(POINTER_GENERATOR, settings={**POINTER_GENERATOR.settings, "embedding_size": 8})
 # without tags, which virtual tokens lack
 GDLF_WITHOUT_TAGS = dataclasses.replace(GDLF, settings={**GDLF.settings, "tags": "none"}, source_fields={})
-TUNED = (BART, GDLF_WITHOUT_TAGS, COPY_TRANSFORMER_BERT, EVEN_DRGD, HIGHLIGHT_TRANSFORMER, EVEN_POINTERS, SAGCOPY)
-TUNED = {made.name: made for made in TUNED}
+ARCHITECTURES = (
+    BART,
+    GDLF_WITHOUT_TAGS,
+    COPY_TRANSFORMER_BERT,
+    EVEN_DRGD,
+    HIGHLIGHT_TRANSFORMER,
+    EVEN_POINTERS,
+    SAGCOPY,
+)
+TUNED = {architecture.name: architecture for architecture in ARCHITECTURES}
 
 # no model is an instance of it
 ABSENT = {"StableDiffusionPipeline": type("StableDiffusionPipeline", (), {})}
+# the tests are run with our models in place of PEFT's
 SUITE = load("peft", "test_encoder_decoder_models", {"diffusers": ABSENT})
 for function in vars(SUITE.TestEncoderDecoderModels).values():
     for mark in list(getattr(function, "pytestmark", ())):
@@ -40,22 +49,23 @@ for function in vars(SUITE.TestEncoderDecoderModels).values():
 def models(tmp_path_factory):
     """A folder with the models of `TUNED`, under their names."""
     folder = tmp_path_factory.mktemp("models")
-    for name, made in TUNED.items():
-        made.model().float().save_pretrained(folder / name)
+    for name, architecture in TUNED.items():
+        architecture.model().float().save_pretrained(folder / name)
     return folder
 
 
 class TestTuners(SUITE.TestEncoderDecoderModels):
-    """Each test with the models of `TUNED` in place of PEFT's own."""
+    """PEFT's tests with the models of `TUNED`."""
 
     @pytest.fixture(autouse=True)
     def working_directory(self, request, models, monkeypatch):
-        """The folder of all models, which tests name as on the Hub; skips a test that is listed."""
+        """Runs a test in the folder of all models, which it names as on the Hub; skips a test that is listed."""
         settings = getattr(request.node, "callspec", None)
         if settings is None or "model_id" not in settings.params:
             pytest.skip("reads a model of the Hub")
-        name, tuner = (settings.params[key] for key in ("model_id", "config_cls"))
-        if why := reason(PEFT_TESTS, f"{request.node.originalname}-{tuner.__name__}", name):
+        name, tuner = settings.params["model_id"], settings.params["config_cls"]
+        why = reason(PEFT_TESTS, f"{request.node.originalname}-{tuner.__name__}", name)
+        if why is not None:
             pytest.skip(f"listed: {why}")
         monkeypatch.chdir(models)
         self.architecture = TUNED[name]
