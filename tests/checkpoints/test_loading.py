@@ -15,10 +15,10 @@ def tokenizer_folder(tiny_tokenizer, tmp_path) -> str:
     return str(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("model_type", "kind"),
-    [("gdlf", GdlfProcessor), ("bart", PreTrainedTokenizerBase), ("t5", PreTrainedTokenizerBase)],
-)
+CASES_OF_PROCESSORS = [("gdlf", GdlfProcessor), ("bart", PreTrainedTokenizerBase), ("t5", PreTrainedTokenizerBase)]
+
+
+@pytest.mark.parametrize(("model_type", "kind"), CASES_OF_PROCESSORS)
 def test_every_architecture_gets_its_processor(processor_folder, tokenizer_folder, tiny_tokenizer, model_type, kind):
     for folder in (processor_folder, tokenizer_folder):
         found = load_processor(ModelArguments(tokenizer_name=folder), AutoConfig.for_model(model_type))

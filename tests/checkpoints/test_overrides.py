@@ -24,15 +24,22 @@ def test_values_are_json_and_bare_words_are_strings():
     }
 
 
-@pytest.mark.parametrize("value", ["none", "1", "true", "", "[x", '"', [3, 5], 0.1, None, True, {"a": [1]}])
+VALUES = ["none", "1", "true", "", "[x", '"', [3, 5], 0.1, None, True, {"a": [1]}]
+
+
+@pytest.mark.parametrize("value", VALUES)
 def test_items_are_read_back_as_their_values(value):
     assert parse_overrides([override_item("key", value)]) == {"key": value}
 
 
-@pytest.mark.parametrize(
-    ("item", "message"),
-    [("d_model", "write key=JSON"), ("=3", "write key=JSON"), ("encoder_kernel_sizes=[3,5", r"'\[3,5' is not JSON")],
-)
+CASES_OF_WRONG_ITEMS = [
+    ("d_model", "write key=JSON"),
+    ("=3", "write key=JSON"),
+    ("encoder_kernel_sizes=[3,5", r"'\[3,5' is not JSON"),
+]
+
+
+@pytest.mark.parametrize(("item", "message"), CASES_OF_WRONG_ITEMS)
 def test_items_that_are_none(item, message):
     with pytest.raises(ValueError, match=message):
         parse_overrides([item])
@@ -58,20 +65,20 @@ def test_the_config_itself_stays_as_it_was():
     assert apply_overrides(config, {}) is config
 
 
-@pytest.mark.parametrize(
-    ("config", "overrides", "message"),
-    [
-        (GdlfConfig, {"encoder_layer": 2}, "unknown key 'encoder_layer' in gdlf; did you mean encoder_layers?"),
-        (GdlfConfig, {"zzz": 2}, "unknown key 'zzz' in gdlf; the keys are .*d_model, "),
-        (T5Config, {"num_layer": 2}, "unknown key 'num_layer' in t5; did you mean num_layers?"),
-        (nested, {"encoder.hiden_size": 2}, "unknown key 'hiden_size' in encoder; did you mean hidden_size?"),
-        (GdlfConfig, {"encoder_kernel_sizes.9": 3}, "unknown key '9' in encoder_kernel_sizes; the keys are 0, 1, .*,"),
-        (GdlfConfig, {"d_model.x": 3}, "unknown key 'x' in d_model; the keys are none"),
-        (GdlfConfig, {"d_model": "wide"}, "d_model=\"wide\".*'d_model' expected int, got str"),
-        (GdlfConfig, {"encoder_layers": 2}, "encoder_layers=2: .*`encoder_kernel_sizes` has 7"),
-        (GdlfConfig, {"encoder_kernel_sizes.0": 4}, "contains 4, but must be odd and positive"),
-    ],
-)
+CASES_OF_WRONG_OVERRIDES = [
+    (GdlfConfig, {"encoder_layer": 2}, "unknown key 'encoder_layer' in gdlf; did you mean encoder_layers?"),
+    (GdlfConfig, {"zzz": 2}, "unknown key 'zzz' in gdlf; the keys are .*d_model, "),
+    (T5Config, {"num_layer": 2}, "unknown key 'num_layer' in t5; did you mean num_layers?"),
+    (nested, {"encoder.hiden_size": 2}, "unknown key 'hiden_size' in encoder; did you mean hidden_size?"),
+    (GdlfConfig, {"encoder_kernel_sizes.9": 3}, "unknown key '9' in encoder_kernel_sizes; the keys are 0, 1, .*,"),
+    (GdlfConfig, {"d_model.x": 3}, "unknown key 'x' in d_model; the keys are none"),
+    (GdlfConfig, {"d_model": "wide"}, "d_model=\"wide\".*'d_model' expected int, got str"),
+    (GdlfConfig, {"encoder_layers": 2}, "encoder_layers=2: .*`encoder_kernel_sizes` has 7"),
+    (GdlfConfig, {"encoder_kernel_sizes.0": 4}, "contains 4, but must be odd and positive"),
+]
+
+
+@pytest.mark.parametrize(("config", "overrides", "message"), CASES_OF_WRONG_OVERRIDES)
 def test_wrong_overrides(config, overrides, message):
     with pytest.raises(ValueError, match=message):
         apply_overrides(config(), overrides)

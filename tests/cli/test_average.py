@@ -27,15 +27,15 @@ def weights(workplace) -> dict[str, torch.Tensor]:
     return tensors
 
 
+CASES_OF_CHECKPOINTS = [
+    (["run", "--last", "2"], (20, 30)),
+    (["run", "--best", "2"], (10, 30)),
+    (["run/checkpoint-10", "run/checkpoint-20"], (10, 20)),
+]
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("argv", "steps"),
-    [
-        (["run", "--last", "2"], (20, 30)),
-        (["run", "--best", "2"], (10, 30)),
-        (["run/checkpoint-10", "run/checkpoint-20"], (10, 20)),
-    ],
-)
+@pytest.mark.parametrize(("argv", "steps"), CASES_OF_CHECKPOINTS)
 def test_mean_of_checkpoints(run, weights, argv, steps):
     output, _ = run("average", *argv, "--output", "mean")
     assert output == f"mean: the mean of {', '.join(f'run/checkpoint-{step}' for step in steps)}\n"
@@ -45,18 +45,18 @@ def test_mean_of_checkpoints(run, weights, argv, steps):
         torch.testing.assert_close(tensor, weights[name] + sum(steps) / len(steps))
 
 
+CASES_OF_REFUSED_AVERAGES = [
+    (["run"], "the checkpoints of a run need either --last or --best"),
+    (["run", "--best", "0"], "--best is 0, but must be at least 1"),
+    (["model", "nowhere"], "nowhere cannot be averaged: it has no model.safetensors"),
+    (["nowhere", "--last", "1"], "nowhere has 0 complete checkpoints, but 1 were requested"),
+    (["model", "cut"], "cut cannot be averaged: model.safetensors cannot be read"),
+    (["run", "--last", "1", "--output", "model"], "--output model: must be a new or empty folder"),
+]
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (["run"], "the checkpoints of a run need either --last or --best"),
-        (["run", "--best", "0"], "--best is 0, but must be at least 1"),
-        (["model", "nowhere"], "nowhere cannot be averaged: it has no model.safetensors"),
-        (["nowhere", "--last", "1"], "nowhere has 0 complete checkpoints, but 1 were requested"),
-        (["model", "cut"], "cut cannot be averaged: model.safetensors cannot be read"),
-        (["run", "--last", "1", "--output", "model"], "--output model: must be a new or empty folder"),
-    ],
-)
+@pytest.mark.parametrize(("argv", "message"), CASES_OF_REFUSED_AVERAGES)
 def test_what_cannot_be_averaged(refusal, weights, workplace, argv, message):
     shutil.copytree("model", "cut")
     (workplace / "cut" / "model.safetensors").write_bytes(b"half")

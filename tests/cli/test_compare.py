@@ -51,18 +51,18 @@ def test_drawn_rows_depend_on_the_seed_alone(run, workplace):
     assert len(titles[0]) == 5
 
 
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (["plain.txt"], "plain.txt has no references beside its predictions: name their file with --references"),
-        (["a.jsonl", "other.jsonl"], "the id 'n0' occurs 1 times in a.jsonl and 0 times in other.jsonl"),
-        (["a.jsonl", "b.jsonl", "--names", "A"], "--names A: must be 2 different names, one for each file"),
-        (["a.jsonl", "--rows", "9"], "--rows 9: must be from 1 to 8, the number of rows"),
-        (["a.jsonl", "--rows", "1", "--seed", "3"], "--seed 3: has no effect beside --rows 1"),
-        (["a.jsonl", "--shade", "document"], "--shade document: needs --sources"),
-        (["a.jsonl", "--output", "page.txt"], "--output page.txt: must be a .md or .html file"),
-        (["a.jsonl", "--sources", "old.md", "--output", "old.md"], "--output old.md: would replace the input"),
-    ],
-)
+CASES_OF_REFUSED_COMPARISONS = [
+    (["plain.txt"], "plain.txt has no references beside its predictions: name their file with --references"),
+    (["a.jsonl", "other.jsonl"], "the id 'n0' occurs 1 times in a.jsonl and 0 times in other.jsonl"),
+    (["a.jsonl", "b.jsonl", "--names", "A"], "--names A: must be 2 different names, one for each file"),
+    (["a.jsonl", "--rows", "9"], "--rows 9: must be from 1 to 8, the number of rows"),
+    (["a.jsonl", "--rows", "1", "--seed", "3"], "--seed 3: has no effect beside --rows 1"),
+    (["a.jsonl", "--shade", "document"], "--shade document: needs --sources"),
+    (["a.jsonl", "--output", "page.txt"], "--output page.txt: must be a .md or .html file"),
+    (["a.jsonl", "--sources", "old.md", "--output", "old.md"], "--output old.md: would replace the input"),
+]
+
+
+@pytest.mark.parametrize(("argv", "message"), CASES_OF_REFUSED_COMPARISONS)
 def test_what_cannot_be_shown_is_told(refusal, workplace, argv, message):
     assert refusal("compare", *argv).startswith(message)

@@ -71,16 +71,16 @@ def test_random_text_and_percentiles_are_the_users(run, workplace):
     assert "| 99.5%      |" in output
 
 
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (["a.txt", "nowhere.txt"], "No such file or directory: 'nowhere.txt'"),
-        (["a.txt", "latin.txt"], r"latin.txt: cannot be read: .utf-8. codec"),
-        (["a.txt", "blank.txt"], "blank.txt is blank: give a text to judge"),
-        (["a.txt", "--random_text", "nowhere.txt"], "No such file or directory: 'nowhere.txt'"),
-        (["a.txt", "--output", "nowhere/report.json"], "--output nowhere/report.json: must be a file in an existing"),
-    ],
-)
+CASES_OF_REFUSED_TEXTS = [
+    (["a.txt", "nowhere.txt"], "No such file or directory: 'nowhere.txt'"),
+    (["a.txt", "latin.txt"], r"latin.txt: cannot be read: .utf-8. codec"),
+    (["a.txt", "blank.txt"], "blank.txt is blank: give a text to judge"),
+    (["a.txt", "--random_text", "nowhere.txt"], "No such file or directory: 'nowhere.txt'"),
+    (["a.txt", "--output", "nowhere/report.json"], "--output nowhere/report.json: must be a file in an existing"),
+]
+
+
+@pytest.mark.parametrize(("argv", "message"), CASES_OF_REFUSED_TEXTS)
 def test_what_cannot_work_is_told_before_a_model_is_loaded(refusal, workplace, argv, message):
     (workplace / "latin.txt").write_bytes("café".encode("latin-1"))
     (workplace / "blank.txt").write_text(" \n", encoding="utf-8")

@@ -134,16 +134,17 @@ class Evil:
         return (print, ("ran",))
 
 
+CASES_OF_OTHER_CHECKPOINTS = [
+    (lambda weights: {"encoder.embed_tokens.weight": torch.zeros(3, 4)}, "MASS: it lacks model.encoder"),
+    (lambda weights: {**weights, "decoder.embed_out": torch.zeros(13, 12)}, "has separate embeddings"),
+    (lambda weights: {**weights, "encoder.gate.weight": torch.zeros(2)}, "checkpoint of MASS: model.encoder.gate"),
+    (lambda weights: [1, 2], "is not a checkpoint of fairseq: it must contain weights by name"),
+    (lambda weights: {**weights, "code": Evil()}, "cannot be read as weights only: it is damaged, or contains"),
+]
+
+
 @pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda weights: {"encoder.embed_tokens.weight": torch.zeros(3, 4)}, "MASS: it lacks model.encoder"),
-        (lambda weights: {**weights, "decoder.embed_out": torch.zeros(13, 12)}, "has separate embeddings"),
-        (lambda weights: {**weights, "encoder.gate.weight": torch.zeros(2)}, "checkpoint of MASS: model.encoder.gate"),
-        (lambda weights: [1, 2], "is not a checkpoint of fairseq: it must contain weights by name"),
-        (lambda weights: {**weights, "code": Evil()}, "cannot be read as weights only: it is damaged, or contains"),
-    ],
-    ids=["of a BERT", "other output", "more", "a list", "code"],
+    ("change", "message"), CASES_OF_OTHER_CHECKPOINTS, ids=["of a BERT", "other output", "more", "a list", "code"]
 )
 def test_other_checkpoints_are_refused(files, tmp_path, change, message, capsys):
     names = files(change(mass_weights()))

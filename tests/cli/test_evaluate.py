@@ -111,29 +111,32 @@ def test_columns_are_named(run, refusal, workplace, references):
     assert output == as_text(build_report(PREDICTIONS, references, SOURCES))
 
 
+CASES_OF_SETTINGS = [
+    ((), Settings()),
+    (("--rouge_mode", "rouge_score"), Settings(rouge_mode="rouge_score")),
+    (("--rouge_mode", "rouge_score", "--no_stemmer"), Settings(rouge_mode="rouge_score", use_stemmer=False)),
+    (("--byte_limit", "9"), Settings(byte_limit=9)),
+    (("--word_limit", "3"), Settings(word_limit=3)),
+    (("--sentences", "lines"), Settings(sentences="lines")),
+    (("--several", "best"), Settings(several="best")),
+    (("--language", "de"), Settings(language="de")),
+    (("--language", "zh", "--units", "lcsts"), Settings(language="zh", units="lcsts")),
+    (("--rouge_types", "rouge1", "rougeSU*"), Settings(rouge_types=("rouge1", "rougeSU*"))),
+    (("--average", "micro", "--count", "tokens"), Settings(average="micro", count="tokens")),
+]
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("options", "settings"),
-    [
-        ((), Settings()),
-        (("--rouge_mode", "rouge_score"), Settings(rouge_mode="rouge_score")),
-        (("--rouge_mode", "rouge_score", "--no_stemmer"), Settings(rouge_mode="rouge_score", use_stemmer=False)),
-        (("--byte_limit", "9"), Settings(byte_limit=9)),
-        (("--word_limit", "3"), Settings(word_limit=3)),
-        (("--sentences", "lines"), Settings(sentences="lines")),
-        (("--several", "best"), Settings(several="best")),
-        (("--language", "de"), Settings(language="de")),
-        (("--language", "zh", "--units", "lcsts"), Settings(language="zh", units="lcsts")),
-        (("--rouge_types", "rouge1", "rougeSU*"), Settings(rouge_types=("rouge1", "rougeSU*"))),
-        (("--average", "micro", "--count", "tokens"), Settings(average="micro", count="tokens")),
-    ],
-)
+@pytest.mark.parametrize(("options", "settings"), CASES_OF_SETTINGS)
 def test_settings_are_the_user_s(run, workplace, references, options, settings):
     output, _ = run("evaluate", *PAIR, "--sources", "s.txt", *options)
     assert output == as_text(build_report(PREDICTIONS, references, SOURCES, settings=settings))
 
 
-@pytest.mark.parametrize(("tag", "options"), [("<q>", ()), ("</s> <s>", ()), ("|||", ("--separator", " ||| "))])
+CASES_OF_TAGS = [("<q>", ()), ("</s> <s>", ()), ("|||", ("--separator", " ||| "))]
+
+
+@pytest.mark.parametrize(("tag", "options"), CASES_OF_TAGS)
 def test_tags_end_sentences(run, workplace, tag, options):
     # in one line or without the tags, only the order of the words within a sentence would count
     texts = {"p.txt": f"a cat sat {tag} a dog ran {tag}\n", "r.txt": f"a dog ran {tag} a cat sat\n"}
@@ -149,24 +152,24 @@ def test_tags_end_sentences(run, workplace, tag, options):
     assert "hf-summ: no text contains the separator '###'\n" in run("evaluate", *PAIR, "--separator", "###")[1]
 
 
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        ((*PAIR[:3], "short.txt"), "p.txt has 3 texts and short.txt has 2: both must have the same rows"),
-        ((*PAIR, "--average", "micro"), "--average micro: needs --sources"),
-        ((*PAIR, "--metrics", "support"), "--metrics support: needs --sources, with which it compares the summaries"),
-        ((*PAIR, "--scores", "scores.csv"), "--scores scores.csv: must be a .jsonl file in an existing folder"),
-        (("--predictions", "s.jsonl", *PAIR[2:], "--scores", "s.jsonl"), "--scores s.jsonl: would replace the input"),
-        (("--predictions", "empty", *PAIR[2:]), "empty is a folder without files"),
-        ((*PAIR, "--rouge_types", "rougeLsum"), "ROUGE type rougeLsum of rouge-score is rougeL here"),
-        ((*PAIR, "--rouge_mode", "rouge_score", "--byte_limit", "75"), "--rouge_mode is 'rouge_score', which has no"),
-        ((*PAIR, "--language", "Klingon"), "--language is 'Klingon', but must be an ISO 639 code"),
-        ((*PAIR, "--resamples", "0"), "--resamples 0: must be at least 1"),
-        ((*PAIR, "--separator", " "), "--separator is ' ', but must be a tag or a mark between sentences"),
-        ((*PAIR, "--output", "report.md"), "--output report.md: must be a .json file"),
-        (("--predictions", "p.md", *PAIR[2:], "--output", "p.json"), "--output p.json: would replace the input p.md;"),
-    ],
-)
+CASES_OF_REFUSED_EVALUATIONS = [
+    ((*PAIR[:3], "short.txt"), "p.txt has 3 texts and short.txt has 2: both must have the same rows"),
+    ((*PAIR, "--average", "micro"), "--average micro: needs --sources"),
+    ((*PAIR, "--metrics", "support"), "--metrics support: needs --sources, with which it compares the summaries"),
+    ((*PAIR, "--scores", "scores.csv"), "--scores scores.csv: must be a .jsonl file in an existing folder"),
+    (("--predictions", "s.jsonl", *PAIR[2:], "--scores", "s.jsonl"), "--scores s.jsonl: would replace the input"),
+    (("--predictions", "empty", *PAIR[2:]), "empty is a folder without files"),
+    ((*PAIR, "--rouge_types", "rougeLsum"), "ROUGE type rougeLsum of rouge-score is rougeL here"),
+    ((*PAIR, "--rouge_mode", "rouge_score", "--byte_limit", "75"), "--rouge_mode is 'rouge_score', which has no"),
+    ((*PAIR, "--language", "Klingon"), "--language is 'Klingon', but must be an ISO 639 code"),
+    ((*PAIR, "--resamples", "0"), "--resamples 0: must be at least 1"),
+    ((*PAIR, "--separator", " "), "--separator is ' ', but must be a tag or a mark between sentences"),
+    ((*PAIR, "--output", "report.md"), "--output report.md: must be a .json file"),
+    (("--predictions", "p.md", *PAIR[2:], "--output", "p.json"), "--output p.json: would replace the input p.md;"),
+]
+
+
+@pytest.mark.parametrize(("argv", "message"), CASES_OF_REFUSED_EVALUATIONS)
 def test_what_cannot_work_is_told(refusal, workplace, argv, message):
     (workplace / "short.txt").write_text("a\nb\n")
     (workplace / "s.jsonl").write_text('{"summary": "a"}\n')

@@ -85,20 +85,20 @@ def test_a_text_without_words_is_a_blank_line(run):
     assert note.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (["a.txt", "--sentences", "0"], "^--sentences is 0, but must be at least 1$"),
-        (["a.txt", "--method", "oracle"], "^--method oracle: a.txt has no references: name files of rows$"),
-        (["a.txt", "--output", "no/lead.txt"], "^--output no/lead.txt: must be a file in an existing folder$"),
-        (["a.txt", "--text_column", "text"], "^--text_column: a.txt is plain text, which has no columns$"),
-        (["a.txt", "--summary_column", "title"], "^--summary_column: needs --method oracle, which alone reads "),
-        (["none.txt"], "No such file or directory: 'none.txt'$"),
-        (["none.jsonl"], "^none.jsonl does not exist$"),
-        (["a.txt", "--method", "consistent", "--idf", "idf.json"], "--idf idf.json: needs --share$"),
-        (["a.txt", "--share", "0.3", "--method", "lead"], "--share is for --method consistent, but it is lead$"),
-        (["a.txt", "--share", "0.3", "--sentences", "9"], "--sentences 9: has no effect beside --share 0.3"),
-    ],
-)
+CASES_OF_REFUSED_EXTRACTS = [
+    (["a.txt", "--sentences", "0"], "^--sentences is 0, but must be at least 1$"),
+    (["a.txt", "--method", "oracle"], "^--method oracle: a.txt has no references: name files of rows$"),
+    (["a.txt", "--output", "no/lead.txt"], "^--output no/lead.txt: must be a file in an existing folder$"),
+    (["a.txt", "--text_column", "text"], "^--text_column: a.txt is plain text, which has no columns$"),
+    (["a.txt", "--summary_column", "title"], "^--summary_column: needs --method oracle, which alone reads "),
+    (["none.txt"], "No such file or directory: 'none.txt'$"),
+    (["none.jsonl"], "^none.jsonl does not exist$"),
+    (["a.txt", "--method", "consistent", "--idf", "idf.json"], "--idf idf.json: needs --share$"),
+    (["a.txt", "--share", "0.3", "--method", "lead"], "--share is for --method consistent, but it is lead$"),
+    (["a.txt", "--share", "0.3", "--sentences", "9"], "--sentences 9: has no effect beside --share 0.3"),
+]
+
+
+@pytest.mark.parametrize(("argv", "message"), CASES_OF_REFUSED_EXTRACTS)
 def test_what_cannot_work_is_told(refusal, argv, message):
     assert re.search(message, refusal("extract", *argv))

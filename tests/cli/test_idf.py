@@ -30,16 +30,16 @@ def test_words_of_a_language(run):
     assert DocumentFrequencies.load("idf.json") == DocumentFrequencies({"雨": 2}, 2, "zh")
 
 
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (["none.jsonl", "--output", "idf.json"], "^none.jsonl does not exist"),
-        (["rows.jsonl", "--output", "no/idf.json"], "^--output no/idf.json: must be a file in an existing folder"),
-        (["rows.json", "--output", "rows.json"], "^--output rows.json: would replace the input; give it another name"),
-        (["rows.jsonl", "--output", "idf.json", "--language", "Klingon"], "^--language is 'Klingon', but must be an"),
-        (["rows.jsonl", "--output", "idf.json", "--text_column", "body"], "no column 'body'; the columns are article"),
-    ],
-)
+CASES_OF_REFUSED_FREQUENCIES = [
+    (["none.jsonl", "--output", "idf.json"], "^none.jsonl does not exist"),
+    (["rows.jsonl", "--output", "no/idf.json"], "^--output no/idf.json: must be a file in an existing folder"),
+    (["rows.json", "--output", "rows.json"], "^--output rows.json: would replace the input; give it another name"),
+    (["rows.jsonl", "--output", "idf.json", "--language", "Klingon"], "^--language is 'Klingon', but must be an"),
+    (["rows.jsonl", "--output", "idf.json", "--text_column", "body"], "no column 'body'; the columns are article"),
+]
+
+
+@pytest.mark.parametrize(("argv", "message"), CASES_OF_REFUSED_FREQUENCIES)
 def test_what_cannot_work_is_told(refusal, argv, message):
     assert re.search(message, refusal("idf", *argv))
     assert not Path("idf.json").exists()

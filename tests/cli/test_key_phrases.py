@@ -59,14 +59,14 @@ def test_a_folder_may_be_written_to_itself(run, phrases):
     assert AutoProcessor.from_pretrained("phrases").document_frequencies == {"lopez opened": len(ROWS)}
 
 
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (["none.jsonl", "--processor", "model", "--output", "x"], r"^none.jsonl does not exist"),
-        (["rows.jsonl", "--processor", "model", "--output", "rows.jsonl"], r"--output rows.jsonl: must be a new or em"),
-        (["rows.jsonl", "--processor", "model", "--output", "x", "--num_phrases", "0"], r"--num_phrases is 0, but mus"),
-    ],
-)
+CASES_OF_REFUSED_KEY_PHRASES = [
+    (["none.jsonl", "--processor", "model", "--output", "x"], r"^none.jsonl does not exist"),
+    (["rows.jsonl", "--processor", "model", "--output", "rows.jsonl"], r"--output rows.jsonl: must be a new or em"),
+    (["rows.jsonl", "--processor", "model", "--output", "x", "--num_phrases", "0"], r"--num_phrases is 0, but mus"),
+]
+
+
+@pytest.mark.parametrize(("argv", "message"), CASES_OF_REFUSED_KEY_PHRASES)
 def test_what_cannot_work_is_told(refusal, phrases, argv, message):
     assert re.search(message, refusal("key-phrases", *argv))
     assert not Path("x").exists()

@@ -72,22 +72,21 @@ def test_outputs_that_cannot_be_written_are_named_in_a_line(argv, tmp_path, monk
 
 
 # whylabs/whylogs#107, nextflow-io/nextflow#1185: a local folder `s3:`, which is lost with its container
-@pytest.mark.parametrize(
-    "argv",
-    [
-        *WRITING,
-        ["summarize", "rows.jsonl", "--text_column", "document", "--output"],
-        ["key-phrases", "rows.jsonl", "--processor", "a", "--output"],
-        ["export", "arxiv-tldr", "--to", "onnx", "--output"],
-        ["convert", "mass", "a.pt", "a.txt", "--output"],
-        ["compare", "a.txt", "--output"],
-        ["compare-lms", "a.txt", "--models", "a", "--output"],
-        ["votes", "make", "--systems", "a.txt", "b.txt", "--sources", "a.txt", "--key", "k.json", "--output"],
-        ["votes", "make", "--systems", "a.txt", "b.txt", "--sources", "a.txt", "--output", "sheets", "--key"],
-        ["votes", "collect", "a.json", "--key", "k.json", "--json"],
-    ],
-    ids=lambda argv: f"{argv[0]} {argv[-1]}",
-)
+COMMANDS_WITH_OUTPUT = [
+    *WRITING,
+    ["summarize", "rows.jsonl", "--text_column", "document", "--output"],
+    ["key-phrases", "rows.jsonl", "--processor", "a", "--output"],
+    ["export", "arxiv-tldr", "--to", "onnx", "--output"],
+    ["convert", "mass", "a.pt", "a.txt", "--output"],
+    ["compare", "a.txt", "--output"],
+    ["compare-lms", "a.txt", "--models", "a", "--output"],
+    ["votes", "make", "--systems", "a.txt", "b.txt", "--sources", "a.txt", "--key", "k.json", "--output"],
+    ["votes", "make", "--systems", "a.txt", "b.txt", "--sources", "a.txt", "--output", "sheets", "--key"],
+    ["votes", "collect", "a.json", "--key", "k.json", "--json"],
+]
+
+
+@pytest.mark.parametrize("argv", COMMANDS_WITH_OUTPUT, ids=lambda argv: f"{argv[0]} {argv[-1]}")
 @pytest.mark.parametrize("output", ["s3://bucket/out.json", "gs://bucket/out"])
 def test_outputs_named_by_a_url_are_refused(argv, output, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
@@ -145,18 +144,19 @@ def test_interrupt_while_libraries_are_imported_ends_in_one_line(argv, message):
     assert process.returncode == 130
 
 
+CASES_OF_STARTS = [
+    (0.3, ["-c", "import hf_summ"]),
+    (0.4, ["-m", "hf_summ", "--version"]),
+    (0.4, ["-m", "hf_summ", "--help"]),
+    (1.0, ["-m", "hf_summ", "table", "--list"]),
+    (1.5, ["-m", "hf_summ", "evaluate", "--predictions", "texts.txt", "--references", "texts.txt"]),
+    *((1.0, ["-m", "hf_summ", command, "--help"]) for command in COMMANDS if command != "train"),
+]
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("seconds", "argv"),
-    [
-        (0.3, ["-c", "import hf_summ"]),
-        (0.4, ["-m", "hf_summ", "--version"]),
-        (0.4, ["-m", "hf_summ", "--help"]),
-        (1.0, ["-m", "hf_summ", "table", "--list"]),
-        (1.5, ["-m", "hf_summ", "evaluate", "--predictions", "texts.txt", "--references", "texts.txt"]),
-        *((1.0, ["-m", "hf_summ", command, "--help"]) for command in COMMANDS if command != "train"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+    ("seconds", "argv"), CASES_OF_STARTS, ids=lambda value: " ".join(value) if isinstance(value, list) else None
 )
 def test_start_takes_little_time(tmp_path, seconds, argv):
     """Twice to ten times what was measured: an import that everybody pays for is ten times as slow."""
@@ -170,16 +170,16 @@ def test_start_takes_little_time(tmp_path, seconds, argv):
     assert float(done.stdout) < seconds
 
 
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (["sumarize"], "hf-summ: error: argument COMMAND: invalid choice: 'sumarize' (choose from "),
-        (["serve", "--batch-sise=3"], "hf-summ serve: error: unknown flag --batch-sise; did you mean --batch_size?"),
-        (["explain", "--output", "a.html", "-x"], "-x: does not belong to a flag"),
-        (["summarize", "--format", "json"], "argument --format: invalid choice: 'json' (choose from "),
-        (["average", "run", "--output", "mean", "--last", "1", "--best", "1"], "--best: not allowed with argument"),
-    ],
-)
+CASES_OF_WRONG_USE = [
+    (["sumarize"], "hf-summ: error: argument COMMAND: invalid choice: 'sumarize' (choose from "),
+    (["serve", "--batch-sise=3"], "hf-summ serve: error: unknown flag --batch-sise; did you mean --batch_size?"),
+    (["explain", "--output", "a.html", "-x"], "-x: does not belong to a flag"),
+    (["summarize", "--format", "json"], "argument --format: invalid choice: 'json' (choose from "),
+    (["average", "run", "--output", "mean", "--last", "1", "--best", "1"], "--best: not allowed with argument"),
+]
+
+
+@pytest.mark.parametrize(("argv", "message"), CASES_OF_WRONG_USE)
 def test_wrong_use_is_named(capsys, argv, message):
     with pytest.raises(SystemExit) as end:
         main(argv)

@@ -186,15 +186,15 @@ def test_a_missing_side_of_a_translation_is_named(refusal, folder):
     assert message.startswith("raw has no SETIMES*.en-ro.ro and no SETIMES*.en-ro-ref.ro.sgm, the train split")
 
 
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (["nowhere", "--output", "rows"], "^nowhere does not exist"),
-        (["raw", "--output", "raw/../raw"], "^--output raw/../raw: would replace files of the corpus: name another"),
-        (["raw", "--output", "file"], "File exists: 'file'$"),
-        (["raw", "--output", "rows"], "^raw has no train.article.txt and no train/train.article.txt"),
-    ],
-)
+CASES_OF_REFUSED_CORPORA = [
+    (["nowhere", "--output", "rows"], "^nowhere does not exist"),
+    (["raw", "--output", "raw/../raw"], "^--output raw/../raw: would replace files of the corpus: name another"),
+    (["raw", "--output", "file"], "File exists: 'file'$"),
+    (["raw", "--output", "rows"], "^raw has no train.article.txt and no train/train.article.txt"),
+]
+
+
+@pytest.mark.parametrize(("argv", "message"), CASES_OF_REFUSED_CORPORA)
 def test_what_cannot_work_is_told(refusal, argv, message):
     Path("file").touch()
     assert re.search(message, refusal("prepare", "gigaword", *argv))

@@ -243,27 +243,27 @@ def test_encodings(run, files, expected, workplace):
     assert run("summarize", "wide.txt", *MODEL, "--encoding", "utf-16")[0] == f"{expected[0]}\n"
 
 
+CASES_OF_REFUSED_SUMMARIES = [
+    (["a.txt", "latin.txt"], r"latin.txt is not text in utf-8 \(byte 3\): name its encoding with --encoding"),
+    (["a.txt", "nowhere.txt"], "No such file or directory: 'nowhere.txt'"),
+    (["model"], "Is a directory: 'model'"),
+    (["a.txt", "--details"], "--details: needs --format jsonl"),
+    (["a.txt", "--encoding", "utf-9"], "--encoding utf-9: unknown; name one such as utf-8"),
+    (["a.txt", "--batch_size", "0"], "--batch_size 0: must be at least 1"),
+    (["a.txt", "--min_new_words", "-1"], "--min_new_words -1: must be at least 0"),
+    (["a.txt", "--seed", "1"], "--seed 1: needs --do_sample or --sample_latent"),
+    (["a.txt", "--ngram_blocking", "beam"], "beam: needs --no_repeat_ngram_size or --no_repeat_word_ngram_size"),
+    (["a.txt", "--num_beams", "1", "--length_penalty", "2"], "2.0: has no effect beside --num_beams 1: omit one"),
+    (["a.txt", "--min_new_words", "9", "--max_new_tokens", "8"], "--min_new_words 9: must be at most 8, which is"),
+    (["a.txt", "--int8", "--dtype", "float16"], "--dtype float16: has no effect beside --int8: omit"),
+    (["a.txt", "--runtime", "onnx", "--dtype", "float16"], "--dtype float16: has no effect beside --runtime onnx"),
+    (["a.txt", "--int8", "--device", "meta"], "--int8: needs --device cpu"),
+    (["a.txt", "--output", "nowhere/out.txt"], "--output nowhere/out.txt: must be a file in an existing folder"),
+]
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (["a.txt", "latin.txt"], r"latin.txt is not text in utf-8 \(byte 3\): name its encoding with --encoding"),
-        (["a.txt", "nowhere.txt"], "No such file or directory: 'nowhere.txt'"),
-        (["model"], "Is a directory: 'model'"),
-        (["a.txt", "--details"], "--details: needs --format jsonl"),
-        (["a.txt", "--encoding", "utf-9"], "--encoding utf-9: unknown; name one such as utf-8"),
-        (["a.txt", "--batch_size", "0"], "--batch_size 0: must be at least 1"),
-        (["a.txt", "--min_new_words", "-1"], "--min_new_words -1: must be at least 0"),
-        (["a.txt", "--seed", "1"], "--seed 1: needs --do_sample or --sample_latent"),
-        (["a.txt", "--ngram_blocking", "beam"], "beam: needs --no_repeat_ngram_size or --no_repeat_word_ngram_size"),
-        (["a.txt", "--num_beams", "1", "--length_penalty", "2"], "2.0: has no effect beside --num_beams 1: omit one"),
-        (["a.txt", "--min_new_words", "9", "--max_new_tokens", "8"], "--min_new_words 9: must be at most 8, which is"),
-        (["a.txt", "--int8", "--dtype", "float16"], "--dtype float16: has no effect beside --int8: omit"),
-        (["a.txt", "--runtime", "onnx", "--dtype", "float16"], "--dtype float16: has no effect beside --runtime onnx"),
-        (["a.txt", "--int8", "--device", "meta"], "--int8: needs --device cpu"),
-        (["a.txt", "--output", "nowhere/out.txt"], "--output nowhere/out.txt: must be a file in an existing folder"),
-    ],
-)
+@pytest.mark.parametrize(("argv", "message"), CASES_OF_REFUSED_SUMMARIES)
 def test_what_cannot_work_is_told_before_the_model_is_loaded(refusal, files, workplace, argv, message):
     (workplace / "latin.txt").write_bytes("café".encode("latin-1"))
     # checking the model first would report that it does not exist
@@ -281,25 +281,25 @@ def test_model_that_is_not_there(refusal, files, model):
     assert said.startswith(f"--model {model}: cannot be loaded: ")
 
 
+CASES_OF_DAMAGED_MODELS = [
+    (lambda folder: cut(folder / "model.safetensors"), "--model model: cannot be loaded: Error while"),
+    (lambda folder: cut(folder / "config.json"), "cannot be loaded: .* 'model/config.json' is not a valid"),
+    # with which transformers would decode by other settings
+    (lambda folder: cut(folder / "generation_config.json"), "'model/generation_config.json' is not a valid JSON"),
+    (lambda folder: (folder / "config.json").unlink(), "--model model: cannot be loaded: Unrecognized model"),
+    (lambda folder: change_json(folder / "config.json", ffn_dim=64), "cannot be loaded: .*ignore_mismatched_sizes"),
+    (lambda folder: change_json(folder / "processor_config.json", tag_vocabulary=["NN"]), "has the tag 'NNP'"),
+    (lambda folder: change_json(folder / "config.json", model_type="other"), "custom code .*trust_remote_code"),
+    # of which transformers and tokenizers say so by errors of other types
+    (lambda folder: change_json(folder / "config.json", model_type=[]), "cannot be loaded: unhashable"),
+    (lambda folder: change_json(folder / "tokenizer.json", model=3), "cannot be loaded: data did not match any"),
+    (lambda folder: change_json(folder / "tokenizer_config.json", pad_token=True), "cannot be loaded: Special tok"),
+    (lambda folder: change_json(folder / "config.json", num_heads=-4), "`num_heads` is -4, but must be at least 1"),
+]
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (lambda folder: cut(folder / "model.safetensors"), "--model model: cannot be loaded: Error while"),
-        (lambda folder: cut(folder / "config.json"), "cannot be loaded: .* 'model/config.json' is not a valid"),
-        # with which transformers would decode by other settings
-        (lambda folder: cut(folder / "generation_config.json"), "'model/generation_config.json' is not a valid JSON"),
-        (lambda folder: (folder / "config.json").unlink(), "--model model: cannot be loaded: Unrecognized model"),
-        (lambda folder: change_json(folder / "config.json", ffn_dim=64), "cannot be loaded: .*ignore_mismatched_sizes"),
-        (lambda folder: change_json(folder / "processor_config.json", tag_vocabulary=["NN"]), "has the tag 'NNP'"),
-        (lambda folder: change_json(folder / "config.json", model_type="other"), "custom code .*trust_remote_code"),
-        # of which transformers and tokenizers say so by errors of other types
-        (lambda folder: change_json(folder / "config.json", model_type=[]), "cannot be loaded: unhashable"),
-        (lambda folder: change_json(folder / "tokenizer.json", model=3), "cannot be loaded: data did not match any"),
-        (lambda folder: change_json(folder / "tokenizer_config.json", pad_token=True), "cannot be loaded: Special tok"),
-        (lambda folder: change_json(folder / "config.json", num_heads=-4), "`num_heads` is -4, but must be at least 1"),
-    ],
-)
+@pytest.mark.parametrize(("damage", "message"), CASES_OF_DAMAGED_MODELS)
 def test_damaged_model_is_named_with_what_is_wrong(refusal, files, workplace, damage, message):
     damage(workplace / "model")
     assert re.search(message, refusal("summarize", "a.txt", *MODEL))

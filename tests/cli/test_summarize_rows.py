@@ -76,18 +76,18 @@ def test_samples_of_rows_are_those_of_their_seed(run, rows, refusal):
     assert "seed 1, now 2" in refusal("summarize", "rows.jsonl", *ROW_FLAGS, "--output", "a", *flags, "--seed", "2")
 
 
+CASES_OF_FILES = [
+    ("*.jsonl.gz", ()),
+    ("rows.json", ()),
+    ("rows.csv", ("--csv_separator", ";", "--encoding", "latin-1")),
+    ("rows.parquet", ()),
+    ("rows.arrow", ()),
+    ("saved", ()),
+]
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("name", "flags"),
-    [
-        ("*.jsonl.gz", ()),
-        ("rows.json", ()),
-        ("rows.csv", ("--csv_separator", ";", "--encoding", "latin-1")),
-        ("rows.parquet", ()),
-        ("rows.arrow", ()),
-        ("saved", ()),
-    ],
-)
+@pytest.mark.parametrize(("name", "flags"), CASES_OF_FILES)
 def test_files_of_all_kinds(run, workplace, name, flags):
     rows = [{**row, "text": f"{row['text']} Café; closed."} for row in ROWS]
     table = pa.Table.from_pylist(rows)
@@ -192,16 +192,16 @@ def test_killed_run_goes_on(rows, run):
     assert "nothing is left to do: 6 shards in out" in run(*command)[1]
 
 
+CASES_OF_CHANGED_SHARDS = [
+    (lambda content: content[:-20], r"shard-00000001\.\S+: not a complete file \(.*\): remove it, and rerun"),
+    (lambda content: b"", r"shard-00000001\.\S+: "),
+    (None, r"shard-00000001\.\S+: has 3 rows, but was written with 4: remove it, and rerun the command to write"),
+]
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("form", ["parquet", "jsonl"])
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda content: content[:-20], r"shard-00000001\.\S+: not a complete file \(.*\): remove it, and rerun"),
-        (lambda content: b"", r"shard-00000001\.\S+: "),
-        (None, r"shard-00000001\.\S+: has 3 rows, but was written with 4: remove it, and rerun the command to write"),
-    ],
-)
+@pytest.mark.parametrize(("change", "message"), CASES_OF_CHANGED_SHARDS)
 def test_shard_that_is_not_as_it_was_written_is_not_taken_for_done(rows, run, refusal, form, change, message):
     command = ("summarize", "rows.jsonl", *ROW_FLAGS, "--rows_per_shard", "4", "--format", form)
     run(*command)
@@ -240,10 +240,11 @@ def test_folder_that_cannot_be_written(rows, refusal):
     assert re.search(r"Not a directory: '\S*/rows.jsonl/out'", said)
 
 
+CASES_OF_SIGNALS = [(signal.SIGINT, 130, 1), (signal.SIGTERM, 143, 1), (signal.SIGINT, 130, 2)]
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("sent", "status", "number"), [(signal.SIGINT, 130, 1), (signal.SIGTERM, 143, 1), (signal.SIGINT, 130, 2)]
-)
+@pytest.mark.parametrize(("sent", "status", "number"), CASES_OF_SIGNALS)
 def test_a_stopped_run_says_how_to_go_on(rows, run, sent, status, number):
     write(rows, json_lines(ROWS * 2000))
     command = ("summarize", "rows.jsonl", *ROW_FLAGS, "--rows_per_shard", "5", "--num_processes", str(number))
@@ -277,16 +278,16 @@ def test_full_disk(rows, refusal):
     assert len(loaded()) == 4
 
 
+CASES_OF_CHANGED_SETTINGS = [
+    (("--num_beams", "2"), "num_beams not set, now 2"),
+    (("--format", "jsonl"), "format parquet, now jsonl"),
+    (("--model", "other"), "model model, now other"),
+    (("--int8",), "int8 False, now True"),
+]
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (("--num_beams", "2"), "num_beams not set, now 2"),
-        (("--format", "jsonl"), "format parquet, now jsonl"),
-        (("--model", "other"), "model model, now other"),
-        (("--int8",), "int8 False, now True"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "message"), CASES_OF_CHANGED_SETTINGS)
 def test_other_settings_do_not_go_on(rows, run, refusal, changes, message):
     shutil.copytree("model", "other")
     run("summarize", "rows.jsonl", *ROW_FLAGS)
@@ -335,30 +336,27 @@ def test_two_commands_in_one_folder(rows, refusal):
         )
 
 
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (["--rows_per_shard", "0"], "--rows_per_shard 0: must be at least 1"),
-        (["--text_column", "txet"], "rows.jsonl: no column 'txet'; the columns are id, text"),
-        (["--text_column", "id"], "rows.jsonl, row 1: column 'id' has int .0., but must have a text"),
-        (["--encoding", "ascii7"], "rows.jsonl: cannot be read: unknown encoding: ascii7"),
-        (["--columns", "id", "summary"], "--columns summary: the columns are id, text"),
-        (
-            ["--output_column", "error"],
-            "--output_column error: the output would have two columns 'error': name another",
-        ),
-        (["--output", "a.arrow"], "--output a.arrow: must be a .parquet, .jsonl, .jsonl.gz, .csv file, or a folder"),
-        (["--together"], "--together: has no effect on rows: omit it"),
-        (["--format", "text"], "--format text: for rows, it must be one of parquet, jsonl"),
-        (["--split", "test"], "--split test: needs --dataset_name"),
-        (["--ray_address", "auto"], "--ray_address auto: needs --engine ray"),
-        (["--dataset_name", "x"], "rows are those of files or of --dataset_name: give one of them"),
-        (["--output", "model/model.safetensors"], "File exists: .*model.safetensors"),
-        (["--output", "model"], "--output .*model: has files, but no _summaries.yaml: name a new or empty folder"),
-        (["--model", "nowhere"], "--model nowhere: cannot be loaded: "),
-        (["--phrase", "bridge"], "--phrase: .*model does not read key phrases"),
-    ],
-)
+CASES_OF_REFUSED_ROWS = [
+    (["--rows_per_shard", "0"], "--rows_per_shard 0: must be at least 1"),
+    (["--text_column", "txet"], "rows.jsonl: no column 'txet'; the columns are id, text"),
+    (["--text_column", "id"], "rows.jsonl, row 1: column 'id' has int .0., but must have a text"),
+    (["--encoding", "ascii7"], "rows.jsonl: cannot be read: unknown encoding: ascii7"),
+    (["--columns", "id", "summary"], "--columns summary: the columns are id, text"),
+    (["--output_column", "error"], "--output_column error: the output would have two columns 'error': name another"),
+    (["--output", "a.arrow"], "--output a.arrow: must be a .parquet, .jsonl, .jsonl.gz, .csv file, or a folder"),
+    (["--together"], "--together: has no effect on rows: omit it"),
+    (["--format", "text"], "--format text: for rows, it must be one of parquet, jsonl"),
+    (["--split", "test"], "--split test: needs --dataset_name"),
+    (["--ray_address", "auto"], "--ray_address auto: needs --engine ray"),
+    (["--dataset_name", "x"], "rows are those of files or of --dataset_name: give one of them"),
+    (["--output", "model/model.safetensors"], "File exists: .*model.safetensors"),
+    (["--output", "model"], "--output .*model: has files, but no _summaries.yaml: name a new or empty folder"),
+    (["--model", "nowhere"], "--model nowhere: cannot be loaded: "),
+    (["--phrase", "bridge"], "--phrase: .*model does not read key phrases"),
+]
+
+
+@pytest.mark.parametrize(("argv", "message"), CASES_OF_REFUSED_ROWS)
 def test_what_cannot_work_is_told(rows, refusal, argv, message):
     assert re.search(message, refusal("summarize", "rows.jsonl", *ROW_FLAGS, *argv))
 

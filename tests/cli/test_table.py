@@ -55,16 +55,16 @@ def test_report_is_printed_and_written(run, workplace):
     assert "scoring references on xsum" in errors
 
 
+CASES_OF_DATA_SETS = [
+    (["made_up.yaml", "--data", "news"], ["xsum"]),
+    (["made_up.yaml", "--data", "xsum=news"], ["xsum"]),
+    (["two.yaml", "--data", "xsum=news"], ["xsum"]),
+    (["two.yaml", "--data", "xsum=news", "--data=cnn_dailymail=news"], ["cnn_dailymail", "xsum"]),
+]
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("argv", "datasets"),
-    [
-        (["made_up.yaml", "--data", "news"], ["xsum"]),
-        (["made_up.yaml", "--data", "xsum=news"], ["xsum"]),
-        (["two.yaml", "--data", "xsum=news"], ["xsum"]),
-        (["two.yaml", "--data", "xsum=news", "--data=cnn_dailymail=news"], ["cnn_dailymail", "xsum"]),
-    ],
-)
+@pytest.mark.parametrize(("argv", "datasets"), CASES_OF_DATA_SETS)
 def test_data_stand_for_data_sets(run, workplace, argv, datasets):
     run("table", *argv, "--output-dir", "reports")
     (path,) = (workplace / "reports").glob("*_small.json")
@@ -79,35 +79,29 @@ def test_flags_of_training_are_taken_before_and_after(run, workplace):
     assert "Ours: made-up news, 3 test documents." in output
 
 
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        ([], "no table: name one; --list shows them"),
-        (["gdlf_44"], "unknown table gdlf_44; did you mean gdlf_4?"),
-        (["two.yaml", "--data", "news"], "--data news: name what it replaces: cnn_dailymail, xsum"),
-        (["made_up.yaml", "--data", "nowhere"], "nowhere: there is no train.jsonl, but there must be exactly one file"),
-        (["made_up.yaml", "--max_stepps", "3"], "unknown flag --max_stepps; did you mean --max_steps?"),
-        (
-            ["made_up.yaml", "--rows", "reference"],
-            "--rows reference: made_up has no such row; did you mean references?",
-        ),
-        (["made_up.yaml", "--language_model", "bert"], "--language_model bert: the table has nothing that it could"),
-        (
-            ["made_up.yaml", "--num_beams", "3"],
-            "--num_beams: has no effect on made_up, which trains and decodes nothing",
-        ),
-        (["lrec_section_5_2", "--num_beams", "3"], "--num_beams: has no effect on lrec_section_5_2, which trains and"),
-        (["gdlf_1", "--split", "validation"], "--split validation: has no effect on gdlf_1, which summarizes nothing"),
-        (
-            ["thesis_4_2", "--language_model", "gpt2=folder"],
-            "--language_model gpt2: must be one of google-bert/bert-base-uncased",
-        ),
-        (
-            ["thesis_7_10", "--scale", "tiny", "--config_overrides", "d_modle=3"],
-            "--config_overrides d_modle: unknown key 'd_modle' in pointer_generator",
-        ),
-    ],
-)
+CASES_OF_REFUSED_TABLES = [
+    ([], "no table: name one; --list shows them"),
+    (["gdlf_44"], "unknown table gdlf_44; did you mean gdlf_4?"),
+    (["two.yaml", "--data", "news"], "--data news: name what it replaces: cnn_dailymail, xsum"),
+    (["made_up.yaml", "--data", "nowhere"], "nowhere: there is no train.jsonl, but there must be exactly one file"),
+    (["made_up.yaml", "--max_stepps", "3"], "unknown flag --max_stepps; did you mean --max_steps?"),
+    (["made_up.yaml", "--rows", "reference"], "--rows reference: made_up has no such row; did you mean references?"),
+    (["made_up.yaml", "--language_model", "bert"], "--language_model bert: the table has nothing that it could"),
+    (["made_up.yaml", "--num_beams", "3"], "--num_beams: has no effect on made_up, which trains and decodes nothing"),
+    (["lrec_section_5_2", "--num_beams", "3"], "--num_beams: has no effect on lrec_section_5_2, which trains and"),
+    (["gdlf_1", "--split", "validation"], "--split validation: has no effect on gdlf_1, which summarizes nothing"),
+    (
+        ["thesis_4_2", "--language_model", "gpt2=folder"],
+        "--language_model gpt2: must be one of google-bert/bert-base-uncased",
+    ),
+    (
+        ["thesis_7_10", "--scale", "tiny", "--config_overrides", "d_modle=3"],
+        "--config_overrides d_modle: unknown key 'd_modle' in pointer_generator",
+    ),
+]
+
+
+@pytest.mark.parametrize(("argv", "message"), CASES_OF_REFUSED_TABLES)
 def test_what_cannot_work_is_told(refusal, workplace, argv, message):
     (workplace / "out").mkdir()
     assert refusal("table", *argv).startswith(message)

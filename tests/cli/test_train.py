@@ -35,15 +35,15 @@ def test_flags_win_over_the_file(settings, run):
     assert json.loads(Path("out/predict_results.json").read_text())["predict_samples"] == 7
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--max_stepps", "3"], "unknown flag --max_stepps; did you mean --max_steps?"),
-        (["--do_train", "false"], "nothing to do: give --do_train, --do_eval or --do_predict"),
-        # with these, the first evaluation would fail after an epoch of training
-        (["--max_new_tokens", "2000000"], "--max_new_tokens 2000000: must be at most 1000000"),
-    ],
-)
+CASES_OF_WRONG_SETTINGS = [
+    (["--max_stepps", "3"], "unknown flag --max_stepps; did you mean --max_steps?"),
+    (["--do_train", "false"], "nothing to do: give --do_train, --do_eval or --do_predict"),
+    # with these, the first evaluation would fail after an epoch of training
+    (["--max_new_tokens", "2000000"], "--max_new_tokens 2000000: must be at most 1000000"),
+]
+
+
+@pytest.mark.parametrize(("flags", "message"), CASES_OF_WRONG_SETTINGS)
 def test_wrong_settings_are_told_in_one_line(settings, refusal, flags, message):
     assert refusal("train", settings(), *flags) == message
 
@@ -74,11 +74,15 @@ def test_help_explains_every_flag_of_ours_and_names_the_others(capsys):
 
 
 # Slurm and Kubernetes send SIGTERM, after which transformers saves if it is told to, and ends as if it had finished
+CASES_OF_SIGNALS = [
+    (signal.SIGINT, 130, {}),
+    (signal.SIGTERM, 143, {}),
+    (signal.SIGTERM, 143, {"enable_jit_checkpoint": True}),
+]
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("sent", "status", "more"),
-    [(signal.SIGINT, 130, {}), (signal.SIGTERM, 143, {}), (signal.SIGTERM, 143, {"enable_jit_checkpoint": True})],
-)
+@pytest.mark.parametrize(("sent", "status", "more"), CASES_OF_SIGNALS)
 def test_interrupted_training_says_how_it_goes_on(settings, tmp_path, sent, status, more):
     path = settings(max_steps=2000, save_strategy="steps", save_steps=2, **more)
     process = start("train", path, cwd=tmp_path)

@@ -122,25 +122,25 @@ def test_options_of_reading_are_those_of_the_corpus(capsys):
     assert "tokens (default: 30000)" in text
 
 
+CASES_OF_REFUSED_VOCABULARIES = [
+    (["rows.jsonl", "--vocab_size", "100"], "--vocab_size is 100, but must be at least 261"),
+    (["rows.jsonl", "--units", "words", "--vocab_size", "4"], "--vocab_size is 4, but must be at least 6"),
+    (["rows.jsonl", "--max_source_length", "1"], "--max_source_length 1: must be at least 2"),
+    (["rows.jsonl", "--text_column", "documnt"], "rows.jsonl: no column 'documnt'; the columns are document"),
+    (["rows.jsonl", "--tags", "pos", "--tagger", "xx_none"], "the spaCy pipeline 'xx_none' is not installed"),
+    (["chinese.jsonl", "--tags", "pos"], r"2 of 2 documents are mostly in another script \(CJK\)"),
+    (["rows.jsonl", "--washing", "lcsts", "--tags", "pos"], "--tags pos: has no effect beside --washing lcsts"),
+    (
+        ["rows.jsonl", "--prune_bert", "x", "--units", "words", "--tags", "none"],
+        "--units: has no effect beside --prune_bert x: BERT's tokenizer stays as it is",
+    ),
+    (["rows.jsonl", "--restore_case"], "--restore_case: needs --lowercase or --washing"),
+    (["rows.jsonl", "--output", "rows.csv"], "--output rows.csv: must be a new or empty folder"),
+]
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (["rows.jsonl", "--vocab_size", "100"], "--vocab_size is 100, but must be at least 261"),
-        (["rows.jsonl", "--units", "words", "--vocab_size", "4"], "--vocab_size is 4, but must be at least 6"),
-        (["rows.jsonl", "--max_source_length", "1"], "--max_source_length 1: must be at least 2"),
-        (["rows.jsonl", "--text_column", "documnt"], "rows.jsonl: no column 'documnt'; the columns are document"),
-        (["rows.jsonl", "--tags", "pos", "--tagger", "xx_none"], "the spaCy pipeline 'xx_none' is not installed"),
-        (["chinese.jsonl", "--tags", "pos"], r"2 of 2 documents are mostly in another script \(CJK\)"),
-        (["rows.jsonl", "--washing", "lcsts", "--tags", "pos"], "--tags pos: has no effect beside --washing lcsts"),
-        (
-            ["rows.jsonl", "--prune_bert", "x", "--units", "words", "--tags", "none"],
-            "--units: has no effect beside --prune_bert x: BERT's tokenizer stays as it is",
-        ),
-        (["rows.jsonl", "--restore_case"], "--restore_case: needs --lowercase or --washing"),
-        (["rows.jsonl", "--output", "rows.csv"], "--output rows.csv: must be a new or empty folder"),
-    ],
-)
+@pytest.mark.parametrize(("argv", "message"), CASES_OF_REFUSED_VOCABULARIES)
 def test_what_cannot_work_is_told_and_nothing_written(refusal, tmp_path, argv, message):
     assert re.search(message, refusal("vocabulary", "--output", "made", "--tags", "none", *argv))
     assert not (tmp_path / "made").exists()

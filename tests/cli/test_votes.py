@@ -165,20 +165,20 @@ def test_presets_are_the_protocols():
     assert tuple(PROTOCOLS) == votes._PROTOCOLS
 
 
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (("--systems", "ours.txt", *MAKE[3:]), "--systems has only 'ours.txt', but votes compare at least two"),
-        (("--systems", "ours.txt", "ours.txt", *MAKE[3:]), "--systems ours.txt ours.txt: these names are equal"),
-        ((*MAKE, "--documents", "9"), "9 documents are required, but only 8 are not blank: lower --documents, or"),
-        ((*MAKE, "--aspect", "fluency"), "--aspect 'fluency': must be a new name and a question, such as 'fluency=W"),
-        ((*MAKE, "--aspect", "a=b", "--aspect", "a=c"), "--aspect 'a=c': must be a new name and a question"),
-        ((*MAKE, "--summary_column", "tldr"), "--summary_column: needs --references"),
-        ((*MAKE, "--output", "full"), "--output full: must be a new or empty folder"),
-        ((*MAKE, "--key", "sheets/key.json"), "--key sheets/key.json: must not be in the folder sheets, which the"),
-        ((*MAKE, "--key", "old.json"), "--key old.json: must be a new file in an existing folder"),
-    ],
-)
+CASES_OF_REFUSED_SHEETS = [
+    (("--systems", "ours.txt", *MAKE[3:]), "--systems has only 'ours.txt', but votes compare at least two"),
+    (("--systems", "ours.txt", "ours.txt", *MAKE[3:]), "--systems ours.txt ours.txt: these names are equal"),
+    ((*MAKE, "--documents", "9"), "9 documents are required, but only 8 are not blank: lower --documents, or"),
+    ((*MAKE, "--aspect", "fluency"), "--aspect 'fluency': must be a new name and a question, such as 'fluency=W"),
+    ((*MAKE, "--aspect", "a=b", "--aspect", "a=c"), "--aspect 'a=c': must be a new name and a question"),
+    ((*MAKE, "--summary_column", "tldr"), "--summary_column: needs --references"),
+    ((*MAKE, "--output", "full"), "--output full: must be a new or empty folder"),
+    ((*MAKE, "--key", "sheets/key.json"), "--key sheets/key.json: must not be in the folder sheets, which the"),
+    ((*MAKE, "--key", "old.json"), "--key old.json: must be a new file in an existing folder"),
+]
+
+
+@pytest.mark.parametrize(("argv", "message"), CASES_OF_REFUSED_SHEETS)
 def test_what_cannot_be_made_is_told(refusal, workplace, argv, message):
     (workplace / "full").mkdir()
     (workplace / "full" / "voter-1.html").touch()

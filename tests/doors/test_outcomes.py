@@ -18,21 +18,21 @@ def raised(error: BaseException):
     return call
 
 
-@pytest.mark.parametrize(
-    ("call", "outcome"),
-    [
-        (lambda: split_sentences(None), Clear),
-        (lambda: command("evaluate", "--predictions", "missing.txt"), Clear),
-        # from argparse
-        (lambda: command("evaluate", "--nothing"), Clear),
-        # from a library
-        (lambda: GenerationConfig(early_stopping="sometimes"), Clear),
-        # as of pyo3
-        (raised(BaseException("a panic")), Deep),
-        (lambda: sys.exit(2), Deep),
-        (lambda: sys.exit("a message"), Deep),
-    ],
-)
+CASES_OF_ERRORS = [
+    (lambda: split_sentences(None), Clear),
+    (lambda: command("evaluate", "--predictions", "missing.txt"), Clear),
+    # from argparse
+    (lambda: command("evaluate", "--nothing"), Clear),
+    # from a library
+    (lambda: GenerationConfig(early_stopping="sometimes"), Clear),
+    # as of pyo3
+    (raised(BaseException("a panic")), Deep),
+    (lambda: sys.exit(2), Deep),
+    (lambda: sys.exit("a message"), Deep),
+]
+
+
+@pytest.mark.parametrize(("call", "outcome"), CASES_OF_ERRORS)
 def test_errors_are_clear_or_deep(call, outcome):
     with pytest.raises(outcome):
         tried(call)

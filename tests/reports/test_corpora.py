@@ -34,9 +34,10 @@ def test_documents_and_paraphrases_are_no_sentences(tmp_path):
     assert (row["documents"], row["references"]) == (texts, references)
 
 
-@pytest.mark.parametrize(
-    "of", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())], ids=str
-)
+TYPES_OF_TEXT = [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())]
+
+
+@pytest.mark.parametrize("of", TYPES_OF_TEXT, ids=str)
 def test_types_of_text_in_tables(tmp_path, of):
     texts = pa.array(["a b", "c d"]).cast(of)
     lists = pa.array([["r"], ["s", "t"]], pa.large_list(pa.large_string()))
@@ -50,10 +51,15 @@ def test_types_of_text_in_tables(tmp_path, of):
         assert loaded["references"][:] == [["r"], ["s", "t"]]
 
 
-@pytest.mark.parametrize(
-    ("name", "compress"),
-    [("a.jsonl", bytes), ("a.jsonl.gz", gzip.compress), ("a.jsonl.bz2", bz2.compress), ("a.jsonl.xz", lzma.compress)],
-)
+CASES_OF_COMPRESSION = [
+    ("a.jsonl", bytes),
+    ("a.jsonl.gz", gzip.compress),
+    ("a.jsonl.bz2", bz2.compress),
+    ("a.jsonl.xz", lzma.compress),
+]
+
+
+@pytest.mark.parametrize(("name", "compress"), CASES_OF_COMPRESSION)
 def test_names_and_compressions_of_rows(tmp_path, name, compress):
     # huggingface/datasets#2497
     content = compress(b'{"text": "a b", "summary": "a"}\n' * 9)

@@ -90,7 +90,10 @@ def test_references_in_several_files_and_in_lists(run):
 
 
 # mjpost/sacrebleu#130, WebNLG/GenerationEval#7: line-aligned files and lists have blanks where a row has fewer
-@pytest.mark.parametrize("texts", ["p.txt --references r0.txt r1.txt", "p.txt --references r1.txt r0.txt", "l.jsonl"])
+ARGUMENTS_OF_TEXTS = ["p.txt --references r0.txt r1.txt", "p.txt --references r1.txt r0.txt", "l.jsonl"]
+
+
+@pytest.mark.parametrize("texts", ARGUMENTS_OF_TEXTS)
 def test_blank_references_beside_others_are_none(run, texts):
     files = {
         "p_txt": "A mill burned.\nIt rained.",

@@ -137,7 +137,10 @@ for own in (Model, Processor):
 
 
 # pydata/numexpr#421, #318
-@pytest.mark.parametrize(("value", "threads"), [("4,2", 4), (" 3 ", 3), ("", None), ("1.0", None), ("0", None)])
+CASES_OF_THREADS = [("4,2", 4), (" 3 ", 3), ("", None), ("1.0", None), ("0", None)]
+
+
+@pytest.mark.parametrize(("value", "threads"), CASES_OF_THREADS)
 def test_any_number_of_threads_may_be_set(monkeypatch, value, threads):
     monkeypatch.setenv("OMP_NUM_THREADS", value)
     assert omp_threads() == threads

@@ -97,7 +97,10 @@ def test_padding_is_recognized_without_a_mask(architecture, beams):
     assert torch.equal(model.generate(source, **inputs, max_new_tokens=9, min_new_tokens=3, num_beams=beams), expected)
 
 
-@pytest.mark.parametrize("mask", [[0, 0, 1, 1, 1], [1, 0, 1, 0, 1], [1, 1, 1, 0, 0], [0, 0, 0, 0, 1]], ids=str)
+CASES_OF_PADDING = [[0, 0, 1, 1, 1], [1, 0, 1, 0, 1], [1, 1, 1, 0, 0], [0, 0, 0, 0, 1]]
+
+
+@pytest.mark.parametrize("mask", CASES_OF_PADDING, ids=str)
 @pytest.mark.parametrize("made", [DRGD, DRGD_PRINTED], ids=lambda made: made.name)
 def test_padding_may_be_anywhere(made, mask):
     model, mask = made.model(), torch.tensor([mask, [1, 1, 1, 1, 1]])

@@ -308,9 +308,10 @@ def test_null_unsets(tmp_path, flags, name, value):
     assert actual == value
 
 
-@pytest.mark.parametrize(
-    "name", ["num_beams", "learning_rates", "metrics", "config_overrides", "report_to", "max_steps"]
-)
+SETTINGS_WITHOUT_A_VALUE = ["num_beams", "learning_rates", "metrics", "config_overrides", "report_to", "max_steps"]
+
+
+@pytest.mark.parametrize("name", SETTINGS_WITHOUT_A_VALUE)
 def test_none_is_as_not_given(recipe, tiny_tokenizer, tmp_path, name):
     del recipe
     for value in (None, [], {}):
