@@ -14,8 +14,9 @@ from tests.models.architectures import GDLF, build_with_processor
 
 
 def start(*argv: str, cwd: Path, **environment: str) -> subprocess.Popen:
-    """Start `hf-summ` in a process of its own."""
-    return tests.conftest.start("-m", "hf_summ", *argv, cwd=cwd, **{"PYTHONUNBUFFERED": "", **environment})
+    """Start `hf-summ` in a new process."""
+    environment = {"PYTHONUNBUFFERED": "", **environment}
+    return tests.conftest.start("-m", "hf_summ", *argv, cwd=cwd, **environment)
 
 
 @pytest.fixture(scope="session")
@@ -52,9 +53,10 @@ def refusal(capsys) -> Callable[..., str]:
     def command(*argv: str) -> str:
         assert main(list(argv)) == 2
         output, errors = capsys.readouterr()
-        *_, last = errors.splitlines()
-        assert (output, "Traceback" in errors) == ("", False)
-        assert last.startswith("hf-summ: error: ")
-        return last.removeprefix("hf-summ: error: ")
+        assert output == ""
+        assert "Traceback" not in errors
+        last_line = errors.splitlines()[-1]
+        assert last_line.startswith("hf-summ: error: ")
+        return last_line.removeprefix("hf-summ: error: ")
 
     return command

@@ -7,15 +7,18 @@ from tests.data.files import json_lines, write
 
 @pytest.fixture
 def workplace(tmp_path, monkeypatch):
-    def rows(name, **columns):
-        lines = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        write(tmp_path / name, json_lines(lines))
-
-    ids = [f"n{number}" for number in range(8)]
-    rows("a.jsonl", id=ids, prediction=[f"a {number}" for number in range(8)], reference=[f"the {n}" for n in range(8)])
-    rows("b.jsonl", id=ids, prediction=[f"b {number}" for number in range(8)])
-    rows("other.jsonl", id=[*ids[1:], "n8"], prediction=ids)
-    rows("documents.jsonl", id=ids, document=[f"document {number}" for number in range(8)])
+    """A folder to work in, with the predictions of three systems, and documents."""
+    first_system, second_system, shifted_system, documents = [], [], [], []
+    for number in range(8):
+        row_id = f"n{number}"
+        first_system.append({"id": row_id, "prediction": f"a {number}", "reference": f"the {number}"})
+        second_system.append({"id": row_id, "prediction": f"b {number}"})
+        shifted_system.append({"id": f"n{number + 1}", "prediction": row_id})
+        documents.append({"id": row_id, "document": f"document {number}"})
+    write(tmp_path / "a.jsonl", json_lines(first_system))
+    write(tmp_path / "b.jsonl", json_lines(second_system))
+    write(tmp_path / "other.jsonl", json_lines(shifted_system))
+    write(tmp_path / "documents.jsonl", json_lines(documents))
     (tmp_path / "plain.txt").write_text("a\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -25,12 +28,14 @@ def test_chosen_rows_are_shown_with_the_names_of_systems(run, workplace):
     argv = "compare a.jsonl b.jsonl --names BART GDLF --sources documents.jsonl --rows 8 2".split()
     output, notes = run(*argv)
     assert "hf-summ: documents.jsonl: documents from 'document'\n" in notes
-    expected = (
-        f"## Row {row}: n{row - 1}\n\n**Document**\n\ndocument {row - 1}\n\n**Reference**\n\nthe {row - 1}\n\n"
-        f"**BART**\n\na **{row - 1}**\n\n**GDLF**\n\nb **{row - 1}**"
-        for row in (8, 2)
-    )
-    assert output == "\n\n".join(expected) + "\n"
+    sections = []
+    for row in (8, 2):
+        number = row - 1
+        sections.append(
+            f"## Row {row}: n{number}\n\n**Document**\n\ndocument {number}\n\n**Reference**\n\nthe {number}\n\n"
+            f"**BART**\n\na **{number}**\n\n**GDLF**\n\nb **{number}**"
+        )
+    assert output == "\n\n".join(sections) + "\n"
     run(*argv, "--shade", "document", "--output", "page.html")
     assert "a <mark>7</mark>" in (workplace / "page.html").read_text(encoding="utf-8")
 
@@ -43,12 +48,14 @@ def test_lists_are_several_documents_and_references(run, workplace):
 
 
 def test_drawn_rows_depend_on_the_seed_alone(run, workplace):
-    titles = [
-        [line for line in run("compare", "a.jsonl", *seed)[0].splitlines() if line.startswith("## ")]
-        for seed in ((), (), ("--seed", "1"))
-    ]
-    assert titles[0] == titles[1] != titles[2]
-    assert len(titles[0]) == 5
+    def titles(*flags: str) -> list[str]:
+        output, _ = run("compare", "a.jsonl", *flags)
+        return [line for line in output.splitlines() if line.startswith("## ")]
+
+    drawn = titles()
+    assert len(drawn) == 5
+    assert titles() == drawn
+    assert titles("--seed", "1") != drawn
 
 
 CASES_OF_REFUSED_COMPARISONS = [

@@ -36,7 +36,8 @@ def test_tables_and_report(run, workplace):
     output, _ = run("compare-lms", "a.txt", "b.txt", "--models", *KINDS, "--seed", "3", "--output", "report.json")
     report = json.loads((workplace / "report.json").read_text(encoding="utf-8"))
     texts = [("a.txt", SENTENCES[0]), ("b.txt", SENTENCES[1])]
-    assert report == compare_language_models([load_language_model(kind) for kind in KINDS], texts, seed=3)
+    models = [load_language_model(kind) for kind in KINDS]
+    assert report == compare_language_models(models, texts, seed=3)
     tables = output.split("\n\n")
     assert tables[::2] == [
         "masked (masked language model, first tokens not judged)",
@@ -44,13 +45,14 @@ def test_tables_and_report(run, workplace):
         "permutation (permutation language model, first tokens not judged)",
     ]
     for table, compared in zip(tables[1::2], report["models"], strict=True):
-        heading, rule, *rows = table.strip().splitlines()
-        assert cells(heading) == ["Percentile", "Text", "Recall", "Detection", "Accuracy"]
-        assert [cells(row)[0] for row in rows] == ["90%", "", "", "95%", "", "", "99%", "", ""]
+        lines = table.strip().splitlines()
+        assert cells(lines[0]) == ["Percentile", "Text", "Recall", "Detection", "Accuracy"]
+        # line 1 is the rule below the heading
+        rows = [cells(line) for line in lines[2:]]
+        assert [row[0] for row in rows] == ["90%", "", "", "95%", "", "", "99%", "", ""]
         for row, figures in zip(rows, compared["rows"], strict=True):
-            measures = [figures[measure] for measure in ("recall", "detection", "accuracy")]
-            shown = ["-" if measure is None else f"{measure:.1f}%" for measure in measures]
-            assert cells(row)[1:] == [figures["text"], *shown]
+            percentages = [percentage(figures[measure]) for measure in ("recall", "detection", "accuracy")]
+            assert row[1:] == [figures["text"]] + percentages
 
 
 def cells(row: str) -> list[str]:
@@ -58,13 +60,16 @@ def cells(row: str) -> list[str]:
     return [cell.strip() for cell in row.strip("|").split("|")]
 
 
+def percentage(value: float | None) -> str:
+    """A measure as tables show it."""
+    return "-" if value is None else f"{value:.1f}%"
+
+
 def test_random_text_and_percentiles_are_the_users(run, workplace):
-    output, _ = run(
-        "compare-lms", "a.txt", "--models", "causal", "--random_text", "random.txt", "--percentiles", "50", "99.5"
-    )
-    expected = compare_language_models(
-        [load_language_model("causal")], [("a.txt", SENTENCES[0])], [50, 99.5], "river euros asked Monday flood"
-    )
+    flags = ("--models", "causal", "--random_text", "random.txt", "--percentiles", "50", "99.5")
+    output, _ = run("compare-lms", "a.txt", *flags)
+    models, texts = [load_language_model("causal")], [("a.txt", SENTENCES[0])]
+    expected = compare_language_models(models, texts, [50, 99.5], "river euros asked Monday flood")
     shown = re.findall(r"random words +\| +- \| +([\d.]+)%", output)
     rows = [row for row in expected["models"][0]["rows"] if row["text"] == "random words"]
     assert shown == [f"{row['detection']:.1f}" for row in rows]

@@ -8,8 +8,8 @@ import pytest
 pytest.importorskip("shtab")
 
 
-def completed(script: str, line: str) -> list[str]:
-    """The words with which bash completes the last word of a line."""
+def completions(script: str, line: str) -> list[str]:
+    """The words that bash offers for the last word of a line."""
     words = line.split(" ")
     quoted = " ".join(f"'{word}'" for word in words)
     code = f"""
@@ -21,19 +21,19 @@ COMP_CWORD={len(words) - 1}
 $(complete -p hf-summ | sed 's/.*-F \\([^ ]*\\).*/\\1/') hf-summ '{words[-1]}' '{words[-2]}'
 printf '%s\\n' "${{COMPREPLY[@]}}"
 """
-    done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, check=True)
-    return done.stdout.split()
+    process = subprocess.run(["bash", "-c", code], capture_output=True, text=True, check=True)
+    return process.stdout.split()
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 def test_bash_completes_commands_flags_and_choices(run):
     script, _ = run("completion", "bash")
-    assert {"summarize", "serve"} <= {*completed(script, "hf-summ s")}
-    assert "--min_new_words" in completed(script, "hf-summ summarize --min_")
-    assert "windows" in completed(script, "hf-summ summarize --long_documents ")
-    # of the recipe, which parses its flags itself
-    assert "--lora_r" in completed(script, "hf-summ train --lora")
-    assert "--systems" in completed(script, "hf-summ votes make --s")
+    assert {"summarize", "serve"} <= set(completions(script, "hf-summ s"))
+    assert "--min_new_words" in completions(script, "hf-summ summarize --min_")
+    assert "windows" in completions(script, "hf-summ summarize --long_documents ")
+    # the recipe parses its flags itself
+    assert "--lora_r" in completions(script, "hf-summ train --lora")
+    assert "--systems" in completions(script, "hf-summ votes make --s")
 
 
 @pytest.mark.parametrize("shell", ["zsh", "tcsh"])

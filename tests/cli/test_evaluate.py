@@ -10,16 +10,16 @@ from hf_summ.evaluation.report import Evaluation, Settings, as_latex, as_text
 from tests.data.files import json_lines, read_rows, write
 
 PREDICTIONS = ["The mayor opened a bridge.", "It cost 12 million.", "Nothing in common"]
-OTHERS = ["A bridge", "It cost a lot.", "Quite in common"]
+BASELINE = ["A bridge", "It cost a lot.", "Quite in common"]
 REFERENCES = ["The mayor opened the bridge.", "The bridge cost 12 million.", "Another text"]
 SOURCES = [f"{text} The mayor spoke." for text in REFERENCES]
-FILES = {"p.txt": PREDICTIONS, "o.txt": OTHERS, "r.txt": REFERENCES, "s.txt": SOURCES}
+FILES = {"p.txt": PREDICTIONS, "o.txt": BASELINE, "r.txt": REFERENCES, "s.txt": SOURCES}
 PAIR = ("--predictions", "p.txt", "--references", "r.txt")
 
 
 @pytest.fixture
 def workplace(tmp_path, monkeypatch):
-    """A folder to work in, with predictions, another system's, references and sources; and rows of all of them."""
+    """A folder to work in, with predictions of two systems, references and sources; and rows of them."""
     for name, texts in FILES.items():
         (tmp_path / name).write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
     write_rows(tmp_path / "rows.jsonl", "prediction", "summary", "document")
@@ -28,10 +28,12 @@ def workplace(tmp_path, monkeypatch):
     return tmp_path
 
 
-def write_rows(path, *names):
-    """Predictions, references and sources in columns of these names."""
-    texts = zip(PREDICTIONS, REFERENCES, SOURCES, strict=True)
-    write(path, json_lines(dict(zip(names, row, strict=True)) for row in texts))
+def write_rows(path, prediction_column, reference_column, source_column):
+    """Write predictions, references and sources to columns of these names."""
+    rows = []
+    for prediction, reference, source in zip(PREDICTIONS, REFERENCES, SOURCES, strict=True):
+        rows.append({prediction_column: prediction, reference_column: reference, source_column: source})
+    write(path, json_lines(rows))
 
 
 def build_report(*texts, **options):
@@ -43,30 +45,31 @@ def references() -> list[list[str]]:
     return [[reference] for reference in REFERENCES]
 
 
-def test_tables_and_reports(run, workplace, references):
+def test_tables_and_files_are_those_of_the_report(run, workplace, references):
     argv = (*PAIR, "--sources", "s.txt", "--against", "o.txt", "--output", "report.json")
-    output, said = run("evaluate", *argv, "--resamples", "50", "--seed", "3")
-    expected = build_report(PREDICTIONS, references, SOURCES, {"o.txt": OTHERS}, Settings(resamples=50, seed=3))
+    output, notes = run("evaluate", *argv, "--resamples", "50", "--seed", "3")
+    expected = build_report(PREDICTIONS, references, SOURCES, {"o.txt": BASELINE}, Settings(resamples=50, seed=3))
     assert output == as_text(expected)
-    assert said.splitlines() == [f"hf-summ: {note}" for note in expected["notes"]]
+    assert notes.splitlines() == [f"hf-summ: {note}" for note in expected["notes"]]
     report = json.loads((workplace / "report.json").read_text(encoding="utf-8"))
     files = {"predictions": "p.txt", "references": ["r.txt"], "sources": "s.txt", "against": ["o.txt"]}
     assert report == {"files": files, **json.loads(json.dumps(expected))}
     markdown = (workplace / "report.md").read_text(encoding="utf-8")
     assert output.strip() in markdown
-    for name, file in files.items():
-        assert f"- {name}: {file if isinstance(file, str) else file[0]}\n" in markdown
+    for line in ("predictions: p.txt", "references: r.txt", "sources: s.txt", "against: o.txt"):
+        assert f"- {line}\n" in markdown
     for note in expected["notes"]:
         assert f"- {note}\n" in markdown
     assert not list(workplace.glob(".*"))
 
 
-def test_formats(run, workplace):
+def test_every_format_has_the_same_report_and_notes(run, workplace):
     argv = ("evaluate", *PAIR, "--against", "o.txt", "--output", "report.json", "--format")
-    report = json.loads((printed := run(*argv, "json"))[0])
-    assert printed[0] == (workplace / "report.json").read_text(encoding="utf-8")
-    assert run(*argv, "latex") == (as_latex(report), printed[1])
-    assert run(*argv, "markdown") == (as_text(report), printed[1])
+    output, notes = run(*argv, "json")
+    assert output == (workplace / "report.json").read_text(encoding="utf-8")
+    report = json.loads(output)
+    assert run(*argv, "latex") == (as_latex(report), notes)
+    assert run(*argv, "markdown") == (as_text(report), notes)
     assert as_text(report).strip() in (workplace / "report.md").read_text(encoding="utf-8")
 
 
@@ -81,32 +84,34 @@ def test_systems_have_names(run, refusal, workplace):
 def test_scores_of_each_document(run, workplace, references):
     run("evaluate", *PAIR, "--sources", "s.txt", "--against", "o.txt", "r.txt", "--scores", "scores.jsonl")
     rows = read_rows(workplace / "scores.jsonl")
-    systems = {"o.txt": OTHERS, "r.txt": REFERENCES}
-    places = [f"p.txt, row {number}" for number in (1, 2, 3)]
-    assert rows == list(Evaluation(PREDICTIONS, references, SOURCES, systems, labels=places).rows())
+    systems = {"o.txt": BASELINE, "r.txt": REFERENCES}
+    labels = ["p.txt, row 1", "p.txt, row 2", "p.txt, row 3"]
+    assert rows == list(Evaluation(PREDICTIONS, references, SOURCES, systems, labels=labels).rows())
 
 
 def test_further_measures_are_compared_with_other_systems(run, workplace, references):
     output, _ = run("evaluate", *PAIR, "--against", "o.txt", "--metrics", "chrf", "bleu")
     settings = Settings(metrics={"chrf": "", "bleu": ""})
-    assert output == as_text(build_report(PREDICTIONS, references, against={"o.txt": OTHERS}, settings=settings))
-    ours, theirs = (chrf(texts, REFERENCES)["chrf"].value() for texts in (PREDICTIONS, OTHERS))
-    assert f"| chrF      | Predictions | {ours:>9.2f} |" in output
-    assert re.search(rf"^\| o.txt +\| chrF +\| +\{ours - theirs:+.2f} \|", output, re.MULTILINE)
+    assert output == as_text(build_report(PREDICTIONS, references, against={"o.txt": BASELINE}, settings=settings))
+    score = chrf(PREDICTIONS, REFERENCES)["chrf"].value()
+    baseline_score = chrf(BASELINE, REFERENCES)["chrf"].value()
+    assert f"| chrF      | Predictions | {score:>9.2f} |" in output
+    assert re.search(rf"^\| o.txt +\| chrF +\| +\{score - baseline_score:+.2f} \|", output, re.MULTILINE)
 
 
 def test_rows_bring_their_references(run, workplace, references):
     output, _ = run("evaluate", "--predictions", "rows.jsonl", "--sources", "rows.jsonl")
     assert output == as_text(build_report(PREDICTIONS, references, SOURCES))
     # the references' file may be one of rows while the predictions are lines
-    assert run("evaluate", *PAIR[:2], "--references", "rows.jsonl", "--sources", "rows.jsonl")[0] == output
+    same_output, _ = run("evaluate", *PAIR[:2], "--references", "rows.jsonl", "--sources", "rows.jsonl")
+    assert same_output == output
 
 
 def test_columns_are_named(run, refusal, workplace, references):
     write_rows(workplace / "other.jsonl", "prediction", "gist", "abstract")
     argv = ("evaluate", "--predictions", "other.jsonl", "--sources", "other.jsonl", "--text_column", "abstract")
-    listed = "the columns are gist: name one with --summary_column"
-    assert refusal(*argv) == f"other.jsonl: no summary column; {listed}"
+    hint = "the columns are gist: name one with --summary_column"
+    assert refusal(*argv) == f"other.jsonl: no summary column; {hint}"
     output, _ = run(*argv, "--summary_column", "gist")
     assert output == as_text(build_report(PREDICTIONS, references, SOURCES))
 
@@ -128,11 +133,12 @@ CASES_OF_SETTINGS = [
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("options", "settings"), CASES_OF_SETTINGS)
-def test_settings_are_the_user_s(run, workplace, references, options, settings):
+def test_settings_are_the_users(run, workplace, references, options, settings):
     output, _ = run("evaluate", *PAIR, "--sources", "s.txt", *options)
     assert output == as_text(build_report(PREDICTIONS, references, SOURCES, settings=settings))
 
 
+# tags, and the flags that name them
 CASES_OF_TAGS = [("<q>", ()), ("</s> <s>", ()), ("|||", ("--separator", " ||| "))]
 
 
@@ -142,14 +148,16 @@ def test_tags_end_sentences(run, workplace, tag, options):
     texts = {"p.txt": f"a cat sat {tag} a dog ran {tag}\n", "r.txt": f"a dog ran {tag} a cat sat\n"}
     for name, text in texts.items():
         (workplace / name).write_text(text, encoding="utf-8")
-    whole = re.compile(r"^\| ROUGE-L +(\| 100.00 \| +none ){3}", re.MULTILINE)
-    output, said = run("evaluate", *PAIR, *options)
-    assert whole.search(output)
-    assert f"hf-summ: p.txt: 1 of 1 rows contain {tag.split()[0]}, read as the end of a sentence\n" in said
-    output, said = run("evaluate", *PAIR, "--separator", "none")
-    assert not whole.search(output)
-    assert "end of a sentence" not in said
-    assert "hf-summ: no text contains the separator '###'\n" in run("evaluate", *PAIR, "--separator", "###")[1]
+    full_score = re.compile(r"^\| ROUGE-L +(\| 100.00 \| +none ){3}", re.MULTILINE)
+    output, notes = run("evaluate", *PAIR, *options)
+    assert full_score.search(output)
+    first_tag = tag.split()[0]
+    assert f"hf-summ: p.txt: 1 of 1 rows contain {first_tag}, read as the end of a sentence\n" in notes
+    output, notes = run("evaluate", *PAIR, "--separator", "none")
+    assert not full_score.search(output)
+    assert "end of a sentence" not in notes
+    _, notes = run("evaluate", *PAIR, "--separator", "###")
+    assert "hf-summ: no text contains the separator '###'\n" in notes
 
 
 CASES_OF_REFUSED_EVALUATIONS = [

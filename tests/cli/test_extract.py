@@ -22,9 +22,10 @@ REFERENCES = ["The dam broke.", "The bridge closed."]
 
 @pytest.fixture(autouse=True)
 def texts(tmp_path, monkeypatch) -> None:
+    """Work in a folder with both documents as files of text, and as rows with their references."""
     monkeypatch.chdir(tmp_path)
-    for name, text in zip("ab", DOCUMENTS, strict=True):
-        write(tmp_path / f"{name}.txt", text)
+    write(tmp_path / "a.txt", DOCUMENTS[0])
+    write(tmp_path / "b.txt", DOCUMENTS[1])
     rows = [{"text": text, "summary": summary} for text, summary in zip(DOCUMENTS, REFERENCES, strict=True)]
     write(tmp_path / "rows.jsonl", json_lines(rows))
 
@@ -37,8 +38,9 @@ def test_rows_are_summarized_by_each_method(run, method):
 
 @pytest.mark.thorough
 def test_the_whole_stage_is_a_command(run):
-    tokenizer, sizes = pair_tokenizer(), {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
-    model = BertForNextSentencePrediction(BertConfig(vocab_size=len(tokenizer), intermediate_size=16, **sizes))
+    tokenizer = pair_tokenizer()
+    sizes = {"hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    model = BertForNextSentencePrediction(BertConfig(vocab_size=len(tokenizer), **sizes))
     save("bert", model, tokenizer)
     DocumentFrequencies.fit(DOCUMENTS).save("idf.json")
     stage = {"idf": "idf.json", "next_sentence_model": "bert"}
@@ -61,20 +63,24 @@ def test_columns_are_named(run, refusal):
 
 def test_a_text_file_is_one_document(run, monkeypatch):
     first, second = extracts(DOCUMENTS, "lead", 2)
-    assert run("extract", "a.txt", "b.txt", "--sentences", "2")[0] == f"{first}\n{second}\n"
+    output, _ = run("extract", "a.txt", "b.txt", "--sentences", "2")
+    assert output == f"{first}\n{second}\n"
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(DOCUMENTS[0].encode())))
-    assert run("extract", "--sentences", "2")[0] == f"{first}\n"
+    output, _ = run("extract", "--sentences", "2")
+    assert output == f"{first}\n"
 
 
-def test_the_output_is_for_evaluate(run):
-    assert run("extract", "rows.jsonl", "--method", "oracle", "--output", "oracle.txt")[0] == ""
-    report = run("evaluate", "--predictions", "oracle.txt", "--references", "rows.jsonl", "--format", "json")[0]
+def test_evaluate_reads_the_output_file(run):
+    output, _ = run("extract", "rows.jsonl", "--method", "oracle", "--output", "oracle.txt")
+    assert output == ""
+    report, _ = run("evaluate", "--predictions", "oracle.txt", "--references", "rows.jsonl", "--format", "json")
     assert json.loads(report)["rouge"]["rouge2"]["predictions"]["recall"] > 80
 
 
-def test_language(run):
+def test_sentences_are_those_of_the_language(run):
     write(Path("zh.txt"), "今天下雨。明天晴。")
-    assert run("extract", "zh.txt", "--sentences", "1", "--language", "zh")[0] == "今天下雨。\n"
+    output, _ = run("extract", "zh.txt", "--sentences", "1", "--language", "zh")
+    assert output == "今天下雨。\n"
 
 
 def test_a_text_without_words_is_a_blank_line(run):

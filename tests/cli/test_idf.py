@@ -13,14 +13,15 @@ ROWS = [{"article": text, "summary": "s"} for text in ("The flood.", "The bridge
 
 @pytest.fixture(autouse=True)
 def corpus(tmp_path, monkeypatch) -> None:
+    """Work in a folder with two files of rows."""
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "rows.jsonl", json_lines(ROWS))
     write(tmp_path / "more.jsonl", json_lines([{"text": "The mayor.", "article": "Rain and rain.", "summary": "s"}]))
 
 
 def test_words_of_several_files_and_of_one_column(run):
-    printed, _ = run("idf", "rows.jsonl", "more.jsonl", "--output", "idf.json", "--text_column", "article")
-    assert printed == "idf.json: 3 words that occur in at least 2 of 4 documents\n"
+    output, _ = run("idf", "rows.jsonl", "more.jsonl", "--output", "idf.json", "--text_column", "article")
+    assert output == "idf.json: 3 words that occur in at least 2 of 4 documents\n"
     assert DocumentFrequencies.load("idf.json") == DocumentFrequencies({"flood": 2, "rain": 2, "the": 2}, 4, "en")
 
 

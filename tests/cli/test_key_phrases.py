@@ -17,9 +17,11 @@ ROWS = [{"documents": [sentence, "Mayor Lopez opened it."], "summary": "s"} for 
 
 @pytest.fixture
 def phrases(run, workplace) -> str:
-    """A processor with phrases, in the workplace's folder `phrases`; returns what the command printed."""
+    """The command's output; it writes a processor with phrases to the workplace's folder `phrases`."""
     write(workplace / "rows.jsonl", json_lines(ROWS))
-    return run("key-phrases", "rows.jsonl", "--processor", "model", "--output", "phrases", "--num_phrases", "4")[0]
+    flags = ("--processor", "model", "--output", "phrases", "--num_phrases", "4")
+    output, _ = run("key-phrases", "rows.jsonl", *flags)
+    return output
 
 
 @pytest.fixture
@@ -33,7 +35,7 @@ def highlighter(phrases, workplace) -> str:
     model = HighlightTransformerForConditionalGeneration(config)
     for parameter in model.parameters():
         parameter.data.mul_(2)
-    # it copies, so that what it reads decides
+    # the model only copies, so that its summary depends on what it reads
     model.copy_gate.bias.data.fill_(99.0)
     model.generation_config.max_new_tokens = 8
     save("highlighter", model, processor)
@@ -45,13 +47,12 @@ def test_frequencies_of_a_corpus(phrases):
     assert type(processor).__name__ == "HighlightTransformerProcessor"
     assert (processor.fitted_examples, processor.num_phrases) == (len(ROWS), 4)
     assert processor.document_frequencies["mayor lopez"] == len(ROWS)
-    assert phrases == (
-        f"phrases: {len(processor.document_frequencies)} phrases that occur in at least 2 of {len(ROWS)} examples\n"
-    )
-    # lengths and vocabulary are those of the other processor
-    other = AutoProcessor.from_pretrained("model")
-    assert processor.max_source_length == other.max_source_length
-    assert processor.tokenizer.get_vocab() == other.tokenizer.get_vocab()
+    number = len(processor.document_frequencies)
+    assert phrases == f"phrases: {number} phrases that occur in at least 2 of {len(ROWS)} examples\n"
+    # lengths and vocabulary are those of --processor
+    source_processor = AutoProcessor.from_pretrained("model")
+    assert processor.max_source_length == source_processor.max_source_length
+    assert processor.tokenizer.get_vocab() == source_processor.tokenizer.get_vocab()
 
 
 def test_a_folder_may_be_written_to_itself(run, phrases):
@@ -78,30 +79,32 @@ def test_summaries_are_about_the_phrases_given(run, highlighter):
     Path("b.txt").write_text(SENTENCES[1], encoding="utf-8")
     summarizer = pipeline("summarization", model=highlighter)
     words = SENTENCES[0].split()
-    given = {" ".join(words[:2]): 2.0, words[-1].strip("."): 1.0}
-    flags = ["--phrase", f"{' '.join(words[:2])}=2", "--phrase", words[-1].strip(".")]
-    (expected,) = summarizer(SENTENCES[0], phrases=given)
-    found = summarizer(SENTENCES[:2])
-    assert expected != found[0]
-    assert run("summarize", "a.txt", "--model", highlighter, *flags)[0] == expected["summary_text"] + "\n"
-    assert [
-        json.loads(line)["summary"]
-        for line in run("summarize", "a.txt", "b.txt", "--model", highlighter, "--format", "jsonl")[0].splitlines()
-    ] == [record["summary_text"] for record in found]
-    # each text has its own
-    assert summarizer(SENTENCES[:2], phrases=[given, None], batch_size=2) == [expected, found[1]]
-    together = summarizer([SENTENCES[:2]], phrases=[given])[0]["summary_text"]
-    assert run("summarize", "a.txt", "b.txt", "--together", "--model", highlighter, *flags)[0] == together + "\n"
+    first_phrase, last_phrase = " ".join(words[:2]), words[-1].strip(".")
+    phrases = {first_phrase: 2.0, last_phrase: 1.0}
+    flags = ["--phrase", f"{first_phrase}=2", "--phrase", last_phrase]
+    (expected,) = summarizer(SENTENCES[0], phrases=phrases)
+    records = summarizer(SENTENCES[:2])
+    assert expected != records[0]
+    output, _ = run("summarize", "a.txt", "--model", highlighter, *flags)
+    assert output == expected["summary_text"] + "\n"
+    output, _ = run("summarize", "a.txt", "b.txt", "--model", highlighter, "--format", "jsonl")
+    summaries = [json.loads(line)["summary"] for line in output.splitlines()]
+    assert summaries == [record["summary_text"] for record in records]
+    # each text has its own phrases
+    assert summarizer(SENTENCES[:2], phrases=[phrases, None], batch_size=2) == [expected, records[1]]
+    (record,) = summarizer([SENTENCES[:2]], phrases=[phrases])
+    output, _ = run("summarize", "a.txt", "b.txt", "--together", "--model", highlighter, *flags)
+    assert output == record["summary_text"] + "\n"
     with pytest.raises(ValueError, match=r"^`phrases` must be a list, with an entry for each of 2 documents: "):
-        summarizer(SENTENCES[:2], phrases=[given])
+        summarizer(SENTENCES[:2], phrases=[phrases])
 
 
 def test_phrases_that_cannot_be_read_are_refused(refusal, highlighter):
     Path("a.txt").write_text(SENTENCES[0], encoding="utf-8")
-    told = refusal("summarize", "a.txt", "--model", highlighter, "--phrase", "Ana=much")
-    assert told == "--phrase 'Ana=much': must be TEXT=VALUE with a number"
-    told = refusal("summarize", "a.txt", "--model", "model", "--phrase", "Ana")
-    assert told == "--phrase: model does not read key phrases, but a highlight_transformer does"
+    message = refusal("summarize", "a.txt", "--model", highlighter, "--phrase", "Ana=much")
+    assert message == "--phrase 'Ana=much': must be TEXT=VALUE with a number"
+    message = refusal("summarize", "a.txt", "--model", "model", "--phrase", "Ana")
+    assert message == "--phrase: model does not read key phrases, but a highlight_transformer does"
 
 
 def test_pipeline_of_a_model_without_phrases_refuses_them(workplace):
