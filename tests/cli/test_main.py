@@ -156,9 +156,9 @@ for name in COMMANDS:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("seconds", "argv"), CASES_OF_STARTS)
+@pytest.mark.parametrize(("seconds", "argv"), CASES_OF_STARTS, ids=str)
 def test_start_takes_little_time(tmp_path, seconds, argv):
-    """The limits are twice to ten times what was measured: an import that everybody pays for takes more."""
+    """The limits are twice to ten times the measured times; a heavy import takes ten times as long."""
     (tmp_path / "texts.txt").write_text("\n".join(SENTENCES * 20), encoding="utf-8")
     code = (
         "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); "

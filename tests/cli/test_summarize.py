@@ -33,8 +33,14 @@ def files(workplace) -> list[str]:
 
 @pytest.fixture
 def expected(files) -> list[str]:
-    """Their summaries."""
-    return [record["summary_text"] for record in pipeline("summarization", model="model")(DOCUMENTS)]
+    """The summaries of the three documents."""
+    return summaries_of(DOCUMENTS)
+
+
+def summaries_of(documents: list, **settings) -> list[str]:
+    """The summaries that the pipeline of the workplace's model makes."""
+    records = pipeline("summarization", model="model")(documents, **settings)
+    return [record["summary_text"] for record in records]
 
 
 def test_one_file_gives_its_summary_alone(run, files, expected):
@@ -45,37 +51,39 @@ def test_one_file_gives_its_summary_alone(run, files, expected):
 
 @pytest.mark.thorough
 def test_training_is_not_imported(files):
-    """Neither the recipe nor the libraries that it alone needs: a second of CPU."""
+    """The recipe, and the libraries that it alone needs, would take a second of CPU."""
     heavy = ["datasets", "pandas", "pyarrow", "transformers.trainer", "hf_summ.training", "hf_summ.offline"]
-    code = f"import sys, hf_summ.cli; hf_summ.cli.main(sys.argv[1:]); print([*{{*{heavy}}} & sys.modules.keys()])"
-    assert run_python("-c", code, "summarize", "a.txt", *MODEL, "--output", "summary.txt")[0] == "[]\n"
+    code = f"import sys, hf_summ.cli; hf_summ.cli.main(sys.argv[1:]); print(list(set({heavy}) & sys.modules.keys()))"
+    output = run_python("-c", code, "summarize", "a.txt", *MODEL, "--output", "summary.txt")[0]
+    assert output == "[]\n"
 
 
 @pytest.mark.thorough
 def test_many_files_are_named_and_show_progress(run, files, expected):
     output, errors = run("summarize", *files, *MODEL, "--batch_size", "2")
-    assert output == "".join(f"{file}: {summary}\n" for file, summary in zip(files, expected, strict=True))
+    assert output == f"a.txt: {expected[0]}\nb.txt: {expected[1]}\nc.txt: {expected[2]}\n"
     assert "3/3" in errors
 
 
 @pytest.mark.thorough
 def test_files_are_summarized_together(run, files, workplace):
-    (summary,) = pipeline("summarization", model="model")([DOCUMENTS])
+    (summary,) = summaries_of([DOCUMENTS])
     Path("blank.txt").write_text(" \n", encoding="utf-8")
     output, errors = run("summarize", *files[:2], "blank.txt", files[2], *MODEL, "--together")
-    assert output == summary["summary_text"] + "\n"
+    assert output == f"{summary}\n"
     assert "hf-summ: blank.txt is blank: it is omitted\n" in errors
     output, _ = run("summarize", *files, *MODEL, "--together", "--format", "jsonl")
-    assert json.loads(output) == {"files": files, "summary": summary["summary_text"]}
-    assert run("summarize", "blank.txt", *MODEL, "--together")[0] == "\n"
+    assert json.loads(output) == {"files": files, "summary": summary}
+    output, _ = run("summarize", "blank.txt", *MODEL, "--together")
+    assert output == "\n"
 
 
 @pytest.mark.thorough
-def test_json_lines(run, files, expected):
+def test_json_lines_have_a_file_and_its_summary(run, files, expected):
     output, _ = run("summarize", *files, *MODEL, "--format", "jsonl")
-    assert [json.loads(line) for line in output.splitlines()] == [
-        {"file": file, "summary": summary} for file, summary in zip(files, expected, strict=True)
-    ]
+    records = [json.loads(line) for line in output.splitlines()]
+    for record, file, summary in zip(records, files, expected, strict=True):
+        assert record == {"file": file, "summary": summary}
 
 
 @pytest.mark.thorough
@@ -86,12 +94,13 @@ def test_long_documents_are_read_as_asked_for(run, files, workplace):
     for way in ("truncate", "extract", "windows"):
         (record,) = summarizer(text, long_documents=way, return_details=True)
         flags = ("--long_documents", way, "--details", "--format", "jsonl")
-        lines = run("summarize", "long.txt", "a.txt", *MODEL, *flags)[0].splitlines()
-        expected = {"file": "long.txt", "summary": record["summary_text"], **record["details"]}
-        assert json.loads(lines[0]) == expected
-        assert expected["source_tokens"] > 48
-        assert json.loads(lines[1])["cut_tokens"] == 0
-        assert run("summarize", "long.txt", *MODEL, "--long_documents", way)[0] == record["summary_text"] + "\n"
+        output, _ = run("summarize", "long.txt", "a.txt", *MODEL, *flags)
+        long_record, short_record = [json.loads(line) for line in output.splitlines()]
+        assert long_record == {"file": "long.txt", "summary": record["summary_text"], **record["details"]}
+        assert long_record["source_tokens"] > 48
+        assert short_record["cut_tokens"] == 0
+        output, _ = run("summarize", "long.txt", *MODEL, "--long_documents", way)
+        assert output == record["summary_text"] + "\n"
 
 
 @pytest.mark.thorough
@@ -105,7 +114,8 @@ def test_names_that_are_no_text_are_written_as_such(run, files, workplace, form)
 def test_summaries_with_the_most_tokens_allowed_are_noted(run, files, workplace):
     flags = (*MODEL, "--max_new_tokens", "3")
     note = "the summary of a.txt has the most tokens allowed: raise --max_new_tokens if it is cut off"
-    assert note in run("summarize", files[0], *flags)[1]
+    _, errors = run("summarize", files[0], *flags)
+    assert note in errors
     write(workplace / "rows.jsonl", json_lines([{"text": text} for text in DOCUMENTS]))
     _, errors = run("summarize", "rows.jsonl", "--output", "out", *flags)
     note = "3 of them have a summary with the most tokens allowed: raise --max_new_tokens if summaries are cut off"
@@ -114,28 +124,35 @@ def test_summaries_with_the_most_tokens_allowed_are_noted(run, files, workplace)
 
 def test_generation_settings_are_handed_on(run, files):
     settings = {"num_beams": 3, "max_new_tokens": 4, "min_new_words": 1, "length_penalty": 0.5}
-    flags = [part for name, value in settings.items() for part in (f"--{name}", str(value))]
-    (record,) = pipeline("summarization", model="model")(DOCUMENTS[0], **settings)
-    assert run("summarize", "a.txt", *MODEL, *flags)[0] == record["summary_text"] + "\n"
+    flags = [f"--{name}={value}" for name, value in settings.items()]
+    (summary,) = summaries_of(DOCUMENTS[:1], **settings)
+    output, _ = run("summarize", "a.txt", *MODEL, *flags)
+    assert output == f"{summary}\n"
 
 
 @pytest.mark.thorough
 def test_a_sample_is_that_of_its_seed_and_settings(run, files):
-    sampled = ("summarize", "a.txt", *MODEL, "--max_new_tokens", "8", "--do_sample", "--num_beams", "1")
-    first = run(*sampled, "--seed", "1")[0]
-    assert run(*sampled, "--seed", "1")[0] == first != run(*sampled, "--seed", "2")[0]
-    assert run(*sampled)[0] == run(*sampled, "--seed", "0")[0]
+    def sample(*flags: str) -> str:
+        settings = ("--max_new_tokens", "8", "--do_sample", "--num_beams", "1")
+        output, _ = run("summarize", "a.txt", *MODEL, *settings, *flags)
+        return output
+
+    first_sample = sample("--seed", "1")
+    assert sample("--seed", "1") == first_sample
+    assert sample("--seed", "2") != first_sample
+    assert sample() == sample("--seed", "0")
     summarizer = pipeline("summarization", model="model")
     torch.manual_seed(1)
     (record,) = summarizer(DOCUMENTS[:1], do_sample=True, num_beams=1, top_k=2, max_new_tokens=8)
-    assert run(*sampled, "--seed", "1", "--top_k", "2")[0] == record["summary_text"] + "\n"
+    assert sample("--seed", "1", "--top_k", "2") == record["summary_text"] + "\n"
 
 
 @pytest.mark.thorough
-def test_precision(run, files):
+def test_the_model_has_the_precision_of_the_flag(run, files):
     for dtype in ("bfloat16", "float32"):
-        expected = pipeline("summarization", model="model", dtype=dtype)(DOCUMENTS[0])[0]["summary_text"]
-        assert run("summarize", "a.txt", *MODEL, "--dtype", dtype)[0] == f"{expected}\n"
+        (record,) = pipeline("summarization", model="model", dtype=dtype)(DOCUMENTS[0])
+        output, _ = run("summarize", "a.txt", *MODEL, "--dtype", dtype)
+        assert output == record["summary_text"] + "\n"
 
 
 @pytest.mark.thorough
@@ -144,13 +161,16 @@ def test_files_that_are_cut_are_named_with_the_flag(run, files, workplace, caplo
         (workplace / name).write_text(" ".join(SENTENCES * len(name)), encoding="utf-8")
     argv = ("summarize", "long.txt", "a.txt", "longer.txt", *MODEL, "--max_new_tokens", "3")
     _, errors = run(*argv)
-    cut = r"hf-summ: too long for the model, which read only (\d+)% of long.txt; (\d+)% of longer.txt"
-    way = ": set --long_documents to windows to read all, or to extract to read the most important sentences\n"
-    shares = re.search(cut + way, errors)
+    note = r"hf-summ: too long for the model, which read only (\d+)% of long.txt; (\d+)% of longer.txt"
+    hint = ": set --long_documents to windows to read all, or to extract to read the most important sentences\n"
+    shares = re.search(note + hint, errors)
     assert 0 < int(shares[2]) < int(shares[1]) < 100
-    assert re.search(f"{cut}\n", run(*argv, "--long_documents", "extract")[1])
-    assert "too long" not in run(*argv, "--long_documents", "windows")[1]
-    assert re.search(r"which read only \d+% of long.txt; a.txt; longer.txt: set ", run(*argv, "--together")[1])
+    _, errors = run(*argv, "--long_documents", "extract")
+    assert re.search(f"{note}\n", errors)
+    _, errors = run(*argv, "--long_documents", "windows")
+    assert "too long" not in errors
+    _, errors = run(*argv, "--together")
+    assert re.search(r"which read only \d+% of long.txt; a.txt; longer.txt: set ", errors)
     assert not caplog.text
 
 
@@ -168,51 +188,60 @@ def test_empty_summaries_are_noted(run, files, workplace):
 
 
 def test_unknown_words_are_replaced_if_asked(run, files):
-    words = fit_processor(["a vocabulary of other words"] * 2, units="words", tags="none")
-    processor = DrgdProcessor(words.tokenizer)
+    vocabulary = fit_processor(["a vocabulary of other words"] * 2, units="words", tags="none")
+    processor = DrgdProcessor(vocabulary.tokenizer)
     config = DrgdConfig(embedding_size=6, hidden_size=8, latent_size=0)
     processor.align(config)
     model = DrgdForConditionalGeneration(config)
     model.lm_head.bias.data[processor.tokenizer.unk_token_id] = 9.0
     save("words", model, processor)
     settings = ("--model", "words", "--max_new_tokens", "4")
-    written = run("summarize", "a.txt", *settings, "--replace_unk")[0].split()
-    assert len(written) == 4
-    assert set(written) <= set(re.findall(r"\w+|[^\w\s]", DOCUMENTS[0]))
+    output, _ = run("summarize", "a.txt", *settings, "--replace_unk")
+    words = output.split()
+    assert len(words) == 4
+    assert set(words) <= set(re.findall(r"\w+|[^\w\s]", DOCUMENTS[0]))
     # an unknown word is left out
-    assert run("summarize", "a.txt", *settings, "--no-replace_unk")[0] == "\n"
+    output, _ = run("summarize", "a.txt", *settings, "--no-replace_unk")
+    assert output == "\n"
 
 
 @pytest.mark.thorough
-def test_8_bits(run, files, workplace):
+def test_8_bits_are_chosen_by_the_flag_or_by_the_folder(run, files, workplace):
     # wide enough for layers that are quantized
     model = GdlfForConditionalGeneration.from_pretrained("model", ffn_dim=2**13, ignore_mismatched_sizes=True)
     model.save_pretrained("model")
     settings = {"model": "model", "device": "cpu", "model_kwargs": {"quantization_config": Int8Config()}}
     summarizer = pipeline("summarization", **settings)
     assert any(parameter.dtype == torch.int8 for parameter in summarizer.model.parameters())
-    # saved in 8 bits, it is so without the flag
+    (record,) = summarizer(DOCUMENTS[0])
+    expected = record["summary_text"] + "\n"
+    output, _ = run("summarize", "a.txt", *MODEL, "--int8")
+    assert output == expected
+    # a model that was saved in 8 bits needs no flag
     shutil.copytree("model", "int8")
     summarizer.model.save_pretrained("int8")
-    expected = summarizer(DOCUMENTS[0])[0]["summary_text"] + "\n"
-    assert run("summarize", "a.txt", *MODEL, "--int8")[0] == expected
-    assert run("summarize", "a.txt", "--model", "int8", "--device", "cpu")[0] == expected
+    output, _ = run("summarize", "a.txt", "--model", "int8", "--device", "cpu")
+    assert output == expected
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("names", [[], ["-"], ["-", "b.txt"]])
 def test_standard_input(run, files, expected, monkeypatch, names):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(DOCUMENTS[0].encode())))
-    wanted = f"-: {expected[0]}\nb.txt: {expected[1]}\n" if len(names) == 2 else f"{expected[0]}\n"
-    assert run("summarize", *names, *MODEL)[0] == wanted
+    output, _ = run("summarize", *names, *MODEL)
+    if len(names) == 2:
+        assert output == f"-: {expected[0]}\nb.txt: {expected[1]}\n"
+    else:
+        assert output == f"{expected[0]}\n"
 
 
 def test_output_file_is_replaced_in_one_step(run, files, expected, workplace):
     path = workplace / "summaries.txt"
     path.write_text("old", encoding="utf-8")
-    with path.open(encoding="utf-8") as before:
-        assert run("summarize", "a.txt", *MODEL, "--output", "summaries.txt")[0] == ""
-        assert before.read() == "old"
+    with path.open(encoding="utf-8") as old_file:
+        output, _ = run("summarize", "a.txt", *MODEL, "--output", "summaries.txt")
+        assert output == ""
+        assert old_file.read() == "old"
     assert path.read_text(encoding="utf-8") == f"{expected[0]}\n"
     assert sorted(file.name for file in workplace.iterdir()) == [*files, "model", "summaries.txt"]
 
@@ -232,15 +261,18 @@ def test_blank_file_is_named_and_its_summary_is_empty(run, files, expected, work
     output, errors = run("summarize", "a.txt", "b.txt", *MODEL)
     assert output == f"a.txt: {expected[0]}\nb.txt: \n"
     assert "hf-summ: b.txt is blank: its summary is empty\n" in errors
-    assert run("summarize", "b.txt", *MODEL)[0] == "\n"
+    output, _ = run("summarize", "b.txt", *MODEL)
+    assert output == "\n"
 
 
 @pytest.mark.thorough
-def test_encodings(run, files, expected, workplace):
+def test_files_may_have_other_encodings(run, files, expected, workplace):
     (workplace / "mark.txt").write_text(DOCUMENTS[0], encoding="utf-8-sig")
     (workplace / "wide.txt").write_text(DOCUMENTS[0], encoding="utf-16")
-    assert run("summarize", "mark.txt", *MODEL)[0] == f"{expected[0]}\n"
-    assert run("summarize", "wide.txt", *MODEL, "--encoding", "utf-16")[0] == f"{expected[0]}\n"
+    output, _ = run("summarize", "mark.txt", *MODEL)
+    assert output == f"{expected[0]}\n"
+    output, _ = run("summarize", "wide.txt", *MODEL, "--encoding", "utf-16")
+    assert output == f"{expected[0]}\n"
 
 
 CASES_OF_REFUSED_SUMMARIES = [
@@ -270,27 +302,27 @@ def test_what_cannot_work_is_told_before_the_model_is_loaded(refusal, files, wor
     assert re.search(message, refusal("summarize", *argv, "--model", "nowhere"))
 
 
-def test_setting_of_another_architecture(refusal, files):
-    said = refusal("summarize", "a.txt", *MODEL, "--lm_percentile", "90")
-    assert said == "--lm_percentile: the model is a gdlf, which does not support it"
+def test_a_setting_of_another_architecture_is_refused(refusal, files):
+    message = refusal("summarize", "a.txt", *MODEL, "--lm_percentile", "90")
+    assert message == "--lm_percentile: the model is a gdlf, which does not support it"
 
 
 @pytest.mark.parametrize("model", ["nowhere", "./nowhere", "a/b/nowhere"])
-def test_model_that_is_not_there(refusal, files, model):
-    said = refusal("summarize", "a.txt", "--model", model)
-    assert said.startswith(f"--model {model}: cannot be loaded: ")
+def test_a_model_that_does_not_exist_is_named(refusal, files, model):
+    message = refusal("summarize", "a.txt", "--model", model)
+    assert message.startswith(f"--model {model}: cannot be loaded: ")
 
 
 CASES_OF_DAMAGED_MODELS = [
     (lambda folder: cut(folder / "model.safetensors"), "--model model: cannot be loaded: Error while"),
     (lambda folder: cut(folder / "config.json"), "cannot be loaded: .* 'model/config.json' is not a valid"),
-    # with which transformers would decode by other settings
+    # transformers alone would ignore the file, and decode by other settings
     (lambda folder: cut(folder / "generation_config.json"), "'model/generation_config.json' is not a valid JSON"),
     (lambda folder: (folder / "config.json").unlink(), "--model model: cannot be loaded: Unrecognized model"),
     (lambda folder: change_json(folder / "config.json", ffn_dim=64), "cannot be loaded: .*ignore_mismatched_sizes"),
     (lambda folder: change_json(folder / "processor_config.json", tag_vocabulary=["NN"]), "has the tag 'NNP'"),
     (lambda folder: change_json(folder / "config.json", model_type="other"), "custom code .*trust_remote_code"),
-    # of which transformers and tokenizers say so by errors of other types
+    # transformers and tokenizers raise errors of other types for these
     (lambda folder: change_json(folder / "config.json", model_type=[]), "cannot be loaded: unhashable"),
     (lambda folder: change_json(folder / "tokenizer.json", model=3), "cannot be loaded: data did not match any"),
     (lambda folder: change_json(folder / "tokenizer_config.json", pad_token=True), "cannot be loaded: Special tok"),
