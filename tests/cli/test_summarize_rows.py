@@ -36,46 +36,63 @@ def rows(workplace) -> Path:
     return workplace / "rows.jsonl"
 
 
-def loaded(folder="out") -> list[dict]:
-    """What `datasets` reads of a folder, in its order."""
+def read_rows(folder="out") -> list[dict]:
+    """The rows that `datasets` reads of a folder, in its order."""
     return list(datasets.load_dataset(str(Path(folder).resolve()), split="train"))
 
 
 def summaries_of(texts: list[str]) -> list[str]:
-    return [record["summary_text"] for record in pipeline("summarization", model="model")(texts, max_new_tokens=3)]
+    """The summaries that the pipeline of the workplace's model makes."""
+    records = pipeline("summarization", model="model")(texts, max_new_tokens=3)
+    return [record["summary_text"] for record in records]
+
+
+def shard_contents() -> dict[str, bytes]:
+    """The bytes of each Parquet shard."""
+    return {path.name: path.read_bytes() for path in Path("out").glob("*.parquet")}
+
+
+def shard_times() -> dict[str, int]:
+    """The time at which each Parquet shard was written."""
+    return {path.name: path.stat().st_mtime_ns for path in Path("out").glob("*.parquet")}
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("form", ["parquet", "jsonl"])
 def test_rows_are_summarized_in_their_order(run, rows, form):
-    output, errors = run(
-        "summarize", "rows.jsonl", *ROW_FLAGS, "--rows_per_shard", "4", "--batch_size", "3", "--format", form
-    )
+    flags = ("--rows_per_shard", "4", "--batch_size", "3", "--format", form)
+    output, errors = run("summarize", "rows.jsonl", *ROW_FLAGS, *flags)
     assert output == ""
-    assert "hf-summ: 11 rows summarized: 3 shards in out" in map(str.strip, errors.splitlines())
+    assert "hf-summ: 11 rows summarized: 3 shards in out" in [line.strip() for line in errors.splitlines()]
     ending = "parquet" if form == "parquet" else "jsonl.gz"
     names = [f"shard-{number:08d}.{ending}" for number in range(3)]
     assert sorted(path.name for path in Path("out").iterdir()) == [".lock", "_summaries.yaml", *names]
-    found = loaded()
-    assert [(row["id"], row["text"], row["error"]) for row in found] == [(row["id"], row["text"], "") for row in ROWS]
+    written = read_rows()
+    for row, source in zip(written, ROWS, strict=True):
+        assert (row["id"], row["text"], row["error"]) == (source["id"], source["text"], "")
     if form == "parquet":
         # a reader of folders leaves out the record
         assert pq.read_table("out").num_rows == len(ROWS)
-    # of the same length they are the same batch, so that they are equal
-    assert [row["summary"] for row in found] == summaries_of([row["text"] for row in ROWS])
+    # texts of the same length are in the same batch here as there, so that the summaries are equal
+    assert [row["summary"] for row in written] == summaries_of([row["text"] for row in ROWS])
 
 
 @pytest.mark.thorough
 def test_samples_of_rows_are_those_of_their_seed(run, rows, refusal):
     flags = ("--do_sample", "--num_beams", "1")
-    found = []
-    for folder, seed in (("a", "1"), ("b", "1"), ("c", "2")):
+
+    def sample(folder: str, seed: str) -> list[str]:
         run("summarize", "rows.jsonl", *ROW_FLAGS, "--output", folder, *flags, "--seed", seed)
-        found.append([row["summary"] for row in loaded(folder)])
-    assert found[0] == found[1] != found[2]
-    assert "seed 1, now 2" in refusal("summarize", "rows.jsonl", *ROW_FLAGS, "--output", "a", *flags, "--seed", "2")
+        return [row["summary"] for row in read_rows(folder)]
+
+    first_sample = sample("a", seed="1")
+    assert sample("b", seed="1") == first_sample
+    assert sample("c", seed="2") != first_sample
+    message = refusal("summarize", "rows.jsonl", *ROW_FLAGS, "--output", "a", *flags, "--seed", "2")
+    assert "seed 1, now 2" in message
 
 
+# files of rows, and the flags with which they are read
 CASES_OF_FILES = [
     ("*.jsonl.gz", ()),
     ("rows.json", ()),
@@ -108,25 +125,28 @@ def test_files_of_all_kinds(run, workplace, name, flags):
         datasets.Dataset.from_list(rows).save_to_disk(name)
     _, notes = run("summarize", name, *flags, *ROW_FLAGS, "--output_column", "short")
     assert "documents from 'text'" in notes
-    # a field of CSV is a text
-    ids = [str(row["id"]) if name == "rows.csv" else row["id"] for row in rows]
     texts = [row["text"] for row in rows]
-    written = [(row["id"], row["text"], row["short"]) for row in loaded()]
-    assert written == list(zip(ids, texts, summaries_of(texts), strict=True))
+    summaries = summaries_of(texts)
+    written = read_rows()
+    assert len(written) == len(rows)
+    for number, row in enumerate(written):
+        # a field of CSV is a text
+        assert row["id"] == (str(number) if name == "rows.csv" else number)
+        assert (row["text"], row["short"]) == (texts[number], summaries[number])
 
 
 @pytest.mark.thorough
-def test_split_of_a_data_set(run, rows, refusal):
+def test_rows_are_those_of_the_split_of_a_data_set(run, rows, refusal):
     folder = rows.parent / "corpus"
     folder.mkdir()
     write(folder / "test.jsonl", json_lines(ROWS))
     command = ("summarize", "--dataset_name", str(folder), "--split", "test", *ROW_FLAGS, "--rows_per_shard", "6")
     run(*command)
-    assert [row["id"] for row in loaded()] == list(range(11))
+    assert [row["id"] for row in read_rows()] == list(range(11))
     (Path("out") / "shard-00000000.parquet").unlink()
     _, errors = run(*command)
     assert "6 rows summarized: 2 shards" in errors
-    assert [row["id"] for row in loaded()] == list(range(11))
+    assert [row["id"] for row in read_rows()] == list(range(11))
     write(folder / "test.jsonl", json_lines(ROWS[::-1]))
     assert "has summaries of another run (rows " in refusal(*command)
 
@@ -135,7 +155,7 @@ def test_only_some_columns_and_several_documents_in_a_row(run, workplace):
     rows = [{"id": "a", "parts": [SENTENCES[0], "", SENTENCES[1]], "x": 1}, {"id": "b", "parts": [], "x": 2}]
     write(workplace / "rows.jsonl", json_lines(rows))
     run("summarize", "rows.jsonl", *ROW_FLAGS, "--text_column", "parts", "--columns", "id")
-    first, second = loaded()
+    first, second = read_rows()
     assert list(first) == ["id", "summary", "source_tokens", "cut_tokens", "error", "note"]
     assert [first["summary"]] == summaries_of([SENTENCES[:2]])
     assert (second["summary"], second["error"]) == (None, "'parts' is blank")
@@ -148,50 +168,55 @@ def test_a_row_without_a_text_does_not_cost_the_others(run, workplace, form):
     write(workplace / "rows.jsonl", json_lines([*rows, {"id": 4}]))
     _, errors = run("summarize", "rows.jsonl", *ROW_FLAGS, "--rows_per_shard", "2", "--format", form)
     assert "hf-summ: 3 of these rows have no summary: see their column 'error'" in errors
-    written = loaded()
-    assert [(row["id"], row["text"]) for row in written] == list(enumerate([*texts, None]))
+    written = read_rows()
+    assert [row["id"] for row in written] == [0, 1, 2, 3, 4]
+    assert [row["text"] for row in written] == [*texts, None]
     assert [row["error"] for row in written] == ["", "'text' is blank", "'text' is blank", "", "'text' is blank"]
     for row in written:
-        numbers = (row["source_tokens"], row["cut_tokens"])
-        assert (numbers == (None, None)) == (row["summary"] is None) == bool(row["error"])
-    assert written[3]["cut_tokens"] > 0
-    share = 1 - written[3]["cut_tokens"] / written[3]["source_tokens"]
-    assert written[3]["note"].startswith(f"the model read {share:.0%} of the document; the summary has the most tokens")
+        has_numbers = (row["source_tokens"], row["cut_tokens"]) != (None, None)
+        has_summary = row["summary"] is not None
+        assert has_numbers == has_summary == (row["error"] == "")
+    long_row = written[3]
+    assert long_row["cut_tokens"] > 0
+    share = 1 - long_row["cut_tokens"] / long_row["source_tokens"]
+    assert long_row["note"].startswith(f"the model read {share:.0%} of the document; the summary has the most tokens")
     assert [row["note"] for row in written[1:3]] == ["", ""]
     assert "1 of them were too long for the model, which read " in errors
 
 
-def test_row_that_the_model_refuses_does_not_cost_its_batch(run, workplace, tiny_tokenizer):
+def test_a_row_that_the_model_refuses_does_not_cost_its_batch(run, workplace, tiny_tokenizer):
     bart(tiny_tokenizer).save_pretrained("bart")
     tokenizer = copy.deepcopy(tiny_tokenizer)
-    # a token that the model does not know
+    # the model does not know this token
     tokenizer.add_tokens(["☃"])
     tokenizer.save_pretrained("bart")
     texts = [*SENTENCES[:2], "A snowman: ☃", *SENTENCES[2:]]
     write(workplace / "rows.jsonl", json_lines([{"text": text} for text in texts]))
     run("summarize", "rows.jsonl", *ROW_FLAGS, "--model", "bart", "--batch_size", "4")
-    found = loaded()
-    assert [row["summary"] is None for row in found] == [text not in SENTENCES for text in texts]
-    assert found[2]["error"].startswith("the tokenizer gives the id ")
+    written = read_rows()
+    assert [row["summary"] is None for row in written] == [text not in SENTENCES for text in texts]
+    assert written[2]["error"].startswith("the tokenizer gives the id ")
 
 
 @pytest.mark.thorough
-def test_killed_run_goes_on(rows, run):
+def test_a_killed_run_goes_on(rows, run):
     command = ("summarize", "rows.jsonl", *ROW_FLAGS, "--rows_per_shard", "2", "--device", "cpu")
     run(*command)
-    expected = {path.name: path.read_bytes() for path in Path("out").glob("*.parquet")}
-    # as after a run whose processes finished in another order, and that was killed
+    expected = shard_contents()
+    # a run whose processes finished in another order, and that was killed, leaves such a folder
     for number in (0, 2, 5):
         (Path("out") / f"shard-{number:08d}.parquet").unlink()
-    before = {path: path.stat().st_mtime_ns for path in Path("out").glob("*.parquet")}
+    times_before = shard_times()
     _, errors = run(*command)
     assert "hf-summ: resuming: 3 of 6 shards exist\n" in errors
     assert "5 rows summarized: 6 shards in out" in errors
-    assert {path.name: path.read_bytes() for path in Path("out").glob("*.parquet")} == expected
-    assert {path: path.stat().st_mtime_ns for path in before} == before
-    assert "nothing is left to do: 6 shards in out" in run(*command)[1]
+    assert shard_contents() == expected
+    assert shard_times().items() >= times_before.items()
+    _, errors = run(*command)
+    assert "nothing is left to do: 6 shards in out" in errors
 
 
+# a change of the content of a shard of 4 rows, which is None where another shard of 3 rows takes its place
 CASES_OF_CHANGED_SHARDS = [
     (lambda content: content[:-20], r"shard-00000001\.\S+: not a complete file \(.*\): remove it, and rerun"),
     (lambda content: b"", r"shard-00000001\.\S+: "),
@@ -205,41 +230,45 @@ CASES_OF_CHANGED_SHARDS = [
 def test_shard_that_is_not_as_it_was_written_is_not_taken_for_done(rows, run, refusal, form, change, message):
     command = ("summarize", "rows.jsonl", *ROW_FLAGS, "--rows_per_shard", "4", "--format", form)
     run(*command)
-    expected = loaded()
-    shard, last = (next(Path("out").glob(f"shard-0000000{number}.*")) for number in (1, 2))
-    shard.write_bytes(last.read_bytes() if change is None else change(shard.read_bytes()))
+    expected = read_rows()
+    (shard,) = Path("out").glob("shard-00000001.*")
+    (last_shard,) = Path("out").glob("shard-00000002.*")
+    if change is None:
+        shard.write_bytes(last_shard.read_bytes())
+    else:
+        shard.write_bytes(change(shard.read_bytes()))
     assert re.search(message, refusal(*command))
     shard.unlink()
     run(*command)
-    assert loaded() == expected
+    assert read_rows() == expected
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["shard-x.parquet", "shard-1.parquet", "shard-00000003.parquet"])
-def test_other_file_named_like_a_shard(rows, run, refusal, name):
+def test_another_file_named_like_a_shard_is_refused(rows, run, refusal, name):
     command = ("summarize", "rows.jsonl", *ROW_FLAGS, "--rows_per_shard", "4")
     run(*command)
     os.rename("out/shard-00000000.parquet", f"out/{name}")
     assert refusal(*command).endswith(f"/{name} is not a shard of these summaries: remove it, or name another folder")
 
 
-def test_numbers_that_json_lacks(workplace, run):
+def test_numbers_that_json_lacks_are_null(workplace, run):
     nan = float("nan")
-    pq.write_table(
-        pa.table({"text": SENTENCES[:2], "x": [nan, 1.5], "more": [[{"a": nan}], [{"a": 2.0}]]}), "a.parquet"
-    )
+    columns = {"text": SENTENCES[:2], "x": [nan, 1.5], "more": [[{"a": nan}], [{"a": 2.0}]]}
+    pq.write_table(pa.table(columns), "a.parquet")
     run("summarize", "a.parquet", *ROW_FLAGS, "--format", "jsonl")
-    assert [(row["x"], row["more"]) for row in loaded()] == [(None, [{"a": None}]), (1.5, [{"a": 2.0}])]
+    assert [(row["x"], row["more"]) for row in read_rows()] == [(None, [{"a": None}]), (1.5, [{"a": 2.0}])]
 
 
-def test_folder_that_cannot_be_written(rows, refusal):
+def test_a_folder_that_cannot_be_written_is_named(rows, refusal):
     Path("out/.lock").mkdir(parents=True)
-    said = refusal("summarize", "rows.jsonl", *ROW_FLAGS)
-    assert re.search(r"Is a directory: '\S*/out/.lock'", said)
-    said = refusal("summarize", "rows.jsonl", *ROW_FLAGS, "--output", "rows.jsonl/out")
-    assert re.search(r"Not a directory: '\S*/rows.jsonl/out'", said)
+    message = refusal("summarize", "rows.jsonl", *ROW_FLAGS)
+    assert re.search(r"Is a directory: '\S*/out/.lock'", message)
+    message = refusal("summarize", "rows.jsonl", *ROW_FLAGS, "--output", "rows.jsonl/out")
+    assert re.search(r"Not a directory: '\S*/rows.jsonl/out'", message)
 
 
+# a signal, the exit status after it, and the number of processes
 CASES_OF_SIGNALS = [(signal.SIGINT, 130, 1), (signal.SIGTERM, 143, 1), (signal.SIGINT, 130, 2)]
 
 
@@ -260,22 +289,21 @@ def test_a_stopped_run_says_how_to_go_on(rows, run, sent, status, number):
 
 
 @pytest.mark.thorough
-def test_full_disk(rows, refusal):
+def test_a_full_disk_leaves_no_shard(rows, refusal):
     write(rows, json_lines([{"text": SENTENCES[0], "more": os.urandom(500_000).hex()} for _ in range(4)]))
-    # into the cache of `datasets`, whose files are larger too
+    # now, because `datasets` writes large files to its cache
     read_files("rows.jsonl")
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, limits[1]))
+    soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, hard_limit))
     try:
-        said = refusal("summarize", "rows.jsonl", *ROW_FLAGS)
+        message = refusal("summarize", "rows.jsonl", *ROW_FLAGS)
     finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert re.fullmatch(
-        r"\S*/out/shard-00000000.parquet: cannot be written \(.*too large.*\): rerun the command once it can", said
-    )
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft_limit, hard_limit))
+    expected = r"\S*/out/shard-00000000.parquet: cannot be written \(.*too large.*\): rerun the command once it can"
+    assert re.fullmatch(expected, message)
     assert sorted(path.name for path in Path("out").iterdir()) == [".lock", "_summaries.yaml"]
     assert main(["summarize", "rows.jsonl", *ROW_FLAGS]) == 0
-    assert len(loaded()) == 4
+    assert len(read_rows()) == 4
 
 
 CASES_OF_CHANGED_SETTINGS = [
@@ -291,23 +319,21 @@ CASES_OF_CHANGED_SETTINGS = [
 def test_other_settings_do_not_go_on(rows, run, refusal, changes, message):
     shutil.copytree("model", "other")
     run("summarize", "rows.jsonl", *ROW_FLAGS)
-    assert re.search(
-        f"^--output .*out: has summaries of another run .*{message}",
-        refusal("summarize", "rows.jsonl", *ROW_FLAGS, *changes),
-    )
+    expected = f"^--output .*out: has summaries of another run .*{message}"
+    assert re.search(expected, refusal("summarize", "rows.jsonl", *ROW_FLAGS, *changes))
 
 
 @pytest.mark.thorough
-def test_a_run_without_shards_restricts_no_other(rows, run, refusal):
+def test_a_run_without_shards_does_not_restrict_the_next(rows, run, refusal):
     config = Path("model/generation_config.json")
     content = config.read_text()
-    # found to be wrong when the model is called
+    # this setting is found to be wrong only when the model is called
     change_json(config, repetition_penalty=-1.0)
     message = refusal("summarize", "rows.jsonl", *ROW_FLAGS, "--min_new_words", "1")
     assert message.startswith("none of 11 rows can be summarized: ")
     config.write_text(content)
     run("summarize", "rows.jsonl", *ROW_FLAGS)
-    assert len(loaded()) == len(ROWS)
+    assert len(read_rows()) == len(ROWS)
     assert "min_new_words" not in Path("out/_summaries.yaml").read_text()
 
 
@@ -320,20 +346,18 @@ def test_other_rows_or_weights_do_not_go_on(rows, run, refusal):
     assert "has summaries of another run (content " in refusal("summarize", "moved.jsonl", *ROW_FLAGS)
     record = Path("out/_summaries.yaml")
     record.write_text("summaries:\n")
-    assert "_summaries.yaml: cannot be read (no summaries): remove it" in refusal(
-        "summarize", "moved.jsonl", *ROW_FLAGS
-    )
+    message = refusal("summarize", "moved.jsonl", *ROW_FLAGS)
+    assert "_summaries.yaml: cannot be read (no summaries): remove it" in message
     record.write_text(written)
     write(Path("moved.jsonl"), json_lines(ROWS[1:]))
     assert "; files ['" in refusal("summarize", "moved.jsonl", *ROW_FLAGS)
 
 
-def test_two_commands_in_one_folder(rows, refusal):
+def test_two_commands_in_one_folder_are_refused(rows, refusal):
     Path("out").mkdir()
     with FileLock("out/.lock"):
-        assert refusal("summarize", "rows.jsonl", *ROW_FLAGS).endswith(
-            "out: another command writes there: wait for its end, or end it"
-        )
+        message = refusal("summarize", "rows.jsonl", *ROW_FLAGS)
+    assert message.endswith("out: another command writes there: wait for its end, or end it")
 
 
 CASES_OF_REFUSED_ROWS = [
@@ -362,7 +386,7 @@ def test_what_cannot_work_is_told(rows, refusal, argv, message):
 
 
 @pytest.mark.parametrize("texts", [[None, None], ["", " \t"], [[], [""]]])
-def test_a_column_without_texts_ends_before_the_model_is_loaded(run, refusal, workplace, texts):
+def test_a_column_without_texts_ends_before_the_model_is_read_rows(run, refusal, workplace, texts):
     write(workplace / "a.jsonl", json_lines([{"text": text, "id": 1} for text in texts]))
     message = refusal("summarize", "a.jsonl", *ROW_FLAGS, "--model", "nowhere")
     assert message == "a.jsonl: column 'text' holds no text: name another with --text_column"
@@ -389,24 +413,29 @@ def test_rows_are_not_read_as_one_text(rows, refusal):
 def test_lines_of_a_text_file_are_rows_of_its_column(run, workplace):
     write(workplace / "a.txt", "".join(f"{sentence}\n" for sentence in SENTENCES[:3]))
     run("summarize", "a.txt", "--text_column", "text", *ROW_FLAGS)
-    assert [row["text"] for row in loaded()] == SENTENCES[:3]
+    assert [row["text"] for row in read_rows()] == SENTENCES[:3]
 
 
 @pytest.mark.thorough
-def test_another_prefix_than_the_checkpoints(run, refusal, rows):
+def test_the_prefix_may_be_another_than_the_checkpoints(run, refusal, rows):
     texts = [f"tldr: {row['text']}" for row in ROWS]
     records = pipeline("summarization", model="model")(texts, max_new_tokens=3, return_details=True)
-    # a tiny model writes the same without it
+    # lengths are compared, because a tiny model writes the same summaries without the prefix
     lengths = [record["details"]["source_tokens"] for record in records]
     run("summarize", "rows.jsonl", *ROW_FLAGS, "--source_prefix", "tldr: ")
-    assert [row["source_tokens"] for row in loaded()] == lengths
+    assert [row["source_tokens"] for row in read_rows()] == lengths
     assert "source_prefix tldr:, now not set" in refusal("summarize", "rows.jsonl", *ROW_FLAGS)
     Path("a.txt").write_text(ROWS[4]["text"], encoding="utf-8")
     output, _ = run("summarize", "a.txt", *MODEL, "--source_prefix", "tldr: ", "--format", "jsonl", "--details")
     assert json.loads(output)["source_tokens"] == lengths[4]
-    assert (
-        json.loads(run("summarize", "a.txt", *MODEL, "--format", "jsonl", "--details")[0])["source_tokens"] < lengths[4]
-    )
+    output, _ = run("summarize", "a.txt", *MODEL, "--format", "jsonl", "--details")
+    assert json.loads(output)["source_tokens"] < lengths[4]
+
+
+def tagged_words(text: str) -> list[tuple[str, str]]:
+    """The words of a text with made-up tags."""
+    tags = ("DT", "NN", "VB")
+    return [(word, tags[len(word) % 3]) for word in text.split()]
 
 
 @pytest.mark.thorough
@@ -414,25 +443,26 @@ def test_another_prefix_than_the_checkpoints(run, refusal, rows):
 def test_columns_beside_the_text_are_read(architecture, name, run, workplace, tiny_tokenizer):
     model, processor = build_with_processor(architecture, tiny_tokenizer)
     texts = [row["text"] for row in ROWS[:6]]
-    words = [text.split() for text in texts]
-    given = [[(word, ("DT", "NN", "VB")[len(word) % 3]) for word in text] for text in words]
     if name == "phrases":
-        given = [{" ".join(text[:2]): 1.0} for text in words]
+        values = [{" ".join(text.split()[:2]): 1.0} for text in texts]
     else:
+        values = [tagged_words(text) for text in texts]
         processor.tagger = None
     save("model", model, processor)
-    # a JSON text, as CSV has it; one row has none, and one no phrases or tags that fit
-    column = [json.dumps(value) for value in given]
-    column[1:3] = [None, "{"]
-    rows = [{"id": i, "text": text, name: value} for i, (text, value) in enumerate(zip(texts, column, strict=True))]
+    # files of CSV have such values as a JSON text; one row has no value, and one a text that is no JSON
+    fields = [json.dumps(value) for value in values]
+    fields[1:3] = [None, "{"]
+    rows = []
+    for index, text in enumerate(texts):
+        rows.append({"id": index, "text": text, name: fields[index]})
     write(workplace / "rows.jsonl", json_lines(rows))
     _, notes = run("summarize", "rows.jsonl", *ROW_FLAGS)
     assert f"in the column {name}: rename it to leave them out" in notes
-    records = loaded()
+    records = read_rows()
     summarizer = pipeline("summarization", model="model", max_new_tokens=3)
     for index in (0, 3, 4, 5):
-        (wanted,) = summarizer([texts[index]], **{name: [given[index]]})
-        assert (records[index]["summary"], records[index]["error"]) == (wanted["summary_text"], "")
+        (expected,) = summarizer([texts[index]], **{name: [values[index]]})
+        assert (records[index]["summary"], records[index]["error"]) == (expected["summary_text"], "")
     assert ("no `tagger`" in records[1]["error"]) == (name == "word_tags")
     assert f"`{name}`" in records[2]["error"]
     assert records[2]["summary"] is None

@@ -48,13 +48,15 @@ def test_interrupted_table_says_how_it_goes_on(workplace, monkeypatch, capsys):
 def test_report_is_printed_and_written(run, workplace):
     output, errors = run("table", "made_up.yaml", "--scale", "tiny")
     assert output == (workplace / "out" / "tables" / "made_up_tiny.md").read_text(encoding="utf-8")
-    *_, line = (line for line in output.splitlines() if line.startswith("| references"))
-    assert [cell.strip() for cell in line.split("|")[2:-1]] == ["100.00 [100.00, 100.00]"] * 2 + ["100"] * 2
+    row = [line for line in output.splitlines() if line.startswith("| references")][-1]
+    interval = "100.00 [100.00, 100.00]"
+    assert [cell.strip() for cell in row.split("|")[2:-1]] == [interval, interval, "100", "100"]
     assert "Ours: made-up news, 40 test documents." in output
     assert errors.splitlines()[0] == "Somebody 2020, Table 1: Rows, scale tiny, in out/tables"
     assert "scoring references on xsum" in errors
 
 
+# arguments, and the data sets of the report
 CASES_OF_DATA_SETS = [
     (["made_up.yaml", "--data", "news"], ["xsum"]),
     (["made_up.yaml", "--data", "xsum=news"], ["xsum"]),
@@ -108,15 +110,15 @@ def test_what_cannot_work_is_told(refusal, workplace, argv, message):
     assert not list((workplace / "out").iterdir())
 
 
-def test_table_of_which_a_row_could_not_run_ends_with_1(capsys, workplace):
-    # its language models are out of reach
+def test_a_table_of_which_a_row_could_not_run_ends_with_1(capsys, workplace):
+    # the language models of the row cannot be downloaded here
     assert main(["table", "thesis_4_2", "--rows", "90%, text 1"]) == 1
     line = "hf-summ: error: some rows could not be run, for reasons given in the table: 90%, text 1"
     assert line in capsys.readouterr().err
 
 
 def test_rows_of_literature_are_no_error(run, workplace):
-    rows = [*UNTRAINED["rows"], {"row": "others", "literature": "Somebody 2019", "published": [1, 2]}]
+    rows = UNTRAINED["rows"] + [{"row": "others", "literature": "Somebody 2019", "published": [1, 2]}]
     write_table(workplace, name="read", rows=rows)
     output, _ = run("table", "read.yaml", "--rows", "others", "--data", "news")
     assert "- others: literature: Somebody 2019" in output
@@ -136,21 +138,20 @@ def test_a_stopped_command_stops_the_training(workplace, sent, status):
     process.communicate()
     assert process.returncode == status
     (lock,) = workplace.glob("out/tables/runs/*/.run.lock")
-    # nobody holds it any longer
+    # the lock is free
     with FileLock(lock, timeout=0):
         assert not list(workplace.glob("out/tables/runs/*/train_results.json"))
     assert "- endless: not run yet" in (workplace / "out" / "tables" / "long_tiny.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.thorough
-def test_failed_run_ends_in_an_error_beside_the_whole_table(capsys, workplace):
-    rows = [*UNTRAINED["rows"], {"row": "broken", "config_overrides": TRANSFORMER}]
+def test_a_failed_run_ends_in_an_error_beside_the_whole_table(capsys, workplace):
+    rows = UNTRAINED["rows"] + [{"row": "broken", "config_overrides": TRANSFORMER}]
     write_table(workplace, name="failing", rows=rows)
     assert main(["table", "failing.yaml", "--scale", "tiny", "--learning_rates", "nowhere=1"]) == 1
     output, errors = capsys.readouterr()
     assert output == (workplace / "out" / "tables" / "failing_tiny.md").read_text(encoding="utf-8")
     assert "- broken: --learning_rates: 'nowhere' matches no trainable parameter" in output
     assert "| references | 100.00" in output
-    assert (
-        errors.splitlines()[-1] == "hf-summ: error: some rows could not be run, for reasons given in the table: broken"
-    )
+    message = "hf-summ: error: some rows could not be run, for reasons given in the table: broken"
+    assert errors.splitlines()[-1] == message

@@ -25,7 +25,11 @@ def settings(tmp_path, tiny_tokenizer, monkeypatch) -> Callable[..., str]:
     files = tiny.write_corpus(tmp_path, train=24, validation=5, test=7)
     monkeypatch.chdir(tmp_path)
     paths = {"output_dir": "out", "cache_dir": "cache", "tokenizer_name": "processor"}
-    return lambda **changes: tiny.write_settings(tmp_path, **files | paths | changes)
+
+    def write_settings(**changes) -> str:
+        return tiny.write_settings(tmp_path, **files | paths | changes)
+
+    return write_settings
 
 
 @pytest.mark.thorough
@@ -48,8 +52,8 @@ def test_wrong_settings_are_told_in_one_line(settings, refusal, flags, message):
     assert refusal("train", settings(), *flags) == message
 
 
-def test_mistake_inside_another_library_keeps_its_traceback(settings, capsys, monkeypatch):
-    # without its argument: a mistake that no user's input makes
+def test_a_mistake_inside_another_library_keeps_its_traceback(settings, capsys, monkeypatch):
+    # an argument is missing: no user's input makes such a mistake
     monkeypatch.setattr(torch.optim.AdamW, "step", lambda self: None)
     assert main(["train", settings(optimizer=None), "--optim", "adamw_torch"]) == 1
     assert "Traceback" in capsys.readouterr().err
@@ -60,19 +64,20 @@ def test_help_explains_every_flag_of_ours_and_names_the_others(capsys):
         main(["train", "--help"])
     assert end.value.code == 0
     text = capsys.readouterr().out
-    groups = [group for group in re.findall(r"^(\w+):", text, re.MULTILINE) if group != "usage"]
-    assert groups == [field.name for field in dataclasses.fields(RunArguments) if field.name != "given"]
+    groups = [field.name for field in dataclasses.fields(RunArguments) if field.name != "given"]
+    assert re.findall(r"^(\w+):", text, re.MULTILINE) == ["usage"] + groups
     words = " ".join(text.split())
     assert "--val_max_target_length N The same for validation and test" in words
     assert "--rouge_mode {rouge_score,rouge155} ROUGE as computed by Google's rouge-score" in words
     assert "--noam_scale X Factor of the Noam schedule; learning_rate is ignored with it (default: 1.0)" in words
-    ours, theirs = text.split("transformers' own:")
-    explained = set(re.findall(r"^  --(\w+)", ours, re.MULTILINE))
-    named = set(re.split(r"[,:\s]+", theirs))
+    explanations, flags_of_transformers = text.split("transformers' own:")
+    explained = set(re.findall(r"^  --(\w+)", explanations, re.MULTILINE))
+    named = set(re.split(r"[,:\s]+", flags_of_transformers))
     assert not explained & named
     assert set(FLAGS) <= explained | named
 
 
+# a signal, the exit status after it, and more settings;
 # Slurm and Kubernetes send SIGTERM, after which transformers saves if it is told to, and ends as if it had finished
 CASES_OF_SIGNALS = [
     (signal.SIGINT, 130, {}),
@@ -101,11 +106,10 @@ def test_interrupted_training_says_how_it_goes_on(settings, tmp_path, sent, stat
 @pytest.mark.thorough
 def test_training_interrupted_before_its_first_checkpoint_says_so(settings, tmp_path):
     process = start("train", settings(max_steps=2000), cwd=tmp_path, PYTHONUNBUFFERED="1")
-    # the first loss is logged when training is on its way
+    # the first loss is logged when training has begun
     assert any("'loss'" in line for line in process.stdout)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate()
     assert process.returncode == 130, errors
-    assert (
-        errors.splitlines()[-1] == "hf-summ: interrupted before the first checkpoint: rerun the command to start over"
-    )
+    message = "hf-summ: interrupted before the first checkpoint: rerun the command to start over"
+    assert errors.splitlines()[-1] == message

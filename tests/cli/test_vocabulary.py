@@ -30,25 +30,23 @@ def corpus(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("file", ["rows.jsonl.gz", "rows.csv"])
 def test_every_kind_of_file_gives_the_same_vocabulary(run, tmp_path, file):
-    run("vocabulary", "rows.jsonl", *SMALL, "--output", "one")
-    output, _ = run("vocabulary", file, *SMALL, "--output", "two")
-    assert output == "two: 300 subwords, word tags: none\n"
-    assert (tmp_path / "one" / "tokenizer.json").read_text() == (tmp_path / "two" / "tokenizer.json").read_text()
+    run("vocabulary", "rows.jsonl", *SMALL, "--output", "expected")
+    output, _ = run("vocabulary", file, *SMALL, "--output", "made")
+    assert output == "made: 300 subwords, word tags: none\n"
+    assert (tmp_path / "made/tokenizer.json").read_text() == (tmp_path / "expected/tokenizer.json").read_text()
 
 
-def test_corpus_as_it_is_distributed(run, tmp_path):
+def test_the_corpus_may_be_as_it_is_distributed(run, tmp_path):
     (tmp_path / "newsroom").mkdir()
-    rows = [
-        {"text": row["document"], "summary": row["summary"], "density_bin": name}
-        for row, name in zip(ROWS, ["abstractive", "abstractive", "mixed", "extractive", "mixed"], strict=True)
-    ]
+    rows = []
+    for row, density in zip(ROWS, ["abstractive", "abstractive", "mixed", "extractive", "mixed"], strict=True):
+        rows.append({"text": row["document"], "summary": row["summary"], "density_bin": density})
     write(tmp_path / "newsroom" / "train.jsonl.gz", json_lines(rows))
     write(tmp_path / "abstractive.jsonl", json_lines(ROWS[:2]))
-    run("vocabulary", "abstractive.jsonl", *SMALL, "--output", "one")
-    run(
-        "vocabulary", "newsroom", *SMALL, "--data_format", "newsroom", "--density_bin", "abstractive", "--output", "two"
-    )
-    assert (tmp_path / "one" / "tokenizer.json").read_text() == (tmp_path / "two" / "tokenizer.json").read_text()
+    run("vocabulary", "abstractive.jsonl", *SMALL, "--output", "expected")
+    flags = ("--data_format", "newsroom", "--density_bin", "abstractive", "--output", "made")
+    run("vocabulary", "newsroom", *SMALL, *flags)
+    assert (tmp_path / "made/tokenizer.json").read_text() == (tmp_path / "expected/tokenizer.json").read_text()
 
 
 def test_processor_without_tags_in_lower_case(run):
@@ -58,8 +56,8 @@ def test_processor_without_tags_in_lower_case(run):
     assert processor(SENTENCES[0]).data == processor(SENTENCES[0].upper()).data
     assert (len(processor(SENTENCES[0])["input_ids"]), processor.max_target_length) == (9, 150)
     assert processor.restore_case is False
-    for output, *more in (("lower", "--lowercase"), ("washed", "--washing", "lcsts")):
-        run("vocabulary", "rows.jsonl", *SMALL, *more, "--restore_case", "--output", output)
+    for output, flags in (("lower", ["--lowercase"]), ("washed", ["--washing", "lcsts"])):
+        run("vocabulary", "rows.jsonl", *SMALL, *flags, "--restore_case", "--output", output)
         assert AutoProcessor.from_pretrained(output).restore_case is True
 
 
@@ -109,7 +107,7 @@ def test_pruned_bert_is_a_checkpoint_and_its_tokenizer(run):
     assert output == f"in/made: {len(pruned)} of BERT's {len(tokenizer)} subwords\n"
     assert len(pruned) < len(tokenizer)
     assert AutoModel.from_pretrained("in/made").config.vocab_size == len(pruned)
-    # frequent, rare, of an absent character
+    # a frequent word, a rare one, and one whose character is absent
     assert pruned.tokenize("ana took %") == ["ana", "t", "##o", "##o", "##k", "[UNK]"]
 
 
@@ -148,16 +146,20 @@ def test_what_cannot_work_is_told_and_nothing_written(refusal, tmp_path, argv, m
 
 @pytest.mark.thorough
 def test_tags_of_a_column_are_the_vocabulary(run, tmp_path):
-    """A corpus that Stanford's tagger has read, as pairs and as JSON of them."""
-    tagged = [{**row, "word_tags": [(word, f"T{len(word)}") for word in row["document"].split()]} for row in ROWS]
-    pairs = [{**row, "word_tags": json.dumps(row["word_tags"])} for row in tagged]
-    expected = sorted({f"T{len(word)}" for row in ROWS for word in row["document"].split()})
-    for number, rows in enumerate((tagged, pairs)):
+    """Such a corpus was tagged by another program; its tags are pairs, or the same as a JSON text."""
+    rows_of_pairs, rows_of_json, tags = [], [], set()
+    for row in ROWS:
+        pairs = [(word, f"T{len(word)}") for word in row["document"].split()]
+        rows_of_pairs.append({**row, "word_tags": pairs})
+        rows_of_json.append({**row, "word_tags": json.dumps(pairs)})
+        tags.update(tag for _, tag in pairs)
+    expected = sorted(tags)
+    for folder, rows in (("pairs", rows_of_pairs), ("json", rows_of_json)):
         write(tmp_path / "tagged.jsonl", json_lines(rows))
-        output, notes = run("vocabulary", "tagged.jsonl", *SMALL[:2], "--output", f"own{number}")
+        output, notes = run("vocabulary", "tagged.jsonl", *SMALL[:2], "--output", folder)
         assert output.endswith(f"word tags: {len(expected)}\n")
         assert "no --tagger: word tags are those in the column word_tags" in notes
-        processor = AutoProcessor.from_pretrained(tmp_path / f"own{number}")
+        processor = AutoProcessor.from_pretrained(tmp_path / folder)
         assert (processor.tagger, processor.word_tags) == (None, expected)
     run("vocabulary", "tagged.jsonl", *SMALL[:2], "--tagger", "en_core_web_sm", "--output", "spacy")
     assert AutoProcessor.from_pretrained(tmp_path / "spacy").tagger == "en_core_web_sm"

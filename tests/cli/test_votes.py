@@ -40,7 +40,8 @@ def fill(sheet: str, choose) -> None:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         for row in rows:
-            writer.writerow({name: value or choose(row) for name, value in row.items()})
+            choice = choose(row)
+            writer.writerow({name: value or choice for name, value in row.items()})
 
 
 def test_columns_are_named(run):
@@ -60,54 +61,57 @@ def for_ours(row) -> str:
 def test_sheets_are_made_and_votes_collected(run):
     output, errors = run("votes", "make", *MAKE)
     assert (output, errors) == ("2 sheets of 6 items in sheets; keep key.json from the voters\n", "")
-    assert sorted(path.name for path in Path("sheets").iterdir()) == [
-        f"voter-{number}.{kind}" for number in (1, 2) for kind in ("csv", "html")
-    ]
+    names = sorted(path.name for path in Path("sheets").iterdir())
+    assert names == ["voter-1.csv", "voter-1.html", "voter-2.csv", "voter-2.html"]
     page = Path("sheets/voter-1.html").read_text(encoding="utf-8")
     assert "ours" not in page
     assert "theirs.txt" not in page
     key = read_key("key.json")
     assert key.protocol.unit == PROTOCOLS["gdlf"].unit
     assert all(item.document.startswith("s.txt, row ") for item in key.items.values())
-    for number in (1, 2):
-        fill(f"sheets/voter-{number}.csv", for_ours)
-    argv = ("sheets/voter-1.csv", "sheets/voter-2.csv", "--key", "key.json")
-    output, errors = run("votes", "collect", *argv, "--complete", "--json", "report.json", "--resamples", "99")
-    report = vote_report(read_votes(argv[:2], key), 99)
+    sheets = ["sheets/voter-1.csv", "sheets/voter-2.csv"]
+    for sheet in sheets:
+        fill(sheet, for_ours)
+    flags = ("--key", "key.json", "--complete", "--json", "report.json", "--resamples", "99")
+    output, errors = run("votes", "collect", *sheets, *flags)
+    report = vote_report(read_votes(sheets, key), 99)
     assert (output, errors) == (as_text(report), "")
     assert re.search(r"^\| Relevance +\| +6\.0 \| +0\.0 \| +0\.0 \|", output, flags=re.MULTILINE)
-    files = {"votes": [*argv[:2]], "key": "key.json"}
+    files = {"votes": sheets, "key": "key.json"}
     assert json.loads(Path("report.json").read_text(encoding="utf-8")) == {"files": files, **report}
 
 
 def test_votes_are_a_papers_table(run):
-    for system, file in (("ours.txt", "GDLF.txt"), ("theirs.txt", "DC.txt")):
-        Path(system).rename(file)
+    Path("ours.txt").rename("GDLF.txt")
+    Path("theirs.txt").rename("DC.txt")
     run("votes", "make", "--systems", "GDLF.txt", "DC.txt", *MAKE[3:])
     for number in (1, 2):
         fill(f"sheets/voter-{number}.csv", for_ours)
     run("votes", "collect", "sheets/voter-1.csv", "sheets/voter-2.csv", "--key", "key.json", "--json", "report.json")
     output, _ = run("table", "gdlf_3", "--data", "xsum=report.json")
-    *_, line = (line for line in output.splitlines() if line.startswith("| relevance"))
+    line = [line for line in output.splitlines() if line.startswith("| relevance")][-1]
     cells = [cell.strip() for cell in line.strip("|").split("|")]
     assert cells == ["relevance", "6.00", "0.00", "0.00", "–", "24.30", "22.00", "3.70", "–"]
 
 
 def test_missing_votes_are_told_and_refused_if_all_are_asked_for(run, refusal):
+    def tie_unless_document_1(row) -> str:
+        return "" if row["document"] == "Document 1." else "tie"
+
     run("votes", "make", *MAKE, "--documents", "8")
-    fill("sheets/voter-1.csv", lambda row: "tie" if row["document"] != "Document 1." else "")
+    fill("sheets/voter-1.csv", tie_unless_document_1)
     argv = ("sheets/voter-1.csv", "sheets/voter-2.csv", "--key", "key.json")
     output, errors = run("votes", "collect", *argv)
-    one, absent = errors.splitlines()
-    assert re.fullmatch(r"hf-summ: 1 of 8 votes of voter-1 are missing: i[0-9a-f]{12} \(relevance\)", one)
-    assert absent == "hf-summ: voter-2 has not voted at all"
+    missing_vote, missing_voter = errors.splitlines()
+    assert re.fullmatch(r"hf-summ: 1 of 8 votes of voter-1 are missing: i[0-9a-f]{12} \(relevance\)", missing_vote)
+    assert missing_voter == "hf-summ: voter-2 has not voted at all"
     assert "documents: 7; voters: 1;" in output
     message = refusal("votes", "collect", *argv, "--complete", "--json", "report.json")
-    assert message == f"--complete: {one.removeprefix('hf-summ: ')}; voter-2 has not voted at all"
+    assert message == f"--complete: {missing_vote.removeprefix('hf-summ: ')}; voter-2 has not voted at all"
     assert not Path("report.json").exists()
 
 
-def test_three_systems_references_and_own_questions(run):
+def test_three_systems_references_and_questions_of_the_users(run):
     aspects = ("--aspect", "truth=Which says less that the document does not?", "--aspect", "fluency = Which? = ")
     systems = ("--systems", "ours.txt", "theirs.txt", "third.txt", *SYSTEMS[-2:])
     argv = (*systems, "--references", "r.txt", *aspects, "--preset", "sagcopy", "--documents", "8", *MAKE[-4:])
@@ -121,20 +125,20 @@ def test_three_systems_references_and_own_questions(run):
     assert "Reference 3." in Path("sheets/voter-3.html").read_text(encoding="utf-8")
 
 
-def test_tags_do_not_tell_systems_apart(run):
+def test_tags_are_removed_as_they_would_tell_systems_apart(run):
     Path("ours.txt").write_text("One <q> two.\n" * 8, encoding="utf-8")
     _, errors = run("votes", "make", *MAKE)
     assert errors == "hf-summ: ours.txt: 8 of 8 rows contain <q>, read as the end of a sentence\n"
     assert "<q>" not in Path("sheets/voter-1.csv").read_text(encoding="utf-8")
 
 
-def test_bytes_that_are_no_text(run, refusal):
-    odd, other = "ours\udcff.txt", "ours\udcfe.txt"
-    Path(other).write_bytes(Path("ours.txt").read_bytes())
-    Path("ours.txt").rename(odd)
-    said = refusal("votes", "make", "--systems", odd, other, *MAKE[3:])
-    assert said == "--systems ours\ufffd.txt ours\ufffd.txt: these names are equal in the key: rename a file"
-    run("votes", "make", "--systems", odd, *MAKE[2:], "--aspect", "truth\udcff=Which says\nless?")
+def test_bytes_that_are_no_text_are_replaced_in_the_key(run, refusal):
+    first_name, second_name = "ours\udcff.txt", "ours\udcfe.txt"
+    Path(second_name).write_bytes(Path("ours.txt").read_bytes())
+    Path("ours.txt").rename(first_name)
+    message = refusal("votes", "make", "--systems", first_name, second_name, *MAKE[3:])
+    assert message == "--systems ours\ufffd.txt ours\ufffd.txt: these names are equal in the key: rename a file"
+    run("votes", "make", "--systems", first_name, *MAKE[2:], "--aspect", "truth\udcff=Which says\nless?")
     key = read_key("key.json")
     assert key.protocol.aspects == {"truth\ufffd": "Which says less?"}
     assert key.pairs() == [("ours\ufffd.txt", "theirs.txt")]
@@ -147,17 +151,25 @@ def test_bytes_that_are_no_text(run, refusal):
 
 
 def test_rows_are_read_and_aligned_by_their_ids(run, refusal):
-    for name, texts in (("a.jsonl", FILES["ours.txt"]), ("b.jsonl", FILES["theirs.txt"])):
-        rows = [{"id": number, "document": f"D{number}", "prediction": text} for number, text in enumerate(texts)]
-        write(Path(name), json_lines(rows))
-    argv = ("--systems", "a.jsonl", "b.jsonl", "--sources", "a.jsonl", *MAKE[-8:])
-    run("votes", "make", *argv)
+    def rows_of(texts: list[str], first_id: int = 0) -> list[dict]:
+        rows = []
+        for number, text in enumerate(texts):
+            rows.append({"id": first_id + number, "document": f"D{number}", "prediction": text})
+        return rows
+
+    def sheets_in(folder: str) -> list[str]:
+        return sorted(path.read_text("utf-8-sig") for path in Path(folder).glob("*.csv"))
+
+    write(Path("a.jsonl"), json_lines(rows_of(FILES["ours.txt"])))
+    rows = rows_of(FILES["theirs.txt"])
+    write(Path("b.jsonl"), json_lines(rows))
+    argv = ("--systems", "a.jsonl", "b.jsonl", "--sources", "a.jsonl", "--documents", "6", "--voters", "2")
+    run("votes", "make", *argv, "--output", "sheets", "--key", "key.json")
     write(Path("b.jsonl"), json_lines(rows[::-1]))
-    run("votes", "make", *argv[:-4], "--output", "reversed", "--key", "reversed.json")
-    sheets = sorted(path.read_text("utf-8-sig") for path in Path("sheets").glob("*.csv"))
-    assert sheets == sorted(path.read_text("utf-8-sig") for path in Path("reversed").glob("*.csv"))
-    write(Path("b.jsonl"), json_lines({**row, "id": row["id"] + 7} for row in rows))
-    message = refusal("votes", "make", *argv[:-4], "--output", "other", "--key", "other.json")
+    run("votes", "make", *argv, "--output", "reversed", "--key", "reversed.json")
+    assert sheets_in("reversed") == sheets_in("sheets")
+    write(Path("b.jsonl"), json_lines(rows_of(FILES["theirs.txt"], first_id=7)))
+    message = refusal("votes", "make", *argv, "--output", "other", "--key", "other.json")
     assert message.startswith("the id '0' occurs 1 times in a.jsonl and 0 times in b.jsonl: both files must have the")
 
 
