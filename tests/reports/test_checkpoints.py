@@ -23,13 +23,20 @@ from tests.models.architectures import (
     POINTER_GENERATOR,
     SAGCOPY,
     TINY_BERT,
+    Architecture,
     build_with_processor,
     generate,
 )
 from tests.reports.tiny_models import foreign
 
+
+def model_type(architecture: Architecture) -> str:
+    """The name of an architecture in the ids of tests."""
+    return architecture.model_type
+
+
 ALL = (GDLF, COPY_TRANSFORMER, DRGD, HIGHLIGHT_TRANSFORMER, SAGCOPY, POINTER_GENERATOR)
-every_architecture = pytest.mark.parametrize("architecture", ALL, ids=lambda one: one.model_type)
+every_architecture = pytest.mark.parametrize("architecture", ALL, ids=model_type)
 
 
 # huggingface/transformers#2952, huggingface/tokenizers#1187: ids have 32 bits where they come from arrays of Windows
@@ -37,19 +44,22 @@ every_architecture = pytest.mark.parametrize("architecture", ALL, ids=lambda one
 def test_ids_may_have_32_bits(tiny_tokenizer, architecture):
     model, processor = build_with_processor(architecture, tiny_tokenizer)
     inputs = processor(SENTENCES[:2], text_target=SENTENCES[2:4], return_tensors="pt")
-    short = {name: ids if ids.is_floating_point() else ids.int() for name, ids in inputs.items()}
-    assert model.train(False)(**short).loss == model(**inputs).loss
-    for batch in (inputs, short):
-        del batch["labels"]
+    short_inputs = {}
+    for name, values in inputs.items():
+        short_inputs[name] = values if values.is_floating_point() else values.int()
+    assert model.train(False)(**short_inputs).loss == model(**inputs).loss
+    del inputs["labels"], short_inputs["labels"]
     settings = {"tokenizer": processor, "num_beams": 2, "max_new_tokens": 4}
-    assert torch.equal(model.generate(**short, **settings), model.generate(**inputs, **settings))
+    assert torch.equal(model.generate(**short_inputs, **settings), model.generate(**inputs, **settings))
 
 
 # shap's `TextGeneration` cuts the input's length off the output of a model whose configuration does not say
 @every_architecture
 def test_other_programs_see_an_encoder_and_a_decoder(tiny_tokenizer, architecture):
-    config = build_with_processor(architecture, tiny_tokenizer)[0].config
-    assert (config.is_encoder_decoder, config.is_decoder, "is_decoder" in config.to_dict()) == (True, False, False)
+    model, _ = build_with_processor(architecture, tiny_tokenizer)
+    assert model.config.is_encoder_decoder is True
+    assert model.config.is_decoder is False
+    assert "is_decoder" not in model.config.to_dict()
 
 
 # mittagessen/kraken#610, pytorch/pytorch#88136: what a layer computes under autocast, a CPU may lack in half precision
@@ -87,7 +97,9 @@ def test_summaries_alone_are_truncated_to_the_length_of_the_call(tiny_tokenizer,
     # with --pad_to_max_length, all batches have one shape
     padded = processor(text_target=SENTENCES[:2], max_length=40, truncation=True, padding="max_length")["labels"]
     assert [len(row) for row in padded] == [40, 40]
-    assert [[id for id in row if id >= 0] for row in padded] == processor(text_target=SENTENCES[:2])["labels"]
+    labels = processor(text_target=SENTENCES[:2])["labels"]
+    for padded_row, row in zip(padded, labels, strict=True):
+        assert [label for label in padded_row if label >= 0] == row
     # a name of transformers' tokenizers
     whole = processor(SENTENCES[:1], text_target=SENTENCES[:1], max_length=6, truncation="do_not_truncate")
     assert whole["labels"] == processor(text_target=SENTENCES[:1])["labels"]
@@ -102,11 +114,11 @@ def test_a_new_generation_config_has_the_tokens_of_the_model(tiny_tokenizer, arc
     settings = {"num_beams": 2, "max_new_tokens": 5}
     model.generation_config.update(min_new_words=None, no_repeat_word_ngram_size=None)
     expected = model.generate(**inputs, **settings)
-    # as a trainer aligns it with the tokenizer
+    # a trainer aligns it with the tokenizer in this way
     model.generation_config = GenerationConfig(**settings, bos_token_id=model.config.bos_token_id)
     assert torch.equal(model.generate(**inputs), expected)
-    names = ("decoder_start_token_id", "eos_token_id", "pad_token_id")
-    assert all(getattr(model.generation_config, name) == getattr(model.config, name) for name in names)
+    for name in ("decoder_start_token_id", "eos_token_id", "pad_token_id"):
+        assert getattr(model.generation_config, name) == getattr(model.config, name)
 
 
 # transformers' run_summarization_no_trainer.py gives `generate` the ids and their mask alone
@@ -121,7 +133,7 @@ def test_texts_without_phrases_are_noted(caplog):
 
 
 # huggingface/datasets#3638, #5985: use changed what a tokenizer hashes to, and all rows were processed again
-@pytest.mark.parametrize("architecture", [GDLF, HIGHLIGHT_TRANSFORMER], ids=lambda one: one.model_type)
+@pytest.mark.parametrize("architecture", [GDLF, HIGHLIGHT_TRANSFORMER], ids=model_type)
 def test_a_used_processor_finds_the_rows_that_it_has_processed(tiny_tokenizer, architecture):
     processor = architecture.processor(copy.deepcopy(tiny_tokenizer))
     processor.tokenizer.add_special_tokens({"additional_special_tokens": ["<hl>"]})
@@ -144,13 +156,15 @@ def test_ids_without_rows_are_named(tiny_tokenizer, architecture):
     model, processor = build_with_processor(architecture, tiny_tokenizer)
     inputs = {name: ids[0] for name, ids in processor(SENTENCES[:1], return_tensors="pt").items()}
     length = len(inputs["input_ids"])
-    for call, more in ((model.generate, {}), (model, {"labels": inputs["input_ids"][None]})):
-        with pytest.raises(ValueError, match=rf"`input_ids` has shape \({length},\), but must have a row for each"):
-            call(**inputs, **more)
+    message = rf"`input_ids` has shape \({length},\), but must have a row for each"
+    with pytest.raises(ValueError, match=message):
+        model.generate(**inputs)
+    with pytest.raises(ValueError, match=message):
+        model(**inputs, labels=inputs["input_ids"][None])
 
 
 # huggingface/transformers#10552, #22931: prompts of different lengths are padded on the left
-@pytest.mark.parametrize("architecture", [DRGD, POINTER_GENERATOR], ids=lambda one: one.model_type)
+@pytest.mark.parametrize("architecture", [DRGD, POINTER_GENERATOR], ids=model_type)
 def test_recurrent_decoders_read_no_padding_before_a_prompt(architecture):
     prompts = {"decoder_input_ids": torch.tensor([[0, 1, 7], [0, 1, 8], [1, 7, 9]])}
     for mask in ([1, 1, 1], [1, 1, 0]):
@@ -169,29 +183,30 @@ def test_averaged_models_have_the_positions_of_their_berts():
     averaged = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.9), use_buffers=True)
     for _ in range(3):
         averaged.update_parameters(model)
-    own = averaged.module.eval()
+    averaged_model = averaged.module.eval()
     inputs, labels = source.inputs(), source.labels()
-    torch.testing.assert_close(own(**inputs, labels=labels).loss, model(**inputs, labels=labels).loss)
+    torch.testing.assert_close(averaged_model(**inputs, labels=labels).loss, model(**inputs, labels=labels).loss)
     settings = {"lm_rejected_factor": 0.01, "output_scores": True, "return_dict_in_generate": True}
-    scores = [torch.stack(generate(one, inputs, **settings).scores) for one in (own, model)]
-    torch.testing.assert_close(*scores)
+    scores = torch.stack(generate(averaged_model, inputs, **settings).scores)
+    expected = torch.stack(generate(model, inputs, **settings).scores)
+    torch.testing.assert_close(scores, expected)
 
 
 # huggingface/transformers#40781: a trainer that has the tokenizer alone saves no processor, nor its settings
 @every_architecture
 def test_a_folder_with_the_tokenizer_alone_is_noted(tiny_tokenizer, tmp_path, caplog, architecture):
-    own, processor = build_with_processor(architecture, tiny_tokenizer)
+    model, processor = build_with_processor(architecture, tiny_tokenizer)
     processor.save_pretrained(tmp_path / "both")
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "both")
-    # a T5 with a vocabulary of ours has none
-    for model in (foreign("t5", tokenizer), own):
-        save(tmp_path / model.config.model_type, model, tokenizer)
-        kind = architecture.processor_class if model is own else type(tokenizer)
-        assert type(AutoProcessor.from_pretrained(tmp_path / model.config.model_type)) is kind
-        summarizer = pipeline("summarization", model=str(tmp_path / model.config.model_type))
-        is_ours = model is own
-        assert (type(summarizer.processor) is architecture.processor_class) == is_ours
-        assert ("has no processor_config.json" in caplog.text) == is_ours
+    # a T5 with the same vocabulary has no processor
+    t5 = save(tmp_path / "t5", foreign("t5", tokenizer), tokenizer)
+    assert type(AutoProcessor.from_pretrained(t5)) is type(tokenizer)
+    assert type(pipeline("summarization", model=t5).processor) is not architecture.processor_class
+    assert "has no processor_config.json" not in caplog.text
+    folder = save(tmp_path / "model", model, tokenizer)
+    assert type(AutoProcessor.from_pretrained(folder)) is architecture.processor_class
+    assert type(pipeline("summarization", model=folder).processor) is architecture.processor_class
+    assert "has no processor_config.json" in caplog.text
 
 
 # in transformers 5, AutoTokenizer makes a tokenizer without words if a folder has none
@@ -223,8 +238,9 @@ def test_adapters_made_with_peft_are_loaded_whole(tiny_tokenizer, tmp_path, arch
     base.resize_token_embeddings(len(tokenizer))
     config = peft.LoraConfig(task_type="SEQ_2_SEQ_LM", target_modules=["q_proj", "v_proj"], **settings)
     adapted = peft.get_peft_model(base, config).eval()
-    for parameter in filter(lambda one: one.requires_grad, adapted.parameters()):
-        parameter.data += 0.3 * torch.randn_like(parameter)
+    for parameter in adapted.parameters():
+        if parameter.requires_grad:
+            parameter.data += 0.3 * torch.randn_like(parameter)
     folder = save(tmp_path / "adapter", adapted, reader)
     inputs = reader(["Ana <first> Lopez"], text_target=["<second> Ana"], return_tensors="pt")
     loaded = pipeline("summarization", model=folder).model
@@ -238,11 +254,14 @@ def test_prompts_that_peft_trained_are_read(tiny_tokenizer, tmp_path):
     adapted = peft.get_peft_model(AutoModelForSeq2SeqLM.from_pretrained(base), config).eval()
     adapted.prompt_encoder.default.embedding.weight.data.normal_(std=3)
     folder = save(tmp_path / "prompt", adapted, tiny_tokenizer)
-    written = []
-    for model in (folder, adapted, base):
-        pipe = pipeline("summarization", model=model, tokenizer=copy.deepcopy(tiny_tokenizer), max_new_tokens=4)
-        written.append(pipe(SENTENCES))
-    assert written[0] == written[1] != written[2]
+
+    def summaries(model) -> list[dict]:
+        tokenizer = copy.deepcopy(tiny_tokenizer)
+        return pipeline("summarization", model=model, tokenizer=tokenizer, max_new_tokens=4)(SENTENCES)
+
+    expected = summaries(adapted)
+    assert summaries(folder) == expected
+    assert summaries(base) != expected
 
 
 # huggingface/peft#2001, huggingface/optimum-habana#557, tloen/alpaca-lora#503: bases that moved or were never named

@@ -18,28 +18,26 @@ SENTENCES = ["we study ferries on lakes .", "ferries float on water .", "we meas
 HIGHLIGHTS = ["marby has a new library .", "it cost three million pounds ."]
 
 
-def write(path, text):
+def read_rows(tmp_path, name, text) -> list[dict]:
+    """The rows that are read of a file with this text."""
+    path = tmp_path / name
     path.write_text(text, encoding="utf-8", newline="")
-    return str(path)
-
-
-def rows(tmp_path, name, text, **settings):
-    return load(Corpus(train_file=write(tmp_path / name, text), **settings), str(tmp_path / "cache"))["train"].to_list()
+    return load(Corpus(train_file=str(path)), str(tmp_path / "cache"))["train"].to_list()
 
 
 def test_documents_and_paraphrases_are_no_sentences(tmp_path):
     texts = ["The mill burned. Two hours passed.", "A mill burned. It rained."]
     references = ["the old mill burned down", "a fire burned the mill down"]
-    (row,) = rows(tmp_path, "a.jsonl", json.dumps({"article": texts, "highlights": references}))
+    (row,) = read_rows(tmp_path, "a.jsonl", json.dumps({"article": texts, "highlights": references}))
     assert (row["documents"], row["references"]) == (texts, references)
 
 
 TYPES_OF_TEXT = [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())]
 
 
-@pytest.mark.parametrize("of", TYPES_OF_TEXT, ids=str)
-def test_types_of_text_in_tables(tmp_path, of):
-    texts = pa.array(["a b", "c d"]).cast(of)
+@pytest.mark.parametrize("text_type", TYPES_OF_TEXT, ids=str)
+def test_types_of_text_in_tables(tmp_path, text_type):
+    texts = pa.array(["a b", "c d"]).cast(text_type)
     lists = pa.array([["r"], ["s", "t"]], pa.large_list(pa.large_string()))
     table = pa.table({"text": texts, "references": lists})
     pq.write_table(table, tmp_path / "a.parquet")
@@ -75,15 +73,16 @@ def test_names_and_compressions_of_rows(tmp_path, name, compress):
 # maszhongming/Effective_Extractive_Summarization#1: labels of sentences beside an abstract
 def test_abstracts_of_articles_are_references(tmp_path):
     (tmp_path / "a.jsonl").write_text(json.dumps({"article": ["a b ."], "abstract": ["a ."], "label": [0, 3]}))
-    assert (read := read_references(str(tmp_path / "a.jsonl"))).column == "abstract"
-    assert read.texts() == ["a ."]
+    references = read_references(str(tmp_path / "a.jsonl"))
+    assert references.column == "abstract"
+    assert references.texts() == ["a ."]
 
 
 def test_folders_that_datasets_saved(tmp_path):
     saved = datasets.Dataset.from_dict({"text": ["a b", "c d"], "summary": ["a", "c"]})
-    saved.save_to_disk(tmp_path / "one", num_shards=2)
+    saved.save_to_disk(tmp_path / "rows", num_shards=2)
     datasets.DatasetDict({"validation": saved}).save_to_disk(tmp_path / "splits")
-    folder = str(tmp_path / "one")
+    folder = str(tmp_path / "rows")
     for corpus in (Corpus(train_file=folder), Corpus(dataset_name=folder)):
         assert load(corpus, str(tmp_path / "cache"))["train"]["document"][:] == ["a b", "c d"]
     assert content_hash(folder) == content_hash(folder) != content_hash(tmp_path / "splits")
@@ -97,7 +96,7 @@ def test_folders_that_datasets_saved(tmp_path):
 
 # wireservice/csvkit#426, thephpleague/csv#543: as of a sheet with empty columns
 def test_empty_columns_of_sheets_have_no_names(tmp_path):
-    (row,) = rows(tmp_path, "a.csv", "document,summary,,\nA ferry sank.,ferry sinks,,\n")
+    (row,) = read_rows(tmp_path, "a.csv", "document,summary,,\nA ferry sank.,ferry sinks,,\n")
     assert (row["document"], row["summary"]) == ("A ferry sank.", "ferry sinks")
 
 
@@ -113,10 +112,10 @@ def test_a_long_word_takes_linear_time():
 def test_lists_that_pandas_wrote_are_no_texts(tmp_path, written):
     field = '"' + written(["it's 1", "b"]).replace('"', '""') + '"'
     with pytest.raises(ValueError, match=r"a\.csv: column 'document' has lists that are written as text"):
-        rows(tmp_path, "a.csv", f"document,summary\n{field},s\n")
+        read_rows(tmp_path, "a.csv", f"document,summary\n{field},s\n")
 
 
 # pandas-dev/pandas#21768, wireservice/csvkit: a row with more fields than the header shifted the columns
 def test_fields_beyond_the_header_are_no_index(tmp_path):
     with pytest.raises(ValueError, match=r"a\.csv: cannot be read"):
-        rows(tmp_path, "a.csv", "document,summary\nThe ferry, an old one, sank.,ferry sinks\n")
+        read_rows(tmp_path, "a.csv", "document,summary\nThe ferry, an old one, sank.,ferry sinks\n")

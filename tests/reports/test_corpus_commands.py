@@ -9,14 +9,15 @@ from hf_summ.cli import main
 
 @pytest.fixture
 def run(capsys, tmp_path, monkeypatch):
-    """Runs a command beside files of these contents, and returns its output, its notes and its status."""
+    """Runs a command beside files of these contents (`a_txt` is a.txt), and returns its output, notes and status."""
     monkeypatch.chdir(tmp_path)
 
     def command(line, **files):
         for name, content in files.items():
             stem, _, ending = name.rpartition("_")
-            rows = content if isinstance(content, str) else "".join(json.dumps(row) + "\n" for row in content)
-            (tmp_path / f"{stem}.{ending}").write_text(rows, encoding="utf-8")
+            if not isinstance(content, str):
+                content = "".join(json.dumps(row) + "\n" for row in content)
+            (tmp_path / f"{stem}.{ending}").write_text(content, encoding="utf-8")
         status = main(line.split())
         output, notes = capsys.readouterr()
         return output, notes, status
@@ -28,8 +29,8 @@ GOLD = [{"summary": "A bridge opened on Monday."}]
 
 
 def test_predictions_are_not_the_summaries_beside_them(run):
-    # the gold summary beside a generated one was scored: 100
-    rows = [{**GOLD[0], "generated_summary": "The mill burned."}]
+    # the reference beside a generated summary was scored, with 100
+    rows = [{"summary": "A bridge opened on Monday.", "generated_summary": "The mill burned."}]
     line = "evaluate --predictions p.jsonl --references g.jsonl --rouge_types rouge1 --format json"
     output, notes, _ = run(line, p_jsonl=rows, g_jsonl=GOLD)
     assert json.loads(output)["rouge"]["rouge1"]["predictions"]["fmeasure"] == 0
@@ -38,30 +39,35 @@ def test_predictions_are_not_the_summaries_beside_them(run):
     output, notes, _ = run(f"{line} --prediction_column summary")
     assert json.loads(output)["rouge"]["rouge1"]["predictions"]["fmeasure"] == 100
     assert "predictions are identical to the references, perhaps from the same column" in notes
-    output, notes, _ = run(line, p_jsonl=[{"summary_text": "A bridge"}])
+    _, notes, _ = run(line, p_jsonl=[{"summary_text": "A bridge"}])
     assert "predictions from 'summary_text'" in notes
 
 
 # the names of huggingface/evaluate and rouge-score
 def test_types_of_rouge_score_are_named(run):
     line = "evaluate --predictions p.txt --references p.txt --rouge_types rouge1 rougeLsum"
-    assert "rougeLsum of rouge-score is rougeL here" in run(line, p_txt="A bridge opened.")[1]
+    _, notes, _ = run(line, p_txt="A bridge opened.")
+    assert "rougeLsum of rouge-score is rougeL here" in notes
 
 
 def test_texts_that_have_another_order_are_noted(run):
     # nlpyang/hiersumm#2, nlpyang/PreSumm#242: candidates of other documents, and one candidate for all
     line = "evaluate --predictions p.txt --references r.txt --rouge_types rouge1"
-    words = [f"a bridge of town{number} opened" for number in range(24)]
+    references = [f"a bridge of town{number} opened" for number in range(24)]
     note = "predictions are no closer to their own references than to those of other rows"
-    files = {"r_txt": "\n".join(words)}
-    assert note in run(line, p_txt="\n".join(reversed(words)), **files)[1]
-    assert note in run(line, p_txt="\n".join(words[:1] * 24), **files)[1]
-    assert note not in run(line, p_txt="\n".join(f"town{number}" for number in range(24)), **files)[1]
+
+    def notes_of(predictions: list[str]) -> str:
+        _, notes, _ = run(line, p_txt="\n".join(predictions), r_txt="\n".join(references))
+        return notes
+
+    assert note in notes_of(references[::-1])
+    assert note in notes_of(references[:1] * 24)
+    assert note not in notes_of([f"town{number}" for number in range(24)])
 
 
 def test_the_first_sentences_of_each_of_several_documents(run):
     rows = [{"document": ["Fire broke out. Nobody was hurt.", "The mill burned."], "summary": "A mill burned."}]
-    output, notes, _ = run("extract m.jsonl --sentences 1", m_jsonl=rows)
+    output, _, _ = run("extract m.jsonl --sentences 1", m_jsonl=rows)
     assert output == "Fire broke out. The mill burned.\n"
 
 
@@ -72,9 +78,8 @@ def test_tags_are_no_words_of_documents_and_predictions(run):
     assert output == "Fire broke out . Nobody was hurt .\n"
     assert "m.jsonl: 1 of 1 rows contain ##SENT##, read as the end of a sentence" in notes
     line = "evaluate --predictions p.txt --references r.txt --rouge_types rouge1 --format json"
-    output, notes, _ = run(
-        line, p_txt="Fire broke out .##SENT##A mill burned .", r_txt="Fire broke out. A mill burned."
-    )
+    files = {"p_txt": "Fire broke out .##SENT##A mill burned .", "r_txt": "Fire broke out. A mill burned."}
+    output, _, _ = run(line, **files)
     assert json.loads(output)["rouge"]["rouge1"]["predictions"]["fmeasure"] == 100
 
 
@@ -123,4 +128,5 @@ CASES_OF_FLAGS_WITHOUT_EFFECT = [
 @pytest.mark.parametrize(("options", "message"), CASES_OF_FLAGS_WITHOUT_EFFECT)
 def test_flags_without_effect(run, options, message):
     _, notes, status = run(f"evaluate --predictions p.txt --references p.txt {options}", p_txt="a")
-    assert (status, message in notes) == (2, True)
+    assert status == 2
+    assert message in notes

@@ -38,10 +38,15 @@ def test_phrases_steer_their_document(tiny_tokenizer):
     model, processor = build_with_processor(HIGHLIGHT_TRANSFORMER, tiny_tokenizer)
     pipe = pipeline("summarization", model=model, tokenizer=processor, num_beams=1, max_new_tokens=1)
     documents, phrases = SENTENCES[:2], [[text.split()[0]] for text in SENTENCES[:2]]
-    given, read = [], pipe.read
-    pipe.read = lambda example, **settings: given.append(example.source["phrases"]) or read(example, **settings)
+    read_phrases, read = [], pipe.read
+
+    def recording_read(example, **settings):
+        read_phrases.append(example.source["phrases"])
+        return read(example, **settings)
+
+    pipe.read = recording_read
     pipe(documents, phrases=shuffled(phrases))
-    assert given == phrases
+    assert read_phrases == phrases
 
 
 def test_unknown_words_are_those_of_their_document(tiny_tokenizer):
@@ -57,8 +62,11 @@ def test_arrays_of_documents_are_one_example(tiny_tokenizer):
     model, processor = build_with_processor(HIGHLIGHT_TRANSFORMER, tiny_tokenizer)
     pipe = pipeline("summarization", model=model, tokenizer=processor, num_beams=1, max_new_tokens=3)
     examples = [SENTENCES[:2], SENTENCES[2:4]]
-    for column in ([np.array(one, dtype=object) for one in examples], list(map(tuple, examples))):
+    arrays = [np.array(example, dtype=object) for example in examples]
+    tuples = [tuple(example) for example in examples]
+    for column in (arrays, tuples):
         assert processor(column)["input_ids"] == processor(examples)["input_ids"]
         assert pipe(pd.Series(column)) == pipe(examples)
-    phrases = [np.array([text.split()[0]], dtype=object) for text in SENTENCES[:2]]
-    assert pipe(SENTENCES[:2], phrases=phrases) == pipe(SENTENCES[:2], phrases=[list(one) for one in phrases])
+    phrases = [[text.split()[0]] for text in SENTENCES[:2]]
+    phrase_arrays = [np.array(document_phrases, dtype=object) for document_phrases in phrases]
+    assert pipe(SENTENCES[:2], phrases=phrase_arrays) == pipe(SENTENCES[:2], phrases=phrases)

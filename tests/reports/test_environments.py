@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import torch
 from transformers import pipeline
+from transformers.utils.logging import get_logger
 
 from hf_summ.cli import main
 from hf_summ.common.files import write_atomically
@@ -37,18 +38,19 @@ def write_rows(path: Path, word: str = "mayor") -> str:
 @pytest.fixture
 def full_disk():
     """Files may have no more than a few kilobytes, as on a full disk."""
-    before, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (9000, before[1]))
+    soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    previous_handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (9000, hard_limit))
     yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    signal.signal(signal.SIGXFSZ, handler)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft_limit, hard_limit))
+    signal.signal(signal.SIGXFSZ, previous_handler)
 
 
 def test_a_full_disk_ends_the_command_in_one_line_and_leaves_nothing(tmp_path, full_disk, capsys):
     rows = write_rows(tmp_path / "rows.jsonl")
     assert main(["vocabulary", rows, "--output", str(tmp_path / "made"), "--tags", "none"]) == 2
-    *_, last = capsys.readouterr().err.splitlines()
-    assert "file too large" in last.lower()
+    last_line = capsys.readouterr().err.splitlines()[-1]
+    assert "file too large" in last_line.lower()
     assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
 
 
@@ -62,10 +64,10 @@ def test_a_full_disk_is_named_with_the_output(tmp_path, full_disk):
 def test_a_folder_with_files_is_not_replaced(tmp_path, capsys, command, tiny_tokenizer):
     folder, rows = tmp_path / "used", write_rows(tmp_path / "rows.jsonl")
     tiny_tokenizer.save_pretrained(folder)
-    other = save(tmp_path / "other", tiny_tokenizer)
+    processor = save(tmp_path / "other", tiny_tokenizer)
     before = {file.name: file.read_bytes() for file in folder.iterdir()}
-    more = ["--processor", other] if command == "key-phrases" else ["--tags", "none"]
-    assert main([command, rows, "--output", str(folder), *more]) == 2
+    flags = {"vocabulary": ["--tags", "none"], "key-phrases": ["--processor", processor]}
+    assert main([command, rows, "--output", str(folder), *flags[command]]) == 2
     assert f"--output {folder}: must be a new or empty folder" in capsys.readouterr().err
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
 
@@ -74,16 +76,20 @@ def test_a_folder_with_files_is_not_replaced(tmp_path, capsys, command, tiny_tok
 @pytest.mark.thorough
 def test_threads_load_at_the_same_time(tmp_path, tiny_tokenizer):
     model = foreign("bart", tiny_tokenizer)
-    folder, barrier = save(tmp_path, model, tiny_tokenizer), threading.Barrier(4)
+    folder = save(tmp_path, model, tiny_tokenizer)
+    barrier = threading.Barrier(4)
 
-    def load_one(_) -> bool:
+    def load() -> dict[str, torch.Tensor]:
         barrier.wait()
-        state = pipeline("summarization", model=folder, device="cpu").model.state_dict()
-        return all(torch.equal(state[name], weight) for name, weight in model.state_dict().items())
+        return pipeline("summarization", model=folder, device="cpu").model.state_dict()
 
     for _ in range(3):
         with ThreadPoolExecutor(4) as threads:
-            assert list(threads.map(load_one, range(4))) == [True] * 4
+            loading = [threads.submit(load) for _ in range(4)]
+        for future in loading:
+            weights = future.result()
+            for name, weight in model.state_dict().items():
+                assert torch.equal(weights[name], weight)
 
 
 # weights whose products exceed float16
@@ -91,11 +97,10 @@ def test_threads_load_at_the_same_time(tmp_path, tiny_tokenizer):
 @pytest.mark.parametrize("name", ["drgd", "bart"])
 def test_products_that_are_not_finite_are_noted(tiny_tokenizer, caplog, name, beams):
     model, processor = build_with_processor(DRGD, tiny_tokenizer)
-    model = foreign("bart", tiny_tokenizer) if name == "bart" else model
+    if name == "bart":
+        model = foreign("bart", tiny_tokenizer)
     model.get_input_embeddings().weight.data[:] = float("nan")
     logging.getLogger("transformers").propagate = True
-    from transformers.utils.logging import get_logger
-
     get_logger("transformers").warning_once.cache_clear()
     logging.getLogger("hf_summ.models").propagate = True
     with caplog.at_level(logging.WARNING):
@@ -122,10 +127,10 @@ import sys
 import hf_summ
 class Model(hf_summ.DrgdForConditionalGeneration): pass
 class Processor(hf_summ.DrgdProcessor): pass
-for own in (Model, Processor):
-    one = own.from_pretrained(sys.argv[1])
-    one.save_pretrained(sys.argv[2])
-    assert type(one) is own
+for subclass in (Model, Processor):
+    loaded = subclass.from_pretrained(sys.argv[1])
+    loaded.save_pretrained(sys.argv[2])
+    assert type(loaded) is subclass
 """
     saved = tmp_path / "saved"
     subprocess.run([sys.executable, "-c", program, folder, str(saved)], check=True)
@@ -136,7 +141,7 @@ for own in (Model, Processor):
     assert pipeline("summarization", model=str(saved))(SENTENCES[0], max_new_tokens=2)
 
 
-# pydata/numexpr#421, #318
+# values of OMP_NUM_THREADS, and the number of threads that they set (pydata/numexpr#421, #318)
 CASES_OF_THREADS = [("4,2", 4), (" 3 ", 3), ("", None), ("1.0", None), ("0", None)]
 
 
@@ -155,7 +160,8 @@ def test_no_telemetry_is_sent(tmp_path):
     home = tmp_path / "home"
     home.mkdir()
     # on machines of continuous integration, none is sent in any case
-    unset = {"ORT_DISABLE_TELEMETRY", "CI", "HF_HOME", "XDG_CACHE_HOME"}
-    environment = {name: value for name, value in os.environ.items() if name not in unset} | {"HOME": str(home)}
+    environment = {**os.environ, "HOME": str(home)}
+    for name in ("ORT_DISABLE_TELEMETRY", "CI", "HF_HOME", "XDG_CACHE_HOME"):
+        environment.pop(name, None)
     subprocess.run([*PROGRAM, "summarize", "a.txt"], cwd=tmp_path, env=environment, check=True)
     assert not list(home.rglob("*onnxruntime*"))

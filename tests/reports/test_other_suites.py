@@ -1,4 +1,4 @@
-"""What transformers', PEFT's and accelerate's users ask of any model, and ours failed."""
+"""What users of transformers, PEFT and accelerate expect of any model, and our models once failed."""
 
 import pytest
 import torch
@@ -28,6 +28,11 @@ from tests.models.architectures import (
 )
 
 
+def architecture_name(made: Architecture) -> str:
+    """The name of an architecture in the ids of tests."""
+    return made.name
+
+
 @pytest.fixture(params=EACH)
 def architecture(request) -> Architecture:
     return request.param
@@ -38,7 +43,9 @@ def architecture(request) -> Architecture:
 @pytest.mark.parametrize("use_cache", [True, False])
 def test_a_divided_model_writes_the_same(architecture, tmp_path, use_cache):
     whole, inputs = architecture.model().float(), architecture.inputs()
-    inputs = {name: value.float() if value.is_floating_point() else value for name, value in inputs.items()}
+    for name, value in inputs.items():
+        if value.is_floating_point():
+            inputs[name] = value.float()
     whole.save_pretrained(tmp_path / "model")
     size = 4 * sum(weight.numel() for weight in whole.parameters())
     limits = {"max_memory": {"cpu": int(size * 0.7)}, "offload_folder": str(tmp_path / "disk")}
@@ -47,12 +54,13 @@ def test_a_divided_model_writes_the_same(architecture, tmp_path, use_cache):
     settings = {"num_beams": 3, "num_return_sequences": 3, "use_cache": use_cache}
     expected = generate(whole, inputs, **settings)
     assert torch.equal(generate(divided, inputs, **settings), expected)
-    # without any knowledge of the model's arguments
-    assert torch.equal(generate(cpu_offload(whole, execution_device="cpu"), inputs, **settings), expected)
+    # this function of accelerate knows nothing of the model's arguments
+    offloaded = cpu_offload(whole, execution_device="cpu")
+    assert torch.equal(generate(offloaded, inputs, **settings), expected)
 
 
 def test_attention_has_gradients(architecture):
-    """The recorded weights are those that the output was computed from, equal to the unrecorded ones."""
+    """The output is computed from the recorded weights, and is the same as without recording."""
     model, inputs, labels = architecture.model(), architecture.inputs(), architecture.labels()
     model.set_attn_implementation("eager")
     outputs = model(**inputs, labels=labels, output_attentions=True)
@@ -61,27 +69,30 @@ def test_attention_has_gradients(architecture):
     assert all(gradient.any() for gradient in gradients)
 
 
-@pytest.mark.parametrize("made", [DRGD, DRGD_PRINTED], ids=lambda made: made.name)
+@pytest.mark.parametrize("made", [DRGD, DRGD_PRINTED], ids=architecture_name)
 def test_recorded_attention_leaves_the_gradients_of_weights(made):
-    found = []
-    for recorded in (False, True):
+    def gradients(output_attentions: bool) -> dict[str, torch.Tensor]:
         model = made.model()
-        outputs = model(**made.inputs(), labels=made.labels(), output_attentions=recorded)
-        outputs.loss.backward()
-        found.append({name: weight.grad for name, weight in model.named_parameters()})
-    torch.testing.assert_close(found[1], found[0])
+        model(**made.inputs(), labels=made.labels(), output_attentions=output_attentions).loss.backward()
+        return {name: weight.grad for name, weight in model.named_parameters()}
+
+    torch.testing.assert_close(gradients(output_attentions=True), gradients(output_attentions=False))
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("beams", [1, 3])
 def test_states_of_an_encoder_may_lack_the_words(architecture, beams):
     model, inputs = architecture.model(), architecture.inputs()
-    settings = {name: value for name, value in inputs.items() if name != "tag_ids" and not name.startswith("phrase_")}
     expected = generate(model, inputs, num_beams=beams)
     states = model.get_encoder()(**inputs)
+    # these encoders return more than the states
     if states.keys() & {"centrality", "last_states"}:
-        # which is a part of its result
         return
+    # tags and phrases are read by the encoder alone
+    settings = {}
+    for name, value in inputs.items():
+        if name != "tag_ids" and not name.startswith("phrase_"):
+            settings[name] = value
     encoded = BaseModelOutput(last_hidden_state=states.last_hidden_state)
     assert torch.equal(generate(model, settings, num_beams=beams, encoder_outputs=encoded), expected)
 
@@ -101,15 +112,15 @@ CASES_OF_PADDING = [[0, 0, 1, 1, 1], [1, 0, 1, 0, 1], [1, 1, 1, 0, 0], [0, 0, 0,
 
 
 @pytest.mark.parametrize("mask", CASES_OF_PADDING, ids=str)
-@pytest.mark.parametrize("made", [DRGD, DRGD_PRINTED], ids=lambda made: made.name)
+@pytest.mark.parametrize("made", [DRGD, DRGD_PRINTED], ids=architecture_name)
 def test_padding_may_be_anywhere(made, mask):
     model, mask = made.model(), torch.tensor([mask, [1, 1, 1, 1, 1]])
     ids, targets = torch.tensor([[5, 6, 7, 8, 9], [9, 8, 7, 6, 5]]), torch.tensor([[1, 6, 7], [1, 5, 5]])
-    found = model(input_ids=ids, attention_mask=mask, decoder_input_ids=targets).logits
+    logits = model(input_ids=ids, attention_mask=mask, decoder_input_ids=targets).logits
     for row in range(2):
-        alone = ids[row : row + 1, mask[row].bool()]
-        expected = model(input_ids=alone, decoder_input_ids=targets[row : row + 1]).logits
-        torch.testing.assert_close(found[row : row + 1], expected)
+        ids_without_padding = ids[row : row + 1, mask[row].bool()]
+        expected = model(input_ids=ids_without_padding, decoder_input_ids=targets[row : row + 1]).logits
+        torch.testing.assert_close(logits[row : row + 1], expected)
 
 
 def test_attention_is_also_that_of_a_nested_bert(tmp_path):
@@ -143,13 +154,14 @@ def test_tags_of_another_length_are_named():
         GDLF.model()(**{**inputs, "tag_ids": inputs["tag_ids"][:, :-1]}, labels=GDLF.labels())
 
 
-@pytest.mark.parametrize("made", [DRGD, DRGD_PRINTED, COPY_TRANSFORMER_BERT], ids=lambda made: made.name)
+@pytest.mark.parametrize("made", [DRGD, DRGD_PRINTED, COPY_TRANSFORMER_BERT], ids=architecture_name)
 def test_linear_layers_are_quantized_by_torch(made):
     model = made.model().float()
     quantized = torch.ao.quantization.quantize_dynamic(model, {nn.Linear, nn.GRU, nn.GRUCell}, dtype=torch.qint8)
     assert generate(quantized, made.inputs(), num_beams=2).shape[0] == 3
-    losses = [candidate(**made.inputs(), labels=made.labels()).loss for candidate in (model, quantized)]
-    torch.testing.assert_close(losses[1], losses[0], rtol=0.05, atol=0.05)
+    expected = model(**made.inputs(), labels=made.labels()).loss
+    loss = quantized(**made.inputs(), labels=made.labels()).loss
+    torch.testing.assert_close(loss, expected, rtol=0.05, atol=0.05)
 
 
 # https://github.com/pytorch/pytorch/issues/195066: products of a dimension of size 1 are undefined on CPUs with VNNI
@@ -157,7 +169,8 @@ def test_linear_layers_are_quantized_by_torch(made):
 @pytest.mark.parametrize("rows", [1, 5, 40])
 def test_products_of_few_inputs_are_exact(inputs, rows):
     torch.manual_seed(0)
-    weight, values = (torch.randint(-127, 128, (number, inputs), dtype=torch.int8) for number in (16, rows))
+    weight = torch.randint(-127, 128, (16, inputs), dtype=torch.int8)
+    values = torch.randint(-127, 128, (rows, inputs), dtype=torch.int8)
     layer = Int8Linear(nn.Parameter(weight, requires_grad=False), nn.Parameter(torch.ones(16)), None)
     assert torch.equal(layer._products(values).long(), values.long() @ weight.long().T)
 
@@ -178,27 +191,28 @@ def replicate(model: nn.Module) -> nn.Module:
 
 
 # pytorch/pytorch#49828: the recurrent layers had no weights there, and BERT was not trained
-@pytest.mark.parametrize("made", [DRGD, POINTER_GENERATOR, COPY_TRANSFORMER_BERT_OUTPUT], ids=lambda made: made.name)
+@pytest.mark.parametrize("made", [DRGD, POINTER_GENERATOR, COPY_TRANSFORMER_BERT_OUTPUT], ids=architecture_name)
 def test_replicas_of_data_parallel_are_trained(made):
-    gradients = []
-    for prepare in (lambda model: model, replicate):
-        model = made.model()
-        prepare(model)(**made.inputs(), labels=made.labels()).loss.backward()
-        gradients.append({name: weight.grad for name, weight in model.named_parameters()})
-    torch.testing.assert_close(gradients[1], gradients[0])
+    model, replicated_model = made.model(), made.model()
+    model(**made.inputs(), labels=made.labels()).loss.backward()
+    # gradients of the replica's weights reach the parameters
+    replicate(replicated_model)(**made.inputs(), labels=made.labels()).loss.backward()
+    expected = {name: weight.grad for name, weight in model.named_parameters()}
+    gradients = {name: weight.grad for name, weight in replicated_model.named_parameters()}
+    torch.testing.assert_close(gradients, expected)
 
 
 # pytorch/pytorch#33618: pruned weights are attributes beside their parameters
-@pytest.mark.parametrize("made", [DRGD, POINTER_GENERATOR], ids=lambda made: made.name)
+@pytest.mark.parametrize("made", [DRGD, POINTER_GENERATOR], ids=architecture_name)
 def test_recurrent_weights_are_pruned(made):
-    model, expected = made.model(), made.model()
-    for module, same in zip(list(model.modules()), list(expected.modules()), strict=True):
+    pruned, masked = made.model(), made.model()
+    for module, masked_module in zip(list(pruned.modules()), list(masked.modules()), strict=True):
         if isinstance(module, (nn.RNNBase, nn.RNNCellBase)):
             for name, _ in list(module.named_parameters()):
                 prune.random_unstructured(module, name, 0.5)
-                getattr(same, name).data.mul_(getattr(module, f"{name}_mask"))
-    losses = [candidate(**made.inputs(), labels=made.labels()).loss for candidate in (model, expected)]
-    torch.testing.assert_close(*losses)
+                getattr(masked_module, name).data.mul_(getattr(module, f"{name}_mask"))
+    expected = masked(**made.inputs(), labels=made.labels()).loss
+    torch.testing.assert_close(pruned(**made.inputs(), labels=made.labels()).loss, expected)
 
 
 # huggingface/trl#6372: what others add to a call of the output layer, such as DeepSpeed's gathering of its weight
@@ -228,62 +242,62 @@ def test_a_hook_of_all_modules_runs_once_for_the_embedding():
 # captum replaces what this embedding returns for the source, which the decoder's words do not fit
 def test_hooks_of_the_words_of_bert_are_those_of_the_encoder():
     model, shapes = COPY_TRANSFORMER_BERT.model(), []
-    words = model.get_submodule(f"model.{model.model.bert_embedding_name()}")
-    words.register_forward_hook(lambda module, inputs, output: shapes.append(inputs[0].shape))
+    word_embedding = model.get_submodule(f"model.{model.model.bert_embedding_name()}")
+    word_embedding.register_forward_hook(lambda module, inputs, output: shapes.append(inputs[0].shape))
     labels = COPY_TRANSFORMER_BERT.labels()
     model(**COPY_TRANSFORMER_BERT.inputs(), labels=labels)
     assert shapes
     assert labels.shape not in shapes
 
 
-OTHER_FAMILIES = [GDLF, COPY_TRANSFORMER, DRGD, HIGHLIGHT_TRANSFORMER, POINTER_GENERATOR, SAGCOPY]
-other_families = pytest.mark.parametrize(
-    "made",
-    [
-        pytest.param(made, id=made.name, marks=() if made is SAGCOPY else pytest.mark.thorough)
-        for made in OTHER_FAMILIES
-    ],
-)
+THOROUGH_FAMILIES = [GDLF, COPY_TRANSFORMER, DRGD, HIGHLIGHT_TRANSFORMER, POINTER_GENERATOR]
+CASES_OF_FAMILIES = [pytest.param(made, id=made.name, marks=pytest.mark.thorough) for made in THOROUGH_FAMILIES]
+CASES_OF_FAMILIES.append(pytest.param(SAGCOPY, id=SAGCOPY.name))
+each_family = pytest.mark.parametrize("made", CASES_OF_FAMILIES)
 
 
 # Dao-AILab/flash-attention#2071: gradients of each row, as of influence functions and differential privacy
-@other_families
+@each_family
 def test_gradients_of_each_row(made):
     model, batch = made.model(), {**made.inputs(), "labels": made.labels()}
 
     def loss(weights, row):
-        return functional_call(model, weights, (), {name: value[None] for name, value in row.items()}).loss
+        batch_of_one = {name: value[None] for name, value in row.items()}
+        return functional_call(model, weights, (), batch_of_one).loss
 
     weights = {name: weight.detach() for name, weight in model.named_parameters()}
     gradients = vmap(grad(loss), in_dims=(None, 0))(weights, batch)
     for row in range(len(batch["labels"])):
+        batch_of_one = {name: value[row : row + 1] for name, value in batch.items()}
         model.zero_grad()
-        model(**{name: value[row : row + 1] for name, value in batch.items()}).loss.backward()
-        expected = {name: weight.grad for name, weight in model.named_parameters()}
-        torch.testing.assert_close({name: value[row] for name, value in gradients.items()}, expected)
+        model(**batch_of_one).loss.backward()
+        for name, weight in model.named_parameters():
+            torch.testing.assert_close(gradients[name][row], weight.grad)
 
 
 # pytorch/pytorch#126738: operations and memory are counted without values
-@other_families
+@each_family
 def test_steps_of_training_without_values(made):
+    batch = {**made.inputs(), "labels": made.labels()}
     with FakeTensorMode() as mode:
         model = made.head_class(made.config()).train()
-        batch = {name: mode.from_tensor(value) for name, value in {**made.inputs(), "labels": made.labels()}.items()}
-        model(**batch).loss.backward()
+        fake_batch = {name: mode.from_tensor(value) for name, value in batch.items()}
+        model(**fake_batch).loss.backward()
     with torch.device("meta"):
         model = made.head_class(made.config()).train()
-    batch = {name: value.to("meta") for name, value in {**made.inputs(), "labels": made.labels()}.items()}
-    model(**batch).loss.backward()
+    meta_batch = {name: value.to("meta") for name, value in batch.items()}
+    model(**meta_batch).loss.backward()
 
 
 # pytorch/pytorch#108108: a traced graph fixed what its example lacked, such as padding or more phrases
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
-@other_families
+@each_family
 def test_traced_graphs_read_padding(made):
     model, example = made.model(), made.inputs(rows=2)
     example["attention_mask"] = torch.ones_like(example["attention_mask"])
-    for name in example.keys() & {"phrase_starts", "phrase_ends"}:
-        example[name] = torch.tensor([[0, 0, 0], [0, 0, 0]]) + (name == "phrase_ends")
+    if "phrase_starts" in example:
+        example["phrase_starts"] = torch.zeros(2, 3, dtype=torch.long)
+        example["phrase_ends"] = torch.ones(2, 3, dtype=torch.long)
 
     class Scores(nn.Module):
         def __init__(self):

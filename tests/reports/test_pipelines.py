@@ -27,6 +27,7 @@ from tests.models.architectures import (
     HIGHLIGHT_TRANSFORMER,
     POINTER_GENERATOR,
     SAGCOPY,
+    Architecture,
     build_with_processor,
 )
 from tests.reports.tiny_models import foreign, nested
@@ -35,7 +36,18 @@ FIVE = (GDLF, COPY_TRANSFORMER, DRGD, HIGHLIGHT_TRANSFORMER, SAGCOPY)
 LONG = " ".join(SENTENCES * 12)
 
 
+def architecture_name(architecture: Architecture) -> str:
+    """The name of an architecture in the ids of tests."""
+    return architecture.name
+
+
+def pickled(value):
+    """A copy of a value, as other processes receive it."""
+    return pickle.loads(pickle.dumps(value))  # noqa: S301 (its own pickle)
+
+
 def summarizer(model, tokenizer, **settings):
+    """A pipeline for short summaries, with a copy of the tokenizer."""
     tokenizer = copy.deepcopy(tokenizer)
     return pipeline("summarization", model=model, tokenizer=tokenizer, num_beams=1, max_new_tokens=3, **settings)
 
@@ -44,11 +56,11 @@ def lengths_read(pipe) -> list[int]:
     """The lengths of the batches that the pipeline's model reads from now on."""
     lengths, generate = [], pipe.model.generate
 
-    def counting(**inputs):
+    def recording_generate(**inputs):
         lengths.append(inputs["input_ids"].shape[1])
         return generate(**inputs)
 
-    pipe.model.generate = counting
+    pipe.model.generate = recording_generate
     return lengths
 
 
@@ -69,19 +81,21 @@ def test_threads_share_a_pipeline(tiny_tokenizer, busy_threads):
 
     def call(number: int) -> None:
         if number % 3 == 2:
-            # a user's own call, with a limit of its own
+            # the user calls the tokenizer with another limit
             pipe.tokenizer([LONG, "short"], truncation=True, max_length=9, padding=True)
         else:
             pipe(LONG, return_details=number % 3 == 1)
 
     with ThreadPoolExecutor(6) as threads:
-        list(threads.map(call, range(90)))
+        calls = [threads.submit(call, number) for number in range(90)]
+    for finished_call in calls:
+        finished_call.result()
     assert set(lengths) == {40}
 
 
-@pytest.mark.parametrize("python", [False, True], ids=["fast", "Python"])
-def test_special_tokens_remain_where_the_text_ends(tiny_tokenizer, python):
-    tokenizer = ByT5Tokenizer() if python else tiny_tokenizer
+@pytest.mark.parametrize("is_fast", [True, False], ids=["fast", "Python"])
+def test_special_tokens_remain_where_the_text_ends(tiny_tokenizer, is_fast):
+    tokenizer = tiny_tokenizer if is_fast else ByT5Tokenizer()
     pipe = summarizer(foreign("t5", tokenizer), tokenizer)
     whole = tokenizer(LONG)["input_ids"]
     for limit in (1, 2, 17, len(whole) - 1, len(whole), len(whole) + 1):
@@ -99,10 +113,11 @@ def test_the_sides_of_the_tokenizer_change_nothing(tiny_tokenizer, name):
         model, processor = build_with_processor(DRGD, tiny_tokenizer)
     texts = [SENTENCES[0], LONG[:300], "Short."]
     pipe = summarizer(model, tiny_tokenizer, processor=processor)
-    right = pipe(texts, batch_size=3, return_tensors=True)
+    expected = pipe(texts, batch_size=3, return_tensors=True)
     pipe.tokenizer.padding_side = pipe.tokenizer.truncation_side = "left"
-    for one, other in zip(right, pipe(texts, batch_size=3, return_tensors=True), strict=True):
-        assert torch.equal(one["summary_token_ids"], other["summary_token_ids"])
+    records = pipe(texts, batch_size=3, return_tensors=True)
+    for record, expected_record in zip(records, expected, strict=True):
+        assert torch.equal(record["summary_token_ids"], expected_record["summary_token_ids"])
     assert pipe.tokenizer.padding_side == "left"
 
 
@@ -113,12 +128,12 @@ def test_a_compiled_or_wrapped_model_summarizes(tiny_tokenizer, name):
     if name == "gdlf":
         model, processor = build_with_processor(GDLF, tiny_tokenizer)
     pipe = summarizer(model, tiny_tokenizer, processor=processor)
-    right = pipe(SENTENCES[0])
+    expected = pipe(SENTENCES[0])
     pipe.model = torch.compile(model, backend="eager")
-    assert pipe(SENTENCES[0]) == right
+    assert pipe(SENTENCES[0]) == expected
     pipe.model, forward = model, model.forward
     model.forward = lambda *args, **kwargs: forward(*args, **kwargs)
-    assert pipe(SENTENCES[0]) == right
+    assert pipe(SENTENCES[0]) == expected
 
 
 class Wrapper(torch.nn.Module):
@@ -129,7 +144,9 @@ class Wrapper(torch.nn.Module):
         self.module = model
 
     def __getattr__(self, name):
-        return super().__getattr__(name) if name == "module" else getattr(super().__getattr__("module"), name)
+        if name == "module":
+            return super().__getattr__(name)
+        return getattr(self.module, name)
 
     def forward(self, *args, **kwargs):
         return self.module(*args, **kwargs)
@@ -137,31 +154,31 @@ class Wrapper(torch.nn.Module):
 
 def test_a_wrapper_without_input_names_gets_them_all(tiny_tokenizer):
     pipe = summarizer(foreign("bart", tiny_tokenizer), tiny_tokenizer)
-    right = pipe(SENTENCES[0])
+    expected = pipe(SENTENCES[0])
     pipe.model = Wrapper(pipe.model)
-    assert pipe(SENTENCES[0]) == right
+    assert pipe(SENTENCES[0]) == expected
 
 
 # an error of torch's embedding: each family has its own name for the number of positions
 def test_documents_are_truncated_to_the_positions_of_every_family(tiny_tokenizer):
-    led = foreign("led", tiny_tokenizer, max_encoder_position_embeddings=32, attention_window=16)
-    prophetnet = foreign("prophetnet", tiny_tokenizer, max_position_embeddings=32)
-    models = {
-        32: [foreign("bart", tiny_tokenizer, max_position_embeddings=32), led, nested(tiny_tokenizer, 32, bert=True)],
+    roberta = nested(tiny_tokenizer, 32)
+    models_and_limits = [
+        (foreign("bart", tiny_tokenizer, max_position_embeddings=32), 32),
+        (foreign("led", tiny_tokenizer, max_encoder_position_embeddings=32, attention_window=16), 32),
+        (nested(tiny_tokenizer, 32, bert=True), 32),
         # positions count from the padding's id + 1
-        30: [nested(tiny_tokenizer, 32)],
-        31: [prophetnet],
-    }
-    for limit, same in models.items():
-        for model in same:
-            pipe = summarizer(model, tiny_tokenizer)
-            assert pipe.source_limit == limit
-            lengths = lengths_read(pipe)
-            pipe(LONG)
-            pipe(LONG, long_documents="extract")
-            assert max(lengths) <= limit
+        (roberta, 30),
+        (foreign("prophetnet", tiny_tokenizer, max_position_embeddings=32), 31),
+    ]
+    for model, limit in models_and_limits:
+        pipe = summarizer(model, tiny_tokenizer)
+        assert pipe.source_limit == limit
+        lengths = lengths_read(pipe)
+        pipe(LONG)
+        pipe(LONG, long_documents="extract")
+        assert max(lengths) <= limit
     with pytest.raises(ValueError, match="the decoder has 30 positions"):
-        summarizer(models[30][0], tiny_tokenizer)(SENTENCES[0], max_new_tokens=31)
+        summarizer(roberta, tiny_tokenizer)(SENTENCES[0], max_new_tokens=31)
 
 
 # Beltagy et al. 2020, section 7: the first token attends to all others
@@ -169,11 +186,11 @@ def test_led_has_global_attention(tiny_tokenizer):
     pipe = summarizer(foreign("led", tiny_tokenizer, attention_window=16), tiny_tokenizer)
     masks, generate = [], pipe.model.generate
 
-    def generating(global_attention_mask, **inputs):
+    def recording_generate(global_attention_mask, **inputs):
         masks.append(global_attention_mask)
         return generate(global_attention_mask=global_attention_mask, **inputs)
 
-    pipe.model.generate = generating
+    pipe.model.generate = recording_generate
     pipe([SENTENCES[0], "Short."], batch_size=2)
     pipe([SENTENCES[0], "Short."], batch_size=2, global_attention_mask=torch.ones(1, 4, dtype=torch.long))
     for mask, tokens in zip(masks, (1, 4), strict=True):
@@ -187,8 +204,8 @@ def test_the_folder_of_a_model_of_transformers_has_no_code(tiny_tokenizer, tmp_p
     pipe.save_pretrained(tmp_path)
     assert not list(tmp_path.glob("*.py"))
     assert not hasattr(pipe.model.config, "custom_pipelines")
-    again = pipeline("summarization", model=str(tmp_path), num_beams=1, max_new_tokens=3)
-    assert again(SENTENCES[0]) == pipe(SENTENCES[0])
+    loaded = pipeline("summarization", model=str(tmp_path), num_beams=1, max_new_tokens=3)
+    assert loaded(SENTENCES[0]) == pipe(SENTENCES[0])
 
 
 def test_a_tokenizer_may_be_given_as_the_processor(tiny_tokenizer):
@@ -202,10 +219,11 @@ def test_a_loaded_model_has_the_processor_of_its_folder(tiny_tokenizer, tmp_path
     model, processor = build_with_processor(GDLF, tiny_tokenizer, max_source_length=12)
     folder = save(tmp_path / "model", model, processor)
     model = type(model).from_pretrained(folder)
-    right = summarizer(folder, tiny_tokenizer)(LONG, return_details=True)
-    assert right[0]["details"]["read_tokens"] == 12
-    assert summarizer(model, tiny_tokenizer)(LONG, return_details=True) == right
-    assert pipeline("summarization", model=model)(LONG, num_beams=1, max_new_tokens=3, return_details=True) == right
+    expected = summarizer(folder, tiny_tokenizer)(LONG, return_details=True)
+    assert expected[0]["details"]["read_tokens"] == 12
+    assert summarizer(model, tiny_tokenizer)(LONG, return_details=True) == expected
+    pipe = pipeline("summarization", model=model)
+    assert pipe(LONG, num_beams=1, max_new_tokens=3, return_details=True) == expected
     tiny_tokenizer = copy.deepcopy(tiny_tokenizer)
     tiny_tokenizer.add_tokens("<mark>")
     assert "<mark>" in summarizer(model, tiny_tokenizer).processor.tokenizer.get_vocab()
@@ -216,29 +234,29 @@ def test_a_loaded_model_has_the_processor_of_its_folder(tiny_tokenizer, tmp_path
 
 
 # mlflow/mlflow#20604, ThilinaRajapakse/simpletransformers#13: weights of a checkpoint, and the tokenizer of its base
-@pytest.mark.parametrize("architecture", FIVE, ids=lambda one: one.name)
+@pytest.mark.parametrize("architecture", FIVE, ids=architecture_name)
 def test_weights_alone_have_the_processor_of_their_tokenizer(tiny_tokenizer, tmp_path, caplog, architecture):
     model, processor = build_with_processor(architecture, tiny_tokenizer, max_source_length=12)
     base = save(tmp_path / "base", model, processor)
-    right = pipeline("summarization", model=base)(LONG, num_beams=1, max_new_tokens=3, return_details=True)
+    expected = pipeline("summarization", model=base)(LONG, num_beams=1, max_new_tokens=3, return_details=True)
     weights = str(tmp_path / "weights")
     model.save_pretrained(weights)
-    for given in (
+    for arguments in (
         {"model": weights, "tokenizer": base},
         {"model": weights, "tokenizer": AutoTokenizer.from_pretrained(base)},
         {"model": type(model).from_pretrained(weights), "tokenizer": AutoTokenizer.from_pretrained(base)},
     ):
-        pipe = pipeline("summarization", **given)
+        pipe = pipeline("summarization", **arguments)
         assert type(pipe.processor) is type(processor)
-        assert pipe(LONG, num_beams=1, max_new_tokens=3, return_details=True) == right
+        assert pipe(LONG, num_beams=1, max_new_tokens=3, return_details=True) == expected
     assert "has its default settings" not in caplog.text
-    # as MLflow saves them; the frequencies of phrases are settings of the processor
+    # MLflow saves the tokenizer alone; the frequencies of phrases are settings of the processor
     settings = {"num_beams": 1, "max_new_tokens": 3}
     if architecture is HIGHLIGHT_TRANSFORMER:
         settings["phrases"] = SENTENCES[0].split()[:1]
-    alone = str(tmp_path / "tokenizer")
-    AutoTokenizer.from_pretrained(base).save_pretrained(alone)
-    for tokenizer in (alone, AutoTokenizer.from_pretrained(alone)):
+    tokenizer_folder = str(tmp_path / "tokenizer")
+    AutoTokenizer.from_pretrained(base).save_pretrained(tokenizer_folder)
+    for tokenizer in (tokenizer_folder, AutoTokenizer.from_pretrained(tokenizer_folder)):
         pipe = pipeline("summarization", model=type(model).from_pretrained(weights), tokenizer=tokenizer)
         assert type(pipe.processor) is type(processor)
         assert pipe.processor.max_source_length > 12
@@ -247,15 +265,16 @@ def test_weights_alone_have_the_processor_of_their_tokenizer(tiny_tokenizer, tmp
 
 
 # lines of a PDF are wrapped, which is no part of what it says
-@pytest.mark.parametrize("architecture", [*FIVE, POINTER_GENERATOR], ids=lambda one: one.name)
+@pytest.mark.parametrize("architecture", [*FIVE, POINTER_GENERATOR], ids=architecture_name)
 def test_white_space_of_a_document_is_one_space(tiny_tokenizer, architecture):
     model, processor = build_with_processor(architecture, tiny_tokenizer, max_source_length=40)
     pipe = pipeline("summarization", model=model, processor=processor, num_beams=2, max_new_tokens=8)
     flat = " ".join(LONG.split())
     wrapped = "\n".join(re.findall(r"(?:\S+ ?){1,7}", flat.replace(" ", "\t ", 9)))
-    for text, spaced in ((flat, wrapped), ([flat, SENTENCES[0]], [wrapped, f"\n{SENTENCES[0]} \n"])):
-        settings = {"return_details": True, "long_documents": "truncate"}
-        (expected,), (record,) = pipe([text], **settings), pipe([spaced], **settings)
+    settings = {"return_details": True, "long_documents": "truncate"}
+    for example, spaced_example in ((flat, wrapped), ([flat, SENTENCES[0]], [wrapped, f"\n{SENTENCES[0]} \n"])):
+        (expected,) = pipe([example], **settings)
+        (record,) = pipe([spaced_example], **settings)
         # the characters that were read differ
         del expected["details"]["read"], record["details"]["read"]
         assert record == expected
@@ -265,60 +284,70 @@ def test_white_space_of_a_document_is_one_space(tiny_tokenizer, architecture):
 def test_a_pipeline_can_be_copied(tiny_tokenizer):
     for model, processor in ((foreign("bart", tiny_tokenizer), None), build_with_processor(GDLF, tiny_tokenizer)):
         pipe = summarizer(model, tiny_tokenizer, processor=processor)
-        right = pipe(SENTENCES[:2], batch_size=2)
-        for again in (copy.deepcopy(pipe), pickle.loads(pickle.dumps(pipe))):  # noqa: S301 (its own pickle)
-            assert again(SENTENCES[:2], batch_size=2) == right
+        expected = pipe(SENTENCES[:2], batch_size=2)
+        for copied_pipe in (copy.deepcopy(pipe), pickled(pipe)):
+            assert copied_pipe(SENTENCES[:2], batch_size=2) == expected
 
 
-@pytest.mark.parametrize("architecture", [*FIVE, COPY_TRANSFORMER_BERT], ids=lambda one: one.name)
+@pytest.mark.parametrize("architecture", [*FIVE, COPY_TRANSFORMER_BERT], ids=architecture_name)
 def test_models_and_processors_can_be_copied(tiny_tokenizer, architecture):
     model, processor = build_with_processor(architecture, tiny_tokenizer)
-    right = processor(SENTENCES[:2])
+    encoded = processor(SENTENCES[:2])
     settings = {**processor(SENTENCES[:1], return_tensors="pt"), "max_new_tokens": 2, "tokenizer": processor}
-    written = model.generate(**settings)
-    copies = [copy.deepcopy]
+    expected = model.generate(**settings)
+    ways_to_copy = [copy.deepcopy]
     if architecture is not COPY_TRANSFORMER_BERT:
         # the hooks by which transformers records a BERT's states cannot be pickled
-        copies.append(lambda one: pickle.loads(pickle.dumps(one)))  # noqa: S301 (its own pickle)
-    for copied in copies:
-        assert copied(processor)(SENTENCES[:2]).data == right.data
-        again = copied(model)
-        assert again.config == model.config
-        assert all(torch.equal(each.generate(**settings), written) for each in (again, model))
-        assert all(torch.equal(again.state_dict()[name], weight) for name, weight in model.state_dict().items())
-        assert copied(hf_summ.SummarizationCollator(processor, model=model)).processor(SENTENCES[0])
+        ways_to_copy.append(pickled)
+    for copied in ways_to_copy:
+        assert copied(processor)(SENTENCES[:2]).data == encoded.data
+        copied_model = copied(model)
+        assert copied_model.config == model.config
+        assert torch.equal(copied_model.generate(**settings), expected)
+        assert torch.equal(model.generate(**settings), expected)
+        copied_weights = copied_model.state_dict()
+        for name, weight in model.state_dict().items():
+            assert torch.equal(copied_weights[name], weight)
+        collator = copied(hf_summ.SummarizationCollator(processor, model=model))
+        assert collator.processor(SENTENCES[0])
 
 
-# microsoft/onnxruntime#643, #7846: sessions cannot be pickled; the bundled graphs have no settings of their own
+# microsoft/onnxruntime#643, #7846: sessions cannot be pickled; the bundled graphs contain no settings
 def test_the_graphs_of_the_bundled_model_can_be_copied_and_loaded_as_a_pipeline():
-    lean = OnnxSummarizer(hf_summ.bundled_model("arxiv-tldr"), num_beams=1, max_new_tokens=3)
+    graphs = OnnxSummarizer(hf_summ.bundled_model("arxiv-tldr"), num_beams=1, max_new_tokens=3)
     folder = str(hf_summ.bundled_model("arxiv-tldr"))
     pipe = pipeline("summarization", model=folder, runtime="onnx", num_beams=1, max_new_tokens=3)
-    right = lean(SENTENCES[0])
-    assert right == pipe(SENTENCES[0])
-    for again in (copy.deepcopy(lean), pickle.loads(pickle.dumps(lean))):  # noqa: S301 (its own pickle)
-        assert again(SENTENCES[0]) == right
+    expected = graphs(SENTENCES[0])
+    assert pipe(SENTENCES[0]) == expected
+    for copied_graphs in (copy.deepcopy(graphs), pickled(graphs)):
+        assert copied_graphs(SENTENCES[0]) == expected
 
 
 # pallets/markupsafe#16, #401: a text of a template escapes what is added to it
 def test_a_text_of_a_template_does_not_escape_the_prefix():
     markupsafe = pytest.importorskip("markupsafe")
-    lean = OnnxSummarizer(hf_summ.bundled_model("arxiv-tldr"), num_beams=1, max_new_tokens=3)
-    examples = [["Fast & small.", "A parser."], "Fast & small."]
-    marked = [[*map(markupsafe.Markup, examples[0])], markupsafe.Markup(examples[1])]
-    read = [[lean.read(one, source_prefix="<t>: ")[0] for one in some] for some in (examples, marked)]
-    assert read[0] == read[1]
+    graphs = OnnxSummarizer(hf_summ.bundled_model("arxiv-tldr"), num_beams=1, max_new_tokens=3)
+    first_text, second_text = "Fast & small.", "A parser."
+    first_markup, second_markup = markupsafe.Markup(first_text), markupsafe.Markup(second_text)
+    for example, marked_example in (
+        ([first_text, second_text], [first_markup, second_markup]),
+        (first_text, first_markup),
+    ):
+        expected = graphs.read(example, source_prefix="<t>: ")[0]
+        assert graphs.read(marked_example, source_prefix="<t>: ")[0] == expected
+
+
+def pipeline_of_graphs(folder):
+    return pipeline("summarization", str(folder), runtime="onnx")
 
 
 # pytorch/examples#1104: PyTorch's loader takes no other integers than Python's
-@pytest.mark.parametrize(
-    "make", [OnnxSummarizer, lambda folder: pipeline("summarization", str(folder), runtime="onnx")]
-)
+@pytest.mark.parametrize("make", [OnnxSummarizer, pipeline_of_graphs])
 def test_settings_may_be_numbers_of_numpy(make):
     summarize, documents = make(hf_summ.bundled_model("arxiv-tldr")), SENTENCES[:3]
     settings = {"num_beams": 2, "max_new_tokens": 3, "batch_size": 2}
-    given = {name: np.int32(value) for name, value in settings.items()}
-    assert summarize(documents, **given) == summarize(documents, **settings)
+    numpy_settings = {name: np.int32(value) for name, value in settings.items()}
+    assert summarize(documents, **numpy_settings) == summarize(documents, **settings)
 
 
 # sessions of ONNX Runtime cannot be pickled
@@ -332,10 +361,10 @@ def test_a_pipeline_on_graphs_can_be_copied(tiny_tokenizer, tmp_path):
     export(model, processor, tmp_path / "graphs", int8=False)
     pipe = pipeline("summarization", model=str(tmp_path / "graphs"), num_beams=1, max_new_tokens=3)
     pipe.model.generation_config.num_beams = 2
-    right = pipe(SENTENCES[0])
-    for again in (copy.deepcopy(pipe), pickle.loads(pickle.dumps(pipe))):  # noqa: S301 (its own pickle)
-        assert again(SENTENCES[0]) == right
-        assert again.model.generation_config.num_beams == 2
+    expected = pipe(SENTENCES[0])
+    for copied_pipe in (copy.deepcopy(pipe), pickled(pipe)):
+        assert copied_pipe(SENTENCES[0]) == expected
+        assert copied_pipe.model.generation_config.num_beams == 2
 
 
 def test_a_summarizer_is_a_pipeline(shipped, tiny_tokenizer, tmp_path):
@@ -343,19 +372,24 @@ def test_a_summarizer_is_a_pipeline(shipped, tiny_tokenizer, tmp_path):
     assert type(bundled) is hf_summ.SummarizationPipeline
     assert bundled.model.name_or_path == str(shipped)
     folder = save(tmp_path, foreign("bart", tiny_tokenizer), tiny_tokenizer)
-    for model in (tmp_path, folder, bundled.model):
-        pipe = hf_summ.summarizer(model, tokenizer=bundled.tokenizer if model is bundled.model else None)
-        assert pipe(SENTENCES[0], max_new_tokens=2)[0].keys() == {"summary_text"}
+    for model, tokenizer in ((tmp_path, None), (folder, None), (bundled.model, bundled.tokenizer)):
+        pipe = hf_summ.summarizer(model, tokenizer=tokenizer)
+        (record,) = pipe(SENTENCES[0], max_new_tokens=2)
+        assert record.keys() == {"summary_text"}
 
 
 # langchain-ai/langchain#1487, run-llama/llama_index#266: the tokens of what is between the parts were not counted
 def test_windows_have_room_for_the_space_between_sentences():
-    lean = OnnxSummarizer(hf_summ.bundled_model("arxiv-tldr"))
+    graphs = OnnxSummarizer(hf_summ.bundled_model("arxiv-tldr"))
     for limit, gap in product((60, 90, 120), ("\n\n", "\n" * 6, "\n \t \n", "\u3000\u3000")):
-        reader, text = ModelReader(lean, limit, lambda texts: []), gap.join(SENTENCES * 9)
-        parts = [text[start:end] for start, end in split_windows(text, reader, "en")]
-        assert max(map(reader.length, parts)) <= limit
-        assert [sentence for part in parts for sentence in split_sentences(part)] == split_sentences(text)
+        reader = ModelReader(graphs, limit, lambda texts: [])
+        text = gap.join(SENTENCES * 9)
+        sentences = []
+        for start, end in split_windows(text, reader, "en"):
+            window = text[start:end]
+            assert reader.length(window) <= limit
+            sentences.extend(split_sentences(window))
+        assert sentences == split_sentences(text)
 
 
 # huggingface/transformers#23834, #9984: a penalty on the words of a document that a vocabulary of words lacks
@@ -363,7 +397,7 @@ def test_windows_have_room_for_the_space_between_sentences():
 def test_penalties_on_the_words_of_a_document_hold_for_unknown_ones(number):
     tokenizer = fit_vocabulary(SENTENCES, units="words", show_progress=False)
     model, processor = build_with_processor(POINTER_GENERATOR, tokenizer)
-    # it would only copy
+    # with this bias, the model would only copy
     model.model.decoder.copy_gate.bias.data.fill_(20.0)
     pipe = pipeline("summarization", model=model, tokenizer=processor.tokenizer, processor=processor)
     settings = {"num_beams": number, "min_new_tokens": 4, "max_new_tokens": 4}
@@ -378,14 +412,17 @@ def test_penalties_on_the_words_of_a_document_hold_for_unknown_ones(number):
 # huggingface/transformers#3579, vllm-project/vllm#655: nothing tells that a summary is cut off
 @pytest.mark.parametrize("model_type", ["t5", "bart"])
 def test_summary_with_the_most_tokens_allowed_says_so(tiny_tokenizer, model_type):
-    # BART forces an end there, also in mid-sentence
-    forced = {"forced_eos_token_id": tiny_tokenizer.eos_token_id} if model_type == "bart" else {}
-    pipe = summarizer(foreign(model_type, tiny_tokenizer), tiny_tokenizer, return_details=True, **forced)
-    ends = {"sequence_bias": [[[tiny_tokenizer.eos_token_id], 1e4]]}
+    end = tiny_tokenizer.eos_token_id
+    settings = {"return_details": True}
+    if model_type == "bart":
+        # BART forces an end there, also in mid-sentence
+        settings["forced_eos_token_id"] = end
+    pipe = summarizer(foreign(model_type, tiny_tokenizer), tiny_tokenizer, **settings)
 
     def reasons(**settings) -> list[str]:
-        return [record["details"]["finish_reason"] for record in pipe([LONG, "", SENTENCES[0]], **settings)]
+        records = pipe([LONG, "", SENTENCES[0]], **settings)
+        return [record["details"]["finish_reason"] for record in records]
 
     assert reasons(min_new_tokens=3, batch_size=3) == ["length", "stop", "length"]
     assert reasons(min_new_tokens=3, max_length=4) == ["length", "stop", "length"]
-    assert reasons(**ends) == ["stop"] * 3
+    assert reasons(sequence_bias=[[[end], 1e4]]) == ["stop", "stop", "stop"]

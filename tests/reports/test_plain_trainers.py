@@ -11,15 +11,14 @@ from tests.training import tiny
 
 
 # the plain Trainer takes the labels away and smooths the logits, without KL and guidance
-@pytest.mark.parametrize("architecture", [COPY_TRANSFORMER, DRGD, SAGCOPY], ids=lambda one: one.model_type)
+@pytest.mark.parametrize("architecture", [COPY_TRANSFORMER, DRGD, SAGCOPY], ids=["copy_transformer", "drgd", "sagcopy"])
 def test_label_smoothing_of_the_plain_trainer_keeps_the_whole_loss(tiny_tokenizer, tmp_path, architecture):
     rows, losses = tiny.rows(4), []
     for factor in (0.0, 1e-6):
         model, processor = build_with_processor(architecture, tiny_tokenizer)
         model.config.label_smoothing = 0.0
-        encoded = processor(
-            text=[row["document"] for row in rows], text_target=[row["summary"] for row in rows], truncation=True
-        )
+        documents, summaries = [row["document"] for row in rows], [row["summary"] for row in rows]
+        encoded = processor(text=documents, text_target=summaries, truncation=True)
         batch = [{name: encoded[name][row] for name in encoded} for row in range(len(rows))]
         arguments = Seq2SeqTrainingArguments(
             str(tmp_path), label_smoothing_factor=factor, report_to="none", use_cpu=True, disable_tqdm=True

@@ -22,21 +22,22 @@ from transformers import (
 )
 from transformers.trainer_utils import SchedulerType
 
+from hf_summ import SagCopyProcessor
 from hf_summ.data import Corpus, load
 from hf_summ.models.text_processing_highlight_transformer import read_phrases
 from hf_summ.training import train
 from hf_summ.training.__main__ import main as run_recipe
+from hf_summ.training.folder.ledger import Ledger
 from hf_summ.training.parsing import as_flag, parse_arguments
 from tests.conftest import save
+from tests.data.files import change_json
 from tests.models.architectures import COPY_TRANSFORMER_BERT, DRGD, GDLF, SAGCOPY, build_with_processor
 from tests.reports.tiny_models import foreign, nested
 from tests.training import tiny
 
-FAMILIES = (
-    *("bart", "bigbird_pegasus", "blenderbot", "blenderbot-small", "fsmt", "led", "longt5", "m2m_100", "marian"),
-    *("mbart", "mt5", "mvp", "nllb-moe", "pegasus", "pegasus_x", "plbart", "prophetnet", "switch_transformers"),
-    *("t5", "umt5", "encoder-decoder", "seamless_m4t", "t5gemma"),
-)
+FAMILIES = """bart bigbird_pegasus blenderbot blenderbot-small fsmt led longt5 marian mbart mt5 mvp nllb-moe pegasus
+pegasus_x plbart prophetnet switch_transformers t5 umt5 encoder-decoder seamless_m4t t5gemma""".split()
+CASES_OF_FAMILIES = [pytest.param(name, marks=pytest.mark.thorough) for name in FAMILIES] + ["m2m_100"]
 
 
 @pytest.fixture
@@ -49,16 +50,15 @@ def recipe(tmp_path, corpus):
     """A function that trains a checkpoint for one update, and returns the metrics."""
 
     def run(model: str, out: str = "out", **settings) -> dict[str, float]:
-        given = {"do_train": True, "max_steps": 1, "use_cpu": True, "report_to": "none", "disable_tqdm": True}
-        return train(model_name_or_path=model, output_dir=str(tmp_path / out), **{**given, **corpus, **settings})
+        defaults = {"do_train": True, "max_steps": 1, "use_cpu": True, "report_to": "none", "disable_tqdm": True}
+        settings = {**defaults, **corpus, **settings}
+        return train(model_name_or_path=model, output_dir=str(tmp_path / out), **settings)
 
     return run
 
 
 # huggingface/transformers#22553: families that compute the decoder's inputs only in `forward`
-@pytest.mark.parametrize(
-    "family", [pytest.param(name, marks=() if name == "m2m_100" else pytest.mark.thorough) for name in FAMILIES]
-)
+@pytest.mark.parametrize("family", CASES_OF_FAMILIES)
 def test_every_family_is_trained_and_evaluated(recipe, tiny_tokenizer, tmp_path, family):
     small = {"max_source_length": 32, "max_target_length": 16, "max_new_tokens": 4}
     if family == "encoder-decoder":
@@ -71,6 +71,7 @@ def test_every_family_is_trained_and_evaluated(recipe, tiny_tokenizer, tmp_path,
 
 
 # `--lang` of transformers' example: otherwise texts of any language are read and written with the token of English
+# the tokenizer, flags, and the languages of documents and summaries
 CASES_OF_LANGUAGES = [
     (MBart50Tokenizer, {}, ("en_XX", "en_XX")),
     (MBart50Tokenizer, {"lang": "ro_RO"}, ("ro_RO", "ro_RO")),
@@ -81,22 +82,26 @@ CASES_OF_LANGUAGES = [
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("tokenizer_class", "given", "languages"), CASES_OF_LANGUAGES, ids=str)
-def test_texts_have_the_tokens_of_their_languages(recipe, tmp_path, caplog, tokenizer_class, given, languages):
-    letters = ["<s>", "<pad>", "</s>", "<unk>", "\u2581", *string.ascii_letters]
-    pieces = [(piece, -float(number)) for number, piece in enumerate(letters)]
+@pytest.mark.parametrize(("tokenizer_class", "flags", "languages"), CASES_OF_LANGUAGES, ids=str)
+def test_texts_have_the_tokens_of_their_languages(recipe, tmp_path, caplog, tokenizer_class, flags, languages):
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", "\u2581", *string.ascii_letters]
     if tokenizer_class is NllbTokenizer:
-        pieces = {piece: number for number, piece in enumerate(letters)}
-    tokenizer = tokenizer_class(vocab=pieces)
-    model = foreign("m2m_100" if tokenizer_class is NllbTokenizer else "mbart", tokenizer)
-    recipe(save(tmp_path / "model", model, tokenizer), do_eval=True, max_new_tokens=3, **given)
-    assert ("documents are read as en_XX" in caplog.text) is (not given)
+        tokenizer = tokenizer_class(vocab={piece: number for number, piece in enumerate(pieces)})
+        model = foreign("m2m_100", tokenizer)
+    else:
+        tokenizer = tokenizer_class(vocab=[(piece, -float(number)) for number, piece in enumerate(pieces)])
+        model = foreign("mbart", tokenizer)
+    recipe(save(tmp_path / "model", model, tokenizer), do_eval=True, max_new_tokens=3, **flags)
+    is_noted = "documents are read as en_XX" in caplog.text
+    assert is_noted == (flags == {})
     pipe = pipeline("summarization", model=str(tmp_path / "out"))
-    source, target = map(pipe.tokenizer.convert_tokens_to_ids, languages)
+    source, target = pipe.tokenizer.convert_tokens_to_ids(list(languages))
     assert source in pipe.preprocess("a b")["input_ids"]
     assert target in pipe.tokenizer(text_target="a b")["input_ids"]
-    written = pipe("a b", return_tensors=True)[0]["summary_token_ids"].tolist()
-    assert written.index(target) == (tokenizer_class is not MBartTokenizer)
+    (record,) = pipe("a b", return_tensors=True)
+    # the target's token is the first of mBART's summaries, and the second of the others'
+    position = 0 if tokenizer_class is MBartTokenizer else 1
+    assert record["summary_token_ids"].tolist().index(target) == position
     for wrong, hint in (("ro", "has no such language"), (languages[0].lower(), f"did you mean {languages[0]}")):
         with pytest.raises(ValueError, match=f"--target_lang {wrong}: the tokenizer .*{hint}"):
             recipe(str(tmp_path / "out"), "wrong", target_lang=wrong)
@@ -129,7 +134,7 @@ def test_the_sides_of_a_tokenizer_do_not_matter(recipe, tiny_tokenizer, tmp_path
 
 
 @pytest.mark.thorough
-def test_a_model_without_first_token_is_refused_at_the_door(recipe, tiny_tokenizer, tmp_path):
+def test_a_model_without_first_token_is_refused_at_the_start(recipe, tiny_tokenizer, tmp_path):
     model = nested(tiny_tokenizer, 64, decoder_start_token_id=None)
     name = save(tmp_path / "model", model, tiny_tokenizer)
     with pytest.raises(ValueError, match="no `decoder_start_token_id`, the token with which summaries begin: give"):
@@ -171,8 +176,7 @@ def test_a_checkpoint_with_several_summaries_is_evaluated_with_one(recipe, tiny_
 # huggingface/transformers#29665, #29988: saving fails after training
 def test_a_checkpoint_may_set_a_temperature_without_sampling(recipe, tiny_tokenizer, tmp_path):
     model = save(tmp_path / "model", foreign("bart", tiny_tokenizer), tiny_tokenizer)
-    path = tmp_path / "model" / "generation_config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "temperature": 0.5, "top_p": 0.6, "num_beams": 2}))
+    change_json(tmp_path / "model" / "generation_config.json", temperature=0.5, top_p=0.6, num_beams=2)
     assert recipe(model)["train_loss"] > 0
     saved = GenerationConfig.from_pretrained(tmp_path / "out")
     assert (saved.temperature, saved.top_p, saved.num_beams) == (None, None, 2)
@@ -193,8 +197,8 @@ def test_training_rows_are_streamed(recipe, tiny_tokenizer, tmp_path, caplog):
     tiny.write_corpus(folder, train=8, validation=3)
     with (folder / "train.jsonl").open("a") as file:
         file.write(json.dumps({"id": "9", "document": " ", "summary": "blank"}) + "\n")
-    files = {"train_file": None, "validation_file": None, "test_file": None}
-    streamed = {**files, "dataset_name": str(folder), "streaming": True, "per_device_train_batch_size": 4}
+    streamed = {"dataset_name": str(folder), "streaming": True, "per_device_train_batch_size": 4}
+    streamed |= {"train_file": None, "validation_file": None, "test_file": None}
     bart = save(tmp_path / "model", foreign("bart", tiny_tokenizer), tiny_tokenizer)
     metrics = recipe(bart, **streamed, max_steps=5, do_eval=True)
     assert (metrics["train_samples"], metrics["eval_samples"]) == (20, 3)
@@ -214,20 +218,28 @@ def test_training_rows_are_streamed(recipe, tiny_tokenizer, tmp_path, caplog):
 
 @pytest.mark.parametrize("form", ["jsonl", "json", "csv", "parquet", "folder", "hub"])
 def test_a_stream_has_the_rows_of_the_file(tmp_path, form):
-    rows = [row if form == "csv" else {**row, "phrases": {"news": 1.5}} for row in tiny.rows(130)]
+    rows = tiny.rows(130)
+    if form != "csv":
+        rows = [{**row, "phrases": {"news": 1.5}} for row in rows]
     data = datasets.Dataset.from_list(rows)
     folder = tmp_path / "corpus"
     folder.mkdir()
-    path = folder / f"train.{'jsonl' if form == 'hub' else form}"
+    path = folder / f"train.{form}"
     if form == "folder":
         data.save_to_disk(str(path))
+    elif form == "csv":
+        data.to_csv(str(path))
+    elif form == "parquet":
+        data.to_parquet(str(path))
     else:
-        getattr(data, f"to_{path.suffix[1:].removesuffix('l')}")(str(path))
+        path = folder / ("train.json" if form == "json" else "train.jsonl")
+        data.to_json(str(path))
     name = {"dataset_name": str(folder)} if form == "hub" else {"train_file": str(path)}
-    streamed, stored = (load(Corpus(**name, streaming=stream), str(tmp_path))["train"] for stream in (True, None))
-    for one, other in zip(streamed, stored, strict=True):
-        assert (one["document"], one["summary"]) == (other["document"], other["summary"])
-        assert read_phrases(one.get("phrases")) == read_phrases(other.get("phrases"))
+    streamed = load(Corpus(**name, streaming=True), str(tmp_path))["train"]
+    stored = load(Corpus(**name), str(tmp_path))["train"]
+    for row, stored_row in zip(streamed, stored, strict=True):
+        assert (row["document"], row["summary"]) == (stored_row["document"], stored_row["summary"])
+        assert read_phrases(row.get("phrases")) == read_phrases(stored_row.get("phrases"))
 
 
 # huggingface/transformers#22831: TypeError of the first checkpoint
@@ -264,8 +276,6 @@ def test_a_run_without_an_update_saves_no_model(recipe, tiny_tokenizer, tmp_path
 
 
 def test_results_that_are_not_finite_are_json(tmp_path):
-    from hf_summ.training.folder.ledger import Ledger
-
     ledger = Ledger(tmp_path)
     ledger.finish("eval", {"eval_loss": float("nan"), "eval_rouge1": 1.5})
     text = (tmp_path / "eval_results.json").read_text()
@@ -304,25 +314,26 @@ def test_null_unsets(tmp_path, flags, name, value):
     pytest.importorskip("tensorboard")
     (tmp_path / "run.json").write_text(json.dumps(FILE))
     arguments = parse_arguments([str(tmp_path / "run.json"), "--output_dir", str(tmp_path / "out"), *flags])
-    (actual,) = (getattr(group, name) for group in vars(arguments).values() if hasattr(group, name))
-    assert actual == value
+    values = [getattr(group, name) for group in vars(arguments).values() if hasattr(group, name)]
+    assert values == [value]
 
 
 SETTINGS_WITHOUT_A_VALUE = ["num_beams", "learning_rates", "metrics", "config_overrides", "report_to", "max_steps"]
 
 
 @pytest.mark.parametrize("name", SETTINGS_WITHOUT_A_VALUE)
-def test_none_is_as_not_given(recipe, tiny_tokenizer, tmp_path, name):
-    del recipe
-    for value in (None, [], {}):
-        if value is not None and name in ("num_beams", "max_steps"):
-            continue
-        arguments = parse_arguments([*as_flag("output_dir", str(tmp_path)), "--do_train", *as_flag(name, value)])
-        without = parse_arguments([*as_flag("output_dir", str(tmp_path)), "--do_train"])
-        one, other = ([getattr(group, name, None) for group in vars(given).values()] for given in (arguments, without))
-        assert one == other
+def test_none_is_as_not_given(tmp_path, name):
+    def values_of(*flags: str) -> list:
+        arguments = parse_arguments([*as_flag("output_dir", str(tmp_path)), "--do_train", *flags])
+        return [getattr(group, name, None) for group in vars(arguments).values()]
+
+    assert values_of(*as_flag(name, None)) == values_of()
+    if name not in ("num_beams", "max_steps"):
+        assert values_of(*as_flag(name, [])) == values_of()
+        assert values_of(*as_flag(name, {})) == values_of()
 
 
+# a flag, its value, and the same value as Python has it;
 # pytorch/examples#1104: a sweep's numbers are NumPy's, and transformers' choices are enumerations
 CASES_OF_TYPES = [
     ("max_steps", np.int64(7), 7),
@@ -356,9 +367,10 @@ def test_an_adapter_keeps_the_settings_of_its_training(recipe, corpus, tiny_toke
     pipe = pipeline("summarization", model=str(tmp_path / "adapter"))
     assert pipe.model.config.task_specific_params["summarization"]["prefix"] == "own: "
     assert pipe.model.config.prefix == "own: "
-    given = pipe.generation_settings()
-    own = pipe.model.generation_config
-    assert (given.get("num_beams", own.num_beams), given.get("max_new_tokens", own.max_new_tokens)) == (3, 5)
+    # settings of the pipeline replace those of the model
+    decoding, config = pipe.generation_settings(), pipe.model.generation_config
+    assert decoding.get("num_beams", config.num_beams) == 3
+    assert decoding.get("max_new_tokens", config.max_new_tokens) == 5
     assert pipe.model.adapter_name == str(tmp_path / "adapter")
     # the recipe reads them too
     with caplog.at_level(logging.WARNING):
@@ -367,7 +379,7 @@ def test_an_adapter_keeps_the_settings_of_its_training(recipe, corpus, tiny_toke
 
 
 # markers that users add are usually special tokens, which were split into letters
-@pytest.mark.parametrize("architecture", [GDLF, DRGD, SAGCOPY], ids=lambda one: one.model_type)
+@pytest.mark.parametrize("architecture", [GDLF, DRGD, SAGCOPY], ids=["gdlf", "drgd", "sagcopy"])
 def test_markers_that_users_add_are_tokens(tiny_tokenizer, tmp_path, architecture):
     _, processor = build_with_processor(architecture, tiny_tokenizer)
     processor.save_pretrained(tmp_path)
@@ -382,8 +394,6 @@ def test_markers_that_users_add_are_tokens(tiny_tokenizer, tmp_path, architectur
 
 
 def test_a_tokenizer_reads_as_before_after_a_processor_was_made_of_it(tiny_tokenizer):
-    from hf_summ import SagCopyProcessor
-
     tokenizer = copy.deepcopy(tiny_tokenizer)
     tokenizer.split_special_tokens = False
     before = tokenizer("Ana </s> sold it.")["input_ids"]
@@ -397,11 +407,11 @@ def test_a_variant_of_the_weights_is_loaded(tiny_tokenizer, tmp_path):
     model, processor = build_with_processor(DRGD, tiny_tokenizer)
     model.save_pretrained(tmp_path, variant="fp16")
     processor.save_pretrained(tmp_path)
-    again = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, variant="fp16")
-    assert again.config.equations == "released"
-    settings = {"model_kwargs": {"variant": "fp16"}}
-    assert pipeline("summarization", model=str(tmp_path), **settings).model.config.equations == "released"
-    # the key's former name
+    loaded = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, variant="fp16")
+    assert loaded.config.equations == "released"
+    pipe = pipeline("summarization", model=str(tmp_path), model_kwargs={"variant": "fp16"})
+    assert pipe.model.config.equations == "released"
+    # `variant` was formerly the name of the key `equations`
     config = json.loads((tmp_path / "config.json").read_text())
     config["variant"] = "printed"
     del config["equations"]
@@ -412,8 +422,9 @@ def test_a_variant_of_the_weights_is_loaded(tiny_tokenizer, tmp_path):
 # FlagOpen/FlagEmbedding#795: transformers adds NEFTune's noise to an embedding of BART that no forward pass calls
 def test_noise_reaches_the_words(recipe, tiny_tokenizer, tmp_path):
     model = save(tmp_path / "model", foreign("bart", tiny_tokenizer, dropout=0.0), tiny_tokenizer)
-    quiet, noisy = (recipe(model, f"out_{noise}", neftune_noise_alpha=noise)["train_loss"] for noise in (0.0, 1e3))
-    assert quiet != pytest.approx(noisy, rel=1e-5)
+    loss = recipe(model, "out_quiet", neftune_noise_alpha=0.0)["train_loss"]
+    noisy_loss = recipe(model, "out_noisy", neftune_noise_alpha=1e3)["train_loss"]
+    assert loss != pytest.approx(noisy_loss, rel=1e-5)
 
 
 # the decoder's embedding of BERT's words ran the hooks of the encoder's, which ran its own
@@ -421,8 +432,9 @@ def test_noise_reaches_the_words(recipe, tiny_tokenizer, tmp_path):
 def test_noise_reaches_the_words_of_bert(recipe, tiny_tokenizer, tmp_path):
     made = replace(COPY_TRANSFORMER_BERT, settings={**COPY_TRANSFORMER_BERT.settings, "side_layers": 0})
     model = save(tmp_path / "model", *build_with_processor(made, tiny_tokenizer))
-    quiet, noisy = (recipe(model, f"out_{noise}", neftune_noise_alpha=noise)["train_loss"] for noise in (0.0, 1e3))
-    assert quiet != pytest.approx(noisy, rel=1e-5)
+    loss = recipe(model, "out_quiet", neftune_noise_alpha=0.0)["train_loss"]
+    noisy_loss = recipe(model, "out_noisy", neftune_noise_alpha=1e3)["train_loss"]
+    assert loss != pytest.approx(noisy_loss, rel=1e-5)
 
 
 # huggingface/transformers#32622: it is recorded, so that a resumed run has the same

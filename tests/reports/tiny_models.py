@@ -21,8 +21,14 @@ SIZES = {
     "d_ff": 32,
     "num_layers": 2,
     "num_heads": 2,
-    **{f"{side}_{name}": 2 for side in ("encoder", "decoder") for name in ("layers", "attention_heads")},
-    **{f"num_{side}_{name}": 2 for side in ("encoder", "decoder") for name in ("layers", "attention_heads")},
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2,
+    "num_encoder_layers": 2,
+    "num_decoder_layers": 2,
+    "num_encoder_attention_heads": 2,
+    "num_decoder_attention_heads": 2,
     "encoder_ffn_dim": 32,
     "decoder_ffn_dim": 32,
 }
@@ -30,13 +36,17 @@ SIZES = {
 
 def special_ids(tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
     """The vocabulary's size and special tokens; summaries begin with the end token."""
-    names = dict.fromkeys(("bos", "eos", "decoder_start"), tokenizer.eos_token_id)
-    ids = {f"{name}_token_id": number for name, number in names.items()}
-    return {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id, **ids}
+    return {
+        "vocab_size": len(tokenizer),
+        "pad_token_id": tokenizer.pad_token_id,
+        "bos_token_id": tokenizer.eos_token_id,
+        "eos_token_id": tokenizer.eos_token_id,
+        "decoder_start_token_id": tokenizer.eos_token_id,
+    }
 
 
 def _sides(tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
-    """The configurations in that of T5Gemma."""
+    """The configurations of the encoder and the decoder that a T5Gemma contains."""
     heads = {"num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 8}
     side = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "vocab_size": len(tokenizer), **heads}
     return {"encoder": side, "decoder": dict(side)}
@@ -45,10 +55,13 @@ def _sides(tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
 def foreign(model_type: str, tokenizer: PreTrainedTokenizerFast, **settings: Any) -> PreTrainedModel:
     """A model of one of transformers' sequence-to-sequence families."""
     config_class = CONFIG_MAPPING[model_type]
-    fields = {*config_class.__dataclass_fields__, *config_class.attribute_map, "decoder_start_token_id"}
-    sizes = SIZES | special_ids(tokenizer) | (_sides(tokenizer) if model_type == "t5gemma" else {}) | settings
-    given = {name: value for name, value in sizes.items() if name in fields}
-    return AutoModelForSeq2SeqLM.from_config(config_class(**given)).eval()
+    known = config_class.__dataclass_fields__.keys() | config_class.attribute_map.keys() | {"decoder_start_token_id"}
+    values = SIZES | special_ids(tokenizer)
+    if model_type == "t5gemma":
+        values |= _sides(tokenizer)
+    values |= settings
+    config = config_class(**{name: value for name, value in values.items() if name in known})
+    return AutoModelForSeq2SeqLM.from_config(config).eval()
 
 
 def nested(tokenizer: PreTrainedTokenizerFast, positions: int, **settings: Any) -> PreTrainedModel:
@@ -56,8 +69,8 @@ def nested(tokenizer: PreTrainedTokenizerFast, positions: int, **settings: Any) 
     config_class = BertConfig if settings.pop("bert", False) else RobertaConfig
     sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
     ids = special_ids(tokenizer)
-    one = config_class(**sizes, vocab_size=ids.pop("vocab_size"), max_position_embeddings=positions)
-    model = EncoderDecoderModel(config=EncoderDecoderConfig.from_encoder_decoder_configs(one, one)).eval()
+    side = config_class(**sizes, vocab_size=ids.pop("vocab_size"), max_position_embeddings=positions)
+    model = EncoderDecoderModel(config=EncoderDecoderConfig.from_encoder_decoder_configs(side, side)).eval()
     for config in (model.config, model.generation_config):
         vars(config).update(ids | settings)
     return model
