@@ -14,14 +14,14 @@ from tests.training import tiny
 
 
 def spoil(folder: Path, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    """Other values of a weight."""
+    """Change the values of a weight."""
     tensors = load_file(folder / "model.safetensors")
     tensors["model.shared.weight"] = change(tensors["model.shared.weight"])
     save_file(tensors, folder / "model.safetensors", {"format": "pt"})
 
 
 @pytest.mark.thorough
-def test_newest_is_taken(run_folder):
+def test_the_newest_complete_checkpoint_is_taken(run_folder):
     assert last_complete_checkpoint(run_folder) == str(run_folder / "checkpoint-30")
     assert last_complete_checkpoint(run_folder / "nowhere") is None
     assert checkpoint_problem(run_folder / "nowhere") == "no such folder"
@@ -41,16 +41,16 @@ CASES_OF_DAMAGE = [
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("damage", "problem"), CASES_OF_DAMAGE)
-def test_checkpoint_that_is_damaged_is_reported(run_folder, damage, problem):
+def test_a_damaged_checkpoint_is_reported(run_folder, damage, problem):
     damage(run_folder / "checkpoint-30")
     assert problem in checkpoint_problem(run_folder / "checkpoint-30")
 
 
 CASES_OF_INCOMPLETE_CHECKPOINTS = [
-    # a killed run leaves these two
+    # a killed run leaves a checkpoint without this file, or with a part of it
     lambda folder: (folder / "trainer_state.json").unlink(),
     lambda folder: tiny.cut(folder / "trainer_state.json"),
-    # and --save_only_model this
+    # --save_only_model leaves a checkpoint without this file
     lambda folder: (folder / "scheduler.pt").unlink(),
     shutil.rmtree,
 ]
@@ -58,6 +58,6 @@ CASES_OF_INCOMPLETE_CHECKPOINTS = [
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("damage", CASES_OF_INCOMPLETE_CHECKPOINTS)
-def test_training_resumes_from_the_last_complete_one(run_folder, damage):
+def test_training_resumes_from_the_last_complete_checkpoint(run_folder, damage):
     damage(run_folder / "checkpoint-30")
     assert last_complete_checkpoint(run_folder) == str(run_folder / "checkpoint-20")

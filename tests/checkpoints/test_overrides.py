@@ -8,6 +8,7 @@ from hf_summ.checkpoints.overrides import apply_overrides, override_item, parse_
 
 
 def nested() -> EncoderDecoderConfig:
+    """A configuration that contains two others."""
     return EncoderDecoderConfig.from_encoder_decoder_configs(BertConfig(), BertConfig())
 
 
@@ -24,10 +25,10 @@ def test_values_are_json_and_bare_words_are_strings():
     }
 
 
-VALUES = ["none", "1", "true", "", "[x", '"', [3, 5], 0.1, None, True, {"a": [1]}]
+VALUES_OF_ITEMS = ["none", "1", "true", "", "[x", '"', [3, 5], 0.1, None, True, {"a": [1]}]
 
 
-@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("value", VALUES_OF_ITEMS)
 def test_items_are_read_back_as_their_values(value):
     assert parse_overrides([override_item("key", value)]) == {"key": value}
 
@@ -40,7 +41,7 @@ CASES_OF_WRONG_ITEMS = [
 
 
 @pytest.mark.parametrize(("item", "message"), CASES_OF_WRONG_ITEMS)
-def test_items_that_are_none(item, message):
+def test_malformed_items_are_refused(item, message):
     with pytest.raises(ValueError, match=message):
         parse_overrides([item])
 
@@ -79,6 +80,6 @@ CASES_OF_WRONG_OVERRIDES = [
 
 
 @pytest.mark.parametrize(("config", "overrides", "message"), CASES_OF_WRONG_OVERRIDES)
-def test_wrong_overrides(config, overrides, message):
+def test_wrong_overrides_are_named(config, overrides, message):
     with pytest.raises(ValueError, match=message):
         apply_overrides(config(), overrides)
