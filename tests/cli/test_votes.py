@@ -151,7 +151,7 @@ def test_bytes_that_are_no_text_are_replaced_in_the_key(run, refusal):
 
 
 def test_rows_are_read_and_aligned_by_their_ids(run, refusal):
-    def rows_of(texts: list[str], first_id: int = 0) -> list[dict]:
+    def numbered_rows(texts: list[str], first_id: int = 0) -> list[dict]:
         rows = []
         for number, text in enumerate(texts):
             rows.append({"id": first_id + number, "document": f"D{number}", "prediction": text})
@@ -160,15 +160,15 @@ def test_rows_are_read_and_aligned_by_their_ids(run, refusal):
     def sheets_in(folder: str) -> list[str]:
         return sorted(path.read_text("utf-8-sig") for path in Path(folder).glob("*.csv"))
 
-    write(Path("a.jsonl"), json_lines(rows_of(FILES["ours.txt"])))
-    rows = rows_of(FILES["theirs.txt"])
+    write(Path("a.jsonl"), json_lines(numbered_rows(FILES["ours.txt"])))
+    rows = numbered_rows(FILES["theirs.txt"])
     write(Path("b.jsonl"), json_lines(rows))
     argv = ("--systems", "a.jsonl", "b.jsonl", "--sources", "a.jsonl", "--documents", "6", "--voters", "2")
     run("votes", "make", *argv, "--output", "sheets", "--key", "key.json")
     write(Path("b.jsonl"), json_lines(rows[::-1]))
     run("votes", "make", *argv, "--output", "reversed", "--key", "reversed.json")
     assert sheets_in("reversed") == sheets_in("sheets")
-    write(Path("b.jsonl"), json_lines(rows_of(FILES["theirs.txt"], first_id=7)))
+    write(Path("b.jsonl"), json_lines(numbered_rows(FILES["theirs.txt"], first_id=7)))
     message = refusal("votes", "make", *argv, "--output", "other", "--key", "other.json")
     assert message.startswith("the id '0' occurs 1 times in a.jsonl and 0 times in b.jsonl: both files must have the")
 
