@@ -22,9 +22,15 @@ from tests.models.architectures import (
 )
 from tests.training.tiny import bart
 
-ARCHITECTURES = {made.model_type: made for made in (GDLF, COPY_TRANSFORMER, DRGD, HIGHLIGHT_TRANSFORMER, SAGCOPY)}
+ARCHITECTURES = {
+    "gdlf": GDLF,
+    "copy_transformer": COPY_TRANSFORMER,
+    "drgd": DRGD,
+    "highlight_transformer": HIGHLIGHT_TRANSFORMER,
+    "sagcopy": SAGCOPY,
+}
 types = st.sampled_from(sorted(ARCHITECTURES))
-# one has no processor of ours, one reads key phrases, and one reads each document separately
+# BART has no processor of ours, the Highlight-Transformer reads key phrases and each document separately
 READERS = ("bart", "drgd", "gdlf", "highlight_transformer")
 # number of tokens of a reader's model input
 READ = 60
@@ -41,25 +47,30 @@ def model(model_type: str) -> tuple[Any, Any]:
     """An architecture's tiny model and its processor, which needs no tagger; or a BART and its tokenizer."""
     if model_type == "bart":
         return bart(tokenizer()), tokenizer()
-    tags = {"tags": "none"} if model_type == "gdlf" else {}
-    return build_with_processor(ARCHITECTURES[model_type], tokenizer(), **tags)
+    architecture = ARCHITECTURES[model_type]
+    if model_type == "gdlf":
+        return build_with_processor(architecture, tokenizer(), tags="none")
+    return build_with_processor(architecture, tokenizer())
 
 
 @cache
 def checkpoint(model_type: str) -> Path:
     """A folder with an architecture's model and processor, without the code for the Hub."""
-    made, processor = model(model_type)
     folder = Path(tempfile.mkdtemp(prefix=model_type, dir=conftest.CACHE))
-    save(folder, made, processor)
-    for code in folder.glob("*.py"):
-        code.unlink()
+    save(folder, *model(model_type))
+    for code_file in folder.glob("*.py"):
+        code_file.unlink()
     return folder
 
 
 @cache
 def reader(kind: str) -> SummarizationPipeline:
     """The pipeline of a model for which most documents are too long."""
-    made, processor = map(copy.copy, model(kind))
-    setattr(processor, "model_max_length" if kind == "bart" else "max_source_length", READ)
-    given = {"tokenizer": processor} if kind == "bart" else {"processor": processor}
-    return SummarizationPipeline(made.eval(), **given, max_new_tokens=4, num_beams=1)
+    shared_model, shared_processor = model(kind)
+    # the shared ones stay as they are
+    reading_model, processor = copy.copy(shared_model).eval(), copy.copy(shared_processor)
+    if kind == "bart":
+        processor.model_max_length = READ
+        return SummarizationPipeline(reading_model, tokenizer=processor, max_new_tokens=4, num_beams=1)
+    processor.max_source_length = READ
+    return SummarizationPipeline(reading_model, processor=processor, max_new_tokens=4, num_beams=1)

@@ -32,7 +32,7 @@ EXAMPLES = {"portable": 4, "thorough": 25, "torture": 300}
 SECONDS = 20
 # the last line that argparse prints before it exits
 _USAGE_ERROR = re.compile(r"hf-summ.*: error: \S.*")
-# outcomes of the present test's examples
+# the number of examples of the running test that had each outcome
 outcomes = Counter[str]()
 
 
@@ -91,7 +91,7 @@ def tried(call: Callable[[], Any], seconds: float = SECONDS) -> Any:
     def stop(*_):
         raise _TooLong
 
-    before = signal.signal(signal.SIGVTALRM, stop)
+    previous_handler = signal.signal(signal.SIGVTALRM, stop)
     signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
     try:
         with redirect_stdout(printed), redirect_stderr(printed), warnings.catch_warnings():
@@ -100,9 +100,11 @@ def tried(call: Callable[[], Any], seconds: float = SECONDS) -> Any:
     except _TooLong as error:
         raise Held(f"more than {seconds:g} s of computing") from error
     except SystemExit as error:
-        last = (printed.getvalue().strip().splitlines() or [""])[-1]
-        outcome = Clear if error.code == 2 and _USAGE_ERROR.fullmatch(last) else Deep
-        raise outcome(f"exit {error.code}: {last}") from error
+        lines = printed.getvalue().strip().splitlines()
+        last_line = lines[-1] if lines else ""
+        is_usage_error = error.code == 2 and _USAGE_ERROR.fullmatch(last_line) is not None
+        outcome = Clear if is_usage_error else Deep
+        raise outcome(f"exit {error.code}: {last_line}") from error
     except KeyboardInterrupt:
         raise
     except Exception as error:
@@ -111,7 +113,7 @@ def tried(call: Callable[[], Any], seconds: float = SECONDS) -> Any:
         raise Deep(f"{type(error).__name__}: {error}") from error
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, before)
+        signal.signal(signal.SIGVTALRM, previous_handler)
 
 
 def is_line(message: str) -> bool:
@@ -126,7 +128,8 @@ def command(*argv: object) -> None:
 
     def report(error: object) -> str:
         # argparse's errors are texts, and end in SystemExit
-        reported.extend([error] if isinstance(error, BaseException) else [])
+        if isinstance(error, BaseException):
+            reported.append(error)
         return one_line(error)
 
     with mock.patch.object(cli, "one_line", report), mock.patch.object(sys, "stdin", TextIOWrapper(BytesIO())):
@@ -145,20 +148,28 @@ def unchanged(*paths: Path) -> Iterator[None]:
     finally:
         after = _contents(paths)
         changed = [path.name for path in before | after if before.get(path) != after.get(path)]
-        changed += [part.name for path in paths for part in path.parent.rglob("*.part")]
+        for path in paths:
+            changed.extend(part.name for part in path.parent.rglob("*.part"))
         assert not changed, changed
 
 
 def _contents(paths: Iterable[Path]) -> dict[Path, bytes]:
-    files = [file for path in paths for file in ([path] if path.is_file() else path.rglob("*")) if file.is_file()]
-    return {file: file.read_bytes() for file in files}
+    """The bytes of the files, and of the files in the folders."""
+    contents = {}
+    for path in paths:
+        files = [path] if path.is_file() else path.rglob("*")
+        for file in files:
+            if file.is_file():
+                contents[file] = file.read_bytes()
+    return contents
 
 
 def check_scores(values: Iterable[float | None], least: float = 0.0, most: float = 100.0) -> None:
-    """Scores are within bounds, up to rounding; None is one that cannot be computed."""
+    """Check that scores are within bounds, up to rounding; a score that cannot be computed is None."""
     for value in values:
-        # NaN is not
-        assert value is None or least - 1e-6 <= value <= most + 1e-6, value
+        # NaN is within no bounds
+        if value is not None:
+            assert least - 1e-6 <= value <= most + 1e-6, value
 
 
 def without_space(text: str) -> str:
@@ -167,5 +178,5 @@ def without_space(text: str) -> str:
 
 
 def strict_json(content: str | bytes) -> Any:
-    """The value of JSON that every program can read, which has no NaN."""
+    """The value of a JSON text; NaN fails, because not every program reads it."""
     return json.loads(content, parse_constant=pytest.fail)

@@ -12,6 +12,8 @@ from tests.doors.outcomes import Clear, Deep, Held, check_scores, command, stric
 
 
 def raised(error: BaseException):
+    """A function that raises an error."""
+
     def call():
         raise error
 
@@ -21,11 +23,11 @@ def raised(error: BaseException):
 CASES_OF_ERRORS = [
     (lambda: split_sentences(None), Clear),
     (lambda: command("evaluate", "--predictions", "missing.txt"), Clear),
-    # from argparse
+    # argparse ends the process
     (lambda: command("evaluate", "--nothing"), Clear),
-    # from a library
+    # a library raises an error
     (lambda: GenerationConfig(early_stopping="sometimes"), Clear),
-    # as of pyo3
+    # a panic of pyo3 is no Exception
     (raised(BaseException("a panic")), Deep),
     (lambda: sys.exit(2), Deep),
     (lambda: sys.exit("a message"), Deep),
@@ -57,16 +59,18 @@ def test_file_that_changes_is_noticed_whatever_the_outcome(tmp_path, end):
             changed.write_text(os.urandom(9).hex())
             end()
 
-    (file := tmp_path / "train.jsonl").touch()
+    file = tmp_path / "train.jsonl"
+    file.touch()
+    # a file, a file in a folder, and a half-written file beside it
     for watched, changed in ((file, file), (tmp_path, file), (file, tmp_path / "report.json.part")):
         with pytest.raises(AssertionError, match=changed.name):
             change(watched, changed)
 
 
-def test_scores_and_json():
+def test_scores_are_within_bounds_and_json_has_no_nan():
     check_scores([0, 12.5, 100.0, None])
-    for wrong in (float("nan"), 101.0, -1):
+    for score in (float("nan"), 101.0, -1):
         with pytest.raises(AssertionError):
-            check_scores([wrong])
+            check_scores([score])
     with pytest.raises(pytest.fail.Exception, match="NaN"):
         strict_json('{"a": NaN}')

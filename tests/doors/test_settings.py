@@ -1,5 +1,6 @@
 """Files of settings, flags of the recipe, and values of configurations."""
 
+import itertools
 import json
 import math
 from functools import cache
@@ -11,13 +12,12 @@ from hypothesis import strategies as st
 from hf_summ.checkpoints.overrides import apply_overrides
 from hf_summ.training.arguments import FLAGS
 from hf_summ.training.parsing import bundled_configs, parse_arguments
-from tests.doors import models
-from tests.doors import strategies as our
+from tests.doors import models, strategies
 from tests.doors.outcomes import door, tried, unchanged
 
 _FLAGS = sorted(FLAGS)
 _WORDS = "null true False no 1e400 1_000 0x10 - -- = é [1, { none 1e-5".split()
-_values = st.sampled_from((*_WORDS, "a b")) | our.junk.map(str) | our.numbers.map(str)
+_values = st.sampled_from((*_WORDS, "a b")) | strategies.junk.map(str) | strategies.numbers.map(str)
 
 
 @cache
@@ -27,43 +27,53 @@ def _bundled(name: str) -> dict:
 
 @st.composite
 def _flags(draw) -> list[str]:
-    name, value = draw(st.sampled_from(_FLAGS)), draw(_values)
-    name = draw(our.mostly(st.just(name), st.sampled_from((name[:-1], name.replace("_", "-")))))
-    return draw(
-        st.sampled_from(([f"--{name}", value], [f"--{name}={value}"], [f"--{name}"], [f"--no_{name}"], [value]))
-    )
+    """The tokens of a flag; its name is mostly one of the recipe's."""
+    name = draw(st.sampled_from(_FLAGS))
+    value = draw(_values)
+    odd_names = st.sampled_from((name[:-1], name.replace("_", "-")))
+    name = draw(strategies.mostly(st.just(name), odd_names))
+    forms = ([f"--{name}", value], [f"--{name}={value}"], [f"--{name}"], [f"--no_{name}"], [value])
+    return draw(st.sampled_from(forms))
 
 
 @door(
     data=st.data(),
-    folder=our.folders,
+    folder=strategies.folders,
     settings=st.sampled_from(sorted(bundled_configs())).map(_bundled),
     suffix=st.sampled_from((".yaml", ".yaml", ".yml", ".json", ".txt", "")),
     flags=st.lists(_flags(), max_size=2),
 )
 def test_files_of_settings(data, folder, settings, suffix, flags):
-    settings = data.draw(st.just(settings) | our.spoiled_json(settings))
-    settings |= data.draw(our.few(dict.fromkeys(_FLAGS, our.storable), 1))
-    text = json.dumps(settings) if suffix == ".json" else yaml.safe_dump(settings, allow_unicode=True)
+    settings = data.draw(st.just(settings) | strategies.spoiled_json(settings))
+    settings |= data.draw(strategies.few(dict.fromkeys(_FLAGS, strategies.storable), 1))
+    if suffix == ".json":
+        text = json.dumps(settings)
+    else:
+        text = yaml.safe_dump(settings, allow_unicode=True)
     content = text.encode("utf-8", "surrogatepass")
-    (file := folder / f"settings{suffix}").write_bytes(data.draw(our.mostly(st.just(content), our.spoiled(content))))
+    file = folder / f"settings{suffix}"
+    file.write_bytes(data.draw(strategies.mostly(st.just(content), strategies.spoiled(content))))
+    argv = [str(file), *itertools.chain.from_iterable(flags)]
     with unchanged(file):
-        training = tried(lambda: parse_arguments([str(file), *(token for flag in flags for token in flag)])).training
+        training = tried(lambda: parse_arguments(argv)).training
     for name in ("learning_rate", "num_train_epochs", "max_grad_norm", "weight_decay", "warmup_steps"):
         assert math.isfinite(getattr(training, name)), name
 
 
 @door(data=st.data(), model_type=models.types)
 def test_configurations(data, model_type):
-    made = models.ARCHITECTURES[model_type]
-    known = {**made.config().to_dict(), **made.settings}
-    changes = {name: our.storable | our.spoiled_json(value) for name, value in sorted(known.items())}
-    settings = {**made.settings, **data.draw(our.few(changes, 2))}
+    architecture = models.ARCHITECTURES[model_type]
+    values = {**architecture.config().to_dict(), **architecture.settings}
+    changes = {}
+    for name, value in sorted(values.items()):
+        changes[name] = strategies.storable | strategies.spoiled_json(value)
+    settings = {**architecture.settings, **data.draw(strategies.few(changes, 2))}
 
     def build_empty():
-        config = apply_overrides(made.config(), settings)
-        # without memory: sizes may exceed any machine's
+        config = apply_overrides(architecture.config(), settings)
+        # the weights take no memory, because sizes may exceed any machine's
         with torch.device("meta"):
-            return made.head_class(config)
+            return architecture.head_class(config)
 
-    assert all(weight.numel() for weight in tried(build_empty).parameters())
+    model = tried(build_empty)
+    assert all(weight.numel() for weight in model.parameters())

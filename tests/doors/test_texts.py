@@ -6,19 +6,18 @@ from hf_summ.data import fit_vocabulary, split_sentences
 from hf_summ.evaluation.text_files import tag_pattern, without_tags
 from hf_summ.evaluation.words import check_units, split_words, split_words_and_marks
 from hf_summ.models.text_documents import readable, washed
-from tests.doors import models
-from tests.doors import strategies as our
+from tests.doors import models, strategies
 from tests.doors.outcomes import door, tried, without_space
 
-_TEXT = our.mostly(our.texts, our.not_texts)
-_CALLS = our.choices(
+_TEXT = strategies.mostly(strategies.texts, strategies.not_texts)
+_CALLS = strategies.choices(
     """truncation=true|false|null|"longest_first"|3 max_length=2|5|50|1|0|-3|1e30|2.5|"7"|true return_lengths=true
     padding=true|false|"longest"|"max_length"|"most"|null|3 max_target_length=2|5|0|-3 return_tensors=null|"pt"|"np"|"x"
     pad_to_multiple_of=null|8|1|0|-8|2.5 phrases=["bridge"]|{"bridge":2}|[{"a":1},null]|{"a":NaN}|3"""
 )
 
 
-@door(text=_TEXT, code=our.languages)
+@door(text=_TEXT, code=strategies.languages)
 def test_sentences(text, code):
     sentences = tried(lambda: split_sentences(text, code))
     assert without_space("".join(sentences)) == without_space(text)
@@ -29,7 +28,7 @@ def test_sentences(text, code):
         end = text.index(sentence, end) + len(sentence)
 
 
-@door(text=_TEXT, code=our.languages, units=our.one_of("words", "lcsts"), marks=st.booleans())
+@door(text=_TEXT, code=strategies.languages, units=strategies.one_of("words", "lcsts"), marks=st.booleans())
 def test_words(text, code, units, marks):
     def split():
         check_units(units, code)
@@ -40,48 +39,68 @@ def test_words(text, code, units, marks):
 
 @door(text=_TEXT, separator=st.sampled_from((None, "|||", "<q>", " ", "", ".*", "\n", "(")))
 def test_tags_and_washing(text, separator):
-    for found in tried(lambda: (readable(without_tags(text, tag_pattern(separator))), washed(readable(text), "lcsts"))):
-        assert isinstance(found.encode("utf-8"), bytes)
+    def changed_texts() -> tuple[str, str]:
+        without_marks = readable(without_tags(text, tag_pattern(separator)))
+        return without_marks, washed(readable(text), "lcsts")
+
+    for changed_text in tried(changed_texts):
+        assert isinstance(changed_text.encode("utf-8"), bytes)
 
 
 @door(
     model_type=models.types,
-    text=our.texts | our.text_lists() | st.lists(our.text_lists(most=40), max_size=3) | our.junk,
-    target=our.mostly(st.just({}), st.fixed_dictionaries({"text_target": our.texts | our.text_lists()})),
-    settings=our.few(_CALLS),
+    text=strategies.texts
+    | strategies.text_lists()
+    | st.lists(strategies.text_lists(most=40), max_size=3)
+    | strategies.junk,
+    target=strategies.mostly(
+        st.just({}), st.fixed_dictionaries({"text_target": strategies.texts | strategies.text_lists()})
+    ),
+    settings=strategies.few(_CALLS),
 )
 def test_processors(model_type, text, target, settings):
-    processor = models.model(model_type)[1]
+    _, processor = models.model(model_type)
     if model_type != "highlight_transformer":
         settings.pop("phrases", None)
     ids = tried(lambda: processor(text, **target, **settings))["input_ids"]
     rows = ids if isinstance(ids, list) else ids.tolist()
-    rows = [rows] if isinstance(rows[0], int) else rows
+    if isinstance(rows[0], int):
+        rows = [rows]
     assert len(rows) == (len(text) if isinstance(text, list | tuple) else 1)
-    if settings.get("truncation", True) and not settings.get("pad_to_multiple_of"):
-        assert max(map(len, rows)) <= (settings.get("max_length") or processor.max_source_length)
-    assert all(0 <= token < len(processor.tokenizer) for row in rows for token in row)
-    # this one has marks between sentences instead
-    assert model_type == "copy_transformer" or all(processor.eos_token_id in row for row in rows)
+    is_truncated = settings.get("truncation", True) and not settings.get("pad_to_multiple_of")
+    limit = settings.get("max_length") or processor.max_source_length
+    for row in rows:
+        if is_truncated:
+            assert len(row) <= limit
+        assert all(0 <= token < len(processor.tokenizer) for token in row)
+        # the copy transformer has marks between sentences instead
+        if model_type != "copy_transformer":
+            assert processor.eos_token_id in row
     texts = processor.batch_decode(rows, skip_special_tokens=True)
-    assert [type(one) for one in texts] == [str] * len(rows)
+    assert len(texts) == len(rows)
+    assert all(type(decoded) is str for decoded in texts)
 
 
 @door(data=st.data(), model_type=models.types)
 def test_settings_of_processors(data, model_type):
-    made, processor = models.ARCHITECTURES[model_type], models.model(model_type)[1]
+    architecture = models.ARCHITECTURES[model_type]
+    _, processor = models.model(model_type)
     names = processor.to_dict().keys() - {"processor_class", "tokenizer", "auto_map", "tags"}
-    changed = data.draw(our.few(dict.fromkeys(sorted(names), our.junk), 2))
-    settings = {**made.processor_settings, **({"tags": "none"} if model_type == "gdlf" else {}), **changed}
-    features = tried(lambda: made.processor_class(models.tokenizer(), **settings)("A bridge.", "A."))
+    settings = dict(architecture.processor_settings)
+    if model_type == "gdlf":
+        settings["tags"] = "none"
+    settings |= data.draw(strategies.few(dict.fromkeys(sorted(names), strategies.junk), 2))
+    features = tried(lambda: architecture.processor_class(models.tokenizer(), **settings)("A bridge.", "A."))
     assert all(isinstance(token, int) for token in features["input_ids"])
 
 
 @door(
-    texts=our.text_lists(most=8) | our.texts,
+    texts=strategies.text_lists(most=8) | strategies.texts,
     size=st.sampled_from((300, 400, 1000, 6, 7, 262, 261, 0, -1, 10**9, 2.5)),
-    units=our.one_of("subwords", "words", "ideographs", "characters"),
-    settings=our.few(our.choices("lowercase=true min_frequency=2|1|0|-1|1000000000|1.5 digits_as_hash=true"), 2),
+    units=strategies.one_of("subwords", "words", "ideographs", "characters"),
+    settings=strategies.few(
+        strategies.choices("lowercase=true min_frequency=2|1|0|-1|1000000000|1.5 digits_as_hash=true"), 2
+    ),
 )
 def test_vocabularies(texts, size, units, settings):
     tokenizer = tried(lambda: fit_vocabulary(texts, size, units=units, show_progress=False, **settings))
@@ -89,7 +108,7 @@ def test_vocabularies(texts, size, units, settings):
     # a text is not an iterable of texts
     assert not isinstance(texts, str)
     for text in texts:
-        *_, last = ids = tokenizer(readable(text))["input_ids"]
-        assert last == tokenizer.eos_token_id
+        ids = tokenizer(readable(text))["input_ids"]
+        assert ids[-1] == tokenizer.eos_token_id
         assert all(0 <= token < len(tokenizer) for token in ids)
         assert isinstance(tokenizer.decode(ids, skip_special_tokens=True).encode("utf-8"), bytes)
