@@ -97,14 +97,14 @@ class DataArguments(_Extraction):
     )
     val_max_target_length: int | None = flag(
         "training decoding",
-        "The same for validation and test, and the maximum length of generated summaries",
+        "Maximum number of tokens of a summary in validation and test, of the reference and of the generated one",
         unset="max_target_length",
         range=_TARGET_LENGTH,
     )
     min_coverage: float | None = flag(
         "training updates",
-        "Train only on rows whose document contains at least this share of the summary's words; a model can only guess "
-        "the others",
+        "Train only on rows whose document contains at least this share of the summary's words, as a model can only "
+        "guess the remaining words",
         unset="all rows",
         range=_SHARE,
     )
@@ -147,11 +147,13 @@ class DataArguments(_Extraction):
         unset="the tokenizer's",
     )
     target_lang: str | None = flag(
-        "training decoding updates", "The same for summaries in another language", unset="lang"
+        "training decoding updates",
+        "Code of the summaries' language in that tokenizer, if it is not the documents' language",
+        unset="lang",
     )
     extract_splits: typing.Literal["train", "test", "both"] | None = flag(
         "training decoding updates",
-        "Splits that the stage shortens: train, test (with validation), or both",
+        "Splits whose documents the extractive stage shortens: train, test (with validation), or both",
         unset="both",
         needs=("extract_share", "extract_tokens"),
     )
@@ -213,20 +215,21 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
     )
     loss_reduction: typing.Literal["tokens", "documents", "document_means"] = flag(
         "training updates",
-        "Reduction of an update's training loss: its sum over target tokens, divided by their number (tokens) or by "
-        "that of documents (documents); or the mean over each summary's tokens, then over documents (document_means)",
+        "Reduction of an update's training loss: the sum over target tokens, divided by the number of target tokens "
+        "(tokens) or of documents (documents); or the mean over each summary's tokens, then over documents "
+        "(document_means)",
         default="tokens",
     )
     reward_samples: int | None = flag(
         "training updates",
-        "Number of summaries to sample for each document of a batch, of which training makes those with higher ROUGE "
-        "more probable; for a model that already summarizes",
+        "Number of summaries to sample for each document of a batch; training makes samples with a higher ROUGE more "
+        "probable; for a model that already summarizes",
         unset="no sampling",
         range=Range(2, 1000),
     )
     reward_share: float = flag(
         "training updates",
-        "Share of the samples' loss in the loss; the rest is the cross-entropy's",
+        "Weight of the loss of the samples in the training loss; the rest is the weight of the cross-entropy",
         default=0.99,
         range=_SHARE,
         needs=("reward_samples",),
@@ -298,7 +301,8 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
     )
     eval_tokens_per_batch: int | None = flag(
         "training decoding",
-        "The same for evaluation and prediction",
+        "Maximum number of source and target tokens, including padding, in a device's batch of evaluation or "
+        "prediction",
         unset="batches of per_device_eval_batch_size examples",
         range=AT_LEAST_ONE,
     )
@@ -314,8 +318,8 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
     )
     quick: int | None = flag(
         "training updates",
-        "Number of updates of a short run, which replaces a file's schedule and its steps between evaluations and "
-        "checkpoints by ones of that length; flags take precedence",
+        "Number of updates of a short run; the schedule of a settings file, and its steps between evaluations and "
+        "checkpoints, are replaced by ones for a run of this length; flags take precedence",
         unset="the run that the settings describe",
         range=AT_LEAST_ONE,
     )
@@ -361,7 +365,7 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         check_devices(self)
 
     def _resolve_precision(self):
-        """Set `mixed_precision` to bfloat16 where that is the default, and `bf16` and `fp16` to what it says."""
+        """Set `mixed_precision` to bfloat16 where that is the default, and let `bf16` and `fp16` agree with it."""
         is_unset = self.bf16 is None and not self.fp16 and "ACCELERATE_MIXED_PRECISION" not in os.environ
         if is_unset and self.do_train and self.device.type == "cpu" and torch.cpu._is_avx512_bf16_supported():
             # bfloat16 allows so many more updates in the same time that ROUGE is better (docs/speed.md)
@@ -406,7 +410,7 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
             hint = nearest(name, known, cutoff=0.8)
             if hint:
                 raise ValueError(f"--metric_for_best_model {self.metric_for_best_model}: unknown metric{hint}")
-        # transformers assumes that higher is better for every metric except the loss
+        # transformers would assume that a higher value is better for every metric except the loss
         if self.greater_is_better is None and name in falling_scores():
             self.greater_is_better = False
 
@@ -444,8 +448,8 @@ GROUPS = (ModelArguments, LoraArguments, Corpus, DataArguments, GenerationArgume
 def _flags_by_name() -> dict[str, Flag]:
     """Name of each flag -> its declaration.
 
-    Our fields contain their declarations. A field of transformers has its declaration in `INHERITED`, or an empty one
-    if it is not there, and gets the field's default. Fields without `init` are no flags.
+    A field of ours contains its declaration. The declaration of a field of transformers is in `INHERITED`, or is empty
+    if it is not there, and gets the default of the field. Fields without `init` are no flags.
     """
     flags = {}
     for group in GROUPS:

@@ -22,9 +22,19 @@ HubArguments = dict[str, str | None]
 
 
 def build_base_model(config: PreTrainedConfig, processor: Processor, base: ModelArguments) -> PreTrainedModel:
-    """The model that `base` names, new or of a checkpoint, before an adapter is added."""
+    """The model with which a run begins, before an adapter is added.
+
+    Args:
+        config: the model's config, which may be changed.
+        processor: the processor or tokenizer, to whose vocabulary a new model is fitted.
+        base: the arguments that name the checkpoint; without a checkpoint, the model is new.
+
+    Raises:
+        ValueError: the model cannot be created, or the checkpoint cannot be read or does not fit the config.
+    """
     is_new = base.model_name_or_path is None
-    # the configuration can name further checkpoints, which have neither the model's revision nor its code
+    # The config can name further checkpoints. The revision of the model, and the permission to run its code, do not
+    # apply to them.
     hub: HubArguments = {"cache_dir": base.cache_dir, "token": base.token}
     read_pretrained_parts(config, is_new, **hub)
     if is_new:
@@ -74,7 +84,9 @@ def _load_model(config: PreTrainedConfig, base: ModelArguments, hub: HubArgument
     """The model of a checkpoint.
 
     Args:
-        hub: the arguments of downloads for checkpoints of its parts.
+        config: the config of the model, with the overrides.
+        base: the arguments that name the checkpoint.
+        hub: how checkpoints of the model's parts are downloaded.
 
     Raises:
         ValueError: the checkpoint cannot be read, or its weights do not fit its configuration and the overrides.

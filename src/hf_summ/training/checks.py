@@ -124,7 +124,7 @@ def parse_learning_rates(items: Iterable[str]) -> Rates:
     """Parse `["regex=rate", ...]` into pairs of a regular expression and a rate.
 
     Raises:
-        ValueError: an item has no regular expression, no finite rate of at least 0, or neither.
+        ValueError: an item lacks a valid regular expression, or a finite rate of at least 0.
     """
     rates = []
     for item in items:

@@ -32,7 +32,13 @@ _SAMPLING_KEYS = ("temperature", "top_k", "top_p", "min_p", "top_h", "typical_p"
 
 @dataclass(frozen=True)
 class Lengths:
-    """The numbers of tokens to which documents, training summaries and other summaries are truncated."""
+    """The numbers of tokens to which texts are truncated.
+
+    Args:
+        source: the number for documents.
+        target: the number for summaries of the training split.
+        evaluation_target: the number for summaries of the other splits, and for generated summaries.
+    """
 
     source: int
     target: int
@@ -194,13 +200,14 @@ def _saved_generation_config(model: PreTrainedModel, adapter: Adapter | None) ->
 def generation_config(
     model: PreTrainedModel, arguments: GenerationArguments, lengths: Lengths, length_is_given: bool
 ) -> GenerationConfig:
-    """The model's generation settings, overridden by those of the run.
+    """The generation settings of a run: the model's own settings, and those that the run gives in their place.
 
     Args:
-        arguments: the settings of the run.
-        lengths: the lengths of texts, of which `evaluation_target` can limit the summaries.
-        length_is_given: whether that length takes the place of a limit in the model's settings. It is also the limit
-            if there is no other one; `max_new_tokens` among the run's settings always takes precedence.
+        model: the model.
+        arguments: the settings of the run. If `max_new_tokens` is among them, it limits the summaries.
+        lengths: the lengths of texts. Without `max_new_tokens`, `evaluation_target` may limit the summaries.
+        length_is_given: whether `evaluation_target` takes precedence over the limit in the model's settings. If the
+            model's settings have no limit, `evaluation_target` is the limit in any case.
 
     Raises:
         ValueError: the model does not support a setting, or a value is invalid.
@@ -253,9 +260,10 @@ def store_lengths(data: DataArguments, processor: Processor) -> None:
 
 
 def settle_lengths(data: DataArguments, processor: Processor, model: PreTrainedModel) -> Lengths:
-    """The given lengths, and otherwise the processor's.
+    """The lengths that the run gives, and the processor's lengths in place of those that it does not give.
 
-    A tokenizer without a processor has no lengths. The defaults in their place are at most the model's positions.
+    A tokenizer without a processor has no lengths. Default lengths, which are at most the number of the model's
+    positions, are then used.
     """
     default_source = min(_DEFAULT_SOURCE_LENGTH, source_positions(model) or _DEFAULT_SOURCE_LENGTH)
     default_target = min(_DEFAULT_TARGET_LENGTH, target_positions(model) or _DEFAULT_TARGET_LENGTH)
@@ -356,6 +364,9 @@ def _settle_start(model: PreTrainedModel, start: ModelArguments) -> None:
 
 def _fit_vocabulary(model: PreTrainedModel, processor: Processor, can_grow: bool) -> None:
     """Enlarge the embeddings to the tokenizer's vocabulary.
+
+    Args:
+        can_grow: whether the run may add weights to the model.
 
     Raises:
         ValueError: the vocabulary is larger than the embeddings, which may not grow.

@@ -160,6 +160,8 @@ def build_schedule(
     """The arguments' schedule, `noam` or `cosine`; every group's rate is multiplied by the same factor.
 
     Args:
+        optimizer: the optimizer whose rates are scheduled.
+        arguments: the arguments of the run, which set `schedule`.
         training_steps: number of updates of the whole run.
         d_model: the model's width, which the Noam schedule depends on.
 

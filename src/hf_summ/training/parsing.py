@@ -98,7 +98,7 @@ def _replaced_by(changes: Settings, settings: Settings) -> set[str]:
 
 
 def short_run(settings: Settings, changes: Settings) -> FlagValues:
-    """The settings with which `quick` replaces those of a file that is meant for many more updates.
+    """The settings of a short run, with which `quick` replaces settings of a file that is meant for many more updates.
 
     Args:
         settings: the settings of the file.
@@ -260,7 +260,8 @@ def parse_flags(tokens: Sequence[str], others: Iterable[str] = ()) -> FlagValues
     `null` removes a flag, whose value becomes None. In a repeatable flag, it removes the items before it, see `merged`.
 
     Args:
-        others: flags of the command itself, which messages about an unknown flag can suggest.
+        tokens: the arguments of the command line.
+        others: names of flags that the caller parses itself. The message about an unknown flag can suggest them too.
 
     Raises:
         ValueError: a flag is unknown, or its value is invalid.
@@ -279,7 +280,7 @@ def parse_flags(tokens: Sequence[str], others: Iterable[str] = ()) -> FlagValues
 
 
 def without_effect(settings: Settings) -> dict[str, str]:
-    """The names of settings that have no effect because of others, each with a message that says what to do."""
+    """Name of a setting that has no effect because of another setting -> a message that says what to do."""
     given = given_settings(settings)
     messages = {}
     for name, hint in UNREAD.items():
@@ -289,10 +290,14 @@ def without_effect(settings: Settings) -> dict[str, str]:
 
 
 def merged(*layers: Settings) -> FlagValues:
-    """Merge settings: later ones take precedence, and those of repeatable flags are extended.
+    """Merge layers of settings, such as those of a file and those of the command line.
 
-    The item `null` of a repeatable flag removes all before it. Earlier settings without effect because of later ones
-    are dropped.
+    A later setting takes precedence over an earlier one. The items of a repeatable flag are added to the earlier items,
+    and the item `null` removes all items before it. An earlier setting is dropped if a later one leaves it without
+    effect.
+
+    Args:
+        layers: the settings, the earliest first.
     """
     settings: FlagValues = {}
     for layer in layers:

@@ -52,8 +52,8 @@ def train(config: str | Path | None = None, **settings: Any) -> dict[str, float]
 
     Args:
         config: a .yaml or .json file of settings, or the name of a bundled configuration such as `drgd/headline`.
-        settings: flags by name, such as `train_file="train.jsonl"`, `max_steps=1000`; they take precedence, and None
-            removes one.
+        settings: flags by name, such as `train_file="train.jsonl"` and `max_steps=1000`. They take precedence over the
+            file, and a flag with the value None is treated as if the file did not set it.
 
     Raises:
         ValueError: an unknown or invalid setting, or as `run`.
@@ -222,7 +222,7 @@ class _Steps:
         setup: what the run works with.
         prepared: the rows of each split as the model reads them.
         trainer: trains, evaluates and predicts.
-        ledger: the record of the output folder, to which each step adds its results.
+        ledger: the ledger of the output folder, to which each step adds its results.
     """
 
     setup: _Setup
@@ -239,7 +239,8 @@ class _Steps:
         trainer, training, model = self.trainer, self.trainer.args, self.trainer.model
         if resumption.is_trained:
             return self._load_training()
-        # the checkpoint at the start may have the stage of its own training
+        # The config names the extractive stage of the model's training. A checkpoint at the start of the run has the
+        # stage of its earlier training there, which this run replaces or removes.
         vars(model.config).pop("extraction", None)
         extraction = self.setup.extraction
         if extraction is not None and "train" in extraction.splits:

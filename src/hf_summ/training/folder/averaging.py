@@ -56,7 +56,8 @@ def average_checkpoints(
         The folders that were averaged.
 
     Raises:
-        ValueError: there are fewer checkpoints than requested, one cannot be read, their weights do not match, or
+        ValueError: `last`, `best` and `dtype` do not say what to do with the folders, there are fewer checkpoints than
+            requested, `best` is given but a checkpoint has no evaluation, weights cannot be read or do not match, or
             `output` is not empty.
     """
     if isinstance(folders, str | os.PathLike):
@@ -64,11 +65,17 @@ def average_checkpoints(
     else:
         model_folders = [Path(folder) for folder in folders]
     is_choice = last is not None or best is not None
-    if len(model_folders) == 1 and (is_choice or dtype is None):
-        model_folders = _choose(model_folders[0], last, best)
-    elif is_choice:
+    if is_choice and len(model_folders) != 1:
         raise ValueError(
             f"`last` and `best` choose among one run's checkpoints, but there are {len(model_folders)} folders"
+        )
+    if last is not None and best is None:
+        model_folders = _last_checkpoints(model_folders[0], last)
+    elif best is not None and last is None:
+        model_folders = _best_checkpoints(model_folders[0], best)
+    elif is_choice or (len(model_folders) == 1 and dtype is None):
+        raise ValueError(
+            "the checkpoints of a run need either `last` or `best`, and a single model needs `dtype`: set one of them"
         )
     for folder in model_folders:
         problem = weights_problem(folder)
@@ -90,65 +97,93 @@ def average_checkpoints(
 
 
 def _weights_name(folder: Path) -> str:
-    """The name of the file with a folder's weights: of a model's, or of an adapter's."""
+    """The name of the file to which the mean is written, which says whether the weights are a model's or an adapter's.
+
+    Args:
+        folder: a folder with weights that were averaged.
+    """
     for name in WEIGHTS:
         if (folder / name).exists():
             return name
-    # the weights are in several files, and their mean is written to one
+    # only a model's weights can be in several files; their mean is written to a single file
     return WEIGHTS[0]
 
 
-def _choose(run_folder: Path, last: int | None, best: int | None) -> list[Path]:
-    """The last or the best complete checkpoints of a run, ordered by step.
+def _last_checkpoints(run_folder: Path, number: int) -> list[Path]:
+    """The newest complete checkpoints of a run, ordered by step.
+
+    Args:
+        run_folder: the output folder of the run.
+        number: the number of checkpoints.
 
     Raises:
-        ValueError: not exactly one of `last` and `best` is given, it is below 1, or there are fewer checkpoints.
+        ValueError: the number is below 1, or there are fewer complete checkpoints.
     """
-    if last is not None and best is None:
-        check_integer("last", last, 1)
-        steps = _complete_checkpoints(run_folder, last)
-        return list(steps.values())[-last:]
-    if best is not None and last is None:
-        check_integer("best", best, 1)
-        steps = _complete_checkpoints(run_folder, best)
-        newest = list(steps.values())[-1]
-        scores = _scores(newest)
-        scored_steps = []
-        unscored_folders = []
-        for step, folder in steps.items():
-            if step in scores:
-                scored_steps.append(step)
-            else:
-                unscored_folders.append(str(folder))
-        if len(scored_steps) < best:
-            folders = ", ".join(unscored_folders)
-            raise ValueError(f"{run_folder}: no evaluation is recorded for {folders}; use `last` instead")
-        best_steps = sorted(scored_steps, key=scores.__getitem__)[-best:]
-        return [steps[step] for step in sorted(best_steps)]
-    raise ValueError(
-        "the checkpoints of a run need either `last` or `best`, and a single model needs `dtype`: set one of them"
-    )
+    check_integer("last", number, 1)
+    folder_of_step = _complete_checkpoints(run_folder, number)
+    return list(folder_of_step.values())[-number:]
 
 
-def _complete_checkpoints(run_folder: Path, number: int) -> dict[int, Path]:
-    """The complete checkpoints of a run by step, in ascending order; a ValueError if there are fewer than `number`."""
-    complete = {}
+def _best_checkpoints(run_folder: Path, number: int) -> list[Path]:
+    """The complete checkpoints of a run with the best scores in its evaluations, ordered by step.
+
+    Args:
+        run_folder: the output folder of the run.
+        number: the number of checkpoints.
+
+    Raises:
+        ValueError: the number is below 1, or there are fewer complete checkpoints, or fewer of them with a score.
+    """
+    check_integer("best", number, 1)
+    folder_of_step = _complete_checkpoints(run_folder, number)
+    newest_checkpoint = list(folder_of_step.values())[-1]
+    score_of_step = _scores(newest_checkpoint)
+    scored_steps = []
+    unscored_folders = []
+    for step, folder in folder_of_step.items():
+        if step in score_of_step:
+            scored_steps.append(step)
+        else:
+            unscored_folders.append(str(folder))
+    if len(scored_steps) < number:
+        folders = ", ".join(unscored_folders)
+        raise ValueError(f"{run_folder}: no evaluation is recorded for {folders}; use `last` instead")
+    best_steps = sorted(scored_steps, key=score_of_step.__getitem__)[-number:]
+    return [folder_of_step[step] for step in sorted(best_steps)]
+
+
+def _complete_checkpoints(run_folder: Path, needed: int) -> dict[int, Path]:
+    """Step -> folder, for each complete checkpoint of a run, in ascending order.
+
+    Args:
+        run_folder: the output folder of the run.
+        needed: the number of checkpoints that are needed.
+
+    Raises:
+        ValueError: there are fewer complete checkpoints than needed.
+    """
+    folder_of_step = {}
     for step, folder in checkpoint_folders(run_folder):
         problem = checkpoint_problem(folder)
         if problem is None:
-            complete[step] = folder
+            folder_of_step[step] = folder
         else:
             logger.warning(f"{folder} is skipped: {problem}")
-    if len(complete) < number:
-        raise ValueError(f"{run_folder} has {len(complete)} complete checkpoints, but {number} were requested")
-    return complete
+    if len(folder_of_step) < needed:
+        raise ValueError(f"{run_folder} has {len(folder_of_step)} complete checkpoints, but {needed} were requested")
+    return folder_of_step
 
 
 def _scores(checkpoint: Path) -> dict[int, float]:
-    """Step -> score of its evaluation (more is better), from the history in the newest checkpoint."""
+    """Step -> its score in the evaluation at that step, where a higher score is better.
+
+    Args:
+        checkpoint: the newest checkpoint of a run, whose state has the evaluations of all steps so far.
+    """
     state = TrainerState.load_from_json(str(checkpoint / STATE))
     evaluations = [entry for entry in state.log_history if "eval_loss" in entry]
     metric = _best_metric(state, evaluations)
+    # of a loss or a perplexity, the lowest value is the best
     sign = -1.0 if metric.endswith(("loss", "perplexity")) else 1.0
     scores = {}
     for entry in evaluations:
@@ -158,11 +193,12 @@ def _scores(checkpoint: Path) -> dict[int, float]:
 
 
 def _best_metric(state: TrainerState, evaluations: Sequence[Mapping[str, float]]) -> str:
-    """The metric that chose the best step, which the state does not name: the one with the best value at that step.
+    """The name of the metric by which transformers chose a run's best checkpoint, or `eval_loss` if it chose none.
 
-    It is `eval_loss` if no metric chose.
+    The state has the best step and the metric's value there, but not its name. So the name is looked up by the value.
 
     Args:
+        state: the state of the trainer in a checkpoint.
         evaluations: the log entries of the run's evaluations.
     """
     for entry in evaluations:
@@ -176,7 +212,11 @@ def _best_metric(state: TrainerState, evaluations: Sequence[Mapping[str, float]]
 
 
 def _mean_weights(folders: Sequence[Path], dtype: torch.dtype | None) -> dict[str, torch.Tensor]:
-    """The mean of the folders' weights by name, in `dtype`, or in the last folder's types.
+    """The mean of the folders' weights, by name.
+
+    Args:
+        folders: model folders, at least one.
+        dtype: the type of the means; if None, each mean has the type of the weight in the last folder.
 
     Raises:
         ValueError: a weight is missing in a folder, or has another shape.
@@ -208,6 +248,7 @@ def _mean_weights(folders: Sequence[Path], dtype: torch.dtype | None) -> dict[st
 
 
 def _shapes(weights: Mapping[str, torch.Tensor]) -> dict[str, list[int]]:
+    """The shape of each weight, by name."""
     return {name: list(tensor.shape) for name, tensor in weights.items()}
 
 

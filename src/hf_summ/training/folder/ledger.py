@@ -23,7 +23,7 @@ _REQUIRED = {"settings", "data", "updates"}
 
 
 class SplitOrigin(TypedDict, total=False):
-    """Where the rows of a split come from: files, or a data set of the Hub or a folder.
+    """Where the rows of a split come from: from files, or from a data set that is on the Hub or in a folder.
 
     Args:
         files: path -> hash of the file's content.
@@ -107,10 +107,12 @@ class Ledger:
         self.steps: dict[str, Description] = read_record(self.folder / RUN_FILE, _problem_of) or {}
 
     def is_finished(self, step: str, description: Description | None = None) -> bool:
-        """Whether a step is finished, and if a description is given, by a command like the described one.
+        """Whether a step is finished.
 
-        Two commands that train are alike if the same things determine their weights. Two commands that evaluate or
-        predict are alike if their settings and data are equal.
+        Args:
+            step: "train", "eval" or "predict".
+            description: if given, the step must have been finished by a command with the same description as far as it
+                matters: the same `updates` for training, the same settings and data for evaluation and prediction.
         """
         if description is not None:
             earlier = self.steps.get(step)
@@ -131,7 +133,8 @@ class Ledger:
         """
         replaced = STEPS if "train" in steps else steps
         descriptions = dict(self.steps)
-        # results are removed before the description is written, as they would otherwise count as the new command's
+        # The results are removed before the description is written. If the process died between the two, old results
+        # would otherwise count as results of the new command.
         for step in replaced:
             self._results_file(step).unlink(missing_ok=True)
             descriptions.pop(step, None)
@@ -145,7 +148,7 @@ class Ledger:
         write_atomically(self._results_file(step), to_json(metrics, indent=4, sort_keys=True) + "\n")
 
     def results(self, *steps: str) -> dict[str, float]:
-        """The metrics of finished steps, with NaN for those that the file has as null."""
+        """The metrics of finished steps, by name. A metric that is null in a step's file, as JSON lacks NaN, is NaN."""
         metrics: dict[str, float] = {}
         for step in steps:
             values = json.loads(self._results_file(step).read_text(encoding="utf-8"))
@@ -154,6 +157,7 @@ class Ledger:
         return metrics
 
     def _results_file(self, step: str) -> Path:
+        """The file with the results of a step."""
         return self.folder / f"{step}_results.json"
 
 

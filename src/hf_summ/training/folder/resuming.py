@@ -110,7 +110,7 @@ def _updates(arguments: RunArguments, origin: SplitOrigin, built: Built) -> dict
     """All that determines a run's weights, by name: settings, the values of the model's config, data and processor.
 
     Args:
-        origin: that of the training documents.
+        origin: where the rows of the training split come from; empty if the run does not train.
         built: the model, the processor and the lengths of texts.
     """
     training = arguments.training
@@ -175,44 +175,53 @@ def command_line(argv: Sequence[str], processes: int) -> str:
 
 
 def find_resumption(training: SummarizationTrainingArguments, ledger: Ledger, description: Description) -> Resumption:
-    """Where training resumes; without `do_train`, it does not.
+    """Where training resumes; a run without `do_train` resumes nowhere.
 
-    It resumes from the last complete checkpoint of its output folder. `--resume_from_checkpoint` may name another one,
-    or `no` to start over.
+    Training resumes from the last complete checkpoint of the output folder. `--resume_from_checkpoint` may name another
+    checkpoint, or be `no` to start over.
 
     Args:
-        ledger: that of the output folder.
+        training: the arguments of the run.
+        ledger: the ledger of the output folder.
         description: the description of the run.
 
     Raises:
-        ValueError: the folder, or the checkpoint, belongs to a run with other settings.
+        ValueError: the output folder, or the named checkpoint, belongs to a run with other settings, or there is no
+            such checkpoint.
     """
-    checkpoint = named_checkpoint(training)
-    if not training.do_train or checkpoint == NO_CHECKPOINT:
+    named = named_checkpoint(training)
+    if not training.do_train or named == NO_CHECKPOINT:
         return Resumption()
     is_trained = "train" in ledger.steps and ledger.is_finished("train")
     last = last_complete_checkpoint(training.output_dir)
     if is_trained or last is not None:
         _check_same(ledger, description)
-    if checkpoint is not None:
-        _check_same(Ledger(Path(checkpoint).parent), description)
-        return Resumption(checkpoint)
+    if named is not None:
+        _check_same(Ledger(Path(named).parent), description)
+        return Resumption(named)
     if is_trained:
         return Resumption(is_trained=True)
     return Resumption(last)
 
 
 def named_checkpoint(training: SummarizationTrainingArguments) -> str | None:
-    """The checkpoint named by --resume_from_checkpoint, `NO_CHECKPOINT`, or None for the run's last one."""
-    checkpoint = training.resume_from_checkpoint
-    if checkpoint is None or checkpoint.lower() in ("true", "yes"):
+    """What --resume_from_checkpoint names.
+
+    Returns:
+        The folder of a checkpoint, `NO_CHECKPOINT` to start over, or None to resume from the run's last checkpoint.
+
+    Raises:
+        ValueError: there is no such folder.
+    """
+    named = training.resume_from_checkpoint
+    if named is None or named.lower() in ("true", "yes"):
         return None
-    if checkpoint.lower() in ("false", "no"):
+    if named.lower() in ("false", "no"):
         return NO_CHECKPOINT
-    if not Path(checkpoint).is_dir():
+    if not Path(named).is_dir():
         # transformers would raise an error too, but only after the corpus is prepared
-        raise ValueError(f"--resume_from_checkpoint {checkpoint}: no such folder")
-    return checkpoint
+        raise ValueError(f"--resume_from_checkpoint {named}: no such folder")
+    return named
 
 
 def _check_same(ledger: Ledger, description: Description) -> None:
@@ -231,18 +240,25 @@ def _check_same(ledger: Ledger, description: Description) -> None:
 
 
 def last_complete_checkpoint(folder: str | os.PathLike) -> str | None:
-    """The path of the newest `checkpoint-<step>` from which training can resume, or None.
+    """The path of the newest `checkpoint-<step>` from which training can resume, or None if there is none.
 
-    transformers would take the newest checkpoint, although some are incomplete. A run that is killed while it saves
-    leaves a checkpoint from which resuming fails. Its trainer_state.json, which is written last, is missing or ends
-    early. A checkpoint of --save_only_model has no scheduler, and transformers would silently continue without the
-    state of the optimizer.
+    transformers would take the newest checkpoint, even one from which training cannot resume. There are two such kinds:
+
+    - A run that was killed while it saved has left an incomplete checkpoint. Its trainer_state.json, which is written
+      last, is missing or ends early.
+    - A checkpoint of --save_only_model has no state of the optimizer and of the scheduler. transformers would silently
+      train on with a new optimizer.
+
+    Args:
+        folder: the output folder of the run.
     """
     for _, checkpoint in reversed(checkpoint_folders(folder)):
         try:
             json.loads((checkpoint / STATE).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             continue
+        # The states of optimizer and scheduler are saved together. The scheduler's file is looked up, because it always
+        # has this name, while the optimizer's state has another name if it is sharded.
         if (checkpoint / "scheduler.pt").exists():
             return str(checkpoint)
     return None

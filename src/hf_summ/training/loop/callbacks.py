@@ -84,7 +84,15 @@ class NonFiniteCallback(TrainerCallback):
                 raise FloatingPointError(self._message(watched))
 
     def check_weights(self, model: nn.Module, step: int) -> None:
-        """Raise a FloatingPointError if a parameter is not finite; of a sharded model, this process's shards count."""
+        """Check that all parameters are finite; if the model is sharded, only the shards of this process.
+
+        Args:
+            model: the model.
+            step: the number of updates so far, for the message.
+
+        Raises:
+            FloatingPointError: a parameter has a value that is NaN or infinite.
+        """
         for name, parameter in model.named_parameters():
             values = parameter.to_local() if isinstance(parameter, DTensor) else parameter
             if not is_finite(values):

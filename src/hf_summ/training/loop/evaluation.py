@@ -28,7 +28,7 @@ _ACTIVE_VARIANCE = 0.01
 
 @dataclass
 class RowRecord:
-    """What an evaluation knows of a row.
+    """What an evaluation knows of a row of the data set.
 
     Args:
         tokens: the number of target tokens; 0 without labels.
@@ -50,14 +50,16 @@ class RowwiseTrainer(Seq2SeqTrainer):
 
     It generates with the model's generation settings, and leaves them unchanged. It passes the tokenizer to
     `generate()` for settings that count words. Predictions are in the data set's order, one list of token ids for each
-    row. `compute_metrics` gets them as predictions, and the texts to compare them with as label_ids: the column
-    `references` or `summary`. As inputs it gets the columns `documents` or `document`, and `prefix`, as far as the data
-    set has them.
+    row. `compute_metrics` gets an `EvalPrediction` with these fields:
+
+    - `predictions`: the predictions.
+    - `label_ids`: the texts to compare the predictions with, from the column `references` or `summary`.
+    - `inputs`: the columns `documents` or `document`, and `prefix`, as far as the data set has them.
 
     Attributes:
-        row_values: the values of each row from the last evaluation, by name. They are `nll` and `tokens`, see
-            `perplexity`, unless the model computes its loss without logits. If copying is guided, `divergence` is that
-            of the generated summary. The list is empty if there are neither.
+        row_values: the values of each row from the last evaluation, by name. `nll` and `tokens`, see `perplexity`, are
+            missing if the model computes its loss without logits. `divergence`, see `_divergences`, is missing unless
+            copying is guided. The list is empty if all values are missing.
     """
 
     row_values: Sequence[dict[str, float]] = ()
@@ -138,7 +140,7 @@ class RowwiseTrainer(Seq2SeqTrainer):
             # the logits of a batch would be the largest tensor in evaluation, and are not read here
             inputs = {**inputs, "skip_logits": True}
         with self.compute_loss_context_manager():
-            # a copy, as a loss function takes the labels out
+            # transformers removes the labels from its argument, but they are needed below, so it gets a copy
             loss, outputs = self.compute_loss(model, dict(inputs), return_outputs=True)
         losses = {"loss": loss.float().mean().item()}
         for name, component in (outputs.get("loss_parts") or {}).items():
@@ -158,7 +160,7 @@ class RowwiseTrainer(Seq2SeqTrainer):
         if outputs.get("logits") is not None:
             unwrapped = base_model(self.model)
             if hasattr(unwrapped, "read_labels"):
-                # labels of words outside the vocabulary become the ids that the model gives them
+                # a word outside the vocabulary gets the column of the scores that belongs to it in this document
                 labels = unwrapped.read_labels(labels, inputs)
             for record, nll in zip(records, _row_nll(outputs["logits"], labels), strict=True):
                 record.values = {"nll": nll, "tokens": record.tokens}
@@ -180,15 +182,23 @@ class RowwiseTrainer(Seq2SeqTrainer):
     ) -> list[float]:
         """How far the copying of each summary diverges from the centrality of the document's words.
 
-        It is KL(mean_t a_t ‖ p) with copy attentions a_t and centrality p (Xu et al. 2020, equation 18). One forward
-        pass over the given summaries computes it.
+        The divergence is KL(mean_t a_t ‖ p) with copy attentions a_t and centrality p (Xu et al. 2020, equation 18).
+        One forward pass with the summaries as labels gives the copy attentions.
 
         Args:
-            summaries: generated ids, each beginning with the decoder's start token.
+            model: the model as accelerate wraps it.
+            inputs: the batch of B documents.
+            summaries: the ids that the model generated for each of the documents. A summary begins with the decoder's
+                start token, which may be its only token. A word that was copied and that the vocabulary lacks has the
+                id that `generate()` gives it, which the model also accepts as a label.
+
+        Returns:
+            The divergence of each summary.
         """
         # the start token is no label
-        length = max(len(summary) for summary in summaries) - 1
-        labels = torch.full((len(summaries), max(length, 1)), IGNORED_LABEL, device=inputs["input_ids"].device)
+        longest = max(len(summary) for summary in summaries) - 1
+        # the model needs at least one position, even if all summaries are empty
+        labels = torch.full((len(summaries), max(longest, 1)), IGNORED_LABEL, device=inputs["input_ids"].device)
         for row, summary in enumerate(summaries):
             labels[row, : len(summary) - 1] = torch.tensor(summary[1:])
         with self.compute_loss_context_manager():
@@ -199,11 +209,12 @@ class RowwiseTrainer(Seq2SeqTrainer):
     def generate_ids(
         self, inputs: dict[str, torch.Tensor], sampling: GenerationConfig | None = None
     ) -> list[list[int]]:
-        """The generated token ids of every row, without trailing padding.
+        """The generated token ids of every row, without trailing padding; see `strip_padding` for what is kept.
 
         Args:
             inputs: a batch, whose labels are ignored.
-            sampling: generation settings that replace those of the model and of the evaluation.
+            sampling: settings with which summaries are sampled during training. By default, the model's generation
+                settings and those of `evaluate()` apply, and each row has one summary.
         """
         inputs = source_inputs(inputs)
         if sampling is None:
@@ -217,11 +228,11 @@ class RowwiseTrainer(Seq2SeqTrainer):
             settings["num_return_sequences"] = 1
             settings["return_dict_in_generate"] = False
         else:
-            # training switches the cache off, which generating needs to be fast
+            # training switches the cache off, but without the cache, generating is slow
             settings = {"use_cache": True}
         if self.processing_class is not None:
             settings["tokenizer"] = getattr(self.processing_class, "tokenizer", self.processing_class)
-        # generate() fills in unset values of the model's generation config; checkpoints would save them
+        # generate() fills in unset values of the model's generation config, which checkpoints must not save
         generation_config = deepcopy(self.model.generation_config)
         if sampling is not None:
             self.model.generation_config = sampling
@@ -280,13 +291,16 @@ def strip_padding(tokens: list[int], padding: int | None, ends: list[int | None]
     """The token ids of one row without trailing padding, whichever token `generate()` pads with.
 
     Args:
+        tokens: the ids of a row, which begins with the decoder's start token.
         padding: the id of the padding token.
         ends: the ids of the end tokens.
     """
     length = len(tokens)
     while length > 0 and tokens[length - 1] in (padding, IGNORED_LABEL):
         length -= 1
-    # transformers' beam search pads with the end token if the padding token's id is 0, so one of several is kept
+    # transformers' beam search pads with an end token if the padding token's id is 0, so that a row ends with several
+    # end tokens. Only the first of them ends the summary. In models such as BART, the start token is an end token too:
+    # an empty summary is then the start token and an end token, and keeps both.
     while length > 2 and tokens[length - 1] in ends and tokens[length - 2] in ends:
         length -= 1
     return tokens[:length]
@@ -303,8 +317,8 @@ def document_means(means: torch.Tensor, labels: torch.Tensor) -> np.ndarray:
     """
     is_target = (labels != IGNORED_LABEL)[..., None]
     sums = means.float().masked_fill(~is_target, 0.0).sum(1)
-    numbers = is_target.sum(1).clamp(min=1)
-    return (sums / numbers).cpu().numpy()
+    counts = is_target.sum(1).clamp(min=1)
+    return (sums / counts).cpu().numpy()
 
 
 def active_units(means: Sequence[np.ndarray]) -> int:

@@ -30,28 +30,35 @@ def sampled_loss(
     model: nn.Module,
     inputs: dict[str, Any],
     reward: Reward,
-    items: torch.Tensor | int | None = None,
+    divisor: torch.Tensor | int | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The loss of summaries sampled for a batch of B documents, and their mean reward per target token.
+    """Sample summaries of a batch of B documents, and compute their loss and their reward.
+
+    Both results are sums over the documents, and each term of a sum is divided by `divisor`. Let r be the mean reward
+    of a document's samples, and n its number of target tokens. The term of the document is its `policy_losses` in the
+    loss, and r · n in the reward.
 
     Args:
-        trainer: its arguments set the number of samples for each document and the temperature.
+        trainer: the trainer, whose arguments set the number of samples for each document and the temperature.
         model: the trainer's model as accelerate wraps it.
         inputs: the batch.
         reward: computes the rewards of the samples.
-        items: the number to divide both sums by, or (B, 1), one for each document; by default the batch's number of
-            target tokens.
+        divisor: the same divisor as that of the model's own loss, for all documents or, (B, 1), for each document. By
+            default, it is the batch's number of target tokens, so that the reward is a mean over target tokens. If
+            the divisor of each document is n times the number of documents, the reward is a mean over documents.
 
     Returns:
-        Two scalars: the loss, and the mean reward of the samples, for which each document counts as often as it has
-        target tokens.
+        Two scalars: the loss and the reward.
+
+    Raises:
+        ValueError: `reward_samples` is below 2.
     """
     labels = inputs["labels"]
     processor = trainer.processing_class
     samples = trainer.args.reward_samples
     target_lengths = (labels != IGNORED_LABEL).sum(1)
-    if items is None:
-        items = target_lengths.sum()
+    if divisor is None:
+        divisor = target_lengths.sum()
     sampling = sampling_config(trainer.model.generation_config, samples, trainer.args.reward_temperature)
     # summaries are sampled without dropout
     trainer.model.eval()
@@ -64,14 +71,21 @@ def sampled_loss(
     rewards = rewards.view(-1, samples)
     unwrapped = base_model(trainer.model)
     losses = policy_losses(model, unwrapped, source_inputs(inputs), token_ids, advantages(rewards))
-    rewards_of_tokens = rewards.mean(1) * target_lengths
-    loss = (losses[:, None] / items).sum()
-    mean_reward = (rewards_of_tokens[:, None] / items).sum()
+    weighted_rewards = rewards.mean(1) * target_lengths
+    # both are columns, (B, 1), as the divisor may be one
+    loss = (losses[:, None] / divisor).sum()
+    mean_reward = (weighted_rewards[:, None] / divisor).sum()
     return loss, mean_reward
 
 
 def rouge_rewards(texts: Sequence[str], references: Sequence[str], language: str = "en") -> np.ndarray:
-    """The mean F of ROUGE-1, ROUGE-2 and ROUGE-L of each text, 0 to 1, (N,)."""
+    """The mean of each text's F-scores in ROUGE-1, ROUGE-2 and ROUGE-L, 0 to 1, (N,).
+
+    Args:
+        texts: N summaries.
+        references: the reference of each summary.
+        language: ISO 639 code of the texts' language.
+    """
     settings = RougeSettings(rouge_mode="rouge_score", rouge_types=_METRICS, language=language)
     # `rouge` refuses references without any words, so a pair with a word is added and its score left out
     scores = rouge(list(texts) + ["a"], list(references) + ["a"], settings)
@@ -100,7 +114,11 @@ def sampling_config(config: GenerationConfig, samples: int, temperature: float) 
 
 
 def advantages(rewards: torch.Tensor) -> torch.Tensor:
-    """Each sample's reward minus the mean of the document's other samples, (B, K) -> (B, K)."""
+    """Each sample's reward minus the mean reward of the document's other samples, (B, K) -> (B, K).
+
+    Args:
+        rewards: (B, K), the rewards of K samples of each document, where K is at least 2.
+    """
     samples = rewards.shape[1]
     # r_k - (sum of the other rewards) / (K - 1) = (r_k - mean of all rewards) · K / (K - 1)
     return (rewards - rewards.mean(1, keepdim=True)) * (samples / (samples - 1))
@@ -113,7 +131,7 @@ def policy_losses(
     samples: Sequence[Sequence[int]],
     weights: torch.Tensor,
 ) -> torch.Tensor:
-    """Minus the mean over a document's samples of weight · log p(sample), (B,).
+    """For each document, the mean of -weight · log p(sample) over its samples, (B,).
 
     Args:
         model: computes the logits, as accelerate wraps it.

@@ -32,8 +32,8 @@ def share_modules(model: nn.Module) -> None:
 def share_noise(model: PreTrainedModel) -> None:
     """Let all embeddings of words run the hook of NEFTune, which adds noise to embeddings during training.
 
-    transformers adds the hook to the module of `get_input_embeddings()`. BART and T5 never call that module, but others
-    that hold the same weight.
+    transformers adds the hook to the module of `get_input_embeddings()`. BART and T5 never call that module. They call
+    further embeddings, which hold the same weight.
     """
     word_embedding = model.get_input_embeddings()
     for module in model.modules():
@@ -49,11 +49,11 @@ def _run_hooks(owner: nn.Module, module: nn.Module, args, kwargs, output):
 
     Each hook gets `owner` as its module, as it may read settings from it.
     """
-    for number, hook in owner._forward_hooks.items():
+    for hook_id, hook in owner._forward_hooks.items():
         # the module has this hook too, and runs it itself
         if hook in module._forward_hooks.values():
             continue
-        if number in owner._forward_hooks_with_kwargs:
+        if hook_id in owner._forward_hooks_with_kwargs:
             changed = hook(owner, args, kwargs, output)
         else:
             changed = hook(owner, args, output)

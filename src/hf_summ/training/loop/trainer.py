@@ -47,13 +47,15 @@ logger = logging.getLogger(__name__)
 
 
 def _token_loss(outputs, labels: torch.Tensor, num_items_in_batch=None, smoothing: float = 0.0) -> torch.Tensor:
-    """The loss of an update's batch for models without `num_items_in_batch`, such as BART and T5.
+    """The loss of one batch of an update, for models without `num_items_in_batch`, such as BART and T5.
 
-    The sum over target tokens is divided by the number of target tokens in the whole update, so the accumulated
-    gradient is that of one large batch.
+    The sum over target tokens is divided by the number of target tokens in all batches of the update. The sum of the
+    batches' gradients is then the gradient of one large batch.
 
     Args:
-        num_items_in_batch: that number, by default that of the batch.
+        outputs: the outputs of the model, which get the components of the loss as `loss_parts`.
+        labels: (B, T), the target tokens.
+        num_items_in_batch: the divisor of the sum; by default the number of target tokens in this batch.
         smoothing: share of the probability that label smoothing spreads over the vocabulary.
     """
     loss, nll = smoothed_cross_entropy(outputs["logits"], labels, smoothing, num_items_in_batch)
@@ -92,7 +94,8 @@ class SummarizationTrainer(RowwiseTrainer):
         # sums of the loss's components since the last log entry, and the step of that entry
         self._components: dict[str, torch.Tensor] = {}
         self._logged_step = 0
-        # documents for each target token, if the loss of an update is divided by its number of documents
+        # The number of documents for each target token of an update if `loss_reduction` is "documents", otherwise 1.
+        # This factor turns components that were divided by the number of documents into means over tokens.
         self._items_per_token: torch.Tensor | float = 1.0
         self._non_finite = NonFiniteCallback(args)
         self.add_callback(self._non_finite)
@@ -239,7 +242,7 @@ class SummarizationTrainer(RowwiseTrainer):
         return self._examples_per_update
 
     def _padded_lengths(self, dataset: datasets.Dataset) -> tuple[np.ndarray, np.ndarray]:
-        """Source and target length of every row, (rows,) each, rounded up as the collator pads them."""
+        """The source length and the target length of every row, (N,) each for N rows, as the collator pads them."""
         multiple = getattr(self.data_collator, "pad_to_multiple_of", None) or 1
         sources = token_lengths(dataset, "input_ids")
         targets = token_lengths(dataset, "labels")
@@ -251,7 +254,11 @@ class SummarizationTrainer(RowwiseTrainer):
     # loss
 
     def get_batch_samples(self, epoch_iterator, num_batches, device):
-        """The batches of an update, and the divisor of their loss: the number of target tokens or of documents."""
+        """The batches of an update, and the divisor of their loss.
+
+        The divisor is the number of target tokens if `loss_reduction` is "tokens", otherwise the number of documents.
+        It counts all batches of the update, and the batches of all processes if `average_tokens_across_devices` is set.
+        """
         batches, tokens = super().get_batch_samples(epoch_iterator, num_batches, device)
         if self.args.loss_reduction == "tokens":
             return batches, tokens
@@ -263,28 +270,41 @@ class SummarizationTrainer(RowwiseTrainer):
         return batches, documents
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
-        """The model's loss; in training also the reward of samples, and the components are kept for the next log entry.
+        """The loss of a batch: the model's own loss or, if summaries are sampled in training, a mix of two losses.
+
+        The mix is (1 - s) · own loss + s · loss of the samples, where s is `reward_share`. In training, the loss and
+        its components are also kept for the next log entry.
 
         Args:
-            num_items_in_batch: the divisor from `get_batch_samples`.
+            model: the model as accelerate wraps it.
+            inputs: the batch of B documents.
+            return_outputs: whether to return the outputs of the model, too.
+            num_items_in_batch: the divisor from `get_batch_samples`, or None in evaluation.
+
+        Returns:
+            The loss, a scalar, or the loss and the outputs.
         """
         if model.training and hasattr(base_model(self.model), "set_update"):
             base_model(self.model).set_update(self.state.global_step)
+        # transformers may remove the labels from `inputs`, but the samples are compared with them
         batch = dict(inputs)
-        if self.args.loss_reduction == "document_means" and num_items_in_batch is not None:
-            # each summary's sum over tokens is divided by their number, and by the number of the update's documents
-            tokens = (batch["labels"] != IGNORED_LABEL).sum(1, keepdim=True).clamp(min=1)
-            num_items_in_batch = tokens * num_items_in_batch
-        loss, outputs = super().compute_loss(model, inputs, return_outputs=True, num_items_in_batch=num_items_in_batch)
+        divisor = num_items_in_batch
+        if self.args.loss_reduction == "document_means" and divisor is not None:
+            # A summary's sum over target tokens is divided by its number of target tokens, and by the number of
+            # documents in the update. So each summary has a divisor of its own, (B, 1).
+            target_lengths = (batch["labels"] != IGNORED_LABEL).sum(1, keepdim=True).clamp(min=1)
+            divisor = target_lengths * num_items_in_batch
+        loss, outputs = super().compute_loss(model, inputs, return_outputs=True, num_items_in_batch=divisor)
         if model.training:
             components = dict(outputs.get("loss_parts") or {})
-            # transformers multiplies the loss by this factor if it divides by the items of all processes, because the
-            # gradients are averaged over processes
+            # If the divisor counts the batches of all processes, the losses of the processes add up to the loss of the
+            # update. But gradients are averaged over processes. Therefore transformers has multiplied `loss` by the
+            # number of processes. The loss of the samples is multiplied here, and the components in `_add_components`.
             process_factor = 1
-            if self.args.average_tokens_across_devices and num_items_in_batch is not None:
+            if self.args.average_tokens_across_devices and divisor is not None:
                 process_factor = self.accelerator.num_processes
             if self.args.reward_samples is not None:
-                policy_loss, reward = sampled_loss(self, model, batch, self.reward, num_items_in_batch)
+                policy_loss, reward = sampled_loss(self, model, batch, self.reward, divisor)
                 loss = torch.lerp(loss, policy_loss * process_factor, self.args.reward_share)
                 components["reward"] = reward
             self._non_finite.watch("loss", loss.detach(), self.state.global_step + 1, components)
@@ -295,8 +315,14 @@ class SummarizationTrainer(RowwiseTrainer):
         return loss
 
     def _add_components(self, components: Mapping[str, torch.Tensor], process_factor: int) -> None:
-        """Add a batch's components of the loss to the sums for the next log entry."""
-        # log entries are means over tokens, even if the loss is a mean over documents
+        """Add a batch's components of the loss to the sums for the next log entry.
+
+        Args:
+            components: name -> the component, divided like the loss in `compute_loss`.
+            process_factor: the factor that transformers has applied to the loss, see `compute_loss`.
+        """
+        # With "documents", the loss is a sum over tokens for each document. Log entries are means over tokens all the
+        # same, so that they can be compared with other runs.
         scale = self._items_per_token * process_factor
         if not self._components:
             self._logged_step = self.state.global_step
@@ -349,7 +375,10 @@ class SummarizationTrainer(RowwiseTrainer):
 
     @property
     def progress(self) -> RunProgress:
-        """The callback whose state checkpoints store; when resuming, transformers replaces it by the checkpoint's."""
+        """The callback with the sums of losses and seconds, which checkpoints store.
+
+        transformers replaces the callback when a run resumes, so it is looked up at each use.
+        """
         for callback in self.callback_handler.callbacks:
             if isinstance(callback, RunProgress):
                 return callback
@@ -370,22 +399,33 @@ class SummarizationTrainer(RowwiseTrainer):
         return super().evaluation_loop(*args, **kwargs)
 
     def _run_epoch(self, *args, **kwargs) -> None:
-        """Train an epoch, unless the run is finished: transformers would make one more update when it resumes it."""
+        """Train an epoch, unless all updates are made or the run is stopped.
+
+        transformers would make one more update when it resumes a run that was finished.
+        """
         is_complete = self.state.global_step >= self.state.max_steps
         if is_complete or self.control.should_training_stop:
             self.control.should_training_stop = True
             return
         super()._run_epoch(*args, **kwargs)
-        # transformers may load the best weights next, and the optimizer would take them for those that it trains
+        # transformers may load the best weights next. A schedule-free optimizer must not change these weights later, so
+        # it changes to its averages before.
         self._use_averages()
 
     # saving
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """Save the model: whole, even if the run's checkpoints contain shards; never with NaN or infinity.
+        """Save the model, as a whole model even if the run's checkpoints contain shards.
 
-        run.yaml has the settings in place of transformers' pickle of the arguments, which nothing reads. Checkpoints
+        transformers' pickle of the arguments is removed, as nothing reads it: run.yaml has the settings. Checkpoints
         keep optimizer.pt, scheduler.pt, scaler.pt and rng_state*.pth, which transformers loads with weights_only.
+
+        Args:
+            output_dir: the folder; by default the output folder of the run.
+            _internal_call: True if transformers saves a checkpoint, whose weights may be shards.
+
+        Raises:
+            FloatingPointError: a weight is NaN or infinite.
         """
         self._use_averages()
         self._non_finite.check_weights(self.model, self.state.global_step)
@@ -422,7 +462,12 @@ class SummarizationTrainer(RowwiseTrainer):
             return super().push_to_hub(*args, **kwargs)
 
     def create_model_card(self, card: str | None = None, **_) -> None:
-        """Write the run's card, which `push_to_hub(card=card)` passes; earlier pushes during the run have none."""
+        """Write the run's card.
+
+        Args:
+            card: the text of the card, which `push_to_hub(card=card)` passes on; None for the pushes of transformers
+                during the run, which write no card.
+        """
         if card is not None and self.is_world_process_zero():
             write_atomically(Path(self.args.output_dir) / "README.md", card)
 

@@ -132,7 +132,7 @@ def _metadata(arguments: RunArguments, model: PreTrainedModel, name: str, result
             base_models.append(start)
     # the card omits keys whose value is None
     return ModelCardData(
-        # the default language sets rules for splitting texts, and need not be that of the texts
+        # the default language only sets the rules by which texts are split; the texts may be in another language
         language=data.language if data.language_is_given else None,
         license=arguments.training.license,
         library_name="peft" if is_adapted(model) else "transformers",
@@ -157,8 +157,8 @@ def _facts(trainer: Trainer, documents: Mapping[str, int]) -> dict[str, str]:
     """
     args, state, accelerator = trainer.args, trainer.state, trainer.accelerator
     facts = {}
-    for split, number in documents.items():
-        facts[f"{split} documents"] = f"{number:,}"
+    for split, count in documents.items():
+        facts[f"{split} documents"] = f"{count:,}"
     facts["updates"] = f"{state.global_step:,} ({state.epoch or 0:.2f} epochs)"
     if args.load_best_model_at_end and state.best_global_step:
         facts["weights"] = (
@@ -243,16 +243,17 @@ def _results(
                 scores[name.removeprefix(prefix)] = value
         if not scores:
             continue
-        number = documents[split]
+        count = documents[split]
         limit = limits[split]
         result = Results(
             split=split,
-            documents=number,
+            documents=count,
             scores=scores,
             columns=columns,
             settings=scorer.settings,
             lead_sentences=lead_sentences[split],
-            is_whole=limit is None or number < limit,
+            # with as many documents as the limit, the split probably has more
+            is_whole=limit is None or count < limit,
         )
         results.append(result)
     return results

@@ -11,7 +11,8 @@ from transformers.utils.hub import hf_api
 from hf_summ.common.files import write_atomically
 from hf_summ.training.folder.ledger import LOCK, RUN_FILE
 
-# patterns of files that are not uploaded: with paths of this machine, texts of the corpus, or for this machine alone
+# Patterns of the files that are not uploaded. They contain paths of this machine or texts of the corpus, or serve only
+# on this machine.
 PRIVATE = (TRAINING_ARGS_NAME, RUN_FILE, LOCK, "predictions.jsonl", "generated_predictions.txt", "runs/")
 # files of a saved model in which paths may stand
 _SETTINGS = ("config.json", "processor_config.json")
@@ -19,9 +20,10 @@ _SETTINGS = ("config.json", "processor_config.json")
 
 @contextmanager
 def uploads_without(private: Sequence[str]) -> Generator[None]:
-    """In this context, transformers uploads no files of these patterns.
+    """In this context, transformers uploads no files whose names match one of these patterns.
 
-    As it has no setting for that, the method of the Hub's interface that uploads folders is replaced.
+    transformers has no setting for this. Therefore the method that uploads folders, of the Hub's interface, is replaced
+    in the context.
     """
     api = hf_api()
     upload = api.upload_folder
@@ -49,9 +51,10 @@ def hide_paths(folder: Path) -> None:
 
 
 def public(value: object) -> object:
-    """A setting, a value of JSON, in which only the last part of each absolute path remains.
+    """The value of a setting, in which only the last part of each absolute path remains.
 
-    A text may be a list of files with commas.
+    Args:
+        value: a value of JSON. A text in it may be a list of files with commas between them.
     """
     if isinstance(value, dict):
         return {name: public(member) for name, member in value.items()}

@@ -33,8 +33,8 @@ class _Texts:
 
     Args:
         predictions: the generated summaries.
-        references: the reference of each, or the list of its references.
-        documents: the document of each, if the measures need them.
+        references: the reference of each summary, or the list of its references.
+        documents: the document of each summary; None if no measure needs the documents.
     """
 
     predictions: list[str]
@@ -55,8 +55,8 @@ class Scorer:
         measures: the measures in the order of `metrics`.
         needs_documents: whether a measure compares summaries with their documents.
         columns: for each measure, the names of the scores that tables show.
-        clean: converts a text to the form that is scored, such as the washed form that a processor reads. Tags between
-            sentences are read as their ends.
+        clean: converts a text to the form that is scored, such as the washed form that a processor reads. Tags such as
+            <q> are then read as ends of sentences.
     """
 
     def __init__(self, metrics: Sequence[str], rouge_mode: RougeMode, language: str, several: Several | None = None):
@@ -70,7 +70,8 @@ class Scorer:
         self.measures = [MEASURES[name] for name in models_of_metrics]
         self.needs_documents = any(measure.reads == "sources" for measure in self.measures)
         self.columns = [measure.columns or measure.scores(rouge_mode) for measure in self.measures]
-        # the texts that were scored last, and their scores
+        # The texts that were scored last, and their scores. A run asks for values, intervals and rows of the same
+        # texts.
         self._last_texts: _Texts | None = None
         self._last_scores: dict[str, Scored] = {}
         for measure in self.measures:
@@ -105,8 +106,8 @@ class Scorer:
     ) -> dict[str, float]:
         """The value of each score in `scored`, to 4 digits.
 
-        If some summaries do not have a score, the number of those that have it is given too, as `support_rows`. If
-        summaries have several references, the score `references` is their mean number.
+        If some summaries do not have a score X, the value `X_rows` is the number of summaries that have the score. If
+        summaries have several references, the value `references` is the mean number of references.
         """
         scored = self.scored(predictions, references, documents)
         values: dict[str, float] = {}
@@ -118,9 +119,9 @@ class Scorer:
             values["references"] = round(sum(numbers_of_references) / len(numbers_of_references), 2)
         values.update(rounded(scored))
         for name, score in scored.items():
-            number = score.number()
-            if number < len(predictions):
-                values[f"{name}_rows"] = number
+            scored_rows = score.number()
+            if scored_rows < len(predictions):
+                values[f"{name}_rows"] = scored_rows
         return values
 
     def row_scores(
@@ -158,6 +159,7 @@ class Scorer:
         return bounds
 
     def _cleaned_references(self, references: Sequence[str | list[str]]) -> list[str | list[str]]:
+        """The references of each row in the form that is scored: one text, or a list of several."""
         cleaned: list[str | list[str]] = []
         for row in references:
             if isinstance(row, str):
@@ -183,11 +185,13 @@ class Scorer:
 
 
 def score(predictions: EvalPrediction, processor: Processor, scorer: Scorer, prefix: str) -> dict[str, float]:
-    """The run's scores of generated token ids, and the mean number of the ids as `gen_len`.
+    """The scores of generated summaries by name, and as `gen_len` the mean number of token ids of a summary.
 
     Args:
         predictions: what `RowwiseTrainer` gives to `compute_metrics`.
-        prefix: as in `encode`.
+        processor: the processor that decodes the token ids.
+        scorer: the scorer of the run.
+        prefix: the text before each document, `source_prefix`.
     """
     sources = predictions.inputs
     token_ids = predictions.predictions
@@ -214,12 +218,16 @@ def as_documents(examples: Sequence[str] | Sequence[list[str]]) -> list[str]:
 def decode(
     processor: Processor, predictions: list[list[int]], sources: Mapping[str, Sequence] | None, prefix: str
 ) -> list[str]:
-    """Decode token ids to texts; copied words, and case if the processor restores it, are those of the documents.
+    """Decode token ids to texts.
+
+    Words that the model copied are spelled as in the documents, and so is the case of all words if the processor
+    restores it.
 
     Args:
+        processor: the processor, or a tokenizer.
         predictions: the token ids of each summary.
         sources: columns of rows by name, among them the documents; without them, neither words nor case are restored.
-        prefix: as in `encode`.
+        prefix: the text before each document, `source_prefix`.
     """
     settings = {}
     # only the package's processors can copy words of documents
@@ -282,7 +290,9 @@ def lead_metrics(dataset: datasets.Dataset, sentences: int, scorer: Scorer) -> d
 
 
 def comparison(metrics: dict[str, float], sentences: int | None, scorer: Scorer, documents: int) -> str:
-    """The scores of the model and of LEAD, in a table for each measure, and which are not of all documents.
+    """The scores of the model and of LEAD as a text, with a table for each measure.
+
+    Below a table, a line names each score that some of the summaries do not have.
 
     Args:
         metrics: the scores of the test split by name; those of the model have the prefix `predict_`.
@@ -307,9 +317,11 @@ def comparison(metrics: dict[str, float], sentences: int | None, scorer: Scorer,
         paragraphs.append("\n".join(lines))
         for name in names:
             for title, prefix in prefixes.items():
-                number = metrics.get(f"{prefix}{name}_rows")
-                if number is not None:
-                    paragraphs.append(f"{title}: {name} is of {number} of {documents} summaries; the others have none")
+                scored_rows = metrics.get(f"{prefix}{name}_rows")
+                if scored_rows is not None:
+                    paragraphs.append(
+                        f"{title}: {name} is of {scored_rows} of {documents} summaries; the others have none"
+                    )
     return "\n\n".join(paragraphs)
 
 
