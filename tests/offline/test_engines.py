@@ -27,7 +27,7 @@ def test_a_killed_process_ends_the_run_which_resumes(mortal):
     counted: list[int] = []
 
     def run(number: int) -> Outcome:
-        engine = partial(in_processes, work(mortal, is_mortal=True), job, number=number)
+        engine = partial(in_processes, work(mortal, is_mortal=True), job, processes=number)
         return run_plan(job, {}, lambda done, _: engine(done, counted.append))
 
     with pytest.raises(ValueError, match="a process ended before its rows were summarized: if memory was too"):
@@ -45,7 +45,7 @@ def test_an_error_of_a_process_is_an_error_of_the_run(mortal):
     job = plan(mortal, "out", ROWS)
     broken = dataclasses.replace(work(mortal), settings={"max_new_tokens": 0})
     with pytest.raises(ValueError, match=r"none of 10 rows can be summarized: .*`max_new_tokens` is 0"):
-        run_plan(job, {}, partial(in_processes, broken, job, number=2))
+        run_plan(job, {}, partial(in_processes, broken, job, processes=2))
 
 
 def children(process: int) -> list[int]:

@@ -28,20 +28,20 @@ def test_shards_are_the_same_and_survive_a_killed_process(mortal, local_ray):
     job, here = plan(mortal, "out", rows), plan(mortal, "here", rows)
     engine = partial(on_ray, work(mortal, is_mortal=True), job, address=None)
     with pytest.raises(ValueError, match="--num_processes 5: Ray has 4 CPUs and 0 GPUs: give at most 4"):
-        run_plan(job, {}, partial(engine, number=5))
+        run_plan(job, {}, partial(engine, tasks=5))
     run_plan(here, {}, partial(in_this_process, work(mortal), here))
     # a shard of an earlier run
     first = "shard-00000000.parquet"
     (mortal / "out" / first).write_bytes((mortal / "here" / first).read_bytes())
     progress: list[int] = []
-    outcome = run_plan(job, {}, lambda done, _: engine(done, progress.append, number=1))
+    outcome = run_plan(job, {}, lambda done, _: engine(done, progress.append, tasks=1))
     assert (outcome.rows, progress) == (30, [10, 10, 10])
     assert rows_of(mortal / "out") == rows_of(mortal / "here")
 
 
 def test_rows_that_end_every_process_are_named(mortal, local_ray):
     job = plan(mortal, "out", rows_with("fatal", 35))
-    engine = partial(on_ray, work(mortal, is_mortal=True), job, number=1, address=None)
+    engine = partial(on_ray, work(mortal, is_mortal=True), job, tasks=1, address=None)
     with pytest.raises(ValueError, match="4 processes ended at rows 31 to 40: if memory was too small, lower --batch"):
         run_plan(job, {}, engine)
     assert job.done() == {0, 1, 2}
@@ -52,7 +52,7 @@ def test_a_process_with_a_gpu_loads_the_model_once(mortal):
     ray.init(address="local", num_cpus=2, num_gpus=1, include_dashboard=False, log_to_driver=False)
     try:
         job = plan(mortal, "out", ROWS)
-        engine = partial(on_ray, work(mortal, is_mortal=True), job, number=None, address=None)
+        engine = partial(on_ray, work(mortal, is_mortal=True), job, tasks=None, address=None)
         assert run_plan(job, {}, engine).rows == 40
     finally:
         ray.shutdown()
@@ -73,7 +73,7 @@ def test_a_run_survives_the_loss_of_a_machine(mortal):
             if len(finished) == 1:
                 cluster.remove_node(lost, allow_graceful=False)
 
-        engine = partial(on_ray, work(mortal), job, number=None, address=None)
+        engine = partial(on_ray, work(mortal), job, tasks=None, address=None)
         assert run_plan(job, {}, lambda done, _: engine(done, progress)).rows == 40
     finally:
         ray.shutdown()

@@ -50,8 +50,8 @@ _SETTINGS = ("prefix", "task_specific_params", "extraction")
 class UnusableAdapterError(Exception):
     """An adapter cannot be loaded on its base model.
 
-    This is no ValueError: after a ValueError, transformers' pipeline would load the adapter by a class of transformers,
-    which only warns of missing weights.
+    This is not a ValueError, because transformers' pipeline would catch a ValueError. It would then load the adapter by
+    a class of transformers, which only warns of missing weights.
     """
 
 
@@ -117,7 +117,8 @@ class Adapter:
             is_trainable: whether the training of the adapter continues.
 
         Raises:
-            ValueError: PEFT cannot load the adapter on this model, or the adapter lacks weights.
+            ValueError: PEFT cannot load the adapter on this model, the adapter lacks weights, or its weights are a
+                damaged pickle or a pickle that contains code.
         """
         from peft import PeftModel
 
@@ -132,6 +133,8 @@ class Adapter:
                 warnings.filterwarnings("error", message="Found missing adapter keys")
                 return PeftModel.from_pretrained(model, self.name, is_trainable=is_trainable, **self.start.hub)
         except (RuntimeError, ValueError, KeyError, UserWarning, SafetensorError) as error:
+            # `reading_weights` has made a ValueError of torch's error for a pickle. Its message says all, and names the
+            # adapter.
             if isinstance(error.__cause__, UnpicklingError):
                 raise
             # The message of PEFT names neither of the checkpoints.
@@ -209,7 +212,14 @@ def _file(arguments: ModelArguments, name: str) -> str | None:
 
 
 def import_peft(feature: str) -> ModuleType:
-    """Import PEFT; an ImportError if it is not installed, which says that `feature` needs it."""
+    """Import PEFT.
+
+    Args:
+        feature: what needs PEFT, the beginning of the error message.
+
+    Raises:
+        ImportError: PEFT is not installed.
+    """
     return import_extra("peft", f"{feature}: needs PEFT", "lora")
 
 

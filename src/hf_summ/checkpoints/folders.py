@@ -56,7 +56,14 @@ def _state_problem(folder: Path) -> str | None:
 
 
 def weights_problem(folder: str | os.PathLike) -> str | None:
-    """The problem with a folder's safetensors, or None: they are unreadable, or contain NaN, infinity or integers."""
+    """The problem with the weights in a folder, or None if there is none.
+
+    The problem is that there are no weights, that a file cannot be read, or that weights contain NaN or infinity, or
+    are integers although the model is not quantized.
+
+    Args:
+        folder: a folder with files of safetensors.
+    """
     folder = Path(folder)
     try:
         files = weight_files(folder)
@@ -91,7 +98,7 @@ def _file_problem(file: Path, is_quantized: bool) -> str | None:
 
 
 def is_finite(tensor: torch.Tensor) -> bool:
-    """Whether no value of a tensor is NaN or infinite."""
+    """Whether all values of a tensor are numbers, and not NaN or infinity."""
     if not tensor.is_floating_point():
         return True
     if tensor.element_size() == 1:

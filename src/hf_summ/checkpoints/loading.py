@@ -34,10 +34,11 @@ REFUSED_PICKLE = "it cannot be read as weights only: it is damaged, or contains 
 logger = logging.getLogger(__name__)
 
 Processor = ProcessorMixin | PreTrainedTokenizerBase
-# These keys set sizes in a configuration file. In a checkpoint, the processor and the pre-trained parts determine them.
+# Keys that set sizes in the configuration file of a new model. In a checkpoint, they follow from its processor and from
+# the pre-trained models that it contains, so overrides of them are ignored.
 _SETTLED = ("vocab_size", "bert_config", "masked_lm_config")
-# The key with the name of a pre-trained part, and the key with the part's configuration. A checkpoint that has the
-# part's weights has its configuration too.
+# Key with the name of a pre-trained part, such as a BERT -> key with the part's configuration. A checkpoint that has
+# the weights of the part has this configuration too.
 _CONFIG_KEYS_OF_PARTS = {"bert_name": "bert_config", "masked_lm_name": "masked_lm_config"}
 # Flags that may name the checkpoint of the processor; the first that is set does.
 _PROCESSOR_FLAGS = ("tokenizer_name", "model_name_or_path", "config_name")
@@ -217,7 +218,10 @@ def _shapes(config: PreTrainedConfig, arguments: ModelArguments) -> dict[str, to
 
 
 def check_generation_config(arguments: ModelArguments) -> None:
-    """Raise an OSError if a folder's generation settings cannot be read: its model would decode with others."""
+    """Raise an OSError if the generation settings in a model's folder cannot be read.
+
+    transformers would ignore the error, and decode with default settings.
+    """
     name = arguments.model_name_or_path
     if name is not None and (Path(name) / GENERATION_CONFIG_NAME).is_file():
         GenerationConfig.from_pretrained(name)

@@ -1,4 +1,4 @@
-"""Conversion of other programs' checkpoints to transformers' format."""
+"""Conversion of a MASS checkpoint of fairseq to a BART of transformers that computes the same."""
 
 import argparse
 import os
@@ -16,7 +16,7 @@ from hf_summ.common.messages import one_line
 
 # MASS appends the special pieces that its dictionary lacks, in this order.
 _SPECIAL = ("[CLS]", "[PAD]", "[SEP]", "[UNK]")
-# The positions of BART begin at the third row of their table.
+# BART's table of positions has two unused rows before the row of the first position.
 _BART_OFFSET = 2
 # Every published MASS has heads of this width.
 _HEAD_WIDTH = 64
@@ -97,14 +97,17 @@ def read_fairseq(path: str | os.PathLike) -> tuple[dict[str, torch.Tensor], dict
 def bart_of_mass(
     weights: Mapping[str, torch.Tensor], settings: Mapping[str, object], pieces: list[str], source: str, dictionary: str
 ) -> BartForConditionalGeneration:
-    """The BART that computes the same as a MASS with fairseq's weights and settings; a ValueError if there is none.
+    """Make the BART that computes the same as a MASS.
 
     Args:
         weights: the weights of the MASS by fairseq's names.
-        settings: its training settings, which may be empty.
-        pieces: its word pieces in the order of their ids.
+        settings: the training settings of the MASS, which may be empty.
+        pieces: the word pieces of the MASS in the order of their ids.
         source: the name of the file of weights, for error messages.
         dictionary: the name of the file of word pieces, for error messages.
+
+    Raises:
+        ValueError: the weights are not those of a MASS with these word pieces, or no BART can compute the same.
     """
     bart_weights = {}
     for name, value in weights.items():
@@ -118,10 +121,13 @@ def bart_of_mass(
     embedding = bart_weights["model.encoder.embed_tokens.weight"]
     if len(embedding) != len(pieces):
         raise ValueError(f"{source} has {len(embedding)} pieces, but {dictionary} {len(pieces)}")
+    # A BART has one embedding for the encoder, the decoder and the output. Not every MASS has a weight of the output.
     for name in ("model.decoder.embed_tokens.weight", "model.decoder.embed_out"):
-        decoder_embedding = bart_weights.pop(name, embedding)
-        if not torch.equal(decoder_embedding, embedding):
+        if name not in bart_weights:
+            continue
+        if not torch.equal(bart_weights[name], embedding):
             raise ValueError(f"{source} has separate embeddings for the decoder ({name}), but BART shares them")
+        del bart_weights[name]
     padding = pieces.index("[PAD]")
     for side in ("encoder", "decoder"):
         name = f"model.{side}.embed_positions.weight"
@@ -134,7 +140,8 @@ def bart_of_mass(
     bart_weights["model.shared.weight"] = embedding
     missing, unknown = model.load_state_dict(bart_weights, strict=False)
     for name in missing:
-        # BART shares its embeddings, and the bias of its logits stays 0.
+        # These weights need no value: the first two are `model.shared.weight` by other names, and the bias of BART's
+        # logits stays 0, as MASS has none.
         if not name.endswith(("embed_tokens.weight", "lm_head.weight", "logits_bias")):
             raise ValueError(f"{source} is not a checkpoint of MASS: it lacks {name}")
     if unknown:
@@ -204,10 +211,10 @@ def _config(bart_weights: Mapping[str, torch.Tensor], settings: Mapping[str, obj
 def word_piece_tokenizer(pieces: list[str], max_length: int) -> PreTrainedTokenizerFast:
     """BERT's tokenizer with these word pieces, for texts of at most `max_length` tokens.
 
-    Its end token is `[SEP]`, and it has no start token, as in MASS. It does not add the end token to texts:
-    the processors of hf_summ do.
+    As in MASS, the end token is `[SEP]`, and there is no start token. The tokenizer does not add the end token to
+    texts, because the processors of hf_summ add it.
     """
-    ids = {piece: number for number, piece in enumerate(pieces)}
+    ids = {piece: piece_id for piece_id, piece in enumerate(pieces)}
     tokenizer = Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
     is_cased = False
     for piece in pieces:

@@ -12,16 +12,21 @@ from hf_summ.common.messages import nearest, one_line
 
 # JSON lacks these common forms of numbers.
 _SHORT_FLOAT = re.compile(r"[-+]?(\d+\.|\.\d+)")
-# A configuration's dictionary has these keys too, but users cannot set them.
+# Keys of a configuration's dictionary that libraries set, so that users cannot set them.
 BOOKKEEPING = ("model_type", "transformers_version", "architectures", "auto_map", "custom_pipelines", "_name_or_path")
 # This item in place of `key=JSON` removes what a settings file or an earlier flag sets.
 NULL = "null"
 
 
 def parse_overrides(items: Iterable[str]) -> dict[str, object]:
-    """Parse `["key=JSON", ...]` into values by key; other values are strings, and the last of equal keys applies.
+    """Parse `["key=JSON", ...]` into values by key.
 
-    `.5` and `5.` are numbers too. An item without a key or with incomplete JSON raises a ValueError.
+    A value that is not JSON is a string, but `.5` and `5.` are numbers. If a key occurs several times, its last value
+    applies.
+
+    Raises:
+        ValueError: an item has no key, or a value that begins like a list, a mapping or a string of JSON but is not
+            JSON.
     """
     overrides: dict[str, object] = {}
     for item in items:
@@ -49,7 +54,7 @@ class MergeOverrides(argparse.Action):
     """
 
     def __call__(self, parser, namespace, values, option_string=None):
-        """Merge the items into the earlier ones; they take precedence."""
+        """Merge the items of a flag into those of earlier flags, over which they take precedence."""
         items = cast(list[str], values)
         overrides: dict[str, object] = {NULL: None}
         if NULL not in items:
@@ -105,6 +110,13 @@ def value_of(config: PreTrainedConfig, key: str) -> object:
 def _entry(config_dict: dict[str, object], key: str, config: PreTrainedConfig) -> tuple[Any, Any]:
     """Find the place of a key, which may be dotted, in a config's dictionary.
 
+    For the key `bert_config.hidden_size`, this is the dictionary of `bert_config`, and `hidden_size` in it.
+
+    Args:
+        config_dict: the dictionary.
+        key: the key, as the user gives it.
+        config: the config, which knows other names of its keys.
+
     Returns:
         The mapping or list that holds the value, and the key or index of the value in it.
 
@@ -112,13 +124,15 @@ def _entry(config_dict: dict[str, object], key: str, config: PreTrainedConfig) -
         ValueError: the key is unknown; the message suggests the most similar one.
     """
     path = key.split(".")
-    # A config may have several names of a key, and former ones.
-    renamed = {**config.attribute_map, **getattr(config, "renamed", {})}
-    path[0] = renamed.get(path[0], path[0])
-    container, index = config_dict, ""
-    value: Any = config_dict
-    for depth, name in enumerate(path):
-        container = value
+    # The first name may be an alias, such as `hidden_size` for `d_model`, or a name that the key had in an earlier
+    # version.
+    key_of_alias = {**config.attribute_map, **getattr(config, "renamed", {})}
+    path[0] = key_of_alias.get(path[0], path[0])
+    container: Any = config_dict
+    last_depth = len(path) - 1
+    depth = 0
+    while True:
+        name = path[depth]
         indices = _indices_by_name(container)
         if depth == 0:
             for bookkeeping_key in BOOKKEEPING:
@@ -130,9 +144,10 @@ def _entry(config_dict: dict[str, object], key: str, config: PreTrainedConfig) -
                 hint = f"; the keys are {names}"
             owner = ".".join(path[:depth]) or config.model_type
             raise ValueError(f"--config_overrides {key}: unknown key {name!r:.80} in {owner}{hint}")
-        index = indices[name]
-        value = container[index]
-    return container, index
+        if depth == last_depth:
+            return container, indices[name]
+        container = container[indices[name]]
+        depth += 1
 
 
 def _indices_by_name(container: object) -> dict[str, object]:

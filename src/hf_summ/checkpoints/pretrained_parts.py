@@ -46,8 +46,8 @@ def pretrained_names(config: PreTrainedConfig) -> list[str]:
 def read_pretrained_parts(config: PreTrainedConfig, is_fresh: bool = True, **hub_settings: Any) -> None:
     """Read what a configuration needs of the checkpoints that it names.
 
-    The configuration of a CopyTransformer gets the configurations of `bert_name` and `masked_lm_name`. That of a
-    SAGCopy gets the sizes of the BART named by `start_name`. Other configurations are left alone.
+    The configuration of a CopyTransformer gets the configurations of `bert_name` and `masked_lm_name`. The
+    configuration of a SAGCopy gets the sizes of the BART named by `start_name`. Other configurations are left alone.
 
     Args:
         config: the configuration, which is changed.
@@ -110,7 +110,8 @@ def _read_part(config: PreTrainedConfig, part: str, is_fresh: bool, **hub_settin
     """Read the configuration of a part of a CopyTransformer, if the part has a name.
 
     Args:
-        config: the configuration of the CopyTransformer, which gets that of the part, and its vocabulary if it is new.
+        config: the configuration of the CopyTransformer. It gets the part's configuration and, if the model is new, the
+            part's vocabulary size.
         part: `bert` or `masked_lm`.
         is_fresh: whether the model is new; a saved model may already have the part's configuration.
     """
@@ -168,7 +169,15 @@ def _read_start(config: PreTrainedConfig, **hub_settings) -> None:
 
 
 def _settings_of_bart(bart_config: PreTrainedConfig, name: str) -> dict[str, object]:
-    """The settings of a SAGCopy with the network of a BART; a ValueError if `name` is no BART that SAGCopy can have."""
+    """The settings with which a SAGCopy has the network of a BART.
+
+    Args:
+        bart_config: the configuration of the checkpoint from which the SAGCopy starts.
+        name: the name of the checkpoint, for messages.
+
+    Raises:
+        ValueError: the checkpoint is no BART, or its encoder and its decoder differ in a size that SAGCopy has once.
+    """
     if bart_config.model_type != "bart":
         raise ValueError(
             f"`start_name` is {name!r}, a {bart_config.model_type}, but must be a BART: `hf-summ convert mass` makes "
@@ -241,7 +250,7 @@ def weights_of_bart(bart: PreTrainedModel, vocab_size: int) -> dict[str, torch.T
                 weights[f"model.{side}.{name}"] = value[:vocab_size]
                 continue
             if name == "embed_positions.weight":
-                # BART never reads the first rows of its table of positions.
+                # BART's table of positions begins with rows that it never reads, and SAGCopy's table does not.
                 value = value[bart.model.encoder.embed_positions.offset :]
             for bart_part, sagcopy_part in _SAGCOPY_NAMES:
                 name = name.replace(bart_part, sagcopy_part)

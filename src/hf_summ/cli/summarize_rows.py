@@ -59,10 +59,12 @@ class RowFlags:
     num_processes: int | None = flag(
         "reporting",
         "Number of processes, each with its own model",
-        unset="1, with --engine ray its GPUs or CPUs",
+        unset="1; with --engine ray, the number of its GPUs or, without GPUs, of its CPUs",
         range=Range(1),
     )
-    engine: Literal["local", "ray"] = flag("reporting", "Run on this machine, or on all of a Ray cluster", "local")
+    engine: Literal["local", "ray"] = flag(
+        "reporting", "Run on this machine (local), or on a Ray cluster (ray)", "local"
+    )
     ray_address: str | None = flag(
         "reporting", "Address of the Ray cluster", unset="a new cluster on this machine", needs=("engine=ray",)
     )
@@ -121,7 +123,7 @@ def run_rows(arguments: argparse.Namespace) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    """Raise a ValueError for flags that rows lack, or without an output."""
+    """Raise a ValueError for flags that have no effect on rows, or if no output is named."""
     if arguments.format == "text":
         raise ValueError("--format text: for rows, it must be one of parquet, jsonl")
     if arguments.output is None:
@@ -220,12 +222,12 @@ def _engine(arguments: argparse.Namespace, work: "Work", plan: "Plan") -> "Engin
     """The function that summarizes the shards of the plan, in this process, in several, or on a Ray cluster."""
     from hf_summ.offline.engines import in_processes, in_this_process, on_ray
 
-    number = arguments.num_processes
+    processes = arguments.num_processes
     if arguments.engine == "ray":
-        return partial(on_ray, work, plan, number=number, address=arguments.ray_address)
-    if number in (None, 1):
+        return partial(on_ray, work, plan, tasks=processes, address=arguments.ray_address)
+    if processes in (None, 1):
         return partial(in_this_process, work, plan)
-    return partial(in_processes, work, plan, number=number)
+    return partial(in_processes, work, plan, processes=processes)
 
 
 def _notes_on_outcome(outcome: "Outcome", arguments: argparse.Namespace, plan: "Plan") -> Iterator[str]:

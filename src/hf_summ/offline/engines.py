@@ -23,14 +23,14 @@ from hf_summ.offline.shards import Plan, Shard, Summary
 from hf_summ.offline.summarizing import Outcome, Progress, ShardSummarizer, Work, count_summaries, reason_of
 
 LESS_MEMORY = "if memory was too small, lower --batch_size or --num_processes, and rerun the command to resume"
-# If the process of a shard's task ends, Ray runs the task again, at most so many times.
+# The number of times that Ray runs the task of a shard again if its process ends.
 _RETRIES = 3
 
 
 def _remaining(plan: Plan, done: set[int]) -> deque[int]:
     """The numbers of the shards that are not done, in order."""
     remaining = deque()
-    for number in range(plan.number):
+    for number in range(plan.shard_count):
         if number not in done:
             remaining.append(number)
     return remaining
@@ -52,33 +52,36 @@ def in_this_process(work: Work, plan: Plan, done: set[int], progress: Progress) 
         yield count_summaries(summaries)
 
 
-def in_processes(work: Work, plan: Plan, done: set[int], progress: Progress, number: int) -> Iterator[Outcome]:
+def in_processes(work: Work, plan: Plan, done: set[int], progress: Progress, processes: int) -> Iterator[Outcome]:
     """Summarize and write the remaining shards in processes on this machine, and yield the counts of each.
 
-    Each process uses its share of the cores and one of the GPUs. They end with the iteration, or with this process.
+    Each process uses its share of the cores and one of the GPUs. The processes end with the iteration, or with this
+    process.
 
     Args:
         work: how to summarize.
         plan: all shards.
         done: the numbers of the finished shards.
         progress: called with the number of finished rows, a shard at a time.
-        number: number of processes.
+        processes: the number of processes.
 
     Raises:
         ValueError: a shard cannot be summarized or written, or a process has ended.
     """
-    number = min(number, plan.number - len(done))
+    # More processes than shards would have nothing to do.
+    processes = min(processes, plan.shard_count - len(done))
     # In a forked process, the threads of torch would not run.
     context = multiprocessing.get_context("spawn")
     started = context.Value("i")
-    threads = threads_for(number, only_idle=True)
+    threads = threads_for(processes, only_idle=True)
     remaining = _remaining(plan, done)
     begun: set[Future[Outcome]] = set()
     try:
-        with ProcessPoolExecutor(number, context, _start, (work, plan, started, threads)) as pool:
+        with ProcessPoolExecutor(processes, context, _start, (work, plan, started, threads)) as pool:
             while remaining or begun:
-                # There is one shard more than there are processes, so that no process waits for its next one.
-                while remaining and len(begun) <= number:
+                # One shard more than there are processes is given to the pool, so that a process that finishes a shard
+                # finds the next one at once.
+                while remaining and len(begun) <= processes:
                     begun.add(pool.submit(_summarize, remaining.popleft()))
                 finished, begun = wait(begun, return_when=FIRST_COMPLETED)
                 for future in finished:
@@ -161,7 +164,7 @@ def _summarize(number: int) -> Outcome:
 
 
 def on_ray(
-    work: Work, plan: Plan, done: set[int], progress: Progress, number: int | None, address: str | None
+    work: Work, plan: Plan, done: set[int], progress: Progress, tasks: int | None, address: str | None
 ) -> Iterator[Outcome]:
     """Summarize the remaining shards on a Ray cluster, write them here, and yield the counts of each.
 
@@ -174,7 +177,7 @@ def on_ray(
         plan: all shards.
         done: the numbers of the finished shards.
         progress: called with the number of finished rows.
-        number: number of tasks at a time; None for the number of GPUs or, without GPUs, of CPUs.
+        tasks: the number of tasks at a time; None for the number of GPUs or, without GPUs, of CPUs.
         address: the address of the cluster. None stands for the cluster to which this process is connected, or else for
             a local cluster, which ends with this process.
 
@@ -189,10 +192,10 @@ def on_ray(
     from ray.exceptions import RayError, RayTaskError
 
     with _connected(address):
-        number, gpus = _tasks_at_a_time(number)
+        tasks_at_a_time, gpus_per_task = _tasks_at_a_time(tasks)
         # With another value of `max_calls`, Ray would end a process with a GPU after each task, and every shard would
         # load the model.
-        make_remote = ray.remote(max_retries=_RETRIES, num_cpus=1, num_gpus=gpus, max_calls=0)
+        make_remote = ray.remote(max_retries=_RETRIES, num_cpus=1, num_gpus=gpus_per_task, max_calls=0)
         task = make_remote(_summarize_on_ray)
         shared_work = ray.put(work)
         run = uuid.uuid4().hex
@@ -200,7 +203,7 @@ def on_ray(
         # The keys are Ray's references to the results of the tasks, and the values the numbers of their shards.
         begun: dict[object, int] = {}
         while remaining or begun:
-            while remaining and len(begun) < number:
+            while remaining and len(begun) < tasks_at_a_time:
                 shard_number = remaining.popleft()
                 reference = task.remote(run, shared_work, plan.text_column, plan.shard(shard_number))
                 begun[reference] = shard_number
@@ -219,7 +222,8 @@ def on_ray(
             yield count_summaries(summaries)
 
 
-# A process of Ray runs several tasks. This has the identifier of the run of its last task, and the run's model.
+# A process of Ray runs several tasks, and keeps the model of its last task here: the identifier of the task's run, and
+# the summarizer with the model. There is at most one entry.
 _ray_summarizers: dict[str, ShardSummarizer] = {}
 
 
@@ -261,14 +265,16 @@ def _connected(address: str | None) -> Generator[None]:
         ray.shutdown()
 
 
-def _tasks_at_a_time(number: int | None) -> tuple[int, int]:
+def _tasks_at_a_time(requested: int | None) -> tuple[int, int]:
     """The number of tasks that run at a time, and the number of GPUs for each task.
 
+    A task needs a CPU and, if the cluster has GPUs, a GPU.
+
     Args:
-        number: the number of tasks that the user asks for; None for as many as the cluster can run.
+        requested: the number of tasks that the user asks for; None for as many as the cluster can run.
 
     Raises:
-        ValueError: the cluster cannot run so many tasks at a time.
+        ValueError: the cluster cannot run so many tasks at a time, or no task at all.
     """
     import ray
 
@@ -277,8 +283,10 @@ def _tasks_at_a_time(number: int | None) -> tuple[int, int]:
     gpus = int(resources.get("GPU", 0))
     gpus_per_task = 1 if gpus else 0
     most = min(cpus, gpus) if gpus else cpus
-    least = number or 1
-    if most < least:
-        # Tasks without a processor would wait for ever.
-        raise ValueError(f"--num_processes {least}: Ray has {cpus} CPUs and {gpus} GPUs: give at most {most}")
-    return number or most, gpus_per_task
+    if requested is None:
+        # The run needs at least one task, even if the cluster can run none, which is the error below.
+        requested = max(most, 1)
+    if requested > most:
+        # Ray reports no error, but lets tasks wait for free CPUs and GPUs, for ever if the cluster has none.
+        raise ValueError(f"--num_processes {requested}: Ray has {cpus} CPUs and {gpus} GPUs: give at most {most}")
+    return requested, gpus_per_task

@@ -115,7 +115,7 @@ def summarize_rows(
     work = Work(partial(_load, name, device), settings, batch_size)
     engine: Engine = partial(in_this_process, work, plan)
     if num_processes > 1:
-        engine = partial(in_processes, work, plan, number=num_processes)
+        engine = partial(in_processes, work, plan, processes=num_processes)
     identity = {**model_identity(name, None), **settings}
     return run_plan(plan, identity, engine)
 
@@ -242,10 +242,10 @@ def _summarize(plan: Plan, engine: Engine, announce: Callable[[str], None]) -> O
     """Summarize the shards that are not finished, with a progress bar, and count what was done."""
     done = plan.done()
     outcome = Outcome(shards=len(done))
-    if outcome.shards == plan.number:
+    if outcome.shards == plan.shard_count:
         return outcome
     if done:
-        announce(f"resuming: {len(done):,} of {plan.number:,} shards exist")
+        announce(f"resuming: {len(done):,} of {plan.shard_count:,} shards exist")
     finished_rows = 0
     for number in done:
         finished_rows += len(plan.rows_of(number))

@@ -31,8 +31,7 @@ FORMATS = {"parquet": ".parquet", "jsonl": ".jsonl.gz"}
 _EXTENSION = re.compile(r"\.[A-Za-z]{2,5}")
 # The ends of the names of a single file of all rows, each with the format of its shards.
 _FILES = {".parquet": "parquet", ".jsonl": "jsonl", ".jsonl.gz": "jsonl", ".csv": "jsonl"}
-# The columns besides the summary are the number of tokens of the document, the number of them that were not read, the
-# reason why there is no summary, and what to look at. The last two are empty strings if there is nothing to say.
+# The columns that are written besides the summary, see `Summary`.
 ADDED_COLUMNS = {"source_tokens": pa.int64(), "cut_tokens": pa.int64(), "error": pa.string(), "note": pa.string()}
 # In this encoding, files begin with a byte-order mark, by which Excel recognizes UTF-8.
 _CSV_ENCODING = "utf-8-sig"
@@ -56,7 +55,12 @@ class Example:
 
 @dataclass(frozen=True)
 class Shard:
-    """What a model reads of the rows from `number · rows_per_shard` on; None stands for a row without a text."""
+    """What a model reads of a shard's rows.
+
+    Args:
+        number: the number of the shard, from 0. Its first row has the index `number` · `rows_per_shard`.
+        examples: what the model reads of each row; None for a row without a text.
+    """
 
     number: int
     examples: list[Example | None]
@@ -70,7 +74,7 @@ class Summary(NamedTuple):
         source_tokens: number of tokens of the document.
         cut_tokens: number of these tokens that were not read.
         error: the reason why there is no summary; empty if there is one.
-        note: what a reader should look at; may be empty.
+        note: what a reader of the summary should look at; empty if there is nothing.
         is_unfinished: whether the summary has the most tokens allowed. This is not written.
     """
 
@@ -173,7 +177,10 @@ class Plan:
 
     @property
     def replaced_columns(self) -> list[str]:
-        """The columns of an earlier output, if the input is one and no columns are chosen: new ones replace them."""
+        """The columns of the input that the summaries' columns replace.
+
+        There are such columns if the input is the output of an earlier run, and the user chose no columns to keep.
+        """
         names = self.rows.column_names
         is_output = {"source_tokens", "cut_tokens", "error"}.issubset(names)
         if not is_output or self.columns is not None:
@@ -182,8 +189,8 @@ class Plan:
         return [name for name in names if name in added]
 
     @property
-    def number(self) -> int:
-        """Number of shards."""
+    def shard_count(self) -> int:
+        """The number of shards. Each of them is identified by a number from 0, which other methods take as `number`."""
         return math.ceil(len(self.rows) / self.rows_per_shard)
 
     def rows_of(self, number: int) -> range:
@@ -271,7 +278,7 @@ class Plan:
 
     def join(self, file: Path) -> None:
         """Write the rows of all shards to one file, completely or not at all, and remove their folder."""
-        shards = [self._path(number) for number in range(self.number)]
+        shards = [self._path(number) for number in range(self.shard_count)]
         with moved_into_place(file) as draft:
             if self.format == "parquet":
                 _join_tables(shards, draft)
@@ -287,7 +294,7 @@ class Plan:
         if not digits.isdecimal():
             return None
         number = int(digits)
-        if number >= self.number or path.name != self._path(number).name:
+        if number >= self.shard_count or path.name != self._path(number).name:
             return None
         return number
 
@@ -360,7 +367,8 @@ def _read_lines(shards: list[Path]) -> Iterator[dict[str, object]]:
 
 def _join_lines(shards: list[Path], path: Path, is_compressed: bool) -> None:
     """Write the lines of compressed files to one file, which may be compressed too."""
-    # A compressed file may consist of several ones, so that shards need not be compressed again.
+    # Compressed files, one after the other, are one compressed file. So their bytes are copied as they are, unless the
+    # joint file is not compressed.
     opener = open if is_compressed else gzip.open
     with open(path, "wb") as lines:
         for shard in shards:

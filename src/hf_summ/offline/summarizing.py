@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 # A function that is called with the number of rows summarized since the last call.
 Progress = Callable[[int], object]
-# The seeds of shards are computed from the run's seed times this number. On a CPU, torch reads 32 bits of a seed.
+# The seeds of shards are computed from the run's seed times this number. A large odd number keeps the seeds of
+# different runs and shards apart. It has 32 bits, as torch reads no more bits of a seed on a CPU.
 _STRIDE = 0x9E3779B1
 
 
