@@ -67,7 +67,7 @@ def test_help_explains_every_flag_of_ours_and_names_the_others(capsys):
     groups = [field.name for field in dataclasses.fields(RunArguments) if field.name != "given"]
     assert re.findall(r"^(\w+):", text, re.MULTILINE) == ["usage"] + groups
     words = " ".join(text.split())
-    assert "--val_max_target_length N The same for validation and test" in words
+    assert "--val_max_target_length N Maximum number of tokens of a summary in validation and test" in words
     assert "--rouge_mode {rouge_score,rouge155} ROUGE as computed by Google's rouge-score" in words
     assert "--noam_scale X Factor of the Noam schedule; learning_rate is ignored with it (default: 1.0)" in words
     explanations, flags_of_transformers = text.split("transformers' own:")

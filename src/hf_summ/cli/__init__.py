@@ -104,7 +104,12 @@ def _run(argv: list[str], arguments: argparse.Namespace) -> int:
 
 
 def _with_flags(message: str, settings: Sequence[str]) -> str:
-    """The message with each of the settings that stands in backticks spelled as a flag, such as `--num_beams`."""
+    """The message with flags in place of settings in backticks. "`num_beams`" becomes "--num_beams", for example.
+
+    Args:
+        message: the message of an error.
+        settings: the names of the command's settings; other texts in backticks stay.
+    """
     for name in settings:
         message = message.replace(f"`{name}`", f"--{name}")
     return message
@@ -114,8 +119,8 @@ def _parser_for(command: str | None) -> argparse.ArgumentParser:
     """The parser of the command line.
 
     Args:
-        command: the command whose flags the parser has. For None, or for an unknown command, it has the names and
-            purposes of all commands, and no flags of theirs.
+        command: the command whose flags the parser has. For None, or for an unknown command, the parser has the names
+            and purposes of all commands, without their flags.
     """
     parser, commands = empty_parser()
     if command in COMMANDS:

@@ -22,7 +22,8 @@ def add_parser(commands) -> None:
     parser.add_argument(
         "--dtype",
         choices=("int8", "float16", "bfloat16", "float32"),
-        help="Precision of the weights in the file; the model computes as before (default: their own)",
+        help="Type of the weights in the written file; the model still computes in the type that its config names "
+        "(default: the type of the checkpoint's weights)",
     )
     parser.set_defaults(run=run)
 

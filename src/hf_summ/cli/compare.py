@@ -28,7 +28,12 @@ class ExampleFlags:
     )
     sources: str | None = flag("data", "Source documents", unset="none", metavar="FILE")
     rows: list[int] | None = flag(
-        "data", "Rows to show, counted from 1", unset="--samples at random", nargs="+", type=int, metavar="N"
+        "data",
+        "Rows to show, counted from 1",
+        unset="as many as --samples, drawn at random",
+        nargs="+",
+        type=int,
+        metavar="N",
     )
     samples: int = flag("data", "Number of rows to show", 5, range=Range(1), unless=("rows",), metavar="N")
     seed: int = flag("data", "Random seed of the rows", 0, unless=("rows",), range=Range(0))
@@ -71,7 +76,7 @@ def run(arguments: argparse.Namespace) -> None:
     examples = {}
     for row in rows:
         examples[_title(first_system, row)] = _texts_of_row(files, row)
-    # The title of the text with which summaries are compared, as in `examples`.
+    # The title, as in `examples`, of the text that shares the shaded words with a summary.
     shade = None
     if arguments.shade != "none":
         shade = arguments.shade.capitalize()
@@ -114,18 +119,21 @@ def _read(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, "Tex
     return files
 
 
-def _choose_rows(arguments: argparse.Namespace, number: int) -> list[int]:
-    """The rows to show, counted from 1: those of --rows, or some that are drawn.
+def _choose_rows(arguments: argparse.Namespace, row_count: int) -> list[int]:
+    """The rows to show, counted from 1: the rows of --rows or, without this flag, rows that are drawn at random.
 
     Args:
-        number: the number of rows in the files.
+        row_count: the number of rows in the files.
+
+    Raises:
+        ValueError: the files do not have a row of --rows.
     """
     if not arguments.rows:
-        samples = min(arguments.samples, number)
-        return sorted(random.Random(arguments.seed).sample(range(1, number + 1), samples))
+        samples = min(arguments.samples, row_count)
+        return sorted(random.Random(arguments.seed).sample(range(1, row_count + 1), samples))
     for row in arguments.rows:
-        if not 1 <= row <= number:
-            raise ValueError(f"--rows {row}: must be from 1 to {number}, the number of rows")
+        if not 1 <= row <= row_count:
+            raise ValueError(f"--rows {row}: must be from 1 to {row_count}, the number of rows")
     return arguments.rows
 
 

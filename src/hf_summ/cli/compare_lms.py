@@ -17,10 +17,11 @@ def add_parser(commands) -> None:
     parser = commands.add_parser(
         "compare-lms",
         description="Judge each token of the texts, of their shuffles and of random words by its probability given the "
-        "previous tokens: a token is accepted if its probability is above a percentile of those of all tokens. Print "
-        "a table for each model: recall (share accepted in the text), detection (share rejected in its shuffle, and in "
-        "random words) and accuracy (their mean). Only a causal model with a start "
-        "token judges the first token of a text.",
+        "previous tokens: a token is accepted if its probability is above a percentile of the probabilities of all "
+        "tokens in the model's vocabulary. Print a table for each model. The row of a text has recall (share of its "
+        "tokens that are accepted), detection (share of its shuffle's tokens that are rejected) and accuracy (mean of "
+        "the two). The row of the random words has detection only. Only a causal model with a start token judges the "
+        "first token of a text.",
     )
     parser.add_argument("files", nargs="+", metavar="TEXT_FILE", help="Texts in UTF-8, such as a reference summary")
     parser.add_argument(
@@ -84,7 +85,7 @@ def _table(figures: dict[str, Any]) -> str:
     previous_percentile = None
     judged_texts: list[JudgedText] = figures["rows"]
     for judged in judged_texts:
-        # Only the first of the rows with the same percentile names it.
+        # A percentile has several rows, one after the other, and is shown in the first of them.
         percentile_cell = ""
         if judged["percentile"] != previous_percentile:
             percentile_cell = f"{judged['percentile']:g}%"

@@ -7,13 +7,13 @@ def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "convert",
-        description="Convert a MASS checkpoint of its authors' program to an equivalent BART with its tokenizer. "
-        "SAGCopy starts from it, and it can be trained or used like any other BART. Only weights are read; a "
-        "checkpoint that contains code is rejected.",
+        description="Convert a MASS checkpoint of its authors' program to an equivalent BART with its tokenizer. A "
+        "SAGCopy can start from this BART, which can also be trained and used like any other. Only weights and "
+        "training settings are read; a checkpoint that contains code is rejected.",
     )
     parser.add_argument("kind", choices=["mass"], help="Kind of the checkpoint")
     parser.add_argument("checkpoint", metavar="CHECKPOINT.pt", help="File with the weights")
-    parser.add_argument("dictionary", metavar="dict.txt", help="File with the word pieces, beside the checkpoint")
+    parser.add_argument("dictionary", metavar="dict.txt", help="File with the checkpoint's word pieces")
     parser.add_argument("--output", required=True, help="Folder for the converted checkpoint")
     parser.set_defaults(run=run)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # The value of --model with which no subwords are counted.
 _NO_MODEL = "none"
-# A tokenizer without a limit has a number of 30 digits instead.
+# The largest limit in the report. The limit of a tokenizer without a limit is a number of 30 digits in transformers.
 _LARGEST_LIMIT = 1_000_000
 
 

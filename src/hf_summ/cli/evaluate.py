@@ -23,7 +23,7 @@ class TextFlags:
     predictions: str = flag("data", "Summaries to score", required=True, metavar="FILE")
     references: list[str] | None = flag(
         "data",
-        "Summaries to score against; several files have a reference each",
+        "Reference summaries; with several files, each has a further reference of every row",
         unset="a column of the predictions' rows",
         nargs="+",
         metavar="FILE",
@@ -97,20 +97,20 @@ def add_parser(commands) -> None:
 
 @dataclass
 class _Texts:
-    """The texts of all files, with the same rows, and notes on how they were read.
+    """The texts of all files, and notes on how the files were read. All texts have the same rows.
 
     Args:
         predictions: the summaries to score.
-        references: one or several texts per row.
+        references: one or several reference summaries in each row.
         sources: the source documents, if there are any.
-        compared: name of another system -> its predictions.
+        against: name of a system of --against -> its predictions.
         notes: columns that were chosen, and tags that were found.
     """
 
     predictions: "TextFile"
     references: "TextFile"
     sources: "TextFile | None"
-    compared: dict[str, "TextFile"]
+    against: dict[str, "TextFile"]
     notes: list[str]
 
 
@@ -120,8 +120,8 @@ class _SentenceSplitter:
 
     Args:
         separator: the tag; None stands for the usual ones, and "none" for no tag.
-        file_notes: the files' own notes, such as on their columns.
-        tag_notes: notes on the tags that were found.
+        file_notes: notes on how the files were read so far, such as on their columns.
+        tag_notes: notes on the tags that were found so far.
     """
 
     separator: str | None
@@ -143,12 +143,13 @@ def run(arguments: argparse.Namespace) -> None:
     from hf_summ.common.files import write_atomically
     from hf_summ.evaluation.report import Evaluation
 
-    check_flags(arguments, flags_in(TextFlags, Settings))
+    check_flags(arguments, flags_in(TextFlags, ColumnFlags, Settings, ReportFlags))
     metrics = check_metrics(arguments.metrics)
     _check(arguments, list(metrics))
-    compared_paths = arguments.against or []
-    names = check_names(arguments.names, ["Predictions"] + compared_paths)
+    # The first name is that of the system with the predictions, and the others are those of --against.
+    names = check_names(arguments.names, ["Predictions"] + (arguments.against or []))
     texts = _read(arguments, list(names[1:]))
+    # A row has one prediction and one source, but may have several references, which are passed as lists.
     source_texts = None
     if texts.sources is not None:
         source_texts = texts.sources.texts()
@@ -156,14 +157,18 @@ def run(arguments: argparse.Namespace) -> None:
         predictions=texts.predictions.texts(),
         references=texts.references.rows,
         sources=source_texts,
-        against={name: file.texts() for name, file in texts.compared.items()},
+        against={name: file.texts() for name, file in texts.against.items()},
         settings=Settings(**values_of(arguments, Settings), use_stemmer=not arguments.no_stemmer, metrics=metrics),
         labels=texts.predictions.labels(),
         name=names[0],
     )
-    paths = values_of(arguments, TextFlags)
-    del paths["names"]
-    report: Report = {"files": paths, **evaluation.report()}
+    files = {
+        "predictions": arguments.predictions,
+        "references": arguments.references,
+        "sources": arguments.sources,
+        "against": arguments.against,
+    }
+    report: Report = {"files": files, **evaluation.report()}
     report["notes"] = texts.notes + report["notes"]
     if arguments.scores is not None:
         lines = [to_json(row) + "\n" for row in evaluation.rows()]
@@ -191,38 +196,39 @@ def _check(arguments: argparse.Namespace, metrics: list[str]) -> None:
         raise ValueError("--text_column: needs --sources, whose column it names")
     if arguments.no_stemmer and not is_english(arguments.language):
         raise ValueError(f"--no_stemmer: has no effect beside --language {arguments.language}, which has no stemmer")
-    compared_paths = arguments.against or []
-    for path in compared_paths:
-        if compared_paths.count(path) > 1:
+    paths_against = arguments.against or []
+    for path in paths_against:
+        if paths_against.count(path) > 1:
             raise ValueError(f"--against {path}: is named twice; name each file once")
     check_output_file(arguments, ".json", beside=".md")
     check_output_file(arguments, ".jsonl", flag="scores")
 
 
-def _read(arguments: argparse.Namespace, compared_names: list[str]) -> _Texts:
+def _read(arguments: argparse.Namespace, names_against: list[str]) -> _Texts:
     """Read all files, and split their texts into sentences.
 
     Args:
-        compared_names: the names of the systems of --against.
+        names_against: the names of the systems of --against.
     """
     from hf_summ.evaluation.text_files import NO_SEPARATOR, RowReading, read_systems
 
     paths = [arguments.predictions] + (arguments.against or [])
     reading = RowReading(prediction_column=arguments.prediction_column, **values_of(arguments, ColumnFlags))
     systems, references, sources = read_systems(paths, arguments.references, arguments.sources, reading)
-    # The notes are in the order in which the files are split.
+    # The notes on the reading of all files come first, and those on their tags last. Within each of these groups, the
+    # notes are in the order in which the files are split here.
     splitter = _SentenceSplitter(arguments.separator)
     predictions = splitter.split(systems[0])
     references = splitter.split(references)
     if sources is not None:
         sources = splitter.split(sources)
-    compared = {}
-    for name, file in zip(compared_names, systems[1:], strict=True):
-        compared[name] = splitter.split(file)
+    against = {}
+    for name, file in zip(names_against, systems[1:], strict=True):
+        against[name] = splitter.split(file)
     notes = splitter.file_notes + splitter.tag_notes
     if arguments.separator not in (None, NO_SEPARATOR) and not splitter.tag_notes:
         notes.append(f"no text contains the separator {arguments.separator!r:.80}")
-    return _Texts(predictions, references, sources, compared, notes)
+    return _Texts(predictions, references, sources, against, notes)
 
 
 def _as_format(report: "Report", format: str) -> str:
@@ -237,6 +243,7 @@ def _as_format(report: "Report", format: str) -> str:
 
 
 def _as_json(report: "Report") -> str:
+    """The report as JSON, with all figures."""
     return to_json(report, indent=2) + "\n"
 
 

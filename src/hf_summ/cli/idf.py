@@ -12,8 +12,8 @@ def add_parser(commands) -> None:
     parser = commands.add_parser(
         "idf",
         description="Count the documents in which each word occurs. The consistent extractive stage ranks sentences by "
-        "these frequencies: pass the file to `hf-summ train` as --extract_idf. From a folder in a --data_format, the "
-        "training split is read.",
+        "these frequencies: pass the file to `hf-summ train` as --extract_idf. Of a folder whose format --data_format "
+        "names, only the training split is read.",
     )
     parser.add_argument("files", nargs="+", metavar="CORPUS", help=CORPUS_FILES)
     parser.add_argument("--output", required=True, metavar="FILE.json", help="File for the frequencies")

@@ -21,7 +21,7 @@ def add_parser(commands) -> None:
         "key-phrases",
         description="Count the examples in which each phrase of two or three words occurs, and write a processor for "
         "the Highlight-Transformer. It selects key phrases by these frequencies and has the vocabulary of --processor. "
-        "From a folder in a --data_format, the training split is read.",
+        "Of a folder whose format --data_format names, only the training split is read.",
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help=CORPUS_FILES)
     parser.add_argument(

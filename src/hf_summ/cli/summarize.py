@@ -50,11 +50,11 @@ class OutputFlags:
     )
     output: str | None = flag(
         "reporting",
-        "Output file; of rows, output folder, or one .parquet, .jsonl, .jsonl.gz or .csv file",
+        "Output file; for rows, an output folder, or one .parquet, .jsonl, .jsonl.gz or .csv file",
         unset="standard output",
     )
     format: Literal["text", "jsonl", "parquet"] | None = flag(
-        "reporting", "Output format", unset="text; of rows, parquet or as the output is named"
+        "reporting", "Output format", unset="text; for rows, the format of the output's name, or parquet"
     )
     batch_size: int = flag("reporting", "Number of documents per batch", 8, range=Range(1))
 
@@ -64,7 +64,8 @@ def add_parser(commands) -> None:
     parser = commands.add_parser(
         "summarize",
         description="Summarize each file as one document, or all files together; with `-` or no file, summarize "
-        "standard input. Of .jsonl, .json, .csv, .tsv, .parquet and .arrow files, and data sets, summarize each row.",
+        "standard input. In .jsonl, .json, .csv, .tsv, .parquet and .arrow files, and in data sets, summarize each "
+        "row.",
     )
     parser.add_argument(
         "files", nargs="*", metavar="FILE", help="Text files, files of rows, or - for standard input (default: -)"
@@ -83,10 +84,10 @@ def add_parser(commands) -> None:
 
 @dataclass
 class _Summary:
-    """A file, or the files that are summarized together, and their summary.
+    """A file, or several files that are summarized together, and the summary.
 
     Args:
-        name: the file's name, or those of the files.
+        name: the name of the file, or the names of the files.
         source: the text of the file, or the texts of the files that are not blank; empty if there is none.
         text: the summary; empty without a source.
         details: which parts of the source were read, as the pipeline returns them; empty without a source.
@@ -125,7 +126,13 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _without_texts(files: Sequence[str], documents: Sequence[str], together: bool) -> list[_Summary]:
-    """The summaries that are to be made, still empty: one of each file, or with `together` one of all files."""
+    """The summaries that are to be made, with their sources and without texts.
+
+    Args:
+        files: the names of the files.
+        documents: the text of each file.
+        together: whether one summary of all files is made, instead of one of each file.
+    """
     # A file's name may contain bytes that cannot be decoded.
     names = [readable(file) for file in files]
     if together:

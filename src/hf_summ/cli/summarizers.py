@@ -160,7 +160,9 @@ def check_names(names: list[str] | None, default_names: Sequence[str], taken: Co
     """The names of systems, one for each file: those of --names or, without this flag, the default ones.
 
     Args:
-        taken: other names, from which those of systems must differ.
+        names: the names of --names; None or empty without this flag.
+        default_names: the names to use without the flag, one for each file.
+        taken: names that are used otherwise, from which the names of systems must differ.
 
     Raises:
         ValueError: there are too few or too many names, or two are equal.
@@ -262,7 +264,13 @@ def check_output_file(arguments: argparse.Namespace, *endings: str, flag: str = 
 
 
 def _paths_in(arguments: argparse.Namespace, output_flag: str) -> set[str]:
-    """The absolute paths of all texts among the arguments, except the output; each may be the path of an input."""
+    """The absolute paths of the inputs of a command, and of further texts among its arguments.
+
+    It is not known which of the texts are paths. A text that is no path does no harm, unless a file has its name.
+
+    Args:
+        output_flag: the flag of the output, which is left out.
+    """
     paths = set()
     for name, value in vars(arguments).items():
         if name == output_flag:
@@ -273,13 +281,13 @@ def _paths_in(arguments: argparse.Namespace, output_flag: str) -> set[str]:
 
 
 def load_summarizer(arguments: argparse.Namespace, **settings: Any) -> "DocumentSummarizer":
-    """Load the summarizer of the checkpoint, by exported graphs or by PyTorch, and check the flags against it.
+    """Load the summarizer of the checkpoint, by exported graphs or by PyTorch, and check that the flags suit the model.
 
     Args:
         settings: arguments of `pipeline` that override the flags.
 
     Raises:
-        ValueError: the checkpoint cannot be loaded, or the model does not support a flag; names the checkpoint.
+        ValueError: the checkpoint cannot be loaded, or the model does not support a flag.
     """
     values = vars(arguments)
     for name in names(ExtractionFlags):
@@ -352,7 +360,7 @@ def checkpoint_identity(arguments: argparse.Namespace) -> dict[str, object]:
     """What identifies the weights that a command uses, of a checkpoint or of exported graphs; see `model_identity`.
 
     Args:
-        arguments: those of a command with `--runtime`, after `find_model`.
+        arguments: the arguments of a command that has `--runtime`, after `find_model` has changed them.
 
     Raises:
         ValueError: the checkpoint cannot be read.
@@ -443,7 +451,7 @@ def name_of(file: str) -> str:
 
 
 def write_summaries(text: str, output: str | None) -> None:
-    """Write a text to a file, or without one to standard output."""
+    """Write a text to the file `output`, or to standard output if it is None."""
     if output is None:
         sys.stdout.write(text)
         return

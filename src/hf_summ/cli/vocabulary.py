@@ -76,8 +76,8 @@ def add_parser(commands) -> None:
     parser = commands.add_parser(
         "vocabulary",
         description="Fit subwords, words or characters to the documents and summaries of the files and write a "
-        "processor folder for `--tokenizer_name` of `hf-summ train`, or prune the vocabulary of a BERT to them. From a "
-        "folder in a --data_format, the training split is read.",
+        "processor folder for `--tokenizer_name` of `hf-summ train`, or prune the vocabulary of a BERT to the words of "
+        "the files. Of a folder whose format --data_format names, only the training split is read.",
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help=CORPUS_FILES)
     parser.add_argument("--output", required=True, help="New or empty folder for the processor, or for BERT")

@@ -105,7 +105,7 @@ def _add_collect(subcommands) -> None:
         metavar="N",
         help="Resamples of the bootstrap over documents, and trials of the randomization test (default: 1000)",
     )
-    parser.add_argument("--seed", type=int, default=0, help="Random seed of both (default: 0)")
+    parser.add_argument("--seed", type=int, default=0, help="Random seed of resamples and trials (default: 0)")
     parser.add_argument("--json", metavar="REPORT.json", help="File for all figures (default: none)")
     parser.set_defaults(run=collect)
 
@@ -149,7 +149,7 @@ def make(arguments: argparse.Namespace) -> None:
     _write(sheets, key, folder, key_file)
     for note in texts.notes:
         print_note(note)
-    # All sheets have the same items.
+    # There is at least one sheet, as `Protocol` refuses a number of voters below 1. All sheets have the same items.
     items_with_equal_summaries = 0
     for item in sheets[0].items:
         summary_a, summary_b = item.summaries
@@ -199,7 +199,14 @@ def _named_systems(paths: Sequence[str], texts: _Texts) -> dict[str, list[str]]:
 
 
 def _write(sheets: Sequence["Sheet"], key: "Key", folder: Path, key_file: Path) -> None:
-    """Write a page and a table for each voter to the new folder, and the key to a new file: all of them or none."""
+    """Write the sheets and the key. Either all files are written, or none.
+
+    Args:
+        sheets: the sheet of each voter, which becomes a page and a table.
+        key: the key to the systems.
+        folder: the new folder of the pages and tables.
+        key_file: the new file of the key.
+    """
     from hf_summ.common.files import moved_into_place
     from hf_summ.votes import as_csv, as_page
 
@@ -286,7 +293,7 @@ def _aspects(items: Sequence[str]) -> dict[str, str]:
         items: the values of --aspect, each `NAME=QUESTION`.
 
     Raises:
-        ValueError: an item without a name or a question, or with a name that another has.
+        ValueError: an item has no name or no question, or two items have the same name.
     """
     from hf_summ.models.text_documents import readable
 
