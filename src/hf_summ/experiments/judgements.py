@@ -19,15 +19,19 @@ from hf_summ.experiments.tables import JUDGEMENTS, Entry, Row, Table
 
 
 def judge_texts(table: Table, dataset: str, folder: str | None) -> Block:
-    """The block of a table of language models. In each row, a language model judges a text at a percentile.
+    """The block of a table of language models, which are compared as judges of texts.
 
-    The model accepts the tokens of the text whose probability is above the percentile.
+    Each row names a language model, a text and a percentile, and its values say how well the model judges the text. The
+    model accepts a token if the token's probability, given the tokens before it, is above this percentile of the
+    probabilities of all tokens in the vocabulary. A row without a language model is not judged. Its problem is the
+    reason that `why_not_run` gives, such as that its figures are from other literature.
 
     Args:
         table: a table of the kind "language_models". The last of `table.texts_to_judge` consists of random words.
         dataset: the name of the texts in the table.
-        folder: a folder with the file `<text>.txt` for each of `table.texts_to_judge`; by default `table.texts` under
-            `configs/`. If the table has no folder either, the rows of the block have a problem.
+        folder: a folder that has the file `<text>.txt` for each of `table.texts_to_judge`. By default, it is the folder
+            under `configs/` that the table names as `texts`. If the table names none, the rows of the block have the
+            problem that there are no texts.
 
     Raises:
         ValueError, OSError: a text cannot be read.
@@ -43,6 +47,7 @@ def judge_texts(table: Table, dataset: str, folder: str | None) -> Block:
         files = ", ".join(f"{name}.txt" for name in names)
         return _block_without_data(table, dataset, f"no texts: give --data {dataset}=FOLDER with {files}")
     texts = {name: read_text(path / f"{name}.txt") for name in names}
+    # Name of a row with a language model -> its outcome.
     judged: dict[str, Outcome] = {}
     for language_model in table.language_models:
         rows = []
@@ -60,7 +65,7 @@ def judge_texts(table: Table, dataset: str, folder: str | None) -> Block:
 
 
 def _judge(language_model: str, rows: Sequence[Row], texts: Mapping[str, str]) -> dict[str, Outcome]:
-    """Let a language model judge texts. If the model cannot be loaded or cannot judge, its rows get a problem.
+    """Let a language model judge texts. If it cannot be loaded, or cannot judge the texts, its rows have a problem.
 
     Args:
         language_model: folder or name on the Hub.
@@ -70,8 +75,9 @@ def _judge(language_model: str, rows: Sequence[Row], texts: Mapping[str, str]) -
     Returns:
         Name of a row -> the outcome, for all of `rows`.
     """
-    *written_names, random_name = texts
-    written_texts = [(name, texts[name]) for name in written_names]
+    names = list(texts)
+    random_name = names[-1]
+    written_texts = [(name, texts[name]) for name in names[:-1]]
     percentiles: list[float] = []
     for row in rows:
         if row.percentile not in percentiles:
@@ -251,9 +257,10 @@ def _aspect_votes(counts: Entry, voters: int, unit: str) -> AspectVotes:
     votes_per_unit = voters
     if unit == "percent":
         votes_per_unit = sum(numbers_of_votes) / 100
+    # Without votes or voters, there is nothing to divide by.
     wins = losses = ties = None
     if votes_per_unit:
-        wins, losses, ties = [number / votes_per_unit for number in numbers_of_votes]
+        wins, losses, ties = [votes / votes_per_unit for votes in numbers_of_votes]
     return AspectVotes(wins, losses, ties, None if kappa is None else float(kappa))
 
 

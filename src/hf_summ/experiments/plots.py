@@ -132,8 +132,11 @@ def _save(figure: "Figure", report: Report, blocks: Sequence[Block], path: Path)
         figure.savefig(draft, format="png", dpi=150)
 
 
-def _data_names(block: Block) -> str:
-    """The name of a block's data set and, in a second line, the data that were read in its place, if there are any."""
+def _title_of_data(block: Block) -> str:
+    """The data of a block for a title: the name of the data set and, in a second line, of the data read in its place.
+
+    Without data in its place, there is no second line.
+    """
     dataset = block["dataset"]
     data = Path(block["data"]).name
     if data == dataset:
@@ -152,7 +155,7 @@ def _draw_all_curves(figure: "Figure", blocks: Sequence[Block]) -> None:
     for panel, block in zip(panels, blocks, strict=True):
         _draw_curves(panel, _rows_with_curve(block))
         if len(blocks) > 1:
-            panel.set_title(_data_names(block), fontsize=9)
+            panel.set_title(_title_of_data(block), fontsize=9)
 
 
 def _draw_curves(panel: "Axes", rows: Sequence[ReportRow]) -> None:
@@ -189,15 +192,16 @@ def _named_relations(blocks: Sequence[Block]) -> list[tuple[str, Relation]]:
     relations = []
     for block in blocks:
         for row, relation in block.get("relations", {}).items():
-            relations.append((f"{row}, {_data_names(block)}", relation))
+            relations.append((f"{row}, {_title_of_data(block)}", relation))
     return relations
 
 
 def _draw_relations(figure: "Figure", report: Report, relations: Sequence[tuple[str, Relation]]) -> None:
     """Draw two panels for each relation and measure.
 
-    The upper panel has a point for each summary: its score over its value. The lower panel has a point for each span,
-    which is a group of summaries with similar values: their mean score over the middle of their values.
+    The upper panel has a point for each summary, with the summary's value on the x axis and its score on the y axis.
+    The lower panel has a point for each span, which is a group of summaries with similar values. The middle of their
+    values is on the x axis, and their mean score on the y axis.
 
     Args:
         figure: an empty figure.
@@ -209,14 +213,13 @@ def _draw_relations(figure: "Figure", report: Report, relations: Sequence[tuple[
     for index, (name, relation) in enumerate(relations):
         upper_panels = panels[2 * index]
         lower_panels = panels[2 * index + 1]
-        # A point is a list of the value and the scores, so that this gives one sequence of values, and one sequence of
-        # scores for each measure.
-        values, *scores_of_measures = zip(*relation["points"], strict=True)
+        # A point has the value of a summary, and then its scores in the order of the measures.
+        values = [point[0] for point in relation["points"]]
         middles = [(span["low"] + span["high"]) / 2 for span in relation["spans"]]
         for column, measure in enumerate(measures):
             upper_panel = upper_panels[column]
             lower_panel = lower_panels[column]
-            scores = scores_of_measures[column]
+            scores = [point[column + 1] for point in relation["points"]]
             means = [span["scores"][measure] for span in relation["spans"]]
             upper_panel.plot(values, scores, ".", ms=2, color=_OURS, alpha=0.4)
             upper_panel.set_title(name, fontsize=8)
@@ -247,7 +250,7 @@ def _draw_measures(figure: "Figure", report: Report, blocks: Sequence[Block]) ->
             _draw_rows(panel, report["baseline"], block["rows"], measure)
             title = title_of(measure).replace("R-", "ROUGE-")
             if len(blocks) > 1:
-                title = f"{title}, {_data_names(block)}"
+                title = f"{title}, {_title_of_data(block)}"
             panel.set_title(title, fontsize=9)
             # Only the panels in the first column name the rows of the report.
             if index % panel_columns:

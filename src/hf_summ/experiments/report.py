@@ -99,7 +99,10 @@ def _has_seeds(block: Block) -> bool:
 
 
 def _markdown_of_extractions(rows: Sequence[ReportRow]) -> list[str]:
-    """A list of how each row's documents were shortened, as lines of Markdown; no lines if no row's were."""
+    """How the documents of each row were shortened, as lines of Markdown: a list of the rows with shortened documents.
+
+    If no documents were shortened, there are no lines.
+    """
     items = []
     for row in rows:
         if "extraction" in row:
@@ -193,7 +196,7 @@ def data_line(report: Report, block: Block) -> str:
 
     Args:
         report: the report, with the scale and the split.
-        block: one of its blocks, or a copy of one with fewer rows.
+        block: a block of the report, or a copy of a block with fewer rows.
     """
     parts = [f"Ours: {block['data']}"]
     if block["documents"] is not None:
@@ -220,7 +223,7 @@ def data_line(report: Report, block: Block) -> str:
 
 
 def _trained_rows(block: Block) -> list[ReportRow]:
-    """The rows of the block that were trained, which are those with a number of updates."""
+    """The rows of the block that were trained. Only these rows have a number of updates."""
     return [row for row in block["rows"] if "updates" in row]
 
 
@@ -307,8 +310,8 @@ def _differences(report: Report, block: Block) -> str:
 def _value(cell: Cell, documents: int | None) -> str:
     """Our value as a table shows it, such as "31.20 [30.10, 32.40] 30.80 to 31.70 (95 of 100)".
 
-    The numbers after the value are the interval, the range over seeds, and the number of documents that have a value.
-    Each is shown only if the cell has it.
+    The parts after the value are its interval, the range of the values of several seeds, and the number of documents
+    that have a value. A part is left out if the cell does not have it, and the range also if there is no interval.
 
     Args:
         cell: the cell.
@@ -317,10 +320,12 @@ def _value(cell: Cell, documents: int | None) -> str:
     text = number(cell["value"])
     if "low" in cell:
         text = _interval(cell, ".2f")
-        if cell.get("seeds"):
-            text += f" {min(cell['seeds']):.2f} to {max(cell['seeds']):.2f}"
-    if cell.get("rows"):
-        text += f" ({cell['rows']} of {documents})"
+        values_of_seeds = cell.get("seeds")
+        if values_of_seeds:
+            text += f" {min(values_of_seeds):.2f} to {max(values_of_seeds):.2f}"
+    documents_with_value = cell.get("rows")
+    if documents_with_value:
+        text += f" ({documents_with_value} of {documents})"
     return text
 
 
@@ -360,8 +365,9 @@ def markdown_of_claims(tested: Sequence[Claim], titles: Mapping[str, str], docum
 def _claim(cell: ClaimCell | None, documents: int | None) -> str:
     """The test of a claim in one measure as a table shows it: the difference, the verdict, and what would decide it.
 
-    An undecided claim is followed by the number of documents that would probably decide it. If no more documents are
-    needed than there are, different seeds disagree, and more seeds are needed. If no number is known, a dash follows.
+    An undecided claim is followed by the number of documents that would probably decide it, or by a dash if this number
+    is not known. If the number is at most the number of summarized documents, the claim is undecided only because the
+    seeds disagree, and "more seeds" follows.
 
     Args:
         cell: the test; None shows a dash, as the claim was not tested in the measure.

@@ -72,7 +72,7 @@ def run_table(
         announce: function that reports progress in a line of text; by default, it prints to standard error.
         rows: names of the rows to run and to report; by default all.
         split: the split whose documents are summarized, "test" or "validation".
-        language_models: name of a language model in the table -> folder with the model.
+        language_models: name of a language model in the table -> folder with the model to use in its place.
 
     Returns:
         The report. Each row that was not run or did not complete has a `problem`.
@@ -411,11 +411,12 @@ def _scored(workplace: Workplace, system: System, outcome: Outcome, corpus: Data
     Args:
         workplace: what all runs of the table share.
         system: the system.
-        outcome: the outcome of the system; without summaries if the system is not trained.
+        outcome: the outcome of the system. Its `predictions` are None if the system is not trained, and the summaries
+            are then made here.
         corpus: the summarized documents with their reference summaries.
 
     Returns:
-        The outcome with measures. If the system cannot be scored, the outcome with the problem.
+        The outcome with measures or, if the system cannot be scored, with a problem.
     """
     if outcome.problem is not None or outcome.measures:
         return outcome
@@ -425,6 +426,8 @@ def _scored(workplace: Workplace, system: System, outcome: Outcome, corpus: Data
         predictions = outcome.predictions
         if not predictions:
             predictions = summaries_without_training(table, system, corpus)
+        # Only a table that scores subwords needs the function. `score` raises a ValueError if it is missing there,
+        # because the system is not trained and has no model with subwords.
         pieces = None
         if table.unit == "wordpieces":
             pieces = _pieces(system)
@@ -458,7 +461,7 @@ def _counted(workplace: Workplace, row: Row, dataset: str) -> Outcome:
 
     Returns:
         The outcome with the number of rows of each split, such as `train_pairs`, and with the statistics of all splits
-        together; or with the problem.
+        together. If the row is not run or the corpus cannot be read, the outcome has a problem instead.
     """
     problem = why_not_run(row)
     if problem is not None:

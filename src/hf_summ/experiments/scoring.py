@@ -391,17 +391,20 @@ def _pooled(scores: Sequence[Scored]) -> Scored:
 
 def _centered_ranks(values: np.ndarray) -> np.ndarray:
     """(N,), the ranks of values, 1 to N, divided by N, minus 1/2. Equal values share the mean of their ranks."""
-    _, numbers, counts = np.unique(values, return_inverse=True, return_counts=True)
-    # The ranks of equal values end at the number of values that are not greater.
+    # `indices`, (N,), has the index of each value among the distinct values, which are in ascending order. `counts` has
+    # the number of values that are equal to each distinct value.
+    _, indices, counts = np.unique(values, return_inverse=True, return_counts=True)
+    # The last rank of equal values is the number of values that are not greater.
     last_ranks = np.cumsum(counts)
     mean_ranks = last_ranks - (counts - 1) / 2
-    return mean_ranks[numbers] / len(values) - 0.5
+    return mean_ranks[indices] / len(values) - 0.5
 
 
 def _correlation(sums: np.ndarray) -> np.ndarray:
     """Pearson's correlation of x and y, (…), from the sums of (1, x, y, x², y², xy) over documents, (…, 6)."""
-    number, x, y, xx, yy, xy = np.moveaxis(sums, -1, 0)
-    covariance = number * xy - x * y
-    variance_x = number * xx - x * x
-    variance_y = number * yy - y * y
+    count, x, y, xx, yy, xy = np.moveaxis(sums, -1, 0)
+    # All three are larger by the same factor, the squared count, which cancels.
+    covariance = count * xy - x * y
+    variance_x = count * xx - x * x
+    variance_y = count * yy - y * y
     return covariance / np.sqrt(variance_x * variance_y)

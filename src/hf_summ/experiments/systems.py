@@ -130,8 +130,9 @@ def _with_seed(row: Row, seed: int) -> Row:
 def run_all(workplace: Workplace, systems: Sequence[System]) -> Iterator[list[Outcome]]:
     """Train the systems and let them summarize the test documents, one system after the other.
 
-    A run that several systems share is performed once. A system whose run another process performs is put off; when no
-    others are left, this function waits for the other process. If a run fails, all its systems fail.
+    A run that several systems share is performed once. If another process is performing the run of a system, the system
+    is put off. When only such systems are left, this function waits for the other process. If a run fails, all systems
+    that share the run fail.
 
     Yields:
         The outcomes of all systems, in the order of `systems`: first before any run, then after each system. A trained
