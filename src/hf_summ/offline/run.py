@@ -214,7 +214,10 @@ def _record_problem(content: Any) -> str | None:
 
 
 def _identity_of_rows(plan: Plan) -> dict[str, object]:
-    """The hashes that identify the rows: of each file's content, as a file may be moved, or of a data set."""
+    """The hashes that identify the rows: a hash of the content of each file, or the fingerprint of a data set.
+
+    The names of files do not matter, as a file may be moved before the run is resumed.
+    """
     if plan.inputs:
         return {"files": [content_hash(path) for path in plan.inputs]}
     return {"rows": plan.rows._fingerprint}

@@ -140,7 +140,8 @@ class ShardSummarizer:
         of the batch are summarized one by one.
 
         Raises:
-            ValueError: the model refuses all of several rows, as a setting is wrong that all other rows share.
+            ValueError: the shard has several rows, and the model refuses all of them. The cause is then probably a
+                wrong setting, with which it would refuse the rows of all shards.
         """
         torch = sys.modules.get("torch")
         if torch is not None:
@@ -227,9 +228,10 @@ class ShardSummarizer:
 
 
 class _LazyTexts:
-    """Texts that the pipeline reads one by one, as it can be indexed but not iterated over.
+    """Texts for the pipeline, which can be indexed but not iterated over.
 
-    The pipeline then returns summaries one by one, too, so that those before an error are not lost.
+    The pipeline reads such texts one by one and yields summaries one by one, so that summaries before an error are not
+    lost. From a list, it would return all summaries at once.
     """
 
     def __init__(self, texts: Sequence[str | list[str]]):

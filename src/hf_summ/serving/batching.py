@@ -9,6 +9,9 @@ from threading import Condition
 
 from hf_summ.serving.settings import Limits
 
+# The longest document of a batch may be twice as long as the first, and longer by this number of characters. So the
+# shortest documents, whose padding costs little, can share a batch, whatever their ratio.
+_SHORT = 16
 # A function of documents and their common settings that returns one result for each document.
 Decode = Callable[[Sequence[str], Mapping[str, object]], Sequence[object]]
 
@@ -39,11 +42,11 @@ class _Job:
     def is_like(self, job: "_Job") -> bool:
         """Whether two documents can share a batch.
 
-        Their settings must be equal, and the longer document may be about twice as long as the shorter one.
+        Their settings must be equal, and their lengths similar, as the shorter document is padded to the longer one.
         """
         shorter = min(len(self.document), len(job.document))
         longer = max(len(self.document), len(job.document))
-        return self.settings == job.settings and longer <= 2 * shorter + 16
+        return self.settings == job.settings and longer <= 2 * shorter + _SHORT
 
     def difference(self, job: "_Job") -> int:
         """The difference between the lengths of two documents, in characters."""
@@ -156,7 +159,7 @@ class Batcher:
                 job.future.set_result(result)
 
     def _forget(self, job: _Job) -> None:
-        """Remove a document from the queue, if it is still there as its future was cancelled."""
+        """Remove a document from the queue. It is still there only if its future was cancelled."""
         with self._changed:
             if job in self._waiting:
                 del self._waiting[job]

@@ -100,7 +100,7 @@ Settings: Any = create_model("Settings", __config__=_NO_FURTHER_FIELDS, **_setti
 Parameters: Any = create_model(
     "Parameters",
     __base__=Settings,
-    generate_parameters=(Settings | None, Field(None, description="The same; what is set here is used")),
+    generate_parameters=(Settings | None, Field(None, description="The same settings; they take precedence")),
 )
 
 

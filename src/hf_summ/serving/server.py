@@ -35,13 +35,18 @@ _INVALID = 2
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket; a ValueError that names the port if there is none."""
+    """A socket that listens on an address.
+
+    Raises:
+        ValueError: the address cannot be used, for example because another program uses the port.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listening = socket.create_server((host, port), family=family)
     except OSError as error:
         reason = error.strerror
-        # Python appends the address to the system's message. Errors of names have negative numbers, and no address.
+        # Python appends the address to the message of a system's error, so the message is looked up again. An error of
+        # a host's name has a negative number, which has no such message, and no address.
         if error.errno and error.errno > 0:
             reason = os.strerror(error.errno)
         raise ValueError(f"--port {port}: cannot listen on {host}: {reason}; name another port or --host") from error
@@ -87,10 +92,10 @@ def serve(load: Callable[[], "DocumentSummarizer"], limits: Limits, listening: s
 
 
 class _Supervisor(Multiprocess):
-    """uvicorn's supervisor, which keeps the other workers if one that replaces a dead one cannot start.
+    """uvicorn's supervisor, which replaces dead workers, and lets the others go on if a replacement cannot start.
 
     Attributes:
-        has_failed: whether a worker could not start while no other was ready.
+        has_failed: whether a worker could not start while no other worker was ready.
     """
 
     def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]):
@@ -101,8 +106,8 @@ class _Supervisor(Multiprocess):
     def keep_subprocess_alive(self) -> None:
         """Replace dead workers.
 
-        If a worker could not start while another one is ready, the next attempt is made later. If none is ready, the
-        service ends.
+        If a worker could not start while another worker is ready, the next attempt is made later. If no worker is
+        ready, the service ends.
         """
         for process in list(self.processes):
             if self.should_exit.is_set():

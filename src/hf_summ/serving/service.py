@@ -141,7 +141,7 @@ class Service:
         self._summarizer = self._load()
         torch = sys.modules.get("torch")
         if self._threads is not None and torch is not None:
-            # The setting of torch is that of the calling thread alone.
+            # torch applies the number to the calling thread alone, which is the decoding thread.
             torch.set_num_threads(self._threads)
 
     def _check_defaults(self) -> None:
