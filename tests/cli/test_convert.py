@@ -169,12 +169,16 @@ CASES_OF_OTHER_CHECKPOINTS = [
     (lambda weights: {"encoder.embed_tokens.weight": torch.zeros(3, 4)}, "MASS: it lacks model.encoder"),
     (lambda weights: {**weights, "decoder.embed_out": torch.zeros(13, 12)}, "has separate embeddings"),
     (lambda weights: {**weights, "encoder.gate.weight": torch.zeros(2)}, "checkpoint of MASS: model.encoder.gate"),
+    (
+        lambda weights: {**weights, "decoder.layers.1.fc2.bias": torch.zeros(7)},
+        r"MASS: model.decoder.layers.1.fc2.bias has shape \[7\], but must have \[12\]",
+    ),
     (lambda weights: [1, 2], "is not a checkpoint of fairseq: it must contain weights by name"),
     (lambda weights: {**weights, "code": Evil()}, "cannot be read as weights only: it is damaged, or contains"),
 ]
 
 
-IDS_OF_OTHER_CHECKPOINTS = ["of a BERT", "other output", "more", "a list", "code"]
+IDS_OF_OTHER_CHECKPOINTS = ["of a BERT", "other output", "more", "other shape", "a list", "code"]
 
 
 @pytest.mark.parametrize(("change", "message"), CASES_OF_OTHER_CHECKPOINTS, ids=IDS_OF_OTHER_CHECKPOINTS)

@@ -138,6 +138,7 @@ def bart_of_mass(
     config = _config(bart_weights, settings, pieces)
     model = BartForConditionalGeneration(config)
     bart_weights["model.shared.weight"] = embedding
+    _check_shapes(bart_weights, model, source)
     missing, unknown = model.load_state_dict(bart_weights, strict=False)
     for name in missing:
         # These weights need no value: the first two are `model.shared.weight` by other names, and the bias of BART's
@@ -147,6 +148,24 @@ def bart_of_mass(
     if unknown:
         raise ValueError(f"{source} is not a checkpoint of MASS: {unknown[0]} is unknown")
     return model
+
+
+def _check_shapes(bart_weights: Mapping[str, torch.Tensor], model: BartForConditionalGeneration, source: str) -> None:
+    """Raise a ValueError if a weight has another shape than in the model, whose sizes follow from some of the weights.
+
+    Args:
+        bart_weights: the weights by BART's names.
+        model: the model for the weights.
+        source: the name of the file of weights, for the message.
+    """
+    shapes = {name: list(weight.shape) for name, weight in model.state_dict().items()}
+    for name, weight in bart_weights.items():
+        shape = list(weight.shape)
+        # A name that the model lacks is reported when the weights are loaded.
+        if name in shapes and shape != shapes[name]:
+            raise ValueError(
+                f"{source} is not a checkpoint of MASS: {name} has shape {shape}, but must have {shapes[name]}"
+            )
 
 
 def _renamed(name: str, value: torch.Tensor) -> list[tuple[str, torch.Tensor]]:
