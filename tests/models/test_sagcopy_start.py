@@ -68,9 +68,19 @@ def test_weights_that_begin_fresh_are_named(tmp_path, caplog):
     with caplog.at_level("INFO", logger="hf_summ"):
         start(tmp_path)
     assert (
-        f"started from {tmp_path}; randomly initialized weights: model.decoder.copy_gate.bias, "
+        f"started from {tmp_path}; new weights, which it lacks: model.decoder.copy_gate.bias, "
         "model.decoder.copy_gate.weight, model.decoder.layers.2.cross_attention.centrality_weight"
     ) in caplog.text
+
+
+def test_weights_that_begin_with_zero_are_not_called_random(tmp_path, caplog):
+    save_bart(tmp_path)
+    with caplog.at_level("INFO", logger="hf_summ"):
+        model = start(tmp_path, token_shift=True)
+    name = "model.encoder.token_shift.projection.weight"
+    assert not model.get_parameter(name).any()
+    assert name in caplog.text
+    assert "random" not in caplog.text
 
 
 def test_saved_model_needs_its_start_no_more(tmp_path):

@@ -162,7 +162,7 @@ def test_guided_model_begins_with_a_bart_of_the_recipe(settings, processor_folde
     path = settings({}, **guided, do_eval=True, do_predict=True, max_steps=1, learning_rate=1e-6)
     with caplog.at_level("INFO", logger="hf_summ"):
         metrics = main([path])
-    assert "randomly initialized weights: model.decoder.copy_gate.bias" in caplog.text
+    assert "new weights, which it lacks: model.decoder.copy_gate.bias" in caplog.text
     model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out")
     assert (model.config.model_type, model.config.d_model, model.config.max_positions) == ("sagcopy", 16, 64)
     assert metrics["eval_guidance"] > 0

@@ -206,10 +206,19 @@ def _settings_of_bart(bart_config: PreTrainedConfig, name: str) -> dict[str, obj
 
 
 def _load_start(model: PreTrainedModel, **hub_settings) -> None:
-    """Load a BART's weights into a new SAGCopy, in place, and log the names of the weights that stay random."""
+    """Load the weights of the BART `start_name` into a new SAGCopy, in place, and log which weights the BART lacks.
+
+    Args:
+        model: the SAGCopy, whose weights are changed.
+        hub_settings: `cache_dir`, `token` and similar arguments of `from_pretrained`.
+
+    Raises:
+        ValueError: the BART cannot be read, has other tokens than the SAGCopy, or has weights that the SAGCopy lacks.
+    """
     config = model.config
     name = config.start_name
     start_config = read_config("start_name", name, **hub_settings)
+    # A BART may have more rows of embeddings than its tokenizer has tokens, but only a few.
     further_tokens = start_config.vocab_size - config.vocab_size
     has_same_tokens = (
         0 <= further_tokens <= PADDING_ROWS
@@ -228,12 +237,12 @@ def _load_start(model: PreTrainedModel, **hub_settings) -> None:
         raise ValueError(f"`start_name` is {name!r}, but this model has no {unknown[0]} ({len(unknown)} in all)")
     encoder = model.get_submodule("model.encoder")
     if encoder.token_shift is not None:
-        # The token shift begins with 0, so that the encoder computes the same as the BART's. The weight of the
-        # centrality in the attention to the source begins with 0 in each new SAGCopy.
+        # At 0, the token shift adds nothing, and the encoder computes the same as the BART's. All further weights that
+        # the BART lacks keep the values that a new SAGCopy has.
         nn.init.zeros_(encoder.get_submodule("token_shift.projection").weight)
     # Tied weights are loaded under another name.
-    random_weights = sorted(set(missing).difference(model.all_tied_weights_keys))
-    logger.info(f"started from {name}; randomly initialized weights: {', '.join(random_weights) or 'none'}")
+    new_weights = sorted(set(missing).difference(model.all_tied_weights_keys))
+    logger.info(f"started from {name}; new weights, which it lacks: {', '.join(new_weights) or 'none'}")
 
 
 def weights_of_bart(bart: PreTrainedModel, vocab_size: int) -> dict[str, torch.Tensor]:
