@@ -73,6 +73,16 @@ def test_every_format_has_the_same_report_and_notes(run, workplace):
     assert as_text(report).strip() in (workplace / "report.md").read_text(encoding="utf-8")
 
 
+def test_a_note_on_tags_in_several_columns_of_a_file_is_given_once(run, workplace):
+    row = {"prediction": "A <q> b", "summary": "A <q> c", "document": "A <q> d"}
+    write(workplace / "tagged.jsonl", json_lines([row, row]))
+    argv = ("--predictions", "tagged.jsonl", "--sources", "tagged.jsonl", "--format", "json")
+    output, said = run("evaluate", *argv)
+    note = "tagged.jsonl: 2 of 2 rows contain <q>, read as the end of a sentence"
+    assert json.loads(output)["notes"].count(note) == 1
+    assert said.count(note) == 1
+
+
 def test_systems_have_names(run, refusal, workplace):
     argv = ("evaluate", *PAIR, "--against", "o.txt", "--names")
     output, _ = run(*argv, "GDLF", "BART")

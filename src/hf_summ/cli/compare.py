@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from hf_summ.cli.summarizers import ColumnFlags, check_names, check_output_file
 from hf_summ.common.flags import add_flags, check_flags, flag, flags_in, values_of
-from hf_summ.common.messages import print_note
+from hf_summ.common.messages import distinct, print_note
 from hf_summ.models.checks import Range
 
 if TYPE_CHECKING:
@@ -110,12 +110,11 @@ def _read(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, "Tex
         files["Document"] = sources
     files["Reference"] = references
     files.update(zip(names, systems, strict=True))
-    printed_notes = set()
+    notes: list[str] = []
     for file in files.values():
-        for note in file.notes:
-            if note not in printed_notes:
-                print_note(note)
-            printed_notes.add(note)
+        notes.extend(file.notes)
+    for note in distinct(notes):
+        print_note(note)
     return files
 
 

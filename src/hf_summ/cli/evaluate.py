@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from hf_summ.cli.summarizers import PREDICTION_COLUMN, ColumnFlags, check_names, check_output_file
 from hf_summ.common.flags import add_flags, check_flags, flag, flags_in, values_of
-from hf_summ.common.messages import print_note
+from hf_summ.common.messages import distinct, print_note
 from hf_summ.common.records import to_json
 from hf_summ.evaluation.measures import MEASURES, Settings, check_metrics, names_of_metrics
 
@@ -225,7 +225,7 @@ def _read(arguments: argparse.Namespace, names_against: list[str]) -> _Texts:
     against = {}
     for name, file in zip(names_against, systems[1:], strict=True):
         against[name] = splitter.split(file)
-    notes = splitter.file_notes + splitter.tag_notes
+    notes = distinct(splitter.file_notes + splitter.tag_notes)
     if arguments.separator not in (None, NO_SEPARATOR) and not splitter.tag_notes:
         notes.append(f"no text contains the separator {arguments.separator!r:.80}")
     return _Texts(predictions, references, sources, against, notes)

@@ -14,7 +14,7 @@ from hf_summ.cli.summarizers import (
     write_summaries,
 )
 from hf_summ.common.flags import add_flags, check_flags, flag, flags_in, values_of
-from hf_summ.common.messages import print_note
+from hf_summ.common.messages import distinct, print_note
 from hf_summ.extractive.settings import ExtractiveSettings
 from hf_summ.models.text_documents import readable
 
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> None:
     with warnings.catch_warnings(record=True) as caught_warnings:
         warnings.simplefilter("always", UserWarning)
         summaries = extract(texts.documents, settings, texts.references)
-    for note in texts.notes:
+    for note in distinct(texts.notes):
         print_note(note)
     for warning in caught_warnings:
         print_note(warning.message)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hf_summ.cli.summarizers import PREDICTION_COLUMN, ColumnFlags
 from hf_summ.common.files import check_new_folder
 from hf_summ.common.flags import add_flags, values_of
-from hf_summ.common.messages import one_line, print_note
+from hf_summ.common.messages import distinct, one_line, print_note
 from hf_summ.common.processes import end_on_sigterm
 from hf_summ.common.records import to_json
 
@@ -283,7 +283,7 @@ def _read(arguments: argparse.Namespace) -> _Texts:
     if references is not None:
         references = prepare(references)
     prepared_systems = {path: prepare(file) for path, file in systems.items()}
-    return _Texts(prepared_systems, prepared_sources, references, notes)
+    return _Texts(prepared_systems, prepared_sources, references, distinct(notes))
 
 
 def _aspects(items: Sequence[str]) -> dict[str, str]:

@@ -28,6 +28,18 @@ def print_note(message: object) -> None:
     print(f"hf-summ: {line}", file=sys.stderr)
 
 
+def distinct(notes: Iterable[str]) -> list[str]:
+    """The notes in their order, each once.
+
+    Several columns of a file may have the same note, for example on the tags in their texts.
+    """
+    distinct_notes = []
+    for note in notes:
+        if note not in distinct_notes:
+            distinct_notes.append(note)
+    return distinct_notes
+
+
 def unknown_choice(setting: str, value: object, choices: Iterable[object]) -> str:
     """The message for a value that is not one of the choices.
 
