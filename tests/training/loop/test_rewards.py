@@ -72,6 +72,14 @@ def test_rewards_and_advantages_by_hand():
     assert advantages(rewards).tolist() == [[1.0 - 5.5, 3.0 - 4.5, 8.0 - 2.0]]
 
 
+def test_a_single_sample_has_no_baseline(tiny_tokenizer, tmp_path):
+    processor = tiny.processor(tiny_tokenizer)
+    model = tiny.gdlf(processor)
+    trainer = tiny.trainer(model, processor, tiny.prepared(processor, 4), tmp_path, reward_samples=1, max_steps=1)
+    with pytest.raises(ValueError, match="`reward_samples` is 1, but must be at least 2, as the baseline"):
+        trainer.train()
+
+
 @pytest.mark.parametrize("kind", ["gdlf", "bart"])
 def test_training_raises_the_reward(tiny_tokenizer, tmp_path, kind):
     processor = tiny.processor(tiny_tokenizer)

@@ -15,7 +15,7 @@ from transformers import GenerationConfig, PreTrainedModel
 
 from hf_summ.checkpoints.adapters import base_model
 from hf_summ.evaluation.rouge import RougeSettings, rouge
-from hf_summ.models.checks import IGNORED_LABEL
+from hf_summ.models.checks import IGNORED_LABEL, check_integer
 from hf_summ.models.modeling_base import SummarizationPreTrainedModel
 from hf_summ.training.loop.evaluation import RowwiseTrainer, source_inputs
 
@@ -100,7 +100,11 @@ def sampling_config(config: GenerationConfig, samples: int, temperature: float) 
         config: the model's generation settings, of which the special tokens and the maximum length are kept.
         samples: the number of samples for each document.
         temperature: divides the logits.
+
+    Raises:
+        ValueError: there are fewer than 2 samples.
     """
+    check_integer("reward_samples", samples, 2, why=", as the baseline of a sample is the reward of the others")
     tokens = {name: value for name, value in config.to_dict().items() if name.endswith("token_id")}
     return GenerationConfig(
         max_new_tokens=config.max_new_tokens,
