@@ -224,11 +224,12 @@ def _draw_relations(figure: "Figure", report: Report, relations: Sequence[tuple[
             upper_panel.plot(values, scores, ".", ms=2, color=_OURS, alpha=0.4)
             upper_panel.set_title(name, fontsize=8)
             lower_panel.plot(middles, means, "o-", ms=4, color=_OURS)
+            upper_panel.set_ylabel(title_of(measure), fontsize=8)
+            lower_panel.set_ylabel(f"{title_of(measure)}, means of spans", fontsize=8)
             for panel in (upper_panel, lower_panel):
-                panel.set_ylabel(title_of(measure), fontsize=8)
                 panel.set_xlim(min(values), max(values))
                 panel.tick_params(labelsize=8)
-            lower_panel.set_xlabel(f"{report['against']}, means of spans", fontsize=8)
+            lower_panel.set_xlabel(report["against"], fontsize=8)
 
 
 def _draw_measures(figure: "Figure", report: Report, blocks: Sequence[Block]) -> None:
