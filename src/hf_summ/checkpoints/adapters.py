@@ -190,7 +190,7 @@ def is_adapted(model: object) -> bool:
 def base_model(model: Any) -> Any:
     """The model of transformers inside a wrapper of PEFT; another model is returned unchanged.
 
-    Layers of an adapter, such as those of LoRA, are within that model and still take effect.
+    The layers of an adapter, such as LoRA's, are within the returned model and still take effect.
     """
     if hasattr(model, "get_base_model"):
         return model.get_base_model()
@@ -198,7 +198,7 @@ def base_model(model: Any) -> Any:
 
 
 def takes(model: object, name: str) -> bool:
-    """Whether the forward of the model, without its adapter, has an input of that name."""
+    """Whether the model's `forward` has an input of that name. The `forward` of an adapter's wrapper does not count."""
     names = input_names(model)
     return names is not None and name in names
 
@@ -291,7 +291,11 @@ class AutoModelForSummarization(AutoModelForSeq2SeqLM):
 
     @classmethod
     def _load_adapted_model(cls, adapter: Adapter, *args, **kwargs) -> "PreTrainedModel | PeftModel":
-        """Load the base model of an adapter, and put the adapter on it, with its settings and processor."""
+        """Load the base model of an adapter, and put the adapter on it, with its settings and processor.
+
+        Raises:
+            UnusableAdapterError: the adapter lacks weights, or does not fit its base.
+        """
         kwargs["revision"] = adapter.base.model_revision
         model = super().from_pretrained(adapter.base.model_name_or_path, *args, **kwargs)
         processor = None

@@ -110,7 +110,7 @@ def is_finite(tensor: torch.Tensor) -> bool:
 def checkpoint_folders(run_folder: str | os.PathLike) -> list[tuple[int, Path]]:
     """The checkpoint folders in an output folder, each with its step, ordered by step.
 
-    They may be incomplete, and may be those of an earlier run.
+    The checkpoints may be incomplete, and an earlier run may have written them.
     """
     folders = []
     for path in Path(run_folder).glob("checkpoint-*/"):
@@ -121,7 +121,11 @@ def checkpoint_folders(run_folder: str | os.PathLike) -> list[tuple[int, Path]]:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The files of safetensors of a folder; a ValueError if there are none, or their index cannot be read."""
+    """The files of safetensors with the weights in a folder.
+
+    Raises:
+        ValueError: there are no such files, or the index of several files cannot be read.
+    """
     index = folder / INDEX
     if index.exists():
         try:

@@ -135,7 +135,12 @@ def _default_config(model_type: str | None) -> PreTrainedConfig:
 
 
 def _read_config(arguments: ModelArguments, source: str) -> PreTrainedConfig:
-    """The configuration of the checkpoint `source`, which `config_name` or else `model_name_or_path` names."""
+    """The configuration of the checkpoint `source`, which `config_name` or else `model_name_or_path` names.
+
+    Raises:
+        ValueError: there is no such checkpoint, or its configuration is invalid.
+        OSError: the configuration cannot be read.
+    """
     flag_name = "config_name" if arguments.config_name else "model_name_or_path"
     try:
         with naming(flag_name, source):
@@ -294,7 +299,14 @@ def reading_weights(name: str) -> Generator[None]:
 
 @contextmanager
 def naming(flag: str, name: str | None) -> Generator[None]:
-    """Within, add the flag to transformers' error for a checkpoint that is neither a folder nor on the Hub."""
+    """Within, replace transformers' OSError for a checkpoint that is neither a folder nor on the Hub.
+
+    The ValueError in its place names the flag. Any other OSError, for example for a file that cannot be read, passes.
+
+    Args:
+        flag: the flag that names the checkpoint.
+        name: the name of the checkpoint.
+    """
     try:
         yield
     except OSError as error:

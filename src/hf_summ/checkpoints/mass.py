@@ -45,7 +45,7 @@ def convert_mass(checkpoint: str | os.PathLike, dictionary: str | os.PathLike, f
 
 
 def read_dictionary(path: str | os.PathLike) -> list[str]:
-    """The word pieces of a dict.txt in order, with the special ones that it lacks at the end.
+    """The word pieces of a dict.txt in order. Special pieces that the file lacks are added at the end.
 
     Raises:
         ValueError: a line is malformed, or repeats a piece.

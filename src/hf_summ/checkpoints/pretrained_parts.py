@@ -153,7 +153,11 @@ def _load_masked_lm(model: PreTrainedModel, **hub_settings) -> None:
 
 
 def _read_start(config: PreTrainedConfig, **hub_settings) -> None:
-    """Set a SAGCopy's sizes to those of the BART that it starts from."""
+    """Set the sizes of a SAGCopy to the sizes of the BART from which it starts.
+
+    Raises:
+        ValueError: the BART cannot be read, or a size is set to another value.
+    """
     start_config = read_config("start_name", config.start_name, **hub_settings)
     defaults = type(config)()
     for key, value in _settings_of_bart(start_config, config.start_name).items():

@@ -59,7 +59,7 @@ def add_parser(commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Read the files, and write or print the page."""
+    """Read the files, and write or print the page; a ValueError reports wrong flags or files."""
     from hf_summ.common.files import write_atomically
     from hf_summ.inspection.side_by_side import as_html, as_markdown
 

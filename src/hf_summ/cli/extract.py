@@ -82,7 +82,11 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _read(arguments: argparse.Namespace) -> _Texts:
-    """Read all files, or standard input."""
+    """Read all files, or standard input.
+
+    Raises:
+        ValueError: a file cannot be read, or lacks references or columns that the flags need.
+    """
     # This module is imported late, as it takes time. The library that reads rows takes more, and only `_add_rows`
     # imports it: a plain text is one document and has no rows.
     from hf_summ.data.files import is_row_file
@@ -101,7 +105,11 @@ def _read(arguments: argparse.Namespace) -> _Texts:
 
 
 def _add_rows(texts: _Texts, file: str, arguments: argparse.Namespace) -> None:
-    """Add a file of rows, or a folder: its documents, for the oracle also its references, and the notes on them."""
+    """Add the documents in a file of rows or a folder, with the notes on them and, for the oracle, the references.
+
+    Raises:
+        ValueError: the file cannot be read, or the oracle finds no references in it.
+    """
     from hf_summ.evaluation.text_files import RowReading, part_sentences, read_documents, read_references
 
     reading = RowReading(**values_of(arguments, ColumnFlags))

@@ -86,7 +86,12 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _replace_settings(folder: Path, processor: "HighlightTransformerProcessor") -> None:
-    """Replace the file with a processor's settings in one step; its folder has the vocabulary's files already."""
+    """Replace the file with the settings of a processor in one step.
+
+    Args:
+        folder: the folder of the processor, which already has the files of the vocabulary.
+        processor: the processor with the new settings.
+    """
     from transformers.utils import PROCESSOR_NAME
 
     with TemporaryDirectory() as temporary, moved_into_place(folder / PROCESSOR_NAME) as draft:

@@ -134,7 +134,11 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _make_plan(arguments: argparse.Namespace) -> "Plan":
-    """The rows and their division into shards."""
+    """The rows and their division into shards.
+
+    Raises:
+        ValueError: the rows cannot be read, or both files and --dataset_name are given, or neither.
+    """
     from hf_summ.data.columns import choose_text_column
     from hf_summ.data.files import files_of
     from hf_summ.offline.shards import Plan, destination

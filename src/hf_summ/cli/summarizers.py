@@ -157,7 +157,7 @@ _SHARED_FLAGS = flags_in(
 
 
 def check_names(names: list[str] | None, default_names: Sequence[str], taken: Collection[str] = ()) -> Sequence[str]:
-    """The names of systems, one for each file: those of --names or, without this flag, the default ones.
+    """The names of systems, one for each file: the names of --names or, without this flag, the default names.
 
     Args:
         names: the names of --names; None or empty without this flag.
@@ -242,7 +242,7 @@ def check_output_file(arguments: argparse.Namespace, *endings: str, flag: str = 
         beside: the ending of a second output file, which has the same name otherwise; empty if there is none.
 
     Raises:
-        ValueError: the folder does not exist, the ending is another one, or the file is an input.
+        ValueError: the folder does not exist, the name has another ending, or the file is an input.
     """
     name = getattr(arguments, flag)
     if name is None:

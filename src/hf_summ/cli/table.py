@@ -130,11 +130,11 @@ def _replacements(flag: str, items: list[str], names: Collection[str]) -> dict[s
 
     Args:
         flag: the flag that has the items.
-        items: each is `NAME=FOLDER`, or a folder, which replaces the only one of the names.
+        items: each is `NAME=FOLDER` or, if there is only one name, may be the folder alone.
         names: the names of what the table has and a folder can replace, such as its data sets.
 
     Raises:
-        ValueError: the table has nothing to replace, or several names and an item without one.
+        ValueError: the table has nothing to replace, or an item has no name although there are several names.
     """
     folders = {}
     for item in items:

@@ -161,7 +161,11 @@ def make(arguments: argparse.Namespace) -> None:
 
 
 def _protocol(arguments: argparse.Namespace) -> "Protocol":
-    """The preset's questions and numbers of documents and voters, with those that the user gave in their place."""
+    """The questions and the numbers of documents and voters: what the user gave, and otherwise the preset's.
+
+    Raises:
+        ValueError: a number or a question that the user gave is not allowed.
+    """
     from hf_summ.votes import PROTOCOLS
 
     preset = PROTOCOLS[arguments.preset]
@@ -222,7 +226,11 @@ def _write(sheets: Sequence["Sheet"], key: "Key", folder: Path, key_file: Path) 
 
 
 def collect(arguments: argparse.Namespace) -> None:
-    """Print the report on the votes, and write its figures."""
+    """Print the report on the votes, and write its figures.
+
+    Raises:
+        ValueError: wrong flags or files, or votes are missing although --complete is given.
+    """
     _check_report(arguments)
     from hf_summ.common.files import write_atomically
     from hf_summ.models.text_documents import readable

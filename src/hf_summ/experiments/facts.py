@@ -118,7 +118,7 @@ def _curve(states: Sequence[TrainerState]) -> list[list[float]]:
 
 
 def _total(values: Sequence[float | None]) -> float | None:
-    """The sum of the values, or None if one of them is unknown, which None stands for."""
+    """The sum of the values; None stands for an unknown value, with which the sum is unknown too."""
     total = 0
     for value in values:
         if value is None:

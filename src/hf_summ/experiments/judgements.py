@@ -192,7 +192,7 @@ def _pair_of_table(table: Table, pairs: Sequence[PairVotes], file: str) -> PairV
         file: the file of the report, for the message.
 
     Raises:
-        ValueError: the report does not have exactly one pair of these systems.
+        ValueError: the report does not have exactly one entry for these two systems.
     """
     table_systems = sorted(system.lower() for system in table.systems)
     matching_pairs = []

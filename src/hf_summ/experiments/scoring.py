@@ -77,9 +77,13 @@ def over_seeds(outcomes: Sequence[Outcome]) -> list[Outcome]:
 
 
 def _merged_seeds(outcomes: Sequence[Outcome]) -> Outcome:
-    """The outcome of a row, from its outcomes with all seeds; at least one.
+    """The outcome of a row, merged from its outcomes with several seeds.
 
-    The predictions, losses and values are those of the first seed that was scored, or else of the first seed.
+    The predictions, losses and values are taken from the first seed that was scored or, if no seed was scored, from the
+    first seed.
+
+    Args:
+        outcomes: the outcome with each seed, at least one.
     """
     scored_outcomes = []
     failed_outcomes = []

@@ -170,7 +170,7 @@ def missing_key(architecture: str, key: str) -> str | None:
 
 
 def with_data(settings: Mapping[str, object], data: Mapping[str, object]) -> Flags:
-    """The settings with other data: all fields of `Corpus` among them are removed, and the given ones are added.
+    """The settings with other data. All fields of `Corpus` among the settings are removed, and `data` is added.
 
     Args:
         settings: flags of a run.
@@ -312,7 +312,8 @@ def second_run_settings(settings: Flags, row: Row, scale_name: str, extra: Flags
 
     They are the flags of the first run with changes, merged in this order: the second run's flags for the scale, the
     flags of a short run if the user gives `quick`, and the user's other flags. `config_overrides` of the first run and
-    of the user are dropped, as the first run's checkpoint has their values; those of the second run remain.
+    of the user are dropped, as the first run's checkpoint has their values. `config_overrides` of the second run are
+    kept.
 
     Args:
         settings: flags of the first run, including `do_train`.

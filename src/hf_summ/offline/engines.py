@@ -150,7 +150,11 @@ def _end_with_parent() -> None:
 
 
 def _summarize(number: int) -> Outcome:
-    """Summarize and write a shard in a process of the pool."""
+    """Summarize and write a shard in a process of the pool, and return its counts.
+
+    Raises:
+        ValueError: the shard cannot be summarized or written.
+    """
     plan = _process.plan
     try:
         if _process.summarizer is None:

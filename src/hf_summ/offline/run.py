@@ -233,7 +233,11 @@ def _versions() -> dict[str, str]:
 
 
 def _locked(folder: Path) -> AcquireReturnProxy:
-    """A context in which only this command uses the folder, which is created if necessary."""
+    """A context in which only this command uses the folder, which is created if necessary.
+
+    Raises:
+        ValueError: another command uses the folder.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     try:
         return FileLock(folder / LOCK, timeout=0).acquire()

@@ -316,8 +316,8 @@ def destination(output: str | Path, format: str | None) -> Destination:
     """Where the summaries for an output are written.
 
     Args:
-        output: a folder, or a file whose name ends like one of all rows. The shards of such a file are written to a
-            hidden folder beside it.
+        output: a folder, or a file for all rows, whose name has one of the endings in `_FILES`. The shards of such a
+            file are written to a hidden folder beside it.
         format: one of `FORMATS`; by default, the format that the file's name sets, or `parquet` for a folder.
 
     Raises:
@@ -387,7 +387,11 @@ def _cell(value: object) -> str | None:
 
 
 def _rows_in(path: Path) -> int:
-    """The number of rows of a shard's file; only the end of a Parquet file is read."""
+    """The number of rows of a shard's file. Of a Parquet file, only the end is read.
+
+    Raises:
+        ValueError: the file is damaged.
+    """
     try:
         if path.suffix == ".parquet":
             return pq.read_metadata(path).num_rows

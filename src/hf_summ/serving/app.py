@@ -59,7 +59,7 @@ _REQUEST_BODY = {
         TURTLE: _STRING,
     },
 }
-# A rejected client may try again after so many seconds.
+# The number of seconds after which a rejected client may try again.
 _RETRY_SECONDS = 5
 
 
@@ -181,7 +181,7 @@ def read_key(file: str) -> bytes:
 
 
 def _key_check(key: bytes) -> Callable[..., None]:
-    """Make a dependency of FastAPI that refuses requests without the key."""
+    """Make a dependency of FastAPI that refuses requests without the key, by an HTTPException 401."""
 
     def check_key(sent: Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]) -> None:
         problem = None

@@ -103,7 +103,7 @@ class Batcher:
             self._answer(jobs)
 
     def close(self) -> None:
-        """Take no further requests, and fail those that are waiting."""
+        """Take no further requests. The futures of waiting documents fail with `Unavailable`."""
         with self._changed:
             self._is_closed = True
             jobs = list(self._waiting)
@@ -133,7 +133,7 @@ class Batcher:
         return []
 
     def _similar_jobs(self, first: _Job) -> list[_Job]:
-        """The batch of a waiting document: the document itself, and those that are most similar to it in length."""
+        """The batch of a waiting document: the document itself, and the waiting documents most similar in length."""
         alike = [job for job in self._waiting if job.is_like(first)]
         alike.sort(key=first.difference)
         return alike[: self._limits.batch_size]

@@ -14,9 +14,9 @@ from hf_summ.serving.schema import SummaryRequest
 TEXT = "text/plain"
 # The status and the message for a client that has disconnected. Only the metrics show them.
 DISCONNECTED = 499, "the client has disconnected"
-# A message describes at most so many problems, as a request may have thousands of values of wrong types.
+# The largest number of problems in a message, as a request may have thousands of values of wrong types.
 _DESCRIBED = 5
-# The longest character of UTF-8 has so many bytes.
+# The number of bytes of the longest character in UTF-8.
 _LONGEST_CHARACTER = 4
 
 

@@ -14,8 +14,8 @@ from hf_summ.serving.schema import SummaryRecord
 TURTLE = "text/turtle"
 _NIF = Namespace("http://persistence.uni-leipzig.org/nlp2rdf/ontologies/nif-core#")
 
-# URIs have at most so many characters. A prefix is repeated in each name that it abbreviates, so that longer ones could
-# exhaust the memory.
+# The largest number of characters of a URI. A prefix is repeated in each name that it abbreviates, so that longer URIs
+# could exhaust the memory.
 _LONGEST_URI = 2048
 # rdflib would log each URI and value that it cannot write, with a traceback and the line ends of the client's text.
 logging.getLogger("rdflib.term").setLevel(logging.CRITICAL)

@@ -23,12 +23,12 @@ from hf_summ.serving.settings import Limits
 if TYPE_CHECKING:
     from hf_summ.runtimes.documents import DocumentSummarizer
 
-# A connection may be idle for so many seconds. This is longer than in proxies, which could otherwise reuse a connection
-# that is being closed.
+# The seconds for which a connection may be idle. They are more than in proxies, which could otherwise reuse a
+# connection that is being closed.
 _KEEP_ALIVE = 75
-# A worker must answer its supervisor within so many seconds, some of which the import of a library may take.
+# The seconds within which a worker must answer its supervisor. The import of a library may take some of them.
 _HEALTH_CHECK = 20
-# A worker that could not start is started again after so many seconds.
+# The seconds after which a worker that could not start is started again.
 _START_AGAIN = 60
 # The exit status of a command whose input is invalid.
 _INVALID = 2

@@ -118,7 +118,7 @@ class Service:
         return information
 
     def stop(self) -> None:
-        """Accept no further requests, and fail those that are waiting."""
+        """Accept no further requests. The futures of waiting documents fail with `Unavailable`."""
         self._batcher.close()
 
     def _run(self) -> None:

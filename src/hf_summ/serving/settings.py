@@ -34,6 +34,11 @@ class Limits:
     drain_seconds: float = flag("reporting", "Seconds after SIGTERM within which accepted requests are finished", 30.0)
 
     def __post_init__(self):
+        """Check the numbers.
+
+        Raises:
+            ValueError: an integer is below 1, or another number is below 0 or NaN.
+        """
         for field in dataclasses.fields(self):
             if field.type is str:
                 continue

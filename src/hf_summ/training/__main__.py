@@ -13,7 +13,11 @@ IN_USE = 75
 
 
 def main(argv: list[str] | None = None, prefix: str = "") -> int:
-    """Run the training recipe; errors that users can fix are printed in one line, which begins with `prefix`.
+    """Run the training recipe. An error that the user can fix is printed in one line.
+
+    Args:
+        argv: the command line; by default that of this process.
+        prefix: the beginning of the line with an error.
 
     Returns:
         0 on success, 2 for an error in the settings, 1 for an error after the start, 75 if another run uses the output

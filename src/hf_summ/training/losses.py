@@ -39,21 +39,21 @@ def copy_cross_entropy(
 
     Args:
         hidden: (B, T, C), the decoder's output.
-        weight: (V, C), of the output projection.
-        bias: (V,) or None.
+        weight: (V, C), the weight of the output projection.
+        bias: (V,), the bias of the output projection, or None.
         gate_logits: (B, T), the logits of copying, or None.
         copy_attention: (B, T, S), each row a distribution over the source, zero at padding.
         source_ids: (B, S), below V + unknown_ids.
         labels: (B, T), words below V, and -100 at ignored positions. With unknown ids, V + i is the pointer to source
             position i.
         smoothing: ε, at least 0 and below 1.
-        num_items_in_batch: the number to divide by; by default the number of labels in this batch.
+        num_items_in_batch: the divisor of the sum over labels; by default the number of labels in this batch.
         unknown_ids: number of source ids from V on, which stand for words that the vocabulary lacks; see
             `source_columns`.
         chunk_rows: number of positions whose logits exist at once.
 
     Returns:
-        The loss, and the negative log-likelihood without smoothing, which is divided by the same number and detached.
+        The loss, and the negative log-likelihood without smoothing, which has the same divisor and is detached.
         Both are scalars, in float64 if the inputs are, otherwise in float32.
     """
     if gate_logits is None:
@@ -92,8 +92,8 @@ class _Settings:
     def sum_dtype(self) -> torch.dtype:
         """The precision of scores, sums and gradients: at least float32.
 
-        Gradients are cast to the precision of their inputs at the end. Before, those of the weights are summed over
-        chunks, and all of them are scaled, for which half precision is too coarse.
+        Gradients are cast to the precision of their inputs at the end. Before that, the gradients of the weights are
+        summed over chunks, and all gradients are scaled, for which half precision is too coarse.
         """
         return torch.promote_types(self.dtype, torch.float32)
 
@@ -141,7 +141,7 @@ class _CopyCrossEntropy(torch.autograd.Function):
         """The loss and its negative log-likelihood, as `copy_cross_entropy` returns them."""
         inputs = _Inputs(hidden, weight, bias, gate_logits, copy_attention)
         gradients = []
-        # the needs of the source ids, the labels and the settings are left out
+        # the source ids, the labels and the settings, which come after the inputs, need no gradient
         for tensor, is_needed in zip(inputs, context.needs_input_grad[: len(inputs)], strict=True):
             if tensor is None or not is_needed or not settings.grad_enabled:
                 gradients.append(None)
@@ -158,13 +158,13 @@ class _CopyCrossEntropy(torch.autograd.Function):
         for rows in chunks:
             sums.add(rows, labels[rows])
 
-        items = settings.num_items_in_batch
-        if items is None:
-            items = max(number_of_labels, 1)
-        nll = sums.nll / items
-        loss = (1.0 - settings.smoothing) * nll + settings.smoothing * sums.uniform / items
+        divisor = settings.num_items_in_batch
+        if divisor is None:
+            divisor = max(number_of_labels, 1)
+        nll = sums.nll / divisor
+        loss = (1.0 - settings.smoothing) * nll + settings.smoothing * sums.uniform / divisor
         context.save_for_backward(*gradients)
-        context.items = items
+        context.divisor = divisor
         context.dtypes = [None if tensor is None else tensor.dtype for tensor in inputs]
         context.mark_non_differentiable(nll)
         return loss, nll
@@ -172,14 +172,20 @@ class _CopyCrossEntropy(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(context, loss_gradient, _):
-        """The gradient of each argument of `forward`, from that of the loss."""
-        scale = loss_gradient / context.items
+        """The gradient of each argument of `forward`, or None.
+
+        Args:
+            loss_gradient: the gradient of the loss; the negative log-likelihood has none.
+        """
+        # `forward` has computed the gradients of the sum, without the divisor
+        scale = loss_gradient / context.divisor
         scaled = []
         for gradient in context.saved_tensors:
             scaled.append(None if gradient is None else gradient * scale)
         attention_gradient, attention_dtype = scaled[-1], context.dtypes[-1]
         if attention_gradient is not None:
-            # the gradient of an attention of zero is up to 1 / tiny: infinite in half precision, then NaN
+            # The gradient of an attention of zero can be as large as 1 / tiny. In half precision it would be infinite,
+            # and become NaN in the layers before.
             limit = torch.finfo(attention_dtype).max
             attention_gradient.clamp_(-limit, limit)
         cast = []
@@ -230,8 +236,8 @@ class _Mixture:
     """The probabilities of the words at R rows.
 
     Args:
-        softmax: (R, V), of each word if the model generates.
-        gate_logits: (R, 1), of copying.
+        softmax: (R, V), the probability of each word if the model generates.
+        gate_logits: (R, 1), the logits of copying.
         copied: (R, S), the logarithm of the probability that the model copies, and copies this source word.
         mixed: (R, S), the log-probability of each source word, whether generated or copied.
     """
@@ -420,7 +426,14 @@ class _Sums:
 
 
 def _softmax_in_place(scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Replace scores (N, V) by their softmax; returns it, and the logarithm of its denominators (N, 1)."""
+    """Replace scores by their softmax, in place.
+
+    Args:
+        scores: (R, V).
+
+    Returns:
+        The softmax, (R, V), and the logarithms of its denominators, (R, 1).
+    """
     largest_scores = scores.amax(1, keepdim=True)
     torch.softmax(scores, 1, out=scores)
     # the probability of the largest score is never rounded to zero

@@ -178,9 +178,14 @@ def _store_prefix(config: PreTrainedConfig, prefix: str) -> None:
 
 
 def _saved_generation_config(model: PreTrainedModel, adapter: Adapter | None) -> GenerationConfig:
-    """The generation settings of an adapter, or those of a checkpoint without settings in its adapter.
+    """The generation settings with which the run begins.
 
-    As in the pipeline, the settings of a checkpoint's `task_specific_params` take precedence.
+    They are the settings that were saved with the adapter, if there are any, and otherwise the settings of the model.
+    As in the pipeline, settings in the model's `task_specific_params` then take precedence.
+
+    Args:
+        model: the model, without the adapter.
+        adapter: the adapter, or None.
     """
     if adapter is not None:
         saved_config = adapter.generation_config()

@@ -320,11 +320,11 @@ def merged(*layers: Settings) -> FlagValues:
 
 
 def _extended_overrides(before: Settings, overrides: Settings) -> Settings | None:
-    """The `config_overrides` after further ones, which take precedence; None if there are none.
+    """The `config_overrides` so far, with further overrides, which take precedence; None if there are no overrides.
 
     Args:
         before: the overrides so far.
-        overrides: the further overrides; the key `null` among them removes those before.
+        overrides: the further overrides; the key `null` among them removes the overrides so far.
     """
     extended = dict(overrides)
     if NULL in extended:
@@ -371,7 +371,7 @@ class _Parser(HfArgumentParser):
     def add_argument(self, *names: str, flag: Flag | None = None, **settings: Any) -> argparse.Action:
         """Add a flag, whose help shows its default.
 
-        The parser itself has no defaults: those of the flags that are not given are set by the dataclasses.
+        The parser itself has no defaults. The dataclasses set the defaults of flags that are not given.
 
         Args:
             flag: the declaration, which the parser does not need.

@@ -39,7 +39,14 @@ logger = logging.getLogger(__name__)
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
-    """Run `CONFIG.yaml [--flag value ...]` and return all metrics; errors are those of `parse_arguments` and `run`."""
+    """Run `CONFIG.yaml [--flag value ...]`, and return all metrics.
+
+    Args:
+        argv: the command line; by default that of this process.
+
+    Raises:
+        ValueError, FloatingPointError, SystemExit: an error of `parse_arguments` or of `run`.
+    """
     if argv is None:
         argv = sys.argv[1:]
     metrics = run(parse_arguments(argv), argv)

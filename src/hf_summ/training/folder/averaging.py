@@ -41,7 +41,7 @@ def average_checkpoints(
 ) -> list[str]:
     """Write the mean of several checkpoints' weights, computed in float32, as a model folder.
 
-    Config, processor and generation settings are those of the last folder. The config keeps the dtype in which the
+    Config, processor and generation settings are copied from the last folder. The config keeps the dtype in which the
     model computes, so a smaller file is not slower on a CPU.
 
     Args:

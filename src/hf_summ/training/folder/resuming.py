@@ -225,9 +225,16 @@ def named_checkpoint(training: SummarizationTrainingArguments) -> str | None:
 
 
 def _check_same(ledger: Ledger, description: Description) -> None:
-    """Raise a ValueError if a folder's training run differs from the described one in what determines its weights.
+    """Check that a folder's training run yields the same weights as the described run.
 
-    A folder without run.yaml is accepted.
+    A folder without the description of a training run is accepted.
+
+    Args:
+        ledger: the ledger of the folder.
+        description: the description of the run that would resume.
+
+    Raises:
+        ValueError: something that determines the weights differs.
     """
     if "train" not in ledger.steps:
         return

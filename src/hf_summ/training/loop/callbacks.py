@@ -22,7 +22,8 @@ from hf_summ.training.arguments import SummarizationTrainingArguments
 
 logger = logging.getLogger(__name__)
 
-# a run of so many epochs gets a warning
+# The number of epochs from which on a run is probably too long: each document is then seen that often. The run gets a
+# warning.
 _MANY_EPOCHS = 1000
 _KL_ADVICE = (
     "if the KL is not finite, try --learning_rates 'latent_chain.(mean|log_variance)=1e-4' and kl_warmup_steps in "
@@ -68,7 +69,10 @@ class NonFiniteCallback(TrainerCallback):
         self._pending.append(_WatchedValue(step, name, value, components or {}))
 
     def check(self, before: int | None = None) -> None:
-        """Check the values of all updates, or those of the updates before number `before`.
+        """Check the losses and gradient norms that are not checked yet.
+
+        Args:
+            before: if given, only the values of the updates before this one are checked.
 
         Raises:
             FloatingPointError: a value is NaN or infinite.
@@ -127,7 +131,7 @@ class NonFiniteCallback(TrainerCallback):
         return f"{message}: {self._advice()}"
 
     def _advice(self) -> str:
-        """What to try in a run that starts over, as an interrupted one resumes only with the same settings."""
+        """What to try, in a new run: the interrupted run could resume only with the same settings."""
         rate_flag = "--noam_scale" if self._args.schedule == "noam" else "--learning_rate"
         advice = (
             f"start over, with --resume_from_checkpoint no, a lower {rate_flag}, more --warmup_steps, and a smaller "

@@ -20,7 +20,10 @@ def expect_tied_weights_once(model: nn.Module, result) -> None:
 
 
 def share_modules(model: nn.Module) -> None:
-    """Replace embeddings that hold one weight by one module, as FSDP2 cannot shard a weight of several modules."""
+    """Replace all embeddings that hold the same weight by the first of them.
+
+    FSDP2 cannot shard a weight that several modules hold.
+    """
     module_of_weight: dict[torch.Tensor, nn.Module] = {}
     for parent in list(model.modules()):
         for name, module in list(parent.named_children()):
@@ -73,10 +76,13 @@ def sharded_units(model: PreTrainedModel) -> list[str]:
 
 
 def name_shared_modules_once(model: nn.Module) -> None:
-    """Name the weights of a shared module once in the model's state dict; loading one gives them all names again.
+    """Let the model's state dict name each weight of a shared module once, and let loading accept such a state dict.
 
-    torch gathers sharded weights under all of their names. When it distributes them to shards again, it looks up each
-    module under its first name, and fails on the others.
+    torch gathers sharded weights under all of their names. When it distributes the weights to shards again, it looks up
+    each module under its first name, and fails on further names.
+
+    Args:
+        model: the model, which gets a hook after `state_dict` and a hook before `load_state_dict`.
     """
     first_names = {module: name for name, module in model.named_modules()}
     # the start of a weight's further name -> that of its first name

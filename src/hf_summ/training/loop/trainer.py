@@ -195,7 +195,8 @@ class SummarizationTrainer(RowwiseTrainer):
         """The evaluation batches, of rows of similar length.
 
         Args:
-            eval_dataset: the rows, or the name of one of the trainer's data sets; by default all rows of the trainer's.
+            eval_dataset: the rows, or the name of one of the trainer's data sets for evaluation. By default, it is the
+                trainer's only data set for evaluation.
         """
         if eval_dataset is None:
             dataset = self.eval_dataset
@@ -212,7 +213,7 @@ class SummarizationTrainer(RowwiseTrainer):
         return self._loader(dataset, order)
 
     def get_test_dataloader(self, test_dataset: datasets.Dataset) -> DataLoader:
-        """The same batches as for evaluation."""
+        """The batches of a test data set, which are made as for evaluation."""
         return self.get_eval_dataloader(test_dataset)
 
     def _loader(self, dataset: datasets.Dataset, order: BatchOrder) -> DataLoader:
@@ -378,6 +379,9 @@ class SummarizationTrainer(RowwiseTrainer):
         """The callback with the sums of losses and seconds, which checkpoints store.
 
         transformers replaces the callback when a run resumes, so it is looked up at each use.
+
+        Raises:
+            ValueError: the callback was removed.
         """
         for callback in self.callback_handler.callbacks:
             if isinstance(callback, RunProgress):
@@ -478,9 +482,10 @@ def _rounded_up(lengths: np.ndarray, multiple: int) -> np.ndarray:
 
 
 class PaddingLearningCollator(SummarizationCollator):
-    """The collator for --no_ignore_pad_token_for_loss: padding tokens are labels too."""
+    """The collator for --no_ignore_pad_token_for_loss, with which padding tokens are labels too."""
 
     def __call__(self, features: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
+        """The batch of some rows, in which padding tokens take the place of ignored labels."""
         batch = super().__call__(features)
         labels = batch["labels"]
         batch["labels"] = labels.masked_fill(labels == IGNORED_LABEL, self.processor.pad_token_id)

@@ -110,7 +110,7 @@ def _metadata(arguments: RunArguments, model: PreTrainedModel, name: str, result
 
     Args:
         name: the model's name.
-        results: the scores of the splits; those of whole splits are listed.
+        results: the scores of the splits. Only splits that were scored as a whole are listed.
     """
     corpus, data = arguments.corpus, arguments.data
     hub_dataset = None

@@ -325,9 +325,15 @@ def comparison(metrics: dict[str, float], sentences: int | None, scorer: Scorer,
     return "\n\n".join(paragraphs)
 
 
-def samples(dataset: datasets.Dataset, predictions: Sequence[str], number: int) -> str:
-    """The first `number` predictions beside their references, as a text."""
+def samples(dataset: datasets.Dataset, predictions: Sequence[str], count: int) -> str:
+    """The first predictions beside their references, as a text.
+
+    Args:
+        dataset: the rows of the split.
+        predictions: the prediction of each row.
+        count: the number of predictions to show.
+    """
     paragraphs = []
-    for summary, prediction in zip(dataset["summary"][:number], predictions[:number], strict=True):
+    for summary, prediction in zip(dataset["summary"][:count], predictions[:count], strict=True):
         paragraphs.append(f"reference: {summary}\nmodel:     {prediction}")
     return "\n\n".join(paragraphs)
