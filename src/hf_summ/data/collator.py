@@ -79,7 +79,10 @@ class SummarizationCollator:
         return batch
 
     def _padded(self, features: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
-        """The rows as padded tensors: name of a field -> tensor. Labels are padded to the longest labels only."""
+        """The rows as padded tensors: name of a field -> tensor.
+
+        Labels are padded here only to the longest labels of the rows. `_pad_labels` pads them further.
+        """
         padding: dict[str, Any] = {"padding": True, "pad_to_multiple_of": self.pad_to_multiple_of}
         if self.pad_to_max_length:
             padding["padding"] = "max_length"
@@ -122,17 +125,17 @@ class SummarizationCollator:
     def _pad_labels(self, labels: torch.Tensor) -> torch.Tensor:
         """Pad labels (B, T) on the right with -100.
 
-        With `pad_to_max_length`, they get `max_target_length`; then their length is rounded up to a multiple of
-        `pad_to_multiple_of`.
+        The padded length is `max_target_length` with `pad_to_max_length`, and otherwise T. It is rounded up to a
+        multiple of `pad_to_multiple_of`.
 
         Raises:
-            ValueError: the labels are longer than that.
+            ValueError: T is above the padded length.
         """
         length = labels.shape[1]
         if self.pad_to_max_length and self.max_target_length:
             length = self.max_target_length
         multiple = self.pad_to_multiple_of or 1
-        # The length is rounded up.
+        # `//` rounds down, so the quotient of the negative length, negated again, is rounded up.
         padded_length = -(-length // multiple) * multiple
         missing = padded_length - labels.shape[1]
         if missing < 0:

@@ -68,9 +68,9 @@ class Columns:
 
 
 def choose_column(columns: Sequence[str], name: str | None, usual: Sequence[str], where: str, flag: str) -> str:
-    """The column that the user names or, without a name, the first usual name that the rows have.
+    """The column that the user names or, without a name, the column with the first usual name that the rows have.
 
-    Usual names are found whatever their case, and with white space around them.
+    A usual name is also found in another case, and with white space around it.
 
     Args:
         columns: the names of all columns of the rows.
@@ -90,8 +90,8 @@ def choose_column(columns: Sequence[str], name: str | None, usual: Sequence[str]
         if name not in columns:
             raise ValueError(f"{where}: no column '{name}'; the columns are {listed}")
         return name
-    # If several columns have the same name in lower case, the first of them is chosen: the last value of a key stays in
-    # a dictionary, so the columns are put in from last to first.
+    # Several columns may have the same name in lower case. A later value of a key replaces an earlier value, so the
+    # columns are read from last to first, and the first of them stays.
     by_lower_case = {column.strip().lower(): column for column in reversed(columns)}
     for candidate in usual:
         if candidate in by_lower_case:
@@ -151,6 +151,16 @@ def is_text(feature: "FeatureType | None") -> bool:
     return getattr(feature, "dtype", None) in ("string", "large_string", "string_view")
 
 
+def _is_list_of_texts(feature: "FeatureType | None") -> bool:
+    """Whether the values of a column are lists of texts, given the column's type in `datasets`.
+
+    None stands for no column.
+    """
+    # The type of a column of lists has the type of the lists' elements as its attribute `feature`.
+    element_type = getattr(feature, "feature", None)
+    return is_text(element_type)
+
+
 def is_list_column(rows: "datasets.Dataset | datasets.IterableDataset", column: str, where: str) -> bool:
     """Whether each row of a column has a list of texts (True) or a single text (False).
 
@@ -167,8 +177,7 @@ def is_list_column(rows: "datasets.Dataset | datasets.IterableDataset", column: 
     if is_text(feature):
         _check_no_lists_as_text(rows, column, where)
         return False
-    # The type of a column of lists has the type of the lists' elements as its attribute `feature`.
-    if is_text(getattr(feature, "feature", None)):
+    if _is_list_of_texts(feature):
         return True
     # In `datasets`, a column without any value has the type `null`.
     if getattr(feature, "dtype", None) == "null":
@@ -228,15 +237,15 @@ def has_references(features: "datasets.Features") -> bool:
     Args:
         features: name of a column -> the type of its values.
     """
-    return is_text(getattr(features.get(REFERENCES_COLUMN), "feature", None))
+    return _is_list_of_texts(features.get(REFERENCES_COLUMN))
 
 
 def reference_texts(rows: "datasets.Dataset") -> list[str] | list[list[str]]:
     """The references of a loaded corpus, to which the summaries of a model are compared.
 
     Returns:
-        For each row, the list of its references that are not blank; a row without any has the list of its summary. If
-        the corpus has no lists of references, the summary of each row, not in a list.
+        If the corpus has lists of references, a list for each row: the references that are not blank, or the summary
+        alone if all references are blank. Otherwise the summary of each row as a text.
     """
     summaries = list(rows["summary"])
     if not has_references(rows.features):
@@ -248,7 +257,7 @@ def reference_texts(rows: "datasets.Dataset") -> list[str] | list[list[str]]:
 
 
 def written_texts(texts: list[str] | None) -> list[str]:
-    """The texts of a list that are not blank, unchanged and in their order; None stands for an empty list."""
+    """The texts of a list that are not blank, unchanged and in order. None is read as an empty list."""
     return [text for text in texts or [] if has_text(text)]
 
 

@@ -23,8 +23,8 @@ class Reading:
     """How to read a corpus: its columns, its format, and the rows to use.
 
     Args:
-        text_column, summary_column: columns of documents and summaries. A value is a text, or a list of texts: several
-            documents, or several references.
+        text_column, summary_column: the names of the columns of documents and summaries. A value in these columns is a
+            text, or a list of texts, which are several documents or several references.
         csv_separator: separator of the fields in CSV files.
         encoding: encoding of text files.
         data_format: the name of the format in which the data set is distributed; a folder with the splits may then be
@@ -94,7 +94,7 @@ class Corpus(Reading):
 
     Args:
         dataset_name: the name of a data set on the Hub, or a folder that `datasets` can load; None for files.
-        dataset_config_name: the configuration of that data set; None if it has only one.
+        dataset_config_name: the configuration of the data set on the Hub; None if the data set has only one.
         streaming: whether to read the training rows when they are needed, without storing them.
         train_file, validation_file, test_file: the file, folder or pattern of each split; None for a split without
             files.
@@ -145,7 +145,12 @@ class Corpus(Reading):
         return given_settings(dataclasses.asdict(self))
 
     def only(self, splits: Iterable[str]) -> "Corpus":
-        """A copy of this corpus with the files of the splits in `splits` only."""
+        """A copy of this corpus that has the files of some splits only.
+
+        Args:
+            splits: names of splits, in a list or the like. A single text must not be given: it would be read as its
+                characters, none of which is a split, so that the copy would have no files.
+        """
         kept = set(splits)
         unset_files = {}
         for split in SPLITS:

@@ -28,7 +28,7 @@ class PublicCorpus:
     Args:
         source: the publication that gives the counts, as the subject of "has 5,000 rows" in messages.
         counts: the published numbers of training, validation and test pairs.
-        reading: name of a field of `Reading` -> value: how to read the files.
+        reading: name of a field of `Reading` -> value. These fields say how to read the files.
         file: the name of the only file, whose rows are divided among the splits at random; None if each split has
             files.
         tolerance: the share of the published number by which the number of rows may differ without a message. It is
@@ -86,7 +86,7 @@ PUBLIC_CORPORA = {
     ),
     "gigaword": PublicCorpus("Rush et al.'s release", (3_803_957, 189_651, 1_951), {"data_format": "gigaword"}),
     "multi_news": PublicCorpus("Fabbri et al. 2019", (44_972, 5_622, 5_622), {"data_format": "multi_news"}),
-    # Of the validation and test pairs, PART_II and PART_III, only those with a score of at least 3 are counted.
+    # Of the validation pairs (PART_II) and test pairs (PART_III), only pairs with a score of at least 3 are counted.
     "lcsts": PublicCorpus("Hu et al. 2015, Table 1,", (2_400_591, 8_685, 725), {"data_format": "lcsts"}),
     "wmt16_en_de": PublicCorpus(
         _TRANSLATION, (4_500_000, 3_000, 3_000), {"data_format": "wmt16_en_de"}, tolerance=0.02

@@ -34,20 +34,22 @@ BUILDERS = {
 ROW_FILES = tuple(extension for extension, builder in BUILDERS.items() if builder != "text")
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 _OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-# The reading of more bytes takes seconds, so it gets a progress bar.
+# If files have more bytes than this, 64 MiB, reading them takes seconds, and a progress bar is shown.
 _LARGE = 2**26
 # A file that `save_to_disk` writes to the folder of a single split, and one that it writes to the folder of a data set.
 _SAVED = ("state.json", "dataset_dict.json")
 
 
 def extension_of(file: str | os.PathLike) -> str:
-    """The extension of a file or of a pattern of files in lower case, without that of a compression.
+    """The extension of a file, or of a pattern of files, in lower case.
 
-    The extension of `train-*.jsonl.gz` is `.jsonl`. Without an extension, it is empty.
+    The extension of a compression is left out: for `train-*.jsonl.gz`, the result is `.jsonl`. The result is empty if
+    there is no extension.
     """
     path = Path(file)
     if path.suffix in COMPRESSIONS:
         path = path.with_suffix("")
+    # A pattern such as `train.jsonl*` also stands for compressed files.
     return path.suffix.rstrip("*").lower()
 
 
@@ -109,7 +111,7 @@ def _files_in(folder: str) -> list[str]:
 
 
 def open_text(file: str | os.PathLike, encoding: str | None = None) -> IO[str]:
-    """Open a text file, which may be compressed, for reading; only a line feed ends a line.
+    """Open a text file, which may be compressed, for reading. Only a line feed ends a line.
 
     Args:
         file: the path, whose extension tells the compression.
@@ -219,7 +221,7 @@ def read_files(
 
 
 def _options(builder: str, files: list[str], csv_separator: str | None, encoding: str | None) -> dict[str, object]:
-    """The arguments of `load_dataset` for files.
+    """The arguments of `load_dataset` that depend on the type of the files.
 
     Args:
         builder: the builder of `datasets`, one of the values of `BUILDERS`.
@@ -227,7 +229,10 @@ def _options(builder: str, files: list[str], csv_separator: str | None, encoding
         csv_separator, encoding: as for `read_files`.
 
     Returns:
-        Name of an argument -> value.
+        Name of an argument -> value. It is empty for Parquet and Arrow, and for JSON without an encoding.
+
+    Raises:
+        ParserWarning of pandas: as `_csv_options`, for CSV files.
     """
     if builder == "csv":
         return _csv_options(files, csv_separator, encoding)
@@ -291,7 +296,11 @@ def _shown(files: list[str]) -> str:
 
 @contextmanager
 def bars_shown(is_long: bool) -> Generator[None]:
-    """A context in which `datasets` shows its progress bars only if `is_long`; afterwards the setting is as before."""
+    """A context in which `datasets` shows progress bars only if `is_long`.
+
+    After the context, progress bars are shown or not as before. If the user has disabled progress bars, they stay
+    disabled.
+    """
     import datasets
 
     if is_long or datasets.are_progress_bars_disabled():

@@ -8,8 +8,9 @@ from hf_summ.models.checks import check_text
 def language_code(language: str) -> str:
     """The standard code of a language, without script and region: en for en-GB, eng and eng_Latn.
 
-    The library langcodes chooses the code. It has two letters if such a code exists, otherwise three. A language that
-    belongs to a macrolanguage gets the code of the macrolanguage: zh for cmn (Mandarin), fa for pes (Iranian Persian).
+    The library langcodes chooses the code. The code has two letters if ISO 639 has two letters for the language,
+    otherwise three. A language that belongs to a macrolanguage gets the code of the macrolanguage: zh for cmn
+    (Mandarin), fa for pes (Iranian Persian).
 
     Args:
         language: a code or a tag of a language.

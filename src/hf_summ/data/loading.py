@@ -43,7 +43,7 @@ _SPLIT_NAMES = {
 }
 # The number of rows that are converted at once.
 _BATCH_SIZE = 1000
-# The conversion of more rows takes seconds, so it gets a progress bar.
+# If a split has more rows than this, their conversion takes seconds, and a progress bar is shown.
 _MANY_ROWS = 100_000
 
 
@@ -209,8 +209,8 @@ def _format_rows(data_format: DataFormat, files: tuple[tuple[str, int, int], ...
 
     Args:
         data_format: the format, whose `read` is not None.
-        files: for each file its path, its size in bytes and the time of its last change in nanoseconds. Only the path
-            is read here; `read_split` says what the others are for.
+        files: for each file its path, its size in bytes and the time of its last change in nanoseconds. The size and
+            the time are not read here: they are arguments so that `datasets` reads a changed file again.
 
     Raises:
         ValueError: the files have no rows, or `data_format.read` cannot read them.
@@ -336,10 +336,10 @@ def _with_texts(split: _Split, columns: Columns, corpus: Corpus) -> Rows:
 def _passing(rows: Rows, option: RowOption | None, value: int | str | None, where: str) -> Rows:
     """The rows that pass the option of a format, such as a minimum score; all rows if there is no option or no value.
 
-    If some rows do not pass, the numbers are logged, except for a stream.
+    If some rows do not pass, the number of rows that pass is logged, except for a stream.
 
     Args:
-        option: the option of the format, or None.
+        option: the option of the format, or None. All rows pass an option whose column may be absent, if it is absent.
         value: the value of the option, or None.
         where: the name of the rows in messages.
 
@@ -441,7 +441,7 @@ def _with_summary(references: list[list[str] | None]) -> dict[str, list]:
 
 
 def _without_blank(rows: Rows, where: str) -> Rows:
-    """The rows whose document and summary are not blank; the number of the other rows is logged, except for a stream.
+    """The rows whose document and summary are not blank. The number of rows left out is logged, except for a stream.
 
     Args:
         where: the name of the rows in messages.

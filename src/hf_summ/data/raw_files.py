@@ -18,7 +18,7 @@ from pathlib import Path
 
 from hf_summ.data.files import numbered_lines
 
-# What follows the name of a file in the name of the same file, compressed or not.
+# The ends of a file's name: nothing if the file is not compressed, or the extension of the compression.
 _COMPRESSION_ENDINGS = ("", ".gz", ".bz2", ".xz")
 # Split -> the names that its file may have in a distributed folder; the first file that exists is read.
 _GIGAWORD = {
@@ -71,17 +71,20 @@ _WMT16 = {
 def locate_gigaword(name: str, split: str) -> tuple[Path, ...]:
     """Locate Gigaword (Rush et al. 2015): a file of articles, and the line-aligned file of their headlines.
 
-    The test split may also be DUC-2004, which comes with Gigaword. Then the files are those of `locate_duc`.
+    Gigaword's authors also distribute DUC-2004, a test set with several references for each article. If the file of
+    articles is that of DUC-2004, the result is that of `locate_duc`.
     """
     articles = _split_file(name, split, _GIGAWORD)
-    stem = unpacked(articles)
-    if stem == "input.txt" and any(articles.parent.glob("task1_ref1.txt*")):
-        # Gigaword's distribution contains DUC-2004, a test set with several references.
+    articles_name = unpacked(articles)
+    # The test sets of Gigaword and of DUC-2004 have the same names of files, but only DUC-2004 has a second reference.
+    if articles_name == "input.txt" and any(articles.parent.glob("task1_ref1.txt*")):
         return locate_duc(str(articles), split)
-    titles = "task1_ref0.txt"
-    if "article" in stem:
-        titles = stem.replace("article", "title")
-    return articles, _beside(articles, [titles], "headlines")
+    if "article" in articles_name:
+        headlines_name = articles_name.replace("article", "title")
+    else:
+        # The articles of the test set are in input.txt, and their headlines in this file.
+        headlines_name = "task1_ref0.txt"
+    return articles, _file_in_same_folder(articles, [headlines_name], "headlines")
 
 
 def locate_lcsts(name: str, split: str) -> tuple[Path, ...]:
@@ -91,28 +94,28 @@ def locate_lcsts(name: str, split: str) -> tuple[Path, ...]:
 
 def locate_multi_news(name: str, split: str) -> tuple[Path, ...]:
     """Locate Multi-News (Fabbri et al. 2019): a file of documents, and the line-aligned file of their summaries."""
-    path = _split_file(name, split, _MULTI_NEWS)
-    stem, _, ending = unpacked(path).rpartition(".src")
-    # Corrected documents, X.src.cleaned, belong to the uncorrected summaries, X.tgt.
-    return path, _beside(path, [f"{stem}.tgt{ending}", f"{stem}.tgt"], "summaries")
+    documents = _split_file(name, split, _MULTI_NEWS)
+    stem, _, ending = unpacked(documents).rpartition(".src")
+    # The authors corrected only documents. So the summaries of X.src.cleaned are usually in X.tgt.
+    summary_names = [f"{stem}.tgt{ending}", f"{stem}.tgt"]
+    return documents, _file_in_same_folder(documents, summary_names, "summaries")
 
 
 def locate_duc(name: str, split: str) -> tuple[Path, ...]:
     """Locate DUC: the file of the documents, and the line-aligned files of references, task1_ref0.txt and so on.
 
-    References are the human-written summaries of a document, one for each file. All numbers from 0 to the largest one
-    must have a file.
+    References are the human-written summaries of a document, one in each file of references. The files of references
+    are numbered from 0 on, and a ValueError is raised if a number below the largest one has no file.
     """
-    source = _split_file(name, split, _DUC)
-    # The largest number of a file of references.
-    last = 0
-    for file in source.parent.glob("task1_ref*.txt*"):
+    documents = _split_file(name, split, _DUC)
+    largest_number = 0
+    for file in documents.parent.glob("task1_ref*.txt*"):
         number = unpacked(file).removeprefix("task1_ref").removesuffix(".txt")
         if number.isdecimal():
-            last = max(last, int(number))
-    files = [source]
-    for number in range(last + 1):
-        files.append(_beside(source, [f"task1_ref{number}.txt"], "references"))
+            largest_number = max(largest_number, int(number))
+    files = [documents]
+    for reference in range(largest_number + 1):
+        files.append(_file_in_same_folder(documents, [f"task1_ref{reference}.txt"], "references"))
     return tuple(files)
 
 
@@ -124,18 +127,18 @@ def locate_newsroom(name: str, split: str) -> tuple[Path, ...]:
 def locate_stories(name: str, split: str) -> tuple[Path, ...]:
     """Locate CNN/DailyMail: the files of stories (Hermann et al. 2015), or two line-aligned files.
 
-    The line-aligned files are those of documents and summaries by Gehrmann et al. 2018.
+    Gehrmann et al. 2018 distribute the line-aligned files, one of documents and one of summaries.
 
     Args:
-        name: the folder of the line-aligned files; or a file of one story (.story), a list of stories, a folder with
-            such a list, or a folder of stories. Of the last four, several may be given, separated by commas.
-        split: train, validation or test. It decides between the lists and line-aligned files in a folder; all stories
-            of a folder without a list are returned for any split.
+        name: the folder of the line-aligned files. Otherwise it is one or several of the following, separated by
+            commas: a file of one story (.story), a list of stories, a folder with such a list, or a folder of stories.
+        split: train, validation or test. It selects a list of stories, or the line-aligned files, among those in a
+            folder. If a folder has no list, all its stories are returned for each split.
     """
     documents, summaries = _TAGGED[split]
     if os.path.isfile(os.path.join(name, documents)):
         return Path(name, documents), _existing_file(Path(name, summaries))
-    # The name of a single folder may also have commas.
+    # A comma may also be a part of the name of a single file or folder, which then exists.
     parts = [name] if os.path.exists(name) else name.split(",")
     stories: list[Path] = []
     for part in parts:
@@ -161,31 +164,39 @@ def _listed_stories(names: Path) -> Iterator[Path]:
             files are relative to the folder of the list. Blank lines are skipped.
 
     Raises:
-        ValueError: a story is missing.
+        ValueError: a story is missing. The message names the line, and the first place at which the story is expected.
     """
     for number, line in numbered_lines(names):
         name = line.strip()
         if not name:
             continue
-        files = [names.parent / name]
+        candidates: list[Path] = []
         if "://" in name:
             story = f"{hashlib.sha1(name.encode()).hexdigest()}.story"
-            files = []
             # The folders of stories are beside the list, or beside the folder of the list.
             for top in names.parents[:2]:
-                files.extend([top / folder / story for folder in _STORIES])
-        existing = [file for file in files if os.path.isfile(file)]
+                candidates.extend([top / folder / story for folder in _STORIES])
+        else:
+            candidates.append(names.parent / name)
+        existing = [file for file in candidates if os.path.isfile(file)]
         if not existing:
-            raise ValueError(f"{names}, line {number}: {files[0]} does not exist: name a .story file or its address")
+            raise ValueError(
+                f"{names}, line {number}: {candidates[0]} does not exist: name a .story file or its address"
+            )
         yield existing[0]
 
 
 def locate_xsum(name: str, split: str) -> tuple[Path, ...]:
     """Locate XSum (Narayan et al. 2018): a file for each page of the split, in the order of the list of splits.
 
+    The files of pages are not looked for, as there are more than 200,000.
+
     Args:
         name: the distributed folder.
         split: train, validation or test.
+
+    Raises:
+        ValueError: the folder has no list of splits, or the list lacks the split or is damaged.
     """
     splits = _existing_file(Path(name) / _XSUM_SPLITS)
     try:
@@ -224,8 +235,8 @@ def _split_file(name: str, split: str, names: Mapping[str, Sequence[str]]) -> Pa
     Args:
         name: the file, or the folder that contains it.
         split: train, validation or test.
-        names: split -> the names that its file may have in the folder, without the extension of a compression; the
-            first file that exists is returned.
+        names: split -> the names that the split's file may have in the folder, without the extension of a compression.
+            The first file that exists is returned.
 
     Raises:
         ValueError: there is no such file.
@@ -252,24 +263,25 @@ def _existing_file(path: Path) -> Path:
     return path
 
 
-def _beside(path: Path, names: Sequence[str], content: str) -> Path:
-    """The path of a file in the same folder as another file.
+def _file_in_same_folder(documents: Path, names: Sequence[str], content: str) -> Path:
+    """The path of the file of summaries that stands in the folder of the file of documents.
 
     Args:
-        path: the other file, which is never returned.
-        names: the names that the file may have, without the extension of a compression; the first file that exists is
-            returned.
-        content: what the file contains, for the message, such as "headlines".
+        documents: the file of documents.
+        names: the names that the file of summaries may have, at least one, without the extension of a compression. The
+            first file that exists is returned.
+        content: what the summaries are called in the message, such as "headlines".
 
     Raises:
-        ValueError: there is no such file.
+        ValueError: there is no such file. The message shows the last of `names`.
     """
     for name in names:
         for ending in _COMPRESSION_ENDINGS:
-            file = path.with_name(f"{name}{ending}")
-            if file != path and file.exists():
-                return file
-    raise ValueError(f"{path} has no {content} beside it: {path.with_name(names[-1])} does not exist")
+            candidate = documents.with_name(f"{name}{ending}")
+            # A user may give the summaries instead of the documents. They must not become the summaries of themselves.
+            if candidate != documents and candidate.exists():
+                return candidate
+    raise ValueError(f"{documents} has no {content} beside it: {documents.with_name(names[-1])} does not exist")
 
 
 def unpacked(path: Path) -> str:

@@ -77,17 +77,19 @@ def read_lcsts(paths: tuple[Path, ...]) -> Rows:
     text = ""
     start = 0
     for number, line in numbered_lines(paths[0]):
-        *ends, rest = line.split("</doc>")
-        for end in ends:
+        pieces = line.split("</doc>")
+        # Each piece but the last is the end of a document, and the last piece is the beginning of the next document.
+        for end in pieces[:-1]:
             if not text:
                 start = number
             yield _lcsts_row(text + end, f"{paths[0]}, line {start}")
             text = ""
-        if not text and not rest.strip():
+        beginning = pieces[-1]
+        if not text and not beginning.strip():
             continue
         if not text:
             start = number
-        text += rest
+        text += beginning
         if not text.lstrip().startswith("<doc"):
             # The text is no document. It is refused below without the rest of the file, whose reading would take long.
             break
@@ -164,7 +166,7 @@ def read_multi_news(paths: tuple[Path, ...]) -> Rows:
 
 
 def with_line_ends(text: str) -> str:
-    """Put line ends in place of each `NEWLINE_CHAR` in a text of Multi-News, and strip spaces and tabs of each line."""
+    """A text of Multi-News with a line end for each `NEWLINE_CHAR`, and without spaces and tabs around its lines."""
     return "\n".join(line.strip(" \t") for line in _LINE_END.split(text))
 
 
@@ -229,7 +231,7 @@ def read_xsum(paths: tuple[Path, ...]) -> Rows:
         sentence; and `id`, the name of the file without `.summary`.
 
     Raises:
-        ValueError: a page lacks one of these sections.
+        ValueError: a page lacks the section of the text, or of the first sentence.
     """
     for path in paths:
         page = "".join([line for _, line in numbered_lines(path)])
@@ -346,11 +348,11 @@ class DataFormat:
 
     Args:
         locate: a function from the name of a file or a folder, and a split, to the paths of the split's files.
-        read: a function from these paths to the rows of the split; None if the files are files of rows, such as JSON
-            Lines, which `datasets` reads.
+        read: a function from the paths of the split's files to the rows of the split. It is None if the files are files
+            of rows, such as JSON Lines, which `datasets` reads.
         option: the setting that selects rows of this format; None if there is no such setting.
-        separate: a function that splits the text of several documents into a list of documents, for data sets on the
-            Hub that store the documents of an example in one text; None for formats with single documents.
+        separate: a function that splits the text of several documents into a list of documents. It is for data sets on
+            the Hub that store the documents of an example in one text. It is None for formats with single documents.
     """
 
     locate: Callable[[str, str], tuple[Path, ...]]

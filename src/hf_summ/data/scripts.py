@@ -28,8 +28,9 @@ _LETTERS = 500
 def check_script(texts: Sequence[str], tagger: Tagger, tags: str) -> None:
     """Check that texts are in a script of the tagger's language, as the tags of other texts would be meaningless.
 
-    If fewer than half of the texts are in other scripts, as in large corpora, a warning is logged. Texts without
-    letters are in no other script. Taggers that are functions, and languages that `_SCRIPTS` lacks, are not checked.
+    If some texts are in other scripts, but fewer than half, a warning is logged, as large corpora have such texts.
+    Texts without letters do not count as texts in other scripts. Nothing is checked for a tagger that is a function, or
+    whose language `_SCRIPTS` lacks.
 
     Args:
         texts: the texts to be tagged, or a sample of them.
@@ -67,7 +68,7 @@ def script_of(text: str) -> str | None:
     """The most frequent script among the first 500 letters of a text, in capitals, such as LATIN.
 
     Returns:
-        The script as in Unicode names, or None if the text has no letters. CJK is that of Chinese characters.
+        The script as in Unicode names, or None if the text has no letters. CJK is the script of Chinese characters.
     """
     letters = (character for character in text if character.isalpha())
     if text.isascii():
@@ -82,11 +83,11 @@ def script_of(text: str) -> str | None:
 
 @cache
 def _script_of_letter(letter: str) -> str:
-    """The script of a letter: the first word of its Unicode name, such as LATIN of "LATIN SMALL LETTER A".
+    """The script of a letter, taken from its Unicode name: LATIN for the letter named "LATIN SMALL LETTER A".
 
-    A letter without a name has the script UNKNOWN.
+    The script is the first word of the name after FULLWIDTH or HALFWIDTH, with which the names of some letters of East
+    Asian fonts begin. A letter without a name has the script UNKNOWN.
     """
-    # Letters of two widths have names such as "FULLWIDTH LATIN SMALL LETTER A".
     words = unicode_name(letter, "UNKNOWN").split()
     if words[0] in ("FULLWIDTH", "HALFWIDTH") and len(words) > 1:
         return words[1]

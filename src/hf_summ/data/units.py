@@ -15,7 +15,7 @@ UNITS = ("subwords", "words", "ideographs", "characters")
 _SPACE = "▁"
 # A letter or digit of a word, as a character class. In Gigaword, # stands for a digit.
 _LETTER_OR_DIGIT = r"[\p{L}\p{M}\p{N}#]"
-# The same without Chinese and Japanese characters.
+# A letter or digit that is no Chinese or Japanese character, as a character class.
 _NO_IDEOGRAPH = rf"[\p{{L}}\p{{M}}\p{{N}}#&&[^{IDEOGRAPHS}]]"
 # A space after or before an ideograph, such as both spaces of 中 5 国.
 _BESIDE_IDEOGRAPHS = f"(?<=[{IDEOGRAPHS}]) | (?=[{IDEOGRAPHS}])"
@@ -87,7 +87,7 @@ def unit_trainer(tokenizer: Tokenizer, **settings) -> trainers.Trainer:
 def _word_pattern(letter: str) -> str:
     """A regular expression that matches a word and, if there is one, the mark of the space before it.
 
-    It has no capturing group, as patterns that contain it refer to groups by their numbers.
+    The expression has no capturing group: it becomes a part of expressions that refer to their groups by number.
 
     Args:
         letter: a character class in brackets, which matches a letter or digit of a word.

@@ -67,10 +67,12 @@ def fit_vocabulary(
     The units of the vocabulary may be:
 
     - `subwords`: a byte-level BPE (Sennrich et al. 2016; Radford et al. 2019), for which no text is unknown.
-    - `words`: the most frequent words and punctuation marks; others are `<unk>`.
+    - `words`: the most frequent words and punctuation marks.
     - `ideographs`, for Chinese: the most frequent single ideographs, punctuation marks, whole words of other scripts
-      and whole numbers; others are `<unk>`.
-    - `characters`: the most frequent single characters of any script; `iphone` is six of them. Others are `<unk>`.
+      and whole numbers.
+    - `characters`: the most frequent single characters of any script, so that `iphone` has six units.
+
+    Units that are not in the vocabulary are read as `<unk>`.
 
     Encoding: texts are normalized to NFC, stripped and, with `lowercase`, lowercased. In subwords and words, the first
     word of a text is encoded like any other word. Every text gets `</s>` at its end. Special tokens in a text, such as
@@ -252,7 +254,7 @@ def load_tokenizer(name: str) -> ProcessorMixin | PreTrainedTokenizerBase:
         name: the path of the folder, or the name of the repository.
 
     Raises:
-        ValueError: there is neither, or it cannot be read.
+        ValueError: there is neither a processor nor a tokenizer, or its files cannot be read.
     """
     try:
         return AutoProcessor.from_pretrained(name)
@@ -273,8 +275,8 @@ def fit_phrases(
 
     Args:
         examples: for each example, its document or the list of its documents.
-        vocabulary: a processor of this package or a bare tokenizer, whose tokenizer the new processor gets. Of a
-            processor, it also gets the lengths, the separator of documents and `restore_case`.
+        vocabulary: a processor of this package or a bare tokenizer. The new processor gets this tokenizer, or the
+            tokenizer of this processor with its maximum lengths, its separator of documents and `restore_case`.
         max_frequencies: maximum number of phrases to keep, the most frequent ones; None keeps all that occur in at
             least two examples.
         settings: settings of `HighlightTransformerProcessor`; those that are not None replace those of `vocabulary`.
@@ -290,6 +292,7 @@ def fit_phrases(
     for name, value in settings.items():
         if value is not None:
             new_settings[name] = value
+    # A processor has its tokenizer as an attribute, and a bare tokenizer has no such attribute.
     tokenizer = getattr(vocabulary, "tokenizer", vocabulary)
     processor = HighlightTransformerProcessor(tokenizer, **new_settings)
     if max_frequencies is not None:
@@ -315,7 +318,7 @@ def prune_bert(
         min_frequency: the least number of occurrences of a subword.
 
     Returns:
-        The number of subwords of the copy, and that of the checkpoint.
+        The number of subwords of the copy, and the number of subwords of the checkpoint.
 
     Raises:
         TypeError: as `checked_texts`.
@@ -368,15 +371,15 @@ def _needed_subwords(
     """
     prefix = state["model"]["continuing_subword_prefix"]
     needed = {token["content"] for token in state["added_tokens"]}
-    for subword, number in vocabulary.items():
-        if number not in counts:
+    for subword, subword_id in vocabulary.items():
+        if subword_id not in counts:
             continue
         characters = _single_characters(subword, prefix)
         needed.update(characters & vocabulary.keys())
         # If the vocabulary lacks a character of the subword, words with the subword could not be split any other way,
         # and would become unknown.
         is_complete = characters <= vocabulary.keys()
-        if counts[number] >= min_frequency or not is_complete:
+        if counts[subword_id] >= min_frequency or not is_complete:
             needed.add(subword)
     return sorted(needed, key=vocabulary.__getitem__)
 
@@ -405,7 +408,7 @@ def _renumber(state: dict[str, Any], subwords: list[str]) -> None:
         state: the tokenizer as the content of tokenizer.json, which is changed in place.
         subwords: the subwords to keep, among them all special tokens. Their new ids are their positions in this list.
     """
-    ids = {subword: number for number, subword in enumerate(subwords)}
+    ids = {subword: new_id for new_id, subword in enumerate(subwords)}
     state["model"]["vocab"] = {subword: ids[subword] for subword in state["model"]["vocab"] if subword in ids}
     for token in state["added_tokens"]:
         token["id"] = ids[token["content"]]
