@@ -7,7 +7,7 @@ import datasets
 import pandas
 import pytest
 
-from hf_summ.data.files import files_of, is_row_file, read_files
+from hf_summ.data.files import extension_of, files_of, is_row_file, read_files
 from tests.data.files import ROWS, json_lines, write, write_csv
 
 
@@ -114,6 +114,13 @@ def test_files_that_cannot_be_read(read, tmp_path, capfd, name, content, reason)
     assert "Failed" not in capfd.readouterr().err
 
 
+def test_the_extension_of_a_compression_may_be_in_capitals(read, tmp_path):
+    file = tmp_path / "ROWS.JSONL.GZ"
+    file.write_bytes(gzip.compress(json_lines(ROWS).encode()))
+    assert extension_of(file) == ".jsonl"
+    assert read(str(file)).to_list() == ROWS
+
+
 def test_names_without_files(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match="empty is a folder without files of rows"):
@@ -125,7 +132,7 @@ def test_names_without_files(tmp_path):
 
 def test_files_of_rows_by_their_names(tmp_path):
     datasets.Dataset.from_list(ROWS).save_to_disk(tmp_path / "split")
-    for name in ("a.jsonl", "a.csv.gz", "a-*.parquet", str(tmp_path / "split")):
+    for name in ("a.jsonl", "a.csv.gz", "A.JSONL.GZ", "a-*.parquet", str(tmp_path / "split")):
         assert is_row_file(name)
     for name in ("a.txt", "a.txt.gz", "a", "a.pdf", str(tmp_path)):
         assert not is_row_file(name)

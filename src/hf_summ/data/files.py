@@ -47,7 +47,7 @@ def extension_of(file: str | os.PathLike) -> str:
     there is no extension.
     """
     path = Path(file)
-    if path.suffix in COMPRESSIONS:
+    if path.suffix.lower() in COMPRESSIONS:
         path = path.with_suffix("")
     # A pattern such as `train.jsonl*` also stands for compressed files.
     return path.suffix.rstrip("*").lower()
