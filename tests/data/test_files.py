@@ -7,7 +7,7 @@ import datasets
 import pandas
 import pytest
 
-from hf_summ.data.files import extension_of, files_of, is_row_file, read_files
+from hf_summ.data.files import extension_of, files_of, is_row_file, numbered_lines, open_text, read_files, read_lines
 from tests.data.files import ROWS, json_lines, write, write_csv
 
 
@@ -119,6 +119,18 @@ def test_the_extension_of_a_compression_may_be_in_capitals(read, tmp_path):
     file.write_bytes(gzip.compress(json_lines(ROWS).encode()))
     assert extension_of(file) == ".jsonl"
     assert read(str(file)).to_list() == ROWS
+
+
+def test_compressed_texts(tmp_path):
+    for name in ("a.txt.gz", "A.TXT.GZ"):
+        (tmp_path / name).write_bytes(gzip.compress(b"one\ntwo\n"))
+        assert read_lines(str(tmp_path / name)) == ["one", "two"]
+        assert list(numbered_lines(tmp_path / name)) == [(1, "one\n"), (2, "two\n")]
+    # refused by its name: its bytes could be read as text by chance
+    (tmp_path / "a.txt.zst").write_bytes(b"one\n")
+    for read_file in (open_text, read_lines, lambda file: list(numbered_lines(file))):
+        with pytest.raises(ValueError, match=r"a\.txt\.zst: text files in \.zst cannot be read: unpack it"):
+            read_file(tmp_path / "a.txt.zst")
 
 
 def test_names_without_files(tmp_path):

@@ -32,6 +32,7 @@ BUILDERS = {
     ".txt": "text",
 }
 ROW_FILES = tuple(extension for extension, builder in BUILDERS.items() if builder != "text")
+# Extensions of compressed files of rows, and the compressions among them that text files may have too.
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 _OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 # If files have more bytes than this, 64 MiB, reading them takes seconds, and a progress bar is shown.
@@ -114,13 +115,18 @@ def open_text(file: str | os.PathLike, encoding: str | None = None) -> IO[str]:
     """Open a text file, which may be compressed, for reading. Only a line feed ends a line.
 
     Args:
-        file: the path, whose extension tells the compression.
+        file: the path, whose extension tells the compression: .gz, .bz2 or .xz in any case.
         encoding: the encoding of the file; UTF-8 by default, with or without a byte-order mark at the beginning.
 
     Raises:
+        ValueError: the file is compressed by Zstandard (.zst).
         OSError: the file cannot be opened.
     """
-    opener = _OPENERS.get(Path(file).suffix, open)
+    extension = Path(file).suffix.lower()
+    # The library `datasets` unpacks .zst for files of rows, but Python's own library cannot unpack it.
+    if extension in COMPRESSIONS and extension not in _OPENERS:
+        raise ValueError(f"{file}: text files in {extension} cannot be read: unpack it, or compress it as .gz")
+    opener = _OPENERS.get(extension, open)
     return opener(file, "rt", encoding=encoding or "utf-8-sig", newline="\n")
 
 
@@ -155,7 +161,8 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
         The number of the line, from 1 on, and its text with the line feed.
 
     Raises:
-        ValueError: the file cannot be decoded or unpacked; the message names the last line that could be read.
+        ValueError: the file cannot be decoded or unpacked; the message names the last line that could be read. Or the
+            file is compressed by Zstandard.
         OSError: the file cannot be opened.
     """
     number = 0
