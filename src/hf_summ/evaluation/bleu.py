@@ -103,8 +103,8 @@ def _scores_of_sums(sums: np.ndarray) -> dict[str, np.ndarray]:
     Args:
         sums: (…, 10). Columns 0 to 3 are the numbers of matching n-grams of orders 1 to 4, columns 4 to 7 the numbers
             of all n-grams of the predictions of these orders. Column 8 is the number of words of the predictions, and
-            column 9 that of the references. A row with several references counts the words of the reference whose
-            length is closest to that of the prediction.
+            column 9 the number of words of the references. A row with several references counts the words of the
+            reference whose length is closest to the prediction's length.
     """
     sums = np.asarray(sums, dtype=np.float64)
     matches, totals = sums[..., :4], sums[..., 4:8]

@@ -84,7 +84,7 @@ class LanguageModel:
 
 @dataclass(frozen=True)
 class _Sample:
-    """A text to judge, and as `shuffle` the same text with its words in random order."""
+    """A text to judge. `shuffle` has the same words in random order."""
 
     name: str
     text: str
@@ -93,7 +93,7 @@ class _Sample:
 
 @dataclass(frozen=True)
 class _JudgedSample:
-    """The decisions on a sample: on the text and on its words in random order, a list for each percentile."""
+    """The decisions on the text of a sample, and on the text's words in random order: a list for each percentile."""
 
     name: str
     text_decisions: list[Decisions]
@@ -229,7 +229,7 @@ def acceptance(
 
 
 def _masked_scores(language_model: LanguageModel, sequence: torch.Tensor) -> Iterator[torch.Tensor]:
-    """Predict the tokens of a sequence, (T,), with a masked LM, which reads the tokens before a position, then [MASK].
+    """Predict the tokens of a sequence, (T,), with a masked LM: it reads the tokens before a position, and then [MASK].
 
     If the tokens before a position exceed the model's context, the last tokens that fit are read.
 
@@ -380,14 +380,14 @@ def compare_language_models(
 ) -> dict:
     """Recall, detection and accuracy of each language model on each text, in points, 0 to 100 (Tables 4.1 to 4.3).
 
-    Texts are normalized to words separated by single spaces. All models judge the same texts with words in random order
-    and the same random words.
+    Texts are normalized to words separated by single spaces. Every model judges each text, the same words in random
+    order, and the random words. The random order and the random words are drawn once, and are equal for all models.
 
     Args:
+        language_models: the models to compare.
         texts: name and content of each text.
         percentiles: the percentiles at which tokens are accepted, from 0 to 100.
-        random_text: random words; by default as many words as the texts have in total, from `random_words` of the first
-            model.
+        random_text: random words; by default as many as all texts have, from `random_words` of the first model.
         seed: random seed of the order of words, and of the random words.
 
     Returns:
@@ -403,14 +403,13 @@ def compare_language_models(
     Raises:
         ValueError: a percentile is not from 0 to 100, a text has no tokens to judge, or the first model has no whole
             words for the random text.
+        IndexError: there are no models and no `random_text`.
     """
     for percentile in percentiles:
         if not 0 <= percentile <= 100:
             raise ValueError(f"`percentiles` contains {percentile}, but must be from 0 to 100")
     if random_text is None:
-        count = 0
-        for _, text in texts:
-            count += len(text.split())
+        count = sum(len(text.split()) for _, text in texts)
         random_text = random_words(language_models[0], count, seed)
     samples = [_Sample(name, one_line(text), shuffled(text, seed)) for name, text in texts]
     random_text = one_line(random_text)
@@ -438,12 +437,12 @@ def _judge(
         random_text: the random words.
         percentiles: the percentiles at which tokens are accepted.
     """
-    predictions = _number_of_predictions(language_model, random_text)
+    predicted_tokens = _count_predicted_tokens(language_model, random_text)
     for sample in samples:
-        predictions += _number_of_predictions(language_model, sample.text)
-        predictions += _number_of_predictions(language_model, sample.shuffle)
+        predicted_tokens += _count_predicted_tokens(language_model, sample.text)
+        predicted_tokens += _count_predicted_tokens(language_model, sample.shuffle)
     judged_samples = []
-    with progress_bar(None, language_model.name, predictions, unit="token") as bar:
+    with progress_bar(None, language_model.name, predicted_tokens, unit="token") as bar:
         for sample in samples:
             text_decisions = acceptance(language_model, sample.text, percentiles, bar.update)
             shuffle_decisions = acceptance(language_model, sample.shuffle, percentiles, bar.update)
@@ -457,10 +456,11 @@ def _judge(
     return rows
 
 
-def _number_of_predictions(language_model: LanguageModel, text: str) -> int:
-    """How many tokens of a text are predicted: all tokens with a start token before them, otherwise all but the first.
+def _count_predicted_tokens(language_model: LanguageModel, text: str) -> int:
+    """How many tokens of a text the model predicts, for the progress bar.
 
-    A masked LM predicts a text's first token too, though it is not judged.
+    A model with a start token predicts all tokens, though a masked LM does not judge the first. Other models predict
+    all tokens but the first: -1 tokens of a text without tokens, which `acceptance` refuses later.
     """
     tokens = len(language_model.tokens(text))
     if language_model.start is None:
@@ -469,7 +469,7 @@ def _number_of_predictions(language_model: LanguageModel, text: str) -> int:
 
 
 def _row_of_sample(judged: _JudgedSample, index: int, percentile: float) -> JudgedText:
-    """The row of a text at a percentile, which is the `index`-th of the percentiles."""
+    """The row of a text at a percentile. `index` is the index of the percentile in the decisions."""
     decisions = judged.text_decisions[index]
     recall = _share(decisions, True)
     detection = _share(judged.shuffle_decisions[index], False)
@@ -496,5 +496,5 @@ def _row_of_random_words(decisions: Decisions, percentile: float) -> JudgedText:
 
 
 def _share(decisions: Decisions, decision: bool) -> float:
-    """The percentage of decisions that are `decision`, where true is for accepted tokens."""
+    """The percentage of decisions that equal `decision`: true counts accepted tokens, and false rejected tokens."""
     return 100.0 * decisions.count(decision) / len(decisions)

@@ -58,18 +58,18 @@ class Settings(RougeSettings):
 
 @dataclass(frozen=True, eq=False)
 class Measure:
-    """An entry of the table.
+    """An entry of the table of measures.
 
     Args:
         name: the measure's name in `--metrics`.
         titles: score -> the score's title in tables.
-        compute: a function of predictions, (N,), of what `reads` names, (N,), and of a `Settings`. It returns score ->
-            `Scored`.
+        compute: a function of predictions, (N,), of references or sources, (N,), as `reads` says, and of a `Settings`.
+            It returns score -> `Scored`.
         note: a sentence for readers of the scores.
         reads: what the predictions are compared with: "references" or "sources".
         columns: the scores that a run's table and card show; empty for all scores.
         falling: the scores for which lower is better.
-        needs: what the model is that the measure needs, such as "encoder", for messages; None if it needs no model.
+        needs: the kind of model that the measure needs, such as "encoder", for messages; None if it needs no model.
         source: the address of the measure's paper.
     """
 

@@ -15,14 +15,15 @@ from hf_summ.evaluation.measures import MEASURES, Measure, Settings
 from hf_summ.evaluation.significance import rounded
 from hf_summ.models.checks import check_list
 
-# The type of a text's column, and what a measure reads -> the columns of its metric.
+# The type of a column of texts.
 _TEXT = Value("string")
+# What a measure reads besides predictions -> the columns of its metric.
 _FEATURES = {
     # References are always lists. Otherwise `evaluate` would take the type of the first row, a text or a list, for all.
     "references": Features({"predictions": _TEXT, "references": Sequence(_TEXT)}),
     "sources": Features({"predictions": _TEXT, "sources": _TEXT}),
 }
-# What a measure reads -> how these texts are given.
+# What a measure reads besides predictions -> how a user gives these texts.
 _INPUTS = {"references": "one text per row, or a list of several", "sources": "one document per row"}
 
 
@@ -49,8 +50,8 @@ class Metric(evaluate.Metric):
         Args:
             predictions: one text per row.
             references: one text per row, or a list of several.
-            kwargs: `sources`, one document per row, which a measure of references ignores, and fields of `Settings`
-                that replace the metric's settings.
+            kwargs: `sources`, one document per row, which a measure of references ignores. The other keywords are
+                fields of `Settings`, whose values replace the metric's settings.
 
         Returns:
             Score -> value, rounded to 4 digits, NaN where it is undefined. In several processes, all but the first get
@@ -70,11 +71,14 @@ class Metric(evaluate.Metric):
 
         Args:
             predictions: one text per row.
-            references: one text per row, or a list of several.
-            kwargs: `sources`, one document per row, for a measure of sources.
+            references: one text per row, or a list of several. A measure of sources ignores them.
+            kwargs: `sources`, one document per row, for a measure of sources. Unlike `compute`, this method refuses
+                them for a measure of references.
 
         Raises:
             TypeError: texts are not given as a list.
+            ValueError: the numbers of texts differ, a keyword is no column of the metric, or a value in the first row
+                is no text. Values in later rows are checked by `compute`.
         """
         columns = {"predictions": predictions, "references": references} | kwargs
         for name, texts in columns.items():
@@ -86,7 +90,16 @@ class Metric(evaluate.Metric):
         super().add_batch(predictions=predictions, references=references, **kwargs)
 
     def add(self, *, prediction=None, reference=None, **kwargs) -> None:
-        """Add a row: a prediction, and a text or a list of texts as its reference, or `sources` for a document."""
+        """Add a row, whose scores `compute` gives later.
+
+        Args:
+            prediction: a text.
+            reference: a text or a list of texts. A measure of sources ignores it.
+            kwargs: `sources`, a document, for a measure of sources.
+
+        Raises:
+            ValueError: a keyword is no column of the metric, or a value is no text.
+        """
         super().add(prediction=prediction, reference=_listed(reference), **kwargs)
 
     def _info(self) -> evaluate.MetricInfo:
@@ -126,7 +139,11 @@ class Metric(evaluate.Metric):
 
 
 def _listed(reference):
-    """A row's references as a list. None becomes `[None]`, so that `evaluate` reports the missing reference."""
+    """A row's references as a list: a list unchanged, and a single text in a list.
+
+    A missing reference, None, becomes `[None]`, because `evaluate` would accept None in place of a list. `evaluate`
+    refuses `[None]` in the first row. It does not check later rows, in which the measure refuses `[None]`.
+    """
     if reference is None or isinstance(reference, str):
         return [reference]
     return reference
@@ -135,8 +152,8 @@ def _listed(reference):
 def _class_of(name: str) -> type[Metric]:
     """The subclass of `Metric` for a measure, such as `Rouge` for "rouge".
 
-    `evaluate` takes the name of a metric from the name of its class. A pickled metric looks for its class in this
-    module, so the class is stored here.
+    `evaluate` takes the name of a metric from the name of its class. When a metric is unpickled, Python looks for the
+    metric's class in this module, so the class is stored among the names of the module.
     """
     class_name = name.capitalize()
     metric_class = globals().get(class_name)
@@ -146,7 +163,7 @@ def _class_of(name: str) -> type[Metric]:
     return metric_class
 
 
-# So a metric that was pickled in another process finds its class.
+# A metric may be unpickled in a process that has not called `metric` yet, so all classes are made now.
 for _name in MEASURES:
     _class_of(_name)
 
@@ -154,22 +171,26 @@ for _name in MEASURES:
 def metric(name: str, model: str = "", rouge_mode: str = "rouge_score", **settings) -> evaluate.Metric:
     """A measure as a metric of `evaluate`: `metric("rouge").compute(predictions=…, references=…)`.
 
-    `evaluate.combine([metric("rouge"), metric("support")])` computes several measures. Measures that read sources take
-    them as `sources`.
+    `evaluate.combine([metric("rouge"), metric("support")])` computes several measures. If a measure reads sources,
+    `compute` gets the sources as its argument `sources`.
 
     Args:
         name: one of `hf_summ.evaluation.measures.MEASURES`.
         model: a folder or a name on the Hub, for a measure that needs a model.
         rouge_mode: "rouge155" or "rouge_score"; see `RougeSettings`.
-        settings: other fields of `hf_summ.evaluation.measures.Settings`, such as `language`, which `compute` takes too;
-            and arguments of `evaluate.Metric`, such as `experiment_id`, `keep_in_memory` and `cache_dir`.
+        settings: two kinds of keywords. The first are other fields of `hf_summ.evaluation.measures.Settings`, such as
+            `language`; `compute` takes these fields too. The second are arguments of `evaluate.Metric`, such as
+            `experiment_id`, `keep_in_memory` and `cache_dir`. `evaluate.Metric` ignores any other keyword.
 
     Raises:
         ValueError: there is no such measure, or a setting has an impossible value.
     """
     check_choice("`name`", name, MEASURES)
-    options: dict[str, Any] = {"rouge_mode": rouge_mode, "metrics": {name: model}}
+    # `Settings.metrics` maps each measure to the model that the measure needs.
+    measure_settings: dict[str, Any] = {"rouge_mode": rouge_mode, "metrics": {name: model}}
     for field in fields(Settings):
         if field.name in settings:
-            options[field.name] = settings.pop(field.name)
-    return _class_of(name)(Settings(**options), **settings)
+            measure_settings[field.name] = settings.pop(field.name)
+    # What is left in `settings` is for `evaluate.Metric`.
+    metric_class = _class_of(name)
+    return metric_class(Settings(**measure_settings), **settings)

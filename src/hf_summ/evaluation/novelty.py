@@ -18,7 +18,7 @@ from hf_summ.evaluation.words import check_pairs, no_words_message, split_words,
 
 # The sizes of n-grams.
 NGRAMS = (1, 2, 3, 4)
-# Scores that are not shares. All other scores are in points, 0 to 100.
+# Scores that are not shares. All other scores are shares in points, 0 to 100.
 _NO_SHARES = ("copy_density", "compression", "length")
 # Score -> title in tables.
 TITLES = {
@@ -48,10 +48,10 @@ class Fragment(NamedTuple):
     """Consecutive words of a summary that also occur consecutively in the summary's source.
 
     Attributes:
-        start: the number of the fragment's first word in the summary, from 0.
+        start: the index of the fragment's first word in the summary.
         length: how many words the fragment has.
-        sentences: for each occurrence in the source, the number of the source sentence in which it begins, from 0.
-            Sentences without words, such as a line of dashes, are not counted.
+        sentences: for each occurrence of the fragment in the source, the index of the source sentence in which the
+            occurrence begins. Sentences without words, such as a line of dashes, are not counted.
     """
 
     start: int
@@ -65,8 +65,8 @@ class Alignment(NamedTuple):
     Attributes:
         words: the words of the summary.
         matches: for each word of the summary, the length of the longest run of words that begins there and occurs in
-            the source; 0 for a word that is not in the source. The n-gram that begins at a word is novel if the word's
-            number here is less than n.
+            the source; 0 for a word that is not in the source. The n-gram that begins at a word is novel if this length
+            is less than n.
         fragments: the fragments of the summary, in the summary's order.
         source_words: the number of words of the source.
         source_sentences: the number of sentences of the source that have words.
@@ -84,8 +84,8 @@ def copied_fragments(
 ) -> list[Fragment]:
     """The extractive fragments F(A, S) of a summary, in the summary's order (Grusky et al. 2018).
 
-    The search is greedy from the left: it takes the longest fragment that begins at a word, and goes on behind its end.
-    So fragments do not overlap.
+    The search is greedy from the left: it takes the longest fragment that begins at a word, and goes on behind the end
+    of this fragment. So fragments do not overlap.
 
     Args:
         prediction, source: the summary and its document.
@@ -100,9 +100,9 @@ def copied_fragments(
 
 
 def align(prediction: str, source: str, language: str, count_punctuation: bool = False) -> Alignment:
-    """Find the words and fragments of a summary that its source has; see `copied_fragments` for arguments and errors.
+    """Find the words and fragments of a summary that the summary's source has.
 
-    A source without words matches nothing.
+    A source without words matches nothing. Arguments and errors are as for `copied_fragments`.
     """
     split = split_words_and_marks if count_punctuation else split_words
     words = split(prediction, language)
@@ -115,7 +115,7 @@ def align(prediction: str, source: str, language: str, count_punctuation: bool =
             source_words.extend(sentence_words)
             sentence_of_word.extend([sentences] * len(sentence_words))
             sentences += 1
-    # Words of the summary that the source does not have get the number 0.
+    # Word of the source -> its id. Words of the summary that the source does not have get the id 0.
     word_ids: dict[str, int] = {}
     for word in source_words:
         word_ids.setdefault(word, len(word_ids) + 1)
@@ -132,16 +132,16 @@ def _fragments(
     """The fragments of a summary, in the summary's order.
 
     Args:
-        ids: (W,), the number of each word of the summary; 0 is a word that the source does not have.
-        source_ids: (S,), the number of each word of the source.
+        ids: (W,), the id of each word of the summary. A word that the source does not have has the id 0.
+        source_ids: (S,), the id of each word of the source.
         matches: (W,), as `match_lengths` gives them.
-        sentence_of_word: (S,), the number of the sentence of each word of the source.
+        sentence_of_word: (S,), the index of the sentence of each word of the source.
     """
     fragments = []
-    # A fragment may occur many times in both texts. The sentences of the source are searched once for each run of
-    # words.
+    # Run of words -> the sentences of the source in which it begins. A run may occur many times in both texts, and is
+    # searched only once.
     sentences_of_run: dict[tuple[int, ...], tuple[int, ...]] = {}
-    # The word behind the last fragment.
+    # The index of the word behind the last fragment.
     end = 0
     for start, length in enumerate(matches):
         if length == 0 or start < end:
@@ -155,39 +155,44 @@ def _fragments(
     return fragments
 
 
-def match_lengths(words: np.ndarray, source: np.ndarray) -> list[int]:
+def match_lengths(ids: np.ndarray, source_ids: np.ndarray) -> list[int]:
     """For each word of a summary, the length of the longest run of words that begins there and occurs in the source.
 
     Args:
-        words: (W,), the number of each word of the summary; 0 is a word that the source does not have.
-        source: (S,), the number of each word of the source, above 0.
+        ids: (W,), the id of each word of the summary. A word that the source does not have has the id 0.
+        source_ids: (S,), the id of each word of the source, above 0.
 
     Returns:
         W lengths, 0 for a word that the source does not have.
     """
-    positions = {word: np.flatnonzero(source == word) for word in set(words.tolist())}
-    # The words are read from the last to the first.
+    positions_of_id = {word_id: np.flatnonzero(source_ids == word_id) for word_id in set(ids.tolist())}
+    # The words of the summary are read from the last to the first. Number j in `run_lengths` is the length of the
+    # longest run that begins both at the current word of the summary and at word j of the source. The summary and the
+    # source go on in step, so this run is one word longer than the run from the next word and from word j + 1. The zero
+    # for j = S, behind the last word of the source, ends the runs that reach the end of the source.
     lengths = []
-    # For each position of the source, the length of the run that begins there and at the summary's next word.
-    following = np.zeros(len(source) + 1, dtype=np.int64)
-    for word in words[::-1].tolist():
-        runs = np.zeros_like(following)
-        runs[positions[word]] = following[positions[word] + 1] + 1
-        lengths.append(int(runs.max()))
-        following = runs
-    return lengths[::-1]
+    next_run_lengths = np.zeros(len(source_ids) + 1, dtype=np.int64)
+    for word_id in reversed(ids.tolist()):
+        positions = positions_of_id[word_id]
+        run_lengths = np.zeros_like(next_run_lengths)
+        run_lengths[positions] = next_run_lengths[positions + 1] + 1
+        lengths.append(int(run_lengths.max()))
+        next_run_lengths = run_lengths
+    lengths.reverse()
+    return lengths
 
 
-def occurrences(run: np.ndarray, source: np.ndarray) -> np.ndarray:
+def occurrences(run: np.ndarray, source_ids: np.ndarray) -> np.ndarray:
     """The positions in the source at which a run of words begins, ascending.
 
     Args:
-        run: (L,), the numbers of the run's words.
-        source: (S,), the number of each word of the source.
+        run: (L,), the ids of the run's words.
+        source_ids: (S,), the id of each word of the source.
     """
-    positions = np.arange(len(source) - len(run) + 1)
-    for shift, word in enumerate(run):
-        positions = positions[source[positions + shift] == word]
+    positions = np.arange(len(source_ids) - len(run) + 1)
+    for shift, word_id in enumerate(run):
+        # Of the positions so far, those stay at which this word of the run follows too.
+        positions = positions[source_ids[positions + shift] == word_id]
     return positions
 
 
@@ -271,7 +276,7 @@ def _alignments(
 ) -> Iterator[Alignment]:
     """Yield the alignment of each row's summary with its source; see `novelty` for arguments, errors and the warning.
 
-    After the last row, the sources without words are warned of, or all of them are an error.
+    After the last row, a warning lists the sources without words. If no source has any words, it is a ValueError.
     """
     check_pairs(predictions=predictions, sources=sources)
     pairs = zip(predictions, sources, strict=True)
@@ -325,13 +330,15 @@ def _fractions_of_copying(alignment: Alignment) -> dict[str, Fraction]:
     """The scores of a summary's fragments: `copy_rate`, `copy_position` and `copy_density`."""
     length = len(alignment.words)
     copied_words = 0
-    # Sums over the copied words: of the length of the word's fragment, and of the word's sentence in the source.
+    # The sum over the copied words of the length of the word's fragment. A fragment has `length` words, so it adds
+    # the square of its length.
     summed_squares = 0
+    # The sum over the copied words of the position of the word's sentence in the source.
     summed_positions = 0.0
     for fragment in alignment.fragments:
         copied_words += fragment.length
         summed_squares += fragment.length**2
-        # The middle of sentence i is at i + 1/2, and all words of a fragment are at the mean of its occurrences.
+        # The middle of sentence i is at i + 1/2. A fragment with several occurrences is at the mean of their sentences.
         middle = sum(fragment.sentences) / len(fragment.sentences) + 0.5
         summed_positions += fragment.length * middle
     return {

@@ -34,16 +34,16 @@ from hf_summ.models.text_documents import readable
 
 # Two texts that are judged together.
 Pair = tuple[str, str]
-# Most tokens that a model reads at once, which bounds memory where the model's positions do not.
+# The largest number of tokens that a model reads at once. It bounds memory for models without a maximum length.
 _LONGEST_CONTEXT = 512
-# Pairs that are tokenized and sorted by length together.
+# The number of pairs that are tokenized and sorted by length together.
 _PAIRS_AT_ONCE = 4096
 # The labels of BERT's next-sentence head: the second text follows the first, or is a random text.
 _FOLLOWS, _IS_RANDOM = 0, 1
 _HINT = "name a checkpoint that was saved with its next-sentence head, such as google-bert/bert-base-uncased"
-# Pairs whose texts are embedded together, batched by length.
+# The number of pairs whose texts are embedded together.
 _COMPARED_AT_ONCE = 512
-# Tokens per batch, with padding: enough for throughput, few enough to bound memory.
+# The number of tokens in a batch, with padding: enough to keep a device busy, and few enough to bound memory.
 _TOKENS_AT_ONCE = 8192
 
 
@@ -99,7 +99,8 @@ def load_checkpoint(
         config = AutoConfig.from_pretrained(name, trust_remote_code=False, **hub_settings)
         auto_class = choose_class(config)
         tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False, **hub_settings)
-        # At lower precision many tokens of a language model are equally likely, and percentiles tie with them.
+        # At lower precision, many tokens of a language model are equally likely. A token is then often exactly at a
+        # percentile, and whether it is above the percentile is an accident.
         settings = {"dtype": torch.float32, "use_safetensors": True, "output_loading_info": True} | hub_settings
         model, loading_info = auto_class.from_pretrained(name, config=config, **settings)
     except Unfit:
@@ -147,7 +148,7 @@ class NextSentenceModel:
         self.model = checkpoint.model
         missing = checkpoint.missing_weights
         if missing:
-            # In the alphabet, the name of the head's weights is the last.
+            # The message names a weight of the head. In the order of the alphabet, the head's names are the last.
             raise ValueError(f"{name} has no weights for {max(missing)} ({len(missing)} are missing): {_HINT}")
         self.context = context_of(self.model)
 
@@ -156,33 +157,42 @@ class NextSentenceModel:
         probabilities: list[float] = []
         with progress_bar(None, "next-sentence", len(pairs)) as bar:
             for start in range(0, len(pairs), _PAIRS_AT_ONCE):
-                probabilities.extend(self._read(pairs[start : start + _PAIRS_AT_ONCE], bar))
+                chunk = pairs[start : start + _PAIRS_AT_ONCE]
+                probabilities.extend(self._probabilities(chunk, bar))
         return probabilities
 
-    def _read(self, pairs: Sequence[Pair], bar) -> list[float]:
-        """The probability of each pair, in the order of the pairs. Pairs of similar length share a batch.
+    def _probabilities(self, pairs: Sequence[Pair], bar) -> list[float]:
+        """The probability of each pair that the second sentence follows the first, in the order of the pairs.
+
+        Pairs of similar length share a batch.
 
         Args:
             bar: the progress bar, which counts pairs.
         """
-        has_token_types = getattr(self.model.config, "type_vocab_size", 0) > 1
+        # Token types tell a model which tokens belong to the second text of a pair. Some tokenizers omit token types
+        # unless they are requested. A model without token types does not accept any, so nothing is requested for it.
+        return_token_type_ids = None
+        if getattr(self.model.config, "type_vocab_size", 0) > 1:
+            return_token_type_ids = True
         encoded = self.tokenizer(
             [readable(first) for first, _ in pairs],
             [readable(second) for _, second in pairs],
+            # If a pair is too long, the end of its longer text is cut off.
             truncation="longest_first",
             max_length=self.context,
-            # Some tokenizers omit token types by default, so that a pair looks like a single text. Models without token
-            # types reject them.
-            return_token_type_ids=has_token_types or None,
+            return_token_type_ids=return_token_type_ids,
         )
         lengths = [len(row) for row in encoded["input_ids"]]
-        longest_first = sorted(range(len(pairs)), key=lengths.__getitem__, reverse=True)
+        # The indices of the pairs, from the longest pair to the shortest.
+        order = sorted(range(len(pairs)), key=lengths.__getitem__, reverse=True)
         probabilities = [0.0] * len(pairs)
-        while longest_first:
-            longest = lengths[longest_first[0]]
+        start = 0
+        while start < len(order):
+            # The first pair of a batch is its longest, to whose length the others are padded.
+            longest = lengths[order[start]]
             size = max(_TOKENS_AT_ONCE // longest, 1)
-            rows = longest_first[:size]
-            longest_first = longest_first[size:]
+            rows = order[start : start + size]
+            start += size
             batch = {}
             for name, values in encoded.items():
                 batch[name] = [values[row] for row in rows]
@@ -294,7 +304,8 @@ class _Encoder:
         shortest_first = sorted(texts, key=len)
         embedded_texts: dict[str, EmbeddedText] = {}
         while shortest_first:
-            # The last text has about the most tokens. Most tokens have two characters or more.
+            # The tokens of a batch are estimated from the characters of its longest text, the last. Most tokens have
+            # two characters or more, and a text is cut off at the model's context.
             longest = min(len(shortest_first[-1]) + 1, 2 * self._context)
             size = max(2 * _TOKENS_AT_ONCE // longest, 1)
             embedded_texts.update(self._embed_batch(shortest_first[-size:]))
@@ -325,5 +336,5 @@ class _Encoder:
 
 @lru_cache(maxsize=1)
 def _encoder(name: str) -> _Encoder:
-    """The encoder of this name. The last encoder stays loaded, as it scores several systems."""
+    """The encoder of this name. The last encoder stays loaded, as it usually scores several systems in turn."""
     return _Encoder(name)

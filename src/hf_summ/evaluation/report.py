@@ -87,11 +87,12 @@ class Evaluation:
             self.systems[system] = texts
         self._measures = _measures_without_rouge(self.settings, has_sources=sources is not None)
         for measure in self._measures:
+            # `needs` names the model that a measure needs. Such a measure scores a pair of texts as a trial: if the
+            # model cannot be loaded, the error is raised before the long computations below.
             if measure.needs:
-                # A missing model is reported before long computations.
                 measure.compute(["a"], ["a"], self.settings)
         self.rouge, self._warnings = self._rouge_of_systems()
-        # The texts that are compared with sources: each system's, and of several references the first.
+        # The texts that are compared with sources: the predictions of each system, and the first reference of each row.
         self._texts = self.systems | {"references": [row[0] for row in references]}
         self._scores = self._scores_of_texts(sources)
         if sources is not None:
@@ -259,7 +260,7 @@ class Evaluation:
             Other system -> type of ROUGE, or score against the references -> difference.
         """
         differences = {}
-        # The differences from all systems in one list. Each difference is a test.
+        # Each difference is a test. Holm's method adjusts the p-values of all tests together.
         tests: list[Difference] = []
         for system in self.systems:
             if system != "predictions":
@@ -333,9 +334,9 @@ class Evaluation:
         """
         numbers = {}
         for score, scored in self._scores[name].items():
-            number = scored.number()
-            if number < len(self.references):
-                numbers[score] = number
+            rows_with_value = scored.number()
+            if rows_with_value < len(self.references):
+                numbers[score] = rows_with_value
         return numbers
 
     def _notes(self) -> list[str]:
@@ -396,9 +397,10 @@ class Evaluation:
 
 def _measures_without_rouge(settings: Settings, has_sources: bool) -> list[Measure]:
     """The measures other than ROUGE: with sources, novelty and support; then the measures in `settings.metrics`."""
-    names = list(settings.metrics)
+    names = []
     if has_sources:
-        names = ["novelty", "support", *names]
+        names.extend(["novelty", "support"])
+    names.extend(settings.metrics)
     # A measure that is computed anyway may stand in the settings too. `dict.fromkeys` keeps each name once.
     return [MEASURES[name] for name in dict.fromkeys(names) if name != "rouge"]
 

@@ -225,7 +225,7 @@ def shown_value(value: float | None, rows: float | None, pairs: int) -> str:
 
 
 def _settings_line(report: Report) -> str:
-    """The settings on which the figures depend, in one line to cite with them."""
+    """The settings on which the figures depend, in one line, which is cited together with the figures."""
     settings = report["settings"]
     facts = [
         f"{settings['rouge_mode']}: macro means in points over {report['pairs']} pairs",

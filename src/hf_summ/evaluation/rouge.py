@@ -270,7 +270,7 @@ def _subword_splitter(name: str) -> Callable[[str], list[str]]:
 
 
 def _reader(settings: RougeSettings) -> Reader:
-    """The reader that turns texts into numbered words, as the settings' mode does in their language."""
+    """The reader that turns texts into ids of words, by the rules of the settings' mode and language."""
     split = sentence_splitter(settings.language, settings.sentences)
     if not is_english(settings.language):
         return foreign_reader(settings.language, settings.units, split)

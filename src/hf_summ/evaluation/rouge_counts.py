@@ -17,7 +17,8 @@ from hf_summ.evaluation.words import no_words_message
 
 # The number of ordered pairs of words that `_common_pairs` counts at once.
 _PAIRS = 1 << 21
-# The size of a batch: the characters of the batch's texts, and a number for each pair, as short texts cost time too.
+# The largest size of a batch. The size is the number of characters in the texts, plus `_PAIR_SIZE` for each pair, as
+# short texts cost time too.
 _BATCH_SIZE = 1 << 19
 _PAIR_SIZE = 64
 # In ROUGE-SU4, at most 4 words lie between the words of a skip-bigram.
@@ -57,7 +58,7 @@ def count_matches(
         predictions: (N,), one text per row.
         reference_lists: (N,), the references of each row. A row with R references has R pairs, and a row without
             references has none.
-        reader: turns the texts of a batch into numbered words.
+        reader: turns the texts of a batch into ids of words.
         counters: type of ROUGE, such as "rouge2" -> the function that counts this type's units.
         language: ISO 639 code of the texts, for the message of an error.
 
@@ -91,8 +92,8 @@ def count_matches(
 def _batches(predictions: Sequence[str], reference_lists: Sequence[Sequence[str]]) -> Iterator[list[str]]:
     """Yield the texts of one batch after the other: a prediction, one of its references, the next prediction, ….
 
-    A prediction with several references is repeated before each. A batch has at least one pair, and more while the sum
-    of their sizes is at most `_BATCH_SIZE`. If there are no pairs at all, the only batch is empty.
+    A prediction with several references is repeated before each reference. A batch has at least one pair, and further
+    pairs as long as their sizes add up to at most `_BATCH_SIZE`. If there are no pairs at all, the only batch is empty.
     """
     texts: list[str] = []
     room = _BATCH_SIZE
@@ -116,9 +117,9 @@ def combined_scores(counts: np.ndarray, sizes: np.ndarray, several: str) -> Scor
         counts: (3, P), as from `count_matches`.
         sizes: (N,), the number of references of each row, at least 1.
         several: how the pairs of a row are combined. "pooled" sums the counts of all pairs. "best" takes the counts of
-            the pair with the highest F, and of the first of such pairs.
+            the pair with the highest F, or of the first of several such pairs.
     """
-    # The number of each row's first pair.
+    # The index of each row's first pair.
     starts = np.cumsum(sizes) - sizes
     if several == "pooled":
         hits, in_predictions, in_references = np.add.reduceat(counts, starts, axis=1)
@@ -136,7 +137,7 @@ def combined_scores(counts: np.ndarray, sizes: np.ndarray, several: str) -> Scor
 def _fmeasure(counts: np.ndarray) -> np.ndarray:
     """F of each pair, as a share, from its counts: (3, P) -> (P,).
 
-    The operations have the order of rouge-score's, as rounding decides ties between references.
+    The operations have the same order as in rouge-score, as rounding decides between references with equal F.
     """
     hits, in_predictions, in_references = counts
     precision = hits / np.maximum(in_predictions, 1)
@@ -148,11 +149,11 @@ def matches(units: np.ndarray, owners: np.ndarray, pairs: int, sides: int = 2) -
     """The number of matching units of each pair, (pairs,), as floats.
 
     A unit matches if it occurs on all sides of a pair, and counts as often as on the side where it is rarest. The two
-    sides of most pairs are the prediction and the reference. `summary_lcs` gives a third.
+    sides of a pair are the prediction and the reference. `summary_lcs` counts pairs with a third side.
 
     Args:
-        units: (U,), the number of each unit, which is equal for equal units.
-        owners: (U,), the number of each unit's pair, times `sides`, plus the number of the side that has the unit.
+        units: (U,), the id of each unit. Equal units have the same id.
+        owners: (U,), the index of each unit's pair, times `sides`, plus the index of the side that has the unit.
         pairs: number of pairs.
         sides: number of sides of a pair.
     """
@@ -162,7 +163,8 @@ def matches(units: np.ndarray, owners: np.ndarray, pairs: int, sides: int = 2) -
     # each side that has the unit.
     keys, occurrences = np.unique((pair * vocabulary + units) * sides + side, return_counts=True)
     unit_of_key = keys // sides
-    # A unit is on all sides if so many keys in a row belong to it. These are the positions of the first of them.
+    # A unit that is on all sides has as many keys as there are sides, one after the other. These are the positions of
+    # the first key of each such unit.
     first_keys = np.flatnonzero(unit_of_key[sides - 1 :] == unit_of_key[: 1 - sides])
     fewest = np.minimum.reduce([occurrences[first_keys + shift] for shift in range(sides)])
     return np.bincount(unit_of_key[first_keys] // vocabulary, fewest, pairs)
@@ -172,9 +174,9 @@ def _count_units(batch: Batch, units: np.ndarray, texts: np.ndarray) -> Counts:
     """The counts of a batch's pairs, given their units.
 
     Args:
-        units: (U,), the number of each unit, which is equal for equal units.
-        texts: (U,), the number of the text that has the unit; text 2i is the prediction of pair i, and text 2i + 1 the
-            reference.
+        units: (U,), the id of each unit. Equal units have the same id.
+        texts: (U,), the index of the text that has the unit. Text 2i is the prediction of pair i, and text 2i + 1 is
+            the reference.
     """
     sizes = np.bincount(texts, minlength=len(batch.sizes))
     return Counts(matches(units, texts, batch.pairs), sizes[::2], sizes[1::2])
@@ -186,11 +188,13 @@ def ngrams(size: int) -> UnitCounter:
     def count_ngrams(batch: Batch) -> Counts:
         ids = batch.words.ids
         vocabulary = ids.max(initial=0) + 1
-        # The numbers of the n-grams that begin at each word, first of single words. Each step adds the next word.
+        # The ids of the n-grams that begin at each word. They are first those of single words, and each step makes the
+        # n-grams longer by one word.
         grams = ids
         for shift in range(1, size):
             if shift > 1:
-                # The numbers of shorter n-grams become small, so that with another word they fit into an integer.
+                # Small ids take the place of the ids so far: combined with the id of the next word, they must fit into
+                # an integer of 64 bits.
                 grams = np.unique(grams, return_inverse=True)[1]
             grams = grams[:-1] * vocabulary + ids[shift:]
         # An n-gram belongs to a text if the text has both its first and its last word.
@@ -203,7 +207,7 @@ def ngrams(size: int) -> UnitCounter:
 
 
 def skip_bigrams_4(batch: Batch) -> Counts:
-    """ROUGE-SU4: count the same units as `skip_bigrams`, but only word pairs with at most 4 words in between."""
+    """ROUGE-SU4: as `skip_bigrams`, but without the word pairs that have more than 4 words in between."""
     ids, texts = batch.words.ids, batch.words.texts
     vocabulary = ids.max(initial=0) + 1
     units = []
@@ -211,8 +215,8 @@ def skip_bigrams_4(batch: Batch) -> Counts:
     for distance in _SU4_DISTANCES:
         positions = np.flatnonzero(texts[:-distance] == texts[distance:])
         if distance == 1:
-            # A single word, which every word of a text but the last is, has the number of a pair whose second word is
-            # 0. No word has this number.
+            # Every word of a text but the last is also counted as a single word. Its unit has the id of a pair whose
+            # second word has the id 0, which no word has.
             units.append(ids[positions] * vocabulary)
             texts_of_units.append(texts[positions])
         units.append(ids[positions] * vocabulary + ids[positions + distance])
@@ -238,33 +242,35 @@ def skip_bigrams(batch: Batch) -> Counts:
 
 
 def _common_pairs(prediction: list[int], reference: list[int]) -> int:
-    """The number of matching ordered pairs of words of two texts, which are lists of the numbers of their words.
+    """The number of matching ordered pairs of words of two texts, which are lists of the ids of their words.
 
     A word pair counts as often as in the text where it is rarer. A text has quadratically many word pairs, so they are
     not listed: `_count_pairs` counts them in one pass over the text.
     """
-    numbers: dict[int, int] = {}
-    for word in set(prediction) & set(reference):
-        numbers[word] = len(numbers)
-    prediction_numbers = [numbers[word] for word in prediction if word in numbers]
-    reference_numbers = [numbers[word] for word in reference if word in numbers]
-    # The first words of pairs are counted in blocks, which bounds memory for long texts.
-    step = _PAIRS // max(len(numbers), 1) + 1
+    # Id of a word that both texts have -> a small index.
+    index_of_word: dict[int, int] = {}
+    for word_id in set(prediction) & set(reference):
+        index_of_word[word_id] = len(index_of_word)
+    words = len(index_of_word)
+    prediction_words = [index_of_word[word_id] for word_id in prediction if word_id in index_of_word]
+    reference_words = [index_of_word[word_id] for word_id in reference if word_id in index_of_word]
+    # The pairs are counted in blocks of first words, which bounds memory for long texts.
+    step = _PAIRS // max(words, 1) + 1
     common = 0
-    for start in range(0, len(numbers), step):
-        end = min(start + step, len(numbers))
-        prediction_pairs = _count_pairs(prediction_numbers, start, end, len(numbers))
-        reference_pairs = _count_pairs(reference_numbers, start, end, len(numbers))
+    for start in range(0, words, step):
+        end = min(start + step, words)
+        prediction_pairs = _count_pairs(prediction_words, start, end, words)
+        reference_pairs = _count_pairs(reference_words, start, end, words)
         common += int(np.minimum(prediction_pairs, reference_pairs).sum())
     return common
 
 
 def _count_pairs(text: list[int], start: int, end: int, words: int) -> np.ndarray:
-    """Count a text's ordered word pairs whose first word has a number from `start` to before `end`.
+    """Count a text's ordered word pairs whose first word has an index from `start` to before `end`.
 
     Args:
-        text: the numbers of the text's words, which are below `words`.
-        words: how many numbers of words there are.
+        text: the index of each of the text's words, below `words`.
+        words: the number of different words.
 
     Returns:
         (words, end - start): in row w and column v, how often word w follows word `start` + v at any distance.

@@ -1,7 +1,7 @@
 """ROUGE-L: the longest common subsequence (LCS) of a prediction and a reference, or of their sentences.
 
 A span is the start and the number of words of a sequence in an array of the words of all sequences. A pair is the span
-of a reference and that of a prediction. The flags of a pair say which positions of the reference are on the LCS.
+of a reference and the span of a prediction. The flags of a pair say which positions of the reference are on the LCS.
 """
 
 from collections.abc import Iterator
@@ -64,18 +64,18 @@ def _sentence_pairs(batch: Batch) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         most `_SENTENCE_PAIRS`.
     """
     words = batch.sentence_words
-    # The spans of all sentences with words, and the number of each sentence's text.
+    # The spans of all sentences with words, and the index of each sentence's text.
     starts = np.flatnonzero(np.diff(words.lines, prepend=-1))
     sizes = np.diff(starts, append=len(words.lines))
     sentences = np.stack([starts, sizes])
     text_of_sentence = words.texts[starts]
     sentences_of_text = np.bincount(text_of_sentence, minlength=len(batch.sizes))
-    # The numbers of the references' sentences, and of each such sentence's prediction. References are the odd texts.
+    # The index of each sentence of a reference, and of the prediction of this reference. References are the odd texts.
     reference_sentences = np.flatnonzero(text_of_sentence % 2)
     predictions = text_of_sentence[reference_sentences] - 1
-    # Pairs are numbered in the order of the references' sentences. The pairs of the i-th end before number ends[i].
+    # Pairs have the order of the references' sentences. The pairs of the i-th such sentence end before index ends[i].
     ends = np.cumsum(sentences_of_text[predictions])
-    # The number of a pair plus this offset is the number of the prediction's sentence.
+    # The index of a pair plus this offset is the index of the prediction's sentence.
     offsets = np.cumsum(sentences_of_text)[predictions] - ends
     for start in range(0, int(ends.max(initial=0)), _SENTENCE_PAIRS):
         pairs = np.arange(start, min(start + _SENTENCE_PAIRS, ends[-1]))
@@ -95,14 +95,14 @@ def lcs_positions(
     Python's integers.
 
     Args:
-        ids: (W,), the numbers of the words of all sequences.
+        ids: (W,), the ids of the words of all sequences.
         references: (2, N), start and number of words of each pair's reference.
         predictions: (2, N), start and number of words of each pair's prediction.
         traced: whether the positions must be those of the LCS that ROUGE-1.5.5 chooses. If not, only their number is
             right, which is faster.
 
     Yields:
-        The numbers of n pairs, (n,), and their flags, (n, width), 1 at positions on the LCS. Each pair is yielded once,
+        The indices of n pairs, (n,), and their flags, (n, width), 1 at positions on the LCS. Each pair is yielded once,
         and width is at least the length of the n references. Positions behind the end of a reference are 0.
     """
     # With this padding, as many words as the largest width follow the start of every reference.
@@ -195,7 +195,7 @@ def _matched_single(reference: list[int], prediction: list[int], traced: bool) -
     """The flags of a single pair of any length, (1, width); see `lcs_positions`.
 
     Args:
-        reference, prediction: the numbers of their words.
+        reference, prediction: the ids of the words.
     """
     # Word -> the bits of its positions in the reference.
     positions: dict[int, int] = {}

@@ -1,6 +1,6 @@
-"""The words of predictions and references as numbers, as every type of ROUGE reads them.
+"""The words of predictions and references as ids, which every type of ROUGE counts.
 
-Words are equal if they have the same number. A line is a sentence that ROUGE-L compares.
+Two words match if they have the same id. A line is a sentence that ROUGE-L compares.
 """
 
 from collections.abc import Callable
@@ -15,8 +15,8 @@ from hf_summ.models.text_documents import readable
 
 # Splits a text into sentences.
 Splitter = Callable[[str], list[str]]
-# Above this number of words a reader forgets its vocabulary. So the numbers of two words, of a pair of texts and of a
-# side of the pair fit into one integer of 63 bits.
+# If a reader knows more words than this, it forgets its vocabulary. So ids stay small: the ids of two words, the index
+# of a pair of texts and the index of a side of the pair fit into one integer of 63 bits.
 _VOCABULARY = 1 << 20
 # The token that stands for a line end between the words of a text.
 END = b"|"
@@ -27,9 +27,9 @@ class Words:
     """The W words of several texts, one text after the other.
 
     Args:
-        ids: (W,), the number of each word, from 1.
-        texts: (W,), the number of the text that has the word, from 0.
-        lines: (W,), the number of the sentence that has the word, from 0, counted through all texts.
+        ids: (W,), the id of each word, above 0.
+        texts: (W,), the index of the text that has the word.
+        lines: (W,), the index of the sentence that has the word, counted through all texts.
     """
 
     ids: np.ndarray
@@ -58,10 +58,10 @@ class Batch:
 
 
 class Reader(dict[bytes | str, int]):
-    """Turns texts into numbered words.
+    """Turns texts into ids of words.
 
-    A reader is the dictionary of its vocabulary: word -> number, from 1, the same for words with the same stem. A word
-    is added when it is looked up first. The number of `END` is 0.
+    A reader is the dictionary of its vocabulary: word -> id. Ids begin with 1, and words with the same stem have the
+    same id. A word is added when it is looked up first. The id of `END` is 0.
 
     Args:
         tokens: splits a text into words, with `END` for each line end.
@@ -80,31 +80,31 @@ class Reader(dict[bytes | str, int]):
         super().__init__()
         self._tokens = tokens
         self._stem = stem
-        # Each prediction is read once per reference.
+        # A prediction with several references is read once for each reference, but split only once.
         self._split = lru_cache(maxsize=2)(split)
         self._split_for_lcs = None
         if split_for_lcs is not None:
             self._split_for_lcs = lru_cache(maxsize=2)(split_for_lcs)
-        self._numbers_of_stems: dict[bytes | str, int] = {}
+        self._ids_of_stems: dict[bytes | str, int] = {}
 
     def __missing__(self, word: bytes) -> int:
-        """Number a word that is looked up for the first time, and keep its number in the vocabulary."""
+        """Give an id to a word that is looked up for the first time, and keep it in the vocabulary."""
         if word == END:
-            number = 0
+            word_id = 0
         else:
             stem = word if self._stem is None else self._stem(word.decode())
-            number = self._numbers_of_stems.setdefault(stem, len(self._numbers_of_stems) + 1)
-        self[word] = number
-        return number
+            word_id = self._ids_of_stems.setdefault(stem, len(self._ids_of_stems) + 1)
+        self[word] = word_id
+        return word_id
 
     def read(self, texts: list[str]) -> Batch:
         """The words of texts, which are predictions and references in turn: text 2i + 1 is the reference of text 2i.
 
-        Words of different calls have the same number only if the vocabulary was not reset in between.
+        The ids of different calls must not be compared, as the vocabulary may be forgotten before a call.
         """
         if len(self) > _VOCABULARY:
             self.clear()
-            self._numbers_of_stems.clear()
+            self._ids_of_stems.clear()
         words = self._read(texts, self._split)
         sentence_words = words
         if self._split_for_lcs is not None:
@@ -122,13 +122,13 @@ class Reader(dict[bytes | str, int]):
             lines_per_text.append(len(lines_of_text))
         tokens = self._tokens("\n".join(all_lines))
         # `map` is faster than a loop, and this line reads every word.
-        numbers = np.fromiter(map(self.__getitem__, tokens), np.int64, len(tokens))
-        # The number 0 is that of `END`.
-        is_word = numbers > 0
+        ids = np.fromiter(map(self.__getitem__, tokens), np.int64, len(tokens))
+        # The id of `END` is 0.
+        is_word = ids > 0
         # The line of a word is the number of line ends before it.
         lines = np.cumsum(~is_word)[is_word]
         text_of_line = np.repeat(np.arange(len(texts), dtype=np.int64), lines_per_text)
-        return Words(numbers[is_word], text_of_line[lines], lines)
+        return Words(ids[is_word], text_of_line[lines], lines)
 
 
 def _reading_table() -> bytes:

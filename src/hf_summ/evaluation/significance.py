@@ -23,9 +23,10 @@ Rows = Sequence[float] | np.ndarray
 
 # The number of examples that are drawn at once. Their counts fit into the processor's cache.
 _CHUNK = 1 << 16
-# For `is_paired`: the most and the fewest texts that it reads, and its level of significance.
+# The largest number of texts that `is_paired` reads. Fewer texts than `_FEWEST_READ` say too little for its test.
 _MOST_READ = 100
 _FEWEST_READ = 20
+# The level of significance of the test in `is_paired`.
 _LEVEL = 0.05
 
 
@@ -35,7 +36,7 @@ class Interval:
 
     Attributes:
         mean: the mean; for a measure of sums, the value of the corpus.
-        low, high: the ends of the interval, which equal the mean for a single example.
+        low, high: the ends of the interval. For a single example, both are equal to the mean.
         pairs: the number of examples.
         confidence: the percentage of the resamples' values in the interval.
     """
@@ -151,16 +152,17 @@ def paired_randomization(
     check_integer("trials", trials, 1)
     generator = np.random.default_rng(seed)
     total_a, total_b = paired.a.sum(0), paired.b.sum(0)
-    # Sums of the same numbers in another order differ by rounding. So a trial counts as equally far from 0 if its
-    # difference is smaller only by such an error.
+    # Sums of the same numbers in another order differ by rounding. A trial whose difference is smaller only by such an
+    # error must count as equally far from 0. So the least difference that counts is lowered by more than the error.
     size_a = np.abs(_values(paired.measure, np.abs(paired.a).sum(0)))
     size_b = np.abs(_values(paired.measure, np.abs(paired.b).sum(0)))
     least = abs(paired.difference()) - 1e-9 * (size_a + size_b)
     trials_at_once = max(1, _CHUNK // paired.examples)
     as_far = 0
     for start in range(0, trials, trials_at_once):
-        number = min(trials_at_once, trials - start)
-        is_exchanged = _random_bits(generator, number * paired.examples).reshape(number, paired.examples)
+        batch_size = min(trials_at_once, trials - start)
+        random_bits = _random_bits(generator, batch_size * paired.examples)
+        is_exchanged = random_bits.reshape(batch_size, paired.examples)
         exchanged = is_exchanged @ (paired.a - paired.b)
         values_a = _values(paired.measure, total_a - exchanged)
         values_b = _values(paired.measure, total_b + exchanged)
@@ -168,10 +170,10 @@ def paired_randomization(
     return _share(as_far, trials)
 
 
-def _random_bits(generator: np.random.Generator, number: int) -> np.ndarray:
-    """So many random bits, (number,), 0 or 1."""
-    random_bytes = np.frombuffer(generator.bytes((number + 7) // 8), np.uint8)
-    return np.unpackbits(random_bytes)[:number]
+def _random_bits(generator: np.random.Generator, count: int) -> np.ndarray:
+    """Random bits, 0 or 1, as an array of the shape (count,)."""
+    random_bytes = np.frombuffer(generator.bytes((count + 7) // 8), np.uint8)
+    return np.unpackbits(random_bytes)[:count]
 
 
 def is_paired(texts: Sequence[str], counterparts: Sequence, score: Callable[..., np.ndarray]) -> bool:
@@ -223,24 +225,37 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def sign_test(wins: int, losses: int) -> float:
-    """The exact two-sided p-value of so many wins and losses, above 0 and at most 1, if both are equally likely.
+    """The exact two-sided p-value, above 0 and at most 1, of the hypothesis that wins and losses are equally likely.
 
     Args:
         wins, losses: the numbers of wins and of losses, without ties.
     """
     tosses = wins + losses
-    # The number of outcomes in which the rarer side is as rare as here or rarer.
-    as_few = sum(math.comb(tosses, number) for number in range(min(wins, losses) + 1))
-    return min(1.0, 2 * as_few / 2**tosses)
+    # The number of outcomes in which the rarer of both is as rare as here or rarer.
+    as_rare = 0
+    for rarer in range(min(wins, losses) + 1):
+        as_rare += math.comb(tosses, rarer)
+    return min(1.0, 2 * as_rare / 2**tosses)
 
 
-def _share(number: int, resamples: int) -> float:
-    """The share of resamples, or of trials, where the examples themselves count as one more such resample."""
-    return (number + 1) / (resamples + 1)
+def _share(count: int, resamples: int) -> float:
+    """The share of resamples, or of trials, that have a property.
+
+    The examples themselves count as one more resample with the property, so that the share is never 0.
+
+    Args:
+        count: the number of resamples with the property.
+        resamples: the number of all resamples.
+    """
+    return (count + 1) / (resamples + 1)
 
 
 def _mean_of(examples: int) -> MeasureOfSums:
-    """The measure that maps the sum of the scores of so many examples, (…, 1), to the mean score, (…)."""
+    """The measure that maps the sum of the examples' scores, (…, 1), to their mean, (…).
+
+    Args:
+        examples: the number of examples.
+    """
 
     def mean(sums: np.ndarray) -> np.ndarray:
         return sums[..., 0] / examples
@@ -294,11 +309,12 @@ class _Paired:
 def _paired_statistics(scores_a: Rows, scores_b: Rows, measure: MeasureOfSums | None) -> _Paired:
     """Check the scores of two systems, and give their statistics.
 
-    Without a measure, the statistics of system a are the differences of the examples' scores, and those of system b are
-    zeros.
+    Without a measure, the statistics of system a are the differences of the examples' scores, and the statistics of
+    system b are zeros.
 
     Raises:
-        ValueError: scores are empty or not finite, or have another shape than the measure or each other needs.
+        ValueError: scores are empty or not finite, have another shape than the measure needs, or both have different
+            shapes.
     """
     a = _statistics("scores_a", scores_a, measure)
     b = _statistics("scores_b", scores_b, measure)
@@ -333,15 +349,16 @@ def _resampled(tables: Sequence[np.ndarray], measure: MeasureOfSums, resamples: 
     resamples_at_once = max(1, _CHUNK // examples)
     sums_of_tables = [np.empty((resamples, table.shape[1])) for table in tables]
     for start in range(0, resamples, resamples_at_once):
-        number = min(resamples_at_once, resamples - start)
-        drawn = generator.integers(examples, size=(number, examples), dtype=np.int32)
-        # With these numbers, each example of each resample has another number, so that all are counted at once.
-        drawn = drawn + examples * np.arange(number)[:, None]
+        batch_size = min(resamples_at_once, resamples - start)
+        drawn = generator.integers(examples, size=(batch_size, examples), dtype=np.int32)
+        # The indices of resample i are raised by i · N. The same example then has another index in each resample, and
+        # `bincount` counts the examples of all resamples at once.
+        drawn = drawn + examples * np.arange(batch_size)[:, None]
         counts = np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape).astype(np.float64)
         # A product of counts and statistics gives the sums without copying the statistics of drawn examples. Each
         # table has the same steps, so that equal systems have equal sums to the last digit.
         for table, sums in zip(tables, sums_of_tables, strict=True):
-            sums[start : start + number] = counts @ table
+            sums[start : start + batch_size] = counts @ table
     return [_values(measure, sums) for sums in sums_of_tables]
 
 
@@ -372,9 +389,9 @@ def _bounds(values: np.ndarray, confidence: float) -> list[float]:
 def examples_to_decide(differences: Rows, power: float = 0.8, confidence: float = 95.0) -> float:
     """The total number of examples that a comparison of two systems probably needs; infinity if the mean is 0.
 
-    The formula assumes that further examples have the mean and deviation of the given ones, and that means are normally
-    distributed: n = ((z_confidence + z_power) · deviation / mean)², for a two-sided test. The given mean is an
-    estimate; if it is large by chance, n is too small.
+    The formula assumes that further examples have the mean and deviation of the given examples, and that means are
+    normally distributed: n = ((z_confidence + z_power) · deviation / mean)², for a two-sided test. The mean of the
+    given examples is an estimate; if it is large by chance, n is too small.
 
     Args:
         differences: (N,), the score of system a minus that of system b on each example, in any unit.
@@ -385,7 +402,7 @@ def examples_to_decide(differences: Rows, power: float = 0.8, confidence: float 
         ValueError: there are fewer than two differences, or one of them is NaN.
     """
     values = np.asarray(differences, dtype=np.float64)
-    # Sums that cancel out may leave a rounding error.
+    # Differences that cancel out may leave a rounding error in place of a mean of 0.
     if abs(values.mean()) <= 1e-12 * np.abs(values).mean():
         return math.inf
     z_confidence = NormalDist().inv_cdf(1 - (1 - confidence / 100) / 2)
@@ -416,7 +433,7 @@ class Scored:
     A row has no value if the measure of its statistics is not finite.
 
     Args:
-        statistics: (N, K). If a system was trained with several seeds, they are sums over the seeds.
+        statistics: (N, K). If a system was trained with several seeds, each statistic is the sum over the seeds.
         measure: maps sums of statistics, (…, K), to values, (…).
         seeds: the value of each seed, if there are several.
     """
@@ -445,7 +462,7 @@ class Scored:
     def interval(self, resamples: int = 1000, seed: int = 0) -> Interval | None:
         """The bootstrap interval of the corpus's value, over the rows that have a value.
 
-        It is None if fewer than two rows have a value, or if the corpus or a resample has none.
+        The result is None if fewer than two rows have a value, or if the corpus or a resample has no value.
         """
         statistics = self.statistics[np.isfinite(self.rows())]
         if len(statistics) < 2:

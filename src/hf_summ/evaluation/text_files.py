@@ -76,9 +76,9 @@ class TextFile:
         name: the path as it was given, or several paths with commas between them.
         column: the column of the texts; None for a .txt file and for a folder.
         rows: (N,), the texts of each row, at least one: a prediction, or one or several references or documents.
-        ids: (N,), the id of each row: the value of the column `id` as a string. In a folder, it is the numbers in a
-            file's name, or the names of all files if some share their numbers. None for a .txt file, or if a row has no
-            id.
+        ids: (N,), the id of each row: the value of the column `id` as a string. The id of a file in a folder is the
+            numbers in the file's name, or the whole name if some files have the same numbers. `ids` is None for a .txt
+            file, or if a row has no id.
         notes: what was chosen, such as a column, in sentences for readers of the scores.
     """
 
@@ -225,7 +225,7 @@ def aligned(file: TextFile, first: TextFile) -> TextFile:
 
     Raises:
         ValueError: the files have ids in common, but some id is in only one of the files, or is twice in a file. Or
-            they have no ids in common, and different numbers of rows.
+            the files have no ids in common, and different numbers of rows.
     """
     if file.ids is not None and first.ids is not None and file.ids != first.ids:
         common_ids = set(file.ids).intersection(first.ids)
@@ -240,7 +240,7 @@ def aligned(file: TextFile, first: TextFile) -> TextFile:
 
 
 def _in_order_of_ids(file: TextFile, first: TextFile) -> TextFile:
-    """The file with its rows in the order of the first file's ids, and a note of it. Both files have ids.
+    """The file with its rows in the order of the first file's ids, and with a note that says so. Both files have ids.
 
     Raises:
         ValueError: some id is in only one of the files, or is twice in a file.

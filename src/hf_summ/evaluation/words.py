@@ -16,8 +16,8 @@ _LETTERS = rf"[^\W_{IDEOGRAPHS}]"
 _WORD = re.compile(rf"{_LETTERS}++(?:[{marks()}]+{_LETTERS}*+)*+|[{IDEOGRAPHS}]")
 # Characters of scripts that put no spaces between words.
 _RUN = re.compile(f"[{RUNNING}]+")
-# Runs with a longer mean are not words. Words have about five characters, and texts without spaces have runs of about
-# thirty.
+# If the runs of a text are longer on average, they are not words, and the text has no spaces. Words have about five
+# characters, and the runs of texts without spaces have about thirty.
 _LONG_RUN = 12
 # Units of languages other than English: words, or the characters that DRGD's program compares on LCSTS.
 UNITS = ("words", "lcsts")
@@ -30,7 +30,8 @@ _DOTLESS = ("tr", "az")
 # A punctuation mark, which is neither space nor in a word of any script. Accents and the like belong to words.
 _MARK = re.compile(rf"([^\w\s{marks()}])")
 _FOREIGN_LETTER = re.compile(r"[^\W\d_a-zA-Z]")
-# In English news, the share of such letters, in names and loan words, is lower. In German and French it is higher.
+# The share of foreign letters from which on a text is not English. English news has a lower share, in names and loan
+# words, and German and French have a higher share.
 _FOREIGN_SHARE = 0.005
 
 
