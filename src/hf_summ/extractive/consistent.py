@@ -14,12 +14,13 @@ from hf_summ.extractive.frequencies import DocumentFrequencies, best_first, dist
 from hf_summ.extractive.settings import ExtractiveSettings, Judge, Pair
 from hf_summ.models.checks import check_texts, is_list, is_number
 
-# The judge accepts two neighbors if their probability is above this.
+# The judge accepts two sentences as neighbors if it gives the pair a probability above this.
 _ACCEPTED = 0.5
 # This many first sentences are kept, whatever their scores.
 _ALWAYS = 3
+# The warning of a stage without a judge.
 UNCHECKED = "no `next_sentence_model` is given, so the coherence of neighboring sentences is not checked"
-# The pairs of sentences of this many documents are judged together.
+# The number of documents whose pairs of sentences are judged together: a judge reads many pairs faster than few.
 _DOCUMENTS_AT_ONCE = 256
 
 
@@ -28,8 +29,9 @@ class Selection:
     """The sentences that are kept of a text.
 
     Args:
+        text: the text.
         sentences: all sentences of the text.
-        indices: the ascending indices of the kept ones.
+        indices: the ascending indices of the sentences that are kept.
         has_words: whether any sentence has a word.
     """
 
@@ -46,18 +48,20 @@ class Selection:
 def consistent_extract(documents: Sequence[str], settings: ExtractiveSettings) -> list[str]:
     """Shorten each document to some of its sentences, in their order, on one line, to fit a model's input.
 
-    The sentences with the highest mean tf-idf are kept, and the first three. A next-sentence model, if given, judges
-    neighbors among them. Between two that it rejects, the most probable sentence that it accepts beside both is
-    restored, if there is one. New neighbors are not judged again (Aksenov 2020, section 4.1).
+    The first three sentences are kept, and the sentences with the highest mean tf-idf. A next-sentence model, if given,
+    judges each two neighbors among the kept sentences. If it rejects two neighbors, a sentence between them is
+    restored: the most probable sentence that the model accepts both after the first and before the second, if there is
+    one. New neighbors are not judged again (Aksenov 2020, section 4.1).
 
     Args:
-        documents: one text per document; the result for a blank one is empty.
+        documents: one text per document; the result for a blank document is empty.
         settings: what to keep, a `share` or a number of `tokens`, and how.
 
     Raises:
-        TypeError: documents that are not strings.
-        ValueError: neither `share` nor `tokens`; a file or a model that cannot be used, or is of another language; a
-            function with another result; or as `split_sentences`.
+        TypeError: documents are not strings.
+        ValueError: the settings have neither `share` nor `tokens`; a file or a model cannot be used; the document
+            frequencies are of another language; the function that judges gives no probabilities; or as
+            `split_sentences`.
 
     Warns:
         UserWarning: there is no next-sentence model, so no pairs were judged; or some documents have text but no words,
@@ -83,9 +87,13 @@ def consistent_extract(documents: Sequence[str], settings: ExtractiveSettings) -
 
 @dataclass(frozen=True)
 class ConsistentStage:
-    """The stage with these settings, and the content of the files that they name.
+    """The extractive stage, with everything that it needs loaded.
+
+    The repair pass restores sentences between neighbors that the judge rejects; see `close_gaps`.
 
     Args:
+        settings: what to keep.
+        idf: document frequencies of a corpus; if None, the sentences of each document are the collection.
         judge: the judge of neighbors; if None, there is no repair pass.
     """
 
@@ -95,10 +103,14 @@ class ConsistentStage:
 
     @classmethod
     def load(cls, settings: ExtractiveSettings, **hub_settings: str | bool | None) -> "ConsistentStage":
-        """Read the files that the settings name.
+        """Make a stage: read the file of document frequencies and the next-sentence model that the settings name.
 
         Args:
+            settings: what to keep, and the names of the files.
             hub_settings: settings of the next-sentence model's download, such as `cache_dir`.
+
+        Raises:
+            ValueError: a file or a model cannot be used, or the document frequencies are of another language.
         """
         idf = settings.idf
         if idf is not None and not isinstance(idf, DocumentFrequencies):
@@ -114,7 +126,7 @@ class ConsistentStage:
         return cls(settings, idf, judge)
 
     def choose(self, documents: Sequence[str]) -> Iterator[Selection]:
-        """The sentences that are kept of each document, with a progress bar."""
+        """Yield the sentences that are kept of each document, with a progress bar."""
         with progress_bar(None, "extracting", len(documents)) as bar:
             for start in range(0, len(documents), _DOCUMENTS_AT_ONCE):
                 selections = []
@@ -127,7 +139,16 @@ class ConsistentStage:
                     yield from _repaired(selections, self.judge)
 
     def keep(self, words: Sequence[Sequence[str]], costs: Sequence[int], budget: int | None) -> list[int]:
-        """The indices of the sentences kept before the repair pass: the share, or as many as fit into a budget."""
+        """The indices of the sentences of a document that are kept before the repair pass.
+
+        If the settings have a share, this share of the sentences is kept, and costs and budget are ignored. Otherwise
+        as many sentences are kept as fit into the budget.
+
+        Args:
+            words: the words of each sentence.
+            costs: the cost of each sentence, such as its number of tokens.
+            budget: the largest sum of costs; None only if the settings have a share.
+        """
         if self.settings.share is not None:
             return keep_share(words, self.settings.share, self.idf)
         assert budget is not None
@@ -147,7 +168,7 @@ class ConsistentStage:
 
 
 def _repaired(selections: Sequence[Selection], judge: Judge) -> Iterator[Selection]:
-    """The selections with the sentences that the repair pass restores."""
+    """Yield the selections with the sentences that the repair pass restores."""
     sentences = []
     chosen = []
     for selection in selections:
@@ -159,9 +180,11 @@ def _repaired(selections: Sequence[Selection], judge: Judge) -> Iterator[Selecti
 
 
 class _Gap(NamedTuple):
-    """A place between two chosen sentences of a document, where others are left out.
+    """A place in a document where sentences are left out between two chosen sentences.
 
-    `document` is the number of the document; `first` and `second` are the indices of the two sentences.
+    Attributes:
+        document: the index of the document.
+        first, second: the indices of the two chosen sentences in the document.
     """
 
     document: int
@@ -172,7 +195,10 @@ class _Gap(NamedTuple):
 class _Candidate(NamedTuple):
     """A sentence that may be restored in a gap.
 
-    `index` is its index in the document; `probability` is that with which it follows the gap's first sentence.
+    Attributes:
+        gap: the gap.
+        index: the index of the sentence in the document.
+        probability: the judge's probability that the sentence follows the first sentence of the gap.
     """
 
     gap: _Gap
@@ -181,16 +207,24 @@ class _Candidate(NamedTuple):
 
 
 def close_gaps(sentences: Sequence[Sequence[str]], chosen: Sequence[Sequence[int]], judge: Judge) -> list[list[int]]:
-    """The indices of the chosen sentences, and of sentences that link incoherent neighbors.
+    """The indices of the chosen sentences, and of sentences that are restored between incoherent neighbors.
 
-    The judge rejects two neighbors with a probability of at most 0.5. One sentence between them is then restored: among
-    those that it accepts after the first and before the second, the one with the highest product of both probabilities,
-    the earlier of equal ones. There may be none. New neighbors are not judged again.
+    The judge gives each pair of sentences a probability that the second follows the first. It rejects a pair whose
+    probability is at most 0.5, and accepts other pairs. If two neighbors are rejected, a sentence between them is
+    restored. The candidates are the sentences that are accepted both after the first neighbor and before the second.
+    The candidate with the highest product of both probabilities is restored, and the earliest of several such
+    candidates. Without candidates, nothing is restored. New neighbors are not judged again.
 
     Args:
         sentences: all sentences of each document.
         chosen: the ascending indices of each document's chosen sentences.
         judge: called at most three times, with distinct pairs of all documents at once.
+
+    Returns:
+        For each document, the ascending indices of its chosen and its restored sentences.
+
+    Raises:
+        ValueError: the judge gives other values than a probability for each pair.
     """
     gaps = _rejected_gaps(sentences, chosen, judge)
     candidates = _accepted_candidates(sentences, gaps, judge)
@@ -221,7 +255,7 @@ def _rejected_gaps(sentences: Sequence[Sequence[str]], chosen: Sequence[Sequence
 
 
 def _accepted_candidates(sentences: Sequence[Sequence[str]], gaps: Sequence[_Gap], judge: Judge) -> list[_Candidate]:
-    """The sentences in these gaps that the judge accepts after the first sentence of their gap."""
+    """The sentences within gaps that the judge accepts after the first sentence of their gap."""
     positions = []
     pairs = []
     for gap in gaps:
@@ -258,9 +292,13 @@ def _best_candidates(
 
 
 def _probabilities(pairs: Sequence[Pair], judge: Judge) -> dict[Pair, float]:
-    """The probability of each pair.
+    """Pair -> the judge's probability that the second sentence follows the first.
 
-    Equal pairs are judged once, as a model's probabilities may differ slightly between batches.
+    Equal pairs are judged once, as a model's probabilities may differ slightly between batches. Without pairs, the
+    judge is not called.
+
+    Raises:
+        ValueError: the judge gives other values than a probability for each pair.
     """
     distinct_pairs = list(dict.fromkeys(pairs))
     if not distinct_pairs:
@@ -279,21 +317,31 @@ def _probabilities(pairs: Sequence[Pair], judge: Judge) -> dict[Pair, float]:
     return probabilities
 
 
-def _are_probabilities(values: Sequence[float], number: int) -> bool:
-    """Whether a judge's values are so many probabilities. NaN is not, as it would silently reject every pair."""
-    if not is_list(values) or len(values) != number:
+def _are_probabilities(values: Sequence[float], pairs: int) -> bool:
+    """Whether a judge's values are a list with a number from 0 to 1 for each pair.
+
+    NaN is no such number: it would silently reject a pair.
+
+    Args:
+        values: what the judge gave.
+        pairs: the number of pairs.
+    """
+    if not is_list(values) or len(values) != pairs:
         return False
     return all(is_number(value) and 0 <= value <= 1 for value in values)
 
 
 def keep_share(words: Sequence[Sequence[str]], share: float, idf: DocumentFrequencies | None = None) -> list[int]:
-    """The ascending indices of a share of the sentences, those with the highest mean tf-idf, and of the first three.
+    """The ascending indices of the sentences with the highest mean tf-idf, and of the first three sentences.
+
+    No two of these sentences have the same words.
 
     Args:
         words, idf: as for `keep_sentences`.
-        share: above 0 and at most 1; the number of sentences is rounded up.
+        share: the share of the sentences with the highest mean tf-idf, above 0 and at most 1. The number of sentences
+            is rounded up.
     """
-    # 0.07 of 100 sentences are 7, although the product in floating point is above it.
+    # 0.07 of 100 sentences are 7 sentences, although the product in floating point is slightly above 7.
     number = math.ceil(round(share * len(words), 6))
     ranked = distinct(best_first(tfidf_scores(words, idf)), words)
     order = _first_indices(words) + ranked[:number]
@@ -305,8 +353,9 @@ def keep_sentences(
 ) -> list[int]:
     """The ascending indices of the sentences to keep within a budget, without the repair pass.
 
-    The first three are tried first, then the others by mean tf-idf, the earlier of equal ones first. Each is kept if it
-    fits in the rest of the budget, and no kept one has the same words. The first is kept alone if it does not fit.
+    The first three sentences are tried first, then the others by falling mean tf-idf. Of sentences with equal tf-idf,
+    the earlier is tried first. A sentence is kept if it fits in the rest of the budget and no kept sentence has the
+    same words. If the first sentence does not fit in the budget, it is kept alone.
 
     Args:
         words: the words of each sentence, from `split_words` of `hf_summ.evaluation.words`.

@@ -1,6 +1,7 @@
-"""Extractive summaries by any method; the oracle is that of Nallapati et al. 2017.
+"""Extractive summaries, which consist of sentences of the document, by several methods.
 
-LexRank and TextRank score each document separately; its sentences are the collection for inverse document frequencies.
+The oracle is the greedy search of Nallapati et al. 2017. LexRank and TextRank score the sentences of a document by a
+random walk on a graph, whose links are similarities of sentences.
 """
 
 from collections import Counter
@@ -20,26 +21,31 @@ from hf_summ.extractive.settings import ExtractiveSettings
 from hf_summ.models.checks import check_list, check_texts, is_list
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 
-# The oracle's measure is the sum of ROUGE-n F over these n.
+# The oracle maximizes the sum of F of ROUGE-n over these n.
 _ORACLE_NGRAMS = (1, 2)
 # LexRank does not link sentences with a lower cosine. This is the best value in Erkan and Radev 2004.
 _THRESHOLD = 0.1
-# The random walk follows links with this probability. It is TextRank's d, and LexRank's is 1 minus this.
+# The random walk follows a link with this probability, and otherwise jumps to any sentence. The paper of TextRank calls
+# this probability d. In the paper of LexRank, d is 1 minus this probability.
 _DAMPING = 0.85
-# PageRank ends when a step changes the ranks of all sentences by this much on average.
+# PageRank ends when a step changes the ranks of sentences by at most this much on average.
 _TOLERANCE = 1e-9
 
 
 def greedy_oracle(sentences: Sequence[Sequence[str]], reference: Sequence[str], number: int) -> list[int]:
-    """Indices of at most `number` sentences, in order; each step adds the one that raises ROUGE most.
+    """Choose sentences of a document that are together close to the reference (Nallapati et al. 2017).
 
-    The measure is F of ROUGE-1 plus F of ROUGE-2. The search ends when no further sentence raises it, so there may be
-    fewer sentences, or none without common n-grams. The first sentence wins ties. N-grams cross the borders of chosen
-    sentences, as in ROUGE. No two sentences have the same words.
+    The measure is F of ROUGE-1 plus F of ROUGE-2 of the chosen sentences. Each step chooses the sentence that raises
+    the measure most, and the earliest of several such sentences. The search ends when no further sentence raises the
+    measure. N-grams may cross the borders of sentences, as in ROUGE. No two chosen sentences have the same words.
 
     Args:
         sentences: words of each sentence.
         reference: words of the reference.
+        number: the largest number of sentences to choose.
+
+    Returns:
+        The ascending indices of the chosen sentences. There are none if the document has no word of the reference.
     """
     reference_counts = {n: Counter(_ngrams(reference, n)) for n in _ORACLE_NGRAMS}
     candidates = distinct(range(len(sentences)), sentences)
@@ -65,9 +71,10 @@ def greedy_oracle(sentences: Sequence[Sequence[str]], reference: Sequence[str], 
 
 
 def _summed_f(words: Sequence[str], reference_counts: dict[int, Counter]) -> float:
-    """The sum of ROUGE-n F, each from 0 to 1, of `words` against a reference.
+    """The sum of F of ROUGE-n over n = 1 and 2, each from 0 to 1, of a text against a reference.
 
     Args:
+        words: the words of the text.
         reference_counts: n -> how often the reference has each n-gram.
     """
     total = 0.0
@@ -81,31 +88,43 @@ def _summed_f(words: Sequence[str], reference_counts: dict[int, Counter]) -> flo
 
 
 def _ngrams(words: Sequence[str], n: int) -> Iterator[tuple[str, ...]]:
+    """The n-grams of a text, in order. A text shorter than n has none."""
     shifted_words = [words[shift:] for shift in range(n)]
     return zip(*shifted_words, strict=False)
 
 
 def lexrank_scores(sentences: Sequence[Sequence[str]]) -> np.ndarray:
-    """LexRank with threshold 0.1: PageRank over the sentences linked by `lexrank_similarities`: (sentences,).
+    """LexRank (Erkan and Radev 2004): the PageRank of each sentence, (sentences,), with sum 1.
 
-    Erkan and Radev 2004, without their reranking. As there, a sentence is linked to itself.
+    Two sentences are linked if their `lexrank_similarities` exceed 0.1. As in the paper, a sentence is linked to
+    itself. The reranking of the paper is left out.
+
+    Args:
+        sentences: words of each sentence.
     """
     links = lexrank_similarities(sentences) > _THRESHOLD
     return _pagerank(links.astype(float))
 
 
 def textrank_scores(sentences: Sequence[Sequence[str]]) -> np.ndarray:
-    """TextRank: PageRank over the sentences with links weighted by `textrank_similarities`: (sentences,).
+    """TextRank (Mihalcea and Tarau 2004, equation 2): the PageRank of each sentence, (sentences,), with sum 1.
 
-    Mihalcea and Tarau 2004, equation 2.
+    The weight of the link of two sentences is their `textrank_similarities`.
+
+    Args:
+        sentences: words of each sentence.
     """
     return _pagerank(textrank_similarities(sentences))
 
 
 def lexrank_similarities(sentences: Sequence[Sequence[str]]) -> np.ndarray:
-    """idf-modified cosine of each pair (Erkan and Radev 2004): (sentences, sentences), 0 to 1.
+    """The idf-modified cosine of each pair of sentences (Erkan and Radev 2004), 0 to 1: (sentences, sentences).
 
-    0 for a sentence without words, or whose words all occur in every sentence.
+    The sentences of the document are the collection in which document frequencies are counted. The similarities of a
+    sentence are 0 if it has no words, or if all of its words occur in every sentence.
+
+    Args:
+        sentences: words of each sentence.
     """
     counts = _counts(sentences)
     # The idf of a word that occurs in n of the N sentences is log(N / n).
@@ -119,10 +138,13 @@ def lexrank_similarities(sentences: Sequence[Sequence[str]]) -> np.ndarray:
 
 
 def textrank_similarities(sentences: Sequence[Sequence[str]]) -> np.ndarray:
-    """Common words divided by log lengths of each pair: (sentences, sentences), 0 on the diagonal.
+    """The similarity of each pair of sentences (Mihalcea and Tarau 2004): (sentences, sentences), 0 on the diagonal.
 
-    Mihalcea and Tarau 2004: |common words| / (log |a| + log |b|); 0 for two sentences of one word each, for which that
-    is undefined.
+    The similarity of sentences a and b is |common words| / (log |a| + log |b|). For two sentences of one word each, the
+    divisor is 0, and the similarity is defined as 0.
+
+    Args:
+        sentences: words of each sentence.
     """
     present = (_counts(sentences) > 0).astype(float)
     similarities = (present @ present.T).toarray()
@@ -147,23 +169,29 @@ def _counts(sentences: Sequence[Sequence[str]]):
 
 
 def _pagerank(weights: np.ndarray) -> np.ndarray:
-    """The stationary distribution of the random walk along weighted links: (sentences,), with sum 1."""
-    number = len(weights)
+    """The ranks of sentences, (N,), with sum 1: the stationary distribution of a random walk along links.
+
+    Args:
+        weights: (N, N), the weight of the link from a sentence (row) to another (column); 0 if there is no link.
+    """
+    sentences = len(weights)
     sums = weights.sum(axis=1)
     has_links = sums > 0
-    ranks = np.full(number, 1 / number)
+    ranks = np.full(sentences, 1 / sentences)
     change = np.inf
-    # Each step shrinks the change to at most 0.85 of it, so this always ends.
-    while change > number * _TOLERANCE:
-        shares = np.divide(ranks, sums, out=np.zeros(number), where=has_links)
+    # The change of a step is at most 0.85 times the change of the step before, so the loop ends.
+    while change > sentences * _TOLERANCE:
+        # A sentence passes its rank on along its links, in proportion to their weights.
+        rank_per_weight = np.divide(ranks, sums, out=np.zeros(sentences), where=has_links)
         # From a sentence without links, the walk continues at any sentence.
-        jumping_share = ranks[sums == 0].sum() / number
-        next_ranks = _DAMPING * (shares @ weights + jumping_share) + (1 - _DAMPING) / number
+        jumping_rank = ranks[sums == 0].sum() / sentences
+        next_ranks = _DAMPING * (rank_per_weight @ weights + jumping_rank) + (1 - _DAMPING) / sentences
         change = np.abs(next_ranks - ranks).sum()
         ranks = next_ranks
     return ranks
 
 
+# Method -> the function that scores the sentences of a document.
 _CENTRALITIES = {"tfidf": tfidf_scores, "lexrank": lexrank_scores, "textrank": textrank_scores}
 
 
@@ -174,27 +202,32 @@ def extract(
 ) -> list[str]:
     """Summarize each document by some of its sentences, in their order, on one line.
 
-    - "lead" and "tail": the first and the last sentences, of several documents those of each (the First-k of Fabbri et
-      al. 2019). With each reference's number of sentences as `sentences`, these are the head and the tail of Aksenov et
-      al. 2020, section 5.2. "lead" is `hf_summ.data.lead`, which training scores for comparison.
-    - "oracle": the sentences with the highest sum of ROUGE-1 and ROUGE-2, chosen greedily (Nallapati et al. 2017);
-      fewer than requested if more would lower it, and none without n-grams in common with the reference.
+    The methods are:
+
+    - "lead" and "tail": the first sentences, or the last sentences, of each document of an example (the First-k of
+      Fabbri et al. 2019). If `sentences` is the number of sentences of each reference, the summaries are the head and
+      the tail of Aksenov et al. 2020, section 5.2. "lead" is `hf_summ.data.lead`, which training scores for comparison.
+    - "oracle": the sentences with the highest sum of ROUGE-1 and ROUGE-2, chosen greedily (Nallapati et al. 2017).
+      There are fewer than requested if a further sentence would not raise the sum, and none without words in common
+      with the reference.
     - "tfidf", "lexrank" (Erkan and Radev 2004), "textrank" (Mihalcea and Tarau 2004): the sentences with the highest
-      scores in their document; earlier ones win ties. The last two need the extra `extractive`.
-    - "consistent": the first three sentences, then those with the highest tf-idf. With a `share` or a number of
-      `tokens`, it is `consistent_extract`, which reads several documents as one.
+      scores in their document. Of sentences with equal scores, the earlier ones are chosen. "lexrank" and "textrank"
+      need the extra `extractive`.
+    - "consistent": the first three sentences, then the sentences with the highest tf-idf. If `settings` has a `share`
+      or a number of `tokens`, the summaries are those of `consistent_extract`, which reads the documents of an example
+      as one document.
 
     No method but "lead" and "tail" chooses two sentences with the same words.
 
     Args:
-        documents: one text per document, or several.
+        documents: for each example, its document or the list of its documents.
         settings: by default three sentences of "lead".
-        references: one text per document, for "oracle"; other methods ignore them.
+        references: one text per example, for "oracle"; other methods ignore them.
 
     Raises:
-        TypeError: documents or references that are not strings.
-        ValueError: an unknown language; other numbers of sentence counts or references than of documents;
-            "oracle" without references; no document with words; or as `consistent_extract`.
+        TypeError: documents or references are not strings.
+        ValueError: the language is unknown; the numbers of references, or of numbers of sentences, and of examples
+            differ; there are no references for "oracle"; no document has words; or as `consistent_extract`.
         ImportError: the method needs the extra `extractive`, which is not installed.
 
     Warns:
@@ -202,20 +235,20 @@ def extract(
     """
     settings = settings or ExtractiveSettings()
     check_list("documents", documents)
-    # Until they are checked, the texts may be of any type.
-    sets: list[list[Any]] = []
+    # The documents of each example. Until they are checked, they may be of any type.
+    document_lists: list[list[Any]] = []
     for document in documents:
         if is_list(document):
-            sets.append(list(document))
+            document_lists.append(list(document))
         else:
-            sets.append([document])
-    check_texts("documents", list(chain.from_iterable(sets)))
+            document_lists.append([document])
+    check_texts("documents", list(chain.from_iterable(document_lists)))
     if settings.is_stage:
-        joined_documents = [DOCUMENT_SEPARATOR.join(texts) for texts in sets]
+        joined_documents = [DOCUMENT_SEPARATOR.join(texts) for texts in document_lists]
         return consistent_extract(joined_documents, settings)
     summaries = []
     wordless_rows = []
-    for row, selection in enumerate(choose(sets, settings, references)):
+    for row, selection in enumerate(choose(document_lists, settings, references)):
         summaries.append(selection.summary())
         if not selection.has_words:
             wordless_rows.append(row)
@@ -225,19 +258,36 @@ def extract(
 
 
 def choose(
-    sets: Sequence[Sequence[str]], settings: ExtractiveSettings, references: Sequence[str] | None
+    document_lists: Sequence[Sequence[str]], settings: ExtractiveSettings, references: Sequence[str] | None
 ) -> Iterator[Selection]:
-    """The sentences that are chosen of each set of documents, counted through all of them, with a progress bar."""
+    """Yield the sentences that are chosen of the documents of each example, with a progress bar.
+
+    The documents of an example are read as one text. So the indices in a `Selection` go on from the last sentence of a
+    document to the first sentence of the next.
+
+    Args:
+        document_lists: the documents of each example.
+        settings: the method, the numbers of sentences and the language.
+        references: the reference of each example, for "oracle"; other methods ignore them.
+
+    Raises:
+        TypeError: references are not strings.
+        ValueError: there are no references for "oracle", or the numbers of references or of numbers of sentences differ
+            from the number of examples. Errors are raised when the first example is asked for.
+    """
     method = settings.method or "lead"
     language = settings.language
-    numbers = _numbers_of_sentences(settings, len(sets))
+    numbers = _numbers_of_sentences(settings, len(document_lists))
+    # The texts that the oracle compares sentences with. Other methods do not read them.
+    oracle_references: Sequence[str] = []
     if method == "oracle":
         if references is None:
             raise ValueError("`method` oracle needs `references`, one per document")
-        check_lengths(references=references, documents=sets)
+        check_lengths(references=references, documents=document_lists)
         check_texts("references", references)
-        references = list(references)
-    for row, texts in enumerate(progress_bar(sets, method)):
+        # Rows of a Series would be looked up by its labels, and not by their positions.
+        oracle_references = list(references)
+    for row, texts in enumerate(progress_bar(document_lists, method)):
         sentences: list[str] = []
         lengths = []
         for text in texts:
@@ -249,15 +299,15 @@ def choose(
         number = numbers[row]
         if not has_words:
             indices = []
-        elif method == "oracle" and references is not None:
-            reference_words = split_words(references[row], language)
+        elif method == "oracle":
+            reference_words = split_words(oracle_references[row], language)
             indices = greedy_oracle(words, reference_words, number)
         elif method in _CENTRALITIES:
             scores = _CENTRALITIES[method](words)
             ranked = distinct(best_first(scores), words)
             indices = sorted(ranked[:number])
         elif method == "consistent":
-            # Each sentence costs 1, so that the budget is their number.
+            # Each sentence costs 1, so that the budget is a number of sentences.
             costs = [1] * len(words)
             indices = keep_sentences(words, costs, number)
         else:
@@ -266,7 +316,15 @@ def choose(
 
 
 def _numbers_of_sentences(settings: ExtractiveSettings, documents: int) -> Sequence[int]:
-    """The number of sentences for each of the documents."""
+    """The largest number of sentences to choose for each example.
+
+    Args:
+        settings: its field `sentences` is one number for all examples, or a number for each.
+        documents: the number of examples.
+
+    Raises:
+        ValueError: the number of numbers differs from the number of examples.
+    """
     numbers = settings.sentences
     if not isinstance(numbers, Sequence):
         return [numbers] * documents
@@ -278,10 +336,12 @@ def _numbers_of_sentences(settings: ExtractiveSettings, documents: int) -> Seque
 
 
 def _first_or_last(method: str, lengths: Sequence[int], number: int) -> list[int]:
-    """The ascending indices of the first ("lead") or last sentences of each text, counted through all texts.
+    """The ascending indices of the first sentences of each document of an example ("lead"), or of the last ("tail").
 
     Args:
-        lengths: the number of sentences of each text.
+        method: "lead" or "tail".
+        lengths: the number of sentences of each document. Indices are counted through all documents.
+        number: the largest number of sentences to choose of each document.
     """
     chosen: list[int] = []
     start = 0

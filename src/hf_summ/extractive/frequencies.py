@@ -26,7 +26,8 @@ class DocumentFrequencies:
     """In how many documents of a collection each word occurs.
 
     Args:
-        frequencies: word -> number of documents in which it occurs; an unlisted word counts as occurring in one.
+        frequencies: word -> number of documents in which the word occurs. A word that is not listed is taken to occur
+            in one document.
         documents: number of documents in the collection.
         language: ISO 639 code with which the documents were split into words.
     """
@@ -83,7 +84,11 @@ class DocumentFrequencies:
                 raise ValueError(problem)
 
     def check_language(self, language: str) -> None:
-        """Raise a ValueError unless the frequencies are of words in `language`."""
+        """Check that the frequencies are those of words in `language`.
+
+        Raises:
+            ValueError: the documents were in another language.
+        """
         if language_code(language) != language_code(self.language):
             raise ValueError(
                 f"the document frequencies are of language '{self.language}', but `language` is '{language}': fit "
@@ -92,9 +97,10 @@ class DocumentFrequencies:
 
 
 def tfidf_scores(sentences: Sequence[Sequence[str]], idf: DocumentFrequencies | None = None) -> np.ndarray:
-    """Mean of tf(w) idf(w) over a sentence's words, where tf is the word's share of the document: (sentences,).
+    """The mean of tf(w) idf(w) over the words of each sentence, (sentences,); 0 for a sentence without words.
 
-    Aksenov 2020, equations 4.1 and 4.2. A mean, as a sum would mostly measure length. A sentence without words has 0.
+    tf is the word's share of the document (Aksenov 2020, equations 4.1 and 4.2). The score is a mean, as a sum would
+    mostly measure the length of the sentence.
 
     Args:
         sentences: words of each sentence.
@@ -128,7 +134,12 @@ def _frequencies_in_sentences(sentences: Sequence[Sequence[str]]) -> DocumentFre
 
 
 def distinct(order: Iterable[int], words: Sequence[Sequence[str]]) -> list[int]:
-    """The indices of sentences in this order, without those that have the words of an earlier one."""
+    """The indices of sentences in an order, without sentences that have the same words as a sentence before them.
+
+    Args:
+        order: indices of sentences.
+        words: the words of each sentence of the document.
+    """
     first_indices: dict[tuple[str, ...] | int, int] = {}
     for index in order:
         sentence_words = tuple(words[index])
@@ -139,9 +150,14 @@ def distinct(order: Iterable[int], words: Sequence[Sequence[str]]) -> list[int]:
 
 
 def fitting(order: Iterable[int], costs: Sequence[int], budget: int) -> list[int]:
-    """The ascending indices of the sentences that are taken in this order while they fit into a budget.
+    """The ascending indices of the sentences that fit into a budget, if they are taken in an order.
 
-    A sentence that does not fit is passed over. The first is taken alone if it does not fit.
+    A sentence that does not fit is passed over. If the first sentence does not fit, it is taken alone.
+
+    Args:
+        order: indices of sentences.
+        costs: the cost of each sentence of the document.
+        budget: the largest sum of costs.
     """
     chosen: list[int] = []
     remaining_budget = budget
@@ -154,7 +170,7 @@ def fitting(order: Iterable[int], costs: Sequence[int], budget: int) -> list[int
 
 
 def best_first(scores: np.ndarray) -> list[int]:
-    """The indices of scores from the highest to the lowest; the earlier of equal ones comes first."""
+    """The indices of scores from the highest to the lowest score. Of equal scores, the earlier comes first."""
     if len(scores) == 0:
         return []
     highest = np.abs(scores).max()

@@ -14,7 +14,8 @@ METHODS = ("lead", "tail", "oracle", "tfidf", "lexrank", "textrank", "consistent
 Pair = tuple[str, str]
 # A judge gives for each pair the probability that its second text continues the first.
 Judge = Callable[[Sequence[Pair]], Sequence[float]]
-# Flags of the recipe and the pipeline, and the settings that they become of the stage before the model.
+# Flag of the recipe and the pipeline -> the setting of the extractive stage that it becomes. The stage shortens a
+# document before a model reads it.
 _STAGE_FLAGS = {
     "extract_share": "share",
     "extract_tokens": "tokens",
@@ -25,27 +26,31 @@ _STAGE_FLAGS = {
 
 @dataclass(frozen=True)
 class ExtractiveSettings:
-    """Which sentences of a document are kept; most are flags of `hf-summ extract`.
+    """Which sentences of a document are kept. Most fields are flags of `hf-summ extract`.
+
+    With `share` or `tokens`, the sentences are kept by the consistent stage of `consistent_extract`, and `sentences` is
+    ignored.
 
     Args:
         method: one of `METHODS`, see `extract`.
-        sentences: number of sentences, for all documents or for each; a shorter document keeps all.
-        share: share of the sentences that the consistent stage keeps instead, those with the highest mean tf-idf, above
-            0 and at most 1, rounded up. The first three are always kept.
+        sentences: the number of sentences to keep, one for all documents or one for each. A shorter document keeps all
+            its sentences.
+        share: the share of the sentences, those with the highest mean tf-idf, that the consistent stage keeps: above 0
+            and at most 1, rounded up. The first three sentences are always kept.
         idf: document frequencies of a corpus for the stage, or a file written by `hf-summ idf`; if not given, a
             document's sentences are the collection.
         next_sentence_model: folder or Hub repository of a BERT with its next-sentence head, or a function from pairs of
             sentences to the probabilities that the second follows the first. Pairs of many documents are judged at
             once. If not given, the stage has no repair pass.
         language: ISO 639 code of the documents.
-        tokens: number of tokens that the stage keeps instead of a share. The first three sentences are taken first,
-            then the others by mean tf-idf, if they fit in the rest; the first is kept alone if it does not fit.
-            Sentences that the repair pass restores are extra.
+        tokens: the number of tokens that the stage keeps, in place of a share. The first three sentences are taken
+            first, then the others by mean tf-idf, if they fit in the rest; the first is kept alone if it does not fit.
+            Sentences that the repair pass restores come on top of this number.
         counter: a function from sentences to the number of tokens of each; if not given, words are counted.
 
     Raises:
-        TypeError: a number of another type.
-        ValueError: an unknown method, a number out of range, or settings that exclude each other.
+        TypeError: a number has another type.
+        ValueError: the method is unknown, a number is out of range, or settings exclude each other.
     """
 
     method: str | None = flag(

@@ -1,4 +1,7 @@
-"""The origin of each summary word in a model that copies, and the attention to the source."""
+"""The origin of each summary word in a model that copies, and the attention to the source.
+
+A source word, also called an origin or a link, is named by its index among the words of all documents of the source.
+"""
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,11 +17,12 @@ from hf_summ.models.text_documents import FIRST_POINTER, word_table
 from hf_summ.models.text_processing_recurrent import replace_unknown
 from hf_summ.runtimes.any_model import prefix_of, with_prefix
 
-# The most source words that are listed for a word of the summary, and for a word of the source.
+# The largest number of origins that are listed for a word of the summary.
 _MOST_ORIGINS = 8
+# The largest number of links that are listed for a word of the source.
 _MOST_LINKS = 4
-# The least probability or weight of a source word that is listed.
-_LEAST_SHARE = 0.005
+# The least weight with which a source word is listed: its probability as an origin, or its attention as a link.
+_LEAST_WEIGHT = 0.005
 
 
 @dataclass(frozen=True)
@@ -26,12 +30,14 @@ class SourceWord:
     """A word of the source.
 
     Attributes:
-        document: number of its document.
-        start, end: positions of its first character and after its last.
-        is_read: whether it fit into the model's input; others were truncated.
-        values: its measures by name; see `Explanation`.
-        links: the words to which it attends most, as pairs of number and weight: edges of the encoder's graph of
-            self-attention (Xu et al. 2020, Figure 3), in the last layer, as the mean over heads; if it has one.
+        document: the index of the word's document.
+        start, end: the positions in the document of the word's first character, and after its last character.
+        text: the word.
+        is_read: whether the word fit into the model's input. Words that did not fit were truncated.
+        values: name of a measure -> its value for the word; see `Explanation`.
+        links: the source words to which the word attends most, as pairs of index and weight. They are edges of the
+            encoder's graph of self-attention (Xu et al. 2020, Figure 3): the weights of the last layer, as the mean
+            over heads. There are none if the encoder has no self-attention.
     """
 
     document: int
@@ -45,15 +51,19 @@ class SourceWord:
 
 @dataclass(frozen=True)
 class SummaryWord:
-    """A word of the summary. For several subwords, numbers are means, and the probability is their product.
+    """A word of the summary.
+
+    If the word has several subwords, `probability` is the product of their probabilities, and the other figures are
+    means over the subwords.
 
     Attributes:
-        start, end: positions of its first character and after its last.
+        start, end: the positions in the summary of the word's first character, and after its last character.
+        text: the word.
         probability: the model's probability of the word, generated or copied.
-        gate: the probability of copying any word here.
+        gate: the probability of copying any word at this place.
         copied: the probability that this word was copied.
-        origins: the most probable source words, as pairs of number and probability that the word was copied from there.
-        is_novel: whether the word does not occur in the source, read or not.
+        origins: the most probable source words, as pairs of index and probability that the word was copied from there.
+        is_novel: whether the source lacks the word, in its truncated part too.
     """
 
     start: int
@@ -70,16 +80,23 @@ class SummaryWord:
 class Explanation:
     """The words of one example, where they were copied from, and the attention to them.
 
+    The measures of a source word that was read are:
+
+    - `copied`: the probability that the summary copied the word at least once.
+    - `attention_of_summary`: the share of the summary's attention to the source that the word received, in the last
+      layer, as the mean over heads and over the summary.
+    - `centrality`: the word's centrality, if the model computes it.
+    - `phrase_value`: the value of the key phrase that the word is in, if the model reads key phrases.
+    - `attention_of_source`: the share of the encoder's self-attention that the word received, in the last layer, as the
+      mean over heads and queries, if the encoder has self-attention.
+
     Attributes:
-        model: name of the checkpoint.
-        documents: cleaned texts.
-        summary: text.
-        source_words: words of all documents in order. Those that were read have the values `copied`, the probability
-            that the summary copied the word at least once; `attention_of_summary`, its share of the attention to the
-            source (last layer, mean over heads and over the summary); and, if the model has them, `centrality`;
-            `phrase_value`, that of its key phrase; and `attention_of_source`, its share of the encoder's self-attention
-            (last layer, mean over heads and queries).
-        summary_words: in order.
+        model: the name of the checkpoint.
+        model_type: the architecture, such as "sagcopy".
+        documents: the cleaned texts of the source.
+        summary: the text of the summary.
+        source_words: the words of all documents, in order.
+        summary_words: the words of the summary, in order.
     """
 
     model: str
@@ -107,7 +124,7 @@ def explain(
 ) -> Explanation:
     """Summarize an example, and find the origins of the summary's words.
 
-    All numbers are those of one forward pass over the finished summary.
+    All probabilities and weights come from one forward pass over the finished summary.
 
     Args:
         model: a model that copies.
@@ -115,8 +132,8 @@ def explain(
         document: a text, or several documents of one example.
         summary: a text to explain instead of the model's summary.
         phrases: key phrases and their values, for models that read them; None to extract them.
-        source_prefix: text before the document; by default the config's.
-        word_tags: the tags of the words, for GDLF; by default its tagger's.
+        source_prefix: a text to put before the document; by default the prefix in the config.
+        word_tags: the tags of the words, for GDLF; by default the processor's tagger assigns them.
         generation: arguments of `generate()`.
 
     Raises:
@@ -157,6 +174,11 @@ def explain(
 
 
 def _check(model, document: str | Sequence[str], summary: str | None) -> None:
+    """Check the model and the texts.
+
+    Raises:
+        ValueError: the model does not copy, or a text is blank.
+    """
     model_type = model.config.model_type
     if getattr(model.config, "copy", False) is not True:
         raise ValueError(
@@ -196,18 +218,19 @@ def _eager(model) -> Generator[None]:
 
 @dataclass(frozen=True)
 class _ReadSource:
-    """The words of all documents, and source position -> number of its word."""
+    """The words of all documents, and source position -> index of the word at this position."""
 
     words: list[SourceWord]
     word_of_position: dict[int, int]
 
 
 class _Trace:
-    """The numbers of one example for each subword, on the CPU in float64.
+    """The probabilities and weights of each subword of one example, on the CPU in float64.
 
     Args:
+        model, processor: as for `explain`.
         document: a text, or the documents of the example.
-        inputs, outputs: the model's, of the finished summary.
+        inputs, outputs: the model's inputs and outputs for the finished summary.
         columns: (1, 1 + T), the columns of the scores of the start token and of the summary's subwords.
     """
 
@@ -259,7 +282,11 @@ class _Trace:
         return measures
 
     def explanation(self, replaces_unknown: bool) -> Explanation:
-        """The explanation, with unknown words of the summary replaced on request."""
+        """The explanation.
+
+        Args:
+            replaces_unknown: whether unknown words of the summary are replaced by source words.
+        """
         source = self._read_source()
         vocabulary = {self._normalized(word.text) for word in source.words}
         summary, words = self._summary(replaces_unknown)
@@ -278,7 +305,9 @@ class _Trace:
         )
 
     def _read_source(self) -> _ReadSource:
+        """The words of all documents with their measures and links."""
         words = []
+        # For each word, the positions of its subwords in the model's input.
         positions_of_words = []
         word_of_position = {}
         for document, text in enumerate(self.documents):
@@ -297,11 +326,11 @@ class _Trace:
                 positions_of_words.append(positions)
         if self.graph is not None:
             # Words link to later words too, so the links come after all words.
-            for number, positions in enumerate(positions_of_words):
+            for index, positions in enumerate(positions_of_words):
                 if positions:
                     weights = self.graph[positions].mean(0)
-                    links = _likely_words(weights, word_of_position, _MOST_LINKS)
-                    words[number] = replace(words[number], links=links)
+                    links = _heaviest_words(weights, word_of_position, _MOST_LINKS)
+                    words[index] = replace(words[index], links=links)
         return _ReadSource(words, word_of_position)
 
     def _values(self, positions: Sequence[int]) -> dict[str, float]:
@@ -315,12 +344,16 @@ class _Trace:
                 strongest = subword_values.abs().argmax()
                 values[name] = float(subword_values[strongest])
             else:
-                # The other measures are shares.
+                # The other measures are shares of 1, so those of a word's subwords add up.
                 values[name] = float(subword_values.sum())
         return values
 
     def _summary(self, replaces_unknown: bool) -> tuple[str, list[Word]]:
-        """The summary's text and its words, with unknown ones replaced on request."""
+        """The text of the summary, and its words.
+
+        Args:
+            replaces_unknown: whether unknown words are replaced by source words.
+        """
         tokenizer = self.processor.tokenizer
         special_ids = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
         ids = self.ids[0, 1:].tolist()
@@ -336,12 +369,15 @@ class _Trace:
                 groups.append(subwords)
                 rows.append(word_ids)
                 text_ids.extend(word_ids)
+        # The last row is the whole text. Each row before it is a word.
         rows.append(text_ids)
-        *pieces, text = self.processor.batch_decode(rows, documents=[self.documents])
+        decoded = self.processor.batch_decode(rows, documents=[self.documents])
+        pieces = decoded[:-1]
+        text = decoded[-1]
         try:
             spans = words_of_summary(text, pieces)
         except ValueError:
-            # This tokenizer's decoder joins words differently.
+            # The decoder of the tokenizer joins words so that their characters change. So words are joined here.
             text = " ".join(pieces)
             spans = words_of_summary(text, pieces)
         words = []
@@ -360,7 +396,14 @@ class _Trace:
         return replaced[0, 1:].tolist()
 
     def _summary_word(self, word: Word, text: str, is_novel: bool, word_of_position: Mapping[int, int]) -> SummaryWord:
-        """A word of the summary with its numbers, given its text and whether the source lacks it."""
+        """A word of the summary with its probabilities and origins.
+
+        Args:
+            word: the span of the word in the summary, and its subwords.
+            text: the word.
+            is_novel: whether the source lacks the word.
+            word_of_position: source position -> index of the source word.
+        """
         origins = self.origins[word.subwords].mean(0)
         log_prob = self.log_probs[word.subwords].sum()
         gate = self.gates[word.subwords].mean()
@@ -371,7 +414,7 @@ class _Trace:
             probability=float(log_prob.exp()),
             gate=float(gate),
             copied=min(float(origins.sum()), 1.0),
-            origins=_likely_words(origins, word_of_position, _MOST_ORIGINS),
+            origins=_heaviest_words(origins, word_of_position, _MOST_ORIGINS),
             is_novel=is_novel,
         )
 
@@ -383,21 +426,37 @@ class _Trace:
         return word.strip().casefold()
 
 
-def _likely_words(shares: torch.Tensor, word_of_position: Mapping[int, int], most: int) -> list[tuple[int, float]]:
-    """The words with the largest shares, as pairs of number and share, given the shares of positions, (S,)."""
-    word_shares: dict[int, float] = {}
-    for position in shares.nonzero()[:, 0].tolist():
+def _heaviest_words(weights: torch.Tensor, word_of_position: Mapping[int, int], most: int) -> list[tuple[int, float]]:
+    """The source words with the largest weights, as pairs of index and weight, from the largest weight down.
+
+    Words whose weight is below `_LEAST_WEIGHT` are left out.
+
+    Args:
+        weights: (S,), the weight of each source position: a probability of copying, or attention. The weight of a word
+            is the sum of the weights of its positions.
+        word_of_position: source position -> index of the source word.
+        most: the largest number of words.
+    """
+    word_weights: dict[int, float] = {}
+    for position in weights.nonzero()[:, 0].tolist():
         # Special tokens belong to no word.
         if position in word_of_position:
-            number = word_of_position[position]
-            word_shares[number] = word_shares.get(number, 0.0) + float(shares[position])
-    # Words with equal shares stay in the order of the source.
-    ranked = sorted(word_shares.items(), key=lambda pair: (-pair[1], pair[0]))
-    return [(number, share) for number, share in ranked[:most] if share >= _LEAST_SHARE]
+            index = word_of_position[position]
+            word_weights[index] = word_weights.get(index, 0.0) + float(weights[position])
+    # Words with equal weights stay in the order of the source.
+    ranked = sorted(word_weights.items(), key=lambda pair: (-pair[1], pair[0]))
+    return [(index, weight) for index, weight in ranked[:most] if weight >= _LEAST_WEIGHT]
 
 
 def _phrase_values(inputs: Mapping[str, torch.Tensor], length: int) -> torch.Tensor:
-    """The value of each position's key phrase, the strongest of overlapping ones; 0 outside of phrases."""
+    """The value of the key phrase at each source position, (length,).
+
+    The value is 0 outside of phrases. Where phrases overlap, it is the value with the largest absolute value.
+
+    Args:
+        inputs: the model's inputs, with the spans and the values of the key phrases.
+        length: the number of source positions.
+    """
     values = torch.zeros(length, dtype=torch.float64)
     starts = inputs["phrase_starts"][0].tolist()
     ends = inputs["phrase_ends"][0].tolist()

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from hf_summ.common.pages import render_page
 from hf_summ.inspection.explanation import Explanation, SourceWord, SummaryWord
 
-# The number of truncated characters that a page shows.
+# The largest number of characters that a page shows of the text that did not fit into the model's input.
 _MOST_TRUNCATED = 2000
 _AnyWord = SourceWord | SummaryWord
 
@@ -40,9 +40,9 @@ class _PageDocument(NamedTuple):
     """A document on a page.
 
     Attributes:
-        parts: the text that the model read, as `_parts`.
-        truncated_text: the beginning of the text that it did not read.
-        unread_words: the number of words that it did not read.
+        parts: the text that the model read, as `_parts` gives it.
+        truncated_text: the beginning of the text that the model did not read.
+        unread_words: the number of words that the model did not read.
     """
 
     parts: list[tuple[str, _AnyWord | None]]
@@ -53,21 +53,21 @@ class _PageDocument(NamedTuple):
 def as_page(explanation: Explanation) -> str:
     """The explanation as a page of HTML, in which all texts are escaped."""
     read_words = []
-    # The number of a source word -> its number among the words that were read.
+    # The index of a source word -> its index among the words that were read.
     index_read = {}
     measures = set()
     has_links = False
-    for number, word in enumerate(explanation.source_words):
+    for index, word in enumerate(explanation.source_words):
         if word.is_read:
-            index_read[number] = len(read_words)
+            index_read[index] = len(read_words)
             read_words.append(word)
             measures.update(word.values)
             if word.links:
                 has_links = True
     shades = [shade for shade in _SHADES if shade.measure in measures]
     documents = []
-    for number, text in enumerate(explanation.documents):
-        words = [word for word in explanation.source_words if word.document == number]
+    for document, text in enumerate(explanation.documents):
+        words = [word for word in explanation.source_words if word.document == document]
         documents.append(_page_document(text, words))
     return render_page(
         "hf_summ.inspection",
@@ -83,7 +83,12 @@ def as_page(explanation: Explanation) -> str:
 
 
 def _page_document(text: str, words: Sequence[SourceWord]) -> _PageDocument:
-    """A document with its words."""
+    """A document, split into the part that the model read and the part that it did not read.
+
+    Args:
+        text: the document.
+        words: the words of the document, read or not.
+    """
     read_words = [word for word in words if word.is_read]
     unread_words = len(words) - len(read_words)
     if not unread_words:

@@ -1,4 +1,8 @@
-"""A document, its reference and several systems' summaries side by side, with what they share shaded."""
+"""A document, its reference and several systems' summaries side by side, with the words that texts share shaded.
+
+A text is compared with one text of the example, usually the document. What it shares with that text is shaded in HTML,
+and bold in Markdown.
+"""
 
 import html
 import re
@@ -34,11 +38,14 @@ Markup = Literal["markdown", "html"]
 
 
 def shared_spans(text: str, compared_text: str, language: str = "en") -> list[tuple[int, int]]:
-    """The character spans of `text` that its fragments shared with `compared_text` cover; see `copied_fragments`.
+    """The spans of a text, [start, end) characters, that the text shares with another text.
 
-    Fragments with only white space between them are a single span.
+    The spans are those of the fragments that `copied_fragments` finds. Fragments with only white space between them are
+    a single span.
 
     Args:
+        text: the text.
+        compared_text: the text with which it is compared.
         language: as for `RougeSettings`.
     """
     pieces = list(_PIECE.finditer(text))
@@ -65,8 +72,9 @@ def as_markdown(examples: Mapping[str, Mapping[str, str]], shade: str | None, la
     """Examples as Markdown, with shared words in bold.
 
     Args:
-        examples: title of an example -> its texts, by their titles.
-        shade: title of the text with which the texts behind it share words, or None.
+        examples: title of an example -> title of a text -> text.
+        shade: the title of a text, such as that of the document. The texts behind it in each example are compared with
+            it, and what they share with it is bold. If `shade` is None, nothing is bold.
         language: as for `RougeSettings`.
     """
     sections = []
@@ -79,7 +87,13 @@ def as_markdown(examples: Mapping[str, Mapping[str, str]], shade: str | None, la
 
 
 def as_html(examples: Mapping[str, Mapping[str, str]], shade: str | None, language: str = "en") -> str:
-    """Examples as a page of HTML in one file, with shared words shaded; see `as_markdown`."""
+    """Examples as a page of HTML in one file, with shared words shaded.
+
+    Args:
+        examples: title of an example -> title of a text -> text.
+        shade: the title of the text with which the texts behind it in each example are compared, or None for no shades.
+        language: as for `RougeSettings`.
+    """
     lines = []
     for title, texts in examples.items():
         lines.append(f"<h2>{html.escape(title)}</h2>")
@@ -91,9 +105,12 @@ def as_html(examples: Mapping[str, Mapping[str, str]], shade: str | None, langua
 
 
 def _marked(texts: Mapping[str, str], shade: str | None, language: str, markup: Markup) -> dict[str, str]:
-    """Each text in the markup. Texts behind the one named `shade` have the words marked that they share with it."""
+    """Title of a text -> the text in the markup, with the words marked that it shares with the text named `shade`.
+
+    Only texts behind the text named `shade` have marks.
+    """
     marked = {}
-    # The text named `shade`, from the following text on.
+    # The text named `shade`, once the loop has passed it.
     compared_text = None
     for name, text in texts.items():
         spans = []
@@ -122,7 +139,7 @@ def _with_marks(text: str, spans: Sequence[tuple[int, int]], markup: Markup) -> 
 
 
 def _escaped(text: str, markup: Markup) -> str:
-    """A text as HTML escapes it. Texts in Markdown stay as they are."""
+    """A text with the special characters of HTML escaped. A text in Markdown stays as it is."""
     if markup == "html":
         return html.escape(text)
     return text

@@ -7,7 +7,12 @@ from hf_summ.models.text_documents import WordTable
 
 
 class Word(NamedTuple):
-    """A word: the positions of its first character and after its last, and the indices of its subwords."""
+    """A word in a tokenized text.
+
+    Attributes:
+        start, end: the positions of the word's first character, and after its last character.
+        subwords: the indices of the word's subwords.
+    """
 
     start: int
     end: int
@@ -15,9 +20,16 @@ class Word(NamedTuple):
 
 
 def grouped(ids: Sequence[int], table: WordTable) -> list[list[int]]:
-    """The indices of the ids of each word; words are those that the decoding limits count.
+    """Group the ids of a text by words, in the same way as limits of words in decoding count them.
 
     A token of space alone belongs to the next word.
+
+    Args:
+        ids: the ids of the text's tokens.
+        table: the texts of tokens, and which tokens open words.
+
+    Returns:
+        For each word, the indices of its tokens in `ids`.
     """
     opens_word = table.words_opened(ids)
     groups: list[list[int]] = []
@@ -37,7 +49,10 @@ def words_of_source(text: str, ids: Sequence[int], offsets: Sequence[tuple[int, 
     """The words of a tokenized text, in order, without overlap.
 
     Args:
-        offsets: for each id, the positions of its first character and after its last.
+        text: the text.
+        ids: the ids of the text's tokens.
+        offsets: for each token, the positions of its first character, and after its last character.
+        table: as for `grouped`.
     """
     words = []
     end_of_last = 0
@@ -55,7 +70,11 @@ def words_of_source(text: str, ids: Sequence[int], offsets: Sequence[tuple[int, 
 
 
 def words_of_summary(text: str, pieces: Sequence[str]) -> list[tuple[int, int]]:
-    """The spans of the pieces in a text with the same characters in the same order, but with other spaces.
+    """The spans of pieces in a text that joins them: for each piece, its [start, end) characters.
+
+    Args:
+        text: a text with the characters of the pieces in the same order, but perhaps with other spaces.
+        pieces: the decoded words of a summary.
 
     Raises:
         ValueError: the text has other characters than the pieces.

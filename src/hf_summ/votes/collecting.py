@@ -28,9 +28,11 @@ _TURK_PREFIX = re.compile(r"^(?:Input|Answer)\.")
 class Votes:
     """The choices of all voters.
 
+    A sheet has the votes of one voter. An item is a pair of summaries of a document, and an aspect is a question on it.
+
     Args:
-        key: of their sheets.
-        choices: (sheet, item) -> aspect -> "A", "B" or "tie"; without unanswered aspects.
+        key: the key of the voters' sheets.
+        choices: (sheet, item) -> aspect -> "A", "B" or "tie". Unanswered aspects are left out.
     """
 
     key: Key
@@ -42,7 +44,7 @@ class Votes:
         return [sheet for sheet in self.key.sheets if sheet in voted]
 
     def missing(self) -> dict[str, list[tuple[str, str]]]:
-        """Voter -> item and aspect of each missing vote."""
+        """Voter -> the item and the aspect of each missing vote. Voters without missing votes are left out."""
         missing = {}
         for sheet, sides in self.key.sheets.items():
             missing_of_voter = []
@@ -56,9 +58,15 @@ class Votes:
         return missing
 
     def sides(self, pair: tuple[str, str], aspect: str) -> np.ndarray:
-        """(V, N) for sheets with votes and the items of a `pair`: 1 where the summary on side A won in the `aspect`.
+        """The outcomes of votes in an aspect for the summaries on side A.
 
-        -1 where it lost, 0 for a tie, NaN for a missing vote.
+        Args:
+            pair: the names of the two systems of a pair.
+            aspect: the name of an aspect.
+
+        Returns:
+            (V, N), with a row for each of V sheets with votes, and a column for each of N items of the pair: 1 where
+            the summary on side A won, -1 where it lost, 0 for a tie, NaN for a missing vote.
         """
         items = self._items(pair)
         rows = []
@@ -71,7 +79,12 @@ class Votes:
         return np.array(rows)
 
     def outcomes(self, pair: tuple[str, str], aspect: str) -> np.ndarray:
-        """As `sides` of the `pair` and `aspect`, but for the pair's first system instead of side A."""
+        """The outcomes of votes in an aspect for the first system of a pair, (V, N), in the form of `sides`.
+
+        Args:
+            pair: the names of the two systems of a pair.
+            aspect: the name of an aspect.
+        """
         items = self._items(pair)
         signs = []
         for sheet in self.sheets():
@@ -80,6 +93,7 @@ class Votes:
             for item in items:
                 row.append(1.0 if on_a[item] == pair[0] else -1.0)
             signs.append(row)
+        # Where the first system is on side B, its outcome is the opposite of the outcome of side A.
         return self.sides(pair, aspect) * np.array(signs)
 
     def _items(self, pair: tuple[str, str]) -> list[str]:
@@ -88,14 +102,20 @@ class Votes:
 
 
 def read_votes(files: Iterable[str | os.PathLike], key: Key) -> Votes:
-    """Read `files` that voters downloaded from their pages (.json), or tables that they filled in (.csv),
-    also as results of Mechanical Turk, without rejected assignments.
+    """Read the votes of all voters.
+
+    Args:
+        files: files that voters downloaded from their pages (.json), or tables that they filled in (.csv). A table may
+            also have the results of Mechanical Turk, of which rejected assignments are skipped.
+        key: the key of the sheets on which the votes were made.
 
     Raises:
-        ValueError: a file that does not exist or has no rows of votes; votes on sheets or items that the key does not
-            have, two votes of a voter on the same item, an unknown choice, or no votes. Messages name the file and row.
+        ValueError: a file does not exist or has no rows of votes; the key does not have a sheet or an item; a voter has
+            voted twice on the same item; a choice is unknown; or there are no votes. The message names the file and the
+            row.
     """
     choices: dict[tuple[str, str], dict[str, str]] = {}
+    # The file and the row of each sheet's vote on an item, for messages.
     positions: dict[tuple[str, str], str] = {}
     for row in _rows(files, key):
         sheet = str(row.values["sheet"]).strip()
@@ -117,7 +137,7 @@ def read_votes(files: Iterable[str | os.PathLike], key: Key) -> Votes:
 
 
 def missing_votes(votes: Votes) -> list[str]:
-    """A line for each voter with missing votes, which names the first of them."""
+    """A line for each voter with missing votes, which names the first missing votes."""
     expected = len(votes.key.items) * len(votes.key.protocol.aspects)
     lines = []
     for voter, missing in votes.missing().items():
@@ -143,7 +163,11 @@ class _Row:
 
 
 def _rows(files: Iterable[str | os.PathLike], key: Key) -> Iterator[_Row]:
-    """The rows that may have votes."""
+    """Yield the rows that may have votes: rows that are not empty, and were not rejected on Mechanical Turk.
+
+    Raises:
+        ValueError: a file cannot be read, or lacks a column.
+    """
     for file in files:
         path = Path(file)
         for number, cells in enumerate(_read_rows(path), 1):
@@ -156,7 +180,11 @@ def _rows(files: Iterable[str | os.PathLike], key: Key) -> Iterator[_Row]:
 
 
 def _read_rows(path: Path) -> list[dict[str, object]]:
-    """The rows of a file, each as column -> value."""
+    """The rows of a file of votes, each as column -> value.
+
+    Raises:
+        ValueError: there is no such file, it is neither .json nor .csv, or it cannot be read.
+    """
     suffix = path.suffix.lower()
     if suffix not in (".json", ".csv") or not path.is_file():
         raise ValueError(f"{path}: not a file of votes: name one downloaded from a page, or a filled-in .csv")
@@ -169,6 +197,12 @@ def _read_rows(path: Path) -> list[dict[str, object]]:
 
 
 def _csv_rows(path: Path) -> list[dict[str, object]]:
+    """The rows of a table, as `_read_rows`.
+
+    Raises:
+        csv.Error: the file is no table.
+        ValueError: the file is not in UTF-8, or a row has more fields than the header.
+    """
     # A document may be longer than the default limit of 131,072 characters.
     csv.field_size_limit(2**31 - 1)
     with path.open(encoding="utf-8-sig", newline="") as file:
@@ -181,6 +215,11 @@ def _csv_rows(path: Path) -> list[dict[str, object]]:
 
 
 def _json_rows(path: Path) -> list[dict[str, object]]:
+    """The rows of a file that a page wrote, as `_read_rows`.
+
+    Raises:
+        ValueError: the file is no list of rows in JSON.
+    """
     rows = json.loads(path.read_text(encoding="utf-8-sig"))
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ValueError("it is not a list of rows")
@@ -209,7 +248,11 @@ def _check_sheet_and_item(sheet: str, item: str, key: Key, position: str) -> Non
 
 
 def _answers(row: _Row, key: Key) -> dict[str, str]:
-    """Aspect -> choice, without unanswered aspects."""
+    """Aspect -> choice, for the aspects of a row that are answered.
+
+    Raises:
+        ValueError: a choice is unknown.
+    """
     answers = {}
     for aspect in key.protocol.aspects:
         value = row.values[aspect]
@@ -223,4 +266,5 @@ def _answers(row: _Row, key: Key) -> dict[str, str]:
 
 
 def _short(text: str) -> str:
+    """The first 200 characters of a text, in one line."""
     return f"{one_line(text):.200}"

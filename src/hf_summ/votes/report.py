@@ -19,12 +19,14 @@ from hf_summ.evaluation.significance import (
 )
 from hf_summ.votes.collecting import Votes, missing_votes
 
-# The significance level.
+# The largest p-value at which a preference counts as decided.
 _LEVEL = 0.05
-# Fewer documents decide nothing, whatever p: a single vote changes p, and their deviation is uncertain.
+# Votes on fewer documents than these decide nothing, whatever p: a single vote would change p, and the deviation of so
+# few documents is uncertain.
 _MIN_DOCUMENTS = 10
-# Votes on more documents than these are unrealistic.
+# If more further documents than these are needed, the number is not shown: nobody would vote on so many.
 _MAX_DOCUMENTS = 10_000
+# Which properties of numbers Krippendorff's alpha counts; see `krippendorff_alpha`.
 Level = Literal["nominal", "ordinal", "interval"]
 
 
@@ -89,25 +91,34 @@ class VoteReport(TypedDict):
 
 
 def vote_report(votes: Votes, resamples: int = 1000, seed: int = 0) -> VoteReport:
-    """All figures, ready for JSON.
+    """All figures on votes, ready for JSON.
 
-    - `pairs`: for each pair of systems its `first`, `second`, and `aspects`: name -> figures of the first:
-      `wins`, `losses` and `ties` (numbers of votes); `preference`, (wins - losses) per vote in points, -100 to 100,
-      over so many `documents` with its 95% bootstrap `interval`, and `p_value` by approximate randomization; Fleiss'
-      `kappa` over the `kappa_documents` on which all voted; Krippendorff's `alpha`, and `ordinal_alpha` with ties
-      between wins and losses; `sides`, the wins of `A` and `B` with the `p_value` of an exact sign test; and
-      `more_documents`, see `examples_to_decide`: 0 if p is at most 0.05, null if more than 10,000 would be needed or
-      there are fewer than 10. A figure that cannot be computed is null.
-    - `documents`, `voters`: numbers of those with votes; `unit`, `digits`: see `Protocol`.
-    - `settings`, and `notes` such as which votes are missing.
+    The keys of the report are:
+
+    - `pairs`: for each pair of systems, the names `first` and `second`, and `aspects`: name -> figures.
+    - `documents`, `voters`: the number of documents that have votes, and the number of people who voted.
+    - `unit`, `digits`: as in `Protocol`.
+    - `settings`: the settings of the figures.
+    - `notes`: sentences for readers of the figures, such as which votes are missing.
+
+    The figures of an aspect are from the view of the first system. A figure that cannot be computed is None:
+
+    - `wins`, `losses`, `ties`: numbers of votes.
+    - `preference`: wins minus losses per vote, in points, -100 to 100, over so many `documents`, with the 95% bootstrap
+      `interval` and the `p_value` by approximate randomization.
+    - `more_documents`: how many further documents would probably decide, see `examples_to_decide`. It is 0 if p is at
+      most 0.05. It is None if more than 10,000 are needed, or if fewer than 10 documents have votes.
+    - `kappa`, `kappa_documents`: Fleiss' kappa, and the number of documents on which all voted, which it counts.
+    - `alpha`: Krippendorff's alpha. `ordinal_alpha` is alpha with ties between wins and losses.
+    - `sides`: the wins of side `A` and of side `B`, with the `p_value` of an exact sign test.
 
     Args:
         votes: the votes.
         resamples: number of resamples of the bootstrap, and of trials of the randomization.
-        seed: their random seed.
+        seed: random seed of the resamples and the trials.
 
     Raises:
-        ValueError: `resamples` below 1.
+        ValueError: `resamples` is below 1.
     """
     protocol = votes.key.protocol
     pairs: list[PairFigures] = []
@@ -136,16 +147,17 @@ def vote_report(votes: Votes, resamples: int = 1000, seed: int = 0) -> VoteRepor
 
 
 def _fewest_documents_of_kappa(pairs: Sequence[PairFigures]) -> int | None:
-    """The fewest documents that any kappa counts; None if there is no kappa."""
-    numbers = []
+    """The smallest number of documents that a kappa of the report counts; None if there is no kappa."""
+    document_counts = []
     for pair in pairs:
         for figures in pair["aspects"].values():
             if figures["kappa_documents"] is not None:
-                numbers.append(figures["kappa_documents"])
-    return min(numbers, default=None)
+                document_counts.append(figures["kappa_documents"])
+    return min(document_counts, default=None)
 
 
 def _figures(votes: Votes, pair: tuple[str, str], aspect: str, resamples: int, seed: int) -> AspectFigures:
+    """The figures of an aspect for a pair of systems; see `vote_report`."""
     outcomes = votes.outcomes(pair, aspect)
     preference = None
     more_documents = None
@@ -172,7 +184,7 @@ def _figures(votes: Votes, pair: tuple[str, str], aspect: str, resamples: int, s
 
 
 def _votes_with(outcomes: np.ndarray, value: int) -> int:
-    """How many votes have the value."""
+    """How many votes have an outcome: 1 for a win, -1 for a loss, 0 for a tie."""
     return int((outcomes == value).sum())
 
 
@@ -185,7 +197,7 @@ class _Leads:
 
 
 def _leads(outcomes: np.ndarray) -> _Leads:
-    """The leads on documents, given the outcomes of all votes, (V, N)."""
+    """The leads on documents, given the outcomes of all votes, (V, N), as `Votes.outcomes` gives them."""
     votes = (~np.isnan(outcomes)).sum(0)
     has_votes = votes > 0
     sums = np.nansum(outcomes[:, has_votes], 0)
@@ -193,9 +205,10 @@ def _leads(outcomes: np.ndarray) -> _Leads:
 
 
 def _preference(leads: _Leads, resamples: int, seed: int) -> Preference:
-    """The mean lead with its interval and p-value, which need two documents.
+    """The mean lead, with an interval and a p-value if there are at least two documents.
 
-    The sample is that of documents, as the votes on the same document are not independent.
+    The bootstrap and the randomization draw documents and not votes, as the votes on the same document are not
+    independent.
     """
     documents = len(leads.votes)
     mean = 100 * float(leads.sums.sum() / leads.votes.sum())
@@ -209,7 +222,15 @@ def _preference(leads: _Leads, resamples: int, seed: int) -> Preference:
 
 
 def _more_documents(leads: _Leads, p_value: float | None) -> int | None:
-    """How many documents more would decide: 0 if these do, None if the number is unknown or unrealistic."""
+    """How many further documents would probably decide which system is preferred.
+
+    Args:
+        leads: the leads on the documents with votes.
+        p_value: the p-value of the preference on these documents; None if it is unknown.
+
+    Returns:
+        0 if the documents with votes decide; None if the number is unknown or unrealistic.
+    """
     documents = len(leads.votes)
     if documents < _MIN_DOCUMENTS or p_value is None:
         return None
@@ -232,6 +253,7 @@ class _Agreement:
 
 
 def _agreement(outcomes: np.ndarray) -> _Agreement:
+    """The agreement of voters, given the outcomes of all votes, (V, N)."""
     if len(outcomes) < 2:
         return _Agreement()
     all_voted = ~np.isnan(outcomes).any(0)
@@ -264,30 +286,33 @@ def as_text(report: VoteReport) -> str:
 
 
 def _votes_table(report: VoteReport, pair: PairFigures) -> str:
-    """The table of papers, with two more measures of agreement."""
+    """The table of wins, losses, ties and kappa, as papers have it, with two more measures of agreement."""
     is_in_documents = report["unit"] == "documents"
     unit = "documents" if is_in_documents else "%"
     columns = [f"Votes, {unit}", "Win", "Lose", "Tie", "Kappa", "Alpha", "Ordinal alpha"]
     rows = []
     for aspect, figures in pair["aspects"].items():
-        numbers = [figures["wins"], figures["losses"], figures["ties"]]
-        divisor = sum(numbers) / 100
+        vote_counts = [figures["wins"], figures["losses"], figures["ties"]]
         if is_in_documents:
-            # The mean number of documents per voter.
+            # The cells are mean numbers of documents per voter.
             divisor = report["voters"]
+        else:
+            # The cells are percentages of the votes.
+            divisor = sum(vote_counts) / 100
         row = [_title(aspect)]
-        for number in numbers:
-            row.append(_quotient_cell(number, divisor, report["digits"]))
+        for vote_count in vote_counts:
+            row.append(_quotient_cell(vote_count, divisor, report["digits"]))
         for agreement in (figures["kappa"], figures["alpha"], figures["ordinal_alpha"]):
             row.append(_agreement_cell(agreement))
         rows.append(row)
     return markdown_table(columns, rows)
 
 
-def _quotient_cell(number: float, divisor: float, digits: int) -> str:
+def _quotient_cell(dividend: float, divisor: float, digits: int) -> str:
+    """A quotient with `digits` decimal places, or "-" if the divisor is 0."""
     if not divisor:
         return "-"
-    return f"{number / divisor:.{digits}f}"
+    return f"{dividend / divisor:.{digits}f}"
 
 
 def _agreement_cell(value: float | None) -> str:
@@ -314,7 +339,12 @@ def _preference_table(pair: PairFigures) -> str:
 
 
 def _documents_to_decide(documents: int, more_documents: int | None) -> str:
-    """The cell of a number of documents with votes, and of those that are still needed."""
+    """The cell that says how many further documents are needed.
+
+    Args:
+        documents: the number of documents with votes.
+        more_documents: as in `AspectFigures`.
+    """
     if documents < _MIN_DOCUMENTS:
         return f"at least {_MIN_DOCUMENTS}"
     if more_documents is None:
@@ -352,10 +382,10 @@ def fleiss_kappa(judgments: Sequence[Sequence[float]] | np.ndarray) -> float:
     Source: Fleiss (1971), "Measuring nominal scale agreement among many raters".
 
     Args:
-        judgments: (V, N) codes of categories, none missing.
+        judgments: (V, N), the category that each of V judges gave to each of N units, as a number. None is missing.
 
     Raises:
-        ValueError: fewer than two judges, no units, or missing judgments.
+        ValueError: there are fewer than two judges or no units, or judgments are missing.
     """
     values = _checked(judgments)
     if np.isnan(values).any():
@@ -383,24 +413,26 @@ def krippendorff_alpha(judgments: Sequence[Sequence[float]] | np.ndarray, level:
     alpha-reliability".
 
     Args:
-        judgments: (V, N) numbers, NaN where one is missing.
+        judgments: (V, N), the number that each of V judges gave to each of N units; NaN where a judgment is missing.
         level: which properties of the numbers count: only whether they differ ("nominal"), also their order
             ("ordinal"), or also their distances ("interval").
 
     Raises:
-        ValueError: fewer than two judges, or no units.
+        ValueError: there are fewer than two judges, or no units.
     """
     values = _checked(judgments)
     counts = _value_counts(values)
     counts = counts[counts.sum(1) > 1]
-    # Each judgment is paired with the other judgments of its unit.
+    # Each judgment is paired with the other judgments of its unit. A coincidence of two values counts these pairs, so
+    # that the pairs of a unit have the weight of its judgments.
     shares = counts / (counts.sum(1, keepdims=True) - 1)
     coincidences = shares.T @ counts - np.diag(shares.sum(0))
     totals = coincidences.sum(0)
     if (totals > 0).sum() < 2:
         return math.nan
     squared_distances = _SQUARED_DISTANCES[level](_distinct(values), totals)
-    # The coincidences by chance are wrong for pairs of equal values, which do not matter: their distance is 0.
+    # The coincidences that are expected by chance. They are wrong for pairs of equal values, but the distance of such a
+    # pair is 0, so that it adds nothing to the sums below.
     expected = np.outer(totals, totals) / (totals.sum() - 1)
     observed_disagreement = (coincidences * squared_distances).sum()
     expected_disagreement = (expected * squared_distances).sum()
@@ -408,7 +440,11 @@ def krippendorff_alpha(judgments: Sequence[Sequence[float]] | np.ndarray, level:
 
 
 def _checked(judgments: Sequence[Sequence[float]] | np.ndarray) -> np.ndarray:
-    """(V, N): the judgments as an array; a ValueError for fewer than two judges, or no units."""
+    """The judgments as an array, (V, N).
+
+    Raises:
+        ValueError: there are fewer than two judges, or no units.
+    """
     values = np.asarray(judgments, dtype=np.float64)
     if values.ndim != 2 or len(values) < 2 or not values.shape[1]:
         raise ValueError(
@@ -419,23 +455,23 @@ def _checked(judgments: Sequence[Sequence[float]] | np.ndarray) -> np.ndarray:
 
 
 def _distinct(values: np.ndarray) -> np.ndarray:
-    """(K,): the different values in ascending order, without NaN."""
+    """The different values in ascending order, (K,), without NaN."""
     return np.unique(values[~np.isnan(values)])
 
 
 def _value_counts(values: np.ndarray) -> np.ndarray:
-    """(N, K): how many judges gave each unit each of the K values, in their order."""
+    """How many judges gave each unit each of the K values, (N, K). The values are in ascending order."""
     is_value = values[:, :, None] == _distinct(values)
     return is_value.sum(0).astype(np.float64)
 
 
 def _nominal_distances(values: np.ndarray, totals: np.ndarray) -> np.ndarray:
-    """1 between different values."""
+    """1 for two different values, and 0 for equal values."""
     return 1 - np.eye(len(values))
 
 
 def _ordinal_distances(values: np.ndarray, totals: np.ndarray) -> np.ndarray:
-    """The squared number of judgments from one value to another; half of the judgments at both ends count."""
+    """The squared number of judgments from a value to another, where half of the judgments of both values count."""
     middles = np.cumsum(totals) - totals / 2
     return (middles[:, None] - middles) ** 2
 
@@ -445,5 +481,6 @@ def _interval_distances(values: np.ndarray, totals: np.ndarray) -> np.ndarray:
     return (values[:, None] - values) ** 2
 
 
-# The squared distances of all values, (K, K), given the values and their numbers of judgments.
+# Level -> the function that maps the values, (K,), and their numbers of judgments, (K,), to the squared distances of
+# all pairs of values, (K, K).
 _SQUARED_DISTANCES = {"nominal": _nominal_distances, "ordinal": _ordinal_distances, "interval": _interval_distances}

@@ -21,6 +21,7 @@ from hf_summ.evaluation.words import check_lengths
 from hf_summ.models.checks import check_integer, check_text
 from hf_summ.models.text_documents import readable
 
+# The largest number of decimal places that a protocol may ask for.
 _MOST_DIGITS = 9
 # The columns of a sheet besides its aspects.
 COLUMNS = ("sheet", "item", "document", "reference", "summary A", "summary B")
@@ -32,15 +33,16 @@ class Protocol:
 
     Args:
         documents: number of documents to draw from a corpus.
-        voters: number of people who vote on each.
+        voters: number of people who vote on each document.
         aspects: name -> the question that voters answer.
-        unit: of the printed wins, losses and ties: "percent" of the votes, or number of "documents" per voter.
+        unit: the unit in which wins, losses and ties are printed: "percent" of the votes, or the number of "documents"
+            per voter.
         digits: number of printed decimal places.
 
     Raises:
-        TypeError: a number or a question of another type.
-        ValueError: no documents, voters or aspects; an aspect without a name or question, or named like a column; an
-            unknown unit, or more than 9 digits.
+        TypeError: a number or a question has another type.
+        ValueError: there are no documents, voters or aspects; an aspect has no name or question, or is named like a
+            column; the unit is unknown; or there are more than 9 digits.
     """
 
     documents: int
@@ -72,7 +74,7 @@ PROTOCOLS: Mapping[str, Protocol] = {
         voters=3,
         # The paper states "choose the more relevant summary", which "better represents the source text".
         aspects={"relevance": "Which summary is more relevant, that is, better represents the document?"},
-        # Its figures 25.7, 20.7 and 3.6 add up to 50.
+        # The paper's wins, losses and ties, 25.7, 20.7 and 3.6, add up to 50, the number of documents.
         unit="documents",
     ),
     # The protocol of Liu et al. 2021, section 4.4 and Table 3.
@@ -89,9 +91,9 @@ PROTOCOLS: Mapping[str, Protocol] = {
     ),
     # The protocol of Xu et al. 2020, section 5.3 and Table 4.
     "sagcopy": Protocol(
-        # The paper states this number, of Gigaword's test set.
+        # The paper states 100 documents of Gigaword's test set.
         documents=100,
-        # The number is chosen: the paper does not say, but all its percentages fit 300 votes.
+        # The paper does not state the number of voters. Three is chosen: all percentages of the paper fit 300 votes.
         voters=3,
         # The paper states the aspects. The questions are chosen, as it defines neither aspect.
         aspects={
@@ -182,7 +184,7 @@ def _is_complete(key: Key) -> bool:
         for text in (item.document, item.first, item.second):
             if not isinstance(text, str):
                 return False
-    # Each voter has a single sheet.
+    # Each voter must have a single sheet.
     if len(voters) != len(key.sheets):
         return False
     for sides in key.sheets.values():
@@ -199,8 +201,10 @@ class Item:
     """Two summaries of a document as a voter sees them: A, then B.
 
     Args:
-        id: the same for all voters; reveals neither document nor systems.
+        id: the name of the item, which is the same for all voters. It reveals neither the document nor the systems.
+        document: the text of the document.
         reference: a reference summary to show with the document, if there is one.
+        summaries: the summary on side A, and the summary on side B.
     """
 
     id: str
@@ -216,7 +220,7 @@ class Sheet:
     Args:
         voter: name of the voter, such as "voter-1".
         aspects: name -> question.
-        items: in an order drawn for the voter.
+        items: the items, in a random order that is drawn for the voter.
     """
 
     voter: str
@@ -238,21 +242,22 @@ def make_sheets(
     labels: Sequence[str] | None = None,
     seed: int = 0,
 ) -> tuple[list[Sheet], Key]:
-    """A sheet for each voter, and the key to them.
+    """A sheet for each voter, and the key that says which system is on which side.
 
     All voters get the same documents, each with every pair of systems. The sides are drawn for each voter and item, and
     the order of items for each voter. The same seed gives the same sheets, also if voters are added.
 
     Args:
-        systems: name -> summaries, one per document; wins and losses are those of the first system in each pair.
-        documents: (N,) texts; blank ones are never drawn.
+        systems: name -> summaries, one per document. In reports, wins and losses are those of the system that comes
+            first here in each pair.
+        documents: (N,), the texts of documents. Blank texts are never drawn.
         protocol: numbers of documents and voters, and the questions.
-        references: (N,) texts to show with the documents; blank ones are not shown.
+        references: (N,), texts to show with the documents. Blank texts are not shown.
         labels: (N,), names of the documents in the key; by default their numbers, counted from 0.
         seed: random seed of documents, sides and orders.
 
     Raises:
-        ValueError: fewer than two systems, texts without a counterpart, or too few documents that are not blank.
+        ValueError: there are fewer than two systems, the numbers of texts differ, or too few documents are not blank.
     """
     if len(systems) < 2:
         names = ", ".join([repr(name) for name in systems])
@@ -284,8 +289,8 @@ def make_sheets(
             drawn_items.append(item)
     sheets = []
     sides_of_sheets = {}
-    for number in range(1, protocol.voters + 1):
-        sheet, sides = _draw_sheet(f"voter-{number}", drawn_items, protocol.aspects, seed)
+    for voter in range(1, protocol.voters + 1):
+        sheet, sides = _draw_sheet(f"voter-{voter}", drawn_items, protocol.aspects, seed)
         sheets.append(sheet)
         sides_of_sheets[sheet.id] = sides
     return sheets, Key(protocol, seed, compared, sides_of_sheets)
@@ -296,7 +301,9 @@ class _DrawnItem:
     """An item before its sides are drawn.
 
     Attributes:
-        summaries: name of each of the two systems -> its summary.
+        id, document, reference: as in `Item`.
+        compared: the item's document and systems, for the key.
+        summaries: name of each of the two systems -> the system's summary.
     """
 
     id: str
@@ -309,7 +316,7 @@ class _DrawnItem:
 def _draw_sheet(
     voter: str, drawn_items: Sequence[_DrawnItem], aspects: Mapping[str, str], seed: int
 ) -> tuple[Sheet, Sides]:
-    """A voter's sheet with random sides and in random order, and its sides for the key."""
+    """Draw the sides and the order of a voter's items: the sheet for the voter, and the sides for the key."""
     generator = random.Random(f"{seed} {voter}")
     items = []
     on_a = {}
@@ -331,7 +338,7 @@ def as_csv(sheet: Sheet) -> str:
     if not has_references:
         columns.remove("reference")
     table = io.StringIO()
-    # These are the line ends of RFC 4180. With others, a lone carriage return in a text would not be quoted.
+    # These are the line ends of RFC 4180. With other line ends, a lone carriage return in a text would not be quoted.
     writer = csv.writer(table, lineterminator="\r\n")
     writer.writerow(columns + list(sheet.aspects))
     for item in sheet.items:
@@ -342,7 +349,7 @@ def as_csv(sheet: Sheet) -> str:
         cells = [sheet.id, item.id]
         for text in texts:
             cells.append(spreadsheet_text(text))
-        # The votes come into the empty cells.
+        # Voters write their votes into these empty cells.
         cells.extend([""] * len(sheet.aspects))
         writer.writerow(cells)
     # Spreadsheets recognize UTF-8 by the byte-order mark.
@@ -350,7 +357,11 @@ def as_csv(sheet: Sheet) -> str:
 
 
 def _draw_rows(documents: Sequence[str], number: int, seed: int) -> list[int]:
-    """The rows of `number` documents that are not blank."""
+    """Draw the rows of `number` documents that are not blank.
+
+    Raises:
+        ValueError: fewer documents are not blank.
+    """
     rows = [row for row, text in enumerate(documents) if text.strip()]
     if len(rows) < number:
         raise ValueError(
@@ -360,7 +371,7 @@ def _draw_rows(documents: Sequence[str], number: int, seed: int) -> list[int]:
 
 
 def _hashed_name(letter: str, *content: object) -> str:
-    """A name computed from the content; the letter keeps spreadsheets from reading it as a number."""
+    """A name that is computed from the content. The letter keeps spreadsheets from reading the name as a number."""
     # Voters see the questions in the order of the dictionary, so the order is a part of the content.
     return letter + hash_of_values(content, sort_keys=False)[:12]
 
