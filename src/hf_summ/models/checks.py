@@ -107,7 +107,7 @@ def check_list(name: str, values: object) -> None:
     """Raise a TypeError unless `is_list(values)`.
 
     Args:
-        name: the name of the argument, for the message; so also in the other checks.
+        name: the name of the argument, for the message. The other checks have the same argument.
     """
     if not is_list(values):
         raise TypeError(f"`{name}` must be a list, but is {type(values).__name__}: {values!r:.80}")
@@ -180,8 +180,8 @@ def class_to_save(object_class: type) -> type:
 def save_further_code(folder: str | Path, saved_class: type, needed: type | FunctionType) -> None:
     """Add the file of a class or function that only some checkpoints need to a saved checkpoint.
 
-    transformers copies the file of the saved class, and the files that it imports. No file of ours imports that of
-    `needed`. It is therefore copied here, and the copy of the saved class's file gets a line that imports it.
+    transformers copies the file of the saved class, and the files that it imports. No file of ours imports the file of
+    `needed`. So the file is copied here, and the copy of the saved class's file gets a line that imports it.
 
     Args:
         folder: the folder of the checkpoint, to which transformers has copied the saved class's file.
@@ -244,13 +244,14 @@ class Setting:
     Args:
         type: int, float, bool or str, or a Literal of several texts.
         range: allowed values, for a number.
-        help: its help; a setting with help is a flag of the training recipe and of the commands that summarize.
+        help: the help of its flag; a setting with help is a flag of the training recipe and of the commands that
+            summarize.
         request_limit: the largest absolute value that a request to the service may set. With 0, requests cannot set it
             at all; True, for a setting that is not a number, permits each of its values.
-        needs_beams: whether it has an effect only in beam search, so that greedy search ignores it.
-        needs: names of other settings, one of which must be set for this one to have an effect.
-        architecture: the architecture that adds it to transformers' settings; "all" for each of ours, "any" for every
-            model in the pipeline.
+        needs_beams: whether the setting has an effect only in beam search, so that greedy search ignores it.
+        needs: names of other settings, one of which must be set so that this setting has an effect.
+        architecture: the architecture that adds the setting to transformers' settings; "all" for each of our
+            architectures, "any" for every model in the pipeline.
     """
 
     type: Any

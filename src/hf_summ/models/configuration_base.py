@@ -12,8 +12,9 @@ from .checks import Range, save_further_code
 # the entry of our pipeline under `custom_pipelines` of a saved config.json
 _PIPELINE = {"impl": "pipeline_summarization.SummarizationPipeline", "pt": ["AutoModelForSeq2SeqLM"], "type": "text"}
 
-# the range of a number of layers, channels or words, and that of a dropout or another share
+# the range of a number of layers, channels or words
 SIZE = Range(1)
+# the range of a dropout or another share
 PROBABILITY = Range(0, 1, below=True)
 
 
@@ -25,9 +26,9 @@ class SummarizationConfig(PreTrainedConfig):
     one unless `trust_remote_code` is set. Loading with the package therefore hides the entry.
 
     Attributes:
-        rules: the name of a key -> its range, or the texts that it may be. Those here are of keys that several
-            architectures share.
-        values_before: the name of a key that older checkpoints lack -> the value that it had then.
+        rules: the name of a key -> its range, or the texts that it may be. The rules of this class are for keys that
+            several architectures share.
+        values_before: the name of a key that older checkpoints lack -> the value with which they were trained.
         renamed: the name of a key in older checkpoints -> its present name.
     """
 
@@ -91,7 +92,7 @@ class SummarizationConfig(PreTrainedConfig):
             raise ValueError(f"a value of the configuration cannot be read: {error}") from error
 
     def save_pretrained(self, save_directory, *args, **kwargs):
-        """Save the configuration as transformers does; that of a model in 8 bits brings the code that loads it."""
+        """Save the configuration as transformers does. For a model in 8 bits, the code that loads it is saved too."""
         super().save_pretrained(save_directory, *args, **kwargs)
         quantization = getattr(self, "quantization_config", None)
         if getattr(quantization, "quant_method", None) == "hf_summ_int8" and self._auto_class is not None:
@@ -132,7 +133,10 @@ class SummarizationConfig(PreTrainedConfig):
             raise ValueError(f"`d_model` ({self.d_model}) must be a multiple of `num_heads` ({heads})")
 
     def validate_unknown(self):
-        """Require the id of unknown words, whose embedding the words get that the vocabulary lacks."""
+        """Require the id of unknown words if there are `unknown_ids`.
+
+        Words that the vocabulary lacks get the embedding of this id.
+        """
         if self.unknown_ids and self.unk_token_id is None:
             raise ValueError(f"`unknown_ids` is {self.unknown_ids}, which needs `unk_token_id`")
 

@@ -56,7 +56,7 @@ class CopyTransformerConfig(SummarizationConfig):
         bert_window_size, bert_window_stride: number of tokens in BERT's window, and from the start of one window to
             the next (section 4.2.4).
         masked_lm_name, masked_lm_config: checkpoint and configuration of the masked language model that corrects the
-            output, called generator conditioning (section 4.2.7), which requires `copy=False`; given as those of BERT.
+            output, called generator conditioning (section 4.2.7), which requires `copy=False`; see `bert_name`.
         lm_space: quantity that the factors of generator conditioning multiply. `log`: the distance of a
             log-probability from the mean, without normalization, as in the author's commented-out code. `probability`:
             the probability, which is then normalized, as the text suggests.
@@ -296,7 +296,7 @@ def _nested_config(key: str, nested: dict | PreTrainedConfig) -> PreTrainedConfi
         config = AutoConfig.for_model(**settings)
     else:
         config = copy.copy(nested)
-    # the nested model has the precision of the whole model, not that of its checkpoint
+    # the nested model gets the precision of the whole model, and not the precision of its checkpoint
     config.dtype = None
     return config
 

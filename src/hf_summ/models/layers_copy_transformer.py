@@ -13,10 +13,10 @@ from transformers import PreTrainedModel
 
 from .layers_transformer import is_symbolic, needs_plain_operations
 
-# number of windows in a batch of BERT: enough to keep it busy, few enough to bound the memory of a long document
+# BERT reads so many windows at once: enough to keep it busy, and so few that a long document does not fill the memory
 _WINDOWS = 8
-# minimum number of consecutive queries, a chunk, that are multiplied with the keys around them. Larger chunks waste
-# scores outside the windows, and smaller ones copy more gradients. Chunks of 10 and 12 are as fast as 16
+# a chunk is a run of consecutive queries, which are multiplied with the keys around them. It has at least so many
+# queries: larger chunks waste scores outside the windows, and smaller chunks copy more gradients
 CHUNK = 8
 
 
@@ -34,17 +34,18 @@ def longest_input(model: PreTrainedModel) -> int | None:
     return positions - padding_index - 1
 
 
-def own_positions(bert: PreTrainedModel, input_ids: torch.Tensor) -> dict[str, torch.Tensor]:
-    """The argument `position_ids` (1, S) for ids (B, S), for a BERT that keeps its position ids in a buffer.
+def position_arguments(bert: PreTrainedModel, input_ids: torch.Tensor) -> dict[str, torch.Tensor]:
+    """The argument `position_ids` (1, S) for ids (B, S), by name; no argument if BERT has no buffer of position ids.
 
-    The buffer may be wrong: PyTorch's `AveragedModel(use_buffers=True)` rounds averaged integers down. For any other
-    model, the result is empty.
+    The argument replaces the buffer, which may be wrong: with a decay d, PyTorch's `AveragedModel(use_buffers=True)`
+    computes d i + (1 - d) i for position i. In floating point, this may be below i, and is rounded down to i - 1.
     """
     embeddings = getattr(bert.base_model, "embeddings", None)
     table = getattr(embeddings, "position_embeddings", None)
-    # RoBERTa counts positions from the ids, and some models have no learned positions
+    # RoBERTa computes positions from the ids, and some models have no learned positions
     if table is None or table.padding_idx is not None or not hasattr(embeddings, "position_ids"):
         return {}
+    # a table may begin with rows of no position, such as the two rows of Nystromformer
     first = table.num_embeddings - bert.config.max_position_embeddings
     return {"position_ids": torch.arange(first, first + input_ids.shape[1], device=input_ids.device)[None]}
 
@@ -76,9 +77,10 @@ def _lengths(attention_mask: torch.Tensor) -> list[int]:
 
 
 def freeze(module: nn.Module, names: Collection[str]) -> bool:
-    """Freeze a module's parameters of these names, and return whether the module still has parameters to train.
+    """Freeze the parameters with some names, and return whether the module still has parameters to train.
 
-    Call it from `train`: loading a checkpoint makes all parameters trainable, and then calls `eval()`.
+    Other parameters stay as they are, and names without a parameter are ignored. Modules call this in `train`: loading
+    a checkpoint makes all parameters trainable, and then calls `eval()`, which calls `train(False)`.
     """
     for name, parameter in module.named_parameters():
         if name in names:
@@ -192,11 +194,11 @@ class BertWindows(nn.Module):
     ) -> torch.Tensor:
         """As `forward`, for graphs: the sizes of all operations depend only on the sizes of the arguments.
 
-        Every document has as many windows as the longest possible one; those past its end have no weight.
+        Every document has as many windows as the longest possible one. Windows past its end have no weight.
 
         Args:
             starts: (N), every `stride` positions, for the windows of a document as long as the batch is wide.
-            offsets: (L), 0, 1, ..., the positions inside its first window.
+            offsets: (L), 0, 1, ..., the positions inside a window.
         """
         if attention_mask is None:
             attention_mask = torch.ones_like(input_ids)
@@ -216,7 +218,6 @@ class BertWindows(nn.Module):
         batches = zip(window_batches, mask_batches, strict=True)
         states = [self._hidden_states(batch_ids, batch_mask) for batch_ids, batch_mask in batches]
         vectors = torch.cat(states).flatten(0, 1)
-
         # the index of the latest window that starts at a position or before it
         positions = torch.arange(input_ids.shape[1], device=device)
         last_windows = (last_starts + self.stride - 1) // self.stride
@@ -241,7 +242,7 @@ class BertWindows(nn.Module):
         # the replicas of `DataParallel` list no parameters
         is_trained = not parameters or any(parameter.requires_grad for parameter in parameters)
         with torch.set_grad_enabled(torch.is_grad_enabled() and is_trained):
-            settings = {"output_hidden_states": True, "return_dict": True} | own_positions(self.bert, input_ids)
+            settings = {"output_hidden_states": True, "return_dict": True} | position_arguments(self.bert, input_ids)
             output = self.bert(input_ids, attention_mask=attention_mask, **settings)
             # a containing model that records hidden states also hooks BERT's layers: transformers then records each
             # layer several times
@@ -274,7 +275,7 @@ class BertWordEmbedding(nn.Module):
         return super().train(mode)
 
     def forward(self, input_ids: torch.Tensor) -> torch.Tensor:
-        """(R, T) -> (R, T, C)."""
+        """Ids (R, T) -> reduced embeddings (R, T, C)."""
         return self.activation(self.reduction(self.words(input_ids)))
 
 
@@ -376,7 +377,6 @@ def windowed_attention(
     span_sizes = _SpanSizes(chunk, reach, before, after, circular)
     key_spans = split(keys, span_sizes)
     value_spans = split(values, span_sizes)
-
     heads_seen, positions_seen = len(key_spans), chunk + 2 * reach
     scores = [chunks @ span.transpose(1, 2) for span in key_spans]
     scores = scores[0] if heads_seen == 1 else torch.cat(scores, dim=2)
@@ -495,6 +495,6 @@ def _head_bias(scores: torch.Tensor, before: int) -> torch.Tensor:
     heads, seen = scores.shape[0], scores.shape[4]
     first_seen = torch.arange(heads, device=scores.device)[:, None] - before
     index = first_seen + torch.arange(seen, device=scores.device)
-    bias = torch.zeros(heads, seen, dtype=scores.dtype, device=scores.device)
-    bias = bias.masked_fill((index < 0) | (index >= heads), -torch.inf)
+    is_missing = (index < 0) | (index >= heads)
+    bias = scores.new_zeros(heads, seen).masked_fill(is_missing, -torch.inf)
     return bias[:, None, None, None, :, None]

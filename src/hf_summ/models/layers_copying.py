@@ -19,9 +19,10 @@ from .generation_rules import coverage_growth
 from .layers_transformer import is_symbolic, needs_plain_operations, product_of_rows
 from .text_documents import FIRST_POINTER
 
-# the generator's log-probability of a pointer, which the model only copies
+# the log-probability of a pointer as a generated word. A pointer is only copied, so the number is low, but it is finite
 NEVER = -80.0
-# for so few states, a CPU multiplies a wide matrix up to twice as fast if they are columns rather than rows
+# with a number of states in this range, a CPU multiplies a wide matrix up to twice as fast if states are columns rather
+# than rows
 _FEW_STATES = range(2, 9)
 
 
@@ -153,7 +154,10 @@ def with_pointers(words: torch.Tensor, ids: torch.Tensor, source_ids: torch.Tens
 
 
 def check_labels(labels: torch.Tensor, vocab_size: int, unknown_ids: int) -> None:
-    """Raise a ValueError for a label that is neither a word nor a pointer, before it reaches an embedding."""
+    """Raise a ValueError for a label that is neither a word nor a pointer, before an embedding looks it up.
+
+    Labels on an accelerator are not checked.
+    """
     # on an accelerator this check would synchronize at every step, and the device asserts the range anyway
     if labels.device.type != "cpu" or is_symbolic(labels):
         return
@@ -200,7 +204,7 @@ def summed_coverage(
     """Sum the copy distributions (R, T, S) over all steps so far that are no padding -> (R, S).
 
     Args:
-        attention_mask: (R, at least T), 1 at tokens; its last T columns are those of these steps.
+        attention_mask: (R, at least T), 1 at tokens; the last T columns belong to the T steps.
         cache: the last layer of the decoder's cache holds the sum over earlier steps, and gets the new sum.
     """
     copied = copy_attentions.detach()
@@ -216,11 +220,15 @@ def summed_coverage(
 
 
 def _widened(copy_attention: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """The attention in `dtype`, with its gradient clamped to the range of its original precision."""
+    """The attention in a wider dtype, whose gradient is clamped to the range of the attention's own precision.
+
+    The gradient of an attention of zero is up to 1 / tiny, as `log_copy_probs` adds `tiny`, the smallest normal number.
+    In half precision, this gradient would be infinite. The softmax of the attention would then multiply it by zero in
+    its backward pass, which gives NaN.
+    """
     widened = copy_attention.to(dtype)
     limit = torch.finfo(copy_attention.dtype).max
     if widened.requires_grad and widened is not copy_attention:
-        # the gradient of an attention of zero is up to 1 / tiny, which is infinite in half precision and becomes NaN
         widened.register_hook(lambda gradient: gradient.clamp(-limit, limit))
     return widened
 
@@ -322,7 +330,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
     def backward(context, loss_gradient, _):
         logits, labels, log_normalizers = context.saved_tensors
         settings = context.settings
-        # of each target token, the gradient is softmax - (1 - ε) · label - ε / V
+        # the gradient of a target token's scores is softmax - (1 - ε) · label - ε / V
         is_target = labels != IGNORED_LABEL
         token_gradient = (loss_gradient / settings.num_items_in_batch * is_target)[..., None].to(logits.dtype)
         if settings.normalize:
@@ -339,7 +347,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
 class CopyAttention(nn.Module):
     """A single-head attention on top of the decoder, whose weights are the copy distribution (Aksenov 2020, 6.3).
 
-    `width` is C of its inputs, and `layer_index` is the index of its keys in the cache.
+    `width` is C, the width of its inputs, and `layer_index` is the index of its keys in the cache.
     """
 
     def __init__(self, width: int, layer_index: int):

@@ -21,13 +21,14 @@ logger = logging.get_logger(__name__)
 
 # the name of the convolution's state, its last K - 1 inputs, in the decoder's cache
 WINDOW = "convolution_window"
-# output positions per band matrix: enough to keep matrix products busy, and so few that a CPU caches the matrix
+# the number of output positions of a band matrix: enough to keep matrix products busy, and so few that a CPU caches the
+# matrix
 CHUNK = 32
 # the largest number of variants that torch.compile makes of a function, for kernel sizes, precisions and single rows
 _VARIANTS = 64
-# positions, over all documents, that the fusion computes at once with gradients
+# the number of positions, over all documents, that the fusion computes at once with gradients
 _TRAINED_POSITIONS = 512
-# the same without gradients: fewer, as these positions then need most of the memory
+# the same number without gradients. It is smaller, as these positions then need most of the memory
 _POSITIONS = 128
 
 
@@ -130,7 +131,7 @@ def _pad(states: torch.Tensor, before: int, behind: int) -> torch.Tensor:
 
 @cache
 def _compiled(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """A function of tensors, compiled by torch.compile; compiled only once, as the result is kept."""
+    """A function of tensors, compiled by torch.compile. The compiled function is kept for later calls."""
     # lengths differ between batches, and a new length must not compile the function again
     compiled = torch.compile(function, dynamic=True)
 
@@ -144,7 +145,7 @@ def _compiled(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tens
 
 @cache
 def compiler_works() -> bool:
-    """Whether torch.compile works here, as it needs a C++ compiler; if not, a warning says why."""
+    """Whether torch.compile works on this machine; it needs a C++ compiler. If not, a warning says why."""
     try:
         torch.compile(torch.neg)(torch.zeros(2))
     except (RuntimeError, ImportError, OSError) as error:
@@ -168,7 +169,7 @@ def _shifted_sum(padded: torch.Tensor, taps: torch.Tensor) -> torch.Tensor:
 def _input_gradient(gradient: torch.Tensor, taps: torch.Tensor) -> torch.Tensor:
     """The gradient of the inputs (B, S, H, D): input s gets, from each output that reads it, tap times gradient.
 
-    The outputs that read input s are K neighbors, and tap k is the one of output s + padding - k.
+    The outputs that read input s are K neighbors. Output s + padding - k reads it with tap k.
 
     Args:
         gradient: (B, S + K - 1, H, D), the gradient of the outputs.
@@ -346,7 +347,10 @@ class DeepLayerFusion(nn.Module):
         return self.layer_norm(torch.cat(fused).view_as(total))
 
     def _fuse(self, states: torch.Tensor) -> torch.Tensor:
-        """W2 GELU(W1 x) (N, C) of a sum of layers x (N, C); the wide GELU is not stored, but computed again."""
+        """W2 GELU(W1 x) (N, C) of a sum of layers x (N, C).
+
+        The output of GELU is wide. It is not stored for the backward pass, which computes it again.
+        """
         inner = self.inner(states)
         return checkpoint(self._outer_states, inner, use_reentrant=False, preserve_rng_state=False)
 
@@ -365,7 +369,7 @@ class Aggregation(nn.Module):
 
     def __init__(self, width: int, inputs: int):
         super().__init__()
-        # the paper's parameter counts follow from an inner width of four times that of the concatenated inputs
+        # the paper's parameter counts follow from an inner width of four times the width of the concatenated inputs
         inner_width = 4 * inputs * width
         self.inner = nn.Linear(inputs * width, inner_width)
         self.outer = nn.Linear(inner_width, width)
@@ -380,8 +384,8 @@ class Aggregation(nn.Module):
 class HierarchicalAggregation(nn.Module):
     """Hierarchical layer aggregation (Dou et al. 2018; GDLF, equation 1): a chain of nodes.
 
-    Each node reads the outputs of two encoder layers, and that of the node before it. If the number of layers is odd,
-    the last node reads a single layer.
+    Each node reads the outputs of two encoder layers, and the output of the node before it. If the number of layers is
+    odd, the last node reads the output of a single layer.
     """
 
     def __init__(self, width: int, num_layers: int):

@@ -11,9 +11,10 @@ import torch
 from torch import nn
 from transformers import LogitsProcessor
 
-from .layers_copy_transformer import longest_input, own_positions
+from .layers_copy_transformer import longest_input, position_arguments
 
-# the largest batch of drafts: the tokens bound the memory of the LM's states, and the rows that of its scores
+# the largest batch of drafts: the number of tokens bounds the memory of the LM's states, and the number of rows bounds
+# the memory of its scores
 _TOKENS_AT_ONCE = 8192
 _ROWS_AT_ONCE = 128
 
@@ -32,7 +33,7 @@ def above_percentile(scores: torch.Tensor, tokens: torch.Tensor, percentile: flo
         (…, N), true at accepted tokens; tokens exactly at the percentile are rejected.
     """
     size = scores.shape[-1]
-    # round, as 99.9 / 100 · 30000 in floats is slightly above rank 29970
+    # the product is rounded first, as 99.9 / 100 · 30000 is slightly above 29970 in floating point
     rank = math.ceil(round(percentile * size / 100, 6))
     rank = min(max(1, rank), size)
     # the k-th smallest score is the smallest of the V - k + 1 largest; these are few, so this is the fastest way
@@ -91,10 +92,12 @@ def draft_predictions(
     Padding within a draft is masked. If a draft exceeds the LM's positions, the LM reads only its end.
 
     Args:
+        masked_lm: the masked LM.
         drafts: (R, T) ids, starting with `[CLS]` if the LM expects it.
         lengths: (R,), the number of draft tokens in each row.
+        mask_token_id, pad_token_id: the ids of MASK and of padding.
     """
-    # number of draft tokens that the LM reads at most
+    # the largest number of draft tokens that the LM reads
     width = int(lengths.max())
     longest = longest_input(masked_lm)
     if longest is not None:
@@ -107,7 +110,7 @@ def draft_predictions(
     mask_positions = lengths - starts
     inputs = inputs.masked_fill(positions > mask_positions[:, None], pad_token_id)
     inputs[torch.arange(len(drafts), device=drafts.device), mask_positions] = mask_token_id
-    # MASK is read even if its id is the padding's
+    # the LM reads MASK even if MASK and padding have the same id
     is_read = (inputs != pad_token_id) | (positions == mask_positions[:, None])
     return _scores_at(masked_lm, inputs, is_read.long(), mask_positions)
 
@@ -125,8 +128,8 @@ def accepted_tokens(
 
     Args:
         drafts: (R, T) ids, with padding on the right.
-        lengths: (R,), the number of draft tokens in each row. Rows should be sorted by it, as a batch is as wide as its
-            longest draft.
+        lengths: (R,), the number of draft tokens in each row. Rows should be sorted by this number, as a batch is as
+            wide as its longest draft.
         candidates: (R, N) ids.
         percentile: candidates above this percentile of the LM's scores are accepted.
 
@@ -171,10 +174,10 @@ def condition_in_training(
     """
     is_judged = decoder_input_ids != pad_token_id
     is_judged[:, 0] = True
-    # ordered by position, so that batches hold drafts of similar length
+    # the drafts are ordered by position, so that those of a batch have similar lengths
     positions, rows = is_judged.T.nonzero(as_tuple=True)
     if space == "log":
-        # all words are candidates at each position: expand one list of them, as indexing would copy it
+        # all words are candidates at each position. A single list of words is expanded, as indexing would copy it
         words = torch.arange(scores.shape[-1], device=scores.device)
         candidates = words.expand(scores.shape)
         judged_candidates = words.expand(len(rows), -1)
@@ -205,11 +208,11 @@ def _scores_at(masked_lm: nn.Module, input_ids, attention_mask, positions: torch
         output["last_hidden_state"] = output.last_hidden_state[rows, positions][:, None]
         return output
 
-    # the LM's head processes each position alone, so that it need not see the others: for all positions, it would take
-    # more time than the layers below it, and L times the memory
+    # the LM's head processes each position alone, so it gets only one position of each row. For all positions, it would
+    # take more time than the layers below it, and L times the memory
     hook = masked_lm.base_model.register_forward_hook(select_positions)
     try:
-        position_ids = own_positions(masked_lm, input_ids)
+        position_ids = position_arguments(masked_lm, input_ids)
         outputs = masked_lm(input_ids=input_ids, attention_mask=attention_mask, **position_ids)
         return outputs.logits[:, 0]
     finally:
@@ -217,7 +220,7 @@ def _scores_at(masked_lm: nn.Module, input_ids, attention_mask, positions: torch
 
 
 class LanguageModelLogitsProcessor(LogitsProcessor):
-    """Scales the scores of tokens by a masked LM's judgment of the generator's most likely ones.
+    """Scales the scores of tokens by a masked LM's judgment of the generator's most likely tokens.
 
     The LM reads `[draft so far, MASK]`. It accepts a token above the percentile of its distribution.
 

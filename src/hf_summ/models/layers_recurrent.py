@@ -15,7 +15,7 @@ from transformers.utils.generic import maybe_autocast
 from .layers_recurrent_backward import AttentiveGrusFunction, Inputs, Settings
 from .layers_transformer import is_symbolic, product_of_rows
 
-# channels of the attention's tanh layer per product in an exported graph: so few that a CPU caches them
+# the number of channels of the attention's tanh layer in a product of an exported graph: so few that a CPU caches them
 _CHANNELS = 100
 
 
@@ -169,7 +169,7 @@ class AttentiveGrus(nn.Module):
             keys: (B, S, A), the `key_projection` of the source.
             source_mask: (B, S), true at tokens; None if there is no padding.
             first, second: (R, k), the states before the first position; with `shares_state`, only the second is read.
-            attention: (R, T, S), weights that replace the computed ones in the contexts; they may require gradients.
+            attention: (R, T, S), weights that replace the computed weights in the contexts; they may require gradients.
         """
         first_weight, first_recurrent, first_bias, first_recurrent_bias = self.first_gru()
         second_weight, second_recurrent, second_bias, second_recurrent_bias = self.second_gru()

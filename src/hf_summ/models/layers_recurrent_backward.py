@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch.autograd.function import once_differentiable
 
-# elements of the attention's tanh layer in memory at once: so few that a CPU caches them
+# the number of elements of the attention's tanh layer in memory at once: so few that a CPU caches them
 _CHUNK_ELEMENTS = 2**19
 
 
@@ -284,7 +284,7 @@ class _GruGradients:
 class _Attention:
     """Additive attention, position by position and a few documents at a time.
 
-    Its tanh layer is computed as a sigmoid, which takes a seventh of the time on a CPU. As tanh x = 2 σ(2x) - 1, all
+    The tanh layer is computed as a sigmoid, which takes a seventh of the time on a CPU. As tanh x = 2 σ(2x) - 1, all
     scores of a document change by a constant, which affects neither the attention nor its gradients.
     """
 

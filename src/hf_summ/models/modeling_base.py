@@ -46,7 +46,7 @@ class SummarizationPreTrainedModel(PreTrainedModel):
     _is_stateful = True
     _supports_sdpa = True
 
-    # those of `HUB_SETTINGS` that `from_pretrained` got, for files of the checkpoint that are read later
+    # the arguments in `HUB_SETTINGS` that `from_pretrained` got, for files of the checkpoint that are read later
     hub_settings: Mapping[str, Any] = {}
 
     @classmethod
@@ -54,7 +54,7 @@ class SummarizationPreTrainedModel(PreTrainedModel):
         """transformers' `from_pretrained`, which also records the Hub arguments as `hub_settings`."""
         hub_settings = hub_settings_of(kwargs)
         loaded = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
-        # with `output_loading_info`, transformers returns the model and that information
+        # with `output_loading_info`, transformers returns a tuple of the model and the information
         model = loaded[0] if isinstance(loaded, tuple) else loaded
         model.hub_settings = hub_settings
         return loaded
@@ -82,7 +82,7 @@ class SummarizationPreTrainedModel(PreTrainedModel):
         return files
 
     def _further_code(self) -> list[type | FunctionType]:
-        """A function or class from each module that this checkpoint needs in addition to those that all need."""
+        """A function or class from each module that this checkpoint needs, and that most checkpoints do not need."""
         if self.can_generate() and getattr(self.generation_config, "whole_sentences", False):
             return [import_module(SENTENCES_MODULE, __package__).sentence_candidates]
         return []
@@ -108,7 +108,7 @@ class SummarizationPreTrainedModel(PreTrainedModel):
             self.generation_config._from_model_config = False
 
     def known_ids(self, ids: torch.Tensor) -> torch.Tensor:
-        """`ids` with `unk_token_id` in place of those from `vocab_size` on, of words that the vocabulary lacks."""
+        """The ids with `unk_token_id` in place of the ids of words that the vocabulary lacks, from `vocab_size` on."""
         config = self.config
         if not config.unknown_ids:
             return ids
@@ -229,7 +229,7 @@ class SharedSourceCache(EncoderDecoderCache):
 
 
 def make_decoder_cache(layers: list[CacheLayerMixin]) -> SharedSourceCache:
-    """Create a cache that has these empty layers for the decoder, and none yet for the source."""
+    """Create a cache that has some empty layers for the decoder, and no layers yet for the source."""
     return SharedSourceCache(Cache(layers=layers), DynamicCache())
 
 

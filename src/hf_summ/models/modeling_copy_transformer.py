@@ -313,7 +313,7 @@ class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, Co
     def save_pretrained(self, *args, **kwargs):
         tied_to = self._tied_weights_keys.get("lm_head.weight")
         if tied_to is not None and self.lm_head.weight is self.get_parameter(tied_to):
-            # PEFT sets it to False when it merges an adapter, unless BERT's words are the input embeddings
+            # PEFT sets this key to False when it merges an adapter, unless BERT's words are the input embeddings
             self.config.tie_word_embeddings = True
         return super().save_pretrained(*args, **kwargs)
 
@@ -364,25 +364,28 @@ class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, Co
         )
 
     def _loss(self, logits, labels, num_items_in_batch, normalize: bool = True):
-        # scores conditioned in log space are not normalized, as in the author's commented-out code
+        # scores that are conditioned in log space are not normalized, as in the author's commented-out code
         is_conditioned_in_log = self._conditions_training() and self.config.lm_space == "log"
         return super()._loss(logits, labels, num_items_in_batch, normalize=not is_conditioned_in_log)
 
     def check_generation_keys(self, generation_config) -> None:
         super().check_generation_keys(generation_config)
-        # raises the error for settings of a language model that the model lacks
+        # this call raises the error if settings of a language model are given, but the model has no language model
         self._language_model_processors(generation_config)
 
     def _get_logits_processor(self, generation_config, *args, **kwargs):
         processors = super()._get_logits_processor(generation_config, *args, **kwargs)
-        # the language model's processor normalizes: it precedes those of transformers, which forbid tokens, so that the
-        # probability of forbidden tokens does not move to others
+        # the language model's processor normalizes. It precedes the processors of transformers, which forbid tokens, so
+        # that the probability of forbidden tokens does not move to other tokens
         return LogitsProcessorList(self._language_model_processors(generation_config) + list(processors))
 
     def _language_model_processors(self, generation_config) -> list[LogitsProcessor]:
         """The processor of the language model, in a list, which is empty if no factor changes scores.
 
-        A setting that the generation config lacks is the model config's, or 1 for the factors.
+        A setting that the generation config lacks has the value of the model's config; a factor is then 1.
+
+        Raises:
+            ValueError: a factor is not 1, but the model has no language model.
         """
         rejected_factor = self._generation_setting(generation_config, "lm_rejected_factor", 1.0)
         accepted_factor = self._generation_setting(generation_config, "lm_accepted_factor", 1.0)

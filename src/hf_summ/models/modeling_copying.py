@@ -107,7 +107,7 @@ class CopyingModel(SummarizationPreTrainedModel):
     Subclasses list this class as their last base.
 
     Attributes:
-        encoder_class, decoder_class: their classes, which take the config and the shared word embedding.
+        encoder_class, decoder_class: the classes of encoder and decoder, which take the config and the word embedding.
         source_inputs: names of the encoder's inputs in addition to subwords.
         encoder_output_class: the class of the encoder's output.
         output_class: the class of the model's output.
@@ -169,7 +169,7 @@ class CopyingModel(SummarizationPreTrainedModel):
         """
         if decoder_input_ids is None and decoder_inputs_embeds is None:
             raise ValueError("the decoder needs `decoder_input_ids`, which the model makes from `labels`: give either")
-        # the name before transformers 5.24
+        # before transformers 5.24, the argument `cache` had this name
         cache = kwargs.pop("past_key_values", cache)
         check_cache(cache)
         source_inputs = {name: kwargs.pop(name) for name in self.source_inputs if name in kwargs}
@@ -279,7 +279,7 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
             encoder_outputs: the encoder's output, to reuse it.
             labels: (B, T), not shifted, -100 at ignored positions.
             num_items_in_batch: number of target tokens to divide the loss by, or (B, 1), one for each row; by default
-                those of `labels`.
+                the number of target tokens in `labels`.
             skip_logits: whether to compute the loss without holding all logits in memory; logits are then None. By
                 default true in training. It needs hf_summ; the code of a checkpoint alone ignores it.
 
@@ -463,7 +463,7 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
 
 
 def with_inputs_of(base: Callable) -> Callable[[Callable], Callable]:
-    """Decorator: a method's signature lists the parameters of `base`, another `forward`, and its keyword-only ones."""
+    """Decorator: the signature has the parameters of `base`, another `forward`, and the method's keyword-only ones."""
 
     def extend_signature(method: Any) -> Callable:
         parameters = list(inspect.signature(base).parameters.values())

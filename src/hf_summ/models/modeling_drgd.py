@@ -1,7 +1,7 @@
 """DRGD, the deep recurrent generative decoder, and StanD, its baseline without latent variables.
 
-See Li et al. 2017, and docs/equations.md, section 4. The config's `equations` selects those of the authors' program
-(`released`) or those of the paper (`printed`).
+See Li et al. 2017, and docs/equations.md, section 4. The config's `equations` selects the equations of the authors'
+program (`released`) or the equations of the paper (`printed`).
 
 Shapes: B documents, R rows of the decoder (the beams of a document are consecutive rows), S source positions, T
 positions of the summary, L latent variables, states of width k.
@@ -39,7 +39,7 @@ _LARGEST_NOISE = 5.0
 
 
 class LatentChain(nn.Module):
-    """A chain of latent variables z ~ N(μ, σ²): those of a position depend on those of the previous position.
+    """A chain of latent variables z ~ N(μ, σ²), which depend on the latent variables of the previous position.
 
         g = σ(W_y y + W_z z' + W_h h + b),  μ = W_μ g + b,  log σ² = W_σ g + b,  z = μ + σ ε
 
@@ -285,9 +285,9 @@ class DrgdDecoder(DrgdPreTrainedModel):
     ):
         """`input_ids` (R, T), R = B · beams; `encoder_hidden_states` (B, S, 2 k) -> last_hidden_state (R, T, W).
 
-        W is the width of the features from which words are scored. Also returned are the copy distributions (R, T, S)
-        and, if there are latent variables, their KL (R, T) and means (R, T, L). Training samples the latent variables;
-        otherwise they are their means.
+        W is the width of the features from which words are scored. The output also has the copy distributions (R, T, S)
+        and, if there are latent variables, their KL (R, T) and means (R, T, L). In training, the latent variables are
+        sampled. Otherwise their means are used.
 
         Args:
             output_attentions: whether to return the attention also as cross_attentions, one layer with one head.
@@ -363,7 +363,7 @@ class DrgdDecoder(DrgdPreTrainedModel):
         return words * is_kept
 
     def _latent_noise(self, words: torch.Tensor, latent_seed: int | None, seen: int) -> torch.Tensor | None:
-        """The noise (R, T, L) of the latent variables, from position `seen` on; None if they are their means."""
+        """The noise (R, T, L) of the latent variables, from position `seen` on; None if their means are used."""
         if latent_seed is not None:
             return seeded_noise(words, self.config.latent_size, self.config.equations, latent_seed, seen)
         if self.training:
@@ -489,7 +489,7 @@ class DrgdForConditionalGeneration(DrgdPreTrainedModel, CopyingForConditionalGen
         kl = mean_over_targets(outputs.latent_kl, labels, num_items_in_batch)
         penalized_kl = outputs.latent_kl
         if self.config.free_bits:
-            # the minimum is that of each token, as with that of the mean a token's loss would depend on its batch
+            # each token's KL has this minimum: with a minimum of the mean, a token's loss would depend on its batch
             penalized_kl = penalized_kl.clamp(min=self.config.free_bits)
         penalty = self.kl_weight * mean_over_targets(penalized_kl, labels, num_items_in_batch)
         loss_parts = scored["loss_parts"] | {"kl": kl.detach()}

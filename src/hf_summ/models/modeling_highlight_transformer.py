@@ -30,8 +30,8 @@ logger = logging.get_logger(__name__)
 class LitRows:
     """The rows of lit tokens in the highlighting matrix H (S, S); the other rows of H are zero.
 
-    H has the importance of the phrases that two positions share. A document with fewer lit tokens than another one also
-    has rows of tokens that are not lit, so that all have R rows.
+    An entry of H is the importance of the phrases that two positions share. All documents have R rows, as many as the
+    document with the most lit tokens. So another document also has rows of tokens that are not lit.
 
     Attributes:
         rows: (B, R), the positions of the rows' tokens, without repetitions.
@@ -112,7 +112,7 @@ class HighlightSelfAttention(SelfAttention):
     Args:
         highlighting: the attention of the lit heads. `weighted` is softmax(QKᵀ/√d + α H) (equation 2). `additive` is
             the mean of plain self-attention and of the softmax of α H over the positions that share a phrase with the
-            query (equation 4). `replacement` is only that softmax, and uniform attention for tokens outside phrases.
+            query (equation 4). `replacement` is this softmax alone, and uniform attention for tokens outside phrases.
         lit_heads: indices of the lit heads.
     """
 
@@ -164,7 +164,7 @@ class HighlightSelfAttention(SelfAttention):
         return context, torch.cat(weights, dim=1)
 
     def _highlight(self, queries, keys, values, attention_mask, lit: LitRows | None, **kwargs):
-        """As `attend`, for h heads that are all lit: their attention with the rows of lit tokens replaced."""
+        """As `attend`, for h heads that are all lit. The rows of lit tokens replace rows of the heads' attention."""
         context, weights = self._attend(queries, keys, values, attention_mask, **kwargs)
         if self.highlighting == "replacement":
             context, weights = self._uniform_attention(weights, values, attention_mask)
@@ -198,7 +198,12 @@ class HighlightSelfAttention(SelfAttention):
         return context.scatter(1, context_index, lit_context), weights
 
     def _mixed(self, plain: torch.Tensor, within_phrases: torch.Tensor) -> torch.Tensor:
-        """The contexts or weights of `additive` or `replacement`, from those of plain attention and within phrases."""
+        """The contexts or weights of `additive` or `replacement` highlighting.
+
+        Args:
+            plain: the contexts or weights of plain attention.
+            within_phrases: the contexts or weights of attention within phrases.
+        """
         if self.highlighting == "additive":
             return (plain + within_phrases) / 2
         return within_phrases
@@ -206,7 +211,7 @@ class HighlightSelfAttention(SelfAttention):
     def _uniform_attention(self, weights, values, attention_mask):
         """Contexts (B, S, h, D) and weights (B, h, S, S) of equal attention to all tokens, for tokens outside phrases.
 
-        `weights` are those of plain attention; if they are None, None is returned in their place.
+        `weights` are the weights of plain attention. If they are None, the returned weights are None too.
         """
         length = values.shape[2]
         is_token = attention_mask
@@ -307,8 +312,8 @@ class HighlightTransformerForConditionalGeneration(
             phrase_values: (B, P), the phrases' importance.
 
         Raises:
-            ValueError: as `CopyingForConditionalGeneration.forward`, or some of the three are missing, differ in shape
-                or end beyond the source.
+            ValueError: as `CopyingForConditionalGeneration.forward`; or one of the arguments of phrases is missing, the
+                arguments differ in shape, or a phrase ends beyond the source.
         """
         phrases = {"phrase_starts": phrase_starts, "phrase_ends": phrase_ends, "phrase_values": phrase_values}
         return super().forward(*args, **phrases, **kwargs)

@@ -114,7 +114,7 @@ class _Chunk(NamedTuple):
     Attributes:
         weights: (b, H, Q, S), before dropout.
         dropout_factors: (b, H, Q, S), zero for dropped weights; None without dropout.
-        documents, queries: the slice of the B documents, and that of their S queries.
+        documents, queries: the slice of the B documents, and the slice of their S queries.
     """
 
     weights: torch.Tensor
@@ -139,7 +139,7 @@ def attention_with_mean(
         queries, keys, values: (B, H, S, D).
         attention_mask: (B, 1, 1, S), true at tokens; None if there is no padding.
         scaling: factor of the products of queries and keys.
-        dropout: share of the weights that are dropped; the mean is that before dropout.
+        dropout: share of the weights that are dropped. The mean is taken before dropout.
 
     Returns:
         The context (B, S, H, D), and the mean weights (B, S, S), at least float32.
@@ -198,7 +198,7 @@ def _chunks(queries: torch.Tensor, keys: torch.Tensor, settings: _ChunkSettings)
 
 
 def _precise(dtype: torch.dtype) -> torch.dtype:
-    """The dtype itself, or float32 if it is less precise."""
+    """The dtype itself, or float32 if the dtype is less precise than float32."""
     return torch.promote_types(dtype, torch.float32)
 
 
@@ -332,7 +332,7 @@ class SagCopyEncoder(SagCopyPreTrainedModel, CopyingEncoder):
 
     @staticmethod
     def self_attention(config: SagCopyConfig, layer_index: int) -> SelfAttention:
-        """A layer's self-attention; from that of the last layer, the words' centrality is computed."""
+        """Create a layer's self-attention. The words' centrality is computed from the attention of the last layer."""
         if not config.is_guided or layer_index < config.encoder_layers - 1:
             return CopyingEncoder.self_attention(config, layer_index)
         return GraphSelfAttention(config, config.d_model, config.num_heads, config.attention_dropout)
@@ -363,7 +363,7 @@ class SagCopyDecoder(SagCopyPreTrainedModel, CopyingDecoder):
 
     @staticmethod
     def attention_class(config: SagCopyConfig, layer_index: int) -> type[CrossAttention]:
-        """The class of a layer's cross-attention; with guidance, that of the last layer is guided."""
+        """The class of a layer's cross-attention. With guidance, the cross-attention of the last layer is guided."""
         is_last = layer_index == config.decoder_layers - 1
         if config.is_guided and is_last:
             return GuidedCrossAttention
@@ -375,7 +375,7 @@ class SagCopyDecoder(SagCopyPreTrainedModel, CopyingDecoder):
         Args:
             words: (R, T, C), the embeddings of the decoder's input words.
             hidden_states: (R, T, C), of the decoder.
-            context: (R, T, C), the source as the last cross-attention averages it.
+            context: (R, T, C), the output of the last layer's cross-attention, a weighted mean of the source.
         """
         if self.copy_gate is None:
             return None
@@ -427,7 +427,7 @@ class SagCopyForConditionalGeneration(SagCopyPreTrainedModel, CopyingForConditio
             divergence = divergence * tokens
         if num_items_in_batch is None:
             num_items_in_batch = tokens.sum().clamp(min=1)
-        # divided before the sum, as each document may have its own number, (B, 1)
+        # each document may have a divisor, (B, 1), so the division comes before the sum
         guidance = (divergence[:, None] / num_items_in_batch).sum()
         loss = scored["loss"] + self.config.guidance_weight * guidance
         loss_parts = scored["loss_parts"] | {"guidance": guidance.detach()}

@@ -101,7 +101,7 @@ class CopyingDecoder(SummarizationPreTrainedModel):
 
     The config's `copy_attention` selects the copy distribution. With `separate`, it is the weights of another attention
     on top of the layers. With `first_head`, it is the weights of the first head of the last layer's cross-attention,
-    and with `mean` the mean over the heads of that attention.
+    and with `mean` it is the mean over all heads of this cross-attention.
 
     Subclasses may override `attention_class` and `_copy_gate_logits`.
 
@@ -222,7 +222,7 @@ class CopyingDecoder(SummarizationPreTrainedModel):
     def _copy_attentions(self, weights) -> torch.Tensor:
         """The copy distributions (R, T, S) from the weights (R, H, T, S) of the last layer's cross-attention.
 
-        A model that does not copy has those of the first head, for the coverage.
+        A model that does not copy gets the weights of the first head, from which the coverage is computed.
         """
         if self.config.copy and self.config.copy_attention == "mean":
             return weights.mean(1)

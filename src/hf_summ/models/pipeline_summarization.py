@@ -1,6 +1,6 @@
-"""`pipeline("summarization")` of a checkpoint's folder, for where hf_summ is not installed.
+"""`pipeline("summarization")` of a checkpoint's folder, on machines on which hf_summ is not installed.
 
-The pipeline of hf_summ has more settings.
+The pipeline of the package hf_summ has more settings.
 """
 
 from transformers import AutoProcessor, GenerationConfig, Pipeline
@@ -36,7 +36,7 @@ class SummarizationPipeline(Pipeline):
 
     def __init__(self, model, tokenizer=None, processor=None, **kwargs):
         if processor is None:
-            # `pipeline` loads none for a model that is loaded already
+            # `pipeline` loads no processor for a model that is loaded already
             processor = AutoProcessor.from_pretrained(model.name_or_path, trust_remote_code=True, **model.hub_settings)
         super().__init__(model, tokenizer=processor.tokenizer, processor=processor, **kwargs)
         # the decoder's positions limit the default length

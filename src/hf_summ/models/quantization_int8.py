@@ -15,15 +15,17 @@ from transformers.quantizers.auto import AUTO_QUANTIZER_MAPPING, register_quanti
 from transformers.quantizers.base import HfQuantizer
 from transformers.utils.quantization_config import QuantizationConfigMixin
 
-# name of the method in config.json
+# the name of the method in config.json
 INT8 = "hf_summ_int8"
 
 # the largest level
 _LEVELS = 127
-# replaces the scale of a zero row, to avoid a division by zero
+# the scale of a row of zeros, which avoids a division by zero
 _TINY = torch.finfo(torch.float32).tiny
-# a copy of the weights in the processor's layout pays from this number of outputs, or of input rows
-_MIN_OUTPUTS, _MIN_ROWS = 8000, 128
+# with at least so many outputs, or so many input rows, a product is faster if the weights are first copied into the
+# processor's layout
+_MIN_OUTPUTS = 8000
+_MIN_ROWS = 128
 _NOT_TRAINED = "int8 has no gradients: to train, load it without `quantization_config`, or call `dequantize()`"
 
 
@@ -53,7 +55,7 @@ def quantize_weight(weight: torch.Tensor) -> tuple[nn.Parameter, nn.Parameter]:
 
 
 def _row_scales(rows: torch.Tensor) -> torch.Tensor:
-    """The scale of each row, (R, 1), for which its largest magnitude is the largest level."""
+    """The scale of each row, (R, 1), with which the largest magnitude of the row becomes the largest level."""
     return rows.abs().amax(1, keepdim=True).mul_(1 / _LEVELS).clamp_min_(_TINY)
 
 
@@ -66,8 +68,8 @@ def _levels(rows: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
 def has_exact_products() -> bool:
     """Whether sums of 8-bit products are exact and fast on this machine.
 
-    Processors without VNNI instructions add pairs of products in 16 bits, which saturate. Their `_int_mm` may still be
-    exact, but as a plain loop, many times slower than products in float32.
+    Processors without VNNI instructions add pairs of products in 16 bits, which saturate. On such processors, `_int_mm`
+    may still be exact, but is then a plain loop, many times slower than products in float32.
     """
     # a model may be built on the meta device
     with torch.device("cpu"):
@@ -97,10 +99,10 @@ def _quantized_linear(rows: torch.Tensor, packed: torch.Tensor, scale: torch.Ten
 
 
 class Int8Linear(nn.Module):
-    """x Wᵀ + b, with 8 bits for W by output channel, and for x by row when it comes in.
+    """x Wᵀ + b in 8 bits: W has a scale for each output channel, and each row of x is quantized when it comes in.
 
-    If sums of 8-bit products are not exact (see `has_exact_products`), they are computed in float32, which saves no
-    time. Layers with many outputs compute them in two parts instead.
+    If sums of 8-bit products are not exact on this machine (see `has_exact_products`), the products are computed in
+    float32, which saves no time. Layers with many outputs then compute 8-bit products of two parts of x instead.
 
     Args:
         weight: (out_features, in_features), int8.
@@ -114,10 +116,10 @@ class Int8Linear(nn.Module):
         self.weight = weight
         self.weight_scale = weight_scale
         self.bias = bias
-        # computed here, as torch.compile cannot trace it
+        # the answer is computed here, as torch.compile cannot trace the function
         self._has_exact_products = has_exact_products()
         if self._has_exact_products and self.out_features < _MIN_OUTPUTS:
-            # the fastest layout for products; files have the transposed one
+            # this layout is the fastest for products; files have the transposed layout
             self.weight.data = self.weight.data.T.contiguous().T
         # the weights as `_products` needs them, made at their first use
         self._packed: torch.Tensor | None = None
@@ -163,7 +165,7 @@ class Int8Linear(nn.Module):
         shifted = rows.view(torch.uint8) ^ 128
         if self._has_exact_products:
             return _quantized_linear(shifted, self._packed, self.weight_scale, 128)
-        # two summands of at most 128 each, as their pairs of products do not saturate
+        # the rows are split into two summands of at most 128 each, whose pairs of products do not saturate
         low = shifted.clamp(max=127)
         products = _quantized_linear(torch.cat((low, shifted - low)), self._packed, self.weight_scale, 64)
         return products[: len(rows)] + products[len(rows) :]
@@ -177,7 +179,11 @@ class Int8Linear(nn.Module):
         return layer
 
     def train(self, mode: bool = True):
-        """Set the mode, and raise a ValueError for that of training."""
+        """Set the mode.
+
+        Raises:
+            ValueError: `mode` is true, the mode of training.
+        """
         if mode:
             raise ValueError(_NOT_TRAINED)
         return super().train(mode)
@@ -205,7 +211,7 @@ def refuse_accelerators(devices) -> None:
 
 
 class Int8Embedding(nn.Embedding):
-    """An embedding whose `weight` is levels, with a scale for each row; only looked-up rows become float32."""
+    """An embedding whose `weight` has levels, with a scale for each row. A row becomes float32 when it is looked up."""
 
     weight_scale: nn.Parameter
 
@@ -218,12 +224,13 @@ class Int8Embedding(nn.Embedding):
 class Int8Config(QuantizationConfigMixin):
     """The `quantization_config` of `from_pretrained` that loads a model's matrices in 8 bits.
 
-    Large linear layers become `Int8Linear`, and large embeddings `Int8Embedding`. Small ones and recurrent cells have 8
-    bits only in saved files, and compute in float32 from the same integers. Vectors keep 32 bits.
+    Large linear layers become `Int8Linear`, and large embeddings `Int8Embedding`. Small layers, small embeddings and
+    recurrent cells have 8 bits only in saved files, and compute in float32 from the same integers. Vectors keep 32
+    bits.
 
     Attributes:
-        least_weights: linear layers and embeddings with fewer weights are small: in decoding, with few rows, quantizing
-            the rows takes longer than the faster product saves.
+        least_weights: linear layers and embeddings with fewer weights are small. For a small layer, quantizing the few
+            rows of a decoding step takes longer than the faster product saves.
         dequantize: whether only saved files have 8 bits, and the model loads in float32, in which it can be trained.
         layout: version of the layout of saved files; only 2 can be read.
         quant_method: name of the method in config.json.

@@ -111,7 +111,7 @@ class _Token(NamedTuple):
 
 def _tokens(text: str, strips_accents: bool) -> list[_Token]:
     """The tokens of a text, in order; forms have no accents if `strips_accents`. White space at the end is dropped."""
-    # Spaces at the end are removed first: a search that fails at the last spaces would begin again at each of them.
+    # Spaces at the end are removed first: a search that fails at the last spaces would begin again at each space.
     matches = _TOKEN.findall(text.rstrip())
     return [_Token(space, token, _form(token, strips_accents)) for space, token in matches]
 
@@ -357,7 +357,7 @@ def _with_spacing(tokens: Sequence[_Token], usage: _Usage, is_split: bool) -> li
 def _superfluous(tokens: Sequence[_Token]) -> set[int]:
     """The indices of the tokens before which English has no space.
 
-    They are found in a text of the forms of all tokens, with one space between them.
+    The superfluous spaces are found in a text that joins the forms of all tokens by single spaces.
     """
     text = " ".join([token.form for token in tokens])
     # The positions of superfluous spaces in this text.

@@ -54,7 +54,7 @@ _CONTINUATION_BYTES = range(0x80, 0xC0)
 def marks() -> str:
     """Vowel signs, accents and joiners of Persian and Indian scripts, as ranges for a character class.
 
-    They belong to the preceding letter, but `\\w` does not match them.
+    Such a character belongs to the letter before it, but `\\w` does not match it.
     """
     ranges: list[list[int]] = []
     # No mark has a code below 0x300. From 0x20000 on there are ideographs, and then the variation selectors.
@@ -139,19 +139,19 @@ def shares(lengths: Sequence[int], total: int) -> list[int]:
     Returns:
         The number of tokens of each document, at most its length. Their sum is `total`, unless all documents fit.
     """
-    numbers = list(lengths)
+    kept = list(lengths)
     remaining = max(total, 0)
     from_shortest = sorted(range(len(lengths)), key=lengths.__getitem__)
     for rank, document in enumerate(from_shortest):
         share, remainder = divmod(remaining, len(lengths) - rank)
         if lengths[document] > share:
             # This document and all longer ones are truncated.
-            for order, longer in enumerate(sorted(from_shortest[rank:])):
-                most = share + 1 if order < remainder else share
-                numbers[longer] = min(lengths[longer], most)
+            for position, longer in enumerate(sorted(from_shortest[rank:])):
+                most = share + 1 if position < remainder else share
+                kept[longer] = min(lengths[longer], most)
             break
         remaining -= lengths[document]
-    return numbers
+    return kept
 
 
 def join(
@@ -169,7 +169,8 @@ def join(
         separator: the id between two documents.
     """
     lengths = [len(tokens) for tokens in documents]
-    filled = [index for index, number in enumerate(lengths) if number]
+    # the indices of the documents that have tokens
+    filled = [index for index, document_length in enumerate(lengths) if document_length]
     special = len(before) + len(after)
     total = special + sum(lengths) + max(len(filled) - 1, 0)
     kept = lengths
@@ -179,15 +180,15 @@ def join(
         room = length - special - (len(fitting) - 1)
         fitting_lengths = [lengths[index] for index in fitting]
         kept = [0] * len(lengths)
-        for index, number in zip(fitting, shares(fitting_lengths, room), strict=True):
-            kept[index] = number
+        for index, share in zip(fitting, shares(fitting_lengths, room), strict=True):
+            kept[index] = share
     row = list(before)
     spans = []
-    for tokens, number in zip(documents, kept, strict=True):
-        if number and len(row) > len(before):
+    for tokens, kept_tokens in zip(documents, kept, strict=True):
+        if kept_tokens and len(row) > len(before):
             row.append(separator)
-        spans.append((len(row), number))
-        row.extend(tokens[:number])
+        spans.append((len(row), kept_tokens))
+        row.extend(tokens[:kept_tokens])
     row.extend(after)
     return JoinedRow(row, spans, lengths, total)
 
@@ -261,7 +262,7 @@ class WordTable:
         return words
 
     def words_opened(self, ids: Sequence[int]) -> list[bool]:
-        """For each token of a text, whether it starts a word; a special token is a separate word."""
+        """For each token of a text, whether the token starts a word. A special token is a separate word."""
         opened = [self.classes[token] != _SPACE for token in ids[:1]]
         opened.extend([self.opens_after(before, token) for before, token in pairwise(ids)])
         return opened
@@ -277,7 +278,7 @@ class WordTable:
         return not self.continues[token]
 
     def words(self, ids: Sequence[int]) -> list[str]:
-        """The words of a text, given its ids, in order; a special token is a word with a text that no word has."""
+        """The words of a text, given its ids, in order. A special token is a word, whose text no other word has."""
         words: list[str] = []
         for token, opens in zip(ids, self.words_opened(ids), strict=True):
             if opens:
@@ -292,13 +293,13 @@ _tables: WeakKeyDictionary = WeakKeyDictionary()
 
 
 def word_table(tokenizer, vocab_size: int, pointers: int = 0) -> WordTable:
-    """The tokenizer's `WordTable` with at least `pointers` pointers. It is kept, as all tokens are read to build it.
+    """The tokenizer's `WordTable` with at least `pointers` pointers. Tables are kept, as building one takes long.
 
     Raises:
         ValueError: as `check_vocabulary`, or the tokenizer does not show where words start.
     """
     check_vocabulary(tokenizer, vocab_size)
-    # The number is rounded up to a multiple.
+    # The number of pointers is rounded up to a multiple.
     pointers = -(-pointers // _POINTERS_AT_ONCE) * _POINTERS_AT_ONCE
     tables = _tables.setdefault(tokenizer, {})
     key = (len(tokenizer), vocab_size, pointers)
