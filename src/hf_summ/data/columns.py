@@ -75,7 +75,7 @@ def choose_column(columns: Sequence[str], name: str | None, usual: Sequence[str]
     Args:
         columns: the names of all columns of the rows.
         name: the name that the user gives, or None. It must be spelled as in the rows.
-        usual: usual names in lower case, the preferred ones first.
+        usual: usual names in lower case; a name that is preferred comes before others.
         where: the name of the rows in messages.
         flag: the setting by which the user names the column, for messages.
 

@@ -1,7 +1,7 @@
 """The description of a corpus of documents and summaries, on the Hub or in files, and of how to read its rows.
 
-A format, in this file, is the one in which the authors of a corpus distribute it, such as XSum's pages with a list of
-splits. `DATA_FORMATS` has all formats by their names.
+In this file, a format is a form in which the authors of a corpus distribute its files, such as XSum's pages with a list
+of splits. `DATA_FORMATS` has all formats by their names.
 """
 
 import dataclasses

@@ -60,7 +60,7 @@ class Example:
 
 @dataclass(frozen=True)
 class FileReport:
-    """What a file of a corpus contains. All numbers but `rows` and `blank` are those of the rows that are kept.
+    """What a file of a corpus contains. All figures but `rows` and `blank` are about the rows that are kept.
 
     Args:
         file: the name of the file.

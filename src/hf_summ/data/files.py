@@ -101,8 +101,8 @@ def _files_in(folder: str) -> list[str]:
     """
     files = []
     for name in sorted(os.listdir(folder)):
-        # Names with these characters at the beginning are those of hidden or temporary files. Libraries of Parquet
-        # files skip them too.
+        # Hidden and temporary files have names with these characters at the beginning. Libraries of Parquet files skip
+        # such files too.
         is_skipped = name.startswith((".", "_"))
         if not is_skipped and extension_of(name) in ROW_FILES:
             files.append(os.path.join(folder, name))
@@ -295,7 +295,7 @@ def _saved_split(folder: str) -> "datasets.Dataset":
 
 
 def _shown(files: list[str]) -> str:
-    """The name of files in messages: the first file and the number of the others."""
+    """The name of files in messages: the first file, and the number of further files."""
     if len(files) == 1:
         return files[0]
     return f"{files[0]} and {len(files) - 1} more"

@@ -75,7 +75,7 @@ def load(
             such code, and refuse data sets that need it.
 
     Returns:
-        Split -> its rows, for those of the splits `train`, `validation` and `test` that the corpus has. The rows are a
+        Split -> its rows, for each of the splits `train`, `validation` and `test` that the corpus has. The rows are a
         `Dataset`. With `corpus.streaming`, the rows of `train` are a stream, whose texts are checked only when they are
         read.
 
@@ -189,8 +189,8 @@ def read_split(corpus: Corpus, split: str, cache_dir: str | None = None) -> Rows
             cache_dir=cache_dir,
             streaming=is_stream,
         )
-    # `datasets` reads the files again if these arguments differ from those of earlier calls. The size and the time of
-    # each file are among them, so that changed files are read again.
+    # `datasets` reads the files again if these arguments differ from the arguments of earlier calls. The size and the
+    # time of each file are among the arguments, so that changed files are read again.
     files = []
     for path in corpus.paths(split):
         state = path.stat()

@@ -213,10 +213,14 @@ def locate_wmt16(language: str, name: str, split: str) -> tuple[Path, ...]:
         language: the code of the target language: de or ro.
         name: a folder. The files are anywhere in it or its subfolders.
         split: train, validation or test.
+
+    Raises:
+        ValueError: a file is missing. The message names the folder and the file's possible names.
     """
     files: list[Path] = []
     for stem in _WMT16[language][split]:
-        # A file is plain or in SGML. The name of an SGML file also says whether it has sources or translations (ref).
+        # A file is plain or in SGML. The name of an SGML file also says whether the file has sources (src) or
+        # translations (ref).
         for code, role in (("en", "src"), (language, "ref")):
             names = [f"{stem}.{code}", f"{stem}-{role}.{code}.sgm"]
             candidates: list[Path] = []

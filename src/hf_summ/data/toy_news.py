@@ -148,17 +148,17 @@ def articles(split: str, size: int, seed: int) -> Iterator[dict[str, str]]:
     """
     generator = random.Random(f"{seed} {split}")
     people = names(split)
-    for number in range(size):
+    for row in range(size):
         document, summary = article(generator, people)
-        yield {"document": document, "summary": summary, "id": f"{split}-{number}"}
+        yield {"document": document, "summary": summary, "id": f"{split}-{row}"}
 
 
 def steered_examples(split: str, size: int, seed: int) -> Iterator[dict[str, Any]]:
     """Yield the rows of one split: pairs of documents, where a key phrase says which document to summarize.
 
     Each of the two documents has two sentences: the news, which reports what a person did, and a distracting sentence.
-    The summary is that of one of the two documents. The key phrase is the name of the person in its news; nothing else
-    says which document to summarize. Equal arguments yield equal rows.
+    The summary summarizes the news of one of the two documents. The key phrase is the name of the person in this news;
+    nothing else says which document to summarize. Equal arguments yield equal rows.
 
     Args:
         split: train, validation or test.
@@ -173,7 +173,7 @@ def steered_examples(split: str, size: int, seed: int) -> Iterator[dict[str, Any
     people = names(split)
     # Distracting sentences that mention at most one person, place and number.
     simple_distractors = [wording for wording, _ in DISTRACTORS if "{other" not in wording]
-    for number in range(size):
+    for row in range(size):
         persons = generator.sample(people, 4)
         places = generator.sample(PLACES, 4)
         figures = generator.sample(NUMBERS, 4)
@@ -195,25 +195,24 @@ def steered_examples(split: str, size: int, seed: int) -> Iterator[dict[str, Any
             "summary": summaries[target],
             "phrases": {persons[target]: 1.0},
             "other": {"summary": summaries[1 - target], "phrase": persons[1 - target]},
-            "id": f"{split}-{number}",
+            "id": f"{split}-{row}",
         }
 
 
 def names(split: str) -> list[str]:
     """The full names of the people in a split, in a fixed order; no full name is in two splits.
 
-    The table of all first names and surnames is divided by its diagonals. The number of a diagonal is the index of the
-    first name plus the index of the surname, modulo 10. The diagonals 0 to 7 are for training, 8 is for validation, and
-    9 for the test.
+    A full name belongs to one of ten groups: the index of the first name plus the index of the surname, modulo 10. The
+    groups 0 to 7 are for training, 8 is for validation, and 9 is for the test.
 
     Args:
         split: train, validation or test.
     """
-    diagonals = {"train": range(8), "validation": (8,), "test": (9,)}[split]
+    groups = {"train": range(8), "validation": (8,), "test": (9,)}[split]
     people = []
     for row, first_name in enumerate(FIRST_NAMES):
         for column, surname in enumerate(SURNAMES):
-            if (row + column) % 10 in diagonals:
+            if (row + column) % 10 in groups:
                 people.append(f"{first_name} {surname}")
     return people
 
@@ -228,6 +227,7 @@ def article(generator: random.Random, people: list[str]) -> tuple[str, str]:
     Returns:
         The document, in which no person, place or number occurs twice, and the summary.
     """
+    # The number of sentences.
     count = generator.choice((6, 7))
     persons = generator.sample(people, 2 * count)
     places = generator.sample(PLACES, 2 * count)

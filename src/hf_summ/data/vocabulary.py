@@ -49,7 +49,7 @@ _MAX_SIZE = 10**7
 # A thousand characters without white space. They are made a separate word, as the time to count pairs of subwords grows
 # with the square of the length of a word.
 _LONG_WORD = re.compile(r"\S{1000}")
-# The number of texts, from the first one on, whose script is compared with that of the tagger's language.
+# The number of texts, from the first text on, whose script is compared with the scripts of the tagger's language.
 _TEXTS_CHECKED = 200
 
 
@@ -77,7 +77,7 @@ def fit_vocabulary(
     Encoding: texts are normalized to NFC, stripped and, with `lowercase`, lowercased. In subwords and words, the first
     word of a text is encoded like any other word. Every text gets `</s>` at its end. Special tokens in a text, such as
     `</s>`, are read as plain characters; only `<unk>` is read as itself, unless units are subwords. Offsets refer to
-    the original text, and those of subwords exclude the space before a word. `<sep>` is for the separation of the
+    the original text, and the offsets of subwords exclude the space before a word. `<sep>` is for the separation of the
     documents of an example.
 
     Decoding restores spaces, except runs of them and, with ideographs and characters, spaces beside ideographs.
@@ -277,9 +277,10 @@ def fit_phrases(
         examples: for each example, its document or the list of its documents.
         vocabulary: a processor of this package or a bare tokenizer. The new processor gets this tokenizer, or the
             tokenizer of this processor with its maximum lengths, its separator of documents and `restore_case`.
-        max_frequencies: maximum number of phrases to keep, the most frequent ones; None keeps all that occur in at
-            least two examples.
-        settings: settings of `HighlightTransformerProcessor`; those that are not None replace those of `vocabulary`.
+        max_frequencies: the largest number of phrases to keep, the most frequent phrases; None keeps all phrases that
+            occur in at least two examples.
+        settings: settings of `HighlightTransformerProcessor`. A setting that is not None replaces the setting of
+            `vocabulary`.
 
     Raises:
         TypeError: `max_frequencies` is no integer, or `examples` are no texts.
@@ -402,7 +403,7 @@ def _single_characters(subword: str, prefix: str) -> set[str]:
 
 
 def _renumber(state: dict[str, Any], subwords: list[str]) -> None:
-    """Remove subwords from a tokenizer, and give the others new ids.
+    """Remove subwords from a tokenizer, and give new ids to the subwords that stay.
 
     Args:
         state: the tokenizer as the content of tokenizer.json, which is changed in place.

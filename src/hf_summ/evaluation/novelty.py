@@ -191,7 +191,7 @@ def occurrences(run: np.ndarray, source_ids: np.ndarray) -> np.ndarray:
     """
     positions = np.arange(len(source_ids) - len(run) + 1)
     for shift, word_id in enumerate(run):
-        # Of the positions so far, those stay at which this word of the run follows too.
+        # A position stays if the run's next word follows there too.
         positions = positions[source_ids[positions + shift] == word_id]
     return positions
 
@@ -274,7 +274,7 @@ def novelty(
 def _alignments(
     predictions: Sequence[str], sources: Sequence[str], language: str, count_punctuation: bool
 ) -> Iterator[Alignment]:
-    """Yield the alignment of each row's summary with its source; see `novelty` for arguments, errors and the warning.
+    """Yield the alignment of each row's summary with the row's source. Arguments and errors are as for `novelty`.
 
     After the last row, a warning lists the sources without words. If no source has any words, it is a ValueError.
     """

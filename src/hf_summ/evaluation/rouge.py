@@ -361,7 +361,7 @@ def _word_cutter(split: Splitter, limit: int) -> Splitter:
 
 
 def _lines_in_bytes(text: str, split: Splitter) -> list[bytes]:
-    """The sentences of a text, without empty ones, in UTF-8."""
+    """The sentences of a text in UTF-8. Empty sentences are left out."""
     return [readable(line).encode() for line in split(text) if line]
 
 

@@ -188,8 +188,8 @@ def ngrams(size: int) -> UnitCounter:
     def count_ngrams(batch: Batch) -> Counts:
         ids = batch.words.ids
         vocabulary = ids.max(initial=0) + 1
-        # The ids of the n-grams that begin at each word. They are first those of single words, and each step makes the
-        # n-grams longer by one word.
+        # The ids of the n-grams that begin at each word. First, an n-gram is a single word. Each step makes the n-grams
+        # longer by one word.
         grams = ids
         for shift in range(1, size):
             if shift > 1:

@@ -103,14 +103,15 @@ def paired_bootstrap(
     seed: int = 0,
     measure: MeasureOfSums | None = None,
 ) -> Comparison:
-    """The mean or measure of system a minus that of system b, with its interval and p-value.
+    """The difference of two systems, with its interval and p-value.
 
-    Both systems have the same resamples. Source: Koehn (2004), "Statistical significance tests for machine translation
+    The difference is the mean, or the measure, of system a minus that of system b. Both systems have the same
+    resamples. Source: Koehn (2004), "Statistical significance tests for machine translation
     evaluation".
 
     Args:
         scores_a: (N,), the scores of system a; with a measure (N, K), the statistics of each example.
-        scores_b: the same of system b on the same examples, in the same order.
+        scores_b: the scores or statistics of system b on the same examples, in the same order.
         resamples, confidence, seed, measure: as for `bootstrap_interval`.
 
     Raises:

@@ -324,7 +324,15 @@ def part_sentences(file: TextFile, separator: str | None = None) -> tuple[TextFi
 
 
 def _read(file: str, kind: Kind, reading: RowReading, taken: str | None) -> TextFile:
-    """Read a file of a kind of texts; see `read_predictions` for the other arguments and the errors."""
+    """Read a file of a kind of texts.
+
+    Args:
+        file, reading, taken: as for `read_predictions`.
+        kind: predictions, references or documents.
+
+    Raises:
+        ValueError: as `read_predictions`, or plain text has a named column.
+    """
     is_folder = _is_folder_of_texts(file)
     if is_folder or extension_of(file) == ".txt":
         if getattr(reading, _SETTINGS[kind]) is not None:
@@ -342,7 +350,13 @@ def _read(file: str, kind: Kind, reading: RowReading, taken: str | None) -> Text
 
 
 def _texts_of_column(rows: "Dataset", column: str, kind: Kind, file: str) -> TextFile:
-    """The texts of a column of a file of rows, with the ids of the column `id` if all rows have one.
+    """The texts of a column of a file of rows, with the ids of the column `id` if all rows have an id.
+
+    Args:
+        rows: the rows of the file.
+        column: the name of the column.
+        kind: what the texts are: predictions, references or documents.
+        file: the path of the file, for messages.
 
     Raises:
         ValueError: the column has lists of predictions, or values that are not texts.
@@ -364,7 +378,7 @@ def _texts_of_column(rows: "Dataset", column: str, kind: Kind, file: str) -> Tex
 
 
 def _choose_column(rows: "Dataset", kind: Kind, reading: RowReading, file: str, taken: str | None) -> str:
-    """The column of a file of rows that has texts of a kind: the column that `reading` names, or one of a usual name.
+    """The column of a file of rows that has texts of a kind: the column that `reading` names, or a usual column.
 
     Args:
         file: the path of the file, for messages.
@@ -416,7 +430,7 @@ def _read_folder(folder: str, kind: Kind, encoding: str | None) -> TextFile:
         ids.append(_id_of_name(name))
         rows.append([_whole_text(file, encoding).strip() for file in files_of_names[name]])
     if len(set(ids)) < len(ids):
-        # Several names have the same numbers, for example those of a day with several texts.
+        # Several names have the same numbers, for example the date of a day with several texts.
         ids = names
     return TextFile(folder, None, rows, ids)
 

@@ -84,7 +84,7 @@ class DocumentFrequencies:
                 raise ValueError(problem)
 
     def check_language(self, language: str) -> None:
-        """Check that the frequencies are those of words in `language`.
+        """Check that the words of the frequencies are in `language`.
 
         Raises:
             ValueError: the documents were in another language.

@@ -35,8 +35,8 @@ class ExtractiveSettings:
         method: one of `METHODS`, see `extract`.
         sentences: the number of sentences to keep, one for all documents or one for each. A shorter document keeps all
             its sentences.
-        share: the share of the sentences, those with the highest mean tf-idf, that the consistent stage keeps: above 0
-            and at most 1, rounded up. The first three sentences are always kept.
+        share: the share of the sentences that the consistent stage keeps, above 0 and at most 1, rounded up: the
+            sentences with the highest mean tf-idf. The first three sentences are always kept.
         idf: document frequencies of a corpus for the stage, or a file written by `hf-summ idf`; if not given, a
             document's sentences are the collection.
         next_sentence_model: folder or Hub repository of a BERT with its next-sentence head, or a function from pairs of
@@ -117,7 +117,8 @@ class ExtractiveSettings:
         """The settings of the stage before a model, from the flags of the recipe or the pipeline.
 
         Args:
-            flags: those of `extract_share`, `extract_tokens`, `extract_idf` and `next_sentence_model` that are given.
+            flags: name -> value, for each of `extract_share`, `extract_tokens`, `extract_idf` and `next_sentence_model`
+                that is given.
             settings: further settings of the class, such as `language`.
         """
         for flag_name, name in _STAGE_FLAGS.items():

@@ -242,7 +242,7 @@ class _Trace:
         columns = columns.cpu()
         pointers = source_ids.shape[1] if model.unknown_ids else 0
         self.table = word_table(processor.tokenizer, vocab_size, pointers)
-        # The columns after those of the vocabulary are of pointers.
+        # The columns behind the vocabulary belong to pointers.
         self.ids = torch.where(columns < vocab_size, columns, FIRST_POINTER + columns - vocab_size)
         self.summary_columns = columns[0, 1:].tolist()
         self.source_ids = model.known_ids(source_ids)
@@ -344,7 +344,7 @@ class _Trace:
                 strongest = subword_values.abs().argmax()
                 values[name] = float(subword_values[strongest])
             else:
-                # The other measures are shares of 1, so those of a word's subwords add up.
+                # The other measures are shares of 1. The share of a word is the sum of the shares of its subwords.
                 values[name] = float(subword_values.sum())
         return values
 

@@ -40,8 +40,8 @@ Markup = Literal["markdown", "html"]
 def shared_spans(text: str, compared_text: str, language: str = "en") -> list[tuple[int, int]]:
     """The spans of a text, [start, end) characters, that the text shares with another text.
 
-    The spans are those of the fragments that `copied_fragments` finds. Fragments with only white space between them are
-    a single span.
+    Each fragment that `copied_fragments` finds is a span. Fragments with only white space between them are a single
+    span.
 
     Args:
         text: the text.
@@ -73,7 +73,7 @@ def as_markdown(examples: Mapping[str, Mapping[str, str]], shade: str | None, la
 
     Args:
         examples: title of an example -> title of a text -> text.
-        shade: the title of a text, such as that of the document. The texts behind it in each example are compared with
+        shade: the title of a text, such as "Document". The texts behind this text in each example are compared with
             it, and what they share with it is bold. If `shade` is None, nothing is bold.
         language: as for `RougeSettings`.
     """
@@ -105,9 +105,16 @@ def as_html(examples: Mapping[str, Mapping[str, str]], shade: str | None, langua
 
 
 def _marked(texts: Mapping[str, str], shade: str | None, language: str, markup: Markup) -> dict[str, str]:
-    """Title of a text -> the text in the markup, with the words marked that it shares with the text named `shade`.
+    """Mark the words that texts share with one of them.
 
-    Only texts behind the text named `shade` have marks.
+    Args:
+        texts: title of a text -> text, for the texts of an example.
+        shade: the title of the text that the texts behind it are compared with, or None for no marks.
+        language: as for `RougeSettings`.
+        markup: "markdown" or "html".
+
+    Returns:
+        Title of a text -> the text in the markup.
     """
     marked = {}
     # The text named `shade`, once the loop has passed it.

@@ -299,7 +299,7 @@ MOST_TOKENS = 10**6
 TOKEN_COUNT = Range(0, MOST_TOKENS)
 NOT_NEGATIVE = Range(0, FINITE)
 
-# the settings that our architectures add to those of transformers' `generate()`
+# the settings that our architectures add to the settings of transformers' `generate()`
 ADDED_SETTINGS: Mapping[str, Setting] = {
     "beam_stopping": Setting(
         Literal["opennmt", "drgd"],

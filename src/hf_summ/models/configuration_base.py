@@ -127,13 +127,13 @@ class SummarizationConfig(PreTrainedConfig):
             raise ValueError(f"`{key}` is {value!r:.80}, but must be {requirement}")
 
     def validate_heads(self):
-        """Require that the width is a multiple of the number of heads."""
+        """Require that the width is a multiple of the number of heads; raise a ValueError otherwise."""
         heads = getattr(self, "num_heads", 1)
         if self.d_model % heads:
             raise ValueError(f"`d_model` ({self.d_model}) must be a multiple of `num_heads` ({heads})")
 
     def validate_unknown(self):
-        """Require the id of unknown words if there are `unknown_ids`.
+        """Require the id of unknown words if there are `unknown_ids`; raise a ValueError otherwise.
 
         Words that the vocabulary lacks get the embedding of this id.
         """

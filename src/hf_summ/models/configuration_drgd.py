@@ -25,7 +25,7 @@ class DrgdConfig(SummarizationConfig):
             applies it after.
         copy: whether words are also copied from the source, by the decoder's own attention.
         kl_weight: weight of the KL divergence of the latent variables from their prior. The default is 1 for the
-            `printed` equations, and .0222, as in the program's run on LCSTS, for the `released` ones.
+            `printed` equations, and .0222, as in the program's run on LCSTS, for the `released` equations.
         kl_warmup_steps: number of updates over which the weight rises from 0; the training loop must call the model's
             `set_update` before each update, as ours does.
         free_bits: KL of a target token, in nats, that adds nothing to the loss (Kingma et al. 2016); at most one per

@@ -389,7 +389,7 @@ def keys_once(
 
     Args:
         project: maps (B, S, C) to (B, S, A).
-        cache: keeps the keys of the first call for the later ones.
+        cache: keeps the keys of the first call for later calls.
         layer_index: the attention's index in the cache.
     """
     if cache is not None and cache.is_updated.get(layer_index):

@@ -185,7 +185,12 @@ def _input_gradient(gradient: torch.Tensor, taps: torch.Tensor) -> torch.Tensor:
 
 
 def _taps_gradient(gradient: torch.Tensor, padded: torch.Tensor) -> torch.Tensor:
-    """The gradient of the taps (B, T, H, K), from that of the output (B, T, H, D) and inputs (B, T + K - 1, H, D)."""
+    """The gradient of the taps (B, T, H, K).
+
+    Args:
+        gradient: (B, T, H, D), the gradient of the output.
+        padded: (B, T + K - 1, H, D), the padded inputs.
+    """
     kernel = padded.shape[1] - gradient.shape[1] + 1
     # the K inputs that each output position reads, (B, T, H, K, D)
     windows = padded.unfold(1, kernel, 1).movedim(-1, -2)

@@ -167,14 +167,14 @@ def condition_in_training(
         decoder_input_ids: (R, T), starting with the decoder's start token.
         space: `log`, as in the author's commented-out code: `factor` multiplies the distance of every accepted token's
             log-probability from the mean, without normalization. `probability`: accepted tokens among the generator's
-            `top_tokens` most likely ones become `factor` times as likely, before normalization.
+            `top_tokens` most likely tokens become `factor` times as likely, before normalization.
 
     Returns:
         (R, T, V): log-probabilities, which are not normalized in the space `log`.
     """
     is_judged = decoder_input_ids != pad_token_id
     is_judged[:, 0] = True
-    # the drafts are ordered by position, so that those of a batch have similar lengths
+    # the drafts are ordered by position, so that the drafts of a batch have similar lengths
     positions, rows = is_judged.T.nonzero(as_tuple=True)
     if space == "log":
         # all words are candidates at each position. A single list of words is expanded, as indexing would copy it
@@ -201,7 +201,13 @@ def condition_in_training(
 
 
 def _scores_at(masked_lm: nn.Module, input_ids, attention_mask, positions: torch.Tensor) -> torch.Tensor:
-    """The LM's logits (R, V) at one position (R,) of each row of its inputs and mask (R, L)."""
+    """The LM's logits (R, V) at one position of each row.
+
+    Args:
+        masked_lm: the LM.
+        input_ids, attention_mask: (R, L).
+        positions: (R,), the position of each row.
+    """
     rows = torch.arange(len(positions), device=positions.device)
 
     def select_positions(module, args, output):
@@ -225,8 +231,8 @@ class LanguageModelLogitsProcessor(LogitsProcessor):
     The LM reads `[draft so far, MASK]`. It accepts a token above the percentile of its distribution.
 
     In the space `log`, as in the author's commented-out code, a factor multiplies the distance of a token's log-
-    probability from the mean. Accepted tokens among the `top_tokens` most likely ones get `accepted_factor`, and all
-    others except end tokens get `rejected_factor` (α in Aksenov 2020). Nothing is normalized. In the space
+    probability from the mean. Accepted tokens among the `top_tokens` most likely tokens get `accepted_factor`, and all
+    other tokens but end tokens get `rejected_factor` (α in Aksenov 2020). Nothing is normalized. In the space
     `probability`, factors multiply only the probabilities of the most likely tokens, and the result is normalized log-
     probabilities.
 

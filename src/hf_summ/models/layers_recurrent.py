@@ -220,7 +220,7 @@ def _unrolled(inputs: Inputs, settings: Settings, attention: torch.Tensor | None
     """The results of `AttentiveGrusFunction` by torch's operations, whose gradients autograd computes.
 
     Args:
-        attention: (R, T, S), weights that replace the computed ones in the contexts, or None.
+        attention: (R, T, S), weights that replace the computed weights in the contexts, or None.
 
     Returns:
         The first states, the second states, the contexts and the attention, (T, R, …) each.

@@ -387,7 +387,7 @@ class _AttentionGradients(_Attention):
     def source_gradient(self, attention: torch.Tensor, context_gradients: torch.Tensor) -> torch.Tensor:
         """The gradient (B, S, C) of the source as far as the contexts of all positions read it.
 
-        `attention` (T, R, S) and `context_gradients` (T, R, C) are those of all positions.
+        `attention` (T, R, S) and `context_gradients` (T, R, C) have all positions.
         """
         attention = self._by_document(attention).to(self.source.dtype)
         return attention.transpose(1, 2) @ self._by_document(context_gradients)

@@ -257,7 +257,7 @@ class MultiHeadAttention(nn.Module):
 
 
 class SelfAttention(MultiHeadAttention):
-    """Attention among a text's positions. With `is_causal`, a position attends only to itself and earlier ones."""
+    """Attention among a text's positions. With `is_causal`, a position attends to itself and earlier positions only."""
 
     def __init__(self, *args, is_causal: bool = False, **kwargs):
         super().__init__(*args, **kwargs)
@@ -272,7 +272,7 @@ class SelfAttention(MultiHeadAttention):
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """(B, T, C) -> (B, T, C) and weights (B, H, T, T) or None.
 
-        With a cache, the keys and values of earlier positions precede those of the T positions.
+        With a cache, the keys and values of earlier positions precede the keys and values of the T positions.
         """
         queries, keys, values = self._project(hidden_states)
         if cache is not None:
@@ -469,7 +469,7 @@ class TransformerDecoderLayer(ResidualLayer):
 def top_scores(scores: torch.Tensor, number: int) -> tuple[torch.Tensor, torch.Tensor]:
     """The highest of scores (B, M), in descending order, and their indices, both (B, number).
 
-    The result equals that of `scores.topk(number)`, and is faster for large M.
+    The result equals `scores.topk(number)`, and is faster to compute for large M.
     """
     rows, width = scores.shape
     blocked = width - width % _BLOCK

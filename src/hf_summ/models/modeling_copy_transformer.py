@@ -96,7 +96,10 @@ class ConvolutionalSelfAttention(MultiHeadAttention):
 
 
 def _self_attention(config: CopyTransformerConfig, layer_index: int) -> nn.Module:
-    """Create the self-attention of an encoder layer, which may be convolutional in the lowest layers."""
+    """Create the self-attention of an encoder layer.
+
+    It is convolutional in the lowest layers, as many as the config's `convolutional_layers`, if the config asks for it.
+    """
     width, num_heads, dropout = config.d_model, config.num_heads, config.attention_dropout
     scope = config.convolutional_attention
     if scope == "none" or layer_index >= config.convolutional_layers:

@@ -191,7 +191,7 @@ class CopyingModel(SummarizationPreTrainedModel):
             )
         decoder_inputs = decoder_inputs_embeds if decoder_input_ids is None else decoder_input_ids
         rows, documents = decoder_inputs.shape[0], source_shape[0]
-        # the decoder regards consecutive rows as those of one document, and would mix documents
+        # the decoder regards consecutive rows as the rows of one document, and would mix documents
         if rows % documents:
             raise ValueError(f"{rows} rows of labels or decoder inputs but {documents} documents: give each its row")
         decoder_outputs = self.decoder(
@@ -488,7 +488,7 @@ def check_prompts(attention_mask: torch.Tensor | None) -> None:
 
 
 def _create_output(output_class: type[ModelOutput], values: Mapping[str, Any]) -> ModelOutput:
-    """Create an output from those of the values whose names are fields of its class."""
+    """Create an output from the values whose names are fields of its class; other values are ignored."""
     # torch.compile does not support `dataclasses.fields`
     names = output_class.__dataclass_fields__
     fields = {name: value for name, value in values.items() if name in names}

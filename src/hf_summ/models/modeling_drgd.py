@@ -109,7 +109,7 @@ def seeded_noise(like: torch.Tensor, size: int, equations: str, seed: int, seen:
 
 
 def _clipped(noise: torch.Tensor, equations: str) -> torch.Tensor:
-    """The noise, whose absolute value is limited if the equations are the `released` ones."""
+    """The noise, whose absolute value is limited if `equations` is `released`."""
     if equations == "released":
         return noise.clamp(-_LARGEST_NOISE, _LARGEST_NOISE)
     return noise

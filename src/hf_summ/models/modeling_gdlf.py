@@ -149,7 +149,7 @@ class GdlfPreTrainedModel(SummarizationPreTrainedModel):
         # transformers calls this method for modules that have weights themselves: first `inner`, then `outer`
         if module is fusion.outer:
             # as gelu(x) - gelu(-x) = x, the fusion starts as the LayerNorm of the sum if its inner width is even and at
-            # least twice that of the model; a smaller fusion keeps half as many directions of the sum as it has units
+            # least twice the model's; a smaller fusion keeps half as many directions of the sum as it has units
             inner_width = self.config.fusion_dim
             half = init.orthogonal_(torch.empty((inner_width + 1) // 2, self.config.d_model))
             mirrored = torch.cat((half, -half))[:inner_width]
@@ -240,7 +240,7 @@ class GdlfDecoder(GdlfPreTrainedModel):
         self.layer_norm = stack_norm(config)
         self.copy_attention = None
         if config.copy:
-            # in the cache, its keys come after those of all layers
+            # in the cache, the keys of this attention come after the keys of all layers
             self.copy_attention = CopyAttention(config.d_model, layer_index=config.decoder_layers)
         self.gradient_checkpointing = False
         self.post_init()

@@ -164,7 +164,10 @@ class HighlightSelfAttention(SelfAttention):
         return context, torch.cat(weights, dim=1)
 
     def _highlight(self, queries, keys, values, attention_mask, lit: LitRows | None, **kwargs):
-        """As `attend`, for h heads that are all lit. The rows of lit tokens replace rows of the heads' attention."""
+        """As `attend`, for h heads that are all lit.
+
+        All rows of the attention are computed without highlighting. Then the rows of lit tokens replace their rows.
+        """
         context, weights = self._attend(queries, keys, values, attention_mask, **kwargs)
         if self.highlighting == "replacement":
             context, weights = self._uniform_attention(weights, values, attention_mask)
@@ -260,7 +263,11 @@ class HighlightTransformerEncoder(HighlightTransformerPreTrainedModel, CopyingEn
         phrase_values=None,
         **kwargs,
     ):
-        """`input_ids` and `attention_mask` (B, S), phrases (B, P) -> last_hidden_state (B, S, C) and source_ids."""
+        """`input_ids` and `attention_mask` (B, S), phrases (B, P) -> last_hidden_state (B, S, C) and source_ids.
+
+        Raises:
+            ValueError: only some of the arguments of phrases are given, or as `lit_rows`.
+        """
         words = self.embed(input_ids, inputs_embeds)
         phrases = [tensor for tensor in (phrase_starts, phrase_ends, phrase_values) if tensor is not None]
         if len(phrases) not in (0, 3):

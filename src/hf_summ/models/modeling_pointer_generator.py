@@ -309,7 +309,7 @@ class PointerGeneratorDecoder(PointerGeneratorPreTrainedModel):
         )
 
     def start_states(self, source: torch.Tensor, last_states, rows: int) -> dict[str, torch.Tensor]:
-        """The states before the first position, by name; each row has those of its document.
+        """The states before the first position, by name. A row has the states of its document.
 
         `hidden` and `cell` (R, k) are computed from the encoder's last states; `context` (R, 2 k) and `coverage` (R, S)
         are zero.

@@ -279,7 +279,11 @@ class GuidedCrossAttention(CrossAttention):
         self.centrality_weight = nn.Parameter(torch.zeros(width))
 
     def forward(self, hidden_states, source, scores=None, **kwargs):
-        """As `CrossAttention`, with the centralities `scores` (B, S), whose mean over a document's tokens is one."""
+        """As `CrossAttention`, with the centralities `scores` (B, S), whose mean over a document's tokens is one.
+
+        Raises:
+            ValueError: `scores` is None, as the encoder's output has no centralities.
+        """
         if scores is None:
             raise ValueError("guided copying needs `encoder_outputs` as the model's encoder returns them")
         return super().forward(hidden_states, source, scores=scores, **kwargs)

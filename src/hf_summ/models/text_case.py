@@ -23,14 +23,14 @@ _QUOTES = ('"', "'", "’", "‘", "“", "”")
 # The letters of a clitic after an apostrophe, such as the s of "it's".
 _CLITIC = r"(?:s|t|d|m|ll|re|ve)\b"
 _LETTER = r"[^\W\d_]"
-# A Chinese or Japanese character, or a punctuation mark of theirs, which has no spaces beside it.
+# A Chinese or Japanese character or punctuation mark, which has no spaces beside it.
 _UNSPACED = rf"[{IDEOGRAPHS}\u3001-\u303f\uff01-\uff65]"
 # This pattern matches each space that English does not have, in a text whose tokens are all separated by one space.
 # Quotation marks are missing here, as the same mark may open and close: `_QUOTED` matches their pairs.
 _SUPERFLUOUS = re.compile(
     "|".join(
         (
-            # Before closing marks and after opening ones, as in ( bert ) , 95 %
+            # Before closing marks and after opening marks, as in ( bert ) , 95 %
             r" (?=[.,;:?!)\]}%’”…])",
             r"(?<=[(\[{‘“]) |(?<=[$£€]) (?=\d)",
             # Around hyphens and slashes between words, except in pre - and post-war, and around dashes: bert - a model

@@ -31,8 +31,8 @@ _LCSTS = r"\s!-@\[-`{-~·…‘’“”《》「」『』【】、（）：￥"
 # Name of a washing -> the characters that it deletes from lower-case summaries, and from lower-case documents. DRGD's
 # program also deletes the marks between a document's clauses, as it splits at them and joins the clauses again.
 WASHINGS = {"lcsts": (re.compile(f"[{_LCSTS}]+"), re.compile(f"[{_LCSTS}。！？，；]+"))}
-# The classes of tokens. The class of a token is that of its first character, except for unknown and special tokens.
-# Unspaced characters are those of scripts without spaces between words.
+# The classes of tokens. A token has the class of its first character, except for unknown and special tokens.
+# Unspaced characters belong to scripts without spaces between words.
 _LETTER = 0
 _DIGIT = 1
 _OTHER = 2
@@ -145,7 +145,7 @@ def shares(lengths: Sequence[int], total: int) -> list[int]:
     for rank, document in enumerate(from_shortest):
         share, remainder = divmod(remaining, len(lengths) - rank)
         if lengths[document] > share:
-            # This document and all longer ones are truncated.
+            # This document and all longer documents are truncated.
             for position, longer in enumerate(sorted(from_shortest[rank:])):
                 most = share + 1 if position < remainder else share
                 kept[longer] = min(lengths[longer], most)
@@ -196,7 +196,7 @@ def join(
 class WordTable:
     """How the tokens of a vocabulary form words.
 
-    Words are those of the tokenizer's pre-tokenizer. A word starts after a space, and where letters, digits and other
+    Words are as in the tokenizer's pre-tokenizer. A word starts after a space, and where letters, digits and other
     characters meet; vowel signs and joiners do not end it. With WordPiece, a word starts at each token without `##`.
     In a vocabulary of words or characters, each token is a word. The unknown token is always a word. In scripts
     without spaces between words, characters count as words: a token of such characters starts a word, and counts as
@@ -411,7 +411,7 @@ class WordMarks:
         return token.removeprefix(self.prefix), self.is_whole or has_prefix == self.opens
 
     def character_class(self, text: str) -> int:
-        """The class of a token's text, which is that of its first character: `_LETTER`, `_DIGIT` and so on."""
+        """The class of a token's text, which is the class of the first character: `_LETTER`, `_DIGIT` and so on."""
         # ASCII characters represent their own bytes.
         if self.is_byte_level and not text.isascii():
             content = self._bytes(text)

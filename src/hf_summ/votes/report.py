@@ -157,7 +157,14 @@ def _fewest_documents_of_kappa(pairs: Sequence[PairFigures]) -> int | None:
 
 
 def _figures(votes: Votes, pair: tuple[str, str], aspect: str, resamples: int, seed: int) -> AspectFigures:
-    """The figures of an aspect for a pair of systems; see `vote_report`."""
+    """The figures of an aspect for a pair of systems; see `vote_report`.
+
+    Args:
+        votes: all votes.
+        pair: the names of the first and of the second system.
+        aspect: the name of the aspect.
+        resamples, seed: as for `vote_report`.
+    """
     outcomes = votes.outcomes(pair, aspect)
     preference = None
     more_documents = None
@@ -320,6 +327,7 @@ def _agreement_cell(value: float | None) -> str:
 
 
 def _preference_table(pair: PairFigures) -> str:
+    """The table of preferences: a row for each aspect."""
     columns = ["Win - lose, points", "Mean", "95% interval", "p", "Documents to decide"]
     rows = []
     for aspect, figures in pair["aspects"].items():
@@ -355,6 +363,7 @@ def _documents_to_decide(documents: int, more_documents: int | None) -> str:
 
 
 def _sides_table(pair: PairFigures) -> str:
+    """The table of wins of side A and side B: a row for each aspect."""
     rows = []
     for aspect, figures in pair["aspects"].items():
         sides = figures["sides"]
@@ -365,6 +374,7 @@ def _sides_table(pair: PairFigures) -> str:
 
 
 def _title(aspect: str) -> str:
+    """The name of an aspect with a capital at its beginning."""
     return aspect[:1].upper() + aspect[1:]
 
 

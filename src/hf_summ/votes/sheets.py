@@ -316,7 +316,17 @@ class _DrawnItem:
 def _draw_sheet(
     voter: str, drawn_items: Sequence[_DrawnItem], aspects: Mapping[str, str], seed: int
 ) -> tuple[Sheet, Sides]:
-    """Draw the sides and the order of a voter's items: the sheet for the voter, and the sides for the key."""
+    """Draw the sides and the order of a voter's items.
+
+    Args:
+        voter: the name of the voter.
+        drawn_items: the items of all voters.
+        aspects: name -> question.
+        seed: random seed, with which the voter's name decides the draws.
+
+    Returns:
+        The sheet for the voter, and its sides for the key.
+    """
     generator = random.Random(f"{seed} {voter}")
     items = []
     on_a = {}

@@ -1,4 +1,4 @@
-"""Rules for the ends of sentences: which ends that sentencex finds are wrong, and which ones it does not find.
+"""Rules for the ends of sentences: which ends that sentencex finds are wrong, and which ends it does not find.
 
 A stop is a mark that may end a sentence, such as a full stop (the period). sentencex is the library that splits texts;
 these rules correct it. Languages are codes that `language_code` returns, such as en. "Before" and "after" are relative
@@ -230,7 +230,7 @@ def is_end(before: str, after: str, code: str) -> bool:
     if _FILED.match(f"{word} {after}"):
         return False
     if code in _DANDA:
-        # In a text with the danda, a full stop after a short word is that of a title. In a text without the danda, full
+        # In a text with the danda, a full stop after a short word belongs to a title. In a text without the danda, full
         # stops end sentences, also after short words.
         is_title = 0 < len(name) <= _LONGEST_TITLE and "।" in before + after
         return not is_title

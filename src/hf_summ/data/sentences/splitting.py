@@ -270,7 +270,7 @@ def _segments(line: str, code: str) -> Iterator[tuple[int, int]]:
         for start, stop in sentence_places(window, sentencex.segment(code, window)):
             if is_last or begin + start < following:
                 spans.append((begin + start, begin + stop))
-        # Whether the first segment continues that of the window before.
+        # Whether the first segment continues the last segment of the window before.
         is_continued = is_within_segment
         # Whether the only segment of this window continues in the next window.
         is_within_segment = not is_last and len(spans) < 2

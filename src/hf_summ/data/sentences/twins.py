@@ -228,11 +228,11 @@ def _unpaired(line: str) -> list[int]:
                 unpaired.append(start)
             if stops is None:
                 stops = _InnerStops(line)
-            number = stops.count(start, index)
+            inner_ends = stops.count(start, index)
             # A quotation of whole sentences has a stop before its closing mark. Straight marks with an end of a
             # sentence between them, but no stop before the second mark, are therefore no pair.
-            lacks_stop = is_straight and number > 0 and before.isalnum()
-            if number > _MOST_INNER or lacks_stop:
+            lacks_stop = is_straight and inner_ends > 0 and before.isalnum()
+            if inner_ends > _MOST_INNER or lacks_stop:
                 unpaired.extend([start, index])
         elif (is_straight and not before.isalnum() and after.strip()) or mark in _PAIRS:
             opened.append((mark, index))
