@@ -128,6 +128,7 @@ class SummarizationPreTrainedModel(PreTrainedModel):
 
     @torch.no_grad()
     def _init_weights(self, module):
+        """Initialize the weights of a new module, which transformers calls for each module of a model."""
         if isinstance(module, nn.Linear):
             # transformers passes each module that has weights itself: the projection of a `TokenShift`, not the shift
             token_shift = getattr(self, "token_shift", None)

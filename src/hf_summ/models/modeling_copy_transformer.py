@@ -165,7 +165,11 @@ class CopyTransformerEncoder(CopyTransformerPreTrainedModel):
     @merge_with_config_defaults
     @capture_outputs
     def forward(self, input_ids=None, attention_mask=None, inputs_embeds=None, **kwargs):
-        """`input_ids` and `attention_mask` (B, S) -> last_hidden_state (B, S, C) and the ids as source_ids."""
+        """`input_ids` and `attention_mask` (B, S) -> last_hidden_state (B, S, C) and the ids as source_ids.
+
+        Raises:
+            ValueError: BERT has to read the source, but only `inputs_embeds` are given.
+        """
         source_mask = source_padding_mask(attention_mask)
         layers = self.layers
         if self.has_bert:
@@ -327,6 +331,11 @@ class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, Co
         return needed
 
     def train(self, mode: bool = True):
+        """Set the mode. The language model stays frozen, and in evaluation mode.
+
+        Raises:
+            ValueError: `mode` is true, and an adapter would train parts of the language model.
+        """
         super().train(mode)
         if self.masked_lm is not None:
             has_trained_parts = freeze(self.masked_lm, self._frozen)
@@ -349,6 +358,11 @@ class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, Co
         return self.training and self.masked_lm is not None and self.config.lm_training_factor != 1
 
     def _logits(self, outputs, gate_logits, inputs) -> torch.Tensor:
+        """As the base's; in training, the language model raises scores if the config's `lm_training_factor` is not 1.
+
+        Raises:
+            ValueError: the language model needs the decoder's subwords, but only embeddings are given.
+        """
         logits = super()._logits(outputs, gate_logits, inputs)
         if not self._conditions_training():
             return logits

@@ -142,6 +142,7 @@ class GdlfPreTrainedModel(SummarizationPreTrainedModel):
 
     @torch.no_grad()
     def _init_weights(self, module):
+        """Initialize a module as the base does; `fusion_init="looks_linear"` gives the fusion its own weights."""
         super()._init_weights(module)
         fusion = getattr(self, "fusion", None)
         if not isinstance(fusion, DeepLayerFusion) or self.config.fusion_init != "looks_linear":

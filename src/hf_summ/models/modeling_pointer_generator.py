@@ -247,7 +247,7 @@ class PointerGeneratorDecoder(PointerGeneratorPreTrainedModel):
 
         Args:
             output_attentions: whether to return the attention also as cross_attentions, one layer with one head.
-            last_states: (B, 4 k), of the encoder.
+            last_states: (B, 4 k), the encoder's last hidden states and cells; needed unless `cache` has earlier steps.
         """
         check_prompts(attention_mask)
         words = self.dropout(self.embed(input_ids, inputs_embeds))
@@ -264,6 +264,7 @@ class PointerGeneratorDecoder(PointerGeneratorPreTrainedModel):
         hidden, cell = start["hidden"], start["cell"]
         context, coverage = start["context"], start["coverage"]
         keys = keys_once(self.attention.key_projection, source, cache, layer_index=0)
+        # a list has an element for each position
         step_hidden, step_cells, step_contexts, step_inputs = [], [], [], []
         step_weights, step_repetition = [], []
         for word in words.unbind(1):
@@ -287,6 +288,7 @@ class PointerGeneratorDecoder(PointerGeneratorPreTrainedModel):
         returned_attention = torch.stack(step_weights, 1)[:, None]
         attention = returned_attention[:, 0]
         repetition = torch.stack(step_repetition, 1)
+        # unlike the coverage that the steps above read, this sum leaves out padding; the cache keeps it for later calls
         coverage = summed_coverage(attention, attention_mask, cache)
         if layer is not None:
             layer.states["hidden"] = hidden
@@ -337,6 +339,11 @@ class PointerGeneratorModel(PointerGeneratorPreTrainedModel, CopyingModel):
     output_class = PointerGeneratorModelOutput
 
     def _decoder_inputs(self, encoder_outputs, attention_mask) -> dict[str, Any]:
+        """The encoder's last states, with which the decoder starts.
+
+        Raises:
+            ValueError: the encoder's output has no last states.
+        """
         last_states = getattr(encoder_outputs, "last_states", None)
         if last_states is None:
             raise ValueError("`encoder_outputs` have no `last_states`: give the output of this model's encoder")
@@ -356,6 +363,7 @@ class PointerGeneratorForConditionalGeneration(PointerGeneratorPreTrainedModel, 
         self.post_init()
 
     def _score(self, outputs, inputs, labels, num_items_in_batch, skip_logits) -> dict[str, Any]:
+        """As the base's, with the coverage loss in `loss` and `loss_parts` if the model has `coverage`."""
         scored = super()._score(outputs, inputs, labels, num_items_in_batch, skip_logits)
         if labels is None or outputs.repetition is None:
             return scored

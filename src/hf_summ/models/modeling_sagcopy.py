@@ -394,6 +394,7 @@ class SagCopyModel(SagCopyPreTrainedModel, CopyingModel):
     output_class = SagCopyModelOutput
 
     def _decoder_inputs(self, encoder_outputs, attention_mask) -> dict[str, Any]:
+        """The centralities (B, S) for the guided cross-attention, scaled; nothing if copying is not guided."""
         centralities = getattr(encoder_outputs, "centrality", None)
         if not self.config.is_guided or centralities is None:
             return {}
@@ -422,6 +423,7 @@ class SagCopyForConditionalGeneration(SagCopyPreTrainedModel, CopyingForConditio
         self.post_init()
 
     def _score(self, outputs, inputs, labels, num_items_in_batch, skip_logits) -> dict[str, Any]:
+        """As the base's, with the guidance in `loss` and `loss_parts` if centrality guides copying."""
         scored = super()._score(outputs, inputs, labels, num_items_in_batch, skip_logits)
         if labels is None or not self.config.is_guided:
             return scored

@@ -60,7 +60,7 @@ class SummarizationPipeline(Pipeline):
         return results
 
     def preprocess(self, document, truncation=True):
-        """The model's inputs for a text or a list of texts, and the text itself. Truncation is logged as a warning."""
+        """The model's inputs for a text or a list of texts, and the text itself; a warning says if it is truncated."""
         inputs = self.processor([document], truncation=truncation, return_tensors="pt", return_lengths=True)
         length = int(inputs.pop("lengths")[0])
         kept = inputs["input_ids"].shape[1]

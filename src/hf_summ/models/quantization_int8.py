@@ -284,6 +284,7 @@ class Int8Quantizer(HfQuantizer):
             _quantize(model)
 
     def _process_model_after_weight_loading(self, model: PreTrainedModel, **kwargs) -> None:
+        """Quantize weights of 32 bits, and make the layers compute with integers, or in float32 with `dequantize`."""
         if not self.pre_quantized:
             _quantize(model)
         if self.quantization_config.dequantize:
