@@ -171,7 +171,7 @@ def as_tables(reports: Sequence[FileReport]) -> str:
 
 def _file_cells(report: FileReport) -> list[str]:
     """The cells of a row in the first table of `as_tables`."""
-    shared = [f"{number:,} ({file})" for file, number in report.shared.items() if number]
+    shared = [f"{shared_rows:,} ({file})" for file, shared_rows in report.shared.items() if shared_rows]
     return [
         report.file,
         report.columns.document,
@@ -206,16 +206,16 @@ def _hash(text: str) -> bytes:
     return blake2b(words.encode("utf-8"), digest_size=8).digest()
 
 
-def _draw(number: int, sample: int) -> list[int]:
+def _draw(rows: int, sample: int) -> list[int]:
     """Draw the indices of some rows at random. They are in ascending order, and equal in every run.
 
     Args:
-        number: the number of all rows.
+        rows: the number of all rows.
         sample: the number of indices to draw. If there are not more rows than this, all indices are returned.
     """
-    if number <= sample:
-        return list(range(number))
-    return sorted(random.Random(_SEED).sample(range(number), sample))
+    if rows <= sample:
+        return list(range(rows))
+    return sorted(random.Random(_SEED).sample(range(rows), sample))
 
 
 def _lengths(counts: Sequence[int], limit: int) -> Lengths:

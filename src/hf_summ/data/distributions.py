@@ -75,9 +75,11 @@ class PublicCorpus:
         return splits
 
 
+# The publications that give the numbers of rows.
 _KWON = "Kwon et al. 2021, Table 1,"
 _AKSENOV = "Aksenov 2020, section 5.2,"
 _TRANSLATION = "Kwon et al. 2021, section 6.5,"
+# Name of a corpus -> the corpus.
 PUBLIC_CORPORA = {
     "xsum": PublicCorpus(_KWON, (204_045, 11_332, 11_334), {"data_format": "xsum"}),
     "cnn_dailymail": PublicCorpus(_KWON, (287_113, 13_368, 11_490), {"data_format": "cnn_dm"}),

@@ -165,13 +165,13 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
             file is compressed by Zstandard.
         OSError: the file cannot be opened.
     """
-    number = 0
+    line_number = 0
     try:
         with open_text(path) as file:
-            for number, line in enumerate(file, 1):
-                yield number, line
+            for line_number, line in enumerate(file, 1):
+                yield line_number, line
     except (UnicodeDecodeError, EOFError, lzma.LZMAError) as error:
-        raise ValueError(f"{path}, after line {number}: cannot be read: {error}") from None
+        raise ValueError(f"{path}, after line {line_number}: cannot be read: {error}") from None
 
 
 def read_files(

@@ -166,7 +166,7 @@ def _listed_stories(names: Path) -> Iterator[Path]:
     Raises:
         ValueError: a story is missing. The message names the line, and the first place at which the story is expected.
     """
-    for number, line in numbered_lines(names):
+    for line_number, line in numbered_lines(names):
         name = line.strip()
         if not name:
             continue
@@ -181,7 +181,7 @@ def _listed_stories(names: Path) -> Iterator[Path]:
         existing = [file for file in candidates if os.path.isfile(file)]
         if not existing:
             raise ValueError(
-                f"{names}, line {number}: {candidates[0]} does not exist: name a .story file or its address"
+                f"{names}, line {line_number}: {candidates[0]} does not exist: name a .story file or its address"
             )
         yield existing[0]
 
@@ -200,10 +200,10 @@ def locate_xsum(name: str, split: str) -> tuple[Path, ...]:
     """
     splits = _existing_file(Path(name) / _XSUM_SPLITS)
     try:
-        numbers = json.loads(splits.read_text(encoding="utf-8"))[split]
+        page_numbers = json.loads(splits.read_text(encoding="utf-8"))[split]
     except (KeyError, ValueError) as error:
         raise ValueError(f"{splits} has no list of the {split} split ({error!r}): copy it again") from None
-    return tuple(splits.parent / _XSUM_TEXTS / f"{number}.summary" for number in numbers)
+    return tuple(splits.parent / _XSUM_TEXTS / f"{number}.summary" for number in page_numbers)
 
 
 def locate_wmt16(language: str, name: str, split: str) -> tuple[Path, ...]:

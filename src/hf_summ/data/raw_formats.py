@@ -76,19 +76,19 @@ def read_lcsts(paths: tuple[Path, ...]) -> Rows:
     # The text of the current document so far, and the number of the line in which the document begins.
     text = ""
     start = 0
-    for number, line in numbered_lines(paths[0]):
+    for line_number, line in numbered_lines(paths[0]):
         pieces = line.split("</doc>")
         # Each piece but the last is the end of a document, and the last piece is the beginning of the next document.
         for end in pieces[:-1]:
             if not text:
-                start = number
+                start = line_number
             yield _lcsts_row(text + end, f"{paths[0]}, line {start}")
             text = ""
         beginning = pieces[-1]
         if not text and not beginning.strip():
             continue
         if not text:
-            start = number
+            start = line_number
         text += beginning
         if not text.lstrip().startswith("<doc"):
             # The text is no document. It is refused below without the rest of the file, whose reading would take long.
@@ -291,11 +291,11 @@ def _aligned_lines(paths: Sequence[Path]) -> Iterator[list[str]]:
         ValueError: a file has fewer lines than another.
     """
     files = [_lines(path) for path in paths]
-    for number, lines in enumerate(zip_longest(*files), 1):
+    for line_number, lines in enumerate(zip_longest(*files), 1):
         # `zip_longest` puts None where a file has ended.
         if None in lines:
             shorter = paths[lines.index(None)]
-            raise ValueError(f"{shorter} has only {number - 1} lines, fewer than the file that it is aligned with")
+            raise ValueError(f"{shorter} has only {line_number - 1} lines, fewer than the file that it is aligned with")
         yield list(lines)
 
 
@@ -366,6 +366,7 @@ class DataFormat:
         return self.read is None or self.separate is not None
 
 
+# Name of a format -> the format.
 DATA_FORMATS = {
     "gigaword": DataFormat(locate_gigaword, read_gigaword),
     "lcsts": DataFormat(locate_lcsts, read_lcsts, _MIN_SCORE),

@@ -127,6 +127,7 @@ def _distractors() -> list[tuple[str, str]]:
     return list(zip(lines[::2], lines[1::2], strict=True))
 
 
+# The templates of news and summaries, and of sentences that distract from the news.
 EVENTS = _events()
 DISTRACTORS = _distractors()
 

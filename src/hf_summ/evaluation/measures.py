@@ -139,6 +139,7 @@ def _support(predictions: Sequence[str], sources: Sequence[str], settings: Setti
     return support(predictions, sources, settings.language)
 
 
+# The measures, in the order of tables and of the help of `--metrics`.
 _TABLE = (
     Measure(
         "rouge",

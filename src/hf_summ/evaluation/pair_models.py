@@ -40,6 +40,7 @@ _LONGEST_CONTEXT = 512
 _PAIRS_AT_ONCE = 4096
 # The labels of BERT's next-sentence head: the second text follows the first, or is a random text.
 _FOLLOWS, _IS_RANDOM = 0, 1
+# What a user can do if a checkpoint has no next-sentence head.
 _HINT = "name a checkpoint that was saved with its next-sentence head, such as google-bert/bert-base-uncased"
 # The number of pairs whose texts are embedded together.
 _COMPARED_AT_ONCE = 512

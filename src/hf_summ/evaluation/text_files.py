@@ -42,6 +42,7 @@ _SETTINGS: dict[Kind, str] = {
     "references": "summary_column",
     "documents": "text_column",
 }
+# The column with the ids of rows.
 _ID_COLUMN = "id"
 # The part of a file's name that tells references of the same text apart: a capital letter between stops.
 _LETTER = re.compile(r"(?:^|(?<=\.))[A-Z](?:\.|$)")
@@ -65,6 +66,7 @@ class RowReading:
     encoding: str | None = None
 
 
+# Columns with usual names, and files in UTF-8.
 _USUAL_READING = RowReading()
 
 

@@ -342,9 +342,9 @@ def keep_share(words: Sequence[Sequence[str]], share: float, idf: DocumentFreque
             is rounded up.
     """
     # 0.07 of 100 sentences are 7 sentences, although the product in floating point is slightly above 7.
-    number = math.ceil(round(share * len(words), 6))
+    kept_by_score = math.ceil(round(share * len(words), 6))
     ranked = distinct(best_first(tfidf_scores(words, idf)), words)
-    order = _first_indices(words) + ranked[:number]
+    order = _first_indices(words) + ranked[:kept_by_score]
     return sorted(distinct(order, words))
 
 

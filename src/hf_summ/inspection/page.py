@@ -19,6 +19,7 @@ class _Shade(NamedTuple):
     description: str
 
 
+# The shades that a reader of the page can choose, if the source words have the measure.
 _SHADES = (
     _Shade("copied", "copied", "the probability that the summary copied the word at least once"),
     _Shade("centrality", "centrality", "the word's centrality in the model, a share of 1"),

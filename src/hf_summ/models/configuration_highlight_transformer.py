@@ -89,8 +89,8 @@ class HighlightTransformerConfig(SummarizationConfig):
         """Indices of the heads that use key phrases: `lit_heads`, or by default the first quarter of the heads."""
         if self.lit_heads is not None:
             return self.lit_heads
-        number = max(self.num_heads // 4, 1)
-        return list(range(number))
+        lit_heads = max(self.num_heads // 4, 1)
+        return list(range(lit_heads))
 
     @property
     def layers_that_highlight(self) -> list[int]:
@@ -102,20 +102,20 @@ class HighlightTransformerConfig(SummarizationConfig):
             return []
         if self.lit_layers is not None:
             return self.lit_layers
-        number = max(self.encoder_layers // 2, 1)
-        return list(range(number))
+        lit_layers = max(self.encoder_layers // 2, 1)
+        return list(range(lit_layers))
 
     def validate_highlighting(self):
-        """Require that `lit_heads` and `lit_layers` list heads and layers that exist, each only once."""
+        """Require that `lit_heads` and `lit_layers` list heads and layers that exist, and each of them only once."""
         for key, total in (("lit_heads", self.num_heads), ("lit_layers", self.encoder_layers)):
-            numbers = getattr(self, key)
-            if numbers is None:
+            indices = getattr(self, key)
+            if indices is None:
                 continue
-            if not numbers:
+            if not indices:
                 raise ValueError(f'`{key}` is empty: to switch highlighting off, set `highlighting="none"`')
-            existing = set(numbers) & set(range(total))
-            if len(existing) < len(numbers):
-                raise ValueError(f"`{key}` is {numbers}, but must be different numbers from 0 to {total - 1}")
+            existing = set(indices) & set(range(total))
+            if len(existing) < len(indices):
+                raise ValueError(f"`{key}` is {indices}, but must be different numbers from 0 to {total - 1}")
 
 
 __all__ = ["HighlightTransformerConfig"]

@@ -170,9 +170,9 @@ def _rows(files: Iterable[str | os.PathLike], key: Key) -> Iterator[_Row]:
     """
     for file in files:
         path = Path(file)
-        for number, cells in enumerate(_read_rows(path), 1):
+        for row_number, cells in enumerate(_read_rows(path), 1):
             values = {_TURK_PREFIX.sub("", name): value for name, value in cells.items()}
-            row = _Row(f"{path}, row {number}", values)
+            row = _Row(f"{path}, row {row_number}", values)
             _check_columns(row, key)
             # Spreadsheets may save empty rows at the end. Mechanical Turk's results keep work that was rejected.
             if any(values.values()) and values.get("AssignmentStatus") != "Rejected":
@@ -207,10 +207,10 @@ def _csv_rows(path: Path) -> list[dict[str, object]]:
     csv.field_size_limit(2**31 - 1)
     with path.open(encoding="utf-8-sig", newline="") as file:
         rows: list[dict] = list(csv.DictReader(file, strict=True))
-    for number, row in enumerate(rows, 1):
+    for row_number, row in enumerate(rows, 1):
         # An unquoted comma would shift votes to other columns.
         if None in row:
-            raise ValueError(f"row {number} has more fields than the header")
+            raise ValueError(f"row {row_number} has more fields than the header")
     return rows
 
 

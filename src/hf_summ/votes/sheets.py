@@ -366,18 +366,18 @@ def as_csv(sheet: Sheet) -> str:
     return "\ufeff" + readable(table.getvalue())
 
 
-def _draw_rows(documents: Sequence[str], number: int, seed: int) -> list[int]:
-    """Draw the rows of `number` documents that are not blank.
+def _draw_rows(documents: Sequence[str], count: int, seed: int) -> list[int]:
+    """Draw the rows of `count` documents that are not blank.
 
     Raises:
         ValueError: fewer documents are not blank.
     """
     rows = [row for row, text in enumerate(documents) if text.strip()]
-    if len(rows) < number:
+    if len(rows) < count:
         raise ValueError(
-            f"{number} documents are required, but only {len(rows)} are not blank: lower `documents`, or give more"
+            f"{count} documents are required, but only {len(rows)} are not blank: lower `documents`, or give more"
         )
-    return random.Random(seed).sample(rows, number)
+    return random.Random(seed).sample(rows, count)
 
 
 def _hashed_name(letter: str, *content: object) -> str:
