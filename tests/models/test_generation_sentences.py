@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from transformers import BartConfig, BartForConditionalGeneration, pipeline
 
-from hf_summ.models.generation_sentences import Candidate, doubts_of, likeliest, sentence_candidates
+from hf_summ.models.generation_sentences import Candidate, likeliest
+from hf_summ.models.text_sentences import doubts_of, sentence_candidates
 from tests.conftest import SENTENCES, run_python, save
 from tests.models.architectures import ARCHITECTURES, GDLF, build_with_processor
 
@@ -99,6 +100,9 @@ PAIRS = {
     ),
     ("We propose a rank for sand.", "It is fair and needs two days."): (
         "We propose a rank for sand, and it is fair and needs two days."
+    ),
+    ("We propose a rank (SandRank) for sand.", "SandRank needs two days of work."): (
+        "We propose a rank (SandRank) for sand, and SandRank needs two days of work."
     ),
     ("We propose a rank for sand.", "The method needs two days of work."): (
         "We propose a rank for sand, and the method needs two days of work."

@@ -98,8 +98,8 @@ def test_code_of_a_checkpoint_is_small(architecture, tiny_tokenizer, tmp_path):
     assert len(files) <= 18
     assert sum(files.values()) <= 300_000
     # what only some checkpoints need
-    some = {"quantization_int8.py", "text_case.py", "generation_sentences.py", "layers_language_model.py"}
-    assert not files.keys() & some
+    some = {"quantization_int8.py", "text_case.py", "generation_sentences.py", "text_sentences.py"}
+    assert not files.keys() & {*some, "layers_language_model.py"}
 
 
 @pytest.mark.thorough

@@ -84,7 +84,8 @@ class SummarizationPreTrainedModel(PreTrainedModel):
     def _further_code(self) -> list[type | FunctionType]:
         """A function or class from each module that this checkpoint needs, and that most checkpoints do not need."""
         if self.can_generate() and getattr(self.generation_config, "whole_sentences", False):
-            return [import_module(SENTENCES_MODULE, __package__).sentence_candidates]
+            module = import_module(SENTENCES_MODULE, __package__)
+            return [module.likeliest_sentences, module.sentence_candidates]
         return []
 
     def push_to_hub(self, *args, **kwargs):

@@ -1,0 +1,386 @@
+"""The sentences of a text that may be its summary: sentences, their shorter forms, and pairs.
+
+A shorter form lacks an introduction, a bracket, an inserted clause, or the last clauses. A pair is one sentence that
+says what the authors did and what they found, such as "We propose a rank and show that it is fair". Each is meant to be
+a sentence itself. Texts in languages other than English mostly give whole sentences alone, as few of their words match
+a pattern here.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import chain, combinations, islice, product
+
+# the least and the largest number of words of a candidate, and the largest one of a pair
+_MIN_WORDS, _MAX_WORDS = 6, 50
+_MAX_WORDS_OF_PAIR = 40
+# clauses are cut only where they begin before this character
+_MAX_CHARACTERS = 1000
+# the least number of words of a form without its last clauses, as shorter ones say too little
+_MIN_WORDS_LEFT = 14
+# the doubts of a pair, before its parts add theirs: blind readers preferred pairs to one of their parts, 65 to 25
+_DOUBTS_OF_PAIR = -2
+# the largest number of candidates that a model scores
+_MAX_CANDIDATES = 64
+# the largest number of characters that are read, as no abstract is longer
+_MAX_READ = 20_000
+
+_PAPER = r"(?:paper|work|article|study|letter|note|thesis|report|survey|manuscript)"
+# the hyphen of a word that was split at the end of a line, as in "implemen- tation", but not in "pre- and post-war"
+_HYPHENATED = re.compile(r"(?<=[a-z])- (?!(?:and|or|to)\b)(?=[a-z])")
+_CITATION = re.compile(
+    r"\s+\([^()]{0,200}(?:\bet al\b|[A-Z][^()]{0,200}\b(?:19|20)\d\d[a-z]?(?=[);]))[^()]{0,200}\)"
+    # a number in brackets, but not in "the results of [1]", and not the interval [0, 1]
+    r"|(?<!\bof)(?<!\bin)(?<!\bby)(?<!\bto)(?<!\bfrom)(?<!\band)(?<!\bwith)\s+\[[1-9]\d*(?:\s?[,;–-]\s?\d+)*\]"
+    r"|(?<!\bof)(?<!\bin)(?<!\bby)(?<!\bto)(?<!\bfrom)(?<!\band)(?<!\bwith)[\s~]+\\cite\w*\{[^{}]{0,200}\}"
+)
+# emphasis in LaTeX: \emph{word} and {\em word}
+_EMPHASIS = re.compile(r"\\(?:emph|textit|textbf|textsc|text)\{([^{}]*)\}|\{\\(?:em|it|bf|sc)\s+([^{}]*)\}")
+_LABELS = (
+    r"Abstract|Background|Objectives?|Aims?|Purpose|Motivation|Introduction|Methods?|Methodology|Results?|Findings"
+)
+# the label of a part of a structured abstract, such as "BACKGROUND:" or "Methods."
+_LABEL = re.compile(
+    rf"^(?:{_LABELS}|Conclusions?|Discussion|Summary|Significance|Contributions?)(?:\s*[:.—–]\s*|\s+-\s+)", re.I
+)
+
+_PARAGRAPHS = re.compile(r"\n\s*\n")
+# how a sentence ends
+_MARKS = (".", "!", "?", "。", "！", "？", '."', ".”", ".'", ".)")
+# the space between two sentences, or the place after a Chinese or Japanese mark
+_ENDS = re.compile(r"(?<=[\w)\]$}'\"”’%*][.!?])\s+(?=[A-Z\\$\"“(])|(?<=[。！？])")
+# the end of the sentence before, and the first letter of a sentence
+_FIRST_LETTER = re.compile(r"(?:^|[.!?]\s+|\n\s*\n)\w")
+# a text that ends with an abbreviation or an initial
+_ABBREVIATION = re.compile(
+    r"(?:\b(?:e\.g|i\.e|i\.i\.d|w\.r\.t|a\.k\.a|al|cf|vs|[Ff]igs?|[Ee]qs?|[Rr]efs?|[Ss]ecs?|resp|approx|No|Dr|St)"
+    r"|\b[A-Z])\.$"
+)
+
+# adverbs that connect a sentence with the sentence before
+_ADVERBS = (
+    r"However|Here|Hence|Thus|Therefore|Specifically|(?:More )?(?:precisely|specifically|importantly|generally)"
+    r"|In particular|Finally|Lastly|Moreover|Furthermore|Additionally|In addition|Next|Then|First(?:ly)?|Second(?:ly)?"
+    r"|Third(?:ly)?|Consequently|Accordingly|Instead|Interestingly|Importantly|Notably|Overall|In summary|In short"
+    r"|In essence|In fact|As such|As a result|In conclusion|To conclude|Also|Besides|In contrast|Concretely"
+)
+# phrases of purpose or reason that refer to the sentence before
+_PURPOSES = (
+    r"T(?:o|owards) th(?:is|at|ese) (?:end|aim|goal)s?|To do (?:so|this)|For this purpose|With this in mind"
+    r"|(?:To|In order to) (?:\w+ly )?(?:address|alleviate|overcome|solve|tackle|mitigate|remedy|resolve|fill|bridge"
+    r"|close|achieve|combat|handle|answer) (?:this|these|such|it|that|the above)(?:(?! (?:we|I)\b)[^,]){0,80}"
+    r"|(?:Motivated|Inspired) by (?:this|these)(?:(?! (?:we|I)\b)[^,]){0,80}"
+    rf"|In (?:this|the present|the current|our) (?:{_PAPER}|contribution)"
+    r"|Based on (?:this|these|the|our) (?:observation|insight|finding|analysis|idea|result)s?"
+)
+# words at the beginning that connect a sentence with the sentence before, or name the paper
+_OPENING = re.compile(
+    rf"^(?:(?:{_ADVERBS}|{_PURPOSES}),\s+"
+    rf"|(?:In this {_PAPER}|Here|Thus|Hence|Therefore|Then|Finally) (?=we\b|I\b|it\b))+",
+    re.I,
+)
+# the comma between an introduction and the main clause, as in "Based on kernels, we ..."
+_MAIN_CLAUSE = re.compile(rf",\s+(?=(?:we(?! \w+,)|I|this {_PAPER}|our (?:method|model|approach|work))\b)")
+# an introduction that is a condition, without which the main clause would be false
+_CONDITION = re.compile(
+    r"(?:^|,\s+|\bthat )(?:if|when|whenever|given|assuming|unless|under|for|let|until|only|even|with|without|once"
+    r"|provided|at|in (?:the|an?))\b",
+    re.I,
+)
+# verbs that say what is new in a paper
+_CONTRIBUTIONS = "propos|introduc|present|develop|design|deriv|show|prov|find|demonstrat|giv|establish|construct|releas"
+# the comma before a further main clause that says what is new
+_FURTHER_CLAUSE = re.compile(rf"[,;]\s+(?:and|so|thus|hence)\s+(?=(?:we|I) (?:\w+ly )?(?:{_CONTRIBUTIONS}))")
+# a sentence that begins with its subject has no introduction
+_SUBJECT = re.compile(rf"(?:We|I|This {_PAPER}|Our)\b")
+
+# a bracket with words, after a space; it is needed if a preposition or article precedes it, or if it is the label of an
+# item or a condition
+_BRACKET = re.compile(
+    r"(?<!\bof)(?<!\bin)(?<!\bby)(?<!\bto)(?<!\bor)(?<!\band)(?<!\bthe)(?<!\bis)\s+"
+    r"\((?!(?:[ivx]+|[a-h])\)|(?:up to|if|when|unless|under|assuming|except|but|not|without)\b)"
+    r"(?=[^()]*[a-zA-Z])[^()]*\)(?![\w-])"
+)
+# a clause between commas that stands before the sentence's verb
+_INSERTION = re.compile(
+    r",\s+(?:which|where|who|called|termed|named|such as|including|namely|based on|inspired by)\b"
+    r"[^,;()]{3,120},\s+(?=(?:is|are|was|were|has|have|can|could|may|might|will|does|do|we)\b)"
+)
+# words with which a last clause begins after a comma
+_CLAUSES_AFTER_COMMA = (
+    r"which|where|whereas|while|allowing|leading|enabling|resulting|thus|thereby|making|achieving|outperforming"
+    r"|yielding|showing|demonstrating|suggesting|improving|reducing|extending|generali[sz]ing|strengthening|answering"
+    r"|confirming|giving|creating|offering|revealing|indicating|ensuring|highlighting|exploiting|leveraging|so that"
+    r"|such that|as well as|including|such as"
+    r"|in which|in order to|namely|especially|particularly|even|but(?! (?:only|not)\b)|with(?! the exception\b)|by"
+    r"|using|based on|as(?! (?:long|soon|far) as\b| \$)"
+    r"|and (?:we|it|they|is|are|has|have|can|then|also|shows?|demonstrates?|evaluate|provide|prove|find|present|propose"
+    r"|achieve|outperforms?|that|hence|thus|therefore|the|this|our)"
+)
+# words with which a last clause begins without a comma
+_CLAUSES = (
+    r"and (?:show|demonstrate|prove|find|evaluate|validate|verify) that|in order to|so that|by [a-z]+ing"
+    r"|while [a-z]+ing|thereby|because|even when|even if"
+)
+# the place before a last clause
+_CUT = re.compile(
+    rf",\s+(?=(?:{_CLAUSES_AFTER_COMMA})\b)|\s*;\s|\s+(?:[–—]|-{{1,3}})\s+|:\s+(?=[a-zA-Z(])|\s+(?=(?:{_CLAUSES})\b)"
+)
+# a number before a colon announces a list, and "not only" a contrast, whose ends must not go
+_ANNOUNCED_LIST = re.compile(
+    r"\b(?:two|three|four|five|six|several|both|following|follows|as|\d+)\b[^:]*:."
+    r"|\bnot (?:only|just|merely)\b(?!.*\bbut\b)"
+)
+# words with which a sentence must not end
+_OPEN_END = re.compile(
+    r"\b(?:a|an|the|of|in|by|to|for|and|or|with|that|which|following|follows|followed|two|three|four|five|is|are|be|not"
+    r"|only|just|simply|merely|mainly|partly|both|either)$"
+)
+# a verb, or a beginning that is common to the forms of a verb
+_VERB = re.compile(
+    r"\b(?:is|are|was|were|has|have|had|can|could|may|might|will|would|must|should|does|do|did|(?:[Ww]e|I) \w+"
+    r"|(?:propos|introduc|provid|describ|analy[sz]|explor|improv|achiev|outperform|requir|demonstrat|evaluat|investigat"
+    r"|generaliz|combin|enabl|reduc|increas|decreas|suggest|reveal|prov|show|present|develop|stud[iy]|allow|yield|lead"
+    r"|aim|mak|give|tak|giv|follow|remain|depend|extend|consist|establish|exhibit|appl[iy]|report|find|obtain)"
+    r"(?:e|e?s)?|uses?)\b"
+)
+# words with which a subordinate clause or an introduction begins
+_SUBORDINATE = re.compile(
+    r"(?:While|Whilst|Although|Though|If|When|Since|Because|As|Given|Despite|Unlike|Whereas|By|Using|For|With|To|In|On"
+    r"|At|From|Under|Through|Based|After|Before|During|Compared|Contrary|Assuming|\w+ing|\w+ed)\b"
+)
+# beginnings of sentences that cannot be understood without the sentence before
+_LEANING = re.compile(
+    r"(?:It|Its|They|Their|These|Those|That|Both|He|She|Such|But|And|Yet|So|Or|For example|On the other hand|Otherwise"
+    r"|Similarly|Conversely|Unfortunately|Nevertheless|Nonetheless|Indeed|Rather)\b"
+    rf"|This (?!{_PAPER}|tutorial|research|chapter|review)"
+    r"|We (?:also|then|further|first|finally|additionally|next)\b"
+    r"|We (?:call|term|name|denote|refer to) (?:it|this|them)\b"
+)
+
+# beginnings of sentences that name a topic, and do not say what was found
+_TOPIC = re.compile(
+    rf"(?:We|I|This {_PAPER}|The (?:paper|authors)) (?:\w+ly )?(?:stud(?:y|ies)|considers?|address(?:es)?|reviews?"
+    r"|tackles?|examines?|discuss(?:es)?|focus(?:es)?|revisits?|are interested)\b"
+)
+# words that refer to the sentences before, and notices of published code
+_REFERENCE = re.compile(
+    rf"\b(?:this|these|those|such) (?!{_PAPER}|as\b|that\b|of\b|who\b|an?\b)[a-z]"
+    r"|\bthe (?:former|latter|above|aforementioned)\b"
+    r"|\bboth (?:problems|approaches|methods|issues|challenges|tasks|settings|cases)\b"
+    r"|\bgithub\b|https?:|\bcode (?:is|will)\b",
+    re.I,
+)
+
+# verbs that do not say what the authors did
+_WEAK_VERBS = r"are|were|have|had|do|did|can|may|will|would|call|term|name|denote|refer|let|hope|believe|note|start"
+# the beginning of a sentence that may be the first part of a pair
+_FIRST_PART = re.compile(
+    rf"(?:We|I) (?!(?:{_WEAK_VERBS})\b)(?:\w+ly )?\w+|(?:This {_PAPER}|The (?:authors|paper)) (?:\w+ly )?\w+s\b"
+)
+# the beginnings of a sentence that may be the second part: with the authors as the subject, and with other subjects
+_AUTHORS_ACT = re.compile(
+    r"(?P<subject>We|I) (?:(?:also|then|further|furthermore|finally|additionally|next|thus|therefore|hence) )?"
+    rf"(?!(?:{_WEAK_VERBS})\b)(?=\w)"
+)
+_SECOND_PART = re.compile(r"(?:Our|Experiments|(?:Experimental|Extensive|Empirical|Numerical) \w+|Results)\b")
+# a beginning that needs the sentence before
+_SECOND_PART_OF_NEIGHBOR = re.compile(
+    r"(?:It|They|(?:The|This) (?:(?:proposed|resulting) )?(?:method|approach|model|algorithm|framework|technique|system"
+    r"|network|architecture|formulation|representation|objective|loss))\b"
+)
+# a name, such as "BERT" or "YellowFin"
+_NAME = re.compile(r"\w+[A-Z][\w-]*")
+_WORD = re.compile(r"[\w-]+")
+# what a part of a pair must not have: clauses that take no further one, items of a list, and notices of published code
+_NO_PART = re.compile(r"[;:?!–—]|--|\([a-z]\)|\b(?:first|second|third|code)\b", re.I)
+
+# words for the authors and their paper
+_AUTHORS = re.compile(rf"\b(?:[Ww]e|[Oo]ur|I|[Tt]his {_PAPER}|[Tt]he (?:authors|paper))\b")
+
+
+def sentence_candidates(text: str) -> dict[str, int]:
+    """The sentences of a text, their shorter forms and their pairs, each with the number of its doubts.
+
+    Each begins with a capital, ends with its mark, and has no line break. Sentences that need the sentence before,
+    such as "It ...", are left out if there are others. A text without a sentence of six words gives all its sentences.
+    """
+    sentences = _sentences(text)
+    forms = [_closed_forms(sentence) for sentence in sentences]
+    candidates = list(chain.from_iterable(forms))
+    self_contained = [candidate for candidate in candidates if not _LEANING.match(candidate)]
+    doubts = {sentence: doubts_of(sentence) for sentence in self_contained or candidates or sentences}
+    for pair, doubts_of_pair in _pairs(forms):
+        doubts.setdefault(pair, doubts_of_pair)
+    return dict(islice(doubts.items(), _MAX_CANDIDATES))
+
+
+def doubts_of(sentence: str) -> int:
+    """How many reasons speak against a sentence as the summary, from 0 to 3.
+
+    The reasons are that it only names a topic, that it refers to something outside itself, and that it names neither
+    the authors nor their paper, as background does.
+    """
+    only_names_topic = _TOPIC.match(sentence) is not None
+    refers_outside = _REFERENCE.search(sentence) is not None
+    is_background = _AUTHORS.search(sentence) is None
+    return only_names_topic + refers_outside + is_background
+
+
+def _closed_forms(sentence: str) -> list[str]:
+    """A sentence and its shorter forms that have a suitable length and leave no bracket or formula open."""
+    forms = []
+    for form in _forms(sentence):
+        candidate = _finished(form)
+        words = len(candidate.split())
+        if _MIN_WORDS <= words <= _MAX_WORDS and _is_closed(candidate):
+            forms.append(candidate)
+    # a dictionary keeps the first of equal ones, in their order
+    return list(dict.fromkeys(forms))
+
+
+def _pairs(forms: Sequence[Sequence[str]]) -> Iterator[tuple[str, int]]:
+    """The pairs of two sentences of a text, each with the number of its doubts.
+
+    Args:
+        forms: the forms of each sentence, in the order of the text.
+    """
+    parts = []
+    for forms_of_sentence in forms:
+        parts.append([form for form in forms_of_sentence if form.endswith(".") and not _NO_PART.search(form)])
+    for first_index, second_index in combinations(range(len(parts)), 2):
+        are_neighbors = second_index == first_index + 1
+        for first, second in product(parts[first_index], parts[second_index]):
+            pair = _pair(first, second, are_neighbors)
+            if pair is not None and len(pair.split()) <= _MAX_WORDS_OF_PAIR:
+                only_name_topics = _TOPIC.match(first) is not None and _TOPIC.match(second) is not None
+                refers_outside = _REFERENCE.search(first) is not None
+                yield pair, _DOUBTS_OF_PAIR + only_name_topics + refers_outside
+
+
+def _pair(first: str, second: str, are_neighbors: bool) -> str | None:
+    """Two sentences as one, or None if they do not fit.
+
+    Args:
+        first: a sentence of a text.
+        second: a later sentence.
+        are_neighbors: whether no sentence stands between them, so that "this method" in the second one is clear.
+    """
+    needs_neighbor = _SECOND_PART_OF_NEIGHBOR.match(second) or _REFERENCE.search(second)
+    if not _FIRST_PART.match(first) or _LEANING.match(first) or (needs_neighbor and not are_neighbors):
+        return None
+    beginning = first.removesuffix(".")
+    comma = "," if "," in beginning or " and " in beginning else ""
+    name = _NAME.match(second)
+    if are_neighbors and name is not None and name.group() in _WORD.findall(first):
+        return f"{beginning}, and {second}"
+    action = _AUTHORS_ACT.match(second)
+    if action is None:
+        if _SECOND_PART.match(second) or _SECOND_PART_OF_NEIGHBOR.match(second):
+            return f"{beginning}, and {second[0].lower()}{second[1:]}"
+        return None
+    predicate = second[action.end() :]
+    if first.startswith(("We ", "I ")):
+        return f"{beginning}{comma} and {predicate}"
+    subject = action["subject"].replace("We", "we")
+    return f"{beginning}, and {subject} {predicate}"
+
+
+def _sentences(text: str) -> list[str]:
+    """The sentences of a text, without traces of typesetting: hyphens of line ends, labels, citations, emphasis.
+
+    A paragraph without a mark at its end is taken for a heading and left out, unless it is the last paragraph.
+    """
+    text = text.strip()[:_MAX_READ]
+    if text.isupper():
+        # the words of the patterns are in lower case
+        text = _FIRST_LETTER.sub(lambda match: match.group().upper(), text.lower())
+    paragraphs = _PARAGRAPHS.split(text)
+    texts = [paragraph for paragraph in paragraphs[:-1] if paragraph.rstrip().endswith(_MARKS)]
+    texts.append(paragraphs[-1])
+    sentences = []
+    for paragraph in texts:
+        line = _HYPHENATED.sub("", " ".join(paragraph.split()))
+        for sentence in _split(line):
+            plain = _CITATION.sub("", sentence)
+            plain = _EMPHASIS.sub(r"\1\2", plain)
+            plain = _LABEL.sub("", plain)
+            if plain.strip(" .,;:-–—"):
+                sentences.append(_finished(plain))
+    return sentences
+
+
+def _split(paragraph: str) -> list[str]:
+    """Split a paragraph into its sentences. The period of an abbreviation does not end a sentence."""
+    sentences: list[str] = []
+    # the parts of a sentence that has not ended
+    parts: list[str] = []
+    for part in _ENDS.split(paragraph):
+        parts.append(part)
+        if not _ABBREVIATION.search(part[-10:]):
+            sentences.append(" ".join(parts))
+            parts = []
+    if parts:
+        sentences.append(" ".join(parts))
+    return sentences
+
+
+def _forms(sentence: str) -> Iterator[str]:
+    """A sentence without its opening, and its shorter forms; some may be equal."""
+    sentence = _capitalized(_OPENING.sub("", sentence))
+    for start in _with_main_clause(sentence):
+        for form in (start, _BRACKET.sub("", start)):
+            for whole in (form, _INSERTION.sub(" ", form)):
+                yield whole
+                yield from _without_last_clauses(whole)
+
+
+def _with_main_clause(sentence: str) -> Iterator[str]:
+    """A sentence, and its main clause alone if an introduction or another main clause precedes it."""
+    yield sentence
+    commas = [_FURTHER_CLAUSE.search(sentence)]
+    if not _SUBJECT.match(sentence):
+        commas.append(_MAIN_CLAUSE.search(sentence))
+    for comma in commas:
+        if comma is not None and not _CONDITION.search(sentence, 0, comma.start()):
+            yield _capitalized(sentence[comma.end() :])
+
+
+def _without_last_clauses(sentence: str) -> Iterator[str]:
+    """The beginnings of a sentence that are sentences themselves."""
+    # the words before the main clause cannot stand alone
+    start = sentence.find(",") + 1 if _SUBORDINATE.match(sentence) else 0
+    for clause in _CUT.finditer(sentence, start, _MAX_CHARACTERS):
+        form = sentence[: clause.start()]
+        if len(form[start:].split()) < _MIN_WORDS_LEFT:
+            continue
+        # "a, b, and c" is not cut before its last item
+        is_list = sentence.startswith("and ", clause.end()) and "," in form[start:]
+        if is_list or _OPEN_END.search(form) or _ANNOUNCED_LIST.search(form):
+            continue
+        # the verb of a clause with "that" is not the sentence's, so that one must follow
+        verb_start = max(start, form.rfind(" that ") + 1)
+        if _VERB.search(form, verb_start):
+            yield form
+
+
+def _finished(text: str) -> str:
+    """A text that begins with a capital and ends with a mark, by adding them where they lack."""
+    text = _capitalized(text.rstrip(" ,;:-–—"))
+    if text.endswith(_MARKS):
+        return text
+    return f"{text}."
+
+
+def _capitalized(text: str) -> str:
+    """A text whose first letter is a capital, unless the second one is, as in "iPhone"."""
+    if text[1:2].isupper():
+        return text
+    return text[:1].upper() + text[1:]
+
+
+def _is_closed(text: str) -> bool:
+    """Whether all brackets, quotation marks and formulas of a text are closed."""
+    for opening, closing in (("(", ")"), ("[", "]"), ("{", "}"), ("“", "”")):
+        if text.count(opening) != text.count(closing):
+            return False
+    return text.count("$") % 2 == 0 and text.count('"') % 2 == 0
